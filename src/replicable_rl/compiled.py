@@ -1,0 +1,25 @@
+"""The one door to numba.
+
+Kernel modules (``_kernels.py``) decorate their functions with :func:`compiled` and are
+imported where they are first needed, never at the top of a public module: numba takes
+longer to import than all the rest.
+
+No fast-math: a kernel computes the IEEE operations it spells, in the order it spells
+them, so the same inputs give the same bits on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+
+__all__ = ["compiled"]
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
+
+def compiled(function: Kernel) -> Kernel:
+    """Compile a kernel on first call; cached on disk, and without the interpreter lock."""
+    return cast("Kernel", numba.njit(cache=True, nogil=True, error_model="numpy")(function))

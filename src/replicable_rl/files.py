@@ -1,0 +1,73 @@
+"""Files appear whole or not at all: written under a temporary name, then renamed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from replicable_rl.errors import InvalidFile
+
+__all__ = ["new_directory", "replacing"]
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Yield a file to write; at the end of the block it takes the place of ``path``.
+
+    When the block raises, ``path`` is as it was.
+    """
+    target = Path(path)
+    with _as_invalid_file(target):
+        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with _as_invalid_file(target), os.fdopen(descriptor, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+            os.fchmod(stream.fileno(), 0o666 & ~_umask())
+        with _as_invalid_file(target):
+            os.replace(temporary, target)  # noqa: PTH105  # the atomic primitive by its own name
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a directory to fill; at the end of the block it appears under ``path``.
+
+    A ``path`` that exists and is not an empty directory is refused, before and after.
+    """
+    target = Path(path)
+    if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+        raise InvalidFile(f"{target}: exists and is not an empty directory. Save elsewhere or remove it first.")
+    with _as_invalid_file(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    try:
+        with _as_invalid_file(target):
+            yield temporary
+            temporary.chmod(0o777 & ~_umask())
+            os.rename(temporary, target)  # noqa: PTH104  # succeeds on an empty directory only
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+@contextlib.contextmanager
+def _as_invalid_file(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InvalidFile(f"{path}: cannot be written ({error.strerror or error}).") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

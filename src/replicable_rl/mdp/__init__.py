@@ -1,0 +1,18 @@
+"""Markov decision processes as tables of outcomes, their files, and exact planning."""
+
+from replicable_rl.mdp.files import load_mdp
+from replicable_rl.mdp.planning import Evaluation, Optimum, evaluate_policy, greedy, optimal_values
+from replicable_rl.mdp.rows import Rows
+from replicable_rl.mdp.tabular import Labels, TabularMDP
+
+__all__ = [
+    "Evaluation",
+    "Labels",
+    "Optimum",
+    "Rows",
+    "TabularMDP",
+    "evaluate_policy",
+    "greedy",
+    "load_mdp",
+    "optimal_values",
+]

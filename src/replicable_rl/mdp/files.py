@@ -1,0 +1,104 @@
+"""Saving and loading a ``TabularMDP``: one ``.npz`` without pickles, metadata as JSON inside.
+
+``docs/mdp-files.md`` describes the format. The digest is checked on loading.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from replicable_rl.canonical import canonical_json
+from replicable_rl.errors import InvalidFile, InvalidInput
+from replicable_rl.files import replacing
+from replicable_rl.mdp.rows import Rows
+from replicable_rl.mdp.tabular import Labels, TabularMDP
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["load_mdp", "save_mdp"]
+
+_FORMAT, _VERSION = "replicable-rl mdp", 1
+_ARRAYS = ("indptr", "next_state", "probability", "reward", "initial")
+_KINDS = {"indptr": "i", "next_state": "i", "probability": "f", "reward": "f", "initial": "f", "metadata": "u"}
+
+
+def save_mdp(mdp: TabularMDP, path: str | os.PathLike[str]) -> None:
+    """Write ``mdp`` to ``path``, whole or not at all."""
+    metadata = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "n_actions": mdp.n_actions,
+        "gamma": mdp.gamma,
+        "reward_range": list(mdp.reward_range),
+        "states": mdp.labels.states,
+        "actions": mdp.labels.actions,
+        "layout": mdp.labels.layout,
+        "digest": mdp.digest,
+    }
+    arrays: dict[str, NDArray[Any]] = {**mdp.rows._asdict(), "initial": mdp.initial}
+    arrays["metadata"] = np.frombuffer(canonical_json(metadata), dtype=np.uint8)
+    with replacing(path) as stream:
+        np.savez(cast("Any", stream), allow_pickle=False, **arrays)
+
+
+def load_mdp(path: str | os.PathLike[str]) -> TabularMDP:
+    """Read a process written by :meth:`TabularMDP.save`, and check its digest."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            metadata = _read_metadata(path, archive)
+            arrays = {name: _read_array(path, archive, name) for name in _ARRAYS}
+    except FileNotFoundError:
+        raise InvalidFile(f"{path}: no such file.") from None
+    except (OSError, ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipFile, AttributeError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidFile(f"{path}: not a {_FORMAT} file ({error}).") from None
+    initial = arrays.pop("initial")
+    rows = Rows(**arrays).frozen()
+    try:
+        mdp = TabularMDP(rows, initial=initial, **_options(metadata))
+    except (TypeError, KeyError, AttributeError) as error:
+        raise InvalidFile(f"{path}: its metadata is incomplete ({error}).") from None
+    except InvalidInput as error:
+        raise InvalidFile(f"{path}: {error}") from None
+    if mdp.digest != metadata["digest"]:
+        raise InvalidFile(f"{path}: the content does not match its digest; the file was changed after it was saved.")
+    return mdp
+
+
+def _options(metadata: dict[str, Any]) -> dict[str, Any]:
+    names = {key: None if metadata[key] is None else tuple(metadata[key]) for key in ("states", "actions", "layout")}
+    low, high = metadata["reward_range"]
+    return {
+        "n_actions": int(metadata["n_actions"]),
+        "gamma": metadata["gamma"],
+        "reward_range": (low, high),
+        "labels": Labels(**names),
+    }
+
+
+def _read_metadata(path: str | os.PathLike[str], archive: Any) -> dict[str, Any]:
+    metadata = json.loads(_read_array(path, archive, "metadata").tobytes())
+    if not isinstance(metadata, dict) or metadata.get("format") != _FORMAT:
+        raise InvalidFile(f"{path}: not a {_FORMAT} file.")
+    if metadata.get("version") != _VERSION:
+        raise InvalidFile(
+            f"{path}: format version {metadata.get('version')!r} is not {_VERSION}, the one this release reads. "
+            "Upgrade replicable-rl."
+        )
+    if "digest" not in metadata:
+        raise InvalidFile(f"{path}: its metadata has no digest.")
+    return metadata
+
+
+def _read_array(path: str | os.PathLike[str], archive: Any, name: str) -> NDArray[Any]:
+    array: NDArray[Any] = archive[name]
+    if array.dtype.kind != _KINDS[name] or array.ndim != 1:
+        raise InvalidFile(f"{path}: array {name!r} has type {array.dtype} and shape {array.shape}.")
+    return array

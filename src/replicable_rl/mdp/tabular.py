@@ -1,0 +1,276 @@
+"""``TabularMDP``: an immutable finite Markov decision process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from replicable_rl.canonical import array_digest
+from replicable_rl.errors import InvalidMDP, check_real
+from replicable_rl.mdp.rows import (
+    SUM_TOLERANCE,
+    Rows,
+    canonical_rows,
+    describe_row,
+    rows_from_dense,
+    rows_from_outcomes,
+    rows_from_sparse,
+)
+from replicable_rl.records import ObjectSpec
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Labels", "TabularMDP"]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Names for people; no part of the content digest.
+
+    ``layout`` is a text map for drawing: one string per line, ``#`` for a wall. The
+    other cells, read line by line, are the states 0, 1, 2, ...; states beyond the last
+    cell are not drawn.
+    """
+
+    states: tuple[str, ...] | None = None
+    actions: tuple[str, ...] | None = None
+    layout: tuple[str, ...] | None = None
+
+
+class TabularMDP:
+    """A finite MDP in outcome form; immutable, checked, with a content digest.
+
+    Build one with :meth:`from_dense`, :meth:`from_sparse`, :meth:`from_outcomes`,
+    :func:`replicable_rl.from_gymnasium`, :func:`replicable_rl.make`, or from a file.
+
+    Parameters
+    ----------
+    rows : Rows
+        The outcomes; brought to canonical form (see :mod:`replicable_rl.mdp.rows`).
+    n_actions : int
+        Number of actions A; the number of states is what the rows imply.
+    gamma : float
+        Discount in [0, 1).
+    initial : (S,) floats, optional
+        Distribution of the first state; uniform when not given.
+    reward_range : (low, high), optional
+        Bounds every reward is promised to obey; the smallest and largest reward when
+        not given. Algorithms normalise values by it.
+    labels : Labels, optional
+        Names and a map for drawing.
+    source : ObjectSpec, optional
+        The registered id this was made from; the digest stands in for it otherwise.
+
+    Examples
+    --------
+    >>> mdp = TabularMDP.from_outcomes([[[(0.5, 0, 0.0), (0.5, 1, 1.0)]], [[(1.0, 1, 0.0)]]], gamma=0.9)
+    >>> mdp
+    TabularMDP(S=2, A=1, outcomes=3, gamma=0.9)
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        *,
+        n_actions: int,
+        gamma: float,
+        initial: ArrayLike | None = None,
+        reward_range: tuple[float, float] | None = None,
+        labels: Labels | None = None,
+        source: ObjectSpec | None = None,
+    ) -> None:
+        n_states = (rows.indptr.size - 1) // n_actions if n_actions > 0 else 0
+        self._n_states, self._n_actions = n_states, n_actions
+        self._gamma = _check_gamma(gamma)
+        self._rows = canonical_rows(Rows(*map(_own, rows)), n_states, n_actions)
+        self._initial = _check_initial(initial, n_states)
+        self._reward_range = _check_reward_range(reward_range, self._rows, n_actions)
+        self._labels = _check_labels(labels or Labels(), n_states, n_actions)
+        self._source = source
+        for array in (*self._rows, self._initial):
+            array.setflags(write=False)
+
+    @classmethod
+    def from_dense(cls, P: ArrayLike, R: ArrayLike, *, gamma: float, **options: Any) -> TabularMDP:
+        """Build from P of shape (S, A, S) and R of shape (S, A) or (S, A, S)."""
+        rows, n_actions = rows_from_dense(P, R)
+        return cls(rows, n_actions=n_actions, gamma=gamma, **options)
+
+    @classmethod
+    def from_sparse(cls, P: Sequence[Any], R: Any, *, gamma: float, **options: Any) -> TabularMDP:
+        """Build from one scipy sparse (S, S) matrix per action; R as in `from_dense`, or sparse like P."""
+        rows, n_actions = rows_from_sparse(P, R)
+        return cls(rows, n_actions=n_actions, gamma=gamma, **options)
+
+    @classmethod
+    def from_outcomes(
+        cls, outcomes: Sequence[Sequence[Sequence[Sequence[float]]]], *, gamma: float, **options: Any
+    ) -> TabularMDP:
+        """Build from ``outcomes[s][a] = [(probability, next state, reward), ...]``."""
+        rows, n_actions = rows_from_outcomes(outcomes)
+        return cls(rows, n_actions=n_actions, gamma=gamma, **options)
+
+    @property
+    def n_states(self) -> int:
+        """Number of states S."""
+        return self._n_states
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions A."""
+        return self._n_actions
+
+    @property
+    def gamma(self) -> float:
+        """Discount."""
+        return self._gamma
+
+    @property
+    def rows(self) -> Rows:
+        """The outcomes in CSR arrays; read-only."""
+        return self._rows
+
+    @property
+    def initial(self) -> NDArray[np.float64]:
+        """Distribution of the first state."""
+        return self._initial
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """Declared bounds of every reward."""
+        return self._reward_range
+
+    @property
+    def labels(self) -> Labels:
+        """Names and a map for drawing."""
+        return self._labels
+
+    @property
+    def spec(self) -> ObjectSpec:
+        """The registered id with its parameters, or the digest of the arrays."""
+        return self._source or ObjectSpec("mdp", {"digest": self.digest})
+
+    @cached_property
+    def deterministic_rewards(self) -> NDArray[np.float64] | None:
+        """The (S, A) table of rewards if each pair has one reward, else None."""
+        indptr, reward = self._rows.indptr, self._rows.reward
+        first = reward[indptr[:-1]]
+        if not np.array_equal(reward, np.repeat(first, np.diff(indptr))):
+            return None
+        table = first.reshape(self._n_states, self._n_actions)
+        table.setflags(write=False)
+        return table
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the content: rows, discount, first state and reward range, but no names."""
+        scalars = np.array([self._gamma, *self._reward_range])
+        return array_digest("mdp", np.array([self._n_states, self._n_actions]), scalars, self._initial, *self._rows)
+
+    def with_source(self, source: ObjectSpec) -> TabularMDP:
+        """Return the same process under a registered id; the arrays are shared."""
+        other = object.__new__(TabularMDP)
+        other.__dict__.update(self.__dict__)
+        other._source = source
+        return other
+
+    def with_labels(self, **changes: Any) -> TabularMDP:
+        """Return the same process with other names; the arrays are shared."""
+        other = object.__new__(TabularMDP)
+        other.__dict__.update(self.__dict__)
+        other._labels = _check_labels(replace(self._labels, **changes), self._n_states, self._n_actions)
+        return other
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the process to a ``.npz`` file; ``replicable_rl.load_mdp`` reads it back."""
+        from replicable_rl.mdp.files import save_mdp
+
+        save_mdp(self, path)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TabularMDP) and other.digest == self.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return (
+            f"TabularMDP(S={self.n_states}, A={self.n_actions}, outcomes={self._rows.probability.size}, "
+            f"gamma={self.gamma:g})"
+        )
+
+
+def _own(array: NDArray[Any]) -> NDArray[Any]:
+    """Return the array itself if nobody can write to it, else a copy."""
+    return array.copy() if array.flags.writeable else array
+
+
+def _check_gamma(gamma: float) -> float:
+    gamma = check_real("TabularMDP", "gamma", gamma, low=0.0, high=1.0, rule="a discount in [0, 1)")
+    if gamma == 1.0:
+        raise InvalidMDP("TabularMDP: gamma must be a discount in [0, 1), got 1.0. Use 0.999 for a long horizon.")
+    return gamma
+
+
+def _check_initial(initial: ArrayLike | None, n_states: int) -> NDArray[np.float64]:
+    if initial is None:
+        return np.full(n_states, 1.0 / n_states)
+    try:
+        distribution = np.array(initial, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidMDP("TabularMDP: initial must be an array of numbers.") from None
+    if distribution.shape != (n_states,):
+        raise InvalidMDP(f"TabularMDP: initial must have shape (S,) = ({n_states},), got {distribution.shape}.")
+    bad = ~((distribution >= 0) & np.isfinite(distribution))
+    if bad.any():
+        state = int(np.argmax(bad))
+        raise InvalidMDP(f"TabularMDP: initial probabilities must be >= 0, state {state} has {distribution[state]:g}.")
+    total = float(distribution.sum())
+    if not abs(total - 1.0) <= SUM_TOLERANCE:
+        raise InvalidMDP(f"TabularMDP: initial must sum to 1 within {SUM_TOLERANCE:g}, got {total:.12g}.")
+    return distribution
+
+
+def _check_reward_range(declared: tuple[float, float] | None, rows: Rows, n_actions: int) -> tuple[float, float]:
+    seen_low, seen_high = float(rows.reward.min()), float(rows.reward.max())
+    if declared is None:
+        return seen_low, seen_high
+    if len(declared) != 2:
+        raise InvalidMDP(f"TabularMDP: reward_range must be (low, high), got {declared!r}.")
+    low, high = (
+        check_real("TabularMDP", "reward_range", bound, low=-np.inf, high=np.inf, rule="two finite numbers")
+        for bound in declared
+    )
+    if low > high:
+        raise InvalidMDP(f"TabularMDP: reward_range must be (low, high) with low <= high, got {declared!r}.")
+    if seen_low < low or seen_high > high:
+        outside = int(np.argmax((rows.reward < low) | (rows.reward > high)))
+        row = int(np.searchsorted(rows.indptr, outside, side="right")) - 1
+        raise InvalidMDP(
+            f"TabularMDP: rewards must lie in the declared range [{low:g}, {high:g}], row "
+            f"{describe_row(row, n_actions)} has {rows.reward[outside]:g}. Widen reward_range or mend the reward."
+        )
+    return low, high
+
+
+def _check_labels(labels: Labels, n_states: int, n_actions: int) -> Labels:
+    for kind, names, size in (("states", labels.states, n_states), ("actions", labels.actions, n_actions)):
+        if names is not None and len(names) != size:
+            raise InvalidMDP(f"TabularMDP: labels.{kind} must hold {size} names, got {len(names)}.")
+    if labels.layout is not None:
+        if len({len(line) for line in labels.layout}) > 1:
+            raise InvalidMDP("TabularMDP: the lines of labels.layout must have one length.")
+        cells = sum(len(line) - line.count("#") for line in labels.layout)
+        if cells > n_states:
+            raise InvalidMDP(f"TabularMDP: labels.layout draws {cells} states, the process has {n_states}.")
+    return Labels(
+        None if labels.states is None else tuple(map(str, labels.states)),
+        None if labels.actions is None else tuple(map(str, labels.actions)),
+        None if labels.layout is None else tuple(map(str, labels.layout)),
+    )

@@ -1,0 +1,52 @@
+"""Progress of long work, reported to whoever listens and to nobody otherwise.
+
+Loops wrap their range in :func:`track`; the command line installs a listener with
+:func:`listening`. Library code never prints.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterable, Iterator, Sized
+from typing import Protocol, TypeVar
+
+__all__ = ["listening", "track"]
+
+T = TypeVar("T")
+Listener = Callable[[str, int, int], None]  # (what, done, total)
+
+
+class SizedIterable(Sized, Iterable[T], Protocol[T]):
+    """Something to loop over that knows its length."""
+
+
+_listener: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("replicable_rl_progress", default=None)
+
+
+def track(items: SizedIterable[T], what: str) -> Iterator[T]:
+    """Yield the items and report (what, done, total) after each.
+
+    >>> seen = []
+    >>> with listening(lambda what, done, total: seen.append((what, done, total))):
+    ...     for _ in track(range(2), "iterations"):
+    ...         pass
+    >>> seen
+    [('iterations', 1, 2), ('iterations', 2, 2)]
+    """
+    listener = _listener.get()
+    total = len(items)
+    for done, item in enumerate(items, start=1):
+        yield item
+        if listener is not None:
+            listener(what, done, total)
+
+
+@contextlib.contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Send the progress of everything inside the block to ``listener``."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)

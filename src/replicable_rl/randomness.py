@@ -1,0 +1,106 @@
+"""The two randomnesses, kept apart by type.
+
+*Shared randomness* is the r of the definition of replicability: published, the same
+in both runs. :class:`SharedRandomness` is a pure function (seed, label, address) ->
+numbers. It has no state: what was drawn before, in which order, or by how many
+threads, changes nothing. Its values are frozen for ever; ``docs/shared-randomness.md``
+specifies them and ``tests/vectors/shared_randomness.json`` pins them.
+
+*Fresh samples* come from a :class:`numpy.random.Generator` that :func:`sample_stream`
+makes from the sample seed. The same integer used for both gives unrelated numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import secrets
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from replicable_rl.errors import InvalidInput, check_integer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["MAX_SEED", "SharedRandomness", "fresh_seed", "sample_stream"]
+
+MAX_SEED = 2**64 - 1
+_LABEL = re.compile(r"[a-z0-9][a-z0-9/_.-]*")
+_SAMPLE_DOMAIN = int.from_bytes(b"replicable-rl sample v1", "big")
+
+
+class SharedRandomness:
+    """The published randomness r: addressed, stateless, frozen for ever.
+
+    >>> shared = SharedRandomness(2023)
+    >>> shared.uniform("rpvi/offset", 0, shape=2)
+    array([0.54383529, 0.32766241])
+    >>> shared.uniform("rpvi/offset", 0, shape=4)[:2] == shared.uniform("rpvi/offset", 0, shape=2)
+    array([ True,  True])
+    """
+
+    __slots__ = ("_seed",)
+
+    def __init__(self, seed: int) -> None:
+        self._seed = check_integer("SharedRandomness", "seed", seed, low=0, high=MAX_SEED)
+
+    @property
+    def seed(self) -> int:
+        """The shared seed: publish it."""
+        return self._seed
+
+    def words(self, label: str, *address: int, count: int) -> NDArray[np.uint64]:
+        """Return the first ``count`` 64-bit words at (label, address).
+
+        Word i is a function of (seed, label, address, i) alone, so a longer request
+        begins with the shorter one.
+        """
+        return np.random.Philox(key=self._key(label, address)).random_raw(count).astype(np.uint64, copy=False)
+
+    def uniform(self, label: str, *address: int, shape: int | tuple[int, ...]) -> NDArray[np.float64]:
+        """Return uniform numbers in [0, 1) at (label, address), filled in C order.
+
+        The upper 53 bits of a word, times 2**-53.
+        """
+        shape = (shape,) if isinstance(shape, int) else shape
+        words = self.words(label, *address, count=math.prod(shape))
+        return ((words >> np.uint64(11)) * 2.0**-53).reshape(shape)
+
+    def _key(self, label: str, address: tuple[int, ...]) -> NDArray[np.uint64]:
+        if not _LABEL.fullmatch(label):
+            raise InvalidInput(
+                f"SharedRandomness: a label is made of a-z, 0-9 and '/_.-', got {label!r}. Rename the use of r."
+            )
+        numbers = ",".join(str(check_integer("SharedRandomness", "address", a, low=0, high=2**63 - 1)) for a in address)
+        text = f"replicable-rl shared v1\n{self._seed}\n{label}\n{numbers}\n"
+        digest = hashlib.sha256(text.encode("ascii")).digest()
+        return np.frombuffer(digest[:16], dtype="<u8").astype(np.uint64)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SharedRandomness) and other._seed == self._seed
+
+    def __hash__(self) -> int:
+        return hash(("SharedRandomness", self._seed))
+
+    def __repr__(self) -> str:
+        return f"SharedRandomness({self._seed})"
+
+
+def fresh_seed() -> int:
+    """Return a new sample seed from the operating system's entropy."""
+    return secrets.randbits(64)
+
+
+def sample_stream(seed: int) -> np.random.Generator:
+    """Return the generator of fresh samples for a sample seed.
+
+    >>> a, b = sample_stream(1), sample_stream(1)
+    >>> bool(a.random() == b.random())
+    True
+    """
+    seed = check_integer("sample_stream", "seed", seed, low=0, high=MAX_SEED)
+    # The spawn key separates this use of the integer from any other use of SeedSequence.
+    return np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(seed, spawn_key=(_SAMPLE_DOMAIN,))))

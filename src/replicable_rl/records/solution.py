@@ -1,0 +1,165 @@
+"""What a run yields: the answer, how it ended, what is promised about it, and its fingerprints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from replicable_rl.canonical import Json, array_digest
+from replicable_rl.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from replicable_rl.mdp import TabularMDP
+    from replicable_rl.records.spec import RunSpec
+
+__all__ = ["Fingerprints", "Guarantee", "Solution", "Status", "StatusCode"]
+
+
+class StatusCode(Enum):
+    """How a run ended."""
+
+    COMPLETED = "completed"
+    BUDGET_SPENT = "budget spent"
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a run ended, as a code for programs and a sentence for people."""
+
+    code: StatusCode
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.code.value}: {self.sentence}"
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What is promised about a run, of which kind, and by which theorem.
+
+    ``kind`` is ``"proved"`` when every condition of the theorem holds with its
+    constants, ``"asymptotic"`` when the theorem hides constants, and ``"measured"``
+    when the run promises nothing beyond what repeated runs will show. The numbers are
+    what is proved and ``None`` where nothing is: ``epsilon`` (in values normalised to
+    [0, 1]) holds with probability 1 - ``delta``, and two runs on fresh samples with one
+    shared seed differ with probability at most ``rho``.
+    """
+
+    kind: Literal["proved", "asymptotic", "measured"]
+    theorem: str
+    sentence: str
+    epsilon: float | None = None
+    delta: float | None = None
+    rho: float | None = None
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+@dataclass(frozen=True)
+class Fingerprints:
+    """Digests of the exact bits at the three levels: model => value => policy.
+
+    A level that the algorithm does not produce is ``None``. Equal fingerprints mean
+    identical outputs, never merely close ones.
+    """
+
+    policy: str
+    value: str
+    model: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The result of one run; immutable.
+
+    Attributes
+    ----------
+    policy : (S,) integers
+        The action chosen in each state.
+    q, value : (S, A) and (S,) floats
+        Action values and their maximum, in the units of the problem's rewards.
+    samples : int
+        Transitions drawn, over all pairs and iterations.
+    status, guarantee, fingerprints
+        How it ended, what is promised, and the digests to compare runs by.
+    model : TabularMDP or None
+        The learned model, for algorithms that learn one.
+    spec : RunSpec or None
+        The identity of the run; :func:`replicable_rl.solve` fills it in.
+    """
+
+    policy: NDArray[np.int64]
+    q: NDArray[np.float64]
+    samples: int
+    status: Status
+    guarantee: Guarantee
+    fingerprints: Fingerprints
+    model: TabularMDP | None = None
+    spec: RunSpec | None = None
+
+    @classmethod
+    def from_q(
+        cls,
+        q: NDArray[np.float64],
+        policy: NDArray[np.int64],
+        *,
+        samples: int,
+        status: Status,
+        guarantee: Guarantee,
+        model: TabularMDP | None = None,
+    ) -> Solution:
+        """Freeze the arrays, take their fingerprints and build the solution."""
+        if q.ndim != 2 or policy.shape != q.shape[:1]:
+            raise InvalidInput(f"Solution: q must be (S, A) and policy (S,), got {q.shape} and {policy.shape}.")
+        q = np.array(q, dtype=np.float64) + 0.0
+        policy = np.array(policy, dtype=np.int64)
+        q.setflags(write=False)
+        policy.setflags(write=False)
+        fingerprints = Fingerprints(
+            policy=array_digest("policy", policy),
+            value=array_digest("value", q),
+            model=None if model is None else model.digest,
+        )
+        return cls(policy, q, samples, status, guarantee, fingerprints, model)
+
+    @property
+    def value(self) -> NDArray[np.float64]:
+        """The value of each state under the best action, max_a q(s, a)."""
+        value: NDArray[np.float64] = self.q.max(axis=1)
+        return value
+
+    def with_spec(self, spec: RunSpec) -> Solution:
+        """Return the same solution with the identity of its run."""
+        return replace(self, spec=spec)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return everything but the model as JSON; ``samples`` is a string, for it may pass 2**53."""
+        g = self.guarantee
+        return {
+            "spec": None if self.spec is None else self.spec.to_json(),
+            "run": None if self.spec is None else self.spec.digest,
+            "status": {"code": self.status.code.value, "sentence": self.status.sentence},
+            "guarantee": {
+                "kind": g.kind,
+                "theorem": g.theorem,
+                "sentence": g.sentence,
+                "epsilon": g.epsilon,
+                "delta": g.delta,
+                "rho": g.rho,
+            },
+            "samples": str(self.samples),
+            "fingerprints": {
+                "policy": self.fingerprints.policy,
+                "value": self.fingerprints.value,
+                "model": self.fingerprints.model,
+            },
+            "policy": self.policy.tolist(),
+            "value": self.value.tolist(),
+            "q": self.q.tolist(),
+        }

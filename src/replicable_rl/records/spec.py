@@ -1,0 +1,104 @@
+"""The identity of a run, as canonical JSON and its digest.
+
+A :class:`RunSpec` says everything that determines the bits of a run: the problem (a
+registered id with parameters, or the digest of its arrays), the algorithm with its
+parameters, and both seeds. Its digest is the key under which a run is stored, resumed
+and certified. Seeds are written as decimal strings, because JSON numbers end at 2**53.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from replicable_rl.canonical import Json, canonical_json, json_digest
+from replicable_rl.errors import InvalidInput, check_integer
+from replicable_rl.randomness import MAX_SEED
+
+__all__ = ["ObjectSpec", "RunSpec"]
+
+
+@dataclass(frozen=True)
+class ObjectSpec:
+    """A problem or an algorithm: its id and the parameters of its constructor.
+
+    >>> ObjectSpec("riverswim-v1", {"n_states": 20}).text
+    'riverswim-v1:n_states=20'
+    """
+
+    id: str
+    params: Mapping[str, Json] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "params", MappingProxyType(dict(self.params)))
+
+    @property
+    def text(self) -> str:
+        """The id and its parameters in the form the command line takes."""
+        listed = ",".join(f"{key}={value}" for key, value in self.params.items())
+        return f"{self.id}:{listed}" if listed else self.id
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON form."""
+        return {"id": self.id, "params": dict(self.params)}
+
+    @classmethod
+    def from_json(cls, data: Json) -> ObjectSpec:
+        """Read the JSON form back."""
+        if not (isinstance(data, dict) and isinstance(data.get("id"), str) and isinstance(data.get("params"), dict)):
+            raise InvalidInput(f"ObjectSpec: expected an object with 'id' and 'params', got {data!r}.")
+        return cls(data["id"], data["params"])
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """Problem, algorithm and both seeds: the identity of a run.
+
+    >>> spec = RunSpec(ObjectSpec("two-goals-v1"), ObjectSpec("phased-vi-v1", {"epsilon": 0.1}), 7, 1)
+    >>> RunSpec.from_json(spec.to_json()) == spec
+    True
+    """
+
+    problem: ObjectSpec
+    algorithm: ObjectSpec
+    shared_seed: int
+    sample_seed: int
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the canonical JSON: the key of this run."""
+        return json_digest(self.to_json())
+
+    def canonical(self) -> bytes:
+        """Return the canonical JSON text."""
+        return canonical_json(self.to_json())
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON form."""
+        return {
+            "problem": self.problem.to_json(),
+            "algorithm": self.algorithm.to_json(),
+            "shared_seed": str(self.shared_seed),
+            "sample_seed": str(self.sample_seed),
+        }
+
+    @classmethod
+    def from_json(cls, data: Json) -> RunSpec:
+        """Read the JSON form back."""
+        if not isinstance(data, dict):
+            raise InvalidInput(f"RunSpec: expected an object, got {data!r}.")
+        return cls(
+            ObjectSpec.from_json(data.get("problem")),
+            ObjectSpec.from_json(data.get("algorithm")),
+            _seed_from_json(data, "shared_seed"),
+            _seed_from_json(data, "sample_seed"),
+        )
+
+
+def _seed_from_json(data: dict[str, Any], name: str) -> int:
+    text = data.get(name)
+    if not (isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= 20):
+        raise InvalidInput(f"RunSpec: {name} must be a string of decimal digits, got {text!r}.")
+    return check_integer("RunSpec", name, int(text), low=0, high=MAX_SEED)

@@ -1,0 +1,20 @@
+"""The paper's formulas with runnable constants; nothing here samples anything.
+
+Labels such as ``thm:rpvi`` are the LaTeX labels of *Replicable Reinforcement Learning*
+(Eaton, Hussing, Kearns, Sorrell 2023).
+"""
+
+from replicable_rl.theory.phased_vi import PhasedVIPlan, phased_vi, phased_vi_rho
+from replicable_rl.theory.rstat import RStatPlan, rstat, rstat_mismatch, rstat_rho
+from replicable_rl.theory.units import Units
+
+__all__ = [
+    "PhasedVIPlan",
+    "RStatPlan",
+    "Units",
+    "phased_vi",
+    "phased_vi_rho",
+    "rstat",
+    "rstat_mismatch",
+    "rstat_rho",
+]

@@ -1,0 +1,247 @@
+r"""Phased value iteration: parameters that make its promises true (``thm:rpvi``).
+
+Values are normalised to [0, 1]; N = S*A pairs, T iterations, one query per pair and
+iteration. If every query is within tau of its mean, then
+
+    |Q_T - Q*| <= e = gamma tau/(1-gamma) + gamma^T       and the greedy policy loses <= 2e/(1-gamma).
+
+    target    tau                T                                   promise (probability 1-delta)
+    value     (1-gamma)  eps/2   ceil(ln(2/((1-gamma)^2 eps))/(1-gamma))   |Q_T - Q*| <= eps/2
+    policy    (1-gamma)^2 eps/2  ceil(ln(2/((1-gamma)^3 eps))/(1-gamma))   V* - V^pi  <= eps
+
+The paper states the second promise and proves the first; see ``docs/errata.md``. The union
+bound over the NT queries gives rho_SQ = rho/(NT), delta_SQ = delta/(NT) and
+
+    m = ceil( (1 + gap)^2 / (2 tau^2 gap^2) * ln(2NT/delta) ),   gap = rho_SQ - 2 delta_SQ.
+
+Rewards that are not a known function of (s, a) go into the query, which then estimates
+r~ + gamma V~(s') as one mean. Its error is not damped by gamma, so tau is multiplied by
+max(gamma, 1/2), which restores both promises.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real
+from replicable_rl.theory.rstat import (
+    check_delta_rho,
+    gap_reached,
+    hoeffding_radius,
+    rstat_mismatch,
+    split_tolerance,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+__all__ = ["PhasedVIPlan", "Target", "phased_vi", "phased_vi_rho"]
+
+Target = Literal["policy", "value"]
+_POWER = {"value": 1, "policy": 2}  # of 1 - gamma in tau
+_SLACK = 1.0 + 1e-9  # a promise met up to the rounding of these formulas is met
+
+
+@dataclass(frozen=True)
+class PhasedVIPlan:
+    """Everything a run of (replicable) phased value iteration needs, and what it may promise.
+
+    ``rho`` is None for the baseline, whose ``width`` is 0: it does not round.
+
+    Attributes
+    ----------
+    pairs, iterations, calls : int
+        N, T and the calls m per iteration that a run makes.
+    tolerance, rho_sq, delta_sq : float
+        Of one query; ``width`` is its beta.
+    calls_needed, calls_printed, calls_plain : int
+        m of the tight formula above, of the paper's printed one (about four times
+        larger), and of Phased Q-learning, which promises accuracy alone.
+    value_error, policy_loss : float
+        Bounds on |Q_T - Q*| and V* - V^pi that hold with probability 1 - delta at ``calls``.
+    rho_proved : float or None
+        Bound on the probability that two runs differ, at ``calls``; 1 when nothing is proved.
+    """
+
+    target: Target
+    gamma: float
+    epsilon: float
+    delta: float
+    rho: float | None
+    known_rewards: bool
+    pairs: int
+    iterations: int
+    iterations_needed: int
+    tolerance: float
+    delta_sq: float
+    rho_sq: float | None
+    width: float
+    calls: int
+    calls_needed: int
+    calls_printed: int | None
+    calls_plain: int
+    value_error: float
+    policy_loss: float
+    rho_proved: float | None
+
+    @property
+    def samples(self) -> int:
+        """Transitions that a run draws: m for every pair and iteration."""
+        return self.total(self.calls)
+
+    def total(self, calls: int) -> int:
+        """Return the transitions drawn by a run with this many calls per iteration."""
+        return calls * self.pairs * self.iterations
+
+    @property
+    def accuracy_proved(self) -> bool:
+        """Whether the promise of the target holds at these parameters."""
+        if self.target == "value":
+            return self.value_error <= self.epsilon / 2.0 * _SLACK
+        return self.policy_loss <= self.epsilon * _SLACK
+
+    @property
+    def replicability_proved(self) -> bool:
+        """Whether two runs differ with probability at most rho at these parameters."""
+        return self.rho is not None and self.rho_proved is not None and self.rho_proved <= self.rho * _SLACK
+
+    def predicted_disagreement(self, sigma: ArrayLike) -> float:
+        """Predict Pr[two runs differ] from the standard deviations of the queries.
+
+        ``sigma`` holds one number per query (or one for all of them: 0.5 is the worst
+        case). The central limit theorem for each query, independence between them: a
+        prediction, not a guarantee.
+        """
+        if self.width == 0.0:
+            return 1.0
+        queries = np.broadcast_to(np.asarray(sigma, dtype=np.float64), (self.iterations, self.pairs))
+        mismatch = rstat_mismatch(queries, self.calls, self.width)
+        if (mismatch >= 1.0).any():
+            return 1.0
+        return -math.expm1(math.fsum(np.log1p(-mismatch).ravel()))
+
+
+def phased_vi(
+    pairs: int,
+    gamma: float,
+    epsilon: float,
+    delta: float,
+    rho: float | None = None,
+    *,
+    target: Target = "policy",
+    known_rewards: bool = True,
+    calls: int | None = None,
+    iterations: int | None = None,
+    tolerance: float | None = None,
+    rho_sq: float | None = None,
+    owner: str = "theory.phased_vi",
+) -> PhasedVIPlan:
+    """Return the plan of ``thm:rpvi``, or of Phased Q-learning when ``rho`` is None.
+
+    Each keyword from ``calls`` on overrides what the theorem says; the promises of the
+    plan are then recomputed from what is left.
+
+    >>> plan = phased_vi(pairs=32, gamma=0.9, epsilon=0.1, delta=0.001, rho=0.2)
+    >>> plan.iterations, plan.calls, plan.calls_plain
+    (100, 8037053172549316, 31347450)
+    >>> plan.accuracy_proved and plan.replicability_proved
+    True
+    >>> phased_vi(32, 0.9, 0.02, 0.001, 0.2, calls=104_000, tolerance=0.02).replicability_proved
+    False
+    """
+    gamma = check_real(owner, "gamma", gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)")
+    epsilon = check_in_open_interval(owner, "epsilon", epsilon)
+    pairs = check_integer(owner, "pairs", pairs, low=1, high=2**62)
+    if target not in _POWER:
+        raise InvalidInput(f"{owner}: target must be 'policy' or 'value', got {target!r}.")
+    if rho is None:
+        delta = check_in_open_interval(owner, "delta", delta)
+    else:
+        rho, delta = check_delta_rho(owner, rho, delta)
+
+    needed = iterations_needed(gamma, epsilon, target)
+    T = needed if iterations is None else check_integer(owner, "iterations", iterations, low=1, high=2**62)
+    tau = _theorem_tolerance(gamma, epsilon, target, known_rewards)
+    tau = tau if tolerance is None else check_in_open_interval(owner, "tolerance", tolerance)
+    queries = pairs * T
+    delta_sq = delta / queries
+    log_term = math.log(2.0 / delta_sq)
+    calls_plain = math.ceil(log_term / (2.0 * tau * tau))
+    if rho is None:
+        width, calls_needed, calls_printed = 0.0, calls_plain, None
+    else:
+        rho_sq = rho / queries if rho_sq is None else check_in_open_interval(owner, "rho_sq", rho_sq)
+        if not 2.0 * delta_sq < rho_sq:
+            raise InvalidInput(
+                f"{owner}: rho_sq must exceed 2*delta/(N*T) = {2.0 * delta_sq:.3g} (thm:rep-sq), got {rho_sq:g}. "
+                "Raise rho_sq or lower delta."
+            )
+        gap = rho_sq - 2.0 * delta_sq
+        width, sampling = split_tolerance(tau, gap, pieces=1)
+        calls_needed = math.ceil(log_term / (2.0 * sampling * sampling))
+        calls_printed = math.ceil(2.0 * log_term / (tau * tau * gap * gap))
+    m = calls_needed if calls is None else check_integer(owner, "calls", calls, low=1, high=2**200)
+
+    radius = hoeffding_radius(m, delta_sq)
+    per_step = (gamma if known_rewards else 1.0) * (radius + width / 2.0)
+    value_error = per_step / (1.0 - gamma) + gamma**T
+    return PhasedVIPlan(
+        target=target,
+        gamma=gamma,
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
+        known_rewards=known_rewards,
+        pairs=pairs,
+        iterations=T,
+        iterations_needed=needed,
+        tolerance=tau,
+        delta_sq=delta_sq,
+        rho_sq=rho_sq,
+        width=width,
+        calls=m,
+        calls_needed=calls_needed,
+        calls_printed=calls_printed,
+        calls_plain=calls_plain,
+        value_error=value_error,
+        policy_loss=2.0 * value_error / (1.0 - gamma),
+        rho_proved=None if rho is None else min(1.0, queries * 2.0 * radius / width + 2.0 * delta),
+    )
+
+
+def phased_vi_rho(
+    calls: int,
+    pairs: int,
+    gamma: float,
+    epsilon: float,
+    delta: float,
+    *,
+    target: Target = "policy",
+    known_rewards: bool = True,
+) -> float:
+    """Return the rho that m calls per iteration reach: the inverse of :func:`phased_vi`.
+
+    The tolerance stays the theorem's; 1.0 means that nothing is promised.
+
+    >>> round(phased_vi_rho(8037053172549316, pairs=32, gamma=0.9, epsilon=0.1, delta=0.001), 9)
+    0.2
+    """
+    plain = phased_vi(pairs, gamma, epsilon, delta, target=target, known_rewards=known_rewards, calls=calls)
+    radius = hoeffding_radius(plain.calls, plain.delta_sq)
+    gap = gap_reached(radius, plain.tolerance, pieces=1)
+    return min(1.0, gap * pairs * plain.iterations + 2.0 * plain.delta)
+
+
+def iterations_needed(gamma: float, epsilon: float, target: Target) -> int:
+    """Return T of the table above; at least 1."""
+    horizon = 1.0 - gamma
+    return max(1, math.ceil(math.log(2.0 / (horizon ** (_POWER[target] + 1) * epsilon)) / horizon))
+
+
+def _theorem_tolerance(gamma: float, epsilon: float, target: Target, known_rewards: bool) -> float:
+    tau = (1.0 - gamma) ** _POWER[target] * epsilon / 2.0
+    return tau if known_rewards else max(gamma, 0.5) * tau

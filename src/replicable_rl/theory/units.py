@@ -1,0 +1,47 @@
+"""Normalised values: the scale on which the theorems speak.
+
+Algorithms work on rewards r~ = (1 - gamma)(r - r_lo)/(r_hi - r_lo), so that V~ and Q~ lie
+in [0, 1]; epsilon, tolerances and bin widths are in these units. The way back is
+V = (r_hi - r_lo)/(1 - gamma) * V~ + r_lo/(1 - gamma).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Units"]
+
+
+@dataclass(frozen=True)
+class Units:
+    """The two scales of a problem with discount ``gamma`` and rewards in [low, high].
+
+    >>> units = Units(gamma=0.9, low=-1.0, high=1.0)
+    >>> units.span, round(units.value_to_user(1.0), 12)
+    (19.999999999999996, 10.0)
+    """
+
+    gamma: float
+    low: float
+    high: float
+
+    @property
+    def span(self) -> float:
+        """The largest difference two values can have, (r_hi - r_lo)/(1 - gamma): one normalised unit."""
+        return (self.high - self.low) / (1.0 - self.gamma)
+
+    def reward(self, reward: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return normalised rewards, in [0, 1 - gamma]; all 0 when every reward is the same."""
+        width = self.high - self.low
+        if width == 0.0:
+            return reward * 0.0
+        return (1.0 - self.gamma) * ((reward - self.low) / width)
+
+    def value_to_user(self, value: NDArray[np.float64] | float) -> NDArray[np.float64] | float:
+        """Return values in the units of the problem's rewards."""
+        return self.span * value + self.low / (1.0 - self.gamma)
