@@ -1,6 +1,50 @@
-"""Replicable reinforcement learning: train twice on fresh samples, get exactly the same policy."""
+"""Replicable reinforcement learning: train twice on fresh samples, get exactly the same policy.
 
+>>> import replicable_rl as rr
+>>> mdp = rr.make("two-goals-v1")
+>>> algorithm = rr.ReplicablePhasedVI(epsilon=0.1, delta=0.001, rho=0.2)
+>>> one = rr.solve(mdp, algorithm, shared_seed=2023, sample_seed=1)
+>>> two = rr.solve(mdp, algorithm, shared_seed=2023, sample_seed=2)
+>>> one.fingerprints.policy == two.fingerprints.policy
+True
+"""
+
+from replicable_rl import theory
+from replicable_rl.algorithms import PhasedVI, ReplicablePhasedVI
+from replicable_rl.envs import from_gymnasium, gridworld
 from replicable_rl.errors import InvalidInput
+from replicable_rl.mdp import Labels, TabularMDP, evaluate_policy, greedy, load_mdp, optimal_values
+from replicable_rl.randomness import SharedRandomness
+from replicable_rl.records import Fingerprints, Guarantee, RunSpec, Solution, Status, StatusCode
+from replicable_rl.registry import make, make_algorithm
+from replicable_rl.sampling import Simulator
+from replicable_rl.solve import plan, solve
 
 __version__ = "0.1.0"
-__all__ = ["InvalidInput", "__version__"]
+
+__all__ = [
+    "Fingerprints",
+    "Guarantee",
+    "InvalidInput",
+    "Labels",
+    "PhasedVI",
+    "ReplicablePhasedVI",
+    "RunSpec",
+    "SharedRandomness",
+    "Simulator",
+    "Solution",
+    "Status",
+    "StatusCode",
+    "TabularMDP",
+    "evaluate_policy",
+    "from_gymnasium",
+    "greedy",
+    "gridworld",
+    "load_mdp",
+    "make",
+    "make_algorithm",
+    "optimal_values",
+    "plan",
+    "solve",
+    "theory",
+]

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 __all__ = ["listening", "track"]
 
-T = TypeVar("T")
+T = TypeVar("T", covariant=True)
 Listener = Callable[[str, int, int], None]  # (what, done, total)
 
 

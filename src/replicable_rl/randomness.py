@@ -67,7 +67,7 @@ class SharedRandomness:
         """
         shape = (shape,) if isinstance(shape, int) else shape
         words = self.words(label, *address, count=math.prod(shape))
-        return ((words >> np.uint64(11)) * 2.0**-53).reshape(shape)
+        return ((words >> np.uint64(11)).astype(np.float64) * 2.0**-53).reshape(shape)
 
     def _key(self, label: str, address: tuple[int, ...]) -> NDArray[np.uint64]:
         if not _LABEL.fullmatch(label):

@@ -67,7 +67,7 @@ def policy_sweep(
     value: Floats,
     out: Floats,
 ) -> None:
-    """out = one synchronous backup of ``value`` along a deterministic policy."""
+    """Out = one synchronous backup of ``value`` along a deterministic policy."""
     for s in range(out.size):
         row = s * n_actions + policy[s]
         total = 0.0

@@ -77,7 +77,8 @@ def greedy(q: ArrayLike) -> NDArray[np.int64]:
     table = np.asarray(q, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] == 0 or np.isnan(table).any():
         raise InvalidInput(f"greedy: q must be an (S, A) table of numbers without NaN, got shape {table.shape}.")
-    return table.argmax(axis=1).astype(np.int64)
+    policy: NDArray[np.int64] = table.argmax(axis=1)
+    return policy
 
 
 def optimal_values(mdp: TabularMDP, *, tolerance: float | None = None) -> Optimum:
@@ -113,9 +114,9 @@ def optimal_values(mdp: TabularMDP, *, tolerance: float | None = None) -> Optimu
             _kernels.policy_sweep(*table, policy, n_actions, value, best)
             value, best = best, value
         sweeps += _SWEEPS
-    q = (q + shift).reshape(mdp.n_states, n_actions)
+    table_q = (q + shift).reshape(mdp.n_states, n_actions)
     error = spread + rounding
-    return Optimum(q, greedy(q), error, sweeps, converged=error <= tolerance)
+    return Optimum(table_q, greedy(table_q), error, sweeps, converged=error <= tolerance)
 
 
 def evaluate_policy(mdp: TabularMDP, policy: ArrayLike, *, tolerance: float | None = None) -> Evaluation:
@@ -190,4 +191,5 @@ def _action_probabilities(mdp: TabularMDP, policy: ArrayLike) -> NDArray[np.floa
     weights = table.astype(np.float64)
     if not (weights >= 0).all() or not (np.abs(weights.sum(axis=1) - 1.0) <= 1e-9).all():
         raise InvalidInput("evaluate_policy: the action probabilities of every state must be >= 0 and sum to 1.")
-    return weights / weights.sum(axis=1, keepdims=True)
+    normalised: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
+    return normalised

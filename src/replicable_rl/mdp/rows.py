@@ -68,10 +68,8 @@ def rows_from_sparse(P: Sequence[Any], R: Any) -> tuple[Rows, int]:
     import scipy.sparse as sp
 
     n_actions = len(P)
-    if n_actions == 0:
-        raise InvalidMDP("TabularMDP: P must hold one sparse (S, S) matrix per action, got an empty list.")
-    n_states = P[0].shape[0]
-    if any(not sp.issparse(matrix) or matrix.shape != (n_states, n_states) for matrix in P):
+    n_states = getattr(P[0], "shape", (0,))[0] if n_actions else 0
+    if n_states == 0 or not all(map(sp.issparse, P)) or any(matrix.shape != (n_states, n_states) for matrix in P):
         raise InvalidMDP("TabularMDP: P must hold one sparse (S, S) matrix per action, all of one shape.")
     tables = [sp.coo_array(matrix) for matrix in P]
     action = np.repeat(np.arange(n_actions), [table.nnz for table in tables])
@@ -228,9 +226,7 @@ def _indptr(row: NDArray[np.int64], n_rows: int) -> NDArray[np.int64]:
 
 def _check_reward_shape(shape: tuple[int, ...], n_states: int, n_actions: int) -> None:
     if shape not in ((n_states, n_actions), (n_states, n_actions, n_states)):
-        raise InvalidMDP(
-            f"TabularMDP: R must have shape (S, A) = ({n_states}, {n_actions}) or (S, A, S), got {shape}."
-        )
+        raise InvalidMDP(f"TabularMDP: R must have shape (S, A) = ({n_states}, {n_actions}) or (S, A, S), got {shape}.")
 
 
 def _as_floats(name: str, values: ArrayLike) -> NDArray[np.float64]:

@@ -88,7 +88,7 @@ class TabularMDP:
         n_states = (rows.indptr.size - 1) // n_actions if n_actions > 0 else 0
         self._n_states, self._n_actions = n_states, n_actions
         self._gamma = _check_gamma(gamma)
-        self._rows = canonical_rows(Rows(*map(_own, rows)), n_states, n_actions)
+        self._rows = canonical_rows(Rows(*(_own(array) for array in rows)), n_states, n_actions)
         self._initial = _check_initial(initial, n_states)
         self._reward_range = _check_reward_range(reward_range, self._rows, n_actions)
         self._labels = _check_labels(labels or Labels(), n_states, n_actions)

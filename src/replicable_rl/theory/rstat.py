@@ -67,8 +67,8 @@ def rstat(
 
     >>> plan = rstat(rho=0.2, delta=0.01, tolerance=0.1)
     >>> plan.samples, round(plan.width, 4), round(plan.sampling_tolerance, 4)
-    (11395, 0.1695, 0.0153)
-    >>> round(rstat(rho=0.2, delta=0.01, samples=11395).tolerance, 4)
+    (11385, 0.1695, 0.0153)
+    >>> round(rstat(rho=0.2, delta=0.01, samples=11385).tolerance, 4)
     0.1
     """
     rho, delta = check_delta_rho("theory.rstat", rho, delta)
@@ -90,7 +90,7 @@ def rstat_rho(samples: int, tolerance: float, delta: float, *, form: Form = "mid
 
     1.0 means that nothing is promised.
 
-    >>> round(rstat_rho(11395, tolerance=0.1, delta=0.01), 3)
+    >>> round(rstat_rho(11385, tolerance=0.1, delta=0.01), 3)
     0.2
     """
     samples = check_integer("theory.rstat_rho", "samples", samples, low=1, high=2**1000)

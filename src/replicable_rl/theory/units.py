@@ -22,8 +22,8 @@ class Units:
     """The two scales of a problem with discount ``gamma`` and rewards in [low, high].
 
     >>> units = Units(gamma=0.9, low=-1.0, high=1.0)
-    >>> units.span, round(units.value_to_user(1.0), 12)
-    (19.999999999999996, 10.0)
+    >>> round(units.span, 12), round(units.value_to_user(1.0), 12)
+    (20.0, 10.0)
     """
 
     gamma: float

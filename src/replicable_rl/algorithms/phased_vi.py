@@ -1,0 +1,237 @@
+r"""Phased value iteration, plain and replicable (Algorithm 1, ``thm:rpvi``).
+
+    Q_0 = 0
+    for t = 0 ... T-1:
+        draw m fresh successors of every pair (s, a)
+        v(s, a)     = rSTAT( mean of V_t(s') ),   V_t(s') = max_b Q_t(s', b)
+        Q_{t+1}(s, a) = r(s, a) + gamma v(s, a)
+    policy = argmax_a Q_T(s, a)
+
+Phased Q-learning (Kearns and Singh 1998) is the same loop with the plain mean instead of
+rSTAT. Values are normalised to [0, 1] inside and given in the user's units outside. Where the
+reward is not a known function of (s, a), one query answers r + gamma V_t(s') as a whole.
+
+Why it replicates: by induction over t. If two runs hold the same Q_t, their means differ by
+at most twice the sampling error, a shared grid separates such means with probability rho_SQ
+at most, and equal bins give equal bits of Q_{t+1}. A union bound over the N*T queries does the
+rest. What it takes is in :mod:`replicable_rl.theory.phased_vi`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from replicable_rl.errors import SampleSizeTooLarge
+from replicable_rl.mdp import TabularMDP, greedy
+from replicable_rl.progress import track
+from replicable_rl.queries import rstat
+from replicable_rl.records import Guarantee, Solution, Status, StatusCode
+from replicable_rl.sampling import MAX_CALLS, GenerativeModel, as_generative
+from replicable_rl.theory import PhasedVIPlan, Units, phased_vi
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from replicable_rl.randomness import SharedRandomness
+    from replicable_rl.theory.phased_vi import Target
+
+__all__ = ["PhasedVI", "ReplicablePhasedVI"]
+
+Query = Callable[[int, "NDArray[np.float64]"], "NDArray[np.float64]"]  # (t, means) -> answers
+
+OFFSET = "rpvi/offset"  # the address of an offset is (t, s, a)
+
+
+def phased_value_iteration(
+    problem: GenerativeModel, plan: PhasedVIPlan, query: Query, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return Q_T in normalised units: the loop of Algorithm 1 with any query."""
+    gamma = problem.gamma
+    units = Units(gamma, *problem.reward_range)
+    q = np.zeros((problem.n_states, problem.n_actions))
+    for t in track(range(plan.iterations), "iterations"):
+        counts = problem.draw(plan.calls, rng)  # fresh: Q_t depends on the earlier ones
+        value = q.max(axis=1)
+        if problem.known_rewards is not None:
+            means = counts.mean(value[counts.next_state]).reshape(q.shape)
+            q = units.reward(problem.known_rewards) + gamma * query(t, means)
+        else:
+            means = counts.mean(units.reward(counts.reward) + gamma * value[counts.next_state]).reshape(q.shape)
+            q = query(t, means)
+    return q
+
+
+class _Phased:
+    """What the two algorithms share: parameters named as in `theory.phased_vi`, and the run."""
+
+    id: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        self._plan(pairs=2**62, gamma=0.5, known_rewards=True)  # refuses bad parameters now, not at the first run
+
+    def plan(self, problem: TabularMDP | GenerativeModel) -> PhasedVIPlan:
+        """Return what a run on this problem will do, and what it may promise."""
+        model = as_generative(problem)
+        return self._plan(model.n_states * model.n_actions, model.gamma, model.known_rewards is not None)
+
+    def _plan(self, pairs: int, gamma: float, known_rewards: bool) -> PhasedVIPlan:
+        parameters: dict[str, Any] = asdict(self)  # type: ignore[call-overload]  # subclasses are dataclasses
+        return phased_vi(pairs, gamma, known_rewards=known_rewards, owner=type(self).__name__, **parameters)
+
+    def _run(self, model: GenerativeModel, plan: PhasedVIPlan, query: Query, rng: np.random.Generator) -> Solution:
+        name = type(self).__name__
+        if plan.calls > MAX_CALLS:
+            raise SampleSizeTooLarge(
+                f"{name}: {plan.calls:.3g} calls per iteration are asked for, more than the 2**63 - 1 that can be "
+                "counted. Pass calls=... (the result is then measured only), or raise epsilon or rho."
+            )
+        q = phased_value_iteration(model, plan, query, rng)
+        return Solution.from_q(
+            np.asarray(Units(model.gamma, *model.reward_range).value_to_user(q)),
+            greedy(q),
+            samples=plan.samples,
+            status=_status(plan),
+            guarantee=_guarantee(plan, self._without_overrides().plan(model)),
+        )
+
+    def _without_overrides(self) -> _Phased:
+        """Return the algorithm with the same promise and every other parameter as the theorem says."""
+        overrides = {field.name: None for field in fields(self) if field.default is None}  # type: ignore[arg-type]
+        return replace(self, **overrides)  # type: ignore[type-var]
+
+
+@dataclass(frozen=True)
+class PhasedVI(_Phased):
+    """Phased Q-learning of Kearns and Singh: accurate, but two runs differ.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The policy is ``epsilon``-optimal (values normalised to [0, 1]) with probability
+        1 - ``delta``.
+    target : {"policy", "value"}
+        Whether ``epsilon`` is about the policy or about Q.
+    calls, iterations : int, optional
+        m and T; None means what the theorem says.
+
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> mdp, algorithm = rr.make("two-goals-v1"), PhasedVI(0.1, 0.001)
+    >>> one, two = (rr.solve(mdp, algorithm, shared_seed=2023, sample_seed=seed) for seed in (1, 2))
+    >>> one.fingerprints.value == two.fingerprints.value
+    False
+    """
+
+    epsilon: float
+    delta: float
+    _: KW_ONLY
+    target: Target = "policy"
+    calls: int | None = None
+    iterations: int | None = None
+
+    id: ClassVar[str] = "phased-vi-v1"
+
+    def solve(
+        self, problem: TabularMDP | GenerativeModel, shared: SharedRandomness, rng: np.random.Generator
+    ) -> Solution:
+        """Run with fresh samples from ``rng``; ``shared`` is not used, for nothing here is replicable."""
+        model = as_generative(problem)
+        return self._run(model, self.plan(model), lambda t, means: means, rng)
+
+
+@dataclass(frozen=True)
+class ReplicablePhasedVI(_Phased):
+    """Replicable Phased Value Iteration, rPVI: the same Q and policy twice.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The policy is ``epsilon``-optimal (values normalised to [0, 1]) with probability
+        1 - ``delta``.
+    rho : float
+        Two runs on fresh samples with one shared seed return different Q with probability
+        at most ``rho``; 2*delta < rho is required.
+    target : {"policy", "value"}
+        Whether ``epsilon`` is about the policy (what ``thm:rpvi`` states) or about Q (what
+        its proof shows).
+    calls, iterations, tolerance, rho_sq : optional
+        m, T, and the tolerance and replicability of one query; None means what the theorem
+        says. A run that departs from the theorem says so in its guarantee.
+
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> mdp, algorithm = rr.make("two-goals-v1"), ReplicablePhasedVI(0.1, 0.001, 0.2)
+    >>> one, two = (rr.solve(mdp, algorithm, shared_seed=2023, sample_seed=seed) for seed in (1, 2))
+    >>> one.fingerprints.value == two.fingerprints.value
+    True
+    >>> one.samples
+    26201274068374796800
+    """
+
+    epsilon: float
+    delta: float
+    rho: float
+    _: KW_ONLY
+    target: Target = "policy"
+    calls: int | None = None
+    iterations: int | None = None
+    tolerance: float | None = None
+    rho_sq: float | None = None
+
+    id: ClassVar[str] = "rpvi-v1"
+
+    def solve(
+        self, problem: TabularMDP | GenerativeModel, shared: SharedRandomness, rng: np.random.Generator
+    ) -> Solution:
+        """Run with the shared randomness r and fresh samples from ``rng``."""
+        model = as_generative(problem)
+        plan = self.plan(model)
+
+        def query(t: int, means: NDArray[np.float64]) -> NDArray[np.float64]:
+            return rstat(means, shared.uniform(OFFSET, t, shape=means.shape), plan.width).answer
+
+        return self._run(model, plan, query, rng)
+
+
+def _status(plan: PhasedVIPlan) -> Status:
+    if plan.iterations < plan.iterations_needed:
+        sentence = f"ran {plan.iterations} of the {plan.iterations_needed} iterations that the theorem asks for"
+        return Status(StatusCode.BUDGET_SPENT, sentence)
+    return Status(StatusCode.COMPLETED, f"ran all {plan.iterations} iterations")
+
+
+def _guarantee(plan: PhasedVIPlan, theorem_plan: PhasedVIPlan) -> Guarantee:
+    theorem = "lem:phasedvi-convergence" if plan.rho is None else "thm:rpvi"
+    subject, bound = ("the policy", plan.epsilon) if plan.target == "policy" else ("Q", plan.epsilon / 2.0)
+    accuracy = f"with probability {1.0 - plan.delta:g}, {subject} is within {bound:g} of optimal, values in [0, 1]"
+    if plan.accuracy_proved and plan.rho is None:
+        sentence = f"proved ({theorem}): {accuracy}. Nothing is promised about a second run."
+        return Guarantee("proved", theorem, sentence, plan.epsilon, plan.delta)
+    if plan.accuracy_proved and plan.replicability_proved:
+        sentence = f"proved ({theorem}): {accuracy}; two runs give the same Q, except with probability {plan.rho:g}."
+        return Guarantee("proved", theorem, sentence, plan.epsilon, plan.delta, plan.rho)
+    departures = (
+        f"{name}={_number(used)} where {theorem} needs {_number(needed)}"
+        for name, used, needed, short in (
+            ("calls", plan.calls, theorem_plan.calls, plan.calls < theorem_plan.calls),
+            ("iterations", plan.iterations, theorem_plan.iterations, plan.iterations < theorem_plan.iterations),
+            ("tolerance", plan.tolerance, theorem_plan.tolerance, plan.tolerance > theorem_plan.tolerance),
+            ("rho_sq", plan.rho_sq or 0.0, theorem_plan.rho_sq or 0.0, plan.rho_sq != theorem_plan.rho_sq),
+        )
+        if short
+    )
+    sentence = f"measured only: {'; '.join(departures)}."
+    if plan.accuracy_proved:
+        sentence += f" Accuracy alone is proved: {accuracy}."
+        return Guarantee("measured", theorem, sentence, plan.epsilon, plan.delta)
+    return Guarantee("measured", theorem, sentence)
+
+
+def _number(x: float) -> str:
+    return str(x) if isinstance(x, int) and x < 10**9 else f"{x:.3g}"

@@ -1,0 +1,143 @@
+"""Two problems of operations research: a store that orders stock, a machine that wears out."""
+
+from __future__ import annotations
+
+import decimal
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from replicable_rl.envs._checks import check_amount, check_gamma, check_probability
+from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer
+from replicable_rl.mdp import Labels, TabularMDP
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["inventory", "machine_repair"]
+
+_MAX_CAPACITY = 200  # about capacity**3 outcomes: 6.8 million
+_MAX_WEAR_LEVELS = 100_000
+_MAX_DEMAND = 1e6
+
+
+def inventory(
+    capacity: int = 20,
+    demand: float = 6.0,
+    price: float = 2.0,
+    unit_cost: float = 1.0,
+    order_cost: float = 2.0,
+    holding_cost: float = 0.1,
+    gamma: float = 0.95,
+) -> TabularMDP:
+    """Build a store: order in the evening, sell the next day, lose what cannot be served.
+
+    The state is the stock s, the action the quantity a that is ordered. Of an order only
+    a' = min(a, capacity - s) fits, arrives and is paid. Then D ~ Poisson(demand) customers
+    come; min(D, s + a') units are sold and left = s + a' - sold is the next state. The reward
+
+        price * sold - unit_cost * a' - order_cost * [a' > 0] - holding_cost * left
+
+    is random given the state and the action. The store opens empty.
+
+    Examples
+    --------
+    A fixed cost per order makes it worth waiting: order up to a level, but only when low.
+
+    >>> from replicable_rl.mdp import optimal_values
+    >>> optimal_values(inventory(capacity=10, demand=3.0)).policy.tolist()
+    [10, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    """
+    owner = "inventory-v1"
+    capacity = check_integer(owner, "capacity", capacity, low=1, high=_MAX_CAPACITY)
+    demand = check_in_open_interval(owner, "demand", demand, 0.0, _MAX_DEMAND)
+    price = check_amount(owner, "price", price)
+    unit_cost = check_amount(owner, "unit_cost", unit_cost)
+    order_cost = check_amount(owner, "order_cost", order_cost)
+    holding_cost = check_amount(owner, "holding_cost", holding_cost)
+    gamma = check_gamma(owner, gamma)
+
+    levels = np.arange(capacity + 1)
+    arrived = np.minimum(levels, capacity - levels[:, None])  # (S, A)
+    offered = levels[:, None] + arrived
+    sold = offered[:, :, None] - levels  # (S, A, S); negative where the next state is impossible
+    paid = unit_cost * arrived + order_cost * (arrived > 0)
+    return TabularMDP.from_dense(
+        _left_over(capacity, demand)[offered],
+        price * sold - holding_cost * levels - paid[:, :, None],
+        gamma=gamma,
+        initial=levels == 0,
+        labels=Labels(
+            states=tuple(f"stock {n}" for n in levels.tolist()),
+            actions=tuple(f"order {n}" for n in levels.tolist()),
+        ),
+    )
+
+
+def machine_repair(
+    n_states: int = 10, wear: float = 0.4, breakdown: float = 0.05, repair_cost: float = 1.0, gamma: float = 0.95
+) -> TabularMDP:
+    """Build a machine that earns less the more it is worn, until someone pays for its repair.
+
+    The state is the wear w = 0 (new), ..., n_states - 1 (broken). Operating earns
+    1 - w/(n_states - 1), so nothing when broken; then the machine breaks with probability
+    ``breakdown``, wears by one step with probability ``wear``, and otherwise stays as it is.
+    Repairing costs ``repair_cost`` and returns the machine to new. It starts new.
+
+    Examples
+    --------
+    The best policy repairs from some wear on (Derman 1963):
+
+    >>> from replicable_rl.mdp import optimal_values
+    >>> optimal_values(machine_repair()).policy.tolist()
+    [0, 0, 0, 0, 1, 1, 1, 1, 1, 1]
+    """
+    owner = "machine-repair-v1"
+    n_states = check_integer(owner, "n_states", n_states, low=2, high=_MAX_WEAR_LEVELS)
+    wear = check_probability(owner, "wear", wear)
+    breakdown = check_probability(owner, "breakdown", breakdown)
+    repair_cost = check_amount(owner, "repair_cost", repair_cost)
+    gamma = check_gamma(owner, gamma)
+    stay = 1.0 - (wear + breakdown)
+    if stay < 0.0:
+        raise InvalidInput(
+            f"{owner}: wear + breakdown must be at most 1, got wear={wear:g}, breakdown={breakdown:g}. "
+            "Lower one of them."
+        )
+    broken = n_states - 1
+    repair = [(1.0, 0, -repair_cost)]
+    outcomes = []
+    for w in range(n_states):
+        earned = 1.0 - w / broken
+        ends = ((stay, w), (wear, min(w + 1, broken)), (breakdown, broken))
+        outcomes.append(([(chance, end, earned) for chance, end in ends], repair))
+    return TabularMDP.from_outcomes(
+        outcomes,
+        gamma=gamma,
+        initial=np.arange(n_states) == 0,
+        reward_range=(-repair_cost, 1.0),
+        labels=Labels(
+            states=("new", *(f"wear {w}" for w in range(1, broken)), "broken"), actions=("operate", "repair")
+        ),
+    )
+
+
+def _left_over(capacity: int, demand: float) -> NDArray[np.float64]:
+    """Return the table P[y, left] for y units offered to a Poisson demand.
+
+    left = y - D for D < y, and all that is beyond is "everything is sold". Decimal
+    arithmetic is correctly rounded everywhere, unlike a C library's exp: the table has the
+    same bits on every machine, and its tails have no cancellation.
+    """
+    table = np.zeros((capacity + 1, capacity + 1))
+    with decimal.localcontext(decimal.Context(prec=40)):
+        mean = decimal.Decimal(demand)
+        chance, beyond = (-mean).exp(), decimal.Decimal(1)
+        chances: list[float] = []
+        for y in range(capacity + 1):
+            table[y, 0] = float(max(beyond, decimal.Decimal(0)))
+            table[y, 1 : y + 1] = chances[::-1]
+            chances.append(float(chance))
+            beyond -= chance
+            chance *= mean / (y + 1)
+    return table

@@ -1,0 +1,119 @@
+"""Parallel sampling as counts: one call draws a successor of every state-action pair.
+
+m i.i.d. outcomes of a row, counted, have exactly the law of one multinomial draw. So m calls
+cost a few random numbers per outcome, whatever m is: the binomial of the first outcome, then
+of the second among what is left, and so on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
+
+from replicable_rl.errors import InvalidInput
+from replicable_rl.mdp import TabularMDP
+from replicable_rl.sampling.counts import OutcomeCounts, check_calls
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from replicable_rl.records import ObjectSpec
+
+__all__ = ["CountSampler", "GenerativeModel", "as_generative"]
+
+
+@runtime_checkable
+class GenerativeModel(Protocol):
+    """What an algorithm in the parallel sampling setting needs of a problem.
+
+    ``known_rewards`` is the (S, A) table of rewards where each pair has one known reward,
+    and None where rewards must be learned from the samples.
+    """
+
+    @property
+    def n_states(self) -> int: ...  # noqa: D102
+    @property
+    def n_actions(self) -> int: ...  # noqa: D102
+    @property
+    def gamma(self) -> float: ...  # noqa: D102
+    @property
+    def reward_range(self) -> tuple[float, float]: ...  # noqa: D102
+    @property
+    def known_rewards(self) -> NDArray[np.float64] | None: ...  # noqa: D102
+    @property
+    def spec(self) -> ObjectSpec: ...  # noqa: D102
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        """Draw ``calls`` fresh successors of every pair and return their counts."""
+        ...
+
+
+class _FromTable:
+    """The parts of a generative model that a `TabularMDP` answers."""
+
+    def __init__(self, mdp: TabularMDP) -> None:
+        self._mdp = mdp
+
+    n_states = property(lambda self: self._mdp.n_states)
+    n_actions = property(lambda self: self._mdp.n_actions)
+    gamma = property(lambda self: self._mdp.gamma)
+    reward_range = property(lambda self: self._mdp.reward_range)
+    known_rewards = property(lambda self: self._mdp.deterministic_rewards)
+    spec = property(lambda self: self._mdp.spec)
+
+    def _counts(self, count: NDArray[np.int64], calls: int) -> OutcomeCounts:
+        rows = self._mdp.rows
+        return OutcomeCounts(rows.indptr, rows.next_state, rows.reward, count, calls)
+
+
+class CountSampler(_FromTable):
+    """Draws counts of a `TabularMDP`; exact in law, at a cost that does not depend on ``calls``.
+
+    >>> from replicable_rl.envs import riverswim
+    >>> from replicable_rl.randomness import sample_stream
+    >>> counts = CountSampler(riverswim()).draw(10**16, sample_stream(1))
+    >>> int(counts.count[counts.indptr[0] : counts.indptr[1]].sum())
+    10000000000000000
+    """
+
+    def __init__(self, mdp: TabularMDP) -> None:
+        super().__init__(mdp)
+        self._conditional = conditional_probabilities(mdp)
+
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        """Draw ``calls`` fresh successors of every pair and return their counts."""
+        from replicable_rl.sampling import _kernels
+
+        calls = check_calls("CountSampler", calls)
+        count = np.empty(self._conditional.size, dtype=np.int64)
+        # The kernel runs its own generator from these words: its draws are then the same
+        # under every version of numpy, whose Generator methods promise no such thing.
+        state = rng.bit_generator.random_raw(4).astype(np.uint64)
+        _kernels.multinomial_rows(self._mdp.rows.indptr, self._conditional, calls, state, count)
+        return self._counts(count, calls)
+
+
+def conditional_probabilities(mdp: TabularMDP) -> NDArray[np.float64]:
+    """Return, for every outcome, its probability given that no earlier one of its row occurred.
+
+    Where that probability p exceeds 1/2 the entry is -(1 - p), so that probabilities near 1
+    keep their full precision.
+    """
+    from replicable_rl.sampling import _kernels
+
+    conditional = np.empty(mdp.rows.probability.size)
+    _kernels.conditional_rows(mdp.rows.indptr, mdp.rows.probability, conditional)
+    return conditional
+
+
+def as_generative(problem: TabularMDP | GenerativeModel) -> GenerativeModel:
+    """Return the problem as a generative model; a `TabularMDP` is sampled by counts."""
+    if isinstance(problem, TabularMDP):
+        return CountSampler(problem)
+    if isinstance(problem, GenerativeModel):
+        return problem
+    hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
+    raise InvalidInput(
+        "problem must be a TabularMDP, a Simulator or another object with the methods of GenerativeModel, "
+        f"got {type(problem).__name__}.{hint}"
+    )

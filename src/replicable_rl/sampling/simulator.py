@@ -1,0 +1,148 @@
+"""A black-box generative simulator behind the same interface as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from replicable_rl.errors import InvalidInput, check_integer, check_real
+from replicable_rl.records import ObjectSpec
+from replicable_rl.sampling.counts import OutcomeCounts, check_calls
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Simulator"]
+
+_CHUNK = 1 << 16  # samples asked of a vectorised simulator at a time
+
+
+class Simulator:
+    """A simulator ``step(state, action, rng) -> (next state, reward)`` as a problem.
+
+    Its cost is that of the steps: m calls take m steps for every pair. Rewards are
+    learned from the samples, so they may depend on the next state or be random, as long as
+    they stay in ``reward_range``.
+
+    Parameters
+    ----------
+    step : callable
+        With ``vectorized=True`` it takes and returns arrays of one length.
+    n_states, n_actions, gamma, reward_range
+        The problem it simulates.
+    name : str
+        What the run record calls it.
+
+    Examples
+    --------
+    >>> def coin(state, action, rng):
+    ...     return int(rng.random() < 0.5), float(state)
+    >>> problem = Simulator(coin, n_states=2, n_actions=1, gamma=0.9, reward_range=(0.0, 1.0))
+    >>> problem.draw(100, np.random.default_rng(0)).count.sum()
+    np.int64(200)
+    """
+
+    def __init__(
+        self,
+        step: Callable[[Any, Any, np.random.Generator], tuple[Any, Any]],
+        *,
+        n_states: int,
+        n_actions: int,
+        gamma: float,
+        reward_range: tuple[float, float],
+        vectorized: bool = False,
+        name: str | None = None,
+    ) -> None:
+        self._step, self._vectorized = step, vectorized
+        self._name = name or getattr(step, "__qualname__", type(step).__name__)
+        self.n_states = check_integer("Simulator", "n_states", n_states, low=1, high=2**31 - 1)
+        self.n_actions = check_integer("Simulator", "n_actions", n_actions, low=1, high=2**31 - 1)
+        self.gamma = check_real(
+            "Simulator", "gamma", gamma, low=0.0, high=np.nextafter(1.0, 0.0), rule="a discount in [0, 1)"
+        )
+        low, high = (
+            check_real("Simulator", "reward_range", bound, low=-np.inf, high=np.inf, rule="two finite numbers")
+            for bound in reward_range
+        )
+        if low > high:
+            raise InvalidInput(f"Simulator: reward_range must be (low, high) with low <= high, got {reward_range!r}.")
+        self.reward_range = (low, high)
+
+    @property
+    def known_rewards(self) -> None:
+        """None: a simulator's rewards are learned from its samples."""
+        return
+
+    @property
+    def spec(self) -> ObjectSpec:
+        """A simulator is known by its name alone; its runs cannot be rebuilt from a record."""
+        return ObjectSpec("simulator", {"name": self._name})
+
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        """Draw ``calls`` fresh successors of every pair and return their counts."""
+        calls = check_calls("Simulator", calls)
+        n_rows = self.n_states * self.n_actions
+        # An outcome is a (row, next state); with it go its count and the sum of its rewards.
+        key, count, reward = _merge(self._batches(calls, rng))
+        row = key // self.n_states
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_rows))]).astype(np.int64)
+        return OutcomeCounts(indptr, (key % self.n_states).astype(np.int32), reward / count, count, calls)
+
+    def _batches(self, calls: int, rng: np.random.Generator) -> Iterator[_Tally]:
+        total = self.n_states * self.n_actions * calls
+        for start in range(0, total, _CHUNK):
+            row = np.arange(start, min(start + _CHUNK, total), dtype=np.int64) // calls
+            successor, reward = self._steps(row // self.n_actions, row % self.n_actions, rng)
+            yield _tally(row * self.n_states + successor, np.ones(row.size, dtype=np.int64), reward)
+
+    def _steps(
+        self, state: NDArray[np.int64], action: NDArray[np.int64], rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        if self._vectorized:
+            answers = self._step(state, action, rng)
+        else:
+            pairs = [self._step(s, a, rng) for s, a in zip(state.tolist(), action.tolist(), strict=True)]
+            answers = ([s for s, _ in pairs], [r for _, r in pairs])
+        successor, reward = np.asarray(answers[0]), np.asarray(answers[1], dtype=np.float64)
+        if successor.shape != state.shape or reward.shape != state.shape or successor.dtype.kind not in "iu":
+            raise InvalidInput(
+                f"Simulator {self._name}: step must return next states (integers) and rewards, one for each state "
+                f"asked; got {successor.dtype} of shape {successor.shape} and rewards of shape {reward.shape}."
+            )
+        low, high = self.reward_range
+        for bad, values, rule in (
+            (
+                (successor < 0) | (successor >= self.n_states),
+                successor,
+                f"next states must lie in 0..{self.n_states - 1}",
+            ),
+            (~((reward >= low) & (reward <= high)), reward, f"rewards must lie in reward_range [{low:g}, {high:g}]"),
+        ):
+            if bad.any():
+                i = int(np.argmax(bad))
+                raise InvalidInput(
+                    f"Simulator {self._name}: {rule}, got {values[i]:g} from state {state[i]}, action {action[i]}."
+                )
+        return successor.astype(np.int64), reward
+
+
+_Tally = tuple["NDArray[np.int64]", "NDArray[np.int64]", "NDArray[np.float64]"]  # keys, counts, reward sums
+
+
+def _tally(key: NDArray[np.int64], count: NDArray[np.int64], reward: NDArray[np.float64]) -> _Tally:
+    """Return the distinct keys, sorted, with the sums of their counts and rewards."""
+    unique, inverse = np.unique(key, return_inverse=True)
+    counts = np.zeros(unique.size, dtype=np.int64)
+    np.add.at(counts, inverse, count)
+    return unique, counts, np.bincount(inverse, weights=reward, minlength=unique.size).astype(np.float64)
+
+
+def _merge(tallies: Iterator[_Tally]) -> _Tally:
+    """Merge tallies as they come, so that memory is bounded by the distinct outcomes."""
+    merged = next(tallies)
+    for tally in tallies:
+        key, count, reward = (np.concatenate(pair) for pair in zip(merged, tally, strict=True))
+        merged = _tally(key, count, reward)
+    return merged

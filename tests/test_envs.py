@@ -1,0 +1,390 @@
+"""The shipped problems against facts worked out without them: by hand, by brute force, by symmetry."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from replicable_rl.envs import chain, garnet, gridworld, inventory, machine_repair, riverswim, two_goals, two_goals_wide
+from replicable_rl.errors import InvalidInput
+from replicable_rl.mdp import optimal_values
+from replicable_rl.randomness import SharedRandomness
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from replicable_rl.mdp import TabularMDP
+
+UP, DOWN, LEFT, RIGHT = range(4)
+
+
+def row_of(mdp: TabularMDP, state: int, action: int) -> dict[tuple[int, float], float]:
+    """The outcomes of a pair: (next state, reward) -> probability."""
+    part = mdp.rows.of_row(state * mdp.n_actions + action)
+    outcomes = zip(mdp.rows.next_state[part].tolist(), mdp.rows.reward[part].tolist(), strict=True)
+    return dict(zip(outcomes, mdp.rows.probability[part].tolist(), strict=True))
+
+
+def successors(mdp: TabularMDP, state: int, action: int) -> dict[int, float]:
+    return {successor: p for (successor, _), p in row_of(mdp, state, action).items()}
+
+
+def value_of(mdp: TabularMDP, policy: list[int]) -> NDArray[np.float64]:
+    """The value of a policy by solving (I - gamma P) v = r."""
+    P, r = np.zeros((mdp.n_states, mdp.n_states)), np.zeros(mdp.n_states)
+    for s, a in enumerate(policy):
+        for (successor, reward), p in row_of(mdp, s, a).items():
+            P[s, successor] += p
+            r[s] += p * reward
+    value: NDArray[np.float64] = np.linalg.solve(np.eye(mdp.n_states) - mdp.gamma * P, r).astype(np.float64)
+    return value
+
+
+# --- grids -----------------------------------------------------------------------------------
+
+
+def test_two_goals_is_the_grid_of_the_paper() -> None:
+    #  0 1 2      G . G
+    #  3 # 4      . # .
+    #  5 6 7      . S .
+    mdp = two_goals()
+    assert (mdp.n_states, mdp.n_actions, mdp.gamma) == (8, 4, 0.9)
+    assert mdp.n_states * mdp.n_actions == 32
+    assert mdp.initial.tolist() == [0, 0, 0, 0, 0, 0, 1, 0]
+    assert mdp.reward_range == (0.0, 1.0)
+    assert mdp.labels.actions == ("up", "down", "left", "right")
+    assert mdp.labels.states == ("(0,0)", "(0,1)", "(0,2)", "(1,0)", "(1,2)", "(2,0)", "(2,1)", "(2,2)")
+    assert mdp.labels.layout == ("G.G", ".#.", ".S.")
+    rewards = mdp.deterministic_rewards
+    assert rewards is not None
+    assert rewards[[0, 2]].tolist() == [[1.0] * 4] * 2
+    assert not np.delete(rewards, [0, 2], axis=0).any()
+
+
+@pytest.mark.parametrize(
+    ("state", "action", "expected"),
+    [
+        (0, DOWN, {0: 1.0}),  # a goal absorbs
+        (2, LEFT, {2: 1.0}),
+        (6, UP, {6: 0.7, 5: 0.15, 7: 0.15}),  # into the wall, slipping left or right
+        (6, DOWN, {6: 0.7, 5: 0.15, 7: 0.15}),  # over the border
+        (6, LEFT, {5: 0.7, 6: 0.3}),  # slipping up (wall) or down (border) stays
+        (6, RIGHT, {7: 0.7, 6: 0.3}),
+        (5, UP, {3: 0.7, 5: 0.15, 6: 0.15}),
+        (5, LEFT, {5: 0.85, 3: 0.15}),
+        (3, UP, {0: 0.7, 3: 0.3}),
+        (4, RIGHT, {4: 0.7, 2: 0.15, 7: 0.15}),
+        (1, DOWN, {1: 0.7, 0: 0.15, 2: 0.15}),
+    ],
+)
+def test_slip_law_of_two_goals(state: int, action: int, expected: dict[int, float]) -> None:
+    assert successors(two_goals(), state, action) == pytest.approx(expected, abs=1e-15)
+
+
+def mirrored(mdp: TabularMDP) -> NDArray[np.int64]:
+    """The state that each state becomes when the map is turned left to right."""
+    assert mdp.labels.states is not None
+    assert mdp.labels.layout is not None
+    width = len(mdp.labels.layout[0])
+    cells = [tuple(map(int, name.strip("()").split(","))) for name in mdp.labels.states]
+    index = {cell: s for s, cell in enumerate(cells)}
+    return np.array([index[row, width - 1 - column] for row, column in cells])
+
+
+@pytest.mark.parametrize("make", [two_goals, two_goals_wide])
+def test_the_two_goals_are_tied(make: Callable[[], TabularMDP]) -> None:
+    mdp = make()
+    best = optimal_values(mdp)
+    mirror = mirrored(mdp)
+    start = int(np.argmax(mdp.initial))
+    assert mdp.initial[start] == 1.0
+    assert mirror[start] == start
+    np.testing.assert_allclose(best.q[mirror][:, [UP, DOWN, RIGHT, LEFT]], best.q, atol=2 * best.error)
+    assert best.q[start, LEFT] == pytest.approx(best.q[start, RIGHT], abs=2 * best.error)
+    # ... and going sideways is strictly best there, so the first decision is the tie.
+    assert best.q[start, LEFT] > max(best.q[start, UP], best.q[start, DOWN]) + 1e-3
+
+
+def test_two_goals_wide_is_connected_with_goals_in_the_upper_corners() -> None:
+    mdp = two_goals_wide()
+    layout = mdp.labels.layout
+    assert layout is not None
+    assert (len(layout), len(layout[0])) == (5, 9)
+    assert layout[0][0] == layout[0][-1] == "G"
+    assert "".join(layout).count("G") == 2
+    assert layout[-1][4] == "S"
+    reached, frontier = set(), [int(np.argmax(mdp.initial))]
+    while frontier:
+        s = frontier.pop()
+        if s not in reached:
+            reached.add(s)
+            frontier += [t for a in range(4) for t in successors(mdp, s, a)]
+    assert reached == set(range(mdp.n_states))
+
+
+def test_without_slip_values_are_powers_of_gamma() -> None:
+    mdp = gridworld(["S#G", "...", "#.#"], slip=0.0, gamma=0.5)
+    # S down right right up: 4 steps, then 1 + 1/2 + ... = 2 at the goal.
+    assert optimal_values(mdp).value.tolist() == pytest.approx([2 / 16, 2, 2 / 8, 2 / 4, 2 / 2, 2 / 8])
+
+
+def test_full_slip_never_goes_straight() -> None:
+    assert successors(gridworld(["...", "...", "..G"], slip=1.0), 4, UP) == {3: 0.5, 5: 0.5}
+
+
+def test_one_map_in_three_spellings() -> None:
+    lines = ["G.G", ".#.", ".S."]
+    text = """
+        G.G
+        .#.
+        .S.
+    """
+    assert gridworld(lines).digest == gridworld(text).digest == gridworld("G.G/.#./.S.").digest == two_goals().digest
+
+
+def test_starts_are_uniform_on_s_or_on_all_but_the_goals() -> None:
+    assert gridworld("S.GS").initial.tolist() == [0.5, 0.0, 0.0, 0.5]
+    assert gridworld("..G#").initial.tolist() == [0.5, 0.5, 0.0]
+
+
+def test_goals_pay_what_they_say() -> None:
+    mdp = gridworld("A.B", goals={"A": -2.0, "B": 3.0, "C": 9.0})
+    rewards = mdp.deterministic_rewards
+    assert rewards is not None
+    assert rewards[:, 0].tolist() == [-2.0, 0.0, 3.0]
+    assert mdp.reward_range == (-2.0, 9.0)
+    assert gridworld("A.", goals={"A": 2.0}).reward_range == (0.0, 2.0)
+
+
+# --- classics --------------------------------------------------------------------------------
+
+
+def test_riverswim_rows() -> None:
+    mdp = riverswim()
+    assert (mdp.n_states, mdp.n_actions, mdp.gamma, mdp.labels.actions) == (6, 2, 0.95, ("left", "right"))
+    assert mdp.initial.tolist() == [1, 0, 0, 0, 0, 0]
+    assert row_of(mdp, 0, 0) == {(0, 0.005): 1.0}
+    assert row_of(mdp, 3, 0) == {(2, 0.0): 1.0}
+    assert row_of(mdp, 0, 1) == {(0, 0.0): 0.4, (1, 0.0): 0.6}
+    for s in range(1, 5):
+        assert row_of(mdp, s, 1) == {(s - 1, 0.0): 0.05, (s, 0.0): 0.6, (s + 1, 0.0): 0.35}
+    assert row_of(mdp, 5, 1) == {(4, 1.0): 0.4, (5, 1.0): 0.6}
+    assert riverswim(n_states=2).n_states == 2
+
+
+def test_riverswim_is_worth_swimming_unless_the_bank_pays() -> None:
+    swim = value_of(riverswim(), [1] * 6)
+    every_policy = (value_of(riverswim(), list(policy)) for policy in itertools.product((0, 1), repeat=6))
+    assert all((swim >= value - 1e-12).all() for value in every_policy)
+    best = optimal_values(riverswim())
+    assert best.policy.tolist() == [1] * 6
+    np.testing.assert_allclose(best.value, swim, atol=best.error + 1e-10)
+    assert optimal_values(riverswim(small_reward=0.9)).policy[0] == 0
+
+
+def test_chain_swaps_effect_and_reward_when_it_slips() -> None:
+    mdp = chain()
+    assert (mdp.n_states, mdp.gamma, mdp.labels.actions) == (5, 0.95, ("forward", "back"))
+    assert row_of(mdp, 0, 0) == pytest.approx({(1, 0.0): 0.8, (0, 0.2): 0.2})
+    assert row_of(mdp, 2, 1) == pytest.approx({(3, 0.0): 0.2, (0, 0.2): 0.8})
+    assert row_of(mdp, 4, 0) == pytest.approx({(4, 1.0): 0.8, (0, 0.2): 0.2})
+    assert mdp.deterministic_rewards is None
+    assert chain(slip=0.0).rows.probability.tolist() == [1.0] * 10
+    assert optimal_values(mdp).policy.tolist() == [0] * 5  # Strens 2000: always forward
+
+
+def reference_garnet(n_states: int, n_rows: int, branching: int, seed: int) -> list[dict[int, float]]:
+    """Floyd's algorithm with Python sets, one row after the other."""
+    shared = SharedRandomness(seed)
+    draws = [shared.uniform("garnet/successor", i, shape=n_rows) for i in range(branching)]
+    cuts = [shared.uniform("garnet/cut", i, shape=n_rows) for i in range(branching - 1)]
+    rows = []
+    for row in range(n_rows):
+        chosen: set[int] = set()
+        for i, last in enumerate(range(n_states - branching, n_states)):
+            drawn = math.floor(draws[i][row] * (last + 1))
+            chosen.add(last if drawn in chosen else drawn)
+        ends = [0.0, *sorted(float(cut[row]) for cut in cuts), 1.0]
+        rows.append(dict(zip(sorted(chosen), np.diff(ends).tolist(), strict=True)))
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("n_states", "n_actions", "branching", "seed"), [(20, 4, 3, 0), (7, 2, 7, 5), (9, 3, 1, 2), (1, 1, 1, 0)]
+)
+def test_garnet_against_a_plain_reference(n_states: int, n_actions: int, branching: int, seed: int) -> None:
+    mdp = garnet(n_states, n_actions, branching, seed=seed)
+    pairs = itertools.product(range(n_states), range(n_actions))
+    assert [successors(mdp, s, a) for s, a in pairs] == reference_garnet(
+        n_states, n_states * n_actions, branching, seed
+    )
+    rewards = mdp.deterministic_rewards
+    assert rewards is not None
+    expected = SharedRandomness(seed).uniform("garnet/reward", shape=(n_states, n_actions))
+    assert np.array_equal(rewards, expected)
+    assert mdp.reward_range == (0.0, 1.0)
+
+
+def test_garnet_is_frozen_for_ever() -> None:
+    assert garnet().digest == "148b4fc5dd0d644cb537068783005a4211d444d2b9606b54126fef53a71579fa"
+    assert len({garnet(seed=seed).digest for seed in range(20)}) == 20
+
+
+def test_garnet_successors_are_distinct_and_all_sets_equally_likely() -> None:
+    mdp = garnet(n_states=5, n_actions=20_000, branching=2, seed=3)
+    pairs = mdp.rows.next_state.reshape(-1, 2)
+    assert (pairs[:, 0] < pairs[:, 1]).all()
+    counts = np.unique(pairs[:, 0] * 5 + pairs[:, 1], return_counts=True)[1]
+    assert counts.size == 10
+    chi_square = float(((counts - 10_000) ** 2 / 10_000).sum())
+    assert chi_square < 44.81  # 9 degrees of freedom: exceeded with probability 1e-6
+    # A uniform cut of [0, 1]: mean 1/2, standard deviation 1/sqrt(12) / sqrt(100 000).
+    assert abs(mdp.rows.probability[::2].mean() - 0.5) < 5 / math.sqrt(12 * 100_000)
+
+
+def test_a_large_garnet_is_built_in_seconds() -> None:
+    mdp = garnet(n_states=200_000, n_actions=4, branching=4)
+    assert mdp.rows.probability.size == 3_200_000
+    assert (np.diff(mdp.rows.next_state.reshape(-1, 4), axis=1) > 0).all()
+
+
+# --- operations ------------------------------------------------------------------------------
+
+
+def brute_force_store(
+    capacity: int, demand: float, price: float, unit: float, order: float, holding: float, s: int, a: int
+) -> dict[int, tuple[float, float]]:
+    """Next stock -> (probability, reward), by walking through the demands 0, 1, 2, ... one by one."""
+    arrived = a if s + a <= capacity else capacity - s
+    result: dict[int, tuple[float, float]] = {}
+    weights: defaultdict[int, list[float]] = defaultdict(list)
+    for customers in range(150):
+        weight = math.exp(-demand) * demand**customers / math.factorial(customers)
+        stock = s + arrived
+        sold = 0
+        for _ in range(customers):
+            if stock > 0:
+                stock, sold = stock - 1, sold + 1
+        weights[stock].append(weight)
+        cost = unit * arrived + (order if arrived > 0 else 0.0) + holding * stock
+        result[stock] = (math.fsum(weights[stock]), price * sold - cost)
+    return result
+
+
+@pytest.mark.parametrize("parameters", [(4, 1.5, 2.0, 1.0, 2.0, 0.1), (7, 6.0, 3.5, 0.25, 0.0, 0.7)])
+def test_inventory_against_every_demand(parameters: tuple[int, float, float, float, float, float]) -> None:
+    mdp = inventory(*parameters)
+    capacity = parameters[0]
+    assert mdp.n_states == mdp.n_actions == capacity + 1
+    for s, a in itertools.product(range(capacity + 1), repeat=2):
+        expected = brute_force_store(*parameters, s, a)
+        row = row_of(mdp, s, a)
+        assert {t: p for (t, _), p in row.items()} == pytest.approx({t: p for t, (p, _) in expected.items()}, rel=1e-12)
+        assert dict(row.keys()) == pytest.approx({t: r for t, (_, r) in expected.items()}, rel=1e-12)
+
+
+def test_inventory_tails_have_no_cancellation() -> None:
+    mdp = inventory(capacity=20, demand=0.5)
+    tail = math.fsum(math.exp(-0.5) * 0.5**d / math.factorial(d) for d in range(20, 60))  # about 3e-25
+    assert successors(mdp, 20, 0)[0] == pytest.approx(tail, rel=1e-12)
+
+
+def test_inventory_orders_up_to_a_level_when_low() -> None:
+    mdp = inventory()
+    policy = optimal_values(mdp).policy.tolist()
+    ordering = [s for s, a in enumerate(policy) if a > 0]
+    assert 0 < len(ordering) < mdp.n_states
+    assert ordering == list(range(len(ordering)))  # the (s, S) rule of Scarf 1960
+    assert len({s + policy[s] for s in ordering}) == 1
+    assert mdp.labels.states is not None
+    assert mdp.labels.actions is not None
+    assert (mdp.labels.states[3], mdp.labels.actions[4]) == ("stock 3", "order 4")
+
+
+def test_inventory_with_more_customers_than_it_can_serve_sells_out() -> None:
+    assert successors(inventory(capacity=3, demand=5000.0), 0, 3) == {0: 1.0}
+
+
+def test_machine_repair_rows() -> None:
+    mdp = machine_repair(n_states=4, wear=0.3, breakdown=0.1, repair_cost=2.0)
+    assert mdp.labels.states == ("new", "wear 1", "wear 2", "broken")
+    assert mdp.labels.actions == ("operate", "repair")
+    assert row_of(mdp, 0, 0) == pytest.approx({(0, 1.0): 0.6, (1, 1.0): 0.3, (3, 1.0): 0.1})
+    third = mdp.rows.reward[mdp.rows.of_row(4)][0]
+    assert third == pytest.approx(1 / 3)
+    assert successors(mdp, 2, 0) == pytest.approx({2: 0.6, 3: 0.4})
+    assert row_of(mdp, 3, 0) == {(3, 0.0): 1.0}
+    assert all(row_of(mdp, s, 1) == {(0, -2.0): 1.0} for s in range(4))
+    assert mdp.reward_range == (-2.0, 1.0)
+    assert successors(machine_repair(wear=0.7, breakdown=0.3), 0, 0) == pytest.approx({1: 0.7, 9: 0.3})
+
+
+@pytest.mark.parametrize("cost", [0.1, 0.5, 1.0, 2.0, 5.0])
+def test_machine_repair_has_a_threshold_that_rises_with_the_cost(cost: float) -> None:
+    mdp = machine_repair(repair_cost=cost)
+    policy = optimal_values(mdp).policy.tolist()
+    threshold = policy.count(0)
+    assert 0 < threshold < 10
+    assert policy == [0] * threshold + [1] * (10 - threshold)
+    rules = [value_of(mdp, [0] * k + [1] * (10 - k)) for k in range(1, 10)]
+    assert int(np.argmax([value[0] for value in rules])) + 1 == threshold
+    dearer = optimal_values(machine_repair(repair_cost=2 * cost)).policy.tolist()
+    assert dearer.count(0) >= threshold
+
+
+# --- bad input -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("build", "sentence"),
+    [
+        (lambda: gridworld("S.G/.x."), r"gridworld: 'x' at row 1, column 1 is not one of '#', '.', 'S'"),
+        (lambda: gridworld("S G"), r"' ' at row 0, column 1"),
+        (lambda: gridworld(["S.G", ".."]), r"line 1 has 2 characters and line 0 has 3"),
+        (lambda: gridworld(""), r"the map is empty"),
+        (lambda: gridworld([]), r"the map is empty"),
+        (lambda: gridworld("##/##"), r"needs a cell to start from"),
+        (lambda: gridworld("GG"), r"needs a cell to start from"),
+        (lambda: gridworld(3), r"layout must be a string or a list of strings, got 3"),  # type: ignore[arg-type]
+        (lambda: gridworld(["." * 5000] * 5000), r"at most 4000000 cells, got 5000 x 5000"),
+        (lambda: gridworld("S.G", slip=1.5), r"gridworld: slip must be a number in \[0, 1\], got 1.5"),
+        (lambda: gridworld("S.G", gamma=1.0), r"gridworld: gamma must be a discount in \[0, 1\), got 1.0"),
+        (lambda: gridworld("S.G", goals={}), r"goals must map characters to rewards"),
+        (lambda: gridworld("S.G", goals={"S": 1.0}), r"a goal must be one character.* got 'S'"),
+        (lambda: gridworld("S.G", goals={"GG": 1.0}), r"got 'GG'"),
+        (lambda: gridworld("S.G", goals={"G": math.nan}), r"goals\['G'\] must be a finite number, got nan"),
+        (lambda: two_goals(slip=-0.1), r"two-goals-v1: slip"),
+        (lambda: two_goals_wide(gamma=2), r"two-goals-wide-v1: gamma"),
+        (lambda: riverswim(n_states=1), r"riverswim-v1: n_states must be an integer from 2 to 100000, got 1"),
+        (lambda: riverswim(n_states=10**12), r"riverswim-v1: n_states"),
+        (lambda: riverswim(small_reward=2.0), r"riverswim-v1: small_reward"),
+        (lambda: riverswim(gamma=-0.5), r"riverswim-v1: gamma"),
+        (lambda: chain(n_states=2.5), r"chain-v1: n_states"),  # type: ignore[arg-type]
+        (lambda: chain(slip="a"), r"chain-v1: slip"),  # type: ignore[arg-type]
+        (lambda: garnet(branching=21), r"garnet-v1: branching must be an integer from 1 to 20, got 21"),
+        (lambda: garnet(n_actions=0), r"garnet-v1: n_actions"),
+        (lambda: garnet(seed=-1), r"garnet-v1: seed"),
+        (lambda: garnet(seed=2**60), r"garnet-v1: seed"),
+        (lambda: garnet(10**8, 4, 4), r"at most 500000000 outcomes, got 1600000000\. Lower one of them"),
+        (lambda: garnet(10**4, 4, 10**4), r"garnet-v1: n_states\*n_actions\*branching\*\*2 .* Lower branching"),
+        (lambda: inventory(capacity=6000), r"inventory-v1: capacity must be an integer from 1 to 200, got 6000"),
+        (lambda: inventory(demand=0.0), r"inventory-v1: demand must lie strictly between 0 and 1e\+06, got 0.0"),
+        (lambda: inventory(price=-1.0), r"inventory-v1: price must be a number from 0 to 1000000, got -1.0"),
+        (lambda: inventory(gamma=math.nan), r"inventory-v1: gamma"),
+        (lambda: machine_repair(wear=0.8, breakdown=0.3), r"wear \+ breakdown must be at most 1, got wear=0.8"),
+        (lambda: machine_repair(n_states=1), r"machine-repair-v1: n_states"),
+        (lambda: machine_repair(repair_cost=math.inf), r"machine-repair-v1: repair_cost"),
+    ],
+)
+def test_bad_input_is_one_clear_sentence(build: Callable[[], Any], sentence: str) -> None:
+    with pytest.raises(InvalidInput, match=sentence) as caught:
+        build()
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
