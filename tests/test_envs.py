@@ -195,6 +195,7 @@ def test_chain_swaps_effect_and_reward_when_it_slips() -> None:
     assert row_of(mdp, 0, 0) == pytest.approx({(1, 0.0): 0.8, (0, 0.2): 0.2})
     assert row_of(mdp, 2, 1) == pytest.approx({(3, 0.0): 0.2, (0, 0.2): 0.8})
     assert row_of(mdp, 4, 0) == pytest.approx({(4, 1.0): 0.8, (0, 0.2): 0.2})
+    assert row_of(mdp, 4, 1) == pytest.approx({(4, 1.0): 0.2, (0, 0.2): 0.8})
     assert mdp.deterministic_rewards is None
     assert chain(slip=0.0).rows.probability.tolist() == [1.0] * 10
     assert optimal_values(mdp).policy.tolist() == [0] * 5  # Strens 2000: always forward

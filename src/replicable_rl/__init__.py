@@ -18,7 +18,7 @@ from replicable_rl.randomness import SharedRandomness
 from replicable_rl.records import Fingerprints, Guarantee, RunSpec, Solution, Status, StatusCode
 from replicable_rl.registry import make, make_algorithm
 from replicable_rl.sampling import Simulator
-from replicable_rl.solve import plan, solve
+from replicable_rl.solve import load_solution, plan, save_solution, solve
 
 __version__ = "0.1.0"
 
@@ -41,10 +41,12 @@ __all__ = [
     "greedy",
     "gridworld",
     "load_mdp",
+    "load_solution",
     "make",
     "make_algorithm",
     "optimal_values",
     "plan",
+    "save_solution",
     "solve",
     "theory",
 ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from replicable_rl.mdp import TabularMDP, load_mdp
 from replicable_rl.records import ObjectSpec
 from replicable_rl.solve import Algorithm
 
-__all__ = ["ALGORITHMS", "PROBLEMS", "make", "make_algorithm", "parse_object", "resolve_problem"]
+__all__ = ["ALGORITHMS", "PROBLEMS", "make", "make_algorithm", "parse_object", "resolve_problem", "whole_number"]
 
 PROBLEMS: Mapping[str, Callable[..., TabularMDP]] = {
     "two-goals-v1": envs.two_goals,
@@ -51,10 +52,12 @@ def make(id: str, **params: Any) -> TabularMDP:
     if id.startswith(_GYMNASIUM):
         return envs.from_gymnasium(id.removeprefix(_GYMNASIUM), **params)
     if id not in PROBLEMS:
-        known = did_you_mean(id, PROBLEMS) or f" Known: {', '.join(PROBLEMS)}."
-        raise UnknownId(f"No problem is called {id!r}.{known}")
+        hint = did_you_mean(id, PROBLEMS) or f" Known: {', '.join(PROBLEMS)}."
+        raise UnknownId(f"No problem is called {id!r}.{hint}")
     _check_names(id, PROBLEMS[id], params)
-    return PROBLEMS[id](**params).with_source(ObjectSpec(id, params))
+    known = inspect.signature(PROBLEMS[id]).parameters
+    given = {name: value for name, value in params.items() if value != known[name].default}
+    return PROBLEMS[id](**params).with_source(ObjectSpec(id, given))
 
 
 def make_algorithm(id: str, **params: Any) -> Algorithm:
@@ -113,12 +116,36 @@ def parse_object(text: str) -> ObjectSpec:
 def _scalar(text: str) -> Json:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    try:
+        return whole_number(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def whole_number(text: str) -> int:
+    """Read an integer, also in the form 1.3e7.
+
+    >>> whole_number("1e16"), whole_number("13_000")
+    (10000000000000000, 13000)
+    """
+    try:
+        return int(text)
+    except ValueError:
+        mantissa, e, exponent = text.lower().partition("e")
+        if not (e and exponent.lstrip("+").isdigit() and len(exponent) <= 3):
+            raise
+        number = Decimal(mantissa) * 10 ** int(exponent) if _is_decimal(mantissa) else Decimal("NaN")
+        if number != number.to_integral_value():  # NaN too
+            raise
+        return int(number)
+
+
+def _is_decimal(text: str) -> bool:
+    return text.replace(".", "", 1).isdigit()
 
 
 def _check_names(id: str, constructor: Callable[..., Any], params: Mapping[str, Any]) -> None:

@@ -3,11 +3,13 @@
 A :class:`RunSpec` says everything that determines the bits of a run: the problem (a
 registered id with parameters, or the digest of its arrays), the algorithm with its
 parameters, and both seeds. Its digest is the key under which a run is stored, resumed
-and certified. Seeds are written as decimal strings, because JSON numbers end at 2**53.
+and certified. JSON numbers end at 2**53: seeds are written as decimal strings, and a larger
+integer among the parameters as ``{"integer": "10000000000000000"}``.
 """
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -18,6 +20,8 @@ from replicable_rl.errors import InvalidInput, check_integer
 from replicable_rl.randomness import MAX_SEED
 
 __all__ = ["ObjectSpec", "RunSpec"]
+
+_MAX_JSON_INTEGER = 2**53 - 1
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,11 @@ class ObjectSpec:
     params: Mapping[str, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "params", MappingProxyType(dict(self.params)))
+        params = {str(key): _plain(self.id, str(key), value) for key, value in self.params.items()}
+        object.__setattr__(self, "params", MappingProxyType(params))
+
+    def __hash__(self) -> int:
+        return hash(canonical_json(self.to_json()))
 
     @property
     def text(self) -> str:
@@ -42,14 +50,14 @@ class ObjectSpec:
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON form."""
-        return {"id": self.id, "params": dict(self.params)}
+        return {"id": self.id, "params": {key: _encode(value) for key, value in self.params.items()}}
 
     @classmethod
     def from_json(cls, data: Json) -> ObjectSpec:
         """Read the JSON form back."""
         if not (isinstance(data, dict) and isinstance(data.get("id"), str) and isinstance(data.get("params"), dict)):
             raise InvalidInput(f"ObjectSpec: expected an object with 'id' and 'params', got {data!r}.")
-        return cls(data["id"], data["params"])
+        return cls(data["id"], {key: _decode(value) for key, value in data["params"].items()})
 
 
 @dataclass(frozen=True)
@@ -95,6 +103,37 @@ class RunSpec:
             _seed_from_json(data, "shared_seed"),
             _seed_from_json(data, "sample_seed"),
         )
+
+
+def _plain(owner: str, key: str, value: object) -> Json:
+    """Return the value in Python's own types; what JSON cannot say is refused."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(k): _plain(owner, key, v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(owner, key, v) for v in value]
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    raise InvalidInput(f"{owner}: parameter {key!r} must be a number, text, list or mapping, got {value!r}.")
+
+
+def _encode(value: Json) -> Json:
+    if isinstance(value, int) and abs(value) > _MAX_JSON_INTEGER:
+        return {"integer": str(value)}
+    if isinstance(value, dict):
+        return {key: _encode(item) for key, item in value.items()}
+    return [_encode(item) for item in value] if isinstance(value, list) else value
+
+
+def _decode(value: Json) -> Json:
+    if isinstance(value, dict) and set(value) == {"integer"} and isinstance(value["integer"], str):
+        return int(value["integer"])
+    if isinstance(value, dict):
+        return {key: _decode(item) for key, item in value.items()}
+    return [_decode(item) for item in value] if isinstance(value, list) else value
 
 
 def _seed_from_json(data: dict[str, Any], name: str) -> int:

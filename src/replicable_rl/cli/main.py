@@ -1,0 +1,215 @@
+"""Entry point and commands."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from replicable_rl.errors import InvalidInput
+from replicable_rl.files import replacing
+from replicable_rl.registry import make_algorithm, parse_object, resolve_problem, whole_number
+
+__all__ = ["main"]
+
+app = typer.Typer(
+    name="replicable-rl",
+    help="Reinforcement learning that gives the same policy twice, from fresh samples.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    try:
+        code = app(arguments, prog_name="replicable-rl", standalone_mode=False)
+    except InvalidInput as error:
+        return _fail(str(error))
+    except MemoryError:
+        return _fail("Not enough memory for a problem of this size.")
+    except (KeyboardInterrupt, typer.Abort):
+        code = 130
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of the pipe has left: no second message about it at exit
+        return 0
+    except Exception as error:  # usage errors have this method in every version of typer; the rest are bugs
+        if not hasattr(error, "format_message"):
+            raise
+        return _usage(error)
+    if code == 130:
+        print("replicable-rl: interrupted; nothing was half-written.", file=sys.stderr)
+    return code if isinstance(code, int) else 0
+
+
+def _usage(error: Any) -> int:
+    message, context = error.format_message(), getattr(error, "ctx", None)
+    if message.startswith("Usage:"):  # no arguments at all: the help is the message
+        print(message, file=sys.stderr)
+        return 2
+    return _fail(message if context is None else f"{message} Try `{context.command_path} --help`.")
+
+
+def _fail(message: str) -> int:
+    print(f"replicable-rl: {message}", file=sys.stderr)
+    return 2
+
+
+Problem = Annotated[
+    str, typer.Argument(help="An id (see `list`), id:key=value,..., a Gymnasium id, or a saved .npz file.")
+]
+AlgorithmId = Annotated[str, typer.Argument(help="An id (see `list`), or id:key=value,...")]
+Epsilon = Annotated[float | None, typer.Option(help="Accuracy, in values normalised to [0, 1].")]
+Delta = Annotated[float | None, typer.Option(help="Failure probability of the accuracy.")]
+Rho = Annotated[float | None, typer.Option(help="Probability that two runs may differ.")]
+Target = Annotated[str | None, typer.Option(help="What epsilon is about: policy or value.")]
+Calls = Annotated[str | None, typer.Option(help="Calls m per iteration (1e6 is fine); default: the theorem's own.")]
+Iterations = Annotated[str | None, typer.Option(help="Iterations T; default: the theorem's own.")]
+Tolerance = Annotated[float | None, typer.Option(help="Tolerance of one query; default: the theorem's own.")]
+RhoSq = Annotated[float | None, typer.Option(help="rho of one query; default: the theorem's own.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
+
+
+@app.command("solve")
+def solve_command(
+    problem: Problem,
+    algorithm: AlgorithmId,
+    shared_seed: Annotated[str, typer.Option(help="The published randomness: runs that should agree share it.")],
+    sample_seed: Annotated[str | None, typer.Option(help="The fresh samples; default: new entropy.")] = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    target: Target = None,
+    calls: Calls = None,
+    iterations: Iterations = None,
+    tolerance: Tolerance = None,
+    rho_sq: RhoSq = None,
+    as_json: AsJson = False,
+    save: Annotated[Path | None, typer.Option(metavar="DIR", help="Save the solution in a new directory.")] = None,
+) -> int:
+    """Solve PROBLEM with ALGORITHM once, and show the policy and its fingerprints."""
+    from replicable_rl.cli.progress import progress_bar
+    from replicable_rl.cli.show import show_solution
+    from replicable_rl.solve import save_solution, solve
+
+    mdp = resolve_problem(problem)
+    chosen = _algorithm(
+        algorithm,
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
+        target=target,
+        calls=calls,
+        iterations=iterations,
+        tolerance=tolerance,
+        rho_sq=rho_sq,
+    )
+    shared = _whole("--shared-seed", shared_seed)
+    sample = None if sample_seed is None else _whole("--sample-seed", sample_seed)
+    started = time.perf_counter()
+    with progress_bar():
+        solution = solve(mdp, chosen, shared_seed=shared, sample_seed=sample)
+    seconds = time.perf_counter() - started
+    if save is not None:
+        save_solution(solution, save)
+    if as_json:
+        print(json.dumps(solution.to_json(), allow_nan=False))
+    else:
+        show_solution(mdp, solution, seconds)
+    return 0
+
+
+@app.command("plan")
+def plan_command(
+    problem: Problem,
+    algorithm: AlgorithmId,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    target: Target = None,
+    calls: Calls = None,
+    iterations: Iterations = None,
+    tolerance: Tolerance = None,
+    rho_sq: RhoSq = None,
+    as_json: AsJson = False,
+) -> int:
+    """Say what a run of ALGORITHM on PROBLEM takes, before drawing a sample."""
+    from replicable_rl.cli.plans import plan_to_json, show_plans
+    from replicable_rl.solve import plan
+
+    mdp = resolve_problem(problem)
+    given = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "rho": rho,
+        "calls": calls,
+        "iterations": iterations,
+        "tolerance": tolerance,
+        "rho_sq": rho_sq,
+    }
+    both = target is None and "target" not in parse_object(algorithm).params
+    targets = ("policy", "value") if both else (target,)
+    plans = [plan(mdp, _algorithm(algorithm, target=each, **given)) for each in targets]
+    if as_json:
+        print(json.dumps([plan_to_json(mdp, one) for one in plans], allow_nan=False))
+    else:
+        show_plans(mdp, plans)
+    return 0
+
+
+@app.command("list")
+def list_command() -> int:
+    """List the problems and algorithms that have an id."""
+    from replicable_rl.cli.show import show_lists
+
+    show_lists()
+    return 0
+
+
+@app.command("reproduce")
+def reproduce_command(
+    output: Annotated[Path, typer.Option(metavar="DIR", help="Where the data goes.")] = Path("results"),
+) -> int:
+    """Train twice: the replicable answers are the same, Phased Q-learning's are not."""
+    from replicable_rl.cli.progress import progress_bar
+    from replicable_rl.cli.show import show_comparison
+    from replicable_rl.experiments import twice
+    from replicable_rl.registry import make
+
+    with progress_bar():
+        comparisons = twice.analyse(twice.run())
+    output.mkdir(parents=True, exist_ok=True)
+    with replacing(output / "twice.json") as stream:
+        data = [comparison.to_json() for comparison in comparisons]
+        stream.write(json.dumps(data, indent=1, allow_nan=False).encode() + b"\n")
+    for comparison in comparisons:
+        show_comparison(make("two-goals-v1"), comparison)
+    print(f"The four runs are in {output / 'twice.json'}.")
+    replicable, plain = comparisons
+    return 0 if replicable.same_value and not plain.same_policy else 1
+
+
+def _algorithm(text: str, **options: Any) -> Any:
+    """Build an algorithm from ``id:key=value`` and the options that were given."""
+    spec = parse_object(text)
+    params = dict(spec.params)
+    for name, value in options.items():
+        if value is None:
+            continue
+        if name in params:
+            raise InvalidInput(f"{text}: {name} is also given as --{name.replace('_', '-')}. Give it once.")
+        params[name] = _whole(f"--{name}", value) if name in ("calls", "iterations") else value
+    return make_algorithm(spec.id, **params)
+
+
+def _whole(option: str, text: str) -> int:
+    try:
+        return whole_number(text)
+    except ValueError:
+        raise InvalidInput(f"{option} must be a whole number such as 13000 or 1e6, got {text!r}.") from None

@@ -1,0 +1,189 @@
+"""Solutions and lists on the terminal: a drawn grid where there is one, a table otherwise."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from replicable_rl.registry import ALGORITHMS, PROBLEMS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from replicable_rl.experiments.twice import Comparison
+    from replicable_rl.mdp import TabularMDP
+    from replicable_rl.records import Solution
+
+__all__ = ["console", "number", "show_comparison", "show_lists", "show_solution"]
+
+_ARROWS = {"up": "↑", "down": "↓", "left": "←", "right": "→"}
+_PLAIN_ARROWS = {"up": "^", "down": "v", "left": "<", "right": ">"}
+_MAX_ROWS = 40  # states shown in a table
+_MAX_COLUMNS = 6  # action values shown beside a state
+
+
+def console() -> Console:
+    """Return a console on standard output: the terminal's width, or 80 columns when piped."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 80)
+
+
+def number(x: float | None) -> str:
+    """Write a number for a person: whole up to nine digits, else four significant ones.
+
+    >>> number(12967), number(8187898146367124), number(0.0005), number(None)
+    ('12967', '8.188e+15', '0.0005', '-')
+    """
+    if x is None:
+        return "-"
+    return str(x) if isinstance(x, int) and abs(x) < 10**9 else f"{x:.4g}"
+
+
+def show_solution(mdp: TabularMDP, solution: Solution, seconds: float) -> None:
+    """Print the policy, how the run ended, what is promised, and the fingerprints."""
+    out = console()
+    spec = solution.spec
+    if spec is not None:
+        out.print(f"{spec.problem.text}  {spec.algorithm.text}", markup=False)
+        out.print(f"shared seed {spec.shared_seed}, sample seed {spec.sample_seed}\n")
+    if mdp.labels.layout is not None and out.is_terminal:
+        out.print(draw_policy(mdp, solution.policy))
+    else:
+        out.print(policy_table(mdp, solution))
+    facts = Table.grid(padding=(0, 2))
+    facts.add_row("status", str(solution.status))
+    facts.add_row("guarantee", str(solution.guarantee))
+    facts.add_row("samples", number(solution.samples))
+    facts.add_row("policy", solution.fingerprints.policy)
+    facts.add_row("value", solution.fingerprints.value)
+    if solution.fingerprints.model is not None:
+        facts.add_row("model", solution.fingerprints.model)
+    if out.is_terminal:
+        facts.add_row("time", f"{seconds:.3g} s")
+    out.print()
+    out.print(facts)
+
+
+def show_comparison(mdp: TabularMDP, comparison: Comparison) -> None:
+    """Print two runs beside each other; states where they differ are marked."""
+    out = console()
+    one, two = comparison.runs
+    out.print(Text(comparison.name, style="bold"))
+    drawn = Table.grid(padding=(0, 6))
+    differ = one.policy != two.policy
+    drawn.add_row("  first sample", "  second sample")
+    drawn.add_row(draw_policy(mdp, one.policy, differ), draw_policy(mdp, two.policy, differ))
+    out.print(drawn)
+    for level, same in (("Q", comparison.same_value), ("policy", comparison.same_policy)):
+        prints = (s.fingerprints.value if level == "Q" else s.fingerprints.policy for s in comparison.runs)
+        verdict = "the same" if same else "different"
+        out.print(f"  {level:6}  {'  '.join(p[:16] for p in prints)}  {verdict}", markup=False)
+    out.print(f"  samples a run: {number(one.samples)}; {one.guarantee}\n", markup=False)
+
+
+def draw_policy(mdp: TabularMDP, policy: NDArray[np.int64], marked: NDArray[np.bool_] | None = None) -> Text:
+    """Return a picture of the grid: an arrow where there is a decision, else the map's own letter."""
+    layout = mdp.labels.layout or ()
+    unicode = _can_encode("↑█┼")
+    arrows = _ARROWS if unicode else _PLAIN_ARROWS
+    wall, bar, cross, dash = ("███", "│", "┼", "───") if unicode else ("###", "|", "+", "---")
+    names = mdp.labels.actions or tuple(map(str, range(mdp.n_actions)))
+    width = max((len(line) for line in layout), default=0)
+    rule = cross.join([dash] * width)
+    picture = Text()
+    state = 0
+    for i, line in enumerate(layout):
+        picture.append(f"  {_edge(rule, i == 0, unicode)}\n")
+        picture.append(f"  {bar}")
+        for letter in line:
+            if letter == "#":
+                picture.append(wall, style="dim")
+            elif _decides(mdp, state):
+                action = names[policy[state]]
+                is_marked = marked is not None and bool(marked[state])
+                cell = arrows.get(action, action[:1])
+                picture.append(f"*{cell} " if is_marked else f" {cell} ", style="bold yellow" if is_marked else "cyan")
+            else:
+                picture.append(f" {letter} ", style="bold green")
+            state += letter != "#"
+            picture.append(bar)
+        picture.append("\n")
+    picture.append(f"  {_edge(rule, False, unicode, last=True)}")
+    return picture
+
+
+def policy_table(mdp: TabularMDP, solution: Solution) -> Table:
+    """Return states, actions and values as a table; a long one is cut, and says so."""
+    names = mdp.labels.actions or tuple(map(str, range(mdp.n_actions)))
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    for column in ("state", "action"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("value", justify="right", no_wrap=True)
+    shown = names if len(names) <= _MAX_COLUMNS else ()
+    for name in shown:
+        table.add_column(f"q {name}", justify="right", no_wrap=True)
+    states = mdp.labels.states or tuple(map(str, range(min(mdp.n_states, _MAX_ROWS))))
+    for s in range(min(mdp.n_states, _MAX_ROWS)):
+        values = (f"{solution.q[s, a]:.4f}" for a in range(len(shown)))
+        table.add_row(states[s], names[solution.policy[s]], f"{solution.value[s]:.4f}", *values)
+    if mdp.n_states > _MAX_ROWS:
+        table.caption = f"{mdp.n_states - _MAX_ROWS} more states: --json or --save shows all."
+    return table
+
+
+def show_lists() -> None:
+    """Print the registered problems with their sizes, and the algorithms with their parameters."""
+    out = console()
+    problems = Table(box=None, padding=(0, 1), header_style="bold")
+    for column, right in (("problem", False), ("S", True), ("A", True), ("gamma", True), ("parameters", False)):
+        problems.add_column(column, justify="right" if right else "left", overflow="fold", no_wrap=column == "problem")
+    for id, constructor in PROBLEMS.items():
+        needs_input = any(p.default is p.empty for p in inspect.signature(constructor).parameters.values())
+        mdp = None if needs_input else constructor()
+        sizes = ("-", "-", "-") if mdp is None else (str(mdp.n_states), str(mdp.n_actions), f"{mdp.gamma:g}")
+        problems.add_row(id, *sizes, _parameters(constructor))
+    out.print(problems)
+    out.print("Also a Gymnasium id with a known transition table, such as FrozenLake-v1:gamma=0.95,")
+    out.print("and any file that TabularMDP.save wrote.\n")
+    algorithms = Table(box=None, padding=(0, 1), header_style="bold")
+    for column in ("algorithm", "what it is", "parameters"):
+        algorithms.add_column(column, overflow="fold", no_wrap=column == "algorithm")
+    for id, algorithm in ALGORITHMS.items():
+        summary = (inspect.getdoc(algorithm) or "").splitlines()[0]
+        algorithms.add_row(id, summary, _parameters(algorithm))
+    out.print(algorithms)
+
+
+def _parameters(constructor: Any) -> str:
+    shown = []
+    for name, parameter in inspect.signature(constructor).parameters.items():
+        simple = isinstance(parameter.default, (int, float, str)) and not isinstance(parameter.default, bool)
+        shown.append(f"{name}={parameter.default}" if simple else name)
+    return ", ".join(shown)
+
+
+def _decides(mdp: TabularMDP, state: int) -> bool:
+    """Whether some actions of a state differ; in a goal they do not."""
+    rows = [mdp.rows.of_row(state * mdp.n_actions + a) for a in range(mdp.n_actions)]
+    arrays = (mdp.rows.next_state, mdp.rows.probability, mdp.rows.reward)
+    return any(not np.array_equal(array[rows[0]], array[row]) for array in arrays for row in rows[1:])
+
+
+def _edge(rule: str, first: bool, unicode: bool, last: bool = False) -> str:
+    if not unicode:
+        return f"+{rule}+"
+    left, middle, right = ("┌", "┬", "┐") if first else ("└", "┴", "┘") if last else ("├", "┼", "┤")
+    return left + rule.replace("┼", middle) + right
+
+
+def _can_encode(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
