@@ -91,7 +91,7 @@ class _Phased:
             )
         q = phased_value_iteration(model, plan, query, rng)
         return Solution.from_q(
-            np.asarray(Units(model.gamma, *model.reward_range).value_to_user(q)),
+            Units(model.gamma, *model.reward_range).value_to_user(q),
             greedy(q),
             samples=plan.samples,
             status=_status(plan),

@@ -8,13 +8,14 @@ V = (r_hi - r_lo)/(1 - gamma) * V~ + r_lo/(1 - gamma).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
 __all__ = ["Units"]
+
+Value = TypeVar("Value", float, NDArray[np.float64])
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,6 @@ class Units:
             return reward * 0.0
         return (1.0 - self.gamma) * ((reward - self.low) / width)
 
-    def value_to_user(self, value: NDArray[np.float64] | float) -> NDArray[np.float64] | float:
+    def value_to_user(self, value: Value) -> Value:
         """Return values in the units of the problem's rewards."""
         return self.span * value + self.low / (1.0 - self.gamma)

@@ -1,0 +1,63 @@
+"""Statistical tests with a declared false-alarm rate.
+
+Every stochastic assertion fails a correct library with probability at most ALPHA. Seeds are fixed
+in CI; ``REPLICABLE_RL_TEST_SEED`` rotates them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+ALPHA = 1e-6
+SEED = int(os.environ.get("REPLICABLE_RL_TEST_SEED", "20231"))
+
+
+def pool_small(expected: NDArray[np.float64], least: float = 10.0) -> list[NDArray[np.int64]]:
+    """Group cells so that every group expects at least ``least``, largest cells first."""
+    groups: list[list[int]] = [[]]
+    total = 0.0
+    for cell in np.argsort(expected):
+        groups[-1].append(int(cell))
+        total += expected[cell]
+        if total >= least:
+            groups.append([])
+            total = 0.0
+    if len(groups) > 1:
+        last = groups.pop()
+        groups[-1].extend(last)
+    return [np.array(group) for group in groups]
+
+
+def goodness_of_fit(observed: ArrayLike, expected: ArrayLike) -> float:
+    """Return the p-value of the chi-square test of counts against expected counts."""
+    seen, want = np.asarray(observed, dtype=np.float64), np.asarray(expected, dtype=np.float64)
+    groups = pool_small(want)
+    o = np.array([seen[group].sum() for group in groups])
+    e = np.array([want[group].sum() for group in groups])
+    return float(stats.chi2.sf(((o - e) ** 2 / e).sum(), max(len(groups) - 1, 1)))
+
+
+def same_law(first: Sequence[object], second: Sequence[object]) -> float:
+    """Return the p-value of the chi-square test that two samples of labels have one law."""
+    labels = {label: i for i, label in enumerate(sorted(set(first) | set(second), key=repr))}
+    table = np.zeros((2, len(labels)))
+    for row, sample in enumerate((first, second)):
+        np.add.at(table[row], [labels[label] for label in sample], 1)
+    groups = pool_small(table.sum(axis=0))
+    if len(groups) < 2:
+        return 1.0
+    pooled = np.stack([table[:, group].sum(axis=1) for group in groups], axis=1)
+    return float(stats.chi2_contingency(pooled, correction=False).pvalue)
+
+
+def binomial_p(successes: int, trials: int, p: float) -> float:
+    """Return the p-value of the exact two-sided binomial test."""
+    return float(stats.binomtest(successes, trials, p).pvalue)

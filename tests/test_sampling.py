@@ -1,0 +1,159 @@
+"""Counts have the law of per-sample draws, for every m, and cost the same for every m."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import replicable_rl as rr
+from replicable_rl.errors import SampleSizeTooLarge
+from replicable_rl.randomness import sample_stream
+from replicable_rl.sampling import MAX_CALLS, CountSampler, GenerativeModel, PerSampleSampler
+from replicable_rl.sampling import _kernels as kernels
+from tests.statistics import ALPHA, SEED, goodness_of_fit, same_law
+
+DRAWS = 20_000
+
+
+def draw_binomials(n: int, signed_p: float, seed: int = SEED, draws: int = DRAWS) -> np.ndarray:
+    """Draw through the compiled multinomial: rows of two outcomes, one binomial a row."""
+    indptr = np.arange(0, 2 * draws + 1, 2)
+    conditional = np.tile([signed_p, -0.0], draws)
+    out = np.empty(2 * draws, dtype=np.int64)
+    state = sample_stream(seed).bit_generator.random_raw(4).astype(np.uint64)
+    kernels.multinomial_rows(indptr, conditional, n, state, out)
+    assert (out[::2] + out[1::2] == n).all()
+    assert out.min() >= 0
+    return out[::2]
+
+
+# n*p below and above the switch from inversion to rejection (10), both sides of 1/2
+SMALL = [(n, p) for n in (1, 2, 7, 30, 100, 1000) for p in (1e-12, 0.003, 0.1, 0.3, 0.5)]
+
+
+@pytest.mark.parametrize(("n", "p"), SMALL)
+@pytest.mark.parametrize("flip", [False, True])
+def test_binomial_law_small(n: int, p: float, flip: bool) -> None:
+    drawn = draw_binomials(n, -p if flip else p)
+    drawn = n - drawn if flip else drawn
+    expected = stats.binom.pmf(np.arange(n + 1), n, p) * DRAWS
+    assert goodness_of_fit(np.bincount(drawn, minlength=n + 1), expected) > ALPHA
+
+
+@pytest.mark.parametrize("n", [10**4, 10**6, 10**9, 10**13, 10**16, 10**18, 2**62, MAX_CALLS])
+@pytest.mark.parametrize("p", [1e-12, 1e-3, 0.3, 0.5])
+@pytest.mark.parametrize("flip", [False, True])
+def test_binomial_law_large(n: int, p: float, flip: bool) -> None:
+    """Quantile cells of the exact law; at these n a cell is where the exact CDF steps past a tenth."""
+    drawn = draw_binomials(n, -p if flip else p)
+    drawn = n - drawn if flip else drawn
+    if n * p < 1e5:
+        low, high = int(stats.binom.ppf(1e-12, n, p)), int(stats.binom.ppf(1 - 1e-12, n, p)) + 1
+        expected = stats.binom.pmf(np.arange(low, high + 1), n, p) * DRAWS
+        assert drawn.min() >= low
+        assert drawn.max() <= high
+        assert goodness_of_fit(np.bincount(drawn - low, minlength=high - low + 1), expected) > ALPHA
+        return
+    # Deviations from the mean in exact integers, then in standard deviations: normal up to 1/sqrt(npq).
+    mean = round(n * p)
+    z = (drawn - mean).astype(float) / math.sqrt(n * p * (1 - p))
+    assert stats.kstest(z, "norm").pvalue > ALPHA
+    assert stats.chi2.cdf((z**2).sum(), DRAWS) > ALPHA  # the variance, where an overflow in the tails shows
+    assert stats.chi2.sf((z**2).sum(), DRAWS) > ALPHA
+    assert np.abs(z).max() < 8
+
+
+def test_conditional_probabilities_keep_small_tails() -> None:
+    p = 1e-12
+    mdp = rr.TabularMDP.from_outcomes([[[(1.0 - p, 0, 0.0), (p, 1, 0.0)]], [[(1.0, 1, 0.0)]]], gamma=0.5)
+    counts = np.array([CountSampler(mdp).draw(10**12, sample_stream(SEED + i)).count[1] for i in range(4000)])
+    assert goodness_of_fit(np.bincount(counts, minlength=20)[:20], stats.poisson.pmf(np.arange(20), 1.0) * 4000) > ALPHA
+
+
+@pytest.mark.parametrize("problem", ["two-goals-v1", "chain-v1", "garnet-v1", "inventory-v1"])
+@pytest.mark.parametrize("calls", [1, 3, 50])
+def test_counts_have_the_law_of_samples(problem: str, calls: int) -> None:
+    """The whole vector of a row's counts, against the per-sample sampler."""
+    mdp = rr.make(problem)
+    row = mdp.rows.of_row(int(np.argmax(np.diff(mdp.rows.indptr))))
+    samplers: list[GenerativeModel] = [CountSampler(mdp), PerSampleSampler(mdp)]
+    repeats = 300 if problem == "inventory-v1" else 3000
+    vectors = [
+        [tuple(sampler.draw(calls, rng).count[row].tolist()) for _ in range(repeats)]
+        for sampler, rng in zip(samplers, (sample_stream(SEED), sample_stream(SEED + 1)), strict=True)
+    ]
+    assert same_law(vectors[0], vectors[1]) > ALPHA
+
+
+def test_pairs_are_independent() -> None:
+    """Counts of different rows are uncorrelated."""
+    mdp = rr.make("riverswim-v1")
+    rng = sample_stream(SEED)
+    sampler = CountSampler(mdp)
+    first = np.array([sampler.draw(100, rng).count for _ in range(2000)])
+    a, b = mdp.rows.indptr[3], mdp.rows.indptr[5]
+    assert first[:, a].std() > 0
+    assert first[:, b].std() > 0
+    assert stats.pearsonr(first[:, a], first[:, b]).pvalue > ALPHA
+    assert stats.pearsonr(first[:-1, a], first[1:, a]).pvalue > ALPHA  # and successive draws are fresh
+
+
+def test_counts_add_up_for_every_m() -> None:
+    mdp = rr.make("garnet-v1")
+    sampler = CountSampler(mdp)
+    for calls in (1, 10, 10**9, 10**16, MAX_CALLS):
+        counts = sampler.draw(calls, sample_stream(SEED))
+        sums = np.add.reduceat(counts.count, counts.indptr[:-1])
+        assert (sums == calls).all()
+        assert (counts.count >= 0).all()
+
+
+@pytest.mark.parametrize("calls", [0, -1, 1.5, True, "many"])
+def test_bad_calls(calls: object) -> None:
+    with pytest.raises(rr.InvalidInput, match=r"CountSampler: calls must be an integer from 1 to"):
+        CountSampler(rr.make("chain-v1")).draw(calls, sample_stream(1))  # type: ignore[arg-type]
+
+
+def test_too_many_calls() -> None:
+    with pytest.raises(SampleSizeTooLarge, match=r"at most 2\*\*63 - 1 = 9\.22e\+18 calls can be counted, got 1e\+19"):
+        CountSampler(rr.make("chain-v1")).draw(10**19, sample_stream(1))
+
+
+def test_single_outcomes_cost_no_randomness() -> None:
+    mdp = rr.TabularMDP.from_outcomes([[[(1.0, 0, 0.5)]]], gamma=0.5)
+    assert CountSampler(mdp).draw(MAX_CALLS, sample_stream(1)).count.tolist() == [MAX_CALLS]
+
+
+def test_mean_over_outcomes() -> None:
+    mdp = rr.make("chain-v1")
+    counts = CountSampler(mdp).draw(1000, sample_stream(SEED))
+    x = np.linspace(0.0, 1.0, counts.count.size)
+    by_hand = [
+        sum(int(counts.count[k]) * x[k] for k in range(counts.indptr[r], counts.indptr[r + 1])) / 1000
+        for r in range(10)
+    ]
+    assert counts.mean(x).tolist() == by_hand
+
+
+def test_same_seed_same_counts_in_another_process() -> None:
+    code = (
+        "import replicable_rl as rr; from replicable_rl.sampling import CountSampler;"
+        "from replicable_rl.randomness import sample_stream;"
+        "print(CountSampler(rr.make('garnet-v1')).draw(10**15, sample_stream(7)).count.tolist())"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    here = CountSampler(rr.make("garnet-v1")).draw(10**15, sample_stream(7)).count.tolist()
+    assert printed.strip() == str(here)
+
+
+def test_uniform_generator_is_xoshiro256plusplus() -> None:
+    """Against the reference implementation's first outputs for state 1, 2, 3, 4."""
+    state = np.array([1, 2, 3, 4], dtype=np.uint64)
+    words = [41943041, 58720359, 3588806011781223, 3591011842654386, 9228616714210784205]
+    drawn = [kernels._uniform(state) for _ in words]
+    assert drawn == [((word >> 11) + 0.5) * 2.0**-53 for word in words]

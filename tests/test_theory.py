@@ -1,0 +1,204 @@
+"""The formulas: identities, inverses, the paper's printed constants, and the promises they imply."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import replicable_rl as rr
+from replicable_rl.theory import phased_vi, phased_vi_rho, rstat, rstat_mismatch, rstat_rho
+from replicable_rl.theory.rstat import Form
+
+probabilities = st.tuples(st.floats(1e-6, 0.99), st.floats(1e-6, 0.49)).map(lambda x: (x[0], x[0] * x[1]))  # rho, delta
+forms: st.SearchStrategy[Form] = st.sampled_from(["midpoint", "zero-preserving"])
+
+
+@given(probabilities, st.floats(1e-6, 0.9), forms)
+def test_rstat_shares_out_the_tolerance(rho_delta: tuple[float, float], tau: float, form: Form) -> None:
+    rho, delta = rho_delta
+    plan = rstat(rho, delta, tolerance=tau, form=form)
+    rounding = plan.width / 2 if form == "midpoint" else plan.width
+    assert plan.sampling_tolerance + rounding == pytest.approx(tau)
+    assert 2 * plan.sampling_tolerance / plan.width + 2 * delta == pytest.approx(rho)
+    # Hoeffding: n is enough, n - 1 is not (up to rounding of the ratio for astronomically large n)
+    failure = 2 * math.exp(-2 * plan.samples * plan.sampling_tolerance**2)
+    assert failure <= delta * (1 + 1e-6)
+    if plan.samples < 1e9:
+        assert 2 * math.exp(-2 * (plan.samples - 1) * plan.sampling_tolerance**2) >= delta * (1 - 1e-6)
+
+
+def test_rstat_formulas_of_the_paper() -> None:
+    """The closed forms of thm:rep-sq, written out."""
+    rho, delta, tau = 0.2, 0.01, 0.05
+    mid = rstat(rho, delta, tolerance=tau)
+    assert mid.sampling_tolerance == pytest.approx(tau * (rho - 2 * delta) / (1 + rho - 2 * delta))
+    assert mid.width == pytest.approx(2 * tau / (1 + rho - 2 * delta))
+    zero = rstat(rho, delta, tolerance=tau, form="zero-preserving")
+    assert zero.sampling_tolerance == pytest.approx(tau * (rho - 2 * delta) / (2 + rho - 2 * delta))
+    assert zero.width == pytest.approx(2 * tau / (2 + rho - 2 * delta))
+
+
+@given(probabilities, st.floats(1e-4, 0.9), forms)
+def test_rstat_inverses(rho_delta: tuple[float, float], tau: float, form: Form) -> None:
+    rho, delta = rho_delta
+    plan = rstat(rho, delta, tolerance=tau, form=form)
+    assert rstat_rho(plan.samples, tau, delta, form=form) <= rho * (1 + 1e-9)
+    assert rstat_rho(plan.samples, tau, delta, form=form) == pytest.approx(rho, rel=0.05, abs=0.02)
+    back = rstat(rho, delta, samples=plan.samples, form=form)
+    assert back.tolerance <= tau * (1 + 1e-9)
+    assert back.samples == plan.samples
+
+
+def test_rstat_rho_promises_nothing_with_too_few() -> None:
+    assert rstat_rho(10, tolerance=0.01, delta=0.01) == 1.0
+
+
+@pytest.mark.parametrize("ratio", [0.01, 0.3, 1.0, 5.0])
+def test_clt_prediction_is_the_gaussian_expectation(ratio: float) -> None:
+    """E min(1, |D|/beta) for D ~ N(0, 2 sigma^2/n), by Monte Carlo of another kind: a fine quadrature."""
+    sigma, n = 0.4, 1000
+    s = sigma * math.sqrt(2 / n)
+    width = s / ratio
+    x = np.linspace(-12, 12, 2_000_001)
+    density = np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
+    exact = np.trapezoid(np.minimum(1.0, np.abs(x) * s / width) * density, x)
+    assert float(rstat_mismatch(sigma, n, width)) == pytest.approx(exact, rel=1e-6)
+    if ratio <= 0.3:
+        assert float(rstat_mismatch(sigma, n, width)) == pytest.approx(
+            2 * sigma / (width * math.sqrt(math.pi * n)), rel=1e-2
+        )
+
+
+def test_clt_prediction_of_nothing_random() -> None:
+    assert rstat_mismatch([0.0, 0.5], 100, 0.1)[0] == 0.0
+
+
+@settings(max_examples=300)
+@given(
+    st.floats(0.0, 0.9999),
+    st.floats(1e-6, 0.999),
+    probabilities,
+    st.integers(1, 10**6),
+    st.sampled_from(["policy", "value"]),
+    st.booleans(),
+)
+def test_the_theorems_own_parameters_prove_it(
+    gamma: float, epsilon: float, rho_delta: tuple[float, float], pairs: int, target: str, known: bool
+) -> None:
+    """Contraction and union bound, recomputed from the plan: both promises hold, for every input."""
+    rho, delta = rho_delta
+    plan = phased_vi(pairs, gamma, epsilon, delta, rho, target=target, known_rewards=known)  # type: ignore[arg-type]
+    assert plan.accuracy_proved
+    assert plan.replicability_proved
+    # The recursion of the proof: error' = (gamma tau if rewards known else tau) + gamma error, from error 1 at t=0.
+    step = (gamma if known else 1.0) * plan.tolerance
+    error = step * (1 - gamma**plan.iterations) / (1 - gamma) + gamma**plan.iterations
+    promised = epsilon / 2 if target == "value" else (1 - gamma) * epsilon / 2
+    assert error <= promised * (1 + 1e-9)
+    plain = phased_vi(pairs, gamma, epsilon, delta, target=target, known_rewards=known)  # type: ignore[arg-type]
+    assert plain.accuracy_proved
+    assert plain.calls <= plan.calls
+
+
+def test_table_of_the_paper() -> None:
+    """T, tau, m of section 3 for the two-goals grid, by the printed formulas."""
+    N, gamma, eps, delta, rho = 32, 0.9, 0.1, 0.001, 0.2
+    policy = phased_vi(N, gamma, eps, delta, rho)
+    assert policy.iterations == math.ceil(math.log(2 / (0.1**3 * eps)) / 0.1) == 100
+    assert policy.tolerance == pytest.approx(0.01 * eps / 2)
+    value = phased_vi(N, gamma, eps, delta, rho, target="value")
+    assert value.iterations == math.ceil(math.log(2 / (0.1**2 * eps)) / 0.1) == 77
+    assert value.tolerance == pytest.approx(0.1 * eps / 2)
+    for plan in (policy, value):
+        NT, tau = N * plan.iterations, plan.tolerance
+        gap = (rho - 2 * delta) / NT
+        assert plan.rho_sq == pytest.approx(rho / NT)
+        assert plan.delta_sq == pytest.approx(delta / NT)
+        assert plan.calls == pytest.approx((1 + gap) ** 2 / (2 * tau**2 * gap**2) * math.log(2 * NT / delta))
+        assert plan.calls_printed == pytest.approx(
+            2 * NT**2 / (tau**2 * (rho - 2 * delta) ** 2) * math.log(2 * NT / delta)
+        )
+        assert plan.calls_plain == pytest.approx(math.log(2 * NT / delta) / (2 * tau**2), rel=1e-6)
+        assert plan.samples == plan.calls * NT
+
+
+@given(st.floats(0.0, 0.99), st.floats(1e-3, 0.9), probabilities, st.integers(1, 10**4), st.booleans())
+def test_rho_reached_is_the_inverse(
+    gamma: float, epsilon: float, rho_delta: tuple[float, float], pairs: int, known: bool
+) -> None:
+    rho, delta = rho_delta
+    plan = phased_vi(pairs, gamma, epsilon, delta, rho, known_rewards=known)
+    reached = phased_vi_rho(plan.calls, pairs, gamma, epsilon, delta, known_rewards=known)
+    assert reached == pytest.approx(rho, rel=1e-6)
+    assert phased_vi_rho(4 * plan.calls, pairs, gamma, epsilon, delta, known_rewards=known) < reached
+
+
+def test_overrides_lose_the_proof_only_where_they_should() -> None:
+    base = phased_vi(32, 0.9, 0.1, 0.001, 0.2)
+    more = phased_vi(32, 0.9, 0.1, 0.001, 0.2, calls=base.calls + 1)
+    assert more.replicability_proved
+    assert more.accuracy_proved
+    fewer = phased_vi(32, 0.9, 0.1, 0.001, 0.2, calls=base.calls // 2)
+    assert not fewer.replicability_proved
+    assert fewer.rho_proved == pytest.approx(0.2 * 2**0.5, rel=0.01)
+    coarse = phased_vi(32, 0.9, 0.1, 0.001, 0.2, tolerance=0.05)
+    assert coarse.replicability_proved
+    assert not coarse.accuracy_proved
+    short = phased_vi(32, 0.9, 0.1, 0.001, 0.2, iterations=10)
+    assert short.replicability_proved
+    assert not short.accuracy_proved
+
+
+def test_prediction_falls_like_one_over_root_m() -> None:
+    plans = [phased_vi(32, 0.9, 0.02, 0.001, 0.2, tolerance=0.02, calls=calls) for calls in (10**9, 10**11, 10**13)]
+    predicted = [plan.predicted_disagreement() for plan in plans]
+    assert predicted[1] / predicted[2] == pytest.approx(10, rel=0.05)
+    assert predicted[0] > predicted[1] > predicted[2] > 0
+    assert phased_vi(32, 0.9, 0.1, 0.001).predicted_disagreement() == 1.0
+
+
+BAD = [
+    ({"gamma": 1.0}, "gamma must be a discount in"),
+    ({"epsilon": 0.0}, "epsilon must lie strictly between 0 and 1, got 0"),
+    ({"epsilon": 1.0}, "epsilon must lie strictly between"),
+    ({"delta": 0.15}, "delta must satisfy 2*delta < rho (thm:rep-sq), got delta=0.15, rho=0.2. Lower delta below 0.1"),
+    ({"rho": 1.0}, "rho must lie strictly between"),
+    ({"target": "q"}, "target must be 'policy' or 'value'"),
+    ({"calls": 0}, "calls must be an integer from 1"),
+    ({"calls": 1.5}, "calls must be an integer"),
+    ({"iterations": 0}, "iterations must be an integer from 1"),
+    ({"tolerance": -1.0}, "tolerance must lie strictly between"),
+    ({"rho_sq": 1e-12}, "rho_sq must exceed 2*delta/(N*T)"),
+    ({"epsilon": float("nan")}, "epsilon must lie strictly between"),
+    ({"epsilon": "0.1"}, "epsilon must lie strictly between"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD)
+def test_bad_parameters(change: dict[str, object], message: str) -> None:
+    arguments: dict[str, object] = {"pairs": 32, "gamma": 0.9, "epsilon": 0.1, "delta": 0.001, "rho": 0.2, **change}
+    with pytest.raises(rr.InvalidInput) as caught:
+        phased_vi(**arguments)  # type: ignore[arg-type]
+    assert message in str(caught.value)
+
+
+def test_rstat_takes_exactly_one_of_tolerance_and_samples() -> None:
+    with pytest.raises(rr.InvalidInput, match="exactly one"):
+        rstat(0.2, 0.01)
+    with pytest.raises(rr.InvalidInput, match="exactly one"):
+        rstat(0.2, 0.01, tolerance=0.1, samples=100)
+
+
+@given(st.floats(0.0, 0.99), st.floats(-100, 100), st.floats(0, 100), st.floats(0.0, 1.0))
+def test_units_round_trip(gamma: float, low: float, width: float, share: float) -> None:
+    """A constant reward r for ever is worth r/(1-gamma), through the normalised scale and back."""
+    units = rr.theory.Units(gamma, low, low + width)
+    r = min(low + share * width, low + width)
+    normalised = units.reward(np.array([r]))
+    assert 0.0 <= normalised[0] <= (1 - gamma) * (1 + 1e-12)
+    value = units.value_to_user(normalised / (1 - gamma))
+    assert value[0] == pytest.approx(r / (1 - gamma), abs=1e-9 * (1 + abs(low) + width) / (1 - gamma))
