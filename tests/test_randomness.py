@@ -281,32 +281,11 @@ def test_bad_addresses_are_refused(number: Any, before: tuple[int, ...]) -> None
     assert repr(number) in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "label",
-    [
-        "",
-        "A",
-        "aB",
-        "ä",
-        "a b",
-        "a\n",
-        "\na",
-        "a\nb",
-        "/a",
-        "-a",
-        "_a",
-        ".a",
-        "a,b",
-        "a\x00",
-        "a:b",
-        "١",
-        None,
-        5,
-        b"a",
-    ],
-    ids=repr,
-)
-def test_bad_labels_are_refused(label: Any) -> None:
+BAD_LABELS = ["", "A", "aB", "ä", "a b", "a\n", "\na", "a\nb", "/a", "-a", "_a", ".a", "a,b", "a\x00", "a:b", "١"]
+
+
+@pytest.mark.parametrize("label", BAD_LABELS, ids=repr)
+def test_bad_labels_are_refused(label: str) -> None:
     with pytest.raises(rr.InvalidInput, match="label") as caught:
         SharedRandomness(1).uniform(label, 0, shape=1)
     assert repr(label) in str(caught.value)

@@ -6,9 +6,9 @@ An id is for ever: what ``two-goals-v1`` means never changes; a better one is ``
 from __future__ import annotations
 
 import inspect
+import os
+import re
 from collections.abc import Callable, Mapping
-from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 from replicable_rl import envs
@@ -37,9 +37,10 @@ ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = {
 }
 
 _GYMNASIUM = "gymnasium/"
+_SCIENTIFIC = re.compile(r"(-?)([0-9]{0,40})(?:\.([0-9]{0,40}))?e\+?([0-9]{1,3})", re.IGNORECASE)
 
 
-def make(id: str, **params: Any) -> TabularMDP:
+def make(id: str, /, **params: Any) -> TabularMDP:
     """Return the problem registered under an id.
 
     >>> make("riverswim-v1", n_states=20)
@@ -50,17 +51,18 @@ def make(id: str, **params: Any) -> TabularMDP:
     replicable_rl.errors.UnknownId: No problem is called 'two-goal-v1'. Did you mean 'two-goals-v1'?
     """
     if id.startswith(_GYMNASIUM):
-        return envs.from_gymnasium(id.removeprefix(_GYMNASIUM), **params)
+        return _from_gymnasium(id.removeprefix(_GYMNASIUM), params)
     if id not in PROBLEMS:
         hint = did_you_mean(id, PROBLEMS) or f" Known: {', '.join(PROBLEMS)}."
         raise UnknownId(f"No problem is called {id!r}.{hint}")
     _check_names(id, PROBLEMS[id], params)
+    problem = PROBLEMS[id](**params)  # first: it refuses values that cannot even be compared
     known = inspect.signature(PROBLEMS[id]).parameters
     given = {name: value for name, value in params.items() if value != known[name].default}
-    return PROBLEMS[id](**params).with_source(ObjectSpec(id, given))
+    return problem.with_source(ObjectSpec(id, given))
 
 
-def make_algorithm(id: str, **params: Any) -> Algorithm:
+def make_algorithm(id: str, /, **params: Any) -> Algorithm:
     """Return the algorithm registered under an id.
 
     >>> make_algorithm("phased-vi-v1", epsilon=0.1, delta=0.01).epsilon
@@ -79,7 +81,7 @@ def resolve_problem(text: str) -> TabularMDP:
     An id, ``id:key=value,key=value``, a Gymnasium id in the same two forms, or the path of a
     saved file.
     """
-    if text.endswith(".npz") or Path(text).is_file():
+    if text.endswith(".npz") or os.path.isfile(text):  # noqa: PTH113  # Path's raises where a long map is no file name
         return load_mdp(text)
     spec = parse_object(text)
     if spec.id in PROBLEMS or spec.id.startswith(_GYMNASIUM):
@@ -87,7 +89,7 @@ def resolve_problem(text: str) -> TabularMDP:
     import gymnasium
 
     if spec.id in gymnasium.registry:
-        return envs.from_gymnasium(spec.id, **spec.params)
+        return _from_gymnasium(spec.id, spec.params)
     known = did_you_mean(spec.id, [*PROBLEMS, *gymnasium.registry])
     raise UnknownId(
         f"No problem is called {spec.id!r}.{known} A problem is an id of `replicable-rl list`, a Gymnasium id, "
@@ -117,7 +119,9 @@ def _scalar(text: str) -> Json:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     try:
-        return whole_number(text)
+        number: float = whole_number(text)
+        # 1e+23 is how Python writes a float, and that float is not 10**23
+        return number if "e+" not in text or number == float(text) else float(text)
     except ValueError:
         pass
     try:
@@ -135,17 +139,21 @@ def whole_number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        mantissa, e, exponent = text.lower().partition("e")
-        if not (e and exponent.lstrip("+").isdigit() and len(exponent) <= 3):
+        match = _SCIENTIFIC.fullmatch(text)
+        if match is None:
             raise
-        number = Decimal(mantissa) * 10 ** int(exponent) if _is_decimal(mantissa) else Decimal("NaN")
-        if number != number.to_integral_value():  # NaN too
+        sign, whole, fraction, exponent = match.groups(default="")
+        fraction = fraction.rstrip("0")
+        zeros = int(exponent) - len(fraction)
+        if not whole + fraction or zeros < 0:
             raise
-        return int(number)
+        return int(sign + whole + fraction + "0" * zeros)
 
 
-def _is_decimal(text: str) -> bool:
-    return text.replace(".", "", 1).isdigit()
+def _from_gymnasium(id: str, params: Mapping[str, Any]) -> TabularMDP:
+    if "env" in params:
+        raise InvalidInput(f"{id}: there is no parameter 'env'; the id names the environment.")
+    return envs.from_gymnasium(id, **params)
 
 
 def _check_names(id: str, constructor: Callable[..., Any], params: Mapping[str, Any]) -> None:

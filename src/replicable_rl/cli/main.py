@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -11,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from replicable_rl.errors import InvalidInput
-from replicable_rl.files import replacing
+from replicable_rl.files import new_directory, replacing
 from replicable_rl.registry import make_algorithm, parse_object, resolve_problem, whole_number
 
 __all__ = ["main"]
@@ -28,17 +31,25 @@ app = typer.Typer(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no error
     try:
         code = app(arguments, prog_name="replicable-rl", standalone_mode=False)
+        sys.stdout.flush()
     except InvalidInput as error:
         return _fail(str(error))
     except MemoryError:
         return _fail("Not enough memory for a problem of this size.")
     except (KeyboardInterrupt, typer.Abort):
         code = 130
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of the pipe has left: no second message about it at exit
+    except (BrokenPipeError, SystemExit):  # typer and rich exit when the reader of the pipe has left
+        _drop_output()
         return 0
+    except OSError as error:
+        if error.filename is not None:
+            return _fail(f"{error.filename}: {error.strerror}.")
+        _drop_output()
+        return _fail(f"The output cannot be written ({error.strerror}).")
     except Exception as error:  # usage errors have this method in every version of typer; the rest are bugs
         if not hasattr(error, "format_message"):
             raise
@@ -53,12 +64,18 @@ def _usage(error: Any) -> int:
     if message.startswith("Usage:"):  # no arguments at all: the help is the message
         print(message, file=sys.stderr)
         return 2
-    return _fail(message if context is None else f"{message} Try `{context.command_path} --help`.")
+    return _fail(message if context is None else f"{message.rstrip('.')}. Try `{context.command_path} --help`.")
 
 
 def _fail(message: str) -> int:
-    print(f"replicable-rl: {message}", file=sys.stderr)
+    print(f"replicable-rl: {' '.join(message.splitlines())}", file=sys.stderr)
     return 2
+
+
+def _drop_output() -> None:
+    """Send what is left in the buffer nowhere; at exit it would raise again."""
+    with contextlib.suppress(OSError):  # a captured stdout has no descriptor
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 Problem = Annotated[
@@ -112,6 +129,8 @@ def solve_command(
     )
     shared = _whole("--shared-seed", shared_seed)
     sample = None if sample_seed is None else _whole("--sample-seed", sample_seed)
+    if save is not None:
+        _check_can_save(save)
     started = time.perf_counter()
     with progress_bar():
         solution = solve(mdp, chosen, shared_seed=shared, sample_seed=sample)
@@ -182,9 +201,9 @@ def reproduce_command(
     from replicable_rl.experiments import twice
     from replicable_rl.registry import make
 
+    output.mkdir(parents=True, exist_ok=True)
     with progress_bar():
         comparisons = twice.analyse(twice.run())
-    output.mkdir(parents=True, exist_ok=True)
     with replacing(output / "twice.json") as stream:
         data = [comparison.to_json() for comparison in comparisons]
         stream.write(json.dumps(data, indent=1, allow_nan=False).encode() + b"\n")
@@ -206,6 +225,16 @@ def _algorithm(text: str, **options: Any) -> Any:
             raise InvalidInput(f"{text}: {name} is also given as --{name.replace('_', '-')}. Give it once.")
         params[name] = _whole(f"--{name}", value) if name in ("calls", "iterations") else value
     return make_algorithm(spec.id, **params)
+
+
+def _check_can_save(directory: Path) -> None:
+    """Refuse before a long run what would be refused after it."""
+
+    class Enough(Exception):
+        pass
+
+    with contextlib.suppress(Enough), new_directory(directory):
+        raise Enough
 
 
 def _whole(option: str, text: str) -> int:

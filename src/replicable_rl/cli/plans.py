@@ -42,8 +42,7 @@ def show_plans(mdp: TabularMDP, plans: Sequence[PhasedVIPlan]) -> None:
     rewards = "known" if first.known_rewards else "learned from the samples"
     out.print(
         f"{mdp.spec.text}: S={mdp.n_states}, A={mdp.n_actions}, gamma={mdp.gamma:g}, N={first.pairs} pairs; "
-        f"rewards {rewards}",
-        markup=False,
+        f"rewards {rewards}"
     )
     promise = f"epsilon={first.epsilon:g}, delta={first.delta:g}"
     out.print(promise if first.rho is None else f"{promise}, rho={first.rho:g}")
@@ -51,7 +50,7 @@ def show_plans(mdp: TabularMDP, plans: Sequence[PhasedVIPlan]) -> None:
         meaning = "the policy is within epsilon" if plan.target == "policy" else "Q is within epsilon/2"
         out.print(f"\ntarget {plan.target}: {meaning} of optimal (values in [0, 1])")
         out.print(_variants(plan))
-        out.print(_this_run(mdp, plan), markup=False)
+        out.print(_this_run(mdp, plan))
 
 
 def _variants(plan: PhasedVIPlan) -> Table:

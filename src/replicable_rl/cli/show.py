@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -30,7 +31,8 @@ _MAX_COLUMNS = 6  # action values shown beside a state
 
 def console() -> Console:
     """Return a console on standard output: the terminal's width, or 80 columns when piped."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 80)
+    width = None if sys.stdout.isatty() else 80
+    return Console(highlight=False, markup=False, emoji=False, width=width)  # names are shown as they are
 
 
 def number(x: float | None) -> str:
@@ -49,12 +51,12 @@ def show_solution(mdp: TabularMDP, solution: Solution, seconds: float) -> None:
     out = console()
     spec = solution.spec
     if spec is not None:
-        out.print(f"{spec.problem.text}  {spec.algorithm.text}", markup=False)
+        out.print(f"{spec.problem.text}  {spec.algorithm.text}")
         out.print(f"shared seed {spec.shared_seed}, sample seed {spec.sample_seed}\n")
-    if mdp.labels.layout is not None and out.is_terminal:
+    if out.is_terminal and mdp.labels.layout and 4 * len(mdp.labels.layout[0]) + 3 <= out.width:
         out.print(draw_policy(mdp, solution.policy))
     else:
-        out.print(policy_table(mdp, solution))
+        out.print(policy_table(mdp, solution, out.width))
     facts = Table.grid(padding=(0, 2))
     facts.add_row("status", str(solution.status))
     facts.add_row("guarantee", str(solution.guarantee))
@@ -82,8 +84,8 @@ def show_comparison(mdp: TabularMDP, comparison: Comparison) -> None:
     for level, same in (("Q", comparison.same_value), ("policy", comparison.same_policy)):
         prints = (s.fingerprints.value if level == "Q" else s.fingerprints.policy for s in comparison.runs)
         verdict = "the same" if same else "different"
-        out.print(f"  {level:6}  {'  '.join(p[:16] for p in prints)}  {verdict}", markup=False)
-    out.print(f"  samples a run: {number(one.samples)}; {one.guarantee}\n", markup=False)
+        out.print(f"  {level:6}  {'  '.join(p[:16] for p in prints)}  {verdict}")
+    out.print(f"  samples a run: {number(one.samples)}; {one.guarantee}\n")
 
 
 def draw_policy(mdp: TabularMDP, policy: NDArray[np.int64], marked: NDArray[np.bool_] | None = None) -> Text:
@@ -117,20 +119,26 @@ def draw_policy(mdp: TabularMDP, policy: NDArray[np.int64], marked: NDArray[np.b
     return picture
 
 
-def policy_table(mdp: TabularMDP, solution: Solution) -> Table:
-    """Return states, actions and values as a table; a long one is cut, and says so."""
+def policy_table(mdp: TabularMDP, solution: Solution, width: int) -> Table:
+    """Return states, actions and values as a table; a long one is cut, and says so.
+
+    Action values stand beside a state where they are few and fit into the width.
+    """
     names = mdp.labels.actions or tuple(map(str, range(mdp.n_actions)))
-    table = Table(box=None, padding=(0, 1), header_style="bold")
-    for column in ("state", "action"):
-        table.add_column(column, no_wrap=True)
-    table.add_column("value", justify="right", no_wrap=True)
     shown = names if len(names) <= _MAX_COLUMNS else ()
-    for name in shown:
-        table.add_column(f"q {name}", justify="right", no_wrap=True)
     states = mdp.labels.states or tuple(map(str, range(min(mdp.n_states, _MAX_ROWS))))
+    lines = [["state", "action", "value", *(f"q {name}" for name in shown)]]
+    value = solution.value
     for s in range(min(mdp.n_states, _MAX_ROWS)):
-        values = (f"{solution.q[s, a]:.4f}" for a in range(len(shown)))
-        table.add_row(states[s], names[solution.policy[s]], f"{solution.value[s]:.4f}", *values)
+        q = (f"{solution.q[s, a]:.4f}" for a in range(len(shown)))
+        lines.append([states[s], names[solution.policy[s]], f"{value[s]:.4f}", *q])
+    if sum(max(map(cell_len, column)) + 2 for column in zip(*lines, strict=True)) > width:
+        lines = [line[:3] for line in lines]
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    for i, column in enumerate(lines[0]):
+        table.add_column(column, justify="left" if i < 2 else "right", overflow="fold", no_wrap=i >= 2)
+    for line in lines[1:]:
+        table.add_row(*line)
     if mdp.n_states > _MAX_ROWS:
         table.caption = f"{mdp.n_states - _MAX_ROWS} more states: --json or --save shows all."
     return table
@@ -148,7 +156,7 @@ def show_lists() -> None:
         sizes = ("-", "-", "-") if mdp is None else (str(mdp.n_states), str(mdp.n_actions), f"{mdp.gamma:g}")
         problems.add_row(id, *sizes, _parameters(constructor))
     out.print(problems)
-    out.print("Also a Gymnasium id with a known transition table, such as FrozenLake-v1:gamma=0.95,")
+    out.print("Also a Gymnasium id with a known transition table, as FrozenLake-v1:gamma=0.95,")
     out.print("and any file that TabularMDP.save wrote.\n")
     algorithms = Table(box=None, padding=(0, 1), header_style="bold")
     for column in ("algorithm", "what it is", "parameters"):

@@ -101,11 +101,10 @@ class Simulator:
         self, state: NDArray[np.int64], action: NDArray[np.int64], rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         if self._vectorized:
-            answers = self._step(state, action, rng)
+            successor, reward = self._read([self._step(state, action, rng)])
         else:
-            pairs = [self._step(s, a, rng) for s, a in zip(state.tolist(), action.tolist(), strict=True)]
-            answers = ([s for s, _ in pairs], [r for _, r in pairs])
-        successor, reward = np.asarray(answers[0]), np.asarray(answers[1], dtype=np.float64)
+            pairs = zip(state.tolist(), action.tolist(), strict=True)
+            successor, reward = self._read([self._step(s, a, rng) for s, a in pairs])
         if successor.shape != state.shape or reward.shape != state.shape or successor.dtype.kind not in "iu":
             raise InvalidInput(
                 f"Simulator {self._name}: step must return next states (integers) and rewards, one for each state "
@@ -126,6 +125,19 @@ class Simulator:
                     f"Simulator {self._name}: {rule}, got {values[i]:g} from state {state[i]}, action {action[i]}."
                 )
         return successor.astype(np.int64), reward
+
+    def _read(self, answers: list[tuple[Any, Any]]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """Return next states and rewards of a vectorised answer, or of one answer for each step."""
+        try:
+            states, rewards = zip(*((successor, reward) for successor, reward in answers), strict=True)
+            both = (states[0], rewards[0]) if self._vectorized else (states, rewards)
+            return np.asarray(both[0]), np.asarray(both[1], dtype=np.float64)
+        except (TypeError, ValueError):
+            wrong = next((one for one in answers if not (isinstance(one, tuple) and len(one) == 2)), answers[0])
+            shown = " ".join(repr(wrong).split())
+            raise InvalidInput(
+                f"Simulator {self._name}: step must return a pair (next state, reward) of numbers, got {shown:.80}."
+            ) from None
 
 
 _Tally = tuple["NDArray[np.int64]", "NDArray[np.int64]", "NDArray[np.float64]"]  # keys, counts, reward sums

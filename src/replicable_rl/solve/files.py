@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from replicable_rl.records import Guarantee, RunSpec, Solution, Status, StatusCo
 __all__ = ["load_solution", "save_solution"]
 
 _FORMAT, _VERSION = "replicable-rl solution", 1
+_KINDS = ("proved", "asymptotic", "measured")
+_BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, MemoryError)
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, *_BROKEN_ZIP)
 
 
 def save_solution(solution: Solution, directory: str | os.PathLike[str]) -> None:
@@ -48,34 +52,42 @@ def load_solution(directory: str | os.PathLike[str]) -> Solution:
         raise InvalidFile(f"{folder}: holds no solution.json.")
     try:
         record = json.loads((folder / "solution.json").read_text(encoding="utf-8"))
-        _check_version(folder, record)
+        _check_version(record)
         with np.load(folder / "arrays.npz", allow_pickle=False) as arrays:
             solution = _from_record(record, arrays["policy"], arrays["q"], folder / "model.npz")
     except InvalidInput as error:
         raise InvalidFile(f"{folder}: {error}") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+    except _UNREADABLE as error:
         raise InvalidFile(f"{folder}: not a {_FORMAT} ({error}).") from None
-    if solution.to_json()["fingerprints"] != record["fingerprints"]:
+    again = solution.to_json()
+    if again["fingerprints"] != record.get("fingerprints"):
         raise InvalidFile(
             f"{folder}: the arrays do not have the fingerprints recorded; they were changed after saving."
         )
+    if again["run"] != record.get("run"):
+        raise InvalidFile(f"{folder}: the spec does not have the digest recorded; it was changed after saving.")
     return solution
 
 
-def _check_version(folder: Path, record: Any) -> None:
+def _check_version(record: Any) -> None:
     if not isinstance(record, dict) or record.get("format") != _FORMAT:
-        raise InvalidFile(f"{folder}: not a {_FORMAT}.")
+        raise InvalidFile(f"not a {_FORMAT}.")
     if record.get("version") != _VERSION:
         raise InvalidFile(f"format version {record.get('version')!r} is not {_VERSION}. Upgrade replicable-rl.")
 
 
 def _from_record(record: dict[str, Any], policy: Any, q: Any, model_path: Path) -> Solution:
+    samples, guarantee = record["samples"], Guarantee(**record["guarantee"])
+    if not (isinstance(samples, str) and samples.isdecimal() and samples.isascii()):
+        raise InvalidFile(f"samples must be a string of decimal digits, got {samples!r}.")
+    if guarantee.kind not in _KINDS:
+        raise InvalidFile(f"a guarantee must be one of {', '.join(_KINDS)}, got {guarantee.kind!r}.")
     solution = Solution.from_q(
         q,
         policy,
-        samples=int(record["samples"]),
+        samples=int(samples),
         status=Status(StatusCode(record["status"]["code"]), str(record["status"]["sentence"])),
-        guarantee=Guarantee(**record["guarantee"]),
+        guarantee=guarantee,
         model=load_mdp(model_path) if model_path.exists() else None,
     )
     return solution if record["spec"] is None else solution.with_spec(RunSpec.from_json(record["spec"]))

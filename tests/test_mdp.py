@@ -1,0 +1,706 @@
+"""One process has one set of arrays however it was written down, and what is no process is refused."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import defaultdict
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import replicable_rl as rr
+from replicable_rl.mdp import Rows
+from replicable_rl.records import ObjectSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+Outcomes = list[list[list[tuple[float, int, float]]]]
+
+
+# --- every builder gives the same canonical process ------------------------------------------
+
+
+class Tables(NamedTuple):
+    """Dense arrays with dyadic probabilities, so that splitting an outcome in two is exact."""
+
+    P: NDArray[np.float64]
+    R: NDArray[np.float64]
+    gamma: float
+
+
+PARTS = 64
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Tables:
+    n_states, n_actions = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    shape = (n_states, n_actions, n_states)
+    P = np.zeros(shape)
+    for s, a in np.ndindex(n_states, n_actions):
+        cuts = draw(st.lists(st.integers(0, PARTS), min_size=n_states - 1, max_size=n_states - 1))
+        P[s, a] = np.diff([0, *sorted(cuts), PARTS]) / PARTS
+    rewards = st.floats(-1e6, 1e6) | st.sampled_from([0.0, -0.0, 1.0])
+    R = np.array(draw(st.lists(rewards, min_size=P.size, max_size=P.size))).reshape(shape)
+    return Tables(P, R, draw(st.floats(0.0, 1.0, exclude_max=True)))
+
+
+def as_outcomes(P: NDArray[np.float64], R: NDArray[np.float64]) -> Outcomes:
+    n_states, n_actions, _ = P.shape
+    return [
+        [[(float(P[s, a, n]), n, float(R[s, a, n])) for n in range(n_states)] for a in range(n_actions)]
+        for s in range(n_states)
+    ]
+
+
+def disordered(outcomes: Outcomes, rng: random.Random) -> Outcomes:
+    """The same process with outcomes split in two, impossible ones added, all in any order."""
+
+    def disorder(row: list[tuple[float, int, float]]) -> list[tuple[float, int, float]]:
+        mixed = []
+        for p, successor, reward in row:
+            part = rng.randrange(PARTS) / PARTS * p
+            mixed += [(part, successor, reward), (p - part, successor, reward)]
+        mixed += [(0.0, rng.randrange(len(outcomes)), 12345.0), (-0.0, 0, 0.5)]
+        rng.shuffle(mixed)
+        return mixed
+
+    return [[disorder(row) for row in actions] for actions in outcomes]
+
+
+def expected_row(P: NDArray[np.float64], R: NDArray[np.float64], s: int, a: int) -> list[tuple[int, float, float]]:
+    return [(n, float(P[s, a, n]), float(R[s, a, n]) + 0.0) for n in range(P.shape[0]) if P[s, a, n] > 0]
+
+
+def row_of(mdp: rr.TabularMDP, s: int, a: int) -> list[tuple[int, float, float]]:
+    part = mdp.rows.of_row(s * mdp.n_actions + a)
+    return list(
+        zip(
+            mdp.rows.next_state[part].tolist(),
+            mdp.rows.probability[part].tolist(),
+            mdp.rows.reward[part].tolist(),
+            strict=True,
+        )
+    )
+
+
+def arrays_of(mdp: rr.TabularMDP) -> list[NDArray[Any]]:
+    return [*mdp.rows, mdp.initial]
+
+
+@settings(max_examples=100, deadline=None)
+@given(tables(), st.randoms(use_true_random=False), st.sampled_from([sp.csr_array, sp.csc_array, sp.coo_array]))
+def test_dense_sparse_and_outcomes_give_one_process(t: Tables, rng: random.Random, layout: Any) -> None:
+    dense = rr.TabularMDP.from_dense(t.P, t.R, gamma=t.gamma)
+    for s, a in np.ndindex(t.P.shape[:2]):
+        assert row_of(dense, s, a) == expected_row(t.P, t.R, s, a)
+    matrices = [layout(t.P[:, a]) for a in range(t.P.shape[1])]
+    reward_matrices = [layout(t.R[:, a]) for a in range(t.P.shape[1])]
+    others = [
+        rr.TabularMDP.from_outcomes(as_outcomes(t.P, t.R), gamma=t.gamma),
+        rr.TabularMDP.from_outcomes(disordered(as_outcomes(t.P, t.R), rng), gamma=t.gamma),
+        rr.TabularMDP.from_sparse(matrices, t.R, gamma=t.gamma),
+        rr.TabularMDP.from_sparse(matrices, reward_matrices, gamma=t.gamma),
+        rr.TabularMDP(dense.rows, n_actions=dense.n_actions, gamma=t.gamma),
+    ]
+    for other in others:
+        assert other.digest == dense.digest
+        assert other == dense
+        assert hash(other) == hash(dense)
+        for mine, theirs in zip(arrays_of(dense), arrays_of(other), strict=True):
+            assert mine.dtype == theirs.dtype
+            assert mine.tobytes() == theirs.tobytes()
+
+
+@settings(max_examples=50, deadline=None)
+@given(tables())
+def test_rewards_of_pairs_are_rewards_of_all_their_transitions(t: Tables) -> None:
+    per_pair = t.R[:, :, 0]
+    short = rr.TabularMDP.from_dense(t.P, per_pair, gamma=t.gamma)
+    long = rr.TabularMDP.from_dense(t.P, np.repeat(per_pair[:, :, None], t.P.shape[0], axis=2), gamma=t.gamma)
+    matrices = [sp.csr_array(t.P[:, a]) for a in range(t.P.shape[1])]
+    sparse = rr.TabularMDP.from_sparse(matrices, per_pair, gamma=t.gamma)
+    assert short.digest == long.digest == sparse.digest
+    assert short.deterministic_rewards is not None
+    assert (short.deterministic_rewards == per_pair).all()
+
+
+pieces = st.lists(
+    st.tuples(st.integers(1, 1000), st.integers(0, 1), st.sampled_from([0.0, 0.5])), min_size=1, max_size=8
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(pieces, st.randoms(use_true_random=False))
+def test_the_order_of_outcomes_is_irrelevant_to_the_last_bit(
+    drawn: list[tuple[int, int, float]], rng: random.Random
+) -> None:
+    # Three equal outcomes of 0.1, 0.2 and 0.7 have sums that depend on the order of adding.
+    total = sum(weight for weight, _, _ in drawn)
+    row = [(weight / total, successor, reward) for weight, successor, reward in drawn]
+    other = list(row)
+    rng.shuffle(other)
+    loop = [(1.0, 1, 0.0)]
+    one = rr.TabularMDP.from_outcomes([[row], [loop]], gamma=0.9)
+    two = rr.TabularMDP.from_outcomes([[other], [loop]], gamma=0.9)
+    assert one.digest == two.digest
+    exact: defaultdict[tuple[int, float], Fraction] = defaultdict(Fraction)
+    for weight, successor, reward in drawn:
+        exact[successor, reward] += Fraction(weight, total)
+    assert [(n, r) for n, _, r in row_of(one, 0, 0)] == sorted(exact)
+    for n, p, r in row_of(one, 0, 0):
+        assert abs(Fraction(p) - exact[n, r]) <= len(drawn) * Fraction(1, 2**52)
+
+
+def test_three_equal_outcomes_merge_alike_in_every_order() -> None:
+    digests = set()
+    for probabilities in ((0.1, 0.2, 0.7), (0.7, 0.2, 0.1), (0.2, 0.7, 0.1)):
+        row = [(p, 0, 0.0) for p in probabilities]
+        digests.add(rr.TabularMDP.from_outcomes([[[*row, (0.0, 0, 3.0)]]], gamma=0.9).digest)
+    assert len(digests) == 1
+
+
+def test_outcomes_with_one_successor_and_two_rewards_stay_apart() -> None:
+    mdp = rr.TabularMDP.from_outcomes([[[(0.25, 0, 2.0), (0.75, 0, -1.0)]]], gamma=0.5)
+    assert row_of(mdp, 0, 0) == [(0, 0.75, -1.0), (0, 0.25, 2.0)]
+    assert mdp.deterministic_rewards is None
+
+
+def test_duplicate_entries_of_sparse_matrices_add_up() -> None:
+    doubled = sp.coo_array(([0.25, 0.75, 1.0], ([0, 0, 1], [1, 1, 1])), shape=(2, 2))
+    mdp = rr.TabularMDP.from_sparse([doubled], np.array([[2.0], [3.0]]), gamma=0.5)
+    assert row_of(mdp, 0, 0) == [(1, 1.0, 2.0)]
+
+
+def test_deterministic_rewards_are_read_only_and_none_when_random() -> None:
+    mdp = rr.TabularMDP.from_outcomes([[[(0.5, 0, 2.0), (0.5, 1, 2.0)]], [[(1.0, 0, -3.0)]]], gamma=0.5)
+    table = mdp.deterministic_rewards
+    assert table is not None
+    assert table.tolist() == [[2.0], [-3.0]]
+    with pytest.raises(ValueError, match="read-only"):
+        table[0, 0] = 1.0
+    random_rewards = rr.TabularMDP.from_outcomes([[[(0.5, 0, 2.0), (0.5, 1, 3.0)]], [[(1.0, 0, -3.0)]]], gamma=0.5)
+    assert random_rewards.deterministic_rewards is None
+
+
+def test_what_was_given_is_what_is_there() -> None:
+    labels = rr.Labels(states=("left", "right"), actions=("stay", "go"), layout=("#.", ".#"))
+    stay, go = [(1.0, 0, 0.0)], [(0.5, 0, 0.0), (0.5, 1, 1.0)]
+    mdp = rr.TabularMDP.from_outcomes(
+        [[stay, go], [go, stay]], gamma=0.75, initial=[0.25, 0.75], reward_range=(-1, 2), labels=labels
+    )
+    assert (mdp.n_states, mdp.n_actions, mdp.gamma) == (2, 2, 0.75)
+    assert mdp.initial.tolist() == [0.25, 0.75]
+    assert mdp.reward_range == (-1.0, 2.0)
+    assert mdp.labels == labels
+    assert mdp.rows.indptr.tolist() == [0, 1, 3, 5, 6]
+    assert repr(mdp) == "TabularMDP(S=2, A=2, outcomes=6, gamma=0.75)"
+    plain = rr.TabularMDP.from_outcomes([[stay, go], [go, stay]], gamma=0.75)
+    assert plain.initial.tolist() == [0.5, 0.5]
+    assert plain.reward_range == (0.0, 1.0)
+    assert plain.labels == rr.Labels()
+
+
+@pytest.mark.parametrize("gamma", [0, 0.0, -0.0, 0.5, np.float64(0.25), np.float32(0.5), 1 - 2**-53])
+def test_every_discount_below_one_is_accepted(gamma: float) -> None:
+    mdp = rr.TabularMDP.from_outcomes([[[(1.0, 0, 0.0)]]], gamma=gamma)
+    assert type(mdp.gamma) is float
+    assert mdp.gamma == float(gamma)
+
+
+# --- normalisation ---------------------------------------------------------------------------
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=12), st.floats(-0.99e-9, 0.99e-9))
+def test_sums_within_tolerance_are_divided_out_once(weights: list[int], off: float) -> None:
+    total = sum(weights)
+    given_row = [w / total * (1.0 + off) for w in weights]
+    n = len(weights)
+    outcomes = [[[(p, k, 0.0) for k, p in enumerate(given_row)]] for _ in range(n)]
+    mdp = rr.TabularMDP.from_outcomes(outcomes, gamma=0.9)
+    kept = [p for _, p, _ in row_of(mdp, 0, 0)]
+    assert abs(sum(map(Fraction, kept)) - 1) <= n * Fraction(1, 2**51)
+    for p, w in zip(kept, weights, strict=True):
+        assert abs(Fraction(p) / Fraction(w, total) - 1) <= (2 * n + 4) * Fraction(1, 2**53)
+    again = rr.TabularMDP(mdp.rows, n_actions=1, gamma=0.9)
+    assert again.rows.probability.tobytes() == mdp.rows.probability.tobytes()
+    assert again.digest == mdp.digest
+
+
+def test_sums_off_by_rounding_only_are_left_alone() -> None:
+    row = [(0.1, n, 0.0) for n in range(10)]  # 0.1 added ten times is 1 - 2**-53
+    mdp = rr.TabularMDP.from_outcomes([[row]] * 10, gamma=0.9)
+    assert (mdp.rows.probability == 0.1).all()
+
+
+# --- immutability ----------------------------------------------------------------------------
+
+
+def fresh_rows() -> Rows:
+    return Rows(
+        np.array([0, 1, 3], dtype=np.int64),
+        np.array([1, 0, 1], dtype=np.int32),
+        np.array([1.0, 0.5, 0.5]),
+        np.array([0.0, 1.0, 2.0]),
+    )
+
+
+def test_the_arrays_of_a_process_are_read_only() -> None:
+    mdp = rr.TabularMDP(fresh_rows(), n_actions=1, gamma=0.9, initial=[0.5, 0.5])
+    for array in (*mdp.rows, mdp.initial):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+    for name in ("gamma", "rows", "initial", "labels", "reward_range", "n_states", "n_actions", "spec"):
+        with pytest.raises(AttributeError):
+            setattr(mdp, name, None)
+
+
+def test_the_arrays_that_were_given_stay_writeable_and_have_no_more_say() -> None:
+    P = np.array([[[0.5, 0.5]], [[0.0, 1.0]]])
+    R = np.array([[1.0], [0.0]])
+    initial = np.array([1.0, 0.0])
+    matrix = sp.csr_array(P[:, 0])
+    rows = fresh_rows()
+    built: list[tuple[rr.TabularMDP, tuple[NDArray[Any], ...]]] = [
+        (rr.TabularMDP.from_dense(P, R, gamma=0.9, initial=initial), (P, R, initial)),
+        (rr.TabularMDP.from_sparse([matrix], R, gamma=0.9, initial=initial), (matrix.data, R, initial)),
+        (rr.TabularMDP(rows, n_actions=1, gamma=0.9, initial=initial), (*rows, initial)),
+    ]
+    for mdp, arrays in built:
+        before = [array.copy() for array in arrays_of(mdp)]
+        for array in arrays:
+            assert array.flags.writeable
+            kept = array.copy()
+            array[...] = 7
+            for then, now in zip(before, arrays_of(mdp), strict=True):
+                assert then.tobytes() == now.tobytes()
+            array[...] = kept
+
+
+def test_a_read_only_view_of_an_array_that_can_be_written_is_copied() -> None:
+    rows = fresh_rows()
+    views: list[Any] = []
+    for array in rows:
+        view = array.view()
+        view.setflags(write=False)
+        views.append(view)
+    mdp = rr.TabularMDP(Rows(*views), n_actions=1, gamma=0.9)
+    for array in rows:
+        array[...] = 1
+    assert mdp.rows.indptr.tolist() == [0, 1, 3]
+    assert mdp.rows.next_state.tolist() == [1, 0, 1]
+    assert mdp.rows.probability.tolist() == [1.0, 0.5, 0.5]
+    assert mdp.rows.reward.tolist() == [0.0, 1.0, 2.0]
+
+
+# --- the digest ------------------------------------------------------------------------------
+
+
+def build(**changes: Any) -> rr.TabularMDP:
+    """A process of four rows that makes sense as 2 states x 2 actions and as 4 x 1."""
+    parts: dict[str, Any] = {
+        "indptr": [0, 2, 3, 4, 6],
+        "next_state": [0, 1, 1, 0, 0, 1],
+        "probability": [0.25, 0.75, 1.0, 1.0, 0.5, 0.5],
+        "reward": [0.0, 1.0, 0.5, 0.0, 0.25, 1.0],
+        "n_actions": 2,
+        "gamma": 0.9,
+        "initial": None,
+        "reward_range": (0.0, 1.0),
+        "labels": None,
+        "source": None,
+    }
+    parts |= changes
+    rows = Rows(*(np.array(parts.pop(name)) for name in ("indptr", "next_state", "probability", "reward")))
+    return rr.TabularMDP(rows, **parts)
+
+
+CHANGES: list[dict[str, Any]] = [
+    {"gamma": math.nextafter(0.9, 1.0)},
+    {"gamma": 0.0},
+    {"initial": [1.0, 0.0]},
+    {"initial": [0.5 + 2**-53, 0.5 - 2**-53]},
+    {"reward_range": (0.0, math.nextafter(1.0, 2.0))},
+    {"reward_range": (-5e-324, 1.0)},
+    {"probability": [0.25 + 2**-53, 0.75 - 2**-53, 1.0, 1.0, 0.5, 0.5]},
+    {"probability": [0.75, 0.25, 1.0, 1.0, 0.5, 0.5]},
+    {"next_state": [0, 1, 0, 0, 0, 1]},
+    {"reward": [0.0, 1.0, 0.5, 5e-324, 0.25, 1.0]},
+    {"indptr": [0, 2, 4, 5, 6], "probability": [0.25, 0.75, 0.5, 0.5, 1.0, 1.0], "next_state": [0, 1, 0, 1, 0, 1]},
+    {"n_actions": 1, "initial": [0.25] * 4},
+]
+
+
+def test_the_digest_changes_with_every_part_of_the_content() -> None:
+    digests = [build().digest, *(build(**change).digest for change in CHANGES)]
+    assert len(set(digests)) == len(digests)
+    assert all(len(digest) == 64 for digest in digests)
+    for change in CHANGES:
+        assert build(**change) != build()
+
+
+def test_the_digest_does_not_change_with_names_spelling_or_types() -> None:
+    same = [
+        build(labels=rr.Labels(states=("a", "b"))),
+        build(labels=rr.Labels(actions=("l", "r"), layout=("..",))),
+        build(source=ObjectSpec("some-v1")),
+        build().with_source(ObjectSpec("some-v1")),
+        build().with_labels(states=("x", "y")),
+        build(initial=[0.5, 0.5]),
+        build(reward_range=(-0.0, 1)),
+        build(reward_range=None),
+        build(reward=[-0.0, 1.0, 0.5, -0.0, 0.25, 1.0]),
+        build(gamma=np.float64(0.9)),
+        build(next_state=np.array([0, 1, 1, 0, 0, 1], dtype=np.int64)),
+        build(next_state=np.array([0, 1, 1, 0, 0, 1], dtype=np.uint8)),
+        build(probability=np.array([0.25, 0.75, 1.0, 1.0, 0.5, 0.5], dtype=">f8")),
+        build(probability=np.array([0.25, 0.75, 1.0, 1.0, 0.5, 0.5], dtype=np.float32)),
+    ]
+    for mdp in same:
+        assert mdp.digest == build().digest
+        assert [array.dtype for array in mdp.rows] == [np.int64, np.int32, np.float64, np.float64]
+
+
+def test_sources_and_labels_change_without_touching_the_original() -> None:
+    mdp = build()
+    named = mdp.with_source(ObjectSpec("some-v1", {"n": 3}))
+    assert named.spec == ObjectSpec("some-v1", {"n": 3})
+    assert mdp.spec == ObjectSpec("mdp", {"digest": mdp.digest})
+    drawn = mdp.with_labels(layout=("..",)).with_labels(states=("p", "q"))
+    assert drawn.labels == rr.Labels(states=("p", "q"), layout=("..",))
+    assert mdp.labels == rr.Labels()
+    assert drawn.rows.probability is mdp.rows.probability
+
+
+# --- bad input -------------------------------------------------------------------------------
+
+ROW = "(state 1, action 2)"
+NAN, INF = float("nan"), float("inf")
+
+
+def good_outcomes() -> Outcomes:
+    return [[[(0.5, 0, 0.0), (0.5, 2, 1.0)] for _ in range(3)] for _ in range(3)]
+
+
+def with_row(row: Any) -> Any:
+    outcomes: Any = good_outcomes()
+    outcomes[1][2] = row
+    return outcomes
+
+
+def from_outcomes(outcomes: Any, **options: Any) -> rr.TabularMDP:
+    return rr.TabularMDP.from_outcomes(outcomes, **{"gamma": 0.9, **options})
+
+
+def dense_arrays() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    P = np.full((3, 3, 3), [0.5, 0.25, 0.25])
+    return P, np.zeros((3, 3, 3))
+
+
+def from_dense_with(row: Any) -> rr.TabularMDP:
+    P, R = dense_arrays()
+    P[1, 2] = row
+    return rr.TabularMDP.from_dense(P, R, gamma=0.9)
+
+
+def from_sparse_with(row: Any) -> rr.TabularMDP:
+    P, R = dense_arrays()
+    P[1, 2] = row
+    return rr.TabularMDP.from_sparse([sp.csr_array(P[:, a]) for a in range(3)], R, gamma=0.9)
+
+
+def from_rows_with(**changes: Any) -> rr.TabularMDP:
+    mdp = from_outcomes(good_outcomes())
+    arrays = {name: np.array(array) for name, array in mdp.rows._asdict().items()} | changes
+    return rr.TabularMDP(Rows(**arrays), n_actions=3, gamma=0.9)
+
+
+def from_rows_with_entry(name: str, value: float, dtype: Any = None) -> rr.TabularMDP:
+    array = np.array(getattr(from_outcomes(good_outcomes()).rows, name), dtype=dtype)
+    array[2 * 5 + 1] = value  # the second outcome of (state 1, action 2)
+    return from_rows_with(**{name: array})
+
+
+def check_refused(make: Callable[[], rr.TabularMDP], *fragments: str) -> None:
+    with pytest.raises(rr.InvalidInput) as caught:
+        make()
+    message = str(caught.value)
+    assert message.startswith("TabularMDP: ")
+    assert message.endswith(".")
+    assert "\n" not in message
+    for fragment in fragments:
+        assert fragment in message, message
+
+
+BAD_PROBABILITIES = [
+    ((0.5, 0.25, 0.125), "0.875"),
+    ((0.5, 0.25, 0.25 + 2e-9), "1.000000002"),
+    ((0.5, 0.25, 0.25 - 2e-9), "0.999999998"),
+    ((1.0, 1.0, 1.0), "3"),
+    ((1.25, -0.25, 0.0), "-0.25"),
+    ((-0.5, 0.75, 0.75), "-0.5"),
+    ((NAN, 0.5, 0.5), "nan"),
+    ((0.5, 0.5, INF), "inf"),
+    ((0.5, -INF, INF), "-inf"),
+    ((1e308, 1e308, 1e308), "inf"),
+]
+
+
+@pytest.mark.parametrize(("row", "value"), BAD_PROBABILITIES, ids=repr)
+def test_bad_probabilities_are_refused_by_every_builder(row: tuple[float, ...], value: str) -> None:
+    check_refused(lambda: from_dense_with(row), ROW, value)
+    check_refused(lambda: from_sparse_with(row), ROW, value)
+    check_refused(lambda: from_outcomes(with_row([(p, n, 0.0) for n, p in enumerate(row)])), ROW, value)
+
+
+def test_several_bad_rows_are_counted() -> None:
+    outcomes = good_outcomes()
+    outcomes[1][2] = outcomes[2][0] = [(0.5, 0, 0.0)]
+    check_refused(lambda: from_outcomes(outcomes), ROW, "0.5", "2 rows")
+
+
+@pytest.mark.parametrize("successor", [3, -1, 2**31, 2**32, 2**40, -(2**40), 1_234_567])
+def test_successors_out_of_range_are_refused(successor: int) -> None:
+    check_refused(lambda: from_outcomes(with_row([(0.5, 0, 0.0), (0.5, successor, 0.0)])), ROW, "0..2", f" {successor}")
+    check_refused(lambda: from_rows_with_entry("next_state", successor, dtype=np.int64), ROW, "0..2", f" {successor}")
+
+
+@pytest.mark.parametrize(("successor", "value"), [(0.5, "0.5"), (NAN, "nan"), (INF, "inf"), (-INF, "-inf"), (None, "")])
+def test_successors_that_are_no_states_are_refused(successor: Any, value: str) -> None:
+    check_refused(lambda: from_outcomes(with_row([(0.5, 0, 0.0), (0.5, successor, 0.0)])), ROW, value)
+
+
+def test_arrays_of_the_wrong_type_are_refused() -> None:
+    good = from_outcomes(good_outcomes()).rows
+    check_refused(lambda: from_rows_with(next_state=good.next_state + 0.5), "next_state")
+    check_refused(lambda: from_rows_with(indptr=good.indptr.astype(float)), "indptr")
+    check_refused(lambda: from_rows_with(probability=good.probability.astype(complex)), "probability")
+    check_refused(lambda: from_rows_with(reward=good.reward.astype(object)), "reward")
+
+
+@pytest.mark.parametrize(("reward", "value"), [(NAN, "nan"), (INF, "inf"), (-INF, "-inf")])
+def test_rewards_that_are_not_finite_are_refused(reward: float, value: str) -> None:
+    check_refused(lambda: from_outcomes(with_row([(0.5, 0, 0.0), (0.5, 1, reward)])), ROW, value)
+    P, R = dense_arrays()
+    R[1, 2, 0] = reward
+    check_refused(lambda: rr.TabularMDP.from_dense(P, R, gamma=0.9), ROW, value)
+    matrices = [sp.csr_array(P[:, a]) for a in range(3)]
+    check_refused(lambda: rr.TabularMDP.from_sparse(matrices, R[:, :, 0], gamma=0.9), ROW, value)
+    reward_matrices = [sp.csr_array(R[:, a]) for a in range(3)]
+    check_refused(lambda: rr.TabularMDP.from_sparse(matrices, reward_matrices, gamma=0.9), ROW, value)
+
+
+@pytest.mark.parametrize(
+    ("declared", "fragments"),
+    [
+        ((0.0, 2.0), (ROW, "[0, 2]", "-3")),
+        ((-3.0, 0.5), ("[-3, 0.5]", "(state 0, action 0)", "has 1")),
+        ((-2.999, 2.0), (ROW, "-3")),
+        ((2.0, -3.0), ("low <= high", "(2.0, -3.0)")),
+        ((NAN, 1.0), ("reward_range", "nan")),
+        ((-3.0, INF), ("reward_range", "inf")),
+        (("a", 1.0), ("reward_range", "'a'")),
+        ((-3.0, 1.0, 2.0), ("reward_range", "(-3.0, 1.0, 2.0)")),
+        (5.0, ("reward_range", "5.0")),
+    ],
+    ids=repr,
+)
+def test_rewards_outside_the_declared_range_and_bad_ranges_are_refused(
+    declared: Any, fragments: tuple[str, ...]
+) -> None:
+    outcomes = with_row([(1.0, 0, -3.0)])
+    check_refused(lambda: from_outcomes(outcomes, reward_range=declared), *fragments)
+
+
+def test_a_declared_range_may_be_attained() -> None:
+    assert from_outcomes(with_row([(1.0, 0, -3.0)]), reward_range=(-3.0, 1.0)).reward_range == (-3.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "gamma", [1, 1.0, 1.5, -0.1, -5e-324, NAN, INF, "0.9", None, True, 1j, [0.9], np.array([0.9])], ids=repr
+)
+def test_bad_discounts_are_refused(gamma: Any) -> None:
+    check_refused(lambda: from_outcomes(good_outcomes(), gamma=gamma), "gamma", "[0, 1)", str(gamma))
+
+
+@pytest.mark.parametrize(
+    ("initial", "fragments"),
+    [
+        ([0.5, 0.5], ("shape", "(3,)", "(2,)")),
+        ([[0.5, 0.25, 0.25]], ("shape", "(1, 3)")),
+        (1.0, ("shape", "()")),
+        ([0.5, 0.25, 0.125], ("sum to 1", "0.875")),
+        ([0.5, 0.25, 0.25 + 2e-9], ("sum to 1", "1.000000002")),
+        ([0.0, 0.0, 0.0], ("sum to 1", "got 0")),
+        ([0.75, -0.25, 0.5], ("state 1", "-0.25")),
+        ([0.5, 0.5, NAN], ("state 2", "nan")),
+        ([INF, 0.5, 0.5], ("state 0", "inf")),
+        ([1e308, 1e308, 1e308], ("sum to 1", "inf")),
+        ("abc", ("initial",)),
+        ([[1.0], [1.0, 2.0]], ("initial",)),
+    ],
+    ids=repr,
+)
+def test_bad_initial_distributions_are_refused(initial: Any, fragments: tuple[str, ...]) -> None:
+    check_refused(lambda: from_outcomes(good_outcomes(), initial=initial), "initial", *fragments)
+
+
+def test_empty_rows_are_refused_by_every_builder() -> None:
+    check_refused(lambda: from_outcomes(with_row([])), ROW, "empty")
+    check_refused(lambda: from_dense_with(0.0), ROW, "empty")
+    check_refused(lambda: from_sparse_with(0.0), ROW, "empty")
+    check_refused(lambda: from_outcomes(with_row([(0.0, 1, 0.0)])), ROW, "sums to 0")
+    empty = sp.csr_array((2, 2))
+    check_refused(lambda: rr.TabularMDP.from_sparse([empty], np.zeros((2, 1)), gamma=0.9), "(state 0, action 0)")
+    check_refused(lambda: rr.TabularMDP.from_sparse([empty], [empty], gamma=0.9), "(state 0, action 0)")
+
+
+NOTHING: dict[str, Callable[[], rr.TabularMDP]] = {
+    "no states, outcomes": lambda: from_outcomes([]),
+    "no states, dense": lambda: rr.TabularMDP.from_dense(np.zeros((0, 2, 0)), np.zeros((0, 2)), gamma=0.9),
+    "no states, sparse": lambda: rr.TabularMDP.from_sparse([sp.csr_array((0, 0))], np.zeros((0, 1)), gamma=0.9),
+    "no actions, outcomes": lambda: from_outcomes([[], []]),
+    "no actions, dense": lambda: rr.TabularMDP.from_dense(np.zeros((2, 0, 2)), np.zeros((2, 0)), gamma=0.9),
+    "no actions, sparse": lambda: rr.TabularMDP.from_sparse([], np.zeros((2, 0)), gamma=0.9),
+    "no actions, rows": lambda: rr.TabularMDP(fresh_rows(), n_actions=0, gamma=0.9),
+    "fewer than no actions, rows": lambda: rr.TabularMDP(fresh_rows(), n_actions=-1, gamma=0.9),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_nothing_is_no_process(name: str) -> None:
+    check_refused(NOTHING[name], "action")
+
+
+def test_absurd_sizes_are_refused_before_anything_is_allocated() -> None:
+    # A million rows as one state with a million actions is fine; 2**62 actions are not.
+    check_refused(lambda: rr.TabularMDP(fresh_rows(), n_actions=2**62, gamma=0.9), "action")
+    # A table of 2**31 states, which 32-bit successors cannot name, without the memory for it.
+    many = Rows(
+        np.broadcast_to(np.int64(0), (2**31 + 1,)),
+        np.zeros(0, dtype=np.int32),
+        np.zeros(0),
+        np.zeros(0),
+    )
+    check_refused(lambda: rr.TabularMDP(many, n_actions=1, gamma=0.9), "2147483647", "2147483648")
+
+
+def test_ragged_actions_are_refused() -> None:
+    ragged = good_outcomes()
+    ragged[2] = ragged[2][:2]
+    check_refused(lambda: from_outcomes(ragged), "same number of actions", "2 in state 2", "3 in state 0")
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [(1.0, 0), (1.0, 0, 0.0, False), (), 5, None, "abc", (1.0, "x", 0.0), (1.0, (0, 1), 0.0), {"p": 1.0}],
+    ids=repr,
+)
+def test_malformed_outcomes_are_refused(outcome: Any) -> None:
+    check_refused(lambda: from_outcomes(with_row([outcome])), ROW)
+
+
+@pytest.mark.parametrize("row", [5, None, 0.5], ids=repr)
+def test_rows_that_are_no_lists_are_refused(row: Any) -> None:
+    check_refused(lambda: from_outcomes(with_row(row)), ROW)
+
+
+@pytest.mark.parametrize("outcomes", [5, None, [5], [None, None]], ids=repr)
+def test_tables_that_are_no_lists_are_refused(outcomes: Any) -> None:
+    check_refused(lambda: from_outcomes(outcomes), "outcomes")
+
+
+@pytest.mark.parametrize(
+    ("P_shape", "R_shape", "fragments"),
+    [
+        ((2, 2), (2, 2), ("P", "(2, 2)")),
+        ((2, 1, 3), (2, 1), ("P", "(2, 1, 3)")),
+        ((2, 1, 2, 1), (2, 1), ("P", "(2, 1, 2, 1)")),
+        ((2, 1, 2), (2,), ("R", "(2,)")),
+        ((2, 1, 2), (1, 2), ("R", "(1, 2)")),
+        ((2, 1, 2), (2, 2, 1), ("R", "(2, 2, 1)")),
+        ((2, 1, 2), (), ("R", "()")),
+    ],
+    ids=repr,
+)
+def test_dense_arrays_of_wrong_shape_are_refused(
+    P_shape: tuple[int, ...], R_shape: tuple[int, ...], fragments: tuple[str, ...]
+) -> None:
+    check_refused(lambda: rr.TabularMDP.from_dense(np.ones(P_shape), np.ones(R_shape), gamma=0.9), *fragments)
+
+
+@pytest.mark.parametrize("P", ["text", [[[1.0]], [[0.5, 0.5]]], np.ones((1, 1, 1)) * 1j, [[[None, "a"]]]], ids=repr)
+def test_dense_arrays_that_are_no_numbers_are_refused(P: Any) -> None:
+    check_refused(lambda: rr.TabularMDP.from_dense(P, [[0.0]], gamma=0.9), "P")
+    check_refused(lambda: rr.TabularMDP.from_dense([[[1.0]]], P, gamma=0.9), "R")
+
+
+EYE = sp.csr_array(np.eye(2))
+BAD_SPARSE: dict[str, tuple[Any, Any]] = {
+    "dense matrices": ([np.eye(2)], np.zeros((2, 1))),
+    "one matrix, no list": (EYE, np.zeros((2, 1))),
+    "different shapes": ([EYE, sp.csr_array(np.eye(3))], np.zeros((2, 2))),
+    "not square": ([sp.csr_array(np.ones((2, 3)))], np.zeros((2, 1))),
+    "R of another shape": ([EYE], np.zeros((1, 2))),
+    "R with too few matrices": ([EYE, EYE], [EYE]),
+    "R with another shape of matrix": ([EYE], [sp.csr_array(np.eye(3))]),
+    "R of text": ([EYE], "text"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_SPARSE)
+def test_bad_sparse_matrices_are_refused(name: str) -> None:
+    P, R = BAD_SPARSE[name]
+    check_refused(lambda: rr.TabularMDP.from_sparse(P, R, gamma=0.9), "R" if name.startswith("R") else "P")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"indptr": np.arange(0, 18, 2)},  # one row short
+        {"indptr": np.arange(1, 20, 2)},  # does not start at 0
+        {"indptr": np.array([0, 2, 6, 4, 8, 10, 12, 14, 16, 18])},  # falls
+        {"indptr": np.array([0, 2, 4, 6, 8, 10, 12, 14, 16, 17])},  # does not end at the end
+        {"indptr": np.arange(0, 20, 2).reshape(1, -1)},
+        {"reward": np.zeros(17)},
+        {"next_state": np.zeros((18, 1), dtype=np.int32)},
+        {"probability": np.full((2, 9), 0.5)},
+    ],
+    ids=str,
+)
+def test_rows_of_the_wrong_layout_are_refused(changes: dict[str, Any]) -> None:
+    check_refused(lambda: from_rows_with(**changes))
+
+
+@pytest.mark.parametrize("n_actions", ["3", 3.0, None, True], ids=repr)
+def test_a_number_of_actions_that_is_no_integer_is_refused(n_actions: Any) -> None:
+    rows = from_outcomes(good_outcomes()).rows
+    check_refused(lambda: rr.TabularMDP(rows, n_actions=n_actions, gamma=0.9), "n_actions", repr(n_actions))
+
+
+@pytest.mark.parametrize(
+    ("labels", "fragments"),
+    [
+        (rr.Labels(states=("a", "b")), ("labels.states", "3", "got 2")),
+        (rr.Labels(states=("a", "b", "c", "d")), ("labels.states", "3", "got 4")),
+        (rr.Labels(actions=()), ("labels.actions", "3", "got 0")),
+        (rr.Labels(layout=("..", "..")), ("labels.layout", "4", "3")),
+        (rr.Labels(layout=("..", ".")), ("labels.layout", "length")),
+    ],
+    ids=repr,
+)
+def test_wrong_numbers_of_labels_are_refused(labels: rr.Labels, fragments: tuple[str, ...]) -> None:
+    check_refused(lambda: from_outcomes(good_outcomes(), labels=labels), *fragments)
+    good = from_outcomes(good_outcomes())
+    check_refused(
+        lambda: good.with_labels(states=labels.states, actions=labels.actions, layout=labels.layout), *fragments
+    )
