@@ -55,11 +55,11 @@ def load_solution(directory: str | os.PathLike[str]) -> Solution:
         _check_version(record)
         with np.load(folder / "arrays.npz", allow_pickle=False) as arrays:
             solution = _from_record(record, arrays["policy"], arrays["q"], folder / "model.npz")
+        again = solution.to_json()
     except InvalidInput as error:
         raise InvalidFile(f"{folder}: {error}") from None
     except _UNREADABLE as error:
         raise InvalidFile(f"{folder}: not a {_FORMAT} ({error}).") from None
-    again = solution.to_json()
     if again["fingerprints"] != record.get("fingerprints"):
         raise InvalidFile(
             f"{folder}: the arrays do not have the fingerprints recorded; they were changed after saving."

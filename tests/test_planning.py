@@ -1,0 +1,522 @@
+"""Planning against direct solves, and its certificate against exact rational arithmetic."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import replicable_rl as rr
+from replicable_rl.mdp import Optimum, Rows, TabularMDP, evaluate_policy, greedy, optimal_values, planning
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+# --- exact planning by enumeration -----------------------------------------------------------
+
+Vector = list[Fraction]
+Pair = tuple[list[tuple[int, Fraction]], Fraction]  # successors with their probabilities, and the expected reward
+Weights = Sequence[Sequence[float]]
+
+
+def exact_pairs(mdp: TabularMDP, *, normalise: bool) -> list[list[Pair]]:
+    """The process in rational numbers.
+
+    64-bit probabilities do not sum to 1 exactly. Both readings are defensible, and the
+    certificate must cover both: the stored numbers as they are, or divided by their sum.
+    """
+    pairs: list[list[Pair]] = []
+    for s in range(mdp.n_states):
+        pairs.append([])
+        for a in range(mdp.n_actions):
+            part = mdp.rows.of_row(s * mdp.n_actions + a)
+            p = [Fraction(float(x)) for x in mdp.rows.probability[part]]
+            total = sum(p, Fraction()) if normalise else Fraction(1)
+            p = [x / total for x in p]
+            successors = [int(n) for n in mdp.rows.next_state[part]]
+            rewards = [Fraction(float(r)) for r in mdp.rows.reward[part]]
+            expected = sum((x * r for x, r in zip(p, rewards, strict=True)), Fraction())
+            pairs[s].append((list(zip(successors, p, strict=True)), expected))
+    return pairs
+
+
+def solve(matrix: list[Vector], right: Vector) -> Vector:
+    """Gauss elimination in rational numbers."""
+    n = len(right)
+    rows = [[*matrix[i], right[i]] for i in range(n)]
+    for i in range(n):
+        pivot = next(k for k in range(i, n) if rows[k][i] != 0)
+        rows[i], rows[pivot] = rows[pivot], rows[i]
+        rows[i] = [x / rows[i][i] for x in rows[i]]
+        for k in range(n):
+            if k != i:
+                rows[k] = [x - rows[k][i] * y for x, y in zip(rows[k], rows[i], strict=True)]
+    return [row[n] for row in rows]
+
+
+def exact_value(mdp: TabularMDP, pairs: list[list[Pair]], weights: Sequence[Vector]) -> Vector:
+    """The value of the policy that takes action a in state s with probability weights[s][a]."""
+    n, gamma = mdp.n_states, Fraction(mdp.gamma)
+    matrix = [[Fraction(int(i == j)) for j in range(n)] for i in range(n)]
+    right = [Fraction() for _ in range(n)]
+    for s in range(n):
+        for a, weight in enumerate(weights[s]):
+            successors, reward = pairs[s][a]
+            right[s] += weight * reward
+            for successor, p in successors:
+                matrix[s][successor] -= gamma * weight * p
+    return solve(matrix, right)
+
+
+def one_hot(policy: Sequence[int], n_actions: int) -> list[Vector]:
+    return [[Fraction(int(a == chosen)) for a in range(n_actions)] for chosen in policy]
+
+
+def exact_q(mdp: TabularMDP, *, normalise: bool) -> list[Vector]:
+    """Q*: the best of all deterministic policies, state by state, backed up once."""
+    pairs = exact_pairs(mdp, normalise=normalise)
+    policies = itertools.product(range(mdp.n_actions), repeat=mdp.n_states)
+    values = [exact_value(mdp, pairs, one_hot(policy, mdp.n_actions)) for policy in policies]
+    best = [max(column) for column in zip(*values, strict=True)]
+    gamma = Fraction(mdp.gamma)
+    return [
+        [reward + gamma * sum((p * best[n] for n, p in successors), Fraction()) for successors, reward in row]
+        for row in pairs
+    ]
+
+
+def true_error(mdp: TabularMDP, q: NDArray[np.float64]) -> Fraction:
+    """The largest difference to Q*, under the worse of the two readings."""
+    return max(
+        abs(Fraction(float(mine)) - theirs)
+        for normalise in (False, True)
+        for row, exact in zip(q, exact_q(mdp, normalise=normalise), strict=True)
+        for mine, theirs in zip(row, exact, strict=True)
+    )
+
+
+def is_certified(mdp: TabularMDP, best: Optimum) -> bool:
+    return true_error(mdp, best.q) <= Fraction(best.error)
+
+
+# --- processes -------------------------------------------------------------------------------
+
+gammas = st.sampled_from([0.0, 0.5, 0.9, 0.99, 0.999]) | st.floats(0.0, 0.999)
+scales = st.sampled_from([1e-6, 1.0, 1e6])
+
+
+@st.composite
+def processes(draw: st.DrawFn) -> TabularMDP:
+    n_states, n_actions = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    scale, gamma, constant = draw(scales), draw(gammas), draw(st.booleans())
+    reward = st.just(1.0) if constant else st.floats(-1.0, 1.0, allow_subnormal=False) | st.integers(-1, 1).map(float)
+
+    def row() -> list[tuple[float, int, float]]:
+        weights = draw(st.lists(st.integers(1, 20), min_size=1, max_size=4))
+        return [
+            (w / sum(weights), draw(st.integers(0, n_states - 1)), scale * draw(reward))
+            for w in weights
+        ]  # fmt: skip
+
+    outcomes = [[row() for _ in range(n_actions)] for _ in range(n_states)]
+    declared = draw(st.sampled_from([None, (-scale, scale), (-3.0 * scale, 10.0 * scale)]))
+    return TabularMDP.from_outcomes(outcomes, gamma=gamma, reward_range=declared)
+
+
+def two_loops(gamma: float, first: float = 0.0, second: float = 1.0) -> TabularMDP:
+    """Two absorbing states: the ends of MacQueen's interval are attained."""
+    return TabularMDP.from_outcomes([[[(1.0, 0, first)]], [[(1.0, 1, second)]]], gamma=gamma)
+
+
+def cycle(gamma: float, reward: float = 1.0) -> TabularMDP:
+    """Two states that follow each other: the slowest there is for value iteration."""
+    return TabularMDP.from_outcomes([[[(1.0, 1, 0.0)]], [[(1.0, 0, reward)]]], gamma=gamma)
+
+
+def tenths(gamma: float, reward: float, low: float | None = None) -> TabularMDP:
+    """Ten outcomes of probability 0.1, which sum to 1 + 2**-54, and one reward everywhere.
+
+    Two states stand for ten: the other outcomes differ in their rewards' last bits only.
+    """
+    rewards = reward * (1.0 + np.arange(10) * 2.0**-52)
+    outcomes = [[[(0.1, s, float(r)) for r in rewards]] for s in range(2)]
+    return TabularMDP.from_outcomes(
+        outcomes, gamma=gamma, reward_range=None if low is None else (low, float(rewards.max()))
+    )
+
+
+# --- optimal values --------------------------------------------------------------------------
+
+
+@settings(max_examples=150, deadline=None)
+@given(processes(), st.sampled_from([None, 1e-3, 10.0]))
+@example(two_loops(0.999), None)
+@example(two_loops(0.999, -1e6, 1e6), 1.0)
+@example(two_loops(0.0), None)
+@example(cycle(0.999), None)
+@example(cycle(0.999, 1e6), 1e-3)
+@example(tenths(0.999, 1.0), None)
+@example(tenths(0.999, 1.0, low=0.0), None)
+@example(tenths(0.999, 1e6, low=0.0), None)
+@example(tenths(0.0, 1e6), None)
+def test_the_certified_error_bounds_the_true_error(mdp: TabularMDP, tolerance: float | None) -> None:
+    best = optimal_values(mdp, tolerance=tolerance)
+    assert is_certified(mdp, best)
+    assert best.q.shape == (mdp.n_states, mdp.n_actions)
+    asked = tolerance
+    if asked is None:
+        low, high = mdp.reward_range
+        asked = 1e-10 * ((high - low) or abs(high)) / (1.0 - mdp.gamma)
+    assert best.converged == (best.error <= asked)
+    assert best.converged
+    # A certificate that is true because it is vast would be worth nothing.
+    assert best.error <= asked
+    assert best.policy.tolist() == [row.index(max(row)) for row in best.q.tolist()]
+    assert best.value.tolist() == [max(row) for row in best.q.tolist()]
+
+
+@settings(max_examples=60, deadline=None)
+@given(processes())
+def test_the_greedy_policy_is_nearly_optimal(mdp: TabularMDP) -> None:
+    best = optimal_values(mdp)
+    pairs = exact_pairs(mdp, normalise=True)
+    mine = exact_value(mdp, pairs, one_hot(best.policy.tolist(), mdp.n_actions))
+    theirs = [max(row) for row in exact_q(mdp, normalise=True)]
+    loss = max(b - m for m, b in zip(mine, theirs, strict=True))
+    assert loss <= 2 * Fraction(best.error) / (1 - Fraction(mdp.gamma))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([0.0, 0.5, 0.9, 0.99]),
+)
+def test_optimal_values_agree_with_dense_linear_algebra(n_states: int, n_actions: int, seed: int, gamma: float) -> None:
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.ones(n_states), size=(n_states, n_actions))
+    R = rng.normal(size=(n_states, n_actions, n_states))
+    best = optimal_values(TabularMDP.from_dense(P, R, gamma=gamma))
+    r = (P * R).sum(axis=2)
+    states = np.arange(n_states)
+    values = [
+        np.linalg.solve(np.eye(n_states) - gamma * P[states, list(policy)], r[states, list(policy)])
+        for policy in itertools.product(range(n_actions), repeat=n_states)
+    ]
+    optimum = np.max(values, axis=0)
+    np.testing.assert_allclose(best.value, optimum, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(best.q, r + gamma * P @ optimum, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "mdp",
+    [two_loops(0.9), cycle(0.999), cycle(0.0), tenths(0.999, 1e6), two_loops(0.99, -1e6, 1.0), tenths(0.999, 1.0, 0.0)],
+    ids=["loops", "cycle", "no future", "tenths", "large", "constant"],
+)
+@pytest.mark.parametrize("tolerance", [1e-300, 5e-324])
+def test_a_tolerance_out_of_reach_ends_with_the_best_certificate_and_says_so(mdp: TabularMDP, tolerance: float) -> None:
+    best = optimal_values(mdp, tolerance=tolerance)
+    assert not best.converged
+    assert is_certified(mdp, best)
+    scale = max(map(abs, mdp.reward_range)) / (1.0 - mdp.gamma) ** 2
+    assert tolerance < best.error <= 1e-12 * scale
+    value = evaluate_policy(mdp, np.zeros(mdp.n_states, dtype=int), tolerance=tolerance)
+    assert not value.converged
+    assert tolerance < value.error <= 1e-12 * scale
+
+
+def test_no_rewards_have_no_value_and_no_error() -> None:
+    best = optimal_values(TabularMDP.from_outcomes([[[(0.5, 0, 0.0), (0.5, 1, 0.0)]], [[(1.0, 0, 0.0)]]], gamma=0.9))
+    assert best.q.tolist() == [[0.0], [0.0]]
+    assert best.error == 0.0
+    assert best.converged
+
+
+@pytest.mark.parametrize("reward", [1e-300, 1e-310, 5e-324])
+def test_the_certificate_holds_where_numbers_lose_their_precision(reward: float) -> None:
+    for mdp in (cycle(0.9, reward), tenths(0.99, reward), two_loops(0.9, -reward, reward)):
+        assert is_certified(mdp, optimal_values(mdp))
+
+
+@pytest.mark.parametrize("reward", [1e300, 1e305])
+def test_the_certificate_holds_for_enormous_rewards(reward: float) -> None:
+    for mdp in (cycle(0.9, reward), two_loops(0.9, -reward, reward)):
+        assert is_certified(mdp, optimal_values(mdp))
+
+
+def test_rewards_whose_values_overflow_are_refused() -> None:
+    for first, second, gamma in ((-1e308, 1e308, 0.9), (0.0, 1e307, 0.999), (-1.7e308, -1.7e308, 0.5)):
+        with pytest.raises(rr.InvalidInput, match="reward"):
+            optimal_values(two_loops(gamma, first, second))
+        with pytest.raises(rr.InvalidInput, match="reward"):
+            evaluate_policy(two_loops(gamma, first, second), [0, 0])
+
+
+@pytest.mark.parametrize("tolerance", [0, 0.0, -1.0, float("nan"), float("inf"), "a", None, True], ids=repr)
+def test_bad_tolerances_are_refused(tolerance: Any) -> None:
+    if tolerance is None:
+        assert optimal_values(cycle(0.5), tolerance=tolerance).converged
+        return
+    for plan in (lambda mdp, **kw: optimal_values(mdp, **kw), lambda mdp, **kw: evaluate_policy(mdp, [0, 0], **kw)):
+        with pytest.raises(rr.InvalidInput, match="tolerance") as caught:
+            plan(cycle(0.5), tolerance=tolerance)
+        assert repr(tolerance) in str(caught.value)
+
+
+# --- a planted bug is caught -----------------------------------------------------------------
+
+
+def certificate_failures() -> int:
+    cases = [two_loops(0.9), two_loops(0.999, -1e6, 1e6), two_loops(0.5, 3.0, 4.0)]
+    return sum(not is_certified(mdp, optimal_values(mdp, tolerance=t)) for mdp in cases for t in (1e-3, 1.0))
+
+
+def test_a_certificate_that_is_half_of_what_it_should_be_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert certificate_failures() == 0
+    right = planning._macqueen
+
+    def halved(*args: Any) -> tuple[float, float, float]:
+        shift, spread, rounding = right(*args)
+        return shift, spread / 2.0, rounding
+
+    monkeypatch.setattr(planning, "_macqueen", halved)
+    assert certificate_failures() == 6
+
+
+def test_a_certificate_without_rounding_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = planning._macqueen
+
+    def exact(*args: Any) -> tuple[float, float, float]:
+        shift, spread, _ = right(*args)
+        return shift, spread, 0.0
+
+    monkeypatch.setattr(planning, "_macqueen", exact)
+    mdp = tenths(0.999, 1e6, low=0.0)
+    assert not is_certified(mdp, optimal_values(mdp))
+
+
+# --- policies --------------------------------------------------------------------------------
+
+
+@st.composite
+def processes_with_policies(draw: st.DrawFn) -> tuple[TabularMDP, NDArray[Any]]:
+    mdp = draw(processes())
+    if draw(st.booleans()):
+        actions = st.integers(0, mdp.n_actions - 1)
+        return mdp, np.array(draw(st.lists(actions, min_size=mdp.n_states, max_size=mdp.n_states)))
+    size = mdp.n_states * mdp.n_actions
+    weights = np.array(draw(st.lists(st.integers(0, 9), min_size=size, max_size=size))) + 0.1
+    table = weights.reshape(mdp.n_states, mdp.n_actions)
+    return mdp, table / table.sum(axis=1, keepdims=True)
+
+
+@settings(max_examples=100, deadline=None)
+@given(processes_with_policies(), st.sampled_from([None, 1e-2]))
+def test_the_value_of_a_policy_is_within_its_certified_error(
+    case: tuple[TabularMDP, NDArray[Any]], tolerance: float | None
+) -> None:
+    mdp, policy = case
+    found = evaluate_policy(mdp, policy, tolerance=tolerance)
+    assert found.converged
+    if policy.ndim == 1:
+        weights = one_hot(policy.tolist(), mdp.n_actions)
+    else:
+        rows = [[Fraction(float(w)) for w in row] for row in policy]
+        weights = [[w / sum(row, Fraction()) for w in row] for row in rows]
+    for normalise in (False, True):
+        exact = exact_value(mdp, exact_pairs(mdp, normalise=normalise), weights)
+        for mine, theirs in zip(found.value.tolist(), exact, strict=True):
+            assert abs(Fraction(mine) - theirs) <= Fraction(found.error)
+        start = [Fraction(float(p)) for p in mdp.initial]
+        exact_return = sum((p * v for p, v in zip(start, exact, strict=True)), Fraction())
+        largest = max(map(abs, exact))
+        assert abs(Fraction(found.expected_return) - exact_return) <= Fraction(found.error) + largest / 2**50
+
+
+def test_a_policy_agrees_with_a_linear_solve_and_a_return_with_the_first_state() -> None:
+    rng = np.random.default_rng(3)
+    S, A, gamma = 30, 4, 0.95
+    P = rng.dirichlet(np.ones(S), size=(S, A))
+    R = rng.normal(size=(S, A))
+    initial = rng.dirichlet(np.ones(S))
+    mdp = TabularMDP.from_dense(P, R, gamma=gamma, initial=initial)
+    mixed = rng.dirichlet(np.ones(A), size=S)
+    chosen = rng.integers(0, A, size=S)
+    for policy, weights in ((mixed, mixed), (chosen, np.eye(A)[chosen]), (np.eye(A)[chosen], np.eye(A)[chosen])):
+        P_pi, r_pi = np.einsum("sa,san->sn", weights, P), (weights * R).sum(axis=1)
+        value = np.linalg.solve(np.eye(S) - gamma * P_pi, r_pi)
+        found = evaluate_policy(mdp, policy)
+        np.testing.assert_allclose(found.value, value, rtol=0, atol=1e-7)
+        assert found.expected_return == pytest.approx(float(initial @ value), abs=1e-7)
+
+
+def test_the_optimal_policy_evaluates_to_the_optimal_value() -> None:
+    mdp = rr.make("two-goals-v1")
+    best = optimal_values(mdp)
+    found = evaluate_policy(mdp, best.policy)
+    assert np.abs(found.value - best.value).max() <= best.error + found.error
+    worse = evaluate_policy(mdp, np.full((mdp.n_states, mdp.n_actions), 1.0 / mdp.n_actions))
+    assert worse.expected_return < found.expected_return - 0.1
+
+
+NAN, INF = float("nan"), float("inf")
+BAD_POLICIES: list[Any] = [
+    [0],
+    [0, 1, 0],
+    [0, 2],
+    [0, -1],
+    [0.0, 1.0],
+    [True, False],
+    ["a", "b"],
+    [None, 0],
+    3,
+    [],
+    [[0, 1]],
+    [[0.5, 0.5], [0.5, 0.6]],
+    [[0.5, 0.5], [0.5, 0.5 + 2e-9]],
+    [[0.5, 0.5], [1.5, -0.5]],
+    [[0.5, 0.5], [NAN, 0.5]],
+    [[0.5, 0.5], [INF, 0.5]],
+    [[0.5, 0.5], [INF, -INF]],
+    [[0.5, 0.5], [1e308, 1e308]],
+    [[0.5, 0.5], [0.0, 0.0]],
+    [[0.5, 0.5], [1.0]],
+    [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]],
+    [["1", "0"], ["1", "0"]],
+]
+
+
+@pytest.mark.parametrize("policy", BAD_POLICIES, ids=repr)
+def test_bad_policies_are_refused(policy: Any) -> None:
+    loop = [[(1.0, 0, 0.0)], [(1.0, 1, 1.0)]]
+    with pytest.raises(rr.InvalidInput, match=r"^evaluate_policy: "):
+        evaluate_policy(TabularMDP.from_outcomes([loop, loop], gamma=0.5), policy)
+
+
+# --- ties ------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 4).flatmap(lambda n: st.lists(st.lists(st.integers(-2, 2), min_size=n, max_size=n), min_size=1)))
+def test_greedy_takes_the_lowest_index_of_the_maxima(q: list[list[int]]) -> None:
+    assert greedy(q).tolist() == [row.index(max(row)) for row in q]
+    assert greedy(np.array(q) / 3.0).dtype == np.int64
+
+
+def test_infinite_values_and_negative_zero_are_ordered_like_numbers() -> None:
+    assert greedy([[-INF, -INF], [-INF, 0.0], [INF, INF], [-0.0, 0.0]]).tolist() == [0, 1, 0, 0]
+
+
+def test_equal_actions_are_an_exact_tie_and_the_first_wins() -> None:
+    row = [(0.1, 0, 0.3), (0.2, 1, -0.7), (0.7, 2, 0.1)]
+    other = [(1.0, 0, -5.0)]
+    mdp = TabularMDP.from_outcomes([[other, row, row[::-1]], [row, row, other], [other, other, row]], gamma=0.97)
+    best = optimal_values(mdp)
+    assert best.q[0, 1] == best.q[0, 2]
+    assert best.policy.tolist() == [1, 0, 2]
+
+
+@pytest.mark.parametrize("q", [[1.0, 2.0], [[NAN, 1.0]], [[]], [["a"]], [[1.0], [1.0, 2.0]], 3.0, [[[1.0]]]], ids=repr)
+def test_bad_tables_have_no_greedy_policy(q: Any) -> None:
+    with pytest.raises(rr.InvalidInput, match=r"^greedy: "):
+        greedy(q)
+
+
+# --- the same bits everywhere ----------------------------------------------------------------
+
+PROGRAM = """
+import hashlib
+import numpy as np
+from replicable_rl.mdp import Rows, TabularMDP, evaluate_policy, optimal_values
+
+S, A, K = 40, 3, 4
+k = np.arange(S * A * K)
+weight = ((k * 7919 + 13) % 101 + 1.0).reshape(-1, K)
+rows = Rows(
+    np.arange(0, S * A * K + 1, K),
+    (k * 31 + k // 5) % S,
+    (weight / weight.sum(axis=1, keepdims=True)).reshape(-1),
+    np.sqrt(k % 17) / 3.0,
+)
+mdp = TabularMDP(rows, n_actions=A, gamma=0.95)
+best = optimal_values(mdp)
+mixed = evaluate_policy(mdp, np.full((S, A), 1.0 / A))
+for array in (best.q, best.policy, mixed.value, np.array([best.error, mixed.error, mixed.expected_return])):
+    print(hashlib.sha256(array.tobytes()).hexdigest())
+print(best.sweeps, mixed.sweeps)
+"""
+
+
+def test_the_same_bits_in_every_process_compiled_or_not(tmp_path: Path) -> None:
+    environments = [
+        {"PYTHONHASHSEED": "1"},
+        {"PYTHONHASHSEED": "2", "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"},
+        # The plain Python loops are the IEEE operations in the order they are spelled ...
+        {"NUMBA_DISABLE_JIT": "1"},
+        # ... and so is machine code for a processor without vector units beyond the basic ones.
+        {"NUMBA_CPU_NAME": "generic", "NUMBA_CACHE_DIR": str(tmp_path)},
+    ]
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM],
+            env=os.environ | extra,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for extra in environments
+    ]
+    results = [process.communicate() for process in started]
+    assert [process.returncode for process in started] == [0] * len(started), [error for _, error in results]
+    outputs = [output for output, _ in results]
+    assert len(outputs[0].split()) == 6
+    assert len(set(outputs)) == 1, outputs
+
+
+def test_the_path_to_a_model_leaves_no_trace() -> None:
+    row, other = [(0.1, 0, 0.3), (0.2, 1, -0.7), (0.7, 1, 0.1)], [(1.0, 0, 0.5)]
+    one = TabularMDP.from_outcomes([[row, other], [other, row]], gamma=0.97)
+    two = TabularMDP.from_outcomes([[row[::-1], other], [other, [row[1], row[0], row[2]]]], gamma=0.97)
+    optimal_values(cycle(0.9))
+    assert optimal_values(one).q.tobytes() == optimal_values(two).q.tobytes()
+    assert optimal_values(one).q.tobytes() == optimal_values(one).q.tobytes()
+
+
+# --- large -----------------------------------------------------------------------------------
+
+
+def test_two_hundred_thousand_states() -> None:
+    S, A, K, gamma = 200_000, 4, 4, 0.99
+    rng = np.random.default_rng(5)
+    weight = rng.random((S * A, K)) + 0.01
+    P = weight / weight.sum(axis=1, keepdims=True)
+    successor = rng.integers(0, S, size=(S * A, K))
+    reward = rng.random(S * A)
+    rows = Rows(
+        np.arange(0, S * A * K + 1, K),
+        successor.reshape(-1).astype(np.int32),
+        P.reshape(-1),
+        np.repeat(reward, K),
+    )
+    mdp = TabularMDP(rows, n_actions=A, gamma=gamma)
+    best = optimal_values(mdp)
+    assert best.converged
+    assert best.error <= 1e-10 / (1.0 - gamma)
+    assert (best.policy == best.q.argmax(axis=1)).all()
+    # |q - Q*| <= e implies |q - Tq| <= (1 + gamma) e; and a small residual implies a small error.
+    backup = reward + gamma * (P * best.value[successor]).sum(axis=1)
+    residual = float(np.abs(best.q.reshape(-1) - backup).max())
+    assert residual <= (1.0 + gamma) * best.error + 1e-12
+    found = evaluate_policy(mdp, best.policy)
+    assert np.abs(found.value - best.value).max() <= best.error + found.error
