@@ -204,7 +204,6 @@ $ this is not run
 $ replicable-rl solve nowhere.npz phased-vi-v1 --shared-seed 1   # a comment
 replicable-rl: nowhere.npz: no such file.
 $ replicable-rl --help
-
 Usage: replicable-rl [OPTIONS] COMMAND [ARGS]...
 
 ...

@@ -236,10 +236,30 @@ def test_sums_within_tolerance_are_divided_out_once(weights: list[int], off: flo
     assert again.digest == mdp.digest
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=12), st.floats(-0.99e-9, 0.99e-9))
+def test_the_first_state_is_normalised_like_the_rows(weights: list[int], off: float) -> None:
+    n, total = len(weights), sum(weights)
+    given_start = np.array([w / total * (1.0 + off) for w in weights])
+    outcomes = [[[(1.0, 0, 0.0)]]] * n
+    mdp = rr.TabularMDP.from_outcomes(outcomes, gamma=0.9, initial=given_start)
+    assert abs(sum((Fraction(float(p)) for p in mdp.initial), Fraction()) - 1) <= n * Fraction(1, 2**51)
+    again = rr.TabularMDP.from_outcomes(outcomes, gamma=0.9, initial=mdp.initial)
+    assert again.initial.tobytes() == mdp.initial.tobytes()
+
+
+@pytest.mark.parametrize("parts", [(0.05, 0.4, 1 - 0.4 - 0.05), (0.1,) * 10, (1.0 - 2**-53,), (1.0 + 5e-10,)], ids=repr)
+def test_a_sure_outcome_has_probability_one_exactly(parts: tuple[float, ...]) -> None:
+    mdp = rr.TabularMDP.from_outcomes([[[(p, 0, 0.0) for p in parts]]], gamma=0.9)
+    assert mdp.rows.probability.tolist() == [1.0]
+
+
 def test_sums_off_by_rounding_only_are_left_alone() -> None:
     row = [(0.1, n, 0.0) for n in range(10)]  # 0.1 added ten times is 1 - 2**-53
     mdp = rr.TabularMDP.from_outcomes([[row]] * 10, gamma=0.9)
     assert (mdp.rows.probability == 0.1).all()
+    two = [(0.5, 0, 0.0), (0.5 + 2**-52, 1, 0.0)]  # two units of 2**-53, what two roundings can do
+    assert row_of(rr.TabularMDP.from_outcomes([[two]] * 2, gamma=0.9), 0, 0)[1][1] == 0.5 + 2**-52
 
 
 # --- immutability ----------------------------------------------------------------------------
@@ -477,6 +497,12 @@ def test_successors_out_of_range_are_refused(successor: int) -> None:
 @pytest.mark.parametrize(("successor", "value"), [(0.5, "0.5"), (NAN, "nan"), (INF, "inf"), (-INF, "-inf"), (None, "")])
 def test_successors_that_are_no_states_are_refused(successor: Any, value: str) -> None:
     check_refused(lambda: from_outcomes(with_row([(0.5, 0, 0.0), (0.5, successor, 0.0)])), ROW, value)
+
+
+def test_enormous_rewards_are_compared_without_overflow() -> None:
+    row = [(0.5, 0, 1e308), (0.5, 0, -1e308)]
+    assert row_of(from_outcomes([[row]]), 0, 0) == [(0, 0.5, -1e308), (0, 0.5, 1e308)]
+    assert from_outcomes([[row[::-1]]]) == from_outcomes([[row]])
 
 
 def test_arrays_of_the_wrong_type_are_refused() -> None:

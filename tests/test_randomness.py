@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -117,6 +118,26 @@ def test_a_word_far_into_the_sequence_agrees_with_the_reference() -> None:
     count = 1_000_003
     word = int(SharedRandomness(7).words("far", 1, count=count)[-1])
     assert word == philox4x64(((count - 1) // 4 + 1, 0, 0, 0), reference_key(7, "far", (1,)))[(count - 1) % 4]
+
+
+@settings(max_examples=100, deadline=None)
+@given(seeds, labels, addresses, st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 20), max_size=12))
+@example(2023, "rpvi/offset", (0,), [2**63 - 1, 2**63 - 4, 0, 3, 4, 2**34 - 1])
+def test_numbers_at_an_index_agree_with_the_reference(
+    seed: int, label: str, address: tuple[int, ...], index: list[int]
+) -> None:
+    key = reference_key(seed, label, address)
+    expected = [math.ldexp(philox4x64((i // 4 + 1, 0, 0, 0), key)[i % 4] >> 11, -53) for i in index]
+    positions = np.array(index, dtype=np.int64)
+    assert SharedRandomness(seed).uniform_at(label, *address, index=positions).tolist() == expected
+    pairs = SharedRandomness(seed).uniform_at(label, *address, index=np.stack([positions, positions[::-1]]))
+    assert pairs.tolist() == [expected, expected[::-1]]
+
+
+@pytest.mark.parametrize("index", [[-1], [0, -(2**63)]])
+def test_negative_indices_are_refused(index: list[int]) -> None:
+    with pytest.raises(rr.InvalidInput, match="index"):
+        SharedRandomness(1).uniform_at("a", index=np.array(index))
 
 
 def test_the_largest_word_stays_below_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,7 +345,7 @@ def test_both_randomnesses_are_the_same_in_other_processes() -> None:
     outputs = [
         subprocess.run(
             [sys.executable, "-c", program],
-            env={"PYTHONHASHSEED": hash_seed},
+            env=os.environ | {"PYTHONHASHSEED": hash_seed},
             capture_output=True,
             text=True,
             check=True,

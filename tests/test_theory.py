@@ -133,7 +133,9 @@ def test_rho_reached_is_the_inverse(
     rho, delta = rho_delta
     plan = phased_vi(pairs, gamma, epsilon, delta, rho, known_rewards=known)
     reached = phased_vi_rho(plan.calls, pairs, gamma, epsilon, delta, known_rewards=known)
-    assert reached == pytest.approx(rho, rel=1e-6)
+    assert reached <= rho * (1 + 1e-9)
+    if 1 < plan.calls < 10**12:  # one call fewer reaches less
+        assert phased_vi_rho(plan.calls - 1, pairs, gamma, epsilon, delta, known_rewards=known) >= rho * (1 - 1e-9)
     assert phased_vi_rho(4 * plan.calls, pairs, gamma, epsilon, delta, known_rewards=known) < reached
 
 

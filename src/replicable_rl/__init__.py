@@ -10,7 +10,14 @@ True
 """
 
 from replicable_rl import theory
-from replicable_rl.algorithms import PhasedVI, ReplicablePhasedVI
+from replicable_rl.algorithms import (
+    ApproximateMDP,
+    PhasedVI,
+    ReplicableApproximateMDP,
+    ReplicablePhasedVI,
+    ReplicableRMax,
+    RMax,
+)
 from replicable_rl.envs import from_gymnasium, gridworld
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import Labels, TabularMDP, evaluate_policy, greedy, load_mdp, optimal_values
@@ -23,12 +30,16 @@ from replicable_rl.solve import load_solution, plan, save_solution, solve
 __version__ = "0.1.0"
 
 __all__ = [
+    "ApproximateMDP",
     "Fingerprints",
     "Guarantee",
     "InvalidInput",
     "Labels",
     "PhasedVI",
+    "RMax",
+    "ReplicableApproximateMDP",
     "ReplicablePhasedVI",
+    "ReplicableRMax",
     "RunSpec",
     "SharedRandomness",
     "Simulator",

@@ -44,7 +44,9 @@ def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
     A ``path`` that exists and is not an empty directory is refused, before and after.
     """
     target = Path(path)
-    if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+    with _as_invalid_file(target):
+        taken = target.exists() and not (target.is_dir() and not any(target.iterdir()))
+    if taken:
         raise InvalidFile(f"{target}: exists and is not an empty directory. Save elsewhere or remove it first.")
     with _as_invalid_file(target):
         target.parent.mkdir(parents=True, exist_ok=True)

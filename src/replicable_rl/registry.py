@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from replicable_rl import envs
-from replicable_rl.algorithms import PhasedVI, ReplicablePhasedVI
+from replicable_rl import algorithms, envs
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput, UnknownId, did_you_mean
 from replicable_rl.mdp import TabularMDP, load_mdp
@@ -33,7 +32,15 @@ PROBLEMS: Mapping[str, Callable[..., TabularMDP]] = {
 }
 
 ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = {
-    algorithm.id: algorithm for algorithm in (PhasedVI, ReplicablePhasedVI)
+    algorithm.id: algorithm
+    for algorithm in (
+        algorithms.PhasedVI,
+        algorithms.ReplicablePhasedVI,
+        algorithms.ApproximateMDP,
+        algorithms.ReplicableApproximateMDP,
+        algorithms.RMax,
+        algorithms.ReplicableRMax,
+    )
 }
 
 _GYMNASIUM = "gymnasium/"
@@ -143,11 +150,11 @@ def whole_number(text: str) -> int:
         if match is None:
             raise
         sign, whole, fraction, exponent = match.groups(default="")
-        fraction = fraction.rstrip("0")
-        zeros = int(exponent) - len(fraction)
+        digits = fraction.rstrip("0")
+        zeros = int(exponent) - len(digits)
         if not whole + fraction or zeros < 0:
             raise
-        return int(sign + whole + fraction + "0" * zeros)
+        return int(f"{sign}0{whole}{digits}{'0' * zeros}")
 
 
 def _from_gymnasium(id: str, params: Mapping[str, Any]) -> TabularMDP:

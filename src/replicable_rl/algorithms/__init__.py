@@ -1,5 +1,14 @@
 """Algorithms: one paper listing a file; baseline and replicable version are one loop."""
 
+from replicable_rl.algorithms.approximate_mdp import ApproximateMDP, ReplicableApproximateMDP
 from replicable_rl.algorithms.phased_vi import PhasedVI, ReplicablePhasedVI
+from replicable_rl.algorithms.rmax import ReplicableRMax, RMax
 
-__all__ = ["PhasedVI", "ReplicablePhasedVI"]
+__all__ = [
+    "ApproximateMDP",
+    "PhasedVI",
+    "RMax",
+    "ReplicableApproximateMDP",
+    "ReplicablePhasedVI",
+    "ReplicableRMax",
+]

@@ -20,17 +20,17 @@ rest. What it takes is in :mod:`replicable_rl.theory.phased_vi`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from replicable_rl.errors import SampleSizeTooLarge
+from replicable_rl.algorithms.promise import Promise, measured
 from replicable_rl.mdp import TabularMDP, greedy
 from replicable_rl.progress import track
 from replicable_rl.queries import rstat
 from replicable_rl.records import Guarantee, Solution, Status, StatusCode
-from replicable_rl.sampling import MAX_CALLS, GenerativeModel, as_generative
+from replicable_rl.sampling import GenerativeModel, as_generative
 from replicable_rl.theory import PhasedVIPlan, Units, phased_vi
 
 if TYPE_CHECKING:
@@ -65,43 +65,30 @@ def phased_value_iteration(
     return q
 
 
-class _Phased:
-    """What the two algorithms share: parameters named as in `theory.phased_vi`, and the run."""
-
-    id: ClassVar[str]
-
-    def __post_init__(self) -> None:
-        self._plan(pairs=2**62, gamma=0.5, known_rewards=True)  # refuses bad parameters now, not at the first run
+class _Phased(Promise):
+    """What the two algorithms share."""
 
     def plan(self, problem: TabularMDP | GenerativeModel) -> PhasedVIPlan:
         """Return what a run on this problem will do, and what it may promise."""
         model = as_generative(problem)
         return self._plan(model.n_states * model.n_actions, model.gamma, model.known_rewards is not None)
 
+    def _check(self) -> None:
+        self._plan(pairs=2**62, gamma=0.5, known_rewards=True)
+
     def _plan(self, pairs: int, gamma: float, known_rewards: bool) -> PhasedVIPlan:
-        parameters: dict[str, Any] = asdict(self)  # type: ignore[call-overload]  # subclasses are dataclasses
-        return phased_vi(pairs, gamma, known_rewards=known_rewards, owner=type(self).__name__, **parameters)
+        return phased_vi(pairs, gamma, known_rewards=known_rewards, owner=type(self).__name__, **self._parameters())
 
     def _run(self, model: GenerativeModel, plan: PhasedVIPlan, query: Query, rng: np.random.Generator) -> Solution:
-        name = type(self).__name__
-        if plan.calls > MAX_CALLS:
-            raise SampleSizeTooLarge(
-                f"{name}: {plan.calls:.3g} calls per iteration are asked for, more than the 2**63 - 1 that can be "
-                "counted. Pass calls=... (the result is then measured only), or raise epsilon or rho."
-            )
+        self._refuse_beyond_64_bits("calls", plan.calls)
         q = phased_value_iteration(model, plan, query, rng)
         return Solution.from_q(
             Units(model.gamma, *model.reward_range).value_to_user(q),
             greedy(q),
             samples=plan.samples,
             status=_status(plan),
-            guarantee=_guarantee(plan, self._without_overrides().plan(model)),
+            guarantee=_guarantee(plan, self._as_promised().plan(model)),
         )
-
-    def _without_overrides(self) -> _Phased:
-        """Return the algorithm with the same promise and every other parameter as the theorem says."""
-        overrides = {field.name: None for field in fields(self) if field.default is None}  # type: ignore[arg-type]
-        return replace(self, **overrides)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)
@@ -216,22 +203,10 @@ def _guarantee(plan: PhasedVIPlan, theorem_plan: PhasedVIPlan) -> Guarantee:
     if plan.accuracy_proved and plan.replicability_proved:
         sentence = f"proved ({theorem}): {accuracy}; two runs give the same Q, except with probability {plan.rho:g}."
         return Guarantee("proved", theorem, sentence, plan.epsilon, plan.delta, plan.rho)
-    departures = (
-        f"{name}={_number(used)} where {theorem} needs {_number(needed)}"
-        for name, used, needed, short in (
-            ("calls", plan.calls, theorem_plan.calls, plan.calls < theorem_plan.calls),
-            ("iterations", plan.iterations, theorem_plan.iterations, plan.iterations < theorem_plan.iterations),
-            ("tolerance", plan.tolerance, theorem_plan.tolerance, plan.tolerance > theorem_plan.tolerance),
-            ("rho_sq", plan.rho_sq or 0.0, theorem_plan.rho_sq or 0.0, plan.rho_sq != theorem_plan.rho_sq),
-        )
-        if short
-    )
-    sentence = f"measured only: {'; '.join(departures)}."
-    if plan.accuracy_proved:
-        sentence += f" Accuracy alone is proved: {accuracy}."
-        return Guarantee("measured", theorem, sentence, plan.epsilon, plan.delta)
-    return Guarantee("measured", theorem, sentence)
-
-
-def _number(x: float) -> str:
-    return str(x) if isinstance(x, int) and x < 10**9 else f"{x:.3g}"
+    departures = {
+        "calls": (plan.calls, theorem_plan.calls, plan.calls < theorem_plan.calls),
+        "iterations": (plan.iterations, theorem_plan.iterations, plan.iterations < theorem_plan.iterations),
+        "tolerance": (plan.tolerance, theorem_plan.tolerance, plan.tolerance > theorem_plan.tolerance),
+        "rho_sq": (plan.rho_sq or 0.0, theorem_plan.rho_sq or 0.0, plan.rho_sq != theorem_plan.rho_sq),
+    }
+    return measured(theorem, departures, accuracy if plan.accuracy_proved else None, plan.epsilon, plan.delta)

@@ -1,7 +1,14 @@
 """Markov decision processes as tables of outcomes, their files, and exact planning."""
 
 from replicable_rl.mdp.files import load_mdp
-from replicable_rl.mdp.planning import Evaluation, Optimum, evaluate_policy, greedy, optimal_values
+from replicable_rl.mdp.planning import (
+    Evaluation,
+    Optimum,
+    action_probabilities,
+    evaluate_policy,
+    greedy,
+    optimal_values,
+)
 from replicable_rl.mdp.rows import Rows
 from replicable_rl.mdp.tabular import Labels, TabularMDP
 
@@ -11,6 +18,7 @@ __all__ = [
     "Optimum",
     "Rows",
     "TabularMDP",
+    "action_probabilities",
     "evaluate_policy",
     "greedy",
     "load_mdp",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from replicable_rl.mdp.tabular import TabularMDP
 
-__all__ = ["Evaluation", "Optimum", "evaluate_policy", "greedy", "optimal_values"]
+__all__ = ["Evaluation", "Optimum", "action_probabilities", "evaluate_policy", "greedy", "optimal_values"]
 
 _SWEEPS = 25  # sweeps along the greedy policy between two full backups
 _RELATIVE_TOLERANCE = 1e-10
@@ -128,7 +128,7 @@ def evaluate_policy(mdp: TabularMDP, policy: ArrayLike, *, tolerance: float | No
 
     rows, n_actions = mdp.rows, mdp.n_actions
     tolerance = _check_tolerance("evaluate_policy", mdp, tolerance)
-    weight = _action_probabilities(mdp, policy).reshape(-1)
+    weight = action_probabilities("evaluate_policy", policy, mdp.n_states, n_actions).reshape(-1)
     reward = _expected_rewards(mdp)
     value = np.full(mdp.n_states, mdp.reward_range[0] / (1.0 - mdp.gamma))
     q, backed_up = np.empty(weight.size), np.empty_like(value)
@@ -157,7 +157,7 @@ def _macqueen(
     # magnitudes it adds, and a row sum is within k units of 2**-52 of 1; four times that, carried
     # to the fixed point, leaves room for the rounding of this bound itself.
     longest = int(np.diff(mdp.rows.indptr).max())
-    magnitude = max(map(abs, mdp.reward_range)) + float(np.abs(value).max())
+    magnitude = max(map(abs, mdp.reward_range)) + float(np.abs(value).max()) + horizon * max(abs(low), abs(high))
     rounding = 4.0 * (longest + mdp.n_actions + 5) * 2.0**-52 * magnitude / (1.0 - mdp.gamma)
     return horizon * (low + high) / 2.0, horizon * (high - low) / 2.0, rounding
 
@@ -177,19 +177,20 @@ def _check_tolerance(owner: str, mdp: TabularMDP, tolerance: float | None) -> fl
     return _RELATIVE_TOLERANCE * ((high - low) or abs(high)) / (1.0 - mdp.gamma)
 
 
-def _action_probabilities(mdp: TabularMDP, policy: ArrayLike) -> NDArray[np.float64]:
+def action_probabilities(owner: str, policy: ArrayLike, n_states: int, n_actions: int) -> NDArray[np.float64]:
+    """Return a policy, given as one action per state or as an (S, A) table, as an (S, A) table of probabilities."""
     table = np.asarray(policy)
-    shape = (mdp.n_states, mdp.n_actions)
+    shape = (n_states, n_actions)
     if table.shape == shape[:1]:
-        if table.dtype.kind not in "iu" or table.min() < 0 or table.max() >= mdp.n_actions:
-            raise InvalidInput(f"evaluate_policy: actions must be integers in 0..{mdp.n_actions - 1}.")
+        if table.dtype.kind not in "iu" or table.min() < 0 or table.max() >= n_actions:
+            raise InvalidInput(f"{owner}: the actions of a policy must be integers in 0..{n_actions - 1}.")
         weights = np.zeros(shape)
-        weights[np.arange(mdp.n_states), table] = 1.0
+        weights[np.arange(n_states), table] = 1.0
         return weights
     if table.shape != shape or table.dtype.kind not in "fiu":
-        raise InvalidInput(f"evaluate_policy: policy must have shape (S,) or (S, A) = {shape}, got {table.shape}.")
+        raise InvalidInput(f"{owner}: policy must have shape (S,) or (S, A) = {shape}, got {table.shape}.")
     weights = table.astype(np.float64)
     if not (weights >= 0).all() or not (np.abs(weights.sum(axis=1) - 1.0) <= 1e-9).all():
-        raise InvalidInput("evaluate_policy: the action probabilities of every state must be >= 0 and sum to 1.")
+        raise InvalidInput(f"{owner}: the action probabilities of every state must be >= 0 and sum to 1.")
     normalised: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
     return normalised

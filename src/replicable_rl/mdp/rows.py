@@ -67,7 +67,7 @@ def rows_from_sparse(P: Sequence[Any], R: Any) -> tuple[Rows, int]:
     """
     import scipy.sparse as sp
 
-    n_actions = len(P)
+    n_actions = 0 if sp.issparse(P) else len(P)
     n_states = getattr(P[0], "shape", (0,))[0] if n_actions else 0
     if n_states == 0 or not all(map(sp.issparse, P)) or any(matrix.shape != (n_states, n_states) for matrix in P):
         raise InvalidMDP("TabularMDP: P must hold one sparse (S, S) matrix per action, all of one shape.")
@@ -173,7 +173,7 @@ def _check_outcomes(rows: Rows, n_states: int, n_actions: int) -> None:
         if bad.any():
             first = int(np.argmax(bad))
             row = int(np.searchsorted(rows.indptr, first, side="right")) - 1
-            raise InvalidMDP(f"TabularMDP: {rule}, row {describe_row(row, n_actions)} has {values[first]:g}.")
+            raise InvalidMDP(f"TabularMDP: {rule}, row {describe_row(row, n_actions)} has {values[first].item()}.")
     sums = np.add.reduceat(rows.probability, rows.indptr[:-1])
     wrong = np.flatnonzero(~(np.abs(sums - 1.0) <= SUM_TOLERANCE))
     if wrong.size:
@@ -190,7 +190,7 @@ def _is_sorted_and_merged(rows: Rows) -> bool:
     if not (rows.probability > 0).all():
         return False
     step = np.diff(rows.next_state)
-    rises = (step > 0) | ((step == 0) & (np.diff(rows.reward) > 0))
+    rises = (step > 0) | ((step == 0) & (rows.reward[1:] > rows.reward[:-1]))
     rises[rows.indptr[1:-1] - 1] = True  # the last outcome of a row may exceed the first of the next
     return bool(rises.all())
 
@@ -200,10 +200,10 @@ def _sorted_and_merged(rows: Rows) -> Rows:
     possible = rows.probability > 0
     row = np.repeat(np.arange(n_rows), np.diff(rows.indptr))[possible]
     successor, reward = rows.next_state[possible], rows.reward[possible]
-    order = np.lexsort((reward, successor, row))
+    order = np.lexsort((rows.probability[possible], reward, successor, row))  # sums of equal outcomes need an order too
     row, successor, reward = row[order], successor[order], reward[order]
     first = np.ones(row.size, dtype=bool)
-    first[1:] = (np.diff(row) != 0) | (np.diff(successor) != 0) | (np.diff(reward) != 0)
+    first[1:] = (np.diff(row) != 0) | (np.diff(successor) != 0) | (reward[1:] != reward[:-1])
     merged = np.add.reduceat(rows.probability[possible][order], np.flatnonzero(first))
     return Rows(_indptr(row[first], n_rows), successor[first], merged, reward[first])
 
@@ -212,7 +212,7 @@ def _normalised(rows: Rows) -> Rows:
     """Divide out sums that are off by more than rounding; a second pass changes nothing."""
     lengths = np.diff(rows.indptr)
     sums = np.add.reduceat(rows.probability, rows.indptr[:-1])
-    off = np.abs(sums - 1.0) > lengths * 2.0**-52
+    off = np.abs(sums - 1.0) > np.where(lengths > 1, lengths, 0) * 2.0**-52  # a sure outcome has probability 1 exactly
     if not off.any():
         return rows
     scale = np.repeat(np.where(off, sums, 1.0), lengths)

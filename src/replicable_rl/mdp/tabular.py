@@ -241,7 +241,7 @@ def _check_reward_range(declared: tuple[float, float] | None, rows: Rows, n_acti
     seen_low, seen_high = float(rows.reward.min()), float(rows.reward.max())
     if declared is None:
         return seen_low, seen_high
-    if len(declared) != 2:
+    if np.shape(declared) != (2,):
         raise InvalidMDP(f"TabularMDP: reward_range must be (low, high), got {declared!r}.")
     low, high = (
         check_real("TabularMDP", "reward_range", bound, low=-np.inf, high=np.inf, rule="two finite numbers")

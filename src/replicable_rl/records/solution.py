@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Literal
 
@@ -24,6 +25,8 @@ class StatusCode(Enum):
     """How a run ended."""
 
     COMPLETED = "completed"
+    STOPPED_BY_RULE = "stopped by the rule"
+    ALL_KNOWN = "every pair known"
     BUDGET_SPENT = "budget spent"
 
 
@@ -92,6 +95,8 @@ class Solution:
         The learned model, for algorithms that learn one.
     spec : RunSpec or None
         The identity of the run; :func:`replicable_rl.solve` fills it in.
+    history : mapping of names to arrays
+        What happened round by round, for algorithms that explore; empty otherwise.
     """
 
     policy: NDArray[np.int64]
@@ -102,6 +107,7 @@ class Solution:
     fingerprints: Fingerprints
     model: TabularMDP | None = None
     spec: RunSpec | None = None
+    history: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     @classmethod
     def from_q(
@@ -113,6 +119,7 @@ class Solution:
         status: Status,
         guarantee: Guarantee,
         model: TabularMDP | None = None,
+        history: Mapping[str, NDArray[np.float64]] | None = None,
     ) -> Solution:
         """Freeze the arrays, take their fingerprints and build the solution."""
         if q.ndim != 2 or policy.shape != q.shape[:1]:
@@ -126,7 +133,7 @@ class Solution:
             value=array_digest("value", q),
             model=None if model is None else model.digest,
         )
-        return cls(policy, q, samples, status, guarantee, fingerprints, model)
+        return cls(policy, q, samples, status, guarantee, fingerprints, model, history=dict(history or {}))
 
     @property
     def value(self) -> NDArray[np.float64]:
@@ -159,6 +166,7 @@ class Solution:
                 "value": self.fingerprints.value,
                 "model": self.fingerprints.model,
             },
+            "history": {name: column.tolist() for name, column in self.history.items()},
             "policy": self.policy.tolist(),
             "value": self.value.tolist(),
             "q": self.q.tolist(),

@@ -40,7 +40,7 @@ class ObjectSpec:
         object.__setattr__(self, "params", MappingProxyType(params))
 
     def __hash__(self) -> int:
-        return hash(canonical_json(self.to_json()))
+        return hash(self.id)  # parameters may be lists, and equal numbers of other types
 
     @property
     def text(self) -> str:

@@ -36,7 +36,10 @@ def conditional_rows(indptr: NDArray[np.int64], probability: NDArray[np.float64]
         after = 0.0
         for k in range(indptr[row + 1] - 1, indptr[row] - 1, -1):
             total = probability[k] + after
-            out[k] = probability[k] / total if probability[k] <= after else -(after / total)
+            if total == 0.0:  # impossible, and so is everything after it
+                out[k] = 0.0
+            else:
+                out[k] = probability[k] / total if probability[k] <= after else -(after / total)
             after = total
 
 
@@ -176,3 +179,53 @@ def _uniform(state: State) -> float:
 @compiled
 def _rotate(x: np.uint64, k: np.uint64) -> np.uint64:
     return (x << k) | (x >> (np.uint64(64) - k))
+
+
+@compiled
+def propagate(
+    indptr: NDArray[np.int64],
+    next_state: NDArray[np.int32],
+    conditional: NDArray[np.float64],
+    policy_conditional: NDArray[np.float64],
+    n_actions: int,
+    horizon: int,
+    here: NDArray[np.int64],
+    state: State,
+    count: NDArray[np.float64],
+) -> None:
+    """Add to ``count`` the outcomes of ``horizon`` steps of all the episodes that start as ``here`` says.
+
+    ``here[s]`` episodes are in state s; they choose actions by conditional binomials, then outcomes, and move
+    on together. Only states that some episode has reached are touched.
+    """
+    there = np.zeros_like(here)
+    reached = np.flatnonzero(here)
+    arriving = np.empty(here.size, dtype=np.int64)
+    for _ in range(horizon):
+        n_arriving = 0
+        for s in reached:
+            undecided = here[s]
+            here[s] = 0
+            for a in range(n_actions):
+                row = s * n_actions + a
+                moving = undecided
+                if a < n_actions - 1:
+                    moving = binomial(undecided, policy_conditional[row], state)
+                    undecided -= moving
+                last = indptr[row + 1] - 1
+                for k in range(indptr[row], last + 1):
+                    if moving == 0:
+                        break
+                    drawn = moving
+                    if k < last:
+                        drawn = binomial(moving, conditional[k], state)
+                    if drawn > 0:
+                        moving -= drawn
+                        count[k] += drawn
+                        if there[next_state[k]] == 0:
+                            arriving[n_arriving] = next_state[k]
+                            n_arriving += 1
+                        there[next_state[k]] += drawn
+        # A fixed order of the states makes the draws a function of the counts alone.
+        reached = np.sort(arriving[:n_arriving])
+        here, there = there, here

@@ -12,7 +12,7 @@ from replicable_rl.errors import SampleSizeTooLarge, check_integer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MAX_CALLS", "OutcomeCounts", "check_calls"]
+__all__ = ["MAX_CALLS", "OutcomeCounts", "TransitionCounts", "check_calls", "sums"]
 
 MAX_CALLS = 2**63 - 1
 
@@ -44,11 +44,59 @@ class OutcomeCounts:
         _kernels.row_means(self.indptr, self.count, outcome_values, total)
         return total / float(self.calls)
 
+    def transitions(self, n_states: int, n_actions: int) -> TransitionCounts:
+        """Return the same counts, merged by successor."""
+        row = np.repeat(np.arange(self.indptr.size - 1), np.diff(self.indptr))
+        key, inverse = np.unique(row * n_states + self.next_state, return_inverse=True)
+        count = sums(inverse, self.count.astype(np.float64), key.size)
+        return TransitionCounts(n_states, n_actions, key, count, sums(inverse, self.count * self.reward, key.size))
 
-def check_calls(owner: str, calls: int) -> int:
+
+@dataclass(frozen=True, eq=False)
+class TransitionCounts:
+    """For each transition (s, a) -> s': how often it was seen, and the sum of its rewards.
+
+    ``key`` = (s*A + a)*S + s' is sorted and free of repetitions. Counts are floats: whole numbers, exact
+    up to 2**53 and rounded to 53 bits beyond, because m episodes of H steps may pass 2**63.
+    """
+
+    n_states: int
+    n_actions: int
+    key: NDArray[np.int64]
+    count: NDArray[np.float64]
+    reward_sum: NDArray[np.float64]
+
+    @property
+    def row(self) -> NDArray[np.int64]:
+        """The pair s*A + a of every transition."""
+        return self.key // self.n_states
+
+    @property
+    def next_state(self) -> NDArray[np.int64]:
+        """The successor of every transition."""
+        return self.key % self.n_states
+
+    @property
+    def visits(self) -> NDArray[np.float64]:
+        """How often each pair s*A + a was visited."""
+        return sums(self.row, self.count, self.n_states * self.n_actions)
+
+    @property
+    def rewards(self) -> NDArray[np.float64]:
+        """The sum of the rewards of each pair s*A + a."""
+        return sums(self.row, self.reward_sum, self.n_states * self.n_actions)
+
+
+def sums(index: NDArray[np.int64], weight: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """Return the sums of the weights with index 0, 1, ... size-1, added in their order."""
+    return np.bincount(index, weights=weight, minlength=size).astype(np.float64)
+
+
+def check_calls(owner: str, calls: int, name: str = "calls") -> int:
     """Return ``calls`` if it is a count that 64 bits can hold."""
     if isinstance(calls, int) and calls > MAX_CALLS:
         raise SampleSizeTooLarge(
-            f"{owner}: at most 2**63 - 1 = {MAX_CALLS:.3g} calls can be counted, got {calls:.3g}. Pass a smaller calls."
+            f"{owner}: at most 2**63 - 1 = {MAX_CALLS:.3g} {name} can be counted, got {calls:.3g}. "
+            "Pass a smaller number."
         )
-    return check_integer(owner, "calls", calls, low=1, high=MAX_CALLS)
+    return check_integer(owner, name, calls, low=1, high=MAX_CALLS)

@@ -48,7 +48,7 @@ class GenerativeModel(Protocol):
         ...
 
 
-class _FromTable:
+class FromTable:
     """The parts of a generative model that a `TabularMDP` answers."""
 
     def __init__(self, mdp: TabularMDP) -> None:
@@ -60,13 +60,14 @@ class _FromTable:
     reward_range = property(lambda self: self._mdp.reward_range)
     known_rewards = property(lambda self: self._mdp.deterministic_rewards)
     spec = property(lambda self: self._mdp.spec)
+    initial = property(lambda self: self._mdp.initial)
 
     def _counts(self, count: NDArray[np.int64], calls: int) -> OutcomeCounts:
         rows = self._mdp.rows
         return OutcomeCounts(rows.indptr, rows.next_state, rows.reward, count, calls)
 
 
-class CountSampler(_FromTable):
+class CountSampler(FromTable):
     """Draws counts of a `TabularMDP`; exact in law, at a cost that does not depend on ``calls``.
 
     >>> from replicable_rl.envs import riverswim
@@ -78,7 +79,7 @@ class CountSampler(_FromTable):
 
     def __init__(self, mdp: TabularMDP) -> None:
         super().__init__(mdp)
-        self._conditional = conditional_probabilities(mdp)
+        self._conditional = conditional_probabilities(mdp.rows.indptr, mdp.rows.probability)
 
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw ``calls`` fresh successors of every pair and return their counts."""
@@ -86,14 +87,20 @@ class CountSampler(_FromTable):
 
         calls = check_calls("CountSampler", calls)
         count = np.empty(self._conditional.size, dtype=np.int64)
-        # The kernel runs its own generator from these words: its draws are then the same
-        # under every version of numpy, whose Generator methods promise no such thing.
-        state = rng.bit_generator.random_raw(4).astype(np.uint64)
-        _kernels.multinomial_rows(self._mdp.rows.indptr, self._conditional, calls, state, count)
+        _kernels.multinomial_rows(self._mdp.rows.indptr, self._conditional, calls, kernel_state(rng), count)
         return self._counts(count, calls)
 
 
-def conditional_probabilities(mdp: TabularMDP) -> NDArray[np.float64]:
+def kernel_state(rng: np.random.Generator) -> NDArray[np.uint64]:
+    """Return a fresh state for the kernels' own generator.
+
+    Their draws are then the same under every version of numpy, whose Generator methods promise no
+    such thing.
+    """
+    return rng.bit_generator.random_raw(4).astype(np.uint64)
+
+
+def conditional_probabilities(indptr: NDArray[np.int64], probability: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return, for every outcome, its probability given that no earlier one of its row occurred.
 
     Where that probability p exceeds 1/2 the entry is -(1 - p), so that probabilities near 1
@@ -101,8 +108,8 @@ def conditional_probabilities(mdp: TabularMDP) -> NDArray[np.float64]:
     """
     from replicable_rl.sampling import _kernels
 
-    conditional = np.empty(mdp.rows.probability.size)
-    _kernels.conditional_rows(mdp.rows.indptr, mdp.rows.probability, conditional)
+    conditional = np.empty(probability.size)
+    _kernels.conditional_rows(indptr, probability, conditional)
     return conditional
 
 

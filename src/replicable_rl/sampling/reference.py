@@ -8,14 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from replicable_rl.sampling.counts import OutcomeCounts, check_calls
-from replicable_rl.sampling.generative import _FromTable
+from replicable_rl.sampling.generative import FromTable
 
 __all__ = ["PerSampleSampler"]
 
 _CHUNK = 1 << 20
 
 
-class PerSampleSampler(_FromTable):
+class PerSampleSampler(FromTable):
     """Draws every successor of every pair one by one, by inversion, and counts them."""
 
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:

@@ -55,6 +55,8 @@ class Simulator:
         vectorized: bool = False,
         name: str | None = None,
     ) -> None:
+        if not callable(step):
+            raise InvalidInput(f"Simulator: step must be callable, got {step!r}.")
         self._step, self._vectorized = step, vectorized
         self._name = name or getattr(step, "__qualname__", type(step).__name__)
         self.n_states = check_integer("Simulator", "n_states", n_states, low=1, high=2**31 - 1)
@@ -62,13 +64,7 @@ class Simulator:
         self.gamma = check_real(
             "Simulator", "gamma", gamma, low=0.0, high=np.nextafter(1.0, 0.0), rule="a discount in [0, 1)"
         )
-        low, high = (
-            check_real("Simulator", "reward_range", bound, low=-np.inf, high=np.inf, rule="two finite numbers")
-            for bound in reward_range
-        )
-        if low > high:
-            raise InvalidInput(f"Simulator: reward_range must be (low, high) with low <= high, got {reward_range!r}.")
-        self.reward_range = (low, high)
+        self.reward_range = _check_range(reward_range)
 
     @property
     def known_rewards(self) -> None:
@@ -138,6 +134,18 @@ class Simulator:
             raise InvalidInput(
                 f"Simulator {self._name}: step must return a pair (next state, reward) of numbers, got {shown:.80}."
             ) from None
+
+
+def _check_range(reward_range: tuple[float, float]) -> tuple[float, float]:
+    if not (isinstance(reward_range, (tuple, list)) and len(reward_range) == 2):
+        raise InvalidInput(f"Simulator: reward_range must be (low, high), got {reward_range!r}.")
+    low, high = (
+        check_real("Simulator", "reward_range", bound, low=-np.inf, high=np.inf, rule="two finite numbers")
+        for bound in reward_range
+    )
+    if low > high:
+        raise InvalidInput(f"Simulator: reward_range must be (low, high) with low <= high, got {reward_range!r}.")
+    return low, high
 
 
 _Tally = tuple["NDArray[np.int64]", "NDArray[np.int64]", "NDArray[np.float64]"]  # keys, counts, reward sums

@@ -53,7 +53,8 @@ def load_solution(directory: str | os.PathLike[str]) -> Solution:
     try:
         record = json.loads((folder / "solution.json").read_text(encoding="utf-8"))
         _check_version(record)
-        with np.load(folder / "arrays.npz", allow_pickle=False) as arrays:
+        # opened here, for numpy does not close a file that it fails to read
+        with (folder / "arrays.npz").open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             solution = _from_record(record, arrays["policy"], arrays["q"], folder / "model.npz")
         again = solution.to_json()
     except InvalidInput as error:

@@ -4,16 +4,23 @@ Labels such as ``thm:rpvi`` are the LaTeX labels of *Replicable Reinforcement Le
 (Eaton, Hussing, Kearns, Sorrell 2023).
 """
 
+from replicable_rl.theory.approximate_mdp import ApproximateMDPPlan, approximate_mdp
 from replicable_rl.theory.phased_vi import PhasedVIPlan, phased_vi, phased_vi_rho
+from replicable_rl.theory.rmax import RMaxPlan, rmax, rmax_practical
 from replicable_rl.theory.rstat import RStatPlan, rstat, rstat_mismatch, rstat_rho
 from replicable_rl.theory.units import Units
 
 __all__ = [
+    "ApproximateMDPPlan",
     "PhasedVIPlan",
+    "RMaxPlan",
     "RStatPlan",
     "Units",
+    "approximate_mdp",
     "phased_vi",
     "phased_vi_rho",
+    "rmax",
+    "rmax_practical",
     "rstat",
     "rstat_mismatch",
     "rstat_rho",

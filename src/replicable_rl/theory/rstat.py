@@ -27,8 +27,19 @@ from replicable_rl.errors import InvalidInput, check_in_open_interval, check_int
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Form", "RStatPlan", "check_delta_rho", "hoeffding_radius", "hoeffding_samples", "rstat", "rstat_mismatch"]
-__all__ += ["rstat_rho"]
+__all__ = [
+    "Form",
+    "RStatPlan",
+    "check_delta_rho",
+    "gap_reached",
+    "hoeffding_radius",
+    "hoeffding_samples",
+    "pieces_of",
+    "rstat",
+    "rstat_mismatch",
+    "rstat_rho",
+    "split_tolerance",
+]
 
 Form = Literal["midpoint", "zero-preserving"]
 _FORMS = ("midpoint", "zero-preserving")
@@ -72,7 +83,7 @@ def rstat(
     0.1
     """
     rho, delta = check_delta_rho("theory.rstat", rho, delta)
-    pieces = _pieces(form)
+    pieces = pieces_of(form)
     if (tolerance is None) == (samples is None):
         raise InvalidInput("theory.rstat: give exactly one of tolerance (tau fixed) and samples (n fixed).")
     if tolerance is not None:
@@ -96,7 +107,7 @@ def rstat_rho(samples: int, tolerance: float, delta: float, *, form: Form = "mid
     samples = check_integer("theory.rstat_rho", "samples", samples, low=1, high=2**1000)
     tolerance = check_in_open_interval("theory.rstat_rho", "tolerance", tolerance)
     delta = check_in_open_interval("theory.rstat_rho", "delta", delta)
-    return min(1.0, gap_reached(hoeffding_radius(samples, delta), tolerance, _pieces(form)) + 2.0 * delta)
+    return min(1.0, gap_reached(hoeffding_radius(samples, delta), tolerance, pieces_of(form)) + 2.0 * delta)
 
 
 def rstat_mismatch(sigma: ArrayLike, samples: int, width: float) -> NDArray[np.float64]:
@@ -149,7 +160,8 @@ def hoeffding_radius(samples: int, delta: float) -> float:
     return math.sqrt(math.log(2.0 / delta) / (2.0 * samples))
 
 
-def _pieces(form: str) -> int:
+def pieces_of(form: str) -> int:
+    """Return how many half bins the rounding may move an answer: 1, or 2 where the bin at 0 answers 0."""
     if form not in _FORMS:
         raise InvalidInput(f"theory.rstat: form must be one of {', '.join(_FORMS)}, got {form!r}.")
     return 1 if form == "midpoint" else 2

@@ -61,13 +61,27 @@ class SharedRandomness:
         return np.random.Philox(key=self._key(label, address)).random_raw(count).astype(np.uint64, copy=False)
 
     def uniform(self, label: str, *address: int, shape: int | tuple[int, ...]) -> NDArray[np.float64]:
-        """Return uniform numbers in [0, 1) at (label, address), filled in C order.
-
-        The upper 53 bits of a word, times 2**-53.
-        """
+        """Return uniform numbers in [0, 1) at (label, address), filled in C order."""
         shape = (shape,) if isinstance(shape, int) else shape
-        words = self.words(label, *address, count=math.prod(shape))
-        return ((words >> np.uint64(11)).astype(np.float64) * 2.0**-53).reshape(shape)
+        return _to_unit(self.words(label, *address, count=math.prod(shape))).reshape(shape)
+
+    def uniform_at(self, label: str, *address: int, index: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the elements ``index`` of what `uniform` would fill a long enough array with.
+
+        For few numbers of a large address space, such as the successors (s, a, s') that were seen.
+
+        >>> shared = SharedRandomness(2023)
+        >>> shared.uniform_at("rpvi/offset", 0, index=np.array([1, 10**15])).round(4).tolist()
+        [0.3277, 0.3842]
+        """
+        from replicable_rl.randomness import _kernels
+
+        positions = np.ascontiguousarray(index, dtype=np.int64)
+        if positions.size and positions.min() < 0:
+            raise InvalidInput(f"SharedRandomness: an index must be >= 0, got {positions.min()}.")
+        words = np.empty(positions.size, dtype=np.uint64)
+        _kernels.words_at(self._key(label, address), positions.reshape(-1), words)
+        return _to_unit(words).reshape(positions.shape)
 
     def _key(self, label: str, address: tuple[int, ...]) -> NDArray[np.uint64]:
         if not _LABEL.fullmatch(label):
@@ -87,6 +101,11 @@ class SharedRandomness:
 
     def __repr__(self) -> str:
         return f"SharedRandomness({self._seed})"
+
+
+def _to_unit(words: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Return the upper 53 bits of each word, times 2**-53."""
+    return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def fresh_seed() -> int:

@@ -1,0 +1,340 @@
+r"""R-max and RepRMAX: explore in episodes, replicably (Algorithms 2 and 3).
+
+    model: every pair a self-loop with reward R_max;  K = {};  n(s, a) = 0;  first policy drawn from r
+    for round i = 1 ... T:
+        play m episodes of H steps with the current policy
+        u = visits to unknown pairs per episode;  stop if u < theta,   theta ~ U[eps/4, eps/2] once from r
+        RepUpdateK:  k' ~ U[k, k+w], one a round, from r
+            n(s, a) += visits(s, a)/m   for (s, a) not in K;   newly known if n(s, a) >= k'
+        newly known:  P(.|s, a) = rSTAT of all its successors so far, address (s, a, s')
+        plan on the model
+
+R-max is the same loop with fixed thresholds and plain means; all four combinations can be had. The
+stopping rule stands for the paper's "while the policy is not epsilon-optimal", which nobody can evaluate.
+It looks at the pairs that were unknown when the policy was made, and on stopping that policy is
+returned with its model: a policy planned after the last update has not been tried.
+
+Why two runs agree, and with what probability, is in :mod:`replicable_rl.theory.rmax`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from replicable_rl.algorithms.model_rows import LearnedModel, PlainRows, RoundedRows, RowQuery
+from replicable_rl.algorithms.promise import Promise, number
+from replicable_rl.errors import InvalidInput, check_real
+from replicable_rl.mdp import TabularMDP, optimal_values
+from replicable_rl.progress import track
+from replicable_rl.records import Guarantee, Solution, Status, StatusCode
+from replicable_rl.sampling import EpisodicModel, as_episodic
+from replicable_rl.theory import RMaxPlan, rmax_practical
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from replicable_rl.randomness import SharedRandomness
+    from replicable_rl.theory.rstat import Form
+
+__all__ = ["RMax", "ReplicableRMax"]
+
+Threshold = Literal["randomised", "fixed"]
+Estimate = Literal["rstat", "plain"]
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Where k' and theta come from: the shared randomness, or fixed at k and in the middle of its window."""
+
+    plan: RMaxPlan
+    shared: SharedRandomness | None
+
+    def known(self, i: int) -> float:
+        """Return k' of round i: one for all pairs."""
+        if self.shared is None:
+            return self.plan.known
+        return self.plan.known + self.plan.window * float(self.shared.uniform("rmax/threshold", i, shape=1)[0])
+
+    def stop(self) -> float:
+        """Return theta, the same in every round."""
+        share = 0.5 if self.shared is None else float(self.shared.uniform("rmax/stop", shape=1)[0])
+        return self.plan.epsilon / 4.0 * (1.0 + share)
+
+
+def explore(
+    problem: EpisodicModel,
+    plan: RMaxPlan,
+    learned: LearnedModel,
+    thresholds: Thresholds,
+    query: RowQuery,
+    first_policy: NDArray[np.int64],
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.int64], StatusCode, dict[str, list[float]]]:
+    """Grow the model round by round; return the last policy, how it ended, and the history."""
+    initial = getattr(problem, "initial", None)
+    policy, theta = first_policy, thresholds.stop()
+    count = np.zeros(plan.pairs)
+    seen = None
+    history: dict[str, list[float]] = {
+        "known": [],
+        "threshold": [],
+        "unknown_rate": [],
+        "stop_below": [],
+        "samples": [],
+    }
+    for i in track(range(plan.rounds), "rounds"):
+        played = problem.play(policy, plan.episodes, plan.horizon, rng)
+        seen = played if seen is None else seen + played
+        rate = played.visits / plan.episodes
+        unknown = ~learned.known
+        unknown_rate = float(rate[unknown].sum())
+        threshold = thresholds.known(i)
+        count[unknown] += rate[unknown]
+        new = np.flatnonzero(unknown & (count >= threshold))
+        stops = unknown_rate < theta
+        row = (learned.known.sum() + (0 if stops else new.size), threshold, unknown_rate, theta, seen.steps)
+        for column, value in zip(history.values(), row, strict=True):
+            column.append(float(value))
+        if stops:
+            return policy, StatusCode.STOPPED_BY_RULE, history
+        if new.size:
+            learned.learn(new, seen, query)
+            policy = optimal_values(learned.to_mdp(problem.gamma, initial)).policy
+        if learned.known.all():
+            return policy, StatusCode.ALL_KNOWN, history
+    return policy, StatusCode.BUDGET_SPENT, history
+
+
+class _RMax(Promise):
+    """What the two algorithms share."""
+
+    def plan(self, problem: TabularMDP | EpisodicModel) -> RMaxPlan:
+        """Return what a run on this problem will do, and what it may promise."""
+        model = as_episodic(problem)
+        return self._plan(model.n_states, model.n_actions, model.gamma, model.known_rewards is not None)
+
+    def _check(self) -> None:
+        self._plan(2**20, 2, 0.5, known_rewards=True)
+
+    def _plan(self, n_states: int, n_actions: int, gamma: float, known_rewards: bool) -> RMaxPlan:
+        parameters: dict[str, Any] = {"rho": None, **self._parameters()}
+        for own in ("r_max", "threshold", "estimate"):
+            parameters.pop(own, None)
+        if parameters.get("support") is not None:
+            parameters["support"] = min(parameters["support"], n_states)
+        return rmax_practical(
+            n_states, n_actions, gamma, known_rewards=known_rewards, owner=type(self).__name__, **parameters
+        )
+
+    def _run(
+        self,
+        problem: EpisodicModel,
+        plan: RMaxPlan,
+        thresholds: Thresholds,
+        query: RowQuery,
+        shared: SharedRandomness,
+        rng: np.random.Generator,
+        r_max: float | None,
+    ) -> Solution:
+        self._refuse_beyond_64_bits("episodes", plan.episodes)
+        S, A = problem.n_states, problem.n_actions
+        top = _check_r_max(type(self).__name__, r_max, problem.reward_range)
+        learned = LearnedModel(S, A, problem.reward_range, top, problem.known_rewards)
+        first = np.floor(shared.uniform("rmax/first-policy", shape=S) * A).astype(np.int64)
+        policy, ended, history = explore(problem, plan, learned, thresholds, query, first, rng)
+        model = learned.to_mdp(problem.gamma, getattr(problem, "initial", None))
+        best = optimal_values(model)
+        return Solution.from_q(
+            best.q,
+            policy,
+            samples=int(history["samples"][-1]) if plan.samples < 2**53 else _samples(plan, history),
+            status=_status(ended, plan, learned, history),
+            guarantee=_guarantee(plan, ended, self._replicates()),
+            model=model,
+            history={name: np.array(column) for name, column in history.items()},
+        )
+
+    def _replicates(self) -> bool:
+        """Whether nothing in the loop depends on the samples but through shared grids and thresholds."""
+        return False
+
+
+@dataclass(frozen=True)
+class RMax(_RMax):
+    """Episodic R-max of Brafman and Tennenholtz: explores well, but two runs learn different models.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Aim: a policy within ``epsilon`` of optimal from the initial distribution (values normalised to
+        [0, 1]), except with probability ``delta``.
+    horizon : int
+        Steps of an episode.
+    episodes, rounds, known, tolerance : optional
+        m, T, the visits per episode that make a pair known, and the accuracy asked of an entry of the
+        model; None means the practical plan (see :func:`replicable_rl.theory.rmax_practical`).
+    r_max : float, optional
+        The reward of what is unknown; the top of the problem's reward range by default.
+    """
+
+    epsilon: float
+    delta: float
+    horizon: int
+    _: KW_ONLY
+    episodes: int | None = None
+    rounds: int | None = None
+    known: float | None = None
+    tolerance: float | None = None
+    support: int | None = None
+    r_max: float | None = None
+
+    id: ClassVar[str] = "rmax-v1"
+
+    def solve(
+        self, problem: TabularMDP | EpisodicModel, shared: SharedRandomness, rng: np.random.Generator
+    ) -> Solution:
+        """Run; of ``shared`` only the first policy is used."""
+        model = as_episodic(problem)
+        plan = self.plan(model)
+        return self._run(model, plan, Thresholds(plan, None), PlainRows(), shared, rng, self.r_max)
+
+
+@dataclass(frozen=True)
+class ReplicableRMax(_RMax):
+    """Replicable Episodic R-max, RepRMAX: the same model, value and policy twice.
+
+    Parameters
+    ----------
+    epsilon, delta, rho : float
+        Aim: a policy within ``epsilon`` of optimal from the initial distribution (values normalised to
+        [0, 1]), except with probability ``delta``; two runs on fresh samples with one shared seed learn
+        different models with probability at most ``rho``. 2*delta < rho is required.
+    horizon : int
+        Steps of an episode.
+    episodes, rounds, known, window, tolerance : optional
+        m, T, k, w and the tolerance of one query; None means the practical plan (see
+        :func:`replicable_rl.theory.rmax_practical`).
+    support : int, optional
+        The most successors that any pair has, where that is known: fewer queries can go wrong.
+    threshold, estimate : optional
+        "fixed" and "plain" switch off one of the two ingredients, for ablation.
+    form : {"zero-preserving", "midpoint"}
+        How rSTAT answers near 0.
+    r_max : float, optional
+        The reward of what is unknown; the top of the problem's reward range by default.
+
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> mdp = rr.make("riverswim-v1")
+    >>> algorithm = ReplicableRMax(epsilon=0.05, delta=0.001, rho=0.2, horizon=60)
+    >>> one, two = (rr.solve(mdp, algorithm, shared_seed=2023, sample_seed=seed) for seed in (1, 2))
+    >>> one.fingerprints.model == two.fingerprints.model
+    True
+    >>> str(one.status), one.policy.tolist()
+    ('every pair known: all 12 pairs after 7 rounds', [1, 1, 1, 1, 1, 1])
+    """
+
+    epsilon: float
+    delta: float
+    rho: float
+    horizon: int
+    _: KW_ONLY
+    episodes: int | None = None
+    rounds: int | None = None
+    known: float | None = None
+    window: float | None = None
+    tolerance: float | None = None
+    support: int | None = None
+    threshold: Threshold = "randomised"
+    estimate: Estimate = "rstat"
+    form: Form = "zero-preserving"
+    r_max: float | None = None
+
+    id: ClassVar[str] = "replicable-rmax-v1"
+
+    def _check(self) -> None:
+        super()._check()
+        for name, value, allowed in (
+            ("threshold", self.threshold, ("randomised", "fixed")),
+            ("estimate", self.estimate, ("rstat", "plain")),
+        ):
+            if value not in allowed:
+                raise InvalidInput(f"ReplicableRMax: {name} must be {' or '.join(map(repr, allowed))}, got {value!r}.")
+
+    def solve(
+        self, problem: TabularMDP | EpisodicModel, shared: SharedRandomness, rng: np.random.Generator
+    ) -> Solution:
+        """Run with the shared randomness r and fresh episodes from ``rng``."""
+        model = as_episodic(problem)
+        plan = self.plan(model)
+        thresholds = Thresholds(plan, shared if self.threshold == "randomised" else None)
+        rounded = RoundedRows(shared, "rmax", plan.width, plan.form)
+        query = rounded if self.estimate == "rstat" else PlainRows()
+        return self._run(model, plan, thresholds, query, shared, rng, self.r_max)
+
+    def _replicates(self) -> bool:
+        return self.threshold == "randomised" and self.estimate == "rstat"
+
+
+def _check_r_max(owner: str, r_max: float | None, reward_range: tuple[float, float]) -> float:
+    if r_max is None:
+        return reward_range[1]
+    r_max = check_real(owner, "r_max", r_max, low=-np.inf, high=np.inf, rule="a finite number")
+    if r_max < reward_range[1]:
+        raise InvalidInput(
+            f"{owner}: r_max must be at least the top of the reward range, {reward_range[1]:g}, got {r_max:g}: what is "
+            "unknown must look at least as good as the best."
+        )
+    return r_max
+
+
+def _status(ended: StatusCode, plan: RMaxPlan, learned: LearnedModel, history: dict[str, list[float]]) -> Status:
+    rounds, known, pairs = len(history["known"]), int(learned.known.sum()), plan.pairs
+    sentence = {
+        StatusCode.STOPPED_BY_RULE: f"after {rounds} rounds, with {known} of {pairs} pairs known, the policy visits "
+        f"unknown pairs {history['unknown_rate'][-1]:.2g} times an episode, below {history['stop_below'][-1]:.2g}",
+        StatusCode.ALL_KNOWN: f"all {pairs} pairs after {rounds} rounds",
+        StatusCode.BUDGET_SPENT: f"{rounds} rounds, {known} of {pairs} pairs known; the last policy may still explore",
+    }[ended]
+    if learned.self_loops:
+        sentence += f"; {learned.self_loops} rows were rounded to nothing and became self-loops"
+    return Status(ended, sentence)
+
+
+def _samples(plan: RMaxPlan, history: dict[str, list[float]]) -> int:
+    return plan.episodes * plan.horizon * len(history["samples"])
+
+
+def _guarantee(plan: RMaxPlan, ended: StatusCode, replicates: bool) -> Guarantee:
+    theorem = "thm:repmax-replicable" if plan.rho is not None else "lem:repmax-convergence"
+    accurate = plan.accuracy_proved and ended is not StatusCode.BUDGET_SPENT
+    replicable = plan.replicability_proved and replicates
+    parts = [
+        f"the policy is within {number(plan.loss)} of optimal with probability {1.0 - plan.delta:g}"
+        + ("" if accurate else " (no promise)" if plan.loss >= 1.0 else f", epsilon={plan.epsilon:g} is not reached"),
+    ]
+    if plan.rho is not None:
+        parts.append(
+            f"two runs part over the known set with probability {_bound(plan.rho_known, replicates)}, over stopping "
+            f"{_bound(plan.rho_stop, replicates)}, over the model's entries {_bound(plan.rho_queries, replicates)}"
+        )
+    kind: Literal["proved", "measured"] = "proved" if accurate and (plan.rho is None or replicable) else "measured"
+    label = f"proved ({theorem}, with the constants of docs/rmax.md)" if kind == "proved" else "measured only"
+    return Guarantee(
+        kind,
+        theorem,
+        f"{label}: {'; '.join(parts)}.",
+        epsilon=plan.epsilon if accurate else None,
+        delta=plan.delta if accurate or replicable else None,
+        rho=plan.rho if replicable else None,
+    )
+
+
+def _bound(probability: float | None, holds: bool) -> str:
+    if not holds or probability is None or probability >= 1.0:
+        return "up to 1"
+    return f"<= {probability:.2g}"

@@ -1,0 +1,46 @@
+"""Philox4x64-10 at any position: word i without the words before it.
+
+Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3* (2011). The same words as
+``numpy.random.Philox(key=key).random_raw``, as a test checks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from replicable_rl.compiled import compiled
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_M0, _M1 = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
+_W0, _W1 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)
+_LOW = np.uint64(0xFFFFFFFF)
+_32 = np.uint64(32)
+
+
+@compiled
+def words_at(key: NDArray[np.uint64], index: NDArray[np.int64], out: NDArray[np.uint64]) -> None:
+    """out[j] = word index[j] of the stream of ``key``."""
+    for j in range(index.size):
+        k0, k1 = key[0], key[1]
+        c0 = np.uint64(index[j] // 4 + 1)
+        c1 = c2 = c3 = np.uint64(0)
+        for _ in range(10):
+            high0, high1 = _high(_M0, c0), _high(_M1, c2)
+            c0, c1, c2, c3 = high1 ^ c1 ^ k0, _M1 * c2, high0 ^ c3 ^ k1, _M0 * c0
+            k0 += _W0
+            k1 += _W1
+        lane = index[j] % 4
+        out[j] = c0 if lane == 0 else c1 if lane == 1 else c2 if lane == 2 else c3
+
+
+@compiled
+def _high(a: np.uint64, b: np.uint64) -> np.uint64:
+    """The upper 64 bits of a*b."""
+    a0, a1, b0, b1 = a & _LOW, a >> _32, b & _LOW, b >> _32
+    middle = a1 * b0 + ((a0 * b0) >> _32)
+    carry = a0 * b1 + (middle & _LOW)
+    return a1 * b1 + (middle >> _32) + (carry >> _32)

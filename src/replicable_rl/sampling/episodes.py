@@ -1,0 +1,164 @@
+"""Episodes as counts: m episodes of H steps under a policy, from the initial distribution.
+
+Steps h = 0 ... H-1 are counted, so every counted step has a successor. Under a fixed policy the
+number of episodes in each state after h steps is a Markov chain of multinomials,
+
+    N_{h+1} = sum over s of multinomial(N_h(s), P(.|s, policy(s))),
+
+so a table is simulated by pushing counts along: exact in law, at a cost of H * reached states *
+outcomes, whatever m is. What learning needs of a transition is the pair it left, the state it
+reached and the reward, so that is what is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
+
+from replicable_rl.errors import InvalidInput, check_integer
+from replicable_rl.mdp import TabularMDP, action_probabilities
+from replicable_rl.sampling.counts import TransitionCounts, check_calls, sums
+from replicable_rl.sampling.generative import FromTable, conditional_probabilities, kernel_state
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from replicable_rl.records import ObjectSpec
+
+__all__ = ["EpisodeCounts", "EpisodicModel", "EpisodicTable", "PerTrajectorySampler", "as_episodic", "check_horizon"]
+
+
+@dataclass(frozen=True, eq=False)
+class EpisodeCounts(TransitionCounts):
+    """The transitions that some episodes saw."""
+
+    episodes: int
+    steps: int
+
+    def __add__(self, other: EpisodeCounts) -> EpisodeCounts:
+        if self.key is other.key:  # two rounds on one table
+            key, count, reward_sum = self.key, self.count + other.count, self.reward_sum + other.reward_sum
+        else:
+            key, inverse = np.unique(np.concatenate([self.key, other.key]), return_inverse=True)
+            count = sums(inverse, np.concatenate([self.count, other.count]), key.size)
+            reward_sum = sums(inverse, np.concatenate([self.reward_sum, other.reward_sum]), key.size)
+        episodes, steps = self.episodes + other.episodes, self.steps + other.steps
+        return EpisodeCounts(self.n_states, self.n_actions, key, count, reward_sum, episodes, steps)
+
+
+@runtime_checkable
+class EpisodicModel(Protocol):
+    """What an algorithm in the episodic setting needs of a problem.
+
+    ``known_rewards`` is the (S, A) table of rewards where each pair has one known reward,
+    and None where rewards must be learned from the samples.
+    """
+
+    @property
+    def n_states(self) -> int: ...  # noqa: D102
+    @property
+    def n_actions(self) -> int: ...  # noqa: D102
+    @property
+    def gamma(self) -> float: ...  # noqa: D102
+    @property
+    def reward_range(self) -> tuple[float, float]: ...  # noqa: D102
+    @property
+    def known_rewards(self) -> NDArray[np.float64] | None: ...  # noqa: D102
+    @property
+    def spec(self) -> ObjectSpec: ...  # noqa: D102
+    def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
+        """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
+        ...
+
+
+class _EpisodicTable(FromTable):
+    """A `TabularMDP` played in episodes: transitions of the table, merged by successor."""
+
+    def __init__(self, mdp: TabularMDP) -> None:
+        super().__init__(mdp)
+        rows = mdp.rows
+        row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
+        self._key, self._transition = np.unique(row * mdp.n_states + rows.next_state, return_inverse=True)
+
+    def _episode_counts(self, outcome_count: NDArray[np.float64], episodes: int, horizon: int) -> EpisodeCounts:
+        count = sums(self._transition, outcome_count, self._key.size)
+        reward_sum = sums(self._transition, outcome_count * self._mdp.rows.reward, self._key.size)
+        steps = episodes * horizon
+        return EpisodeCounts(self.n_states, self.n_actions, self._key, count, reward_sum, episodes, steps)
+
+
+class EpisodicTable(_EpisodicTable):
+    """Plays a `TabularMDP` by count propagation; exact in law, at a cost that does not depend on m.
+
+    >>> from replicable_rl.envs import riverswim
+    >>> from replicable_rl.randomness import sample_stream
+    >>> seen = EpisodicTable(riverswim()).play([1] * 6, episodes=10**15, horizon=20, rng=sample_stream(1))
+    >>> int(seen.visits.sum())
+    20000000000000000
+    """
+
+    def __init__(self, mdp: TabularMDP) -> None:
+        super().__init__(mdp)
+        self._conditional = conditional_probabilities(mdp.rows.indptr, mdp.rows.probability)
+        self._initial = conditional_probabilities(np.array([0, mdp.n_states]), mdp.initial)
+
+    def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
+        """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
+        from replicable_rl.sampling import _kernels
+
+        episodes, horizon = check_calls("EpisodicTable", episodes, "episodes"), check_horizon(horizon)
+        S, A = self.n_states, self.n_actions
+        weights = action_probabilities("EpisodicTable", policy, S, A)
+        choice = conditional_probabilities(np.arange(0, S * A + 1, A), weights.reshape(-1))
+        state = kernel_state(rng)
+        here = np.empty(S, dtype=np.int64)
+        _kernels.multinomial_rows(np.array([0, S]), self._initial, episodes, state, here)
+        rows = self._mdp.rows
+        count = np.zeros(rows.probability.size)
+        _kernels.propagate(rows.indptr, rows.next_state, self._conditional, choice, A, horizon, here, state, count)
+        return self._episode_counts(count, episodes, horizon)
+
+
+class PerTrajectorySampler(_EpisodicTable):
+    """Plays every episode of a `TabularMDP` one step at a time: the reference for tests and benchmarks."""
+
+    def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
+        """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
+        episodes, horizon = check_calls("PerTrajectorySampler", episodes, "episodes"), check_horizon(horizon)
+        weights = action_probabilities("PerTrajectorySampler", policy, self.n_states, self.n_actions)
+        rows = self._mdp.rows
+        # Row r of cumulative probabilities lives in (r, r + 1], so that one search serves all rows.
+        row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
+        total = np.cumsum(rows.probability)
+        outcomes = row + total - np.concatenate([[0.0], total[rows.indptr[1:-1] - 1]])[row]
+        actions = np.cumsum(weights, axis=1)
+        count = np.zeros(rows.probability.size)
+        state = rng.choice(self.n_states, size=episodes, p=self._mdp.initial / self._mdp.initial.sum())
+        for _ in range(horizon):
+            action = (rng.random((episodes, 1)) * actions[state, -1:] >= actions[state]).sum(axis=1)
+            pair = state * self.n_actions + np.minimum(action, self.n_actions - 1)
+            drawn = np.searchsorted(outcomes, pair + rng.random(episodes), side="right")
+            drawn = np.clip(drawn, rows.indptr[pair], rows.indptr[pair + 1] - 1)
+            count += np.bincount(drawn, minlength=count.size)
+            state = rows.next_state[drawn]
+        return self._episode_counts(count, episodes, horizon)
+
+
+def as_episodic(problem: TabularMDP | EpisodicModel) -> EpisodicModel:
+    """Return the problem as an episodic model; a `TabularMDP` is played by counts."""
+    if isinstance(problem, TabularMDP):
+        return EpisodicTable(problem)
+    if isinstance(problem, EpisodicModel):
+        return problem
+    hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
+    raise InvalidInput(
+        "problem must be a TabularMDP, an EpisodicEnv or another object with the methods of EpisodicModel, "
+        f"got {type(problem).__name__}.{hint}"
+    )
+
+
+def check_horizon(horizon: int) -> int:
+    """Return the number of steps of an episode."""
+    return check_integer("episodes", "horizon", horizon, low=1, high=2**31 - 1)

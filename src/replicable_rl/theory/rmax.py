@@ -1,0 +1,357 @@
+r"""R-max and RepRMAX: parameters, and what they guarantee part by part.
+
+The paper (``lem:repmax-convergence``, ``thm:repmax-replicable``) gives orders of growth without
+constants. :func:`rmax` evaluates them with every constant 1 and calls the result *asymptotic*; with
+``refined=True`` it uses T = HN/epsilon (the m episodes of a round are i.i.d.) and T^3 instead of T^4 in m
+(the drift of the counts is a martingale), and calls it *refined*. Neither can usually be run.
+
+:func:`rmax_practical` chooses parameters that can, and every plan comes with explicit bounds. With
+N = S*A pairs, n0 = k*m the fewest visits of a known pair, L = ln(2/delta_c) and values in [0, 1]:
+
+- *queries.* The means of more and more i.i.d. samples are a reverse martingale, so Hoeffding's bound at
+  n0 holds for all n >= n0 at once, however the exploration chose n. Each answer is within tau of the
+  truth; two runs differ in one with probability 2 tau'/beta.
+- *known set.* A pair is at risk while its count is at most k + w. By Freedman's inequality its count is
+  then within t = sqrt(4 H (k+w) L/m) + 2HL/(3m) of its mean, so the random threshold separates two
+  runs with probability 2t/w, for every unknown pair in every round.
+- *stopping.* The same for the unknown-visit rate, at risk below epsilon/2, and the window epsilon/4.
+- *progress.* A round that does not stop has a rate of at least epsilon/4, so some unknown pair has a
+  count of at least epsilon/(4N): with k + w <= epsilon/(4N) every round learns a pair and N + 1 rounds
+  are enough. Otherwise 4N(k + w + H)/epsilon are.
+- *accuracy.* A row with at most K successors is within K tau of the truth in l1, 2K tau after it is
+  divided by its sum. The optimistic model then loses at most
+  2 gamma K tau/(1-gamma) + (epsilon/2 + t_u) + gamma^H from the initial distribution.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real
+from replicable_rl.theory.rstat import (
+    Form,
+    check_delta_rho,
+    hoeffding_radius,
+    hoeffding_samples,
+    pieces_of,
+    split_tolerance,
+)
+
+__all__ = ["MAX_EPISODES", "RMaxPlan", "rmax", "rmax_practical"]
+
+MAX_EPISODES = 2**63 - 1
+_COARSEST = 0.01  # the practical plan never rounds probabilities more coarsely than this by itself
+_SLACK = 1.0 + 1e-9
+
+
+@dataclass(frozen=True)
+class RMaxPlan:
+    """Parameters of a run of R-max, and explicit bounds on what it guarantees.
+
+    Attributes
+    ----------
+    kind : {"asymptotic", "refined", "practical"}
+        Where the parameters come from.
+    rounds, episodes, known, window : T, m, k, w
+    support : int
+        Most successors a pair is promised to have; S when nothing is promised.
+    tolerance, width, rho_sq, delta_sq : float
+        Of one query; ``rho_k`` is the share of one decision about the known set.
+    visits_needed : int
+        Samples that a query needs for ``rho_sq`` and ``tolerance``; a known pair has at least
+        ``visits`` = k*m.
+    entry_error, loss : float
+        Bounds with probability 1 - delta on an entry of the model and on the loss of the policy.
+    rho_queries, rho_known, rho_stop : float or None
+        Bounds on the probability that two runs part ways in each of the three ways; None for R-max.
+    """
+
+    kind: Literal["asymptotic", "refined", "practical"]
+    n_states: int
+    n_actions: int
+    gamma: float
+    epsilon: float
+    delta: float
+    rho: float | None
+    horizon: int
+    known_rewards: bool
+    support: int
+    form: Form
+    rounds: int
+    episodes: int
+    known: float
+    window: float
+    tolerance: float
+    width: float
+    delta_sq: float
+    rho_sq: float | None
+    visits_needed: int
+    rho_k: float | None = field(init=False)
+    entry_error: float = field(init=False)
+    loss: float = field(init=False)
+    rho_queries: float | None = field(init=False)
+    rho_known: float | None = field(init=False)
+    rho_stop: float | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        H, T, m = self.horizon, self.rounds, self.episodes
+        L = math.log(2.0 * (self.pairs + 1) * T * 2.0 / self.delta)
+        t_known = _deviation(2.0 * H * (self.known + self.window), H, L, m)
+        t_stop = _deviation(H * self.epsilon, H, L, m)
+        radius = hoeffding_radius(max(1, self.visits), self.delta_sq)
+        entry = radius + pieces_of(self.form) * self.width / 2.0
+        row = self.gamma / (1.0 - self.gamma) * self.support * entry + (0.0 if self.known_rewards else entry)
+        bounds: dict[str, float | None] = {
+            "entry_error": entry,
+            "loss": 2.0 * row + self.epsilon / 2.0 + t_stop + self.gamma**H,
+            "rho_k": None,
+            "rho_queries": None,
+            "rho_known": None,
+            "rho_stop": None,
+        }
+        if self.rho is not None:
+            bounds["rho_k"] = self.rho / (T * self.pairs)
+            bounds["rho_queries"] = self.queries * 2.0 * radius / self.width
+            bounds["rho_known"] = self.decisions * 2.0 * t_known / self.window
+            bounds["rho_stop"] = T * 2.0 * t_stop / (self.epsilon / 4.0)
+        for name, value in bounds.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def pairs(self) -> int:
+        """N = S*A."""
+        return self.n_states * self.n_actions
+
+    @property
+    def decisions(self) -> int:
+        """Decisions about the known set: one for every unknown pair in every round."""
+        if _every_round_learns(self.epsilon, self.pairs, self.known, self.window):
+            return self.pairs * (self.pairs + 1) // 2
+        return self.pairs * self.rounds
+
+    @property
+    def queries(self) -> int:
+        """Queries that can come out different: the successors of every pair, and its reward if learned."""
+        return self.pairs * (self.support if self.known_rewards else self.support + 1)
+
+    @property
+    def visits(self) -> int:
+        """The fewest visits of a known pair, k*m."""
+        return math.floor(self.known * self.episodes)
+
+    @property
+    def samples(self) -> int:
+        """Transitions that a run draws if it uses all its rounds."""
+        return self.episodes * self.horizon * self.rounds
+
+    @property
+    def rho_proved(self) -> float | None:
+        """Bound on the probability that two runs learn different models; 1 when nothing is proved."""
+        if self.rho_queries is None or self.rho_known is None or self.rho_stop is None:
+            return None
+        return min(1.0, self.rho_queries + self.rho_known + self.rho_stop + 2.0 * self.delta)
+
+    @property
+    def accuracy_proved(self) -> bool:
+        """Whether the policy is within epsilon of optimal from the initial distribution."""
+        return self.loss <= self.epsilon * _SLACK
+
+    @property
+    def replicability_proved(self) -> bool:
+        """Whether two runs differ with probability at most rho."""
+        return self.rho is not None and self.rho_proved is not None and self.rho_proved <= self.rho * _SLACK
+
+
+def rmax(
+    n_states: int,
+    n_actions: int,
+    gamma: float,
+    epsilon: float,
+    delta: float,
+    rho: float,
+    horizon: int,
+    *,
+    refined: bool = False,
+    known_rewards: bool = True,
+    owner: str = "theory.rmax",
+) -> RMaxPlan:
+    """Return the paper's parameters with every constant 1: asymptotic, and not meant to be run.
+
+    >>> plan = rmax(8, 4, gamma=0.9, epsilon=0.1, delta=0.001, rho=0.2, horizon=30)
+    >>> plan.kind, plan.rounds, f"{plan.episodes:.2g}"
+    ('asymptotic', 631298, '6.5e+27')
+    >>> f"{rmax(8, 4, 0.9, 0.1, 0.001, 0.2, 30, refined=True).episodes:.2g}"
+    '3.6e+16'
+    """
+    _check(owner, n_states, n_actions, gamma, epsilon, horizon)
+    rho, delta = check_delta_rho(owner, rho, delta)
+    N, H = n_states * n_actions, horizon
+    T = H * N / epsilon
+    if not refined:
+        T += H * H * math.log(1.0 / delta) / epsilon**2
+    rounds = math.ceil(T)
+    episodes = math.ceil(N**2 * float(rounds) ** (3 if refined else 4) * math.log(1.0 / rho) / rho**2)
+    queries = N * (n_states if known_rewards else n_states + 1)
+    tolerance = epsilon * (1.0 - gamma) ** 2 / n_states
+    width, sampling = split_tolerance(tolerance, (rho - 2.0 * delta) / queries, pieces_of("zero-preserving"))
+    return RMaxPlan(
+        kind="refined" if refined else "asymptotic",
+        n_states=n_states,
+        n_actions=n_actions,
+        gamma=gamma,
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
+        horizon=H,
+        known_rewards=known_rewards,
+        support=n_states,
+        form="zero-preserving",
+        rounds=rounds,
+        episodes=episodes,
+        known=float(H),
+        window=float(H),
+        tolerance=tolerance,
+        width=width,
+        delta_sq=delta / queries,
+        rho_sq=rho / queries,
+        visits_needed=hoeffding_samples(sampling, delta / queries),
+    )
+
+
+def rmax_practical(
+    n_states: int,
+    n_actions: int,
+    gamma: float,
+    epsilon: float,
+    delta: float,
+    rho: float | None,
+    horizon: int,
+    *,
+    known_rewards: bool = True,
+    support: int | None = None,
+    form: Form = "zero-preserving",
+    episodes: int | None = None,
+    budget: int | None = None,
+    rounds: int | None = None,
+    known: float | None = None,
+    window: float | None = None,
+    tolerance: float | None = None,
+    owner: str = "theory.rmax_practical",
+) -> RMaxPlan:
+    """Return parameters that can be run; ``rho=None`` plans the baseline R-max.
+
+    Given m (``episodes``, or a total ``budget`` of transitions; else as many as the bounds ask for, at most
+    2**63 - 1), k is chosen so that k*m covers the sample size of the queries, w = k, and tau as fine as
+    replicability allows, but never coarser than 0.01. Half of rho goes to the queries, a quarter each to
+    the known set and to stopping. Every keyword overrides its parameter.
+
+    >>> plan = rmax_practical(8, 4, 0.9, 0.1, 0.001, 0.2, horizon=60, support=3)
+    >>> plan.rounds, f"{plan.episodes:.3g}", plan.replicability_proved, plan.accuracy_proved
+    (33, '8.92e+16', True, True)
+    >>> plan = rmax_practical(8, 4, 0.9, 0.1, 0.001, 0.2, horizon=60, episodes=10**9)
+    >>> plan.visits >= plan.visits_needed, plan.tolerance
+    (False, 0.01)
+    """
+    _check(owner, n_states, n_actions, gamma, epsilon, horizon)
+    if rho is None:
+        delta = check_in_open_interval(owner, "delta", delta)
+    else:
+        rho, delta = check_delta_rho(owner, rho, delta)
+    pieces = pieces_of(form)
+    N = n_states * n_actions
+    K = n_states if support is None else check_integer(owner, "support", support, low=1, high=n_states)
+    queries = N * (K if known_rewards else K + 1)
+    delta_sq = delta / 2.0 / queries
+    rho_sq = None if rho is None else rho / 2.0 / queries
+    gap = math.inf if rho_sq is None else rho_sq - 2.0 * delta_sq
+
+    def sampling_share(tau: float) -> float:
+        return tau if rho_sq is None else split_tolerance(tau, gap, pieces)[1]
+
+    quickest = epsilon / (8.0 * N)  # the largest k = w with which every round learns a pair
+    finest = epsilon * (1.0 - gamma) / (4.0 * K)  # what the loss asks for
+    m = _episodes(owner, episodes, budget, horizon, N)
+    if m is None:
+        k = known or quickest
+        visits = hoeffding_samples(sampling_share(tolerance or finest), delta_sq)
+        m = min(MAX_EPISODES, max(math.ceil(visits / k), _episodes_for_known(N, horizon, k, delta, rho)))
+    if known is None:
+        enough = hoeffding_samples(tolerance or _COARSEST, delta_sq)  # for accuracy, where m is small
+        known = max(quickest, min(float(horizon), enough / m))
+    else:
+        known = check_real(owner, "known", known, low=1e-300, high=math.inf, rule="a positive number of visits")
+    window = (
+        known
+        if window is None
+        else check_real(owner, "window", window, low=1e-300, high=math.inf, rule="a positive number of visits")
+    )
+    if tolerance is None:
+        radius = hoeffding_radius(max(1, math.floor(known * m)), delta_sq)
+        reached = radius if rho_sq is None else radius * (1.0 + pieces / gap)
+        tolerance = min(max(finest, reached), _COARSEST)
+    else:
+        tolerance = check_in_open_interval(owner, "tolerance", tolerance)
+    if rounds is None:
+        quick = _every_round_learns(epsilon, N, known, window)
+        rounds = N + 1 if quick else math.ceil(4.0 * N * (known + window + horizon) / epsilon)
+    rounds = check_integer(owner, "rounds", rounds, low=1, high=2**62)
+    return RMaxPlan(
+        kind="practical",
+        n_states=n_states,
+        n_actions=n_actions,
+        gamma=gamma,
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
+        horizon=horizon,
+        known_rewards=known_rewards,
+        support=K,
+        form=form,
+        rounds=rounds,
+        episodes=m,
+        known=known,
+        window=window,
+        tolerance=tolerance,
+        width=0.0 if rho_sq is None else split_tolerance(tolerance, gap, pieces)[0],
+        delta_sq=delta_sq,
+        rho_sq=rho_sq,
+        visits_needed=hoeffding_samples(sampling_share(tolerance), delta_sq),
+    )
+
+
+def _every_round_learns(epsilon: float, pairs: int, known: float, window: float) -> bool:
+    return known + window <= epsilon / (4.0 * pairs) * _SLACK
+
+
+def _episodes_for_known(pairs: int, horizon: int, known: float, delta: float, rho: float | None) -> int:
+    """Return the m that brings the bound on the known set below rho/4, with w = k and N + 1 rounds."""
+    if rho is None:
+        return 1
+    log_term = math.log(4.0 * (pairs + 1) ** 2 / delta)
+    decisions = pairs * (pairs + 1) // 2
+    # decisions * 2 * sqrt(8 H k L/m)/k <= rho/4, and a little for the second term of Freedman's bound
+    return math.ceil(1.01 * (8.0 * decisions / rho) ** 2 * 8.0 * horizon * log_term / known)
+
+
+def _episodes(owner: str, episodes: int | None, budget: int | None, horizon: int, pairs: int) -> int | None:
+    if episodes is not None and budget is not None:
+        raise InvalidInput(f"{owner}: give episodes (m) or budget (transitions in all), not both.")
+    if budget is not None:
+        budget = check_integer(owner, "budget", budget, low=1, high=2**200)
+        return max(1, min(MAX_EPISODES, budget // (horizon * (pairs + 1))))
+    return None if episodes is None else check_integer(owner, "episodes", episodes, low=1, high=2**200)
+
+
+def _check(owner: str, n_states: int, n_actions: int, gamma: float, epsilon: float, horizon: int) -> None:
+    check_integer(owner, "n_states", n_states, low=1, high=2**40)
+    check_integer(owner, "n_actions", n_actions, low=1, high=2**40)
+    check_real(owner, "gamma", gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)")
+    check_in_open_interval(owner, "epsilon", epsilon)
+    check_integer(owner, "horizon", horizon, low=1, high=2**31 - 1)
+
+
+def _deviation(variance: float, largest: float, log_term: float, episodes: int) -> float:
+    """Freedman's inequality for a mean of ``episodes`` terms in [0, largest] with this variance."""
+    return math.sqrt(2.0 * variance * log_term / episodes) + 2.0 * largest * log_term / (3.0 * episodes)

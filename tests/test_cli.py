@@ -1,0 +1,957 @@
+"""The command: what it prints, where it draws, and one line with exit code 2 for every bad input."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import io
+import json
+import os
+import pty
+import re
+import shlex
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import replicable_rl as rr
+from replicable_rl import theory
+from replicable_rl.cli import main
+from replicable_rl.registry import ALGORITHMS, PROBLEMS
+
+COMMAND = str(Path(sys.executable).parent / "replicable-rl")
+QUICK = "phased-vi-v1:epsilon=0.2,delta=0.05,calls=100,iterations=3"
+SEEDS = ("--shared-seed", "1", "--sample-seed", "2")
+PROMISE = ("--epsilon", "0.1", "--delta", "0.001", "--rho", "0.2")
+LATEST_TAXI = max(id for id in gymnasium.registry if id.startswith("Taxi-"))
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+
+class Run:
+    """Calls the command in this process."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys = capsys
+
+    def __call__(self, *arguments: object) -> Result:
+        self.capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        printed = self.capsys.readouterr()
+        return Result(code, printed.out, printed.err)
+
+    def good(self, *arguments: object) -> str:
+        result = self(*arguments)
+        assert (result.code, result.err) == (0, "")
+        return result.out
+
+    def refused(self, *arguments: object) -> str:
+        """Return the one line of a refusal, without the command's name."""
+        return one_line(self(*arguments))
+
+
+def one_line(result: Result) -> str:
+    assert result.code == 2, result
+    assert result.out == ""
+    assert result.err.endswith("\n")
+    assert len(result.err.splitlines()) == 1, result.err
+    assert result.err.startswith("replicable-rl: ")
+    assert "Traceback" not in result.err
+    return result.err.removeprefix("replicable-rl: ").rstrip("\n")
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    return Run(capsys)
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """The environment of a plain terminal, whatever runs these tests."""
+    colours = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "PYTHONIOENCODING")
+    kept = {name: value for name, value in os.environ.items() if name not in colours}
+    return {**kept, "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", **changes}
+
+
+def piped(*arguments: object, stdout: Any = subprocess.PIPE, **env: str) -> Result:
+    """Run the real command with its output piped."""
+    done = subprocess.run(
+        [COMMAND, *map(str, arguments)],
+        env=environment(**env),
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        timeout=60,
+    )
+    return Result(done.returncode, done.stdout or "", done.stderr)
+
+
+@contextlib.contextmanager
+def terminal(columns: int = 80) -> Iterator[tuple[int, int]]:
+    """Yield the two ends of a pseudo-terminal: ours, and the command's."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    try:
+        yield ours, theirs
+    finally:
+        os.close(ours)
+        with contextlib.suppress(OSError):  # closed already where the command had it alone
+            os.close(theirs)
+
+
+def read_all(descriptor: int) -> str:
+    content = b""
+    with contextlib.suppress(OSError):  # Linux reports a terminal without a user as an error
+        while piece := os.read(descriptor, 65536):
+            content += piece
+    return content.decode("utf-8")
+
+
+def on_terminal(*arguments: object, columns: int = 80, **env: str) -> str:
+    """Run the real command on a terminal and return what it shows, without colours."""
+    with terminal(columns) as (ours, theirs):
+        process = subprocess.Popen(
+            [COMMAND, *map(str, arguments)],
+            env=environment(**env),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=subprocess.PIPE,
+        )
+        os.close(theirs)
+        shown = read_all(ours)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, b"")
+    return plain(shown)
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text).replace("\r\n", "\n")
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+# --- solve -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("two-goals-v1", lambda: rr.make("two-goals-v1")),
+        ("chain-v1:n_states=7,slip=0.1", lambda: rr.make("chain-v1", n_states=7, slip=0.1)),
+        ("gridworld-v1:layout=S.G/.#./..G", lambda: rr.gridworld(["S.G", ".#.", "..G"])),
+        ("FrozenLake-v1", lambda: rr.from_gymnasium("FrozenLake-v1")),
+        ("FrozenLake-v1:gamma=0.9,map_name=8x8", lambda: rr.from_gymnasium("FrozenLake-v1", gamma=0.9, map_name="8x8")),
+        ("saved.npz", lambda: rr.make("garnet-v1", n_states=9)),
+    ],
+)
+def test_solve_is_rr_solve(run: Run, text: str, problem: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rr.make("garnet-v1", n_states=9).save("saved.npz")
+    algorithm = rr.ReplicablePhasedVI(0.2, 0.001, 0.2, calls=10**16, iterations=5)
+    expected = rr.solve(problem(), algorithm, shared_seed=2**64 - 1, sample_seed=7)
+    options = ("--epsilon", 0.2, "--delta", 0.001, "--rho", 0.2, "--calls", "1e16", "--iterations", 5)
+    seeds = ("--shared-seed", 2**64 - 1, "--sample-seed", 7)
+    record = json.loads(run.good("solve", text, "rpvi-v1", *options, *seeds, "--json"))
+    assert record["fingerprints"] == json.loads(json.dumps(expected.to_json()["fingerprints"]))
+    assert record["policy"] == expected.policy.tolist()
+    assert record["q"] == expected.q.tolist()
+    assert record["samples"] == str(expected.samples)
+    by_id = text.partition(":")[0] in (*PROBLEMS, "FrozenLake-v1")
+    assert record["spec"]["problem"]["id"].endswith(text.partition(":")[0] if by_id else "mdp")
+    shown = run.good("solve", text, "rpvi-v1:epsilon=0.2,delta=0.001,rho=0.2,calls=1e16,iterations=5", *seeds)
+    assert expected.fingerprints.policy in shown
+    assert expected.fingerprints.value in shown
+    assert f"shared seed {2**64 - 1}, sample seed 7\n" in shown
+
+
+def test_every_option_reaches_the_algorithm(run: Run) -> None:
+    options = ("--target", "value", "--calls", "13_000", "--iterations", "4", "--tolerance", "0.02", "--rho-sq", "0.3")
+    record = json.loads(run.good("solve", "chain-v1", "rpvi-v1", *PROMISE, *options, *SEEDS, "--json"))
+    params = {"target": "value", "calls": 13_000, "iterations": 4, "tolerance": 0.02, "rho_sq": 0.3}
+    assert record["spec"]["algorithm"]["params"] == {"epsilon": 0.1, "delta": 0.001, "rho": 0.2, **params}
+    assert (record["spec"]["shared_seed"], record["spec"]["sample_seed"]) == ("1", "2")
+
+
+def test_table_of_states(run: Run) -> None:
+    solution = rr.solve(
+        rr.make("chain-v1"), rr.PhasedVI(0.2, 0.05, calls=100, iterations=3), shared_seed=1, sample_seed=2
+    )
+    out = run.good("solve", "chain-v1", QUICK, *SEEDS)
+    for s in range(5):
+        action = ("forward", "back")[solution.policy[s]]
+        numbers = [solution.value[s], *solution.q[s]]
+        assert re.search(rf"^ s{s} +{action} +{' +'.join(f'{x:.4f}' for x in numbers)} *$", out, re.MULTILINE)
+    assert re.search(r"^status +budget spent: ran 3 of the \d+ iterations", out, re.MULTILINE)
+    assert re.search(r"^guarantee +measured only: calls=100 where", out, re.MULTILINE)
+    assert re.search(r"^samples +3000 *$", out, re.MULTILINE)
+
+
+def test_a_long_table_is_cut_and_says_so(run: Run) -> None:
+    out = run.good("solve", "garnet-v1:n_states=57", QUICK, *SEEDS)
+    assert re.search(r"^ 39 ", out, re.MULTILINE)
+    assert not re.search(r"^ 40 ", out, re.MULTILINE)
+    assert "17 more states: --json or --save shows all." in out
+
+
+def test_names_are_shown_as_they_are(run: Run, tmp_path: Path) -> None:
+    """No markup, no emoji, and no cell that is cut off."""
+    states = ("[/x]", "[red]a", ":smile:", "größe", "a" * 100, "plain", "[link=x]y[/link]", "last")
+    path = tmp_path / "named.npz"
+    rr.make("two-goals-v1").with_labels(states=states, actions=("[bold]", "b", "c", ":d:")).save(path)
+    out = run.good("solve", path, QUICK, *SEEDS)
+    for name in (*states[:4], *states[5:], "[bold]"):
+        assert f" {name} " in out
+    assert sum(line.count("a") for line in out.splitlines() if re.match(r" a{10,}", line)) == 100
+    assert "…" not in out
+
+
+def test_action_values_are_left_out_where_they_do_not_fit(run: Run) -> None:
+    out = run.good("solve", LATEST_TAXI, QUICK, *SEEDS)
+    assert " taxi (0,0), passenger at red, to yellow " in out
+    assert "q south" not in out
+    assert "…" not in out
+    assert "q left" in run.good("solve", "FrozenLake-v1", QUICK, *SEEDS)
+
+
+def test_sample_seed_left_out_is_fresh_and_printed(run: Run) -> None:
+    command = ("solve", "two-goals-v1", QUICK, "--shared-seed", 3)
+    outs = [run.good(*command) for _ in range(2)]
+    seeds = [re.findall(r"shared seed 3, sample seed (\d+)\n", out) for out in outs]
+    assert all(len(found) == 1 for found in seeds)
+    assert seeds[0] != seeds[1]
+    for out, (seed,) in zip(outs, seeds, strict=True):
+        assert run.good(*command, "--sample-seed", seed) == out
+
+
+def test_seeds_matter(run: Run) -> None:
+    def value(shared: int, sample: int) -> str:
+        algorithm = "rpvi-v1:epsilon=0.2,delta=0.001,rho=0.2,calls=100,iterations=5"
+        seeds = ("--shared-seed", shared, "--sample-seed", sample)
+        out = run.good("solve", "two-goals-v1", algorithm, *seeds, "--json")
+        return str(json.loads(out)["fingerprints"]["value"])
+
+    assert len({value(1, 2), value(2, 1), value(1, 1)}) == 3
+
+
+# --- --save ------------------------------------------------------------------------------------
+
+
+def test_save_writes_what_was_printed(run: Run, tmp_path: Path) -> None:
+    target = tmp_path / "a/run"
+    out = run.good("solve", "chain-v1", QUICK, *SEEDS, "--json", "--save", target)
+    assert rr.load_solution(target).to_json() == json.loads(out)
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("kind", ["full", "file", "under a file", "a name too long"])
+def test_save_is_refused_before_the_run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    def solve(*arguments: Any, **options: Any) -> rr.Solution:
+        raise AssertionError("the run came first")
+
+    monkeypatch.setattr(sys.modules["replicable_rl.solve"], "solve", solve)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/notes.txt").write_text("mine")
+    (tmp_path / "file").write_text("mine too")
+    target, message = {
+        "full": (tmp_path / "full", "exists and is not an empty directory. Save elsewhere or remove it first."),
+        "file": (tmp_path / "file", "exists and is not an empty directory. Save elsewhere or remove it first."),
+        "under a file": (tmp_path / "file/run", "cannot be written"),
+        "a name too long": (tmp_path / ("x" * 400), "File name too long"),
+    }[kind]
+    refusal = run.refused("solve", "chain-v1", QUICK, *SEEDS, "--save", target)
+    assert refusal.startswith(f"{target}: ")
+    assert message in refusal
+    assert files(tmp_path) == {"file": b"mine too", "full/notes.txt": b"mine"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "full"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_save_into_a_directory_without_permission(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o500)
+    refusal = run.refused("solve", "chain-v1", QUICK, *SEEDS, "--save", tmp_path / "closed/run")
+    assert "cannot be written (Permission denied)" in refusal
+    assert list((tmp_path / "closed").iterdir()) == []
+
+
+def test_bad_input_saves_nothing(run: Run, tmp_path: Path) -> None:
+    run.refused("solve", "chain-v1", QUICK, "--shared-seed", -1, "--save", tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- plan --------------------------------------------------------------------------------------
+
+LABELS = {
+    "iterations T": "iterations",
+    "tolerance tau of a query": "tolerance",
+    "rho_SQ": "rho_sq",
+    "delta_SQ": "delta_sq",
+    "bin width beta": "width",
+}
+
+
+def read_table(section: str) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the columns and the rows of one target's table."""
+    header, *lines = [line for line in section.splitlines() if re.search(r"\S  +\S|^ {20,}\S", line)]
+    return re.split(r"  +", header.strip()), {
+        label: cells for label, *cells in (re.split(r"  +", line.strip()) for line in lines)
+    }
+
+
+@pytest.mark.parametrize(
+    ("problem", "known_rewards"), [("two-goals-v1", True), ("chain-v1", False), ("garnet-v1:gamma=0.99", True)]
+)
+def test_plan_prints_the_variants_side_by_side(run: Run, problem: str, known_rewards: bool) -> None:
+    out = run.good("plan", problem, "rpvi-v1", *PROMISE)
+    mdp = rr.make(problem.split(":", maxsplit=1)[0], **({"gamma": 0.99} if "gamma" in problem else {}))
+    pairs = mdp.n_states * mdp.n_actions
+    assert f"S={mdp.n_states}, A={mdp.n_actions}, gamma={mdp.gamma:g}, N={pairs} pairs; rewards " in out
+    assert ("rewards known" in out) is known_rewards
+    head, *sections = re.split(r"^target ", out, flags=re.MULTILINE)
+    assert "epsilon=0.1, delta=0.001, rho=0.2\n" in head
+    assert [section.split(":")[0] for section in sections] == ["policy", "value"]
+    for target, section in zip(("policy", "value"), sections, strict=True):
+        plan = theory.phased_vi(
+            pairs,
+            mdp.gamma,
+            0.1,
+            0.001,
+            0.2,
+            target=target,  # type: ignore[arg-type]  # the loop's two words are the two of the type
+            known_rewards=known_rewards,
+        )
+        columns, rows = read_table(section)
+        assert columns == ["Phased Q-learning", "rPVI, tight", "rPVI, as printed"]
+        for label, name in LABELS.items():
+            numbers = [None if cell == "-" else float(cell) for cell in rows[label]]
+            exact = getattr(plan, name)
+            plain_one = None if name in ("rho_sq", "width") else pytest.approx(exact, rel=1e-3)
+            assert numbers == [plain_one, pytest.approx(exact, rel=1e-3), pytest.approx(exact, rel=1e-3)]
+        calls = [plan.calls_plain, plan.calls_needed, plan.calls_printed or 0]
+        assert calls[0] < calls[1] < calls[2]
+        for label, exact_numbers in (
+            ("calls m per iteration", calls),
+            ("samples in all, N*T*m", [m * pairs * plan.iterations for m in calls]),
+        ):
+            for cell, exact in zip(rows[label], exact_numbers, strict=True):
+                assert float(cell) == pytest.approx(exact, rel=1e-3)
+                assert not cell.isdigit() or int(cell) == exact
+        assert rows["can be run (m < 2**63)"] == ["yes" if m < 2**63 else "no" for m in calls]
+        assert "accuracy proved; proved of a second run: rho <= 0.2;" in section
+
+
+def test_plan_of_what_cannot_be_run(run: Run) -> None:
+    out = run.good("plan", "FrozenLake-v1", "rpvi-v1", *PROMISE, "--target", "policy")
+    assert re.search(r"^ can be run .* yes +no +no *$", out, re.MULTILINE)
+    assert "target value" not in out
+
+
+def test_plan_of_the_baseline_has_one_column(run: Run) -> None:
+    out = run.good("plan", "two-goals-v1", "phased-vi-v1", "--epsilon", 0.1, "--delta", 0.001, "--target", "value")
+    columns, rows = read_table(out.partition("target value")[2])
+    assert columns == ["Phased Q-learning"]
+    assert rows["calls m per iteration"] == [str(theory.phased_vi(32, 0.9, 0.1, 0.001, target="value").calls)]
+
+
+def test_plan_says_what_fewer_calls_prove(run: Run) -> None:
+    options = ("--calls", 104_000, "--tolerance", 0.02, "--target", "policy")
+    out = run.good("plan", "two-goals-v1", "rpvi-v1", *PROMISE, *options)
+    assert "with m=104000: accuracy not proved; proved of a second run: nothing;" in out
+    predicted = re.search(r"same Q with probability (\S+)\.\n", out)
+    assert predicted is not None
+    assert 0.0 < float(predicted[1]) < 1.0
+
+
+def test_plan_json_is_exact(run: Run) -> None:
+    policy, value = json.loads(run.good("plan", "two-goals-v1", "rpvi-v1", *PROMISE, "--json"))
+    assert (policy["target"], value["target"]) == ("policy", "value")
+    for record in (policy, value):
+        plan = theory.phased_vi(32, 0.9, 0.1, 0.001, 0.2, target=record["target"])
+        for name in ("calls", "calls_needed", "calls_printed", "calls_plain", "samples"):
+            assert record[name] == str(getattr(plan, name))
+        for name in ("pairs", "iterations", "tolerance", "rho_sq", "delta_sq", "width", "value_error", "rho_proved"):
+            assert record[name] == getattr(plan, name)
+        assert (record["accuracy_proved"], record["replicability_proved"]) == (True, True)
+        assert 0.0 <= record["predicted_disagreement"] <= 0.2
+        assert record["problem"] == {"id": "two-goals-v1", "params": {}}
+    assert policy["calls"] == "8187898146367124"
+    assert policy["samples"] == "26201274068374796800"
+    (only,) = json.loads(
+        run.good("plan", "two-goals-v1", "rpvi-v1", *PROMISE, "--json", "--calls", 2**70, "--target", "value")
+    )
+    assert only["calls"] == str(2**70)
+
+
+# --- list --------------------------------------------------------------------------------------
+
+
+def test_list_shows_every_problem_and_algorithm(run: Run) -> None:
+    out = run.good("list")
+    for id in PROBLEMS:
+        sizes: tuple[str, ...] = ("-", "-", "-")
+        if id != "gridworld-v1":
+            mdp = rr.make(id)
+            sizes = (str(mdp.n_states), str(mdp.n_actions), f"{mdp.gamma:g}")
+        assert re.search(rf"^ {id} +{' +'.join(map(re.escape, sizes))} ", out, re.MULTILINE)
+    for id in ALGORITHMS:
+        assert re.search(rf"^ {id} ", out, re.MULTILINE)
+    for parameter in ("layout", "n_states=20", "branching=3", "epsilon", "rho_sq"):
+        assert parameter in out
+
+
+# --- bad input ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        ("two-goal-v1", r"No problem is called 'two-goal-v1'\. Did you mean 'two-goals-v1'\? A problem is an id"),
+        ("FrozenLak-v1", r"No problem is called 'FrozenLak-v1'\. Did you mean 'FrozenLake-v1'\?"),
+        ("", r"No problem is called ''\. A problem is an id of `replicable-rl list`, a Gymnasium id, or a saved"),
+        ("garnet-v1:n_state=3", r"garnet-v1: there is no parameter 'n_state'\. Did you mean 'n_states'\?$"),
+        ("garnet-v1:id=3", r"garnet-v1: there is no parameter 'id'\. It has: n_states"),
+        ("gridworld-v1", r"gridworld-v1: parameter 'layout' is needed and was not given\.$"),
+        ("chain-v1:slip", r"chain-v1:slip: parameters are written key=value .*, got 'slip'\.$"),
+        ("chain-v1:slip=0,slip=1", r"chain-v1:slip=0,slip=1: parameter 'slip' is given twice\.$"),
+        ("chain-v1:a\nb", r"chain-v1:a b: parameters are written key=value .*, got 'a\\nb'\.$"),
+        ("FrozenLake-v1:env=3", r"FrozenLake-v1: there is no parameter 'env'"),
+        ("FrozenLake-v1:colour=red", r"from_gymnasium: 'FrozenLake-v1' cannot be made \(TypeError: .*colour"),
+        ("CartPole-v1", r"from_gymnasium: CartPoleEnv must have a discrete observation_space"),
+        ("chain-v1:gamma=1", r"chain-v1: gamma must be a discount in \[0, 1\), got 1\.$"),
+        ("chain-v1:gamma=nan", r"chain-v1: gamma must be a discount in \[0, 1\), got nan\.$"),
+        ("FrozenLake-v1:gamma=-0.1", r"from_gymnasium: gamma must be a discount in \[0, 1\), got -0\.1\.$"),
+        ("two-goals-v1:slip=1.5", r"two-goals-v1: slip must be a number in \[0, 1\], got 1\.5\.$"),
+        ("two-goals-v1:slip=much", r"two-goals-v1: slip must be a number in \[0, 1\], got 'much'\.$"),
+        ("two-goals-v1:slip=true", r"two-goals-v1: slip must be a number in \[0, 1\], got True\.$"),
+        ("chain-v1:n_states=2.5", r"chain-v1: n_states must be an integer from 2 to \d+, got 2\.5\.$"),
+        ("gridworld-v1:layout=S?G", r"gridworld: '\?' at row 0, column 1 is not one of"),
+        # absurd sizes
+        ("garnet-v1:n_states=1000000000000", r"garnet-v1: n_states must be an integer from 1 to"),
+        ("garnet-v1:n_states=1e12", r"garnet-v1: n_states must be an integer .*, got 1000000000000\.$"),
+        ("garnet-v1:n_states=5e8", r"garnet-v1: n_states\*n_actions\*branching must be at most"),
+        ("garnet-v1:n_actions=1e999", r"garnet-v1: n_actions must be an integer from 1 to"),
+        (f"garnet-v1:n_actions={'9' * 5000}", r"garnet-v1: n_actions must be an integer from 1 to"),
+        ("riverswim-v1:n_states=1e12", r"riverswim-v1: n_states must be an integer from 2 to"),
+        ("machine-repair-v1:n_states=1e12", r"machine-repair-v1: n_states must be an integer from"),
+        ("inventory-v1:capacity=1e6", r"inventory-v1: capacity must be an integer from 1 to"),
+    ],
+)
+def test_bad_problems(run: Run, problem: str, message: str) -> None:
+    assert re.match(message, run.refused("solve", problem, QUICK, *SEEDS))
+
+
+RPVI = f"rpvi-v1 {' '.join(PROMISE)}"
+OPEN = r"must lie strictly between 0 and 1, got"
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "message"),
+    [
+        ("rpvi", r"No algorithm is called 'rpvi'\. Did you mean 'rpvi-v1'\?$"),
+        ("''", r"No algorithm is called ''\. Known: phased-vi-v1, rpvi-v1\.$"),
+        ("sarsa", r"No algorithm is called 'sarsa'\. Known: phased-vi-v1, rpvi-v1\.$"),
+        ("rpvi-v1:epsilon=0.1,delta=0.01", r"rpvi-v1: parameter 'rho' is needed and was not given\.$"),
+        (f"{QUICK} --rho 0.2", r"phased-vi-v1: there is no parameter 'rho'\. It has: epsilon, delta"),
+        (f"{QUICK} --calls 5", r"phased-vi-v1:.*: calls is also given as --calls\. Give it once\.$"),
+        ("rpvi-v1:rho_sq=0.1 --rho-sq 0.1", r"rpvi-v1:.*: rho_sq is also given as --rho-sq\. Give it once\.$"),
+        (f"{QUICK},calls=7", r"phased-vi-v1:.*: parameter 'calls' is given twice\.$"),
+        *((f"phased-vi-v1 --delta 0.1 --epsilon {x}", f"PhasedVI: epsilon {OPEN}") for x in (0, 1, -0.5, "nan", "inf")),
+        ("phased-vi-v1 --epsilon 0.1 --delta 0", f"PhasedVI: delta {OPEN}"),
+        ("phased-vi-v1:epsilon=x,delta=0.1", rf"PhasedVI: epsilon {OPEN} 'x'\.$"),
+        (f"{RPVI} --tolerance 0", f"ReplicablePhasedVI: tolerance {OPEN}"),
+        (f"{RPVI} --rho-sq 2", f"ReplicablePhasedVI: rho_sq {OPEN}"),
+        (f"{RPVI} --rho-sq 1e-9", r"ReplicablePhasedVI: rho_sq must exceed 2\*delta/\(N\*T\) = "),
+        (f"{RPVI} --target both", r"ReplicablePhasedVI: target must be 'policy' or 'value', got 'both'\.$"),
+        (
+            "rpvi-v1 --epsilon 0.1 --delta 0.15 --rho 0.2",
+            r"ReplicablePhasedVI: .*2\*delta < rho .*got delta=0\.15, rho=0\.2\. Lower delta below 0\.1 or raise",
+        ),
+        *(
+            (f"{RPVI} --{name} {x}", rf"ReplicablePhasedVI: {name} must be an integer from 1 to \d+, got {x}\.$")
+            for name in ("calls", "iterations")
+            for x in (0, -1)
+        ),
+        *(
+            (f"{RPVI} --calls '{x}'", rf"--calls must be a whole number such as 13000 or 1e6, got '{re.escape(x)}'\.$")
+            for x in ("many", "1.5", "", "1e", "nan", "²e3", "1.5e0")
+        ),
+    ],
+)
+@pytest.mark.parametrize("command", ["solve", "plan"])
+def test_bad_algorithms(run: Run, command: str, algorithm: str, message: str) -> None:
+    seeds = SEEDS if command == "solve" else ()
+    assert re.match(message, run.refused(command, "chain-v1", *shlex.split(algorithm), *seeds))
+
+
+@pytest.mark.parametrize(
+    ("problem", "options", "message"),
+    [
+        ("chain-v1", ("--calls", 2**63), r"9\.22e\+18 calls per iteration are asked for, more than the 2\*\*63 - 1"),
+        ("chain-v1", ("--calls", "1e19"), r"1e\+19 calls per iteration are asked for, more than the 2\*\*63 - 1"),
+        ("chain-v1", ("--calls", "1e99"), r"calls must be an integer from 1 to \d+, got 10{99}\.$"),
+        ("FrozenLake-v1", (), r"1\.31e\+23 calls per iteration are asked for, .* Pass calls=\.\.\."),
+    ],
+)
+def test_more_calls_than_can_be_counted(run: Run, problem: str, options: tuple[object, ...], message: str) -> None:
+    refusal = run.refused("solve", problem, "rpvi-v1", *PROMISE, *options, *SEEDS)
+    assert re.match(f"ReplicablePhasedVI: {message}", refusal)
+
+
+def test_as_many_calls_as_can_be_counted(run: Run) -> None:
+    out = run.good("solve", "chain-v1", "rpvi-v1", *PROMISE, "--calls", 2**63 - 1, "--iterations", 3, *SEEDS, "--json")
+    assert json.loads(out)["samples"] == str((2**63 - 1) * 30)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("solv chain-v1", r"No such command 'solv'\..* Try `replicable-rl --help`\.$"),
+        ("solve", r"Missing argument .* Try `replicable-rl solve --help`\.$"),
+        (
+            f"solve chain-v1 {QUICK} extra --shared-seed 1",
+            r"Got unexpected extra argument.* Try `replicable-rl solve --help`\.$",
+        ),
+        (f"solve chain-v1 {QUICK} --colour red", r"No such option: --colour.* Try `replicable-rl solve --help`\.$"),
+        (
+            "solve chain-v1 rpvi-v1 --epsilon much",
+            r"Invalid value for '--epsilon': .* Try `replicable-rl solve --help`",
+        ),
+        ("plan chain-v1 rpvi-v1 --delta", r"Option '--delta' requires an argument\."),
+    ],
+)
+def test_bad_usage(run: Run, arguments: str, message: str) -> None:
+    assert re.match(message, run.refused(*arguments.split()))
+
+
+@pytest.mark.parametrize("option", ["--shared-seed", "--sample-seed"])
+@pytest.mark.parametrize("seed", [-1, 2**64, 10**30])
+def test_seeds_out_of_range(run: Run, option: str, seed: int) -> None:
+    seeds = {"--shared-seed": 1, "--sample-seed": 1, option: seed}
+    name = option.removeprefix("--").replace("-", "_")
+    refusal = run.refused("solve", "chain-v1", QUICK, *(word for pair in seeds.items() for word in pair))
+    assert refusal == f"solve: {name} must be an integer from 0 to {2**64 - 1}, got {seed}."
+
+
+@pytest.mark.parametrize("seed", ["x", "1.5", "", "0x10"])
+def test_seeds_that_are_no_numbers(run: Run, seed: str) -> None:
+    refusal = run.refused("solve", "chain-v1", QUICK, "--shared-seed", seed)
+    assert refusal == f"--shared-seed must be a whole number such as 13000 or 1e6, got '{seed}'."
+
+
+def test_a_missing_shared_seed(run: Run) -> None:
+    """The published seed is never made up."""
+    assert run.refused("solve", "chain-v1", QUICK).startswith("Missing option '--shared-seed'")
+
+
+def test_no_arguments_show_the_help(run: Run) -> None:
+    result = run()
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("Usage: replicable-rl [OPTIONS] COMMAND")
+    for command in ((), ("solve",), ("plan",), ("list",), ("reproduce",)):
+        assert f"Usage: {' '.join(('replicable-rl', *command))} [OPTIONS]" in run.good(*command, "--help")
+
+
+def test_memory_that_is_not_there(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(text: str) -> rr.TabularMDP:
+        raise MemoryError
+
+    monkeypatch.setattr(sys.modules["replicable_rl.cli.main"], "resolve_problem", exhausted)
+    assert run.refused("solve", "chain-v1", QUICK, *SEEDS) == "Not enough memory for a problem of this size."
+
+
+def test_bugs_are_not_called_bad_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(text: str) -> rr.TabularMDP:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(sys.modules["replicable_rl.cli.main"], "resolve_problem", broken)
+    with pytest.raises(ZeroDivisionError):
+        run("solve", "chain-v1", QUICK, *SEEDS)
+
+
+NASTY = st.sampled_from(
+    [*"01-=,:²…[", "-1", "1e999", "1e-999", "nan", "-inf", "true", "", "0.5", "\n", "\0", "S.G", "{}"]
+)
+KEYS = st.sampled_from(["n_states", "n_actions", "slip", "gamma", "layout", "seed", "id", "env", "self", "goals", "x"])
+PARAMETERS = st.lists(st.tuples(KEYS, NASTY).map("=".join) | NASTY, max_size=3).map(",".join)
+TEXTS = st.tuples(st.sampled_from([*PROBLEMS, "FrozenLake-v1", "mdp", "gymnasium/x", ""]), PARAMETERS).map(":".join)
+
+
+@settings(max_examples=120, deadline=None)
+@given(TEXTS | st.text(max_size=10))
+def test_no_text_of_a_problem_is_a_traceback(text: str) -> None:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(["plan", "--epsilon", "0.3", "--delta", "0.1", "--iterations", "2", "--", text, "phased-vi-v1"])
+    if code == 0:
+        assert err.getvalue() == ""
+    else:
+        one_line(Result(code, out.getvalue(), err.getvalue()))
+
+
+# --- bad files ---------------------------------------------------------------------------------
+
+
+def write_npz(path: Path, arrays: Mapping[str, Any], **metadata: Any) -> None:
+    """Write a process by hand, with nothing checked."""
+    mdp = rr.make("chain-v1")
+    good = path.with_name("good.npz")
+    mdp.save(good)
+    with np.load(good) as archive:
+        content = dict(archive)
+    record = {**json.loads(content["metadata"].tobytes()), **metadata}
+    record = {key: value for key, value in record.items() if value != "left out"}
+    content["metadata"] = np.frombuffer(json.dumps(record).encode(), dtype=np.uint8)
+    content.update(arrays)
+    np.savez(path, **{name: array for name, array in content.items() if array is not None})
+
+
+def changed(name: str, index: int, value: float) -> dict[str, Any]:
+    rows = rr.make("chain-v1").rows._asdict()
+    array = (rows[name] if name in rows else rr.make("chain-v1").initial).copy()
+    array[index] = value
+    return {name: array}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "metadata", "message"),
+    [
+        (changed("probability", 1, 0.7), {}, r"must sum to 1 within 1e-09, row \(state 0, action 0\) sums to 0\.9\. "),
+        (changed("probability", 3, 0.2 + 1e-8), {}, r"row \(state 0, action 1\) sums to 1\.00000001"),
+        (changed("probability", 0, -0.2), {}, r"probabilities must be >= 0, row \(state 0, action 0\) has -0\.2"),
+        (changed("probability", 0, np.nan), {}, r"probabilities must be >= 0, row \(state 0, action 0\) has nan"),
+        (changed("probability", 0, np.inf), {}, r"probabilities must be >= 0, row \(state 0, action 0\) has inf"),
+        (changed("reward", 4, np.nan), {}, r"rewards must be finite, row \(state 1, action 0\) has nan"),
+        (changed("reward", 4, 7.0), {}, r"must lie in the declared range \[0, 1\], row \(state 1, action 0\) has 7"),
+        (changed("next_state", 1, 5), {}, r"next states must lie in 0\.\.4, row \(state 0, action 0\) has 5"),
+        (changed("next_state", 1, -1), {}, r"next states must lie in 0\.\.4, row \(state 0, action 0\) has -1"),
+        (changed("initial", 0, 0.5), {}, r"initial must sum to 1 within 1e-09, got 0\.5"),
+        (changed("initial", 0, np.nan), {}, r"initial probabilities must be >= 0, state 0 has nan"),
+        (changed("indptr", 1, 0), {}, r"every row needs an outcome, row \(state 0, action 0\) is empty"),
+        (changed("indptr", 1, 99), {}, r"indptr must rise from 0 to the number of outcomes"),
+        (changed("reward", 0, 0.3), {}, r"the content does not match its digest"),
+        ({"initial": np.ones(1)}, {}, r"initial must have shape \(S,\) = \(5,\), got \(1,\)"),
+        ({}, {"gamma": 1.0}, r"gamma must be a discount in \[0, 1\), got 1\.0"),
+        ({}, {"gamma": -0.5}, r"gamma must be a discount in \[0, 1\), got -0\.5"),
+        ({}, {"gamma": float("nan")}, r"gamma must be a discount in \[0, 1\), got nan"),
+        ({}, {"gamma": "0.9"}, r"gamma must be a discount in \[0, 1\), got '0\.9'"),
+        ({}, {"gamma": "left out"}, r"its metadata is incomplete"),
+        ({}, {"gamma": 0.5}, r"the content does not match its digest"),
+        ({}, {"reward_range": [0.0, 0.5]}, r"rewards must lie in the declared range \[0, 0\.5\]"),
+        ({}, {"reward_range": [0.0]}, r"saved\.npz: "),
+        ({}, {"reward_range": [1.0, 0.0]}, r"reward_range must be \(low, high\) with low <= high"),
+        ({}, {"n_actions": 3}, r"TabularMDP: "),
+        ({}, {"n_actions": 0}, r"TabularMDP: needs 1 to \d+ states and at least 1 action"),
+        ({}, {"n_actions": -1}, r"TabularMDP: needs 1 to \d+ states"),
+        ({}, {"n_actions": 10**30}, r"TabularMDP: needs 1 to \d+ states"),
+        ({}, {"n_actions": "two"}, r"saved\.npz: "),
+        ({}, {"n_actions": None}, r"its metadata is incomplete"),
+        ({}, {"states": ["a"]}, r"labels\.states must hold 5 names, got 1"),
+        ({}, {"layout": ["...."] * 4}, r"labels\.layout draws 16 states, the process has 5"),
+        ({}, {"version": 2}, r"format version 2 is not 1, the one this release reads\. Upgrade replicable-rl"),
+        ({}, {"format": "something else"}, r"not a replicable-rl mdp file"),
+        ({}, {"digest": "left out"}, r"its metadata has no digest"),
+        ({"metadata": np.frombuffer(b"{", dtype=np.uint8)}, {}, r"not a replicable-rl mdp file"),
+        ({"metadata": np.frombuffer(b"[]", dtype=np.uint8)}, {}, r"not a replicable-rl mdp file"),
+        ({"metadata": None}, {}, r"not a replicable-rl mdp file .*metadata"),
+        ({"probability": None}, {}, r"not a replicable-rl mdp file .*probability"),
+        ({"probability": np.ones(20, dtype=int)}, {}, r"array 'probability' has type int64 and shape \(20,\)"),
+        ({"next_state": np.zeros((20, 1), dtype=int)}, {}, r"array 'next_state' has type int64 and shape \(20, 1\)"),
+        ({"reward": np.array([None] * 20)}, {}, r"not a replicable-rl mdp file .*pickle"),
+    ],
+)
+def test_files_that_are_no_process(
+    run: Run, tmp_path: Path, arrays: dict[str, Any], metadata: dict[str, Any], message: str
+) -> None:
+    path = tmp_path / "saved.npz"
+    write_npz(path, arrays, **metadata)
+    refusal = run.refused("solve", path, QUICK, *SEEDS)
+    assert refusal.startswith(f"{path}: ")
+    assert re.search(message, refusal)
+
+
+def test_the_file_written_by_hand_is_good_when_nothing_is_changed(run: Run, tmp_path: Path) -> None:
+    write_npz(tmp_path / "saved.npz", {})
+    assert "shared seed 1" in run.good("solve", tmp_path / "saved.npz", QUICK, *SEEDS)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"hello", b"PK\x03\x04 and no more", b"\x93NUMPY and no more", b"\x80\x04.", "npy", "cut", "directory"],
+)
+def test_files_that_are_no_archive(run: Run, tmp_path: Path, content: bytes | str) -> None:
+    path = tmp_path / "saved.npz"
+    if content == "npy":
+        with path.open("wb") as stream:
+            np.save(stream, np.zeros(3))
+    elif content == "cut":
+        rr.make("chain-v1").save(path)
+        path.write_bytes(path.read_bytes()[:-100])
+    elif content == "directory":
+        path.mkdir()
+    elif isinstance(content, bytes):
+        path.write_bytes(content)
+    refusal = run.refused("solve", path, QUICK, *SEEDS)
+    assert refusal.startswith(f"{path}: not a replicable-rl mdp file (")
+
+
+def test_a_missing_file(run: Run, tmp_path: Path) -> None:
+    for name in ("nowhere.npz", "no/where.npz"):
+        assert run.refused("solve", tmp_path / name, QUICK, *SEEDS) == f"{tmp_path / name}: no such file."
+    assert run.refused("plan", tmp_path / "nowhere", QUICK).startswith(f"No problem is called '{tmp_path}/nowhere'.")
+
+
+# --- the real command: pipes -------------------------------------------------------------------
+
+
+def test_same_command_same_output_in_every_process(run: Run) -> None:
+    command = ("solve", "two-goals-v1", "rpvi-v1", *PROMISE, *SEEDS)
+    one, two = piped(*command), piped(*command, PYTHONHASHSEED="7", COLUMNS="200")
+    assert one == two
+    assert one == Result(0, run.good(*command), "")
+    assert "\x1b" not in one.out
+    assert "┌" not in one.out, "a table when piped"
+    assert re.search(r"^ state +action +value +q up", one.out, re.MULTILINE)
+
+
+def test_bad_input_of_the_real_command(tmp_path: Path) -> None:
+    refusal = one_line(piped("solve", "two-goal-v1", QUICK, *SEEDS, "--save", tmp_path / "run"))
+    assert refusal.startswith("No problem is called 'two-goal-v1'. Did you mean 'two-goals-v1'?")
+    assert list(tmp_path.iterdir()) == []
+
+
+LONG = "rpvi-v1:epsilon=0.123456789,delta=0.00123456789,rho=0.2123456789,calls=123456789,iterations=3,tolerance=0.01234"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("list",),
+        ("plan", "garnet-v1:n_states=12345,n_actions=3,branching=2,gamma=0.912345,seed=123456789", LONG),
+        ("plan", "two-goals-v1", "rpvi-v1", *PROMISE),
+        ("plan", "two-goals-v1", "rpvi-v1:epsilon=1e-9,delta=1e-12,rho=1e-6"),
+        ("solve", "gridworld-v1:layout=" + "/".join(["S" + "." * 40 + "G"] * 2), LONG, *SEEDS),
+        ("solve", LATEST_TAXI, LONG, *SEEDS),
+        ("solve", "inventory-v1", LONG, *SEEDS),
+        (
+            "solve",
+            "two-goals-v1",
+            "rpvi-v1",
+            *PROMISE,
+            "--shared-seed",
+            str(2**64 - 1),
+            "--sample-seed",
+            str(2**64 - 1),
+        ),
+        ("reproduce",),
+    ],
+    ids=lambda command: " ".join(command[:2])[:40],
+)
+def test_no_line_is_longer_than_80(
+    run: Run, command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    out = run.good(*command)
+    assert max(map(len, out.splitlines())) <= 80
+    assert "…" not in out
+
+
+def test_no_line_of_the_real_command_is_longer_than_80() -> None:
+    result = piped("list", COLUMNS="200")
+    assert (result.code, result.err) == (0, "")
+    assert max(map(len, result.out.splitlines())) <= 80
+    assert "\x1b" not in result.out
+
+
+def test_head_is_no_error() -> None:
+    command = shlex.join([COMMAND, "plan", "two-goals-v1", "rpvi-v1", *PROMISE])
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", f"{command} | head -1"],
+        capture_output=True,
+        env=environment(),
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout == "two-goals-v1: S=8, A=4, gamma=0.9, N=32 pairs; rewards known\n"
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("list",), ("plan", "two-goals-v1", "rpvi-v1", *PROMISE, "--json")],
+    ids=["written at once", "written at the end"],
+)
+def test_a_reader_that_has_left(command: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        assert piped(*command, stdout=writing) == Result(0, "", "")
+    finally:
+        os.close(writing)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is always full")
+def test_a_full_disk() -> None:
+    with Path("/dev/full").open("w") as full:
+        result = piped("list", stdout=full)
+    assert one_line(result) == "The output cannot be written (No space left on device)."
+
+
+def test_names_that_the_output_cannot_show(tmp_path: Path) -> None:
+    states = ("größe", *"bcdefgh")
+    rr.make("two-goals-v1").with_labels(states=states).save(tmp_path / "named.npz")
+    result = piped("solve", tmp_path / "named.npz", QUICK, *SEEDS, PYTHONIOENCODING="ascii")
+    assert (result.code, result.err) == (0, "")
+    assert r" gr\xf6\xdfe " in result.out
+
+
+# --- the real command: a terminal --------------------------------------------------------------
+
+ARROWS = {"up": "↑", "down": "↓", "left": "←", "right": "→"}
+PLAIN_ARROWS = {"up": "^", "down": "v", "left": "<", "right": ">"}
+
+
+def drawn(mdp: rr.TabularMDP, policy: list[int], arrows: Mapping[str, str], wall: str, ends: str) -> list[list[str]]:
+    """What the cells of the picture must be; ``ends`` are the letters of cells where nothing is decided."""
+    names = mdp.labels.actions or ()
+    states = iter(policy)
+    return [
+        [
+            wall if letter == "#" else f" {letter if letter in ends else arrows[names[action]]} "
+            for letter in line
+            for action in [next(states) if letter != "#" else 0]
+        ]
+        for line in mdp.labels.layout or ()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("problem", "mdp", "ends"),
+    [
+        ("two-goals-wide-v1", lambda: rr.make("two-goals-wide-v1"), "G"),
+        ("FrozenLake-v1:gamma=0.9", lambda: rr.from_gymnasium("FrozenLake-v1", gamma=0.9), "GH"),
+    ],
+)
+def test_a_grid_is_drawn_on_a_terminal(problem: str, mdp: Any, ends: str) -> None:
+    algorithm = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=10**9, iterations=60, tolerance=0.001)
+    options = ("--calls", "1e9", "--iterations", "60", "--tolerance", "0.001")
+    solution = rr.solve(mdp(), algorithm, shared_seed=1, sample_seed=2)
+    shown = on_terminal("solve", problem, "rpvi-v1", *PROMISE, *options, *SEEDS)
+    cells = [line.strip()[1:-1].split("│") for line in shown.splitlines() if line.strip().startswith("│")]
+    expected = drawn(mdp(), solution.policy.tolist(), ARROWS, "███", ends)
+    assert cells == expected
+    assert len({cell for row in cells for cell in row if cell.strip() in ARROWS.values()}) >= 3, (
+        "a picture with content"
+    )
+    columns = len(expected[0])
+    assert f"  ┌{'┬'.join(['───'] * columns)}┐\n" in shown
+    assert f"  └{'┴'.join(['───'] * columns)}┘\n" in shown
+    assert shown.count("┼") == (columns - 1) * (len(expected) - 1)
+    assert solution.fingerprints.policy in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    assert " q up" not in shown
+
+
+def test_a_grid_is_drawn_without_unicode() -> None:
+    mdp = rr.make("two-goals-v1")
+    solution = rr.solve(mdp, rr.PhasedVI(0.1, 0.001, calls=1000, iterations=40), shared_seed=1, sample_seed=2)
+    options = ("--epsilon", "0.1", "--delta", "0.001", "--calls", "1000", "--iterations", "40")
+    shown = on_terminal("solve", "two-goals-v1", "phased-vi-v1", *options, *SEEDS, PYTHONIOENCODING="ascii")
+    cells = [line.strip()[1:-1].split("|") for line in shown.splitlines() if line.strip().startswith("|")]
+    assert cells == drawn(mdp, solution.policy.tolist(), PLAIN_ARROWS, "###", "G")
+    assert shown.isascii()
+    assert shown.count("  +---+---+---+\n") == 4
+
+
+def test_a_grid_wider_than_the_terminal_is_a_table() -> None:
+    shown = on_terminal("solve", f"gridworld-v1:layout=S{'.' * 18}G", QUICK, *SEEDS, columns=80)
+    assert "┌" not in shown
+    assert re.search(r"^ \(0,19\) +up ", shown, re.MULTILINE)
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+# --- interrupted -------------------------------------------------------------------------------
+
+ENDLESS = (
+    *("solve", "garnet-v1:n_states=20000", "phased-vi-v1", "--epsilon", "0.1", "--delta", "0.1"),
+    *("--calls", "1000", "--iterations", "100000", *SEEDS),
+)
+INTERRUPTED = "replicable-rl: interrupted; nothing was half-written.\n"
+
+
+def test_interrupted_when_piped(tmp_path: Path) -> None:
+    """Exit 130 and one line; nothing is saved, and no progress bar was shown."""
+    code = (
+        "import sys, pathlib; from replicable_rl.cli import main; from replicable_rl.progress import listening\n"
+        "with listening(lambda *_: pathlib.Path(sys.argv[1]).touch()): sys.exit(main(sys.argv[2:]))"
+    )
+    started, place = tmp_path / "started", tmp_path / "place"
+    place.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, started, *ENDLESS, "--save", place / "run"],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not started.exists():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        time.sleep(0.7)  # long enough for a progress bar to appear where there is one
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, out, err) == (130, "", INTERRUPTED)
+    assert list(place.iterdir()) == []
+
+
+def test_interrupted_on_a_terminal(tmp_path: Path) -> None:
+    """There a progress bar is shown on standard error; it goes, and the same line comes."""
+    with terminal() as (ours, theirs):
+        process = subprocess.Popen(
+            [COMMAND, *ENDLESS, "--save", tmp_path / "run"],
+            env=environment(),
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+        )
+        os.close(theirs)
+        try:
+            shown = b""
+            while b"/100000" not in shown:
+                shown += os.read(ours, 65536)
+            process.send_signal(signal.SIGINT)
+            shown_after = read_all(ours)
+            out, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+            process.wait()
+    assert (process.returncode, out) == (130, b"")
+    assert b"iterations" in shown
+    assert plain(shown_after).endswith(INTERRUPTED)
+    assert "Traceback" not in shown_after
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,364 @@
+"""Ids, what they build, and that a record of a run is enough to run it again."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import replicable_rl as rr
+from replicable_rl.errors import InvalidFile, InvalidInput, SampleSizeTooLarge, UnknownId
+from replicable_rl.records import ObjectSpec
+from replicable_rl.registry import (
+    ALGORITHMS,
+    PROBLEMS,
+    make,
+    make_algorithm,
+    parse_object,
+    resolve_problem,
+    whole_number,
+)
+
+NEEDED: dict[str, dict[str, Any]] = {"gridworld-v1": {"layout": "S.#/..G"}}  # what has no default
+QUICK = rr.PhasedVI(0.2, 0.05, calls=100, iterations=3)
+
+
+def rebuild(spec: rr.RunSpec) -> rr.Solution:
+    """Run again from nothing but the text of a spec."""
+    read = rr.RunSpec.from_json(json.loads(json.dumps(spec.to_json(), allow_nan=False)))
+    assert read == spec
+    assert read.digest == spec.digest
+    return rr.solve(
+        make(read.problem.id, **read.problem.params),
+        make_algorithm(read.algorithm.id, **read.algorithm.params),
+        shared_seed=read.shared_seed,
+        sample_seed=read.sample_seed,
+    )
+
+
+# --- every id ----------------------------------------------------------------------------------
+
+
+def test_the_ids_of_the_issue_are_there() -> None:
+    shipped = "two-goals-v1 two-goals-wide-v1 riverswim-v1 chain-v1 garnet-v1 inventory-v1 machine-repair-v1"
+    assert set(shipped.split()) <= set(PROBLEMS)
+    assert {"phased-vi-v1", "rpvi-v1"} <= set(ALGORITHMS)
+
+
+@pytest.mark.parametrize("id", PROBLEMS)
+def test_every_problem_is_built_and_solved_and_named(id: str) -> None:
+    mdp = make(id, **NEEDED.get(id, {}))
+    assert mdp.spec == ObjectSpec(id, NEEDED.get(id, {}))
+    solution = rr.solve(mdp, QUICK, shared_seed=5, sample_seed=6)
+    assert solution.q.shape == (mdp.n_states, mdp.n_actions)
+    assert solution.samples == 100 * 3 * mdp.n_states * mdp.n_actions
+    assert solution.spec is not None
+    assert solution.spec.problem.id == id
+    again = rebuild(solution.spec)
+    assert again.q.tobytes() == solution.q.tobytes()
+    assert again.fingerprints == solution.fingerprints
+    assert again.spec == solution.spec
+
+
+@pytest.mark.parametrize(
+    ("id", "params"),
+    [
+        ("two-goals-v1", {"slip": 0.1, "gamma": 0.8}),
+        ("gridworld-v1", {"layout": ["S.A", "..B"], "goals": {"A": 1.0, "B": -2.5}, "slip": 0}),
+        ("garnet-v1", {"n_states": 7, "seed": 2**53 - 1}),
+        ("gymnasium/FrozenLake-v1", {"gamma": 0.9, "is_slippery": False}),
+    ],
+)
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        rr.PhasedVI(0.2, 0.05, calls=10**16, iterations=4, target="value"),
+        rr.ReplicablePhasedVI(0.2, 0.05, 0.3, calls=2**63 - 1, iterations=4),
+        rr.ReplicablePhasedVI(0.2, 0.001, 0.3, iterations=4, tolerance=0.01, rho_sq=0.3, calls=1000),
+    ],
+    ids=["1e16", "2**63-1", "overridden"],
+)
+def test_a_run_is_rebuilt_from_its_spec_alone(id: str, params: dict[str, Any], algorithm: Any) -> None:
+    solution = rr.solve(make(id, **params), algorithm, shared_seed=2**64 - 1, sample_seed=2**63 + 1)
+    assert solution.spec is not None
+    assert solution.spec.problem.id == id
+    again = rebuild(solution.spec)
+    assert again.q.tobytes() == solution.q.tobytes()
+    assert again.policy.tobytes() == solution.policy.tobytes()
+    assert again.to_json() == solution.to_json()
+
+
+def test_different_runs_have_different_specs() -> None:
+    def digest(problem: str, algorithm: Any, shared: int, sample: int) -> str:
+        spec = rr.solve(make(problem), algorithm, shared_seed=shared, sample_seed=sample).spec
+        assert spec is not None
+        return spec.digest
+
+    digests = {
+        digest("chain-v1", QUICK, 1, 2),
+        digest("chain-v1", QUICK, 2, 1),
+        digest("riverswim-v1", QUICK, 1, 2),
+        digest("chain-v1", rr.PhasedVI(0.2, 0.05, calls=101, iterations=3), 1, 2),
+        digest("chain-v1", rr.PhasedVI(0.2, 0.05, calls=100, iterations=3, target="value"), 1, 2),
+    }
+    assert len(digests) == 5
+
+
+# --- what a spec holds -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("id", "default"),
+    [
+        ("two-goals-v1", {"slip": 0.3, "gamma": 0.9}),
+        ("garnet-v1", {"n_states": 20, "seed": 0}),
+        ("garnet-v1", {"n_states": np.int64(20), "gamma": np.float64(0.9)}),
+    ],
+)
+def test_parameters_equal_to_the_default_are_no_part_of_the_spec(id: str, default: dict[str, Any]) -> None:
+    assert make(id, **default).spec == make(id).spec == ObjectSpec(id)
+    assert make(id, **default).spec.to_json() == {"id": id, "params": {}}
+    assert make(id, gamma=0.5, **{k: v for k, v in default.items() if k != "gamma"}).spec.text == f"{id}:gamma=0.5"
+
+
+def test_default_goals_are_no_part_of_the_spec() -> None:
+    assert make("gridworld-v1", layout="S.G", goals={"G": 1.0}).spec.text == "gridworld-v1:layout=S.G"
+
+
+def test_algorithm_defaults_are_no_part_of_the_spec() -> None:
+    given_all = make_algorithm("rpvi-v1", epsilon=0.1, delta=0.001, rho=0.2, target="policy", calls=None)
+    spec = rr.solve(make("chain-v1"), given_all, shared_seed=1, sample_seed=1).spec
+    assert spec is not None
+    assert spec.algorithm.text == "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2"
+
+
+@pytest.mark.parametrize("calls", [1, 2**53 - 1, 2**53, 2**53 + 1, 10**16, 2**63 - 1, -(2**70)])
+def test_big_integers_survive_json(calls: int) -> None:
+    spec = rr.RunSpec(ObjectSpec("chain-v1"), ObjectSpec("rpvi-v1", {"calls": calls, "other": [calls]}), 2**64 - 1, 0)
+    text = json.dumps(spec.to_json())
+    read = rr.RunSpec.from_json(json.loads(text))
+    assert read == spec
+    assert read.algorithm.params["calls"] == calls
+    assert type(read.algorithm.params["calls"]) is int
+    assert read.algorithm.params["other"] == [calls]
+    assert read.digest == spec.digest
+    assert len(spec.digest) == 64
+    # A reader that only knows doubles, as JavaScript does, reads the same bytes.
+    assert rr.RunSpec.from_json(json.loads(text, parse_int=lambda digits: int(float(digits)))) == spec
+    neighbour = rr.RunSpec(spec.problem, ObjectSpec("rpvi-v1", {"calls": calls + 1, "other": [calls]}), 2**64 - 1, 0)
+    assert neighbour.digest != spec.digest
+
+
+# --- id:key=value ------------------------------------------------------------------------------
+
+
+def is_name(text: str) -> bool:
+    """Whether a text stays text: no number, no truth value."""
+    if text.lower() in ("true", "false"):
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return True
+    return False
+
+
+NAMES = st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]*", fullmatch=True)
+SCALARS = st.one_of(
+    st.integers(),
+    st.floats(allow_nan=False),
+    st.booleans(),
+    st.text(st.characters(exclude_characters=",", exclude_categories=["Cs"]), min_size=1).filter(is_name),
+)
+
+
+@given(st.from_regex(r"[a-z/-]*-v[0-9]", fullmatch=True), st.dictionaries(NAMES, SCALARS))
+def test_text_of_a_spec_reads_back(id: str, params: dict[str, Any]) -> None:
+    spec = ObjectSpec(id, params)
+    read = parse_object(spec.text)
+    assert read == spec
+    for name, value in spec.params.items():
+        assert isinstance(read.params[name], bool) is isinstance(value, bool)
+        assert isinstance(read.params[name], str) is isinstance(value, str)
+
+
+def test_reading_an_object() -> None:
+    assert parse_object("two-goals-v1") == ObjectSpec("two-goals-v1")
+    read = parse_object("x-v1:a=1,b=1.5,c=1e3,d=TRUE,e=false,f=8x8,g=,h=a=b,i=-3,j=1e-3,k=13_000").params
+    expected = {"a": 1, "b": 1.5, "c": 1000, "d": True, "e": False, "f": "8x8", "g": "", "h": "a=b", "i": -3}
+    assert read == {**expected, "j": 1e-3, "k": 13_000}
+    assert type(read["c"]) is int
+    assert math.isnan(parse_object("x-v1:a=nan").params["a"])
+
+
+@pytest.mark.parametrize("text", ["x-v1:a", "x-v1:=1", "x-v1:1a=1", "x-v1:a=1,b", "x-v1:a b=1", "x-v1:a=1 ,=2"])
+def test_malformed_parameters(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"parameters are written key=value and separated by commas, got '"):
+        parse_object(text)
+
+
+def test_a_parameter_given_twice() -> None:
+    with pytest.raises(InvalidInput, match=r"^x-v1:a=1,a=1: parameter 'a' is given twice\.$"):
+        parse_object("x-v1:a=1,a=1")
+
+
+# --- whole numbers -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("-7", -7),
+        ("13_000", 13_000),
+        ("1e16", 10**16),
+        ("1E3", 1000),
+        ("1.3e7", 13_000_000),
+        ("8.188e+15", 8_188_000_000_000_000),
+        ("1.50e1", 15),
+        (".5e1", 5),
+        ("-2e2", -200),
+        ("0e0", 0),
+        ("9223372036854775807", 2**63 - 1),
+        ("9.223372036854775807e18", 2**63 - 1),  # a float could not
+        ("123456789012345678901234567890123e2", 12345678901234567890123456789012300),
+    ],
+)
+def test_whole_numbers(text: str, number: int) -> None:
+    assert whole_number(text) == number
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "x", "1.5", "1e", "e3", ".e3", "1e-3", "1.25e1", "1e1000", "1e1_0", "nan", "inf", "0x10", "1e3e3"),
+        *("²e3", "1e²", "1.00000000000000000000000000000000001e3", "1 e3", "--1e3", "1..5e3"),
+    ],
+)
+def test_no_whole_numbers(text: str) -> None:
+    with pytest.raises(ValueError, match=r"invalid literal"):
+        whole_number(text)
+
+
+@given(st.integers(0, 10**30), st.integers(0, 60))
+def test_scientific_notation_is_exact(mantissa: int, exponent: int) -> None:
+    assert whole_number(f"{mantissa}e{exponent}") == mantissa * 10**exponent
+    digits = str(mantissa)
+    shifted = f"{digits[0]}.{digits[1:]}e{exponent + len(digits) - 1}"
+    assert whole_number(shifted) == mantissa * 10**exponent
+
+
+@given(st.from_regex(r"-?[0-9]{0,35}(\.[0-9]{0,35})?e\+?[0-9]{1,2}", fullmatch=True))
+def test_whole_exactly_when_the_fraction_is(text: str) -> None:
+    try:
+        exact = Fraction(text)
+    except ValueError:  # no digit at all
+        exact = Fraction(1, 2)
+    if exact.denominator == 1:
+        assert whole_number(text) == exact
+    else:
+        with pytest.raises(ValueError, match=r"invalid literal"):
+            whole_number(text)
+
+
+# --- wrong names -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("id", "message"),
+    [
+        ("two-goal-v1", r"^No problem is called 'two-goal-v1'\. Did you mean 'two-goals-v1'\?$"),
+        ("xyz", r"^No problem is called 'xyz'\. Known: two-goals-v1, .*machine-repair-v1\.$"),
+        ("", r"^No problem is called ''\. Known: "),
+    ],
+)
+def test_unknown_problem(id: str, message: str) -> None:
+    with pytest.raises(UnknownId, match=message):
+        make(id)
+
+
+def test_unknown_algorithm() -> None:
+    with pytest.raises(UnknownId, match=r"^No algorithm is called 'rpvi'\. Did you mean 'rpvi-v1'\?$"):
+        make_algorithm("rpvi")
+    with pytest.raises(UnknownId, match=r"^No algorithm is called 'q'\. Known: phased-vi-v1, rpvi-v1\.$"):
+        make_algorithm("q")
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (
+            lambda: make("garnet-v1", n_state=3),
+            r"^garnet-v1: there is no parameter 'n_state'\. Did you mean 'n_states'",
+        ),
+        (lambda: make("chain-v1", id=3), r"^chain-v1: there is no parameter 'id'\. It has: n_states, slip"),
+        (lambda: make("gridworld-v1"), r"^gridworld-v1: parameter 'layout' is needed and was not given\.$"),
+        (lambda: make("gridworld-v1", layout=np.array(["S.G"])), r"^gridworld: layout must be a string or a list"),
+        (lambda: make("gymnasium/FrozenLake-v1", env=3), r"^FrozenLake-v1: there is no parameter 'env'"),
+        (lambda: make_algorithm("rpvi-v1", id="x"), r"^rpvi-v1: there is no parameter 'id'"),
+        (lambda: make_algorithm("rpvi-v1", epsilon=0.1, delta=0.01), r"^rpvi-v1: parameter 'rho' is needed"),
+        (
+            lambda: make_algorithm("phased-vi-v1", rho=1),
+            r"^phased-vi-v1: there is no parameter 'rho'\. It has: epsilon",
+        ),
+    ],
+)
+def test_wrong_parameters(build: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        build()
+
+
+def test_calls_beyond_a_count_are_refused_by_the_run() -> None:
+    algorithm = make_algorithm("phased-vi-v1", epsilon=0.1, delta=0.01, calls=2**63)
+    with pytest.raises(SampleSizeTooLarge, match=r"^PhasedVI: 9\.22e\+18 calls per iteration are asked for"):
+        rr.solve(make("chain-v1"), algorithm, shared_seed=1, sample_seed=1)
+
+
+# --- what the command line names ---------------------------------------------------------------
+
+
+def test_resolving_problems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert resolve_problem("garnet-v1:n_states=7").spec == ObjectSpec("garnet-v1", {"n_states": 7})
+    lake = rr.from_gymnasium("FrozenLake-v1", gamma=0.95, map_name="8x8")
+    for text in ("FrozenLake-v1:gamma=0.95,map_name=8x8", "gymnasium/FrozenLake-v1:gamma=0.95,map_name=8x8"):
+        assert resolve_problem(text) == lake
+        assert resolve_problem(text).spec == lake.spec
+    assert resolve_problem(lake.spec.text).spec == lake.spec
+    make("chain-v1").save(tmp_path / "my.npz")
+    make("riverswim-v1").save(tmp_path / "chain-v1")  # a file goes before an id, by any name
+    monkeypatch.chdir(tmp_path)
+    assert resolve_problem("my.npz") == make("chain-v1")
+    assert resolve_problem(str(tmp_path / "my.npz")).spec.id == "mdp"
+    assert resolve_problem("chain-v1") == make("riverswim-v1")
+
+
+def test_a_map_longer_than_a_file_name() -> None:
+    assert resolve_problem(f"gridworld-v1:layout=S{'.' * 5000}G").n_states == 5002
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("two-goal-v1", r"^No problem is called 'two-goal-v1'\. Did you mean 'two-goals-v1'\? A problem is an id"),
+        ("FrozenLak-v1", r"^No problem is called 'FrozenLak-v1'\. Did you mean 'FrozenLake-v1'\? A problem is"),
+        ("gymnasium/FrozenLak-v1", r"no environment is registered as 'FrozenLak-v1'\. Did you mean 'FrozenLake-v1'\?"),
+        ("qqqq", r"^No problem is called 'qqqq'\. A problem is an id of `replicable-rl list`, a Gymnasium id"),
+        ("FrozenLake-v1:env=3", r"^FrozenLake-v1: there is no parameter 'env'"),
+        ("a\0b", r"^No problem is called"),
+    ],
+)
+def test_problems_that_cannot_be_resolved(text: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        resolve_problem(text)
+
+
+def test_a_missing_file() -> None:
+    with pytest.raises(InvalidFile, match=r"^nowhere\.npz: no such file\.$"):
+        resolve_problem("nowhere.npz")

@@ -1,0 +1,406 @@
+"""A black-box simulator has the law of what it simulates, counts its steps, and refuses bad answers."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import replicable_rl as rr
+from replicable_rl.errors import InvalidInput, SampleSizeTooLarge
+from replicable_rl.randomness import sample_stream
+from replicable_rl.sampling import MAX_CALLS, GenerativeModel, OutcomeCounts
+from replicable_rl.sampling import simulator as simulator_module
+from tests.statistics import ALPHA, SEED, goodness_of_fit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Step = Callable[[Any, Any, np.random.Generator], tuple[Any, Any]]
+
+
+def one_step(mdp: rr.TabularMDP, flaw: float = 0.0) -> Step:
+    """Step through a table one pair at a time; ``flaw`` is moved from the first outcome to the last."""
+
+    def step(state: int, action: int, rng: np.random.Generator) -> tuple[int, float]:
+        outcomes = mdp.rows.of_row(state * mdp.n_actions + action)
+        u, k = rng.random(), outcomes.start
+        while k < outcomes.stop - 1:
+            u -= mdp.rows.probability[k] - (flaw if k == outcomes.start else 0.0)
+            if u < 0:
+                break
+            k += 1
+        return int(mdp.rows.next_state[k]), float(mdp.rows.reward[k])
+
+    return step
+
+
+def many_steps(mdp: rr.TabularMDP, flaw: float = 0.0) -> Step:
+    """Step through a table with arrays: the k-th pair's outcome is where its cumulative sum passes u."""
+    width = int(np.diff(mdp.rows.indptr).max())
+    ends = np.full((mdp.n_states * mdp.n_actions, width), 2.0)
+    for row in range(len(ends)):
+        probability = mdp.rows.probability[mdp.rows.of_row(row)].copy()
+        if probability.size > 1:
+            probability[0] -= flaw
+            ends[row, : probability.size - 1] = np.cumsum(probability)[:-1]
+
+    def step(state: Any, action: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+        row = state * mdp.n_actions + action
+        k = mdp.rows.indptr[row] + (rng.random(row.size)[:, None] >= ends[row]).sum(axis=1)
+        return mdp.rows.next_state[k], mdp.rows.reward[k]
+
+    return step
+
+
+STEPS = pytest.mark.parametrize(("make_step", "vectorized"), [(one_step, False), (many_steps, True)])
+
+
+def simulate(mdp: rr.TabularMDP, step: Step, vectorized: bool) -> rr.Simulator:
+    return rr.Simulator(
+        step,
+        n_states=mdp.n_states,
+        n_actions=mdp.n_actions,
+        gamma=mdp.gamma,
+        reward_range=mdp.reward_range,
+        vectorized=vectorized,
+    )
+
+
+def small(step: Step, vectorized: bool = False, n_states: int = 2, **options: Any) -> rr.Simulator:
+    return rr.Simulator(
+        step, n_states=n_states, n_actions=1, gamma=0.5, reward_range=(0.0, 1.0), vectorized=vectorized, **options
+    )
+
+
+def as_table(counts: OutcomeCounts) -> dict[tuple[int, int], tuple[int, float]]:
+    """Return (row, next state) -> (count, mean reward)."""
+    rows = np.repeat(np.arange(counts.indptr.size - 1), np.diff(counts.indptr))
+    keys = zip(rows.tolist(), counts.next_state.tolist(), strict=True)
+    return dict(zip(keys, zip(counts.count.tolist(), counts.reward.tolist(), strict=True), strict=True))
+
+
+# --- the law -----------------------------------------------------------------------------------
+
+
+def least_p(mdp: rr.TabularMDP, counts: OutcomeCounts) -> float:
+    """Return the smallest p-value of the rows' chi-square tests, times their number."""
+    seen = as_table(counts)
+    allowed: set[tuple[int, int]] = set()
+    worst, rows = 1.0, mdp.n_states * mdp.n_actions
+    for row in range(rows):
+        outcomes = mdp.rows.of_row(row)
+        keys = [(row, int(s)) for s in mdp.rows.next_state[outcomes]]
+        assert len(set(keys)) == len(keys), "this test needs one outcome for each next state"
+        allowed.update(keys)
+        observed = [seen.get(key, (0, 0.0))[0] for key in keys]
+        worst = min(worst, goodness_of_fit(observed, mdp.rows.probability[outcomes] * counts.calls))
+    assert set(seen) <= allowed, "an impossible outcome was counted"
+    return worst * rows
+
+
+@STEPS
+@pytest.mark.parametrize("problem", ["two-goals-v1", "garnet-v1", "chain-v1"])
+def test_outcomes_have_the_law_of_the_table(problem: str, make_step: Callable[..., Step], vectorized: bool) -> None:
+    mdp = rr.make(problem)
+    calls = 20_000 if vectorized else 600
+    counts = simulate(mdp, make_step(mdp), vectorized).draw(calls, sample_stream(SEED))
+    assert least_p(mdp, counts) > ALPHA
+    by_table = {
+        (row, int(mdp.rows.next_state[k])): float(mdp.rows.reward[k])
+        for row in range(mdp.n_states * mdp.n_actions)
+        for k in range(*mdp.rows.of_row(row).indices(mdp.rows.reward.size))
+    }
+    for key, (_, reward) in as_table(counts).items():
+        assert reward == pytest.approx(by_table[key], abs=1e-12)
+
+
+@STEPS
+def test_a_flawed_simulator_is_noticed(make_step: Callable[..., Step], vectorized: bool) -> None:
+    """The test above has power: a probability off by 0.1 does not pass."""
+    mdp = rr.make("riverswim-v1")
+    calls = 20_000 if vectorized else 3000
+    counts = simulate(mdp, make_step(mdp, flaw=0.1), vectorized).draw(calls, sample_stream(SEED))
+    assert least_p(mdp, counts) < ALPHA
+
+
+# --- counting ----------------------------------------------------------------------------------
+
+
+class Recorder:
+    """A step that keeps what it was asked and what it answered."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.rows: list[tuple[int, int]] = []
+        self.answers: list[tuple[int, float]] = []
+
+    def __call__(self, state: Any, action: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+        answer = self.step(state, action, rng)
+        asked, answered = np.broadcast_arrays(state, action), np.broadcast_arrays(*answer)
+        self.rows += zip(*(np.ravel(x).tolist() for x in asked), strict=True)
+        self.answers += zip(*(np.ravel(x).tolist() for x in answered), strict=True)
+        return answer
+
+
+def uniform_rewards(state: Any, action: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Go anywhere, and earn anything: works for numbers and for arrays."""
+    size = np.shape(state)
+    successor = rng.integers(0, 3, size=size)
+    reward = rng.random(size) * (action + 1) / 2.0
+    return (int(successor), float(reward)) if size == () else (successor, reward)
+
+
+@pytest.mark.parametrize(("vectorized", "calls"), [(False, 700), (True, 700), (True, 40_000), (True, 1)])
+def test_every_step_is_counted_and_every_reward_averaged(vectorized: bool, calls: int) -> None:
+    """Against the record of the steps themselves; 40000 calls for 6 pairs are several batches."""
+    recorder = Recorder(uniform_rewards)
+    problem = rr.Simulator(recorder, n_states=3, n_actions=2, gamma=0.5, reward_range=(0.0, 1.0), vectorized=vectorized)
+    counts = problem.draw(calls, sample_stream(SEED))
+    assert len(recorder.rows) == calls * 3 * 2
+    assert {recorder.rows.count((s, a)) for s in range(3) for a in range(2)} == {calls}
+    rewards: dict[tuple[int, int], list[float]] = defaultdict(list)
+    for (s, a), (successor, reward) in zip(recorder.rows, recorder.answers, strict=True):
+        rewards[s * 2 + a, successor].append(reward)
+    table = as_table(counts)
+    assert set(table) == set(rewards)
+    for key, (count, mean) in table.items():
+        assert count == len(rewards[key])
+        assert mean == pytest.approx(math.fsum(rewards[key]) / count, rel=1e-12)
+    assert counts.calls == calls
+    assert np.add.reduceat(counts.count, counts.indptr[:-1]).tolist() == [calls] * 6
+    for row in range(6):
+        states = counts.next_state[counts.indptr[row] : counts.indptr[row + 1]]
+        assert (np.diff(states) > 0).all()
+    # What algorithms use: the mean over the calls of a row.
+    by_hand = [math.fsum(r for s in range(3) for r in rewards[row, s]) / calls for row in range(6)]
+    assert counts.mean(counts.reward).tolist() == pytest.approx(by_hand, rel=1e-12)
+
+
+@STEPS
+def test_samples_reported_are_samples_drawn(make_step: Callable[..., Step], vectorized: bool) -> None:
+    mdp = rr.make("chain-v1")
+    recorder = Recorder(make_step(mdp))
+    solution = rr.solve(
+        simulate(mdp, recorder, vectorized),
+        rr.PhasedVI(0.2, 0.05, calls=30, iterations=7),
+        shared_seed=1,
+        sample_seed=1,
+    )
+    assert solution.samples == len(recorder.rows) == 30 * 7 * 5 * 2
+
+
+def test_continuous_rewards_have_their_mean() -> None:
+    """Hoeffding's bound at level ALPHA for the six rows' means of rewards in [0, 1]."""
+    problem = rr.Simulator(uniform_rewards, n_states=3, n_actions=2, gamma=0.5, reward_range=(0, 1), vectorized=True)
+    calls = 100_000
+    counts = problem.draw(calls, sample_stream(SEED))
+    radius = math.sqrt(math.log(2 * 6 / ALPHA) / (2 * calls))
+    means = counts.mean(counts.reward).reshape(3, 2)
+    assert np.abs(means - [0.25, 0.5]).max() <= radius < 0.01
+
+
+# --- determinism -------------------------------------------------------------------------------
+
+
+@STEPS
+def test_same_randomness_same_counts(make_step: Callable[..., Step], vectorized: bool) -> None:
+    mdp = rr.make("garnet-v1")
+    problem = simulate(mdp, make_step(mdp), vectorized)
+    one, two, other = (problem.draw(50, sample_stream(seed)) for seed in (7, 7, 8))
+    for array in ("indptr", "next_state", "reward", "count"):
+        assert getattr(one, array).tobytes() == getattr(two, array).tobytes()
+    assert one.count.tolist() != other.count.tolist()
+
+
+def test_draws_of_one_stream_are_fresh() -> None:
+    mdp = rr.make("garnet-v1")
+    problem, rng = simulate(mdp, many_steps(mdp), True), sample_stream(7)
+    assert problem.draw(50, rng).count.tolist() != problem.draw(50, rng).count.tolist()
+
+
+def test_batches_do_not_change_the_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One number of randomness a step: the same steps, in batches of any size."""
+    mdp = rr.make("riverswim-v1")
+    problem = simulate(mdp, many_steps(mdp), True)
+    whole = problem.draw(500, sample_stream(SEED))
+    monkeypatch.setattr(simulator_module, "_CHUNK", 77)
+    parts = problem.draw(500, sample_stream(SEED))
+    assert parts.count.tolist() == whole.count.tolist()
+    assert parts.next_state.tolist() == whole.next_state.tolist()
+    assert parts.reward.tolist() == pytest.approx(whole.reward.tolist(), rel=1e-12)
+
+
+# --- solving -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shared_seed", [1, 2, 3])
+def test_rpvi_on_a_simulator_is_rpvi_on_the_table(shared_seed: int) -> None:
+    """On the chain rewards are random, so the table's rewards are learned too: the same plan, the same bins."""
+    mdp = rr.make("chain-v1", gamma=0.8)
+    problem = simulate(mdp, many_steps(mdp), True)
+    algorithm = rr.ReplicablePhasedVI(0.2, 0.001, 0.2, calls=20_000, iterations=15, tolerance=0.05)
+    assert rr.plan(problem, algorithm) == rr.plan(mdp, algorithm)
+    by_steps = rr.solve(problem, algorithm, shared_seed=shared_seed, sample_seed=10)
+    by_table = rr.solve(mdp, algorithm, shared_seed=shared_seed, sample_seed=20)
+    assert by_steps.policy.tolist() == by_table.policy.tolist()
+    assert by_steps.fingerprints.policy == by_table.fingerprints.policy
+    width = rr.plan(mdp, algorithm).width * (1.0 / (1.0 - mdp.gamma))
+    assert np.abs(by_steps.q - by_table.q).max() < 3 * width
+
+
+def test_rpvi_on_a_simulator_learns_known_rewards_too() -> None:
+    """On this Garnet the table's rewards are known and a simulator's are not; the best actions win by 0.3."""
+    mdp = rr.make("garnet-v1", n_states=6, n_actions=3, gamma=0.7, seed=119)
+    problem = simulate(mdp, many_steps(mdp), True)
+    algorithm = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=5_000, iterations=20, tolerance=0.01)
+    assert rr.plan(mdp, algorithm).known_rewards
+    assert not rr.plan(problem, algorithm).known_rewards
+    by_steps = rr.solve(problem, algorithm, shared_seed=1, sample_seed=10)
+    by_table = rr.solve(mdp, algorithm, shared_seed=1, sample_seed=20)
+    optimum = rr.optimal_values(mdp)
+    assert optimum.policy.tolist() == [2, 2, 2, 0, 1, 1]
+    assert by_steps.policy.tolist() == by_table.policy.tolist() == optimum.policy.tolist()
+    assert np.abs(by_steps.q - optimum.q).max() < 0.15
+
+
+def test_a_simulator_is_a_generative_model_with_a_record() -> None:
+    problem = small(lambda s, a, rng: (0, 0.0), name="my plant")
+    assert isinstance(problem, GenerativeModel)
+    solution = rr.solve(problem, rr.PhasedVI(0.2, 0.05, calls=2, iterations=2), shared_seed=1, sample_seed=1)
+    assert solution.spec is not None
+    assert solution.spec.problem.text == "simulator:name=my plant"
+    assert json.loads(json.dumps(solution.to_json()))["samples"] == "8"
+
+
+# --- bad answers -------------------------------------------------------------------------------
+
+SHAPE = r"step must return next states \(integers\) and rewards, one for each state asked; got "
+PAIR = r"step must return a pair \(next state, reward\) of numbers, got "
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ((0.0, 0.5), SHAPE + r"float64 of shape \(6,\)"),
+        ((True, 0.5), SHAPE + r"bool of shape \(6,\)"),
+        (([0], 0.5), SHAPE + r"int64 of shape \(6, 1\)"),
+        ((0, [0.5]), SHAPE + r"int64 of shape \(6,\) and rewards of shape \(6, 1\)"),
+        ((2, 0.5), r"next states must lie in 0\.\.1, got 2 from state 0, action 0\."),
+        ((-1, 0.5), r"next states must lie in 0\.\.1, got -1 from state 0, action 0\."),
+        ((2**70, 0.5), SHAPE + r"object"),
+        ((0, math.nan), r"rewards must lie in reward_range \[0, 1\], got nan from state 0, action 0\."),
+        ((0, math.inf), r"rewards must lie in reward_range \[0, 1\], got inf from state 0, action 0\."),
+        ((0, 1.5), r"rewards must lie in reward_range \[0, 1\], got 1\.5 from state 0, action 0\."),
+        ((0, -1e-9), r"rewards must lie in reward_range \[0, 1\], got -1e-09 from state 0, action 0\."),
+        (None, PAIR + r"None\."),
+        (3, PAIR + r"3\."),
+        ((0, 0.5, False, False, {}), PAIR + r"\(0, 0\.5, False, False, \{\}\)\."),
+        ((0, "much"), PAIR + r"\(0, 'much'\)\."),
+        ((0, 1j), PAIR + r"\(0, 1j\)\."),
+    ],
+)
+def test_bad_answers(answer: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=rf"^Simulator bad: {message}") as refused:
+        small(lambda s, a, rng: answer, name="bad").draw(3, sample_stream(1))
+    assert "\n" not in str(refused.value)
+    assert str(refused.value).endswith(".")
+
+
+def full(value: Any) -> Callable[[NDArray[np.int64]], NDArray[Any]]:
+    return lambda state: np.full(state.shape, value)
+
+
+@pytest.mark.parametrize(
+    ("states", "rewards", "message"),
+    [
+        (full(0.0), full(0.5), SHAPE + r"float64 of shape \(6,\)"),
+        (lambda s: np.zeros(5, dtype=int), full(0.5), SHAPE + r"int64 of shape \(5,\)"),
+        (lambda s: np.zeros((6, 1), dtype=int), full(0.5), SHAPE + r"int64 of shape \(6, 1\)"),
+        (full(0), lambda s: np.zeros(7), SHAPE + r"int64 of shape \(6,\) and rewards of shape \(7,\)"),
+        (full(0), lambda s: 0.5, SHAPE + r"int64 of shape \(6,\) and rewards of shape \(\)"),
+        (lambda s: 0, full(0.5), SHAPE + r"int64 of shape \(\)"),
+        (lambda s: s + 1, full(0.5), r"next states must lie in 0\.\.1, got 2 from state 1, action 0\."),
+        (lambda s: s - 1, full(0.5), r"next states must lie in 0\.\.1, got -1 from state 0, action 0\."),
+        (full(np.uint64(2**63)), full(0.5), r"next states must lie in 0\.\.1, got 9\.22\S* from state 0"),
+        (full(0), lambda s: np.where(s == 1, np.nan, 0.5), r"rewards must lie .*, got nan from state 1, action 0\."),
+        (full(0), lambda s: s * 2.0, r"rewards must lie in reward_range \[0, 1\], got 2 from state 1, action 0\."),
+        (full(0), full("much"), PAIR),
+        (lambda s: [[0], [0, 1]], full(0.5), PAIR),
+    ],
+)
+def test_bad_arrays(states: Any, rewards: Any, message: str) -> None:
+    problem = small(lambda s, a, rng: (states(s), rewards(s)), vectorized=True, name="bad")
+    with pytest.raises(InvalidInput, match=rf"^Simulator bad: {message}") as refused:
+        problem.draw(3, sample_stream(1))
+    assert "\n" not in str(refused.value)
+    assert str(refused.value).endswith(".")
+
+
+def test_arrays_where_a_pair_was_due() -> None:
+    with pytest.raises(InvalidInput, match=rf"^Simulator bad: {PAIR}array\(\[0, 0, 0, 1, 1, 1\]\)\.$"):
+        small(lambda s, a, rng: s, vectorized=True, name="bad").draw(3, sample_stream(1))
+
+
+def test_one_bad_answer_among_good_ones() -> None:
+    def step(state: int, action: int, rng: np.random.Generator) -> Any:
+        return (0, 0.5) if state == 0 else (0,)
+
+    with pytest.raises(InvalidInput, match=rf"{PAIR}\(0,\)\.$"):
+        small(step).draw(3, sample_stream(1))
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+@pytest.mark.parametrize("error", [ZeroDivisionError("mine"), ValueError("mine"), TypeError("mine"), KeyError("mine")])
+def test_an_exception_of_the_step_is_its_own(error: Exception, vectorized: bool) -> None:
+    def step(state: Any, action: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+        raise error
+
+    algorithm = rr.PhasedVI(0.2, 0.05, calls=3, iterations=2)
+    with pytest.raises(type(error)) as raised:
+        rr.solve(small(step, vectorized), algorithm, shared_seed=1, sample_seed=1)
+    assert raised.value is error
+
+
+@pytest.mark.parametrize("calls", [0, -1, 1.5, True])
+def test_bad_calls(calls: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"^Simulator: calls must be an integer from 1 to"):
+        small(lambda s, a, rng: (0, 0.0)).draw(calls, sample_stream(1))
+
+
+def test_too_many_calls() -> None:
+    with pytest.raises(SampleSizeTooLarge, match=r"^Simulator: at most 2\*\*63 - 1"):
+        small(lambda s, a, rng: (0, 0.0)).draw(MAX_CALLS + 1, sample_stream(1))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_states": 0}, r"n_states must be an integer from 1 to"),
+        ({"n_states": 2.0}, r"n_states must be an integer from 1 to"),
+        ({"n_actions": 0}, r"n_actions must be an integer from 1 to"),
+        ({"gamma": 1.0}, r"gamma must be a discount in \[0, 1\), got 1\.0"),
+        ({"gamma": math.nan}, r"gamma must be a discount in \[0, 1\), got nan"),
+        ({"reward_range": (1.0, 0.0)}, r"reward_range must be \(low, high\) with low <= high, got \(1\.0, 0\.0\)"),
+        ({"reward_range": (0.0, math.inf)}, r"reward_range must be two finite numbers, got inf"),
+        ({"reward_range": (0.0, 1.0, 2.0)}, r"reward_range must be \(low, high\)"),
+        ({"reward_range": 1.0}, r"reward_range must be \(low, high\)"),
+        ({"step": None}, r"step must be callable, got None"),
+    ],
+)
+def test_bad_constructors(options: dict[str, Any], message: str) -> None:
+    good: dict[str, Any] = {
+        "step": one_step(rr.make("chain-v1")),
+        "n_states": 5,
+        "n_actions": 2,
+        "gamma": 0.5,
+        "reward_range": (0.0, 1.0),
+    }
+    parameters = {**good, **options}
+    with pytest.raises(InvalidInput, match=rf"^Simulator: {message}"):
+        rr.Simulator(parameters.pop("step"), **parameters)
