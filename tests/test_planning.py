@@ -117,7 +117,7 @@ def asked_tolerance(mdp: TabularMDP, tolerance: float | None) -> float:
 
 def rounding_scale(mdp: TabularMDP) -> float:
     """An error that 64-bit arithmetic can always certify for rows of at most ten outcomes."""
-    return 1e-13 * max(map(abs, mdp.reward_range)) / (1.0 - mdp.gamma) ** 2
+    return 1e-13 * max(map(abs, mdp.reward_range)) / (1.0 - mdp.gamma) ** 2 + 1e-300  # where numbers underflow
 
 
 # --- processes -------------------------------------------------------------------------------

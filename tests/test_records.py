@@ -424,7 +424,7 @@ def test_fingerprints_are_digests_of_the_exact_bits() -> None:
 
 
 def test_a_policy_and_a_table_of_the_same_numbers_have_different_fingerprints() -> None:
-    found = solution([[0], [1]], [0, 1]).fingerprints
+    found = solution([[0, 0], [0, 1]], [0, 1]).fingerprints
     assert found.policy != found.value
 
 

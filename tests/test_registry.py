@@ -287,7 +287,9 @@ def test_unknown_problem(id: str, message: str) -> None:
 def test_unknown_algorithm() -> None:
     with pytest.raises(UnknownId, match=r"^No algorithm is called 'rpvi'\. Did you mean 'rpvi-v1'\?$"):
         make_algorithm("rpvi")
-    with pytest.raises(UnknownId, match=r"^No algorithm is called 'q'\. Known: phased-vi-v1, rpvi-v1\.$"):
+    with pytest.raises(
+        UnknownId, match=r"^No algorithm is called 'q'\. Known: phased-vi-v1, rpvi-v1, approximate-mdp-v1, .*\.$"
+    ):
         make_algorithm("q")
 
 
@@ -317,7 +319,7 @@ def test_wrong_parameters(build: Any, message: str) -> None:
 
 def test_calls_beyond_a_count_are_refused_by_the_run() -> None:
     algorithm = make_algorithm("phased-vi-v1", epsilon=0.1, delta=0.01, calls=2**63)
-    with pytest.raises(SampleSizeTooLarge, match=r"^PhasedVI: 9\.22e\+18 calls per iteration are asked for"):
+    with pytest.raises(SampleSizeTooLarge, match=r"^PhasedVI: calls=9\.22e\+18 is asked for"):
         rr.solve(make("chain-v1"), algorithm, shared_seed=1, sample_seed=1)
 
 

@@ -57,6 +57,8 @@ def array_digest(label: str, *arrays: NDArray[Any]) -> str:
     digest = hashlib.sha256(canonical_json({"label": label, "arrays": len(arrays)}))
     for array in arrays:
         is_float = np.issubdtype(array.dtype, np.floating)
+        if not np.can_cast(array.dtype, np.float64 if is_float else np.int64):
+            raise InvalidInput(f"{label}: {array.dtype} has no exact 64-bit form. Convert the array first.")
         digest.update(canonical_json({"dtype": "<f8" if is_float else "<i8", "shape": list(array.shape)}))
         flat = np.ascontiguousarray(array).reshape(-1)
         for start in range(0, flat.size, _CHUNK):

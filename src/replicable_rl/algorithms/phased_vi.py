@@ -43,7 +43,7 @@ __all__ = ["PhasedVI", "ReplicablePhasedVI"]
 
 Query = Callable[[int, "NDArray[np.float64]"], "NDArray[np.float64]"]  # (t, means) -> answers
 
-OFFSET = "rpvi/offset"  # the address of an offset is (t, s, a)
+OFFSET = "rpvi/offset"  # address (t), element s*A + a
 
 
 def phased_value_iteration(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -50,23 +49,24 @@ def save_mdp(mdp: TabularMDP, path: str | os.PathLike[str]) -> None:
 def load_mdp(path: str | os.PathLike[str]) -> TabularMDP:
     """Read a process written by :meth:`TabularMDP.save`, and check its digest."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # Opened here, for np.load leaves a file that is no archive open.
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:  # noqa: PTH123
             metadata = _read_metadata(path, archive)
             arrays = {name: _read_array(path, archive, name) for name in _ARRAYS}
     except FileNotFoundError:
         raise InvalidFile(f"{path}: no such file.") from None
-    except (OSError, ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipFile, AttributeError) as error:
-        if isinstance(error, InvalidInput):
-            raise
+    except InvalidFile:
+        raise
+    except Exception as error:  # whatever zipfile, numpy and json make of bytes they cannot read
         raise InvalidFile(f"{path}: not a {_FORMAT} file ({error}).") from None
     initial = arrays.pop("initial")
     rows = Rows(**arrays).frozen()
     try:
         mdp = TabularMDP(rows, initial=initial, **_options(metadata))
-    except (TypeError, KeyError, AttributeError) as error:
-        raise InvalidFile(f"{path}: its metadata is incomplete ({error}).") from None
     except InvalidInput as error:
         raise InvalidFile(f"{path}: {error}") from None
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+        raise InvalidFile(f"{path}: its metadata is incomplete ({error}).") from None
     if mdp.digest != metadata["digest"]:
         raise InvalidFile(f"{path}: the content does not match its digest; the file was changed after it was saved.")
     return mdp

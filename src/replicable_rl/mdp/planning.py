@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -74,7 +74,7 @@ def greedy(q: ArrayLike) -> NDArray[np.int64]:
     >>> greedy([[0.0, 1.0, 1.0], [2.0, 2.0, 0.0]])
     array([1, 0])
     """
-    table = np.asarray(q, dtype=np.float64)
+    table = _as_table("greedy: q", q).astype(np.float64, copy=False)
     if table.ndim != 2 or table.shape[1] == 0 or np.isnan(table).any():
         raise InvalidInput(f"greedy: q must be an (S, A) table of numbers without NaN, got shape {table.shape}.")
     policy: NDArray[np.int64] = table.argmax(axis=1)
@@ -155,10 +155,12 @@ def _macqueen(
     horizon = mdp.gamma / (1.0 - mdp.gamma)
     # One backup of a row with k outcomes errs by less than (k + 5) units of 2**-53 of the
     # magnitudes it adds, and a row sum is within k units of 2**-52 of 1; four times that, carried
-    # to the fixed point, leaves room for the rounding of this bound itself.
+    # to the fixed point, leaves room for the rounding of this bound itself. The values that are
+    # returned include the shift, so the magnitude does. 2**-1074 is what underflow can lose.
     longest = int(np.diff(mdp.rows.indptr).max())
     magnitude = max(map(abs, mdp.reward_range)) + float(np.abs(value).max()) + horizon * max(abs(low), abs(high))
-    rounding = 4.0 * (longest + mdp.n_actions + 5) * 2.0**-52 * magnitude / (1.0 - mdp.gamma)
+    unit = 2.0**-52 * magnitude + 2.0**-1074 if magnitude > 0.0 else 0.0
+    rounding = 4.0 * (longest + mdp.n_actions + 5) * unit / (1.0 - mdp.gamma)
     return horizon * (low + high) / 2.0, horizon * (high - low) / 2.0, rounding
 
 
@@ -171,15 +173,31 @@ def _expected_rewards(mdp: TabularMDP) -> NDArray[np.float64]:
 
 
 def _check_tolerance(owner: str, mdp: TabularMDP, tolerance: float | None) -> float:
+    largest = max(map(abs, mdp.reward_range))
+    if not math.isfinite(8.0 * largest / (1.0 - mdp.gamma) ** 2):
+        raise InvalidInput(
+            f"{owner}: rewards of {largest:g} with gamma={mdp.gamma:g} have values beyond 64-bit numbers. "
+            "Divide the rewards by a constant."
+        )
     if tolerance is not None:
         return check_in_open_interval(owner, "tolerance", tolerance, 0.0, math.inf)
     low, high = mdp.reward_range
     return _RELATIVE_TOLERANCE * ((high - low) or abs(high)) / (1.0 - mdp.gamma)
 
 
+def _as_table(name: str, values: ArrayLike) -> NDArray[Any]:
+    try:
+        table = np.asarray(values)
+    except ValueError:
+        raise InvalidInput(f"{name} must be a table with rows of one length.") from None
+    if table.dtype.kind not in "fiub":
+        raise InvalidInput(f"{name} must hold numbers, got {table.dtype}.")
+    return table
+
+
 def action_probabilities(owner: str, policy: ArrayLike, n_states: int, n_actions: int) -> NDArray[np.float64]:
     """Return a policy, given as one action per state or as an (S, A) table, as an (S, A) table of probabilities."""
-    table = np.asarray(policy)
+    table = _as_table(f"{owner}: policy", policy)
     shape = (n_states, n_actions)
     if table.shape == shape[:1]:
         if table.dtype.kind not in "iu" or table.min() < 0 or table.max() >= n_actions:
@@ -190,7 +208,7 @@ def action_probabilities(owner: str, policy: ArrayLike, n_states: int, n_actions
     if table.shape != shape or table.dtype.kind not in "fiu":
         raise InvalidInput(f"{owner}: policy must have shape (S,) or (S, A) = {shape}, got {table.shape}.")
     weights = table.astype(np.float64)
-    if not (weights >= 0).all() or not (np.abs(weights.sum(axis=1) - 1.0) <= 1e-9).all():
+    if not ((weights >= 0) & (weights <= 2)).all() or not (np.abs(weights.sum(axis=1) - 1.0) <= 1e-9).all():
         raise InvalidInput(f"{owner}: the action probabilities of every state must be >= 0 and sum to 1.")
     normalised: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
     return normalised

@@ -80,7 +80,10 @@ def rows_from_sparse(P: Sequence[Any], R: Any) -> tuple[Rows, int]:
         if len(R) != n_actions or any(matrix.shape != (n_states, n_states) for matrix in R):
             raise InvalidMDP("TabularMDP: R must hold one sparse (S, S) matrix per action, shaped like P.")
         lookup = [sp.csr_array(matrix) for matrix in R]
-        values = [np.asarray(m[t.coords[0], t.coords[1]]).reshape(-1) for m, t in zip(lookup, tables, strict=True)]
+        values = [
+            np.asarray(m[t.coords[0], t.coords[1]]).reshape(-1) if t.nnz else np.empty(0)
+            for m, t in zip(lookup, tables, strict=True)
+        ]
         reward = np.concatenate(values).astype(np.float64)
     else:
         rewards = _as_floats("R", R)
@@ -94,6 +97,10 @@ def rows_from_sparse(P: Sequence[Any], R: Any) -> tuple[Rows, int]:
 
 def rows_from_outcomes(outcomes: Sequence[Sequence[Sequence[Sequence[float]]]]) -> tuple[Rows, int]:
     """Return rows and number of actions from ``outcomes[s][a] = [(probability, next state, reward), ...]``."""
+    if not (_is_list(outcomes) and all(map(_is_list, outcomes))):
+        raise InvalidMDP(
+            "TabularMDP: outcomes must be lists, outcomes[s][a] = [(probability, next state, reward), ...]."
+        )
     n_states = len(outcomes)
     n_actions = len(outcomes[0]) if n_states else 0
     flat: list[Sequence[float]] = []
@@ -105,33 +112,44 @@ def rows_from_outcomes(outcomes: Sequence[Sequence[Sequence[Sequence[float]]]]) 
                 f"and {n_actions} in state 0. Give a forbidden action the outcomes of an allowed one."
             )
         for a, row in enumerate(actions):
-            if any(len(outcome) != 3 for outcome in row):
-                raise InvalidMDP(
-                    f"TabularMDP: an outcome is (probability, next state, reward); row (state {s}, action {a}) "
-                    "holds something else."
-                )
+            if not (_is_list(row) and all(_is_list(outcome) and len(outcome) == 3 for outcome in row)):
+                raise _no_outcome(s, a)
             flat.extend(row)
             lengths.append(len(row))
-    table = _as_floats("outcomes", flat).reshape(-1, 3)
-    successor = table[:, 1]
-    if not np.array_equal(successor, np.floor(successor)):
-        raise InvalidMDP("TabularMDP: next states must be whole numbers.")
-    if successor.size and not (successor.min() >= -(2**31) and successor.max() < 2**31):
-        raise InvalidMDP(f"TabularMDP: next states must lie in 0..{n_states - 1}, got {successor.max():g}.")
     indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    try:
+        table = np.array(flat, dtype=np.float64).reshape(-1, 3)
+    except (TypeError, ValueError):
+        first = next(k for k, outcome in enumerate(flat) if not _are_numbers(outcome))
+        raise _no_outcome(*divmod(_row_of(indptr, first), n_actions)) from None
+    successor = table[:, 1]
+    bad = ~((successor >= 0) & (successor < n_states) & (successor == np.floor(successor)))
+    if bad.any():
+        first = int(np.argmax(bad))
+        row_name = describe_row(_row_of(indptr, first), n_actions)
+        raise InvalidMDP(f"TabularMDP: next states must lie in 0..{n_states - 1}, row {row_name} has {flat[first][1]}.")
     return Rows(indptr, successor.astype(np.int32), table[:, 0].copy(), table[:, 2].copy()).frozen(), n_actions
 
 
-def canonical_rows(rows: Rows, n_states: int, n_actions: int) -> Rows:
-    """Check the rows and return them in canonical form (see the module)."""
+def check_size(n_states: int, n_actions: int) -> None:
+    """Refuse a process without states, or with more than can be stored."""
     if not (1 <= n_states <= _MAX_STATES and n_actions >= 1 and n_states * n_actions <= _MAX_ROWS):
         raise InvalidMDP(
             f"TabularMDP: needs 1 to {_MAX_STATES} states and at least 1 action, got {n_states} states and "
             f"{n_actions} actions."
         )
+
+
+def canonical_rows(rows: Rows, n_states: int, n_actions: int) -> Rows:
+    """Check the rows and return them in canonical form (see the module)."""
     _check_layout(rows, n_states, n_actions)
     _check_outcomes(rows, n_states, n_actions)
-    rows = rows._replace(next_state=rows.next_state.astype(np.int32, copy=False), reward=rows.reward + 0.0)
+    rows = Rows(
+        rows.indptr.astype(np.int64, copy=False),
+        rows.next_state.astype(np.int32, copy=False),
+        rows.probability.astype(np.float64, copy=False),
+        rows.reward.astype(np.float64, copy=False) + 0.0,
+    )
     if not _is_sorted_and_merged(rows):
         rows = _sorted_and_merged(rows)
     return _normalised(rows)
@@ -144,6 +162,11 @@ def describe_row(row: int, n_actions: int) -> str:
 
 def _check_layout(rows: Rows, n_states: int, n_actions: int) -> None:
     indptr, n_rows, n_outcomes = rows.indptr, n_states * n_actions, rows.probability.size
+    for (name, array), kind in zip(rows._asdict().items(), ("iu", "iu", "f", "fiu"), strict=True):
+        if array.dtype.kind not in kind:
+            raise InvalidMDP(
+                f"TabularMDP: {name} must hold {'integers' if kind == 'iu' else 'floats'}, got {array.dtype}."
+            )
     if any(array.shape != (n_outcomes,) for array in rows[1:]):
         raise InvalidMDP("TabularMDP: next_state, probability and reward must be flat arrays of one length.")
     if indptr.shape != (n_rows + 1,) or indptr[0] != 0 or indptr[-1] != n_outcomes or (np.diff(indptr) < 0).any():
@@ -172,9 +195,10 @@ def _check_outcomes(rows: Rows, n_states: int, n_actions: int) -> None:
     for bad, values, rule in checks:
         if bad.any():
             first = int(np.argmax(bad))
-            row = int(np.searchsorted(rows.indptr, first, side="right")) - 1
+            row = _row_of(rows.indptr, first)
             raise InvalidMDP(f"TabularMDP: {rule}, row {describe_row(row, n_actions)} has {values[first].item()}.")
-    sums = np.add.reduceat(rows.probability, rows.indptr[:-1])
+    with np.errstate(over="ignore"):  # a sum of inf is refused below
+        sums = np.add.reduceat(rows.probability, rows.indptr[:-1])
     wrong = np.flatnonzero(~(np.abs(sums - 1.0) <= SUM_TOLERANCE))
     if wrong.size:
         row = int(wrong[0])
@@ -224,6 +248,28 @@ def _indptr(row: NDArray[np.int64], n_rows: int) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
+def _row_of(indptr: NDArray[np.int64], outcome: int) -> int:
+    return int(np.searchsorted(indptr, outcome, side="right")) - 1
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
+
+
+def _are_numbers(outcome: Sequence[float]) -> bool:
+    try:
+        return np.array(outcome, dtype=np.float64).shape == (3,)
+    except (TypeError, ValueError):
+        return False
+
+
+def _no_outcome(state: int, action: int) -> InvalidMDP:
+    return InvalidMDP(
+        f"TabularMDP: an outcome is (probability, next state, reward); row (state {state}, action {action}) "
+        "holds something else."
+    )
+
+
 def _check_reward_shape(shape: tuple[int, ...], n_states: int, n_actions: int) -> None:
     if shape not in ((n_states, n_actions), (n_states, n_actions, n_states)):
         raise InvalidMDP(f"TabularMDP: R must have shape (S, A) = ({n_states}, {n_actions}) or (S, A, S), got {shape}.")
@@ -231,6 +277,9 @@ def _check_reward_shape(shape: tuple[int, ...], n_states: int, n_actions: int) -
 
 def _as_floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
     try:
-        return np.asarray(values, dtype=np.float64)
+        array = np.asarray(values)
+        if array.dtype.kind == "c":
+            raise TypeError
+        return array.astype(np.float64, copy=False)
     except (TypeError, ValueError):
         raise InvalidMDP(f"TabularMDP: {name} must be an array of numbers.") from None

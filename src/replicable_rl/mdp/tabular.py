@@ -16,6 +16,7 @@ from replicable_rl.mdp.rows import (
     SUM_TOLERANCE,
     Rows,
     canonical_rows,
+    check_size,
     describe_row,
     rows_from_dense,
     rows_from_outcomes,
@@ -85,7 +86,10 @@ class TabularMDP:
         labels: Labels | None = None,
         source: ObjectSpec | None = None,
     ) -> None:
+        if isinstance(n_actions, bool) or not isinstance(n_actions, (int, np.integer)):
+            raise InvalidMDP(f"TabularMDP: n_actions must be an integer, got {n_actions!r}.")
         n_states = (rows.indptr.size - 1) // n_actions if n_actions > 0 else 0
+        check_size(n_states, n_actions)  # before anything is copied
         self._n_states, self._n_actions = n_states, n_actions
         self._gamma = _check_gamma(gamma)
         self._rows = canonical_rows(Rows(*(_own(array) for array in rows)), n_states, n_actions)
@@ -207,8 +211,8 @@ class TabularMDP:
 
 
 def _own(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array itself if nobody can write to it, else a copy."""
-    return array.copy() if array.flags.writeable else array
+    """Return the array itself if nobody can write to it, not even through another view, else a copy."""
+    return array if array.flags.owndata and not array.flags.writeable else array.copy()
 
 
 def _check_gamma(gamma: float) -> float:
@@ -231,10 +235,11 @@ def _check_initial(initial: ArrayLike | None, n_states: int) -> NDArray[np.float
     if bad.any():
         state = int(np.argmax(bad))
         raise InvalidMDP(f"TabularMDP: initial probabilities must be >= 0, state {state} has {distribution[state]:g}.")
-    total = float(distribution.sum())
+    with np.errstate(over="ignore"):  # a sum of inf is refused below
+        total = float(distribution.sum())
     if not abs(total - 1.0) <= SUM_TOLERANCE:
         raise InvalidMDP(f"TabularMDP: initial must sum to 1 within {SUM_TOLERANCE:g}, got {total:.12g}.")
-    return distribution
+    return distribution / total if abs(total - 1.0) > n_states * 2.0**-52 else distribution
 
 
 def _check_reward_range(declared: tuple[float, float] | None, rows: Rows, n_actions: int) -> tuple[float, float]:

@@ -124,7 +124,11 @@ class Solution:
         """Freeze the arrays, take their fingerprints and build the solution."""
         if q.ndim != 2 or policy.shape != q.shape[:1]:
             raise InvalidInput(f"Solution: q must be (S, A) and policy (S,), got {q.shape} and {policy.shape}.")
+        if policy.dtype.kind not in "iu" or policy.min() < 0 or policy.max() >= q.shape[1]:
+            raise InvalidInput(f"Solution: the policy must hold integers in 0..{q.shape[1] - 1}.")
         q = np.array(q, dtype=np.float64) + 0.0
+        if np.isinf(q).any():
+            raise InvalidInput("Solution: q must be finite.")
         policy = np.array(policy, dtype=np.int64)
         q.setflags(write=False)
         policy.setflags(write=False)

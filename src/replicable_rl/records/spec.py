@@ -9,7 +9,9 @@ integer among the parameters as ``{"integer": "10000000000000000"}``.
 
 from __future__ import annotations
 
+import math
 import numbers
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -74,6 +76,10 @@ class RunSpec:
     shared_seed: int
     sample_seed: int
 
+    def __post_init__(self) -> None:
+        for name in ("shared_seed", "sample_seed"):
+            check_integer("RunSpec", name, getattr(self, name), low=0, high=MAX_SEED)
+
     @property
     def digest(self) -> str:
         """The SHA-256 of the canonical JSON: the key of this run."""
@@ -110,6 +116,10 @@ def _plain(owner: str, key: str, value: object) -> Json:
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, Mapping):
+        if set(value) == {"integer"}:
+            raise InvalidInput(
+                f"{owner}: parameter {key!r} uses the form reserved for large integers. Rename 'integer'."
+            )
         return {str(k): _plain(owner, key, v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(owner, key, v) for v in value]
@@ -121,8 +131,8 @@ def _plain(owner: str, key: str, value: object) -> Json:
 
 
 def _encode(value: Json) -> Json:
-    if isinstance(value, int) and abs(value) > _MAX_JSON_INTEGER:
-        return {"integer": str(value)}
+    if isinstance(value, (int, float)) and _MAX_JSON_INTEGER < abs(value) < math.inf:  # such a float is whole
+        return {"integer": str(int(value))}
     if isinstance(value, dict):
         return {key: _encode(item) for key, item in value.items()}
     return [_encode(item) for item in value] if isinstance(value, list) else value
@@ -130,6 +140,8 @@ def _encode(value: Json) -> Json:
 
 def _decode(value: Json) -> Json:
     if isinstance(value, dict) and set(value) == {"integer"} and isinstance(value["integer"], str):
+        if not re.fullmatch(r"-?[0-9]{1,4000}", value["integer"]):
+            raise InvalidInput(f"ObjectSpec: expected the digits of an integer, got {value['integer']!r}.")
         return int(value["integer"])
     if isinstance(value, dict):
         return {key: _decode(item) for key, item in value.items()}
