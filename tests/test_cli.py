@@ -356,7 +356,7 @@ def test_plan_prints_the_variants_side_by_side(run: Run, problem: str, known_rew
                 assert float(cell) == pytest.approx(exact, rel=1e-3)
                 assert not cell.isdigit() or int(cell) == exact
         assert rows["can be run (m < 2**63)"] == ["yes" if m < 2**63 else "no" for m in calls]
-        assert "accuracy proved; proved of a second run: rho <= 0.2;" in section
+        assert "accuracy proved; proved of a second run: rho <= 0.2." in section
 
 
 def test_plan_of_what_cannot_be_run(run: Run) -> None:
@@ -375,7 +375,7 @@ def test_plan_of_the_baseline_has_one_column(run: Run) -> None:
 def test_plan_says_what_fewer_calls_prove(run: Run) -> None:
     options = ("--calls", 104_000, "--tolerance", 0.02, "--target", "policy")
     out = run.good("plan", "two-goals-v1", "rpvi-v1", *PROMISE, *options)
-    assert "with m=104000: accuracy not proved; proved of a second run: nothing;" in out
+    assert "with m=104000: accuracy not proved; proved of a second run: nothing." in out
     predicted = re.search(r"same Q with probability (\S+)\.\n", out)
     assert predicted is not None
     assert 0.0 < float(predicted[1]) < 1.0

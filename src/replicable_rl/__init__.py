@@ -24,13 +24,14 @@ from replicable_rl.mdp import Labels, TabularMDP, evaluate_policy, greedy, load_
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.records import Fingerprints, Guarantee, RunSpec, Solution, Status, StatusCode
 from replicable_rl.registry import make, make_algorithm
-from replicable_rl.sampling import Simulator
+from replicable_rl.sampling import EpisodicEnv, Simulator
 from replicable_rl.solve import load_solution, plan, save_solution, solve
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ApproximateMDP",
+    "EpisodicEnv",
     "Fingerprints",
     "Guarantee",
     "InvalidInput",

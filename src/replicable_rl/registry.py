@@ -18,7 +18,16 @@ from replicable_rl.mdp import TabularMDP, load_mdp
 from replicable_rl.records import ObjectSpec
 from replicable_rl.solve import Algorithm
 
-__all__ = ["ALGORITHMS", "PROBLEMS", "make", "make_algorithm", "parse_object", "resolve_problem", "whole_number"]
+__all__ = [
+    "ALGORITHMS",
+    "PROBLEMS",
+    "has_parameter",
+    "make",
+    "make_algorithm",
+    "parse_object",
+    "resolve_problem",
+    "whole_number",
+]
 
 PROBLEMS: Mapping[str, Callable[..., TabularMDP]] = {
     "two-goals-v1": envs.two_goals,
@@ -80,6 +89,11 @@ def make_algorithm(id: str, /, **params: Any) -> Algorithm:
         raise UnknownId(f"No algorithm is called {id!r}.{known}")
     _check_names(id, ALGORITHMS[id], params)
     return ALGORITHMS[id](**params)
+
+
+def has_parameter(id: str, name: str) -> bool:
+    """Whether the algorithm registered under an id has a parameter of this name."""
+    return id in ALGORITHMS and name in inspect.signature(ALGORITHMS[id]).parameters
 
 
 def resolve_problem(text: str) -> TabularMDP:

@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from replicable_rl.algorithms.model_rows import LearnedModel, PlainRows, RoundedRows, RowQuery
-from replicable_rl.algorithms.promise import Promise, number
+from replicable_rl.algorithms.promise import Promise
 from replicable_rl.errors import InvalidInput, check_real
 from replicable_rl.mdp import TabularMDP, optimal_values
 from replicable_rl.progress import track
 from replicable_rl.records import Guarantee, Solution, Status, StatusCode
-from replicable_rl.sampling import EpisodicModel, as_episodic
+from replicable_rl.sampling import EpisodeCounts, EpisodicModel, as_episodic
 from replicable_rl.theory import RMaxPlan, rmax_practical
 
 if TYPE_CHECKING:
@@ -72,12 +72,13 @@ def explore(
     query: RowQuery,
     first_policy: NDArray[np.int64],
     rng: np.random.Generator,
-) -> tuple[NDArray[np.int64], StatusCode, dict[str, list[float]]]:
-    """Grow the model round by round; return the last policy, how it ended, and the history."""
+) -> tuple[NDArray[np.int64], StatusCode, int, dict[str, list[float]]]:
+    """Grow the model round by round; return the last policy, how it ended, transitions seen, and the history."""
     initial = getattr(problem, "initial", None)
     policy, theta = first_policy, thresholds.stop()
     count = np.zeros(plan.pairs)
-    seen = None
+    seen: EpisodeCounts | None = None
+    samples = 0
     history: dict[str, list[float]] = {
         "known": [],
         "threshold": [],
@@ -88,6 +89,7 @@ def explore(
     for i in track(range(plan.rounds), "rounds"):
         played = problem.play(policy, plan.episodes, plan.horizon, rng)
         seen = played if seen is None else seen + played
+        samples = seen.steps
         rate = played.visits / plan.episodes
         unknown = ~learned.known
         unknown_rate = float(rate[unknown].sum())
@@ -95,17 +97,17 @@ def explore(
         count[unknown] += rate[unknown]
         new = np.flatnonzero(unknown & (count >= threshold))
         stops = unknown_rate < theta
-        row = (learned.known.sum() + (0 if stops else new.size), threshold, unknown_rate, theta, seen.steps)
+        row = (learned.known.sum() + (0 if stops else new.size), threshold, unknown_rate, theta, samples)
         for column, value in zip(history.values(), row, strict=True):
             column.append(float(value))
         if stops:
-            return policy, StatusCode.STOPPED_BY_RULE, history
+            return policy, StatusCode.STOPPED_BY_RULE, samples, history
         if new.size:
             learned.learn(new, seen, query)
             policy = optimal_values(learned.to_mdp(problem.gamma, initial)).policy
         if learned.known.all():
-            return policy, StatusCode.ALL_KNOWN, history
-    return policy, StatusCode.BUDGET_SPENT, history
+            return policy, StatusCode.ALL_KNOWN, samples, history
+    return policy, StatusCode.BUDGET_SPENT, samples, history
 
 
 class _RMax(Promise):
@@ -144,13 +146,13 @@ class _RMax(Promise):
         top = _check_r_max(type(self).__name__, r_max, problem.reward_range)
         learned = LearnedModel(S, A, problem.reward_range, top, problem.known_rewards)
         first = np.floor(shared.uniform("rmax/first-policy", shape=S) * A).astype(np.int64)
-        policy, ended, history = explore(problem, plan, learned, thresholds, query, first, rng)
+        policy, ended, samples, history = explore(problem, plan, learned, thresholds, query, first, rng)
         model = learned.to_mdp(problem.gamma, getattr(problem, "initial", None))
         best = optimal_values(model)
         return Solution.from_q(
             best.q,
             policy,
-            samples=int(history["samples"][-1]) if plan.samples < 2**53 else _samples(plan, history),
+            samples=samples,
             status=_status(ended, plan, learned, history),
             guarantee=_guarantee(plan, ended, self._replicates()),
             model=model,
@@ -173,8 +175,10 @@ class RMax(_RMax):
         [0, 1]), except with probability ``delta``.
     horizon : int
         Steps of an episode.
-    episodes, rounds, known, tolerance : optional
-        m, T, the visits per episode that make a pair known, and the accuracy asked of an entry of the
+    episodes, budget : int, optional
+        m, or the transitions in all from which m follows.
+    rounds, known, tolerance : optional
+        T, the visits per episode that make a pair known, and the accuracy asked of an entry of the
         model; None means the practical plan (see :func:`replicable_rl.theory.rmax_practical`).
     r_max : float, optional
         The reward of what is unknown; the top of the problem's reward range by default.
@@ -185,6 +189,7 @@ class RMax(_RMax):
     horizon: int
     _: KW_ONLY
     episodes: int | None = None
+    budget: int | None = None
     rounds: int | None = None
     known: float | None = None
     tolerance: float | None = None
@@ -214,8 +219,10 @@ class ReplicableRMax(_RMax):
         different models with probability at most ``rho``. 2*delta < rho is required.
     horizon : int
         Steps of an episode.
-    episodes, rounds, known, window, tolerance : optional
-        m, T, k, w and the tolerance of one query; None means the practical plan (see
+    episodes, budget : int, optional
+        m, or the transitions in all from which m follows.
+    rounds, known, window, tolerance : optional
+        T, k, w and the tolerance of one query; None means the practical plan (see
         :func:`replicable_rl.theory.rmax_practical`).
     support : int, optional
         The most successors that any pair has, where that is known: fewer queries can go wrong.
@@ -244,6 +251,7 @@ class ReplicableRMax(_RMax):
     horizon: int
     _: KW_ONLY
     episodes: int | None = None
+    budget: int | None = None
     rounds: int | None = None
     known: float | None = None
     window: float | None = None
@@ -305,23 +313,19 @@ def _status(ended: StatusCode, plan: RMaxPlan, learned: LearnedModel, history: d
     return Status(ended, sentence)
 
 
-def _samples(plan: RMaxPlan, history: dict[str, list[float]]) -> int:
-    return plan.episodes * plan.horizon * len(history["samples"])
-
-
 def _guarantee(plan: RMaxPlan, ended: StatusCode, replicates: bool) -> Guarantee:
     theorem = "thm:repmax-replicable" if plan.rho is not None else "lem:repmax-convergence"
     accurate = plan.accuracy_proved and ended is not StatusCode.BUDGET_SPENT
     replicable = plan.replicability_proved and replicates
-    parts = [
-        f"the policy is within {number(plan.loss)} of optimal with probability {1.0 - plan.delta:g}"
-        + ("" if accurate else " (no promise)" if plan.loss >= 1.0 else f", epsilon={plan.epsilon:g} is not reached"),
-    ]
+    if ended is StatusCode.BUDGET_SPENT or plan.loss >= 1.0:
+        parts = ["no bound on the loss of the policy"]
+    else:
+        short = "" if accurate else f" (epsilon={plan.epsilon:g} is not reached)"
+        parts = [f"with probability {1.0 - plan.delta:g}, the policy is within {plan.loss:.2g} of optimal{short}"]
     if plan.rho is not None:
-        parts.append(
-            f"two runs part over the known set with probability {_bound(plan.rho_known, replicates)}, over stopping "
-            f"{_bound(plan.rho_stop, replicates)}, over the model's entries {_bound(plan.rho_queries, replicates)}"
-        )
+        causes = {"the known set": plan.rho_known, "stopping": plan.rho_stop, "the model's entries": plan.rho_queries}
+        bounds = (f"{cause} {_bound(bound, replicates)}" for cause, bound in causes.items())
+        parts.append(f"probability that two runs differ over {', over '.join(bounds)}")
     kind: Literal["proved", "measured"] = "proved" if accurate and (plan.rho is None or replicable) else "measured"
     label = f"proved ({theorem}, with the constants of docs/rmax.md)" if kind == "proved" else "measured only"
     return Guarantee(
@@ -336,5 +340,5 @@ def _guarantee(plan: RMaxPlan, ended: StatusCode, replicates: bool) -> Guarantee
 
 def _bound(probability: float | None, holds: bool) -> str:
     if not holds or probability is None or probability >= 1.0:
-        return "up to 1"
+        return "unbounded"
     return f"<= {probability:.2g}"

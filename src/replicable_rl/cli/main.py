@@ -15,7 +15,7 @@ import typer
 
 from replicable_rl.errors import InvalidInput
 from replicable_rl.files import new_directory, replacing
-from replicable_rl.registry import make_algorithm, parse_object, resolve_problem, whole_number
+from replicable_rl.registry import has_parameter, make_algorithm, parse_object, resolve_problem, whole_number
 
 __all__ = ["main"]
 
@@ -86,10 +86,13 @@ Epsilon = Annotated[float | None, typer.Option(help="Accuracy, in values normali
 Delta = Annotated[float | None, typer.Option(help="Failure probability of the accuracy.")]
 Rho = Annotated[float | None, typer.Option(help="Probability that two runs may differ.")]
 Target = Annotated[str | None, typer.Option(help="What epsilon is about: policy or value.")]
-Calls = Annotated[str | None, typer.Option(help="Calls m per iteration (1e6 is fine); default: the theorem's own.")]
-Iterations = Annotated[str | None, typer.Option(help="Iterations T; default: the theorem's own.")]
-Tolerance = Annotated[float | None, typer.Option(help="Tolerance of one query; default: the theorem's own.")]
-RhoSq = Annotated[float | None, typer.Option(help="rho of one query; default: the theorem's own.")]
+Horizon = Annotated[str | None, typer.Option(help="Steps of an episode, for R-max.")]
+Calls = Annotated[str | None, typer.Option(help="Samples m of every pair, per iteration (1e6 is fine).")]
+Iterations = Annotated[str | None, typer.Option(help="Iterations T of phased value iteration.")]
+Episodes = Annotated[str | None, typer.Option(help="Episodes m per round of R-max.")]
+Rounds = Annotated[str | None, typer.Option(help="The most rounds T of R-max.")]
+Tolerance = Annotated[float | None, typer.Option(help="Tolerance of one query.")]
+RhoSq = Annotated[float | None, typer.Option(help="rho of one query.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
 
 
@@ -102,9 +105,12 @@ def solve_command(
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
+    horizon: Horizon = None,
     target: Target = None,
     calls: Calls = None,
     iterations: Iterations = None,
+    episodes: Episodes = None,
+    rounds: Rounds = None,
     tolerance: Tolerance = None,
     rho_sq: RhoSq = None,
     as_json: AsJson = False,
@@ -115,18 +121,9 @@ def solve_command(
     from replicable_rl.cli.show import show_solution
     from replicable_rl.solve import save_solution, solve
 
+    given = dict(locals())
     mdp = resolve_problem(problem)
-    chosen = _algorithm(
-        algorithm,
-        epsilon=epsilon,
-        delta=delta,
-        rho=rho,
-        target=target,
-        calls=calls,
-        iterations=iterations,
-        tolerance=tolerance,
-        rho_sq=rho_sq,
-    )
+    chosen = _algorithm(algorithm, given)
     shared = _whole("--shared-seed", shared_seed)
     sample = None if sample_seed is None else _whole("--sample-seed", sample_seed)
     if save is not None:
@@ -151,9 +148,12 @@ def plan_command(
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
+    horizon: Horizon = None,
     target: Target = None,
     calls: Calls = None,
     iterations: Iterations = None,
+    episodes: Episodes = None,
+    rounds: Rounds = None,
     tolerance: Tolerance = None,
     rho_sq: RhoSq = None,
     as_json: AsJson = False,
@@ -162,19 +162,9 @@ def plan_command(
     from replicable_rl.cli.plans import plan_to_json, show_plans
     from replicable_rl.solve import plan
 
+    given = dict(locals())
     mdp = resolve_problem(problem)
-    given = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "rho": rho,
-        "calls": calls,
-        "iterations": iterations,
-        "tolerance": tolerance,
-        "rho_sq": rho_sq,
-    }
-    both = target is None and "target" not in parse_object(algorithm).params
-    targets = ("policy", "value") if both else (target,)
-    plans = [plan(mdp, _algorithm(algorithm, target=each, **given)) for each in targets]
+    plans = [plan(mdp, chosen) for chosen in _alternatives(algorithm, given)]
     if as_json:
         print(json.dumps([plan_to_json(mdp, one) for one in plans], allow_nan=False))
     else:
@@ -214,19 +204,6 @@ def reproduce_command(
     return 0 if replicable.same_value and not plain.same_policy else 1
 
 
-def _algorithm(text: str, **options: Any) -> Any:
-    """Build an algorithm from ``id:key=value`` and the options that were given."""
-    spec = parse_object(text)
-    params = dict(spec.params)
-    for name, value in options.items():
-        if value is None:
-            continue
-        if name in params:
-            raise InvalidInput(f"{text}: {name} is also given as --{name.replace('_', '-')}. Give it once.")
-        params[name] = _whole(f"--{name}", value) if name in ("calls", "iterations") else value
-    return make_algorithm(spec.id, **params)
-
-
 def _check_can_save(directory: Path) -> None:
     """Refuse before a long run what would be refused after it."""
 
@@ -235,6 +212,34 @@ def _check_can_save(directory: Path) -> None:
 
     with contextlib.suppress(Enough), new_directory(directory):
         raise Enough
+
+
+_WHOLE = ("horizon", "calls", "iterations", "episodes", "rounds")
+_OPTIONS = ("epsilon", "delta", "rho", "target", "tolerance", "rho_sq", *_WHOLE)
+
+
+def _alternatives(text: str, given: dict[str, Any]) -> list[Any]:
+    """Build the algorithm once for every target, or norm, that the user did not choose between."""
+    spec = parse_object(text)
+    for name, choices in (("target", ("policy", "value")), ("norm", ("entry", "l1"))):
+        if has_parameter(spec.id, name) and name not in spec.params and given.get(name) is None:
+            joint = "," if ":" in text else ":"
+            return [_algorithm(f"{text}{joint}{name}={choice}", given) for choice in choices]
+    return [_algorithm(text, given)]
+
+
+def _algorithm(text: str, given: dict[str, Any]) -> Any:
+    """Build an algorithm from ``id:key=value`` and the options of a command, by their names."""
+    spec = parse_object(text)
+    params = dict(spec.params)
+    for name in _OPTIONS:
+        if given[name] is None:
+            continue
+        option = f"--{name.replace('_', '-')}"
+        if name in params:
+            raise InvalidInput(f"{text}: {name} is also given as {option}. Give it once.")
+        params[name] = _whole(option, given[name]) if name in _WHOLE else given[name]
+    return make_algorithm(spec.id, **params)
 
 
 def _whole(option: str, text: str) -> int:

@@ -11,11 +11,13 @@ from replicable_rl.sampling.episodes import (
 from replicable_rl.sampling.generative import CountSampler, GenerativeModel, as_generative
 from replicable_rl.sampling.reference import PerSampleSampler
 from replicable_rl.sampling.simulator import Simulator
+from replicable_rl.sampling.stepping import EpisodicEnv
 
 __all__ = [
     "MAX_CALLS",
     "CountSampler",
     "EpisodeCounts",
+    "EpisodicEnv",
     "EpisodicModel",
     "EpisodicTable",
     "GenerativeModel",

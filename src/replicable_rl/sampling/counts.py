@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,16 @@ from replicable_rl.errors import SampleSizeTooLarge, check_integer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MAX_CALLS", "OutcomeCounts", "TransitionCounts", "check_calls", "sums"]
+__all__ = [
+    "MAX_CALLS",
+    "OutcomeCounts",
+    "Tally",
+    "TransitionCounts",
+    "check_calls",
+    "merge_tallies",
+    "sums",
+    "tally",
+]
 
 MAX_CALLS = 2**63 - 1
 
@@ -85,6 +95,27 @@ class TransitionCounts:
     def rewards(self) -> NDArray[np.float64]:
         """The sum of the rewards of each pair s*A + a."""
         return sums(self.row, self.reward_sum, self.n_states * self.n_actions)
+
+
+# Counts on their way: keys of transitions, how often, and the sums of their rewards.
+Tally = tuple["NDArray[np.int64]", "NDArray[np.int64]", "NDArray[np.float64]"]
+
+
+def tally(key: NDArray[np.int64], count: NDArray[np.int64], reward: NDArray[np.float64]) -> Tally:
+    """Return the distinct keys, sorted, with the sums of their counts and rewards."""
+    unique, inverse = np.unique(key, return_inverse=True)
+    counts = np.zeros(unique.size, dtype=np.int64)
+    np.add.at(counts, inverse, count)
+    return unique, counts, sums(inverse, reward, unique.size)
+
+
+def merge_tallies(tallies: Iterator[Tally]) -> Tally:
+    """Merge tallies as they come, so that memory is bounded by the distinct transitions."""
+    merged = next(tallies)
+    for more in tallies:
+        key, count, reward = (np.concatenate(pair) for pair in zip(merged, more, strict=True))
+        merged = tally(key, count, reward)
+    return merged
 
 
 def sums(index: NDArray[np.int64], weight: NDArray[np.float64], size: int) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from replicable_rl.errors import InvalidInput, check_integer, check_real
 from replicable_rl.records import ObjectSpec
-from replicable_rl.sampling.counts import OutcomeCounts, check_calls
+from replicable_rl.sampling.counts import OutcomeCounts, Tally, check_calls, merge_tallies, tally
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,17 +81,17 @@ class Simulator:
         calls = check_calls("Simulator", calls)
         n_rows = self.n_states * self.n_actions
         # An outcome is a (row, next state); with it go its count and the sum of its rewards.
-        key, count, reward = _merge(self._batches(calls, rng))
+        key, count, reward = merge_tallies(self._batches(calls, rng))
         row = key // self.n_states
         indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_rows))]).astype(np.int64)
         return OutcomeCounts(indptr, (key % self.n_states).astype(np.int32), reward / count, count, calls)
 
-    def _batches(self, calls: int, rng: np.random.Generator) -> Iterator[_Tally]:
+    def _batches(self, calls: int, rng: np.random.Generator) -> Iterator[Tally]:
         total = self.n_states * self.n_actions * calls
         for start in range(0, total, _CHUNK):
             row = np.arange(start, min(start + _CHUNK, total), dtype=np.int64) // calls
             successor, reward = self._steps(row // self.n_actions, row % self.n_actions, rng)
-            yield _tally(row * self.n_states + successor, np.ones(row.size, dtype=np.int64), reward)
+            yield tally(row * self.n_states + successor, np.ones(row.size, dtype=np.int64), reward)
 
     def _steps(
         self, state: NDArray[np.int64], action: NDArray[np.int64], rng: np.random.Generator
@@ -146,23 +146,3 @@ def _check_range(reward_range: tuple[float, float]) -> tuple[float, float]:
     if low > high:
         raise InvalidInput(f"Simulator: reward_range must be (low, high) with low <= high, got {reward_range!r}.")
     return low, high
-
-
-_Tally = tuple["NDArray[np.int64]", "NDArray[np.int64]", "NDArray[np.float64]"]  # keys, counts, reward sums
-
-
-def _tally(key: NDArray[np.int64], count: NDArray[np.int64], reward: NDArray[np.float64]) -> _Tally:
-    """Return the distinct keys, sorted, with the sums of their counts and rewards."""
-    unique, inverse = np.unique(key, return_inverse=True)
-    counts = np.zeros(unique.size, dtype=np.int64)
-    np.add.at(counts, inverse, count)
-    return unique, counts, np.bincount(inverse, weights=reward, minlength=unique.size).astype(np.float64)
-
-
-def _merge(tallies: Iterator[_Tally]) -> _Tally:
-    """Merge tallies as they come, so that memory is bounded by the distinct outcomes."""
-    merged = next(tallies)
-    for tally in tallies:
-        key, count, reward = (np.concatenate(pair) for pair in zip(merged, tally, strict=True))
-        merged = _tally(key, count, reward)
-    return merged

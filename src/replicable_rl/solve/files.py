@@ -90,5 +90,6 @@ def _from_record(record: dict[str, Any], policy: Any, q: Any, model_path: Path) 
         status=Status(StatusCode(record["status"]["code"]), str(record["status"]["sentence"])),
         guarantee=guarantee,
         model=load_mdp(model_path) if model_path.exists() else None,
+        history={name: np.array(column, dtype=np.float64) for name, column in record["history"].items()},
     )
     return solution if record["spec"] is None else solution.with_spec(RunSpec.from_json(record["spec"]))

@@ -14,7 +14,7 @@ from replicable_rl.sampling import GenerativeModel
 
 if TYPE_CHECKING:
     from replicable_rl.mdp import TabularMDP
-    from replicable_rl.theory import PhasedVIPlan
+    from replicable_rl.theory import Plan
 
 __all__ = ["Algorithm", "algorithm_spec", "plan", "solve"]
 
@@ -32,7 +32,7 @@ class Algorithm(Protocol):
 class PlanningAlgorithm(Protocol):
     """An algorithm that can say beforehand what a run will do."""
 
-    def plan(self, problem: Any) -> PhasedVIPlan:
+    def plan(self, problem: Any) -> Plan:
         """Return the parameters of a run and what it may promise."""
         ...
 
@@ -78,7 +78,7 @@ def solve(
     return solution.with_spec(RunSpec(problem.spec, algorithm_spec(algorithm), shared_seed, sample_seed))
 
 
-def plan(problem: TabularMDP | GenerativeModel, algorithm: PlanningAlgorithm) -> PhasedVIPlan:
+def plan(problem: TabularMDP | GenerativeModel, algorithm: PlanningAlgorithm) -> Plan:
     """Return what a run would do and may promise, without drawing a sample.
 
     >>> import replicable_rl as rr

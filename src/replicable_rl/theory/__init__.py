@@ -10,9 +10,12 @@ from replicable_rl.theory.rmax import RMaxPlan, rmax, rmax_practical
 from replicable_rl.theory.rstat import RStatPlan, rstat, rstat_mismatch, rstat_rho
 from replicable_rl.theory.units import Units
 
+Plan = PhasedVIPlan | ApproximateMDPPlan | RMaxPlan
+
 __all__ = [
     "ApproximateMDPPlan",
     "PhasedVIPlan",
+    "Plan",
     "RMaxPlan",
     "RStatPlan",
     "Units",

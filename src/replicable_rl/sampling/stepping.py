@@ -1,0 +1,240 @@
+"""Episodes by stepping a Gymnasium environment, behind the same interface as a table.
+
+Its table of probabilities is not used and need not exist. `terminated` absorbs: the transition leads to one
+extra state, in which the episode stays for the rest of its H steps without reward, exactly as
+:func:`replicable_rl.from_gymnasium` builds it into a table. `truncated` only ends the observation: the
+transition is real and is counted, what would have followed is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, check_real, did_you_mean
+from replicable_rl.mdp import action_probabilities
+from replicable_rl.progress import track
+from replicable_rl.records import ObjectSpec
+from replicable_rl.sampling.counts import Tally, merge_tallies, tally
+from replicable_rl.sampling.episodes import EpisodeCounts, check_horizon
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["EpisodicEnv"]
+
+_MAX_EPISODES = 10**9  # of one round: more would not end
+_BATCH = 1000  # episodes between two flushes of what was seen
+
+
+class EpisodicEnv:
+    """A Gymnasium environment with discrete observations and actions, played in episodes.
+
+    Parameters
+    ----------
+    env : str, gymnasium.Env, gymnasium.vector.VectorEnv, or a callable that makes one
+        An id is made without its time limit, for the horizon of the episodes is the algorithm's. A vector
+        environment plays as many episodes at a time as it has sub-environments.
+    gamma : float
+        Discount; Gymnasium has none.
+    reward_range : (low, high)
+        Bounds every reward is promised to obey; 0, the reward after the end, must lie between them.
+    make_kwargs
+        For ``gymnasium.make`` when an id is given.
+
+    Examples
+    --------
+    >>> from replicable_rl.randomness import sample_stream
+    >>> lake = EpisodicEnv("FrozenLake-v1", gamma=0.95, reward_range=(0.0, 1.0))
+    >>> lake.n_states, lake.n_actions
+    (17, 4)
+    >>> lake.play([0] * 17, episodes=10, horizon=5, rng=sample_stream(1)).visits.sum()
+    np.float64(50.0)
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        gamma: float,
+        reward_range: tuple[float, float],
+        **make_kwargs: Any,
+    ) -> None:
+        self._env = _make(env, make_kwargs)
+        self._name = env if isinstance(env, str) else _name_of(self._env)
+        self._params = {"gamma": gamma, "reward_range": list(reward_range), **make_kwargs}
+        self.gamma = check_real(
+            "EpisodicEnv", "gamma", gamma, low=0.0, high=float(np.nextafter(1.0, 0.0)), rule="a discount in [0, 1)"
+        )
+        low, high = (
+            check_real("EpisodicEnv", "reward_range", bound, low=-np.inf, high=np.inf, rule="two finite numbers")
+            for bound in reward_range
+        )
+        if not low <= 0.0 <= high:
+            raise InvalidInput(
+                f"EpisodicEnv: reward_range must contain 0, the reward after the end, got {reward_range}."
+            )
+        self.reward_range = (low, high)
+        self._is_vector = hasattr(self._env, "num_envs")
+        observations, actions = _spaces(self._env, self._is_vector)
+        self.n_states, self._first_state = int(observations.n) + 1, int(observations.start)
+        self.n_actions, self._first_action = int(actions.n), int(actions.start)
+
+    @property
+    def known_rewards(self) -> None:
+        """None: the rewards of an environment are learned from its episodes."""
+        return
+
+    @property
+    def spec(self) -> ObjectSpec:
+        """The id of the environment; one made by hand is known by its class alone."""
+        simple = (str, int, float, bool, list)
+        return ObjectSpec(
+            f"episodes/{self._name}", {k: v if isinstance(v, simple) else repr(v) for k, v in self._params.items()}
+        )
+
+    def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
+        """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
+        if isinstance(episodes, int) and episodes > _MAX_EPISODES:
+            raise SampleSizeTooLarge(
+                f"EpisodicEnv: {episodes:.3g} episodes would be stepped one by one, more than {_MAX_EPISODES:.0e}. "
+                "Pass a smaller episodes=..., or use from_gymnasium where the table is known."
+            )
+        episodes = check_integer("EpisodicEnv", "episodes", episodes, low=1, high=_MAX_EPISODES)
+        horizon = check_horizon(horizon)
+        weights = action_probabilities("EpisodicEnv", policy, self.n_states, self.n_actions)
+        batches = self._vector_batches if self._is_vector else self._single_batches
+        seen = _Seen()
+        key, count, reward = merge_tallies(batches(np.cumsum(weights, axis=1), episodes, horizon, rng, seen))
+        if seen.absorbed:
+            key, count, reward = merge_tallies(iter([(key, count, reward), self._after_the_end(weights, seen, rng)]))
+        return EpisodeCounts(self.n_states, self.n_actions, key, count.astype(np.float64), reward, episodes, seen.steps)
+
+    def _single_batches(
+        self, choice: NDArray[np.float64], episodes: int, horizon: int, rng: np.random.Generator, seen: _Seen
+    ) -> Iterator[Tally]:
+        seed: int | None = int(rng.integers(2**31))
+        keys: list[int] = []
+        rewards: list[float] = []
+        for episode in track(range(episodes), "episodes"):
+            observation, _ = self._env.reset(seed=seed)
+            seed = None  # later resets go on with the environment's own stream
+            state = int(observation) - self._first_state
+            for left in range(horizon - 1, -1, -1):
+                action = min(int(np.searchsorted(choice[state], rng.random(), side="right")), self.n_actions - 1)
+                observation, reward, terminated, truncated, _ = self._env.step(action + self._first_action)
+                successor = self.n_states - 1 if terminated else int(observation) - self._first_state
+                keys.append((state * self.n_actions + action) * self.n_states + successor)
+                rewards.append(float(reward))
+                state = successor
+                if terminated:
+                    seen.absorbed += left
+                if terminated or truncated:
+                    break
+            if (episode + 1) % _BATCH == 0 or episode + 1 == episodes:
+                yield self._tally(np.array(keys), np.array(rewards), seen)
+                keys, rewards = [], []
+
+    def _vector_batches(
+        self, choice: NDArray[np.float64], episodes: int, horizon: int, rng: np.random.Generator, seen: _Seen
+    ) -> Iterator[Tally]:
+        seed: int | None = int(rng.integers(2**31))
+        mode = str(getattr(self._env.metadata.get("autoreset_mode"), "value", "NextStep"))
+        for start in track(range(0, episodes, self._env.num_envs), "batches of episodes"):
+            observation, _ = self._env.reset(seed=seed)
+            seed = None
+            active = np.arange(self._env.num_envs) < episodes - start
+            state = np.asarray(observation) - self._first_state
+            keys: list[NDArray[np.int64]] = []
+            rewards: list[NDArray[np.float64]] = []
+            for left in range(horizon - 1, -1, -1):
+                u = rng.random((state.size, 1))
+                action = np.minimum((u >= choice[state]).sum(axis=1), self.n_actions - 1)
+                observation, reward, terminated, truncated, info = self._env.step(action + self._first_action)
+                arrived = _before_autoreset(observation, info, terminated | truncated) - self._first_state
+                successor = np.where(terminated, self.n_states - 1, arrived)
+                key = (state * self.n_actions + action) * self.n_states + successor
+                keys.append(key[active])
+                rewards.append(np.asarray(reward, dtype=np.float64)[active])
+                seen.absorbed += left * int((active & terminated).sum())
+                done = terminated | truncated
+                active &= ~done
+                if not active.any():
+                    break
+                state = np.where(active, np.asarray(observation) - self._first_state, 0)
+                if mode == "Disabled" and done.any():
+                    self._env.reset(options={"reset_mask": np.asarray(done)})
+            yield self._tally(np.concatenate(keys), np.concatenate(rewards), seen)
+
+    def _tally(self, key: NDArray[np.int64], reward: NDArray[np.float64], seen: _Seen) -> Tally:
+        low, high = self.reward_range
+        bad = ~((reward >= low) & (reward <= high))
+        if bad.any():
+            raise InvalidInput(
+                f"EpisodicEnv {self._name}: rewards must lie in reward_range [{low:g}, {high:g}], got "
+                f"{reward[np.argmax(bad)]:g}. Widen reward_range."
+            )
+        if key.size and (key.min() < 0 or key.max() >= self.n_states**2 * self.n_actions):
+            raise InvalidInput(f"EpisodicEnv {self._name}: an observation lies outside the observation space.")
+        seen.steps += key.size
+        return tally(key.astype(np.int64), np.ones(key.size, dtype=np.int64), reward)
+
+    def _after_the_end(self, weights: NDArray[np.float64], seen: _Seen, rng: np.random.Generator) -> Tally:
+        """The rest of the episodes that ended early, spent in the extra state without reward."""
+        end = self.n_states - 1
+        spent = rng.multinomial(seen.absorbed, weights[end])
+        actions = np.flatnonzero(spent)
+        key = (end * self.n_actions + actions) * self.n_states + end
+        return tally(key, spent[actions].astype(np.int64), np.zeros(actions.size))
+
+
+class _Seen:
+    """Running totals of one call of `play`: steps taken, and steps left over when episodes ended."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.absorbed = 0
+
+
+def _make(env: Any, make_kwargs: dict[str, Any]) -> Any:
+    import gymnasium
+
+    if isinstance(env, str):
+        try:
+            return gymnasium.make(env, max_episode_steps=-1, **make_kwargs)
+        except gymnasium.error.Error as error:
+            hint = did_you_mean(env, gymnasium.registry)
+            raise InvalidInput(f"EpisodicEnv: Gymnasium cannot make {env!r} ({error}).{hint}") from None
+    if make_kwargs:
+        raise InvalidInput(f"EpisodicEnv: {next(iter(make_kwargs))} goes with an id, not with an environment.")
+    return env() if callable(env) and not hasattr(env, "step") else env
+
+
+def _name_of(env: Any) -> str:
+    spec = getattr(env, "spec", None)
+    return str(spec.id) if spec is not None else type(getattr(env, "unwrapped", env)).__name__
+
+
+def _spaces(env: Any, is_vector: bool) -> tuple[Any, Any]:
+    from gymnasium.spaces import Discrete
+
+    names = ("single_observation_space", "single_action_space") if is_vector else ("observation_space", "action_space")
+    spaces = tuple(getattr(env, name, None) for name in names)
+    if not all(isinstance(space, Discrete) for space in spaces):
+        raise InvalidInput(
+            f"EpisodicEnv: observations and actions must be Discrete spaces, got {spaces[0]} and {spaces[1]}. "
+            "Number the observations with a wrapper first."
+        )
+    return spaces[0], spaces[1]
+
+
+def _before_autoreset(observation: Any, info: dict[str, Any], done: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return what was really observed: an environment that resets within a step hides it in ``info``."""
+    arrived = np.array(observation, dtype=np.int64)
+    if "final_obs" in info:
+        for i in np.flatnonzero(done):
+            if info["final_obs"][i] is not None:
+                arrived[i] = int(info["final_obs"][i])
+    return arrived
