@@ -156,7 +156,7 @@ def _rmax(plan: RMaxPlan) -> tuple[str, Table, str]:
         ]
         for v in variants
     ]
-    heading = f"episodes of H={plan.horizon} steps (asymptotic and refined: orders of growth, every constant 1)"
+    heading = f"episodes of H={plan.horizon} steps (asymptotic, refined: every constant is 1)"
     return heading, _side_by_side(labels, columns), _closing(plan, f"m={number(plan.episodes)}")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from replicable_rl.errors import InvalidInput, check_integer
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
 from replicable_rl.records import ObjectSpec, RunSpec, Solution
-from replicable_rl.sampling import GenerativeModel
+from replicable_rl.sampling import EpisodicModel, GenerativeModel
 
 if TYPE_CHECKING:
     from replicable_rl.mdp import TabularMDP
@@ -38,7 +38,7 @@ class PlanningAlgorithm(Protocol):
 
 
 def solve(
-    problem: TabularMDP | GenerativeModel,
+    problem: TabularMDP | GenerativeModel | EpisodicModel,
     algorithm: Algorithm,
     *,
     shared_seed: int,
@@ -48,7 +48,7 @@ def solve(
 
     Parameters
     ----------
-    problem : TabularMDP, Simulator or any GenerativeModel
+    problem : TabularMDP, Simulator, EpisodicEnv, or any GenerativeModel or EpisodicModel
         What to solve.
     algorithm : Algorithm
         For example ``ReplicablePhasedVI(epsilon=0.1, delta=0.001, rho=0.2)``.
@@ -78,7 +78,7 @@ def solve(
     return solution.with_spec(RunSpec(problem.spec, algorithm_spec(algorithm), shared_seed, sample_seed))
 
 
-def plan(problem: TabularMDP | GenerativeModel, algorithm: PlanningAlgorithm) -> Plan:
+def plan(problem: TabularMDP | GenerativeModel | EpisodicModel, algorithm: PlanningAlgorithm) -> Plan:
     """Return what a run would do and may promise, without drawing a sample.
 
     >>> import replicable_rl as rr

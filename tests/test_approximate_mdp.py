@@ -1,0 +1,247 @@
+"""ApproximateMDP, plain and replicable: one model twice, sparse, accurate, saved and solved again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import replicable_rl as rr
+from replicable_rl.algorithms import model_rows
+from replicable_rl.errors import SampleSizeTooLarge
+from replicable_rl.randomness import sample_stream
+from replicable_rl.sampling import CountSampler
+from tests.mutants import plant
+from tests.statistics import SEED
+
+THEOREM = rr.ReplicableApproximateMDP(epsilon=0.05, delta=0.001, rho=0.2)
+
+
+def dense(mdp: rr.TabularMDP) -> np.ndarray:
+    """P as an (S*A, S) array."""
+    table = np.zeros((mdp.n_states * mdp.n_actions, mdp.n_states))
+    row = np.repeat(np.arange(table.shape[0]), np.diff(mdp.rows.indptr))
+    np.add.at(table, (row, mdp.rows.next_state), mdp.rows.probability)
+    return table
+
+
+def model_of(run: rr.Solution) -> rr.TabularMDP:
+    assert run.model is not None
+    return run.model
+
+
+@pytest.mark.parametrize("problem", ["two-goals-v1", "riverswim-v1", "chain-v1", "machine-repair-v1", "garnet-v1"])
+def test_theorem_at_its_own_sample_size(problem: str) -> None:
+    """Known and learned rewards; every entry within tolerance of the truth before rows are divided by their sums.
+
+    By the normal law two runs differ with probability 2 sigma/(beta sqrt(pi n)) a query, at most 0.01 a pair of
+    runs here (rho = 0.2 is what the union bound promises), so 6 of 20 different is a false alarm below 1e-7.
+    """
+    mdp = rr.make(problem)
+    same = 0
+    for seed in range(20):
+        one, two = (rr.solve(mdp, THEOREM, shared_seed=seed, sample_seed=SEED + 2 * seed + i) for i in (0, 1))
+        same += one.fingerprints.model == two.fingerprints.model
+        error = np.abs(dense(model_of(one)) - dense(mdp))
+        longest = int(np.diff(mdp.rows.indptr).max())
+        assert error.sum(axis=1).max() <= 2 * longest * 0.05
+    assert same >= 15
+    assert one.guarantee.kind == "proved"
+    assert (one.guarantee.epsilon, one.guarantee.delta, one.guarantee.rho) == (0.05, 0.001, 0.2)
+    assert one.samples == THEOREM.plan(mdp).calls * mdp.n_states * mdp.n_actions
+
+
+def test_baseline_never_learns_the_same_model_twice() -> None:
+    mdp = rr.make("two-goals-v1")
+    runs = [
+        rr.solve(mdp, rr.ApproximateMDP(0.05, 0.001, calls=10**15), shared_seed=1, sample_seed=SEED + i)
+        for i in range(10)
+    ]
+    assert len({run.fingerprints.model for run in runs}) == 10
+
+
+def test_baseline_is_the_empirical_model() -> None:
+    mdp = rr.make("garnet-v1")
+    run = rr.solve(mdp, rr.ApproximateMDP(0.05, 0.001, calls=1000), shared_seed=1, sample_seed=5)
+    counts = CountSampler(mdp).draw(1000, sample_stream(5)).count
+    np.testing.assert_allclose(
+        dense(model_of(run))[dense(model_of(run)) > 0], counts[counts > 0] / 1000.0, rtol=1e-15, atol=0
+    )
+    np.testing.assert_array_equal(
+        np.asarray(model_of(run).deterministic_rewards), np.asarray(mdp.deterministic_rewards)
+    )
+
+
+def reference_row(
+    mdp: rr.TabularMDP, plan: Any, shared: rr.SharedRandomness, counts: np.ndarray, row: int
+) -> dict[int, float]:
+    """One row by scalar arithmetic."""
+    answers: dict[int, float] = {}
+    outcomes = range(mdp.rows.indptr[row], mdp.rows.indptr[row + 1])
+    for k in outcomes:
+        s = int(mdp.rows.next_state[k])
+        position = row * mdp.n_states + s
+        u = (int(shared.words("approximate-mdp/offset", count=position + 1)[position]) >> 11) * 2.0**-53
+        bin_ = np.floor((counts[k] / plan.calls - u * plan.width) / plan.width)
+        low = max(0.0, u * plan.width + bin_ * plan.width)
+        high = min(1.0, u * plan.width + (bin_ + 1) * plan.width)
+        if low > 0.0:
+            answers[s] = low + (high - low) / 2
+    return {s: x / sum(answers.values()) for s, x in answers.items()}
+
+
+def check_against_reference() -> None:
+    mdp = rr.make("garnet-v1")
+    algorithm = rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, calls=2000, tolerance=0.1)
+    run = rr.solve(mdp, algorithm, shared_seed=9, sample_seed=3)
+    counts = CountSampler(mdp).draw(2000, sample_stream(3)).count
+    table = dense(model_of(run))
+    for row in range(80):
+        expected = reference_row(mdp, algorithm.plan(mdp), rr.SharedRandomness(9), counts, row)
+        assert set(np.flatnonzero(table[row]).tolist()) == set(expected)
+        for s, probability in expected.items():
+            assert table[row, s] == pytest.approx(probability, abs=1e-15)
+
+
+def test_the_loop_is_the_listing() -> None:
+    check_against_reference()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("index=key", "index=key + 1"),
+        ("index=key", "index=key // 20 * 20"),
+        ("self.width, form", "2 * self.width, form"),
+    ],
+)
+def test_planted_bug_is_caught(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, model_rows.RoundedRows, "probabilities", old, new)
+    with pytest.raises(AssertionError):
+        check_against_reference()
+
+
+def test_rows_stay_sparse_or_get_dense() -> None:
+    mdp = rr.make("two-goals-wide-v1")
+    sparse = rr.solve(mdp, THEOREM, shared_seed=1, sample_seed=1)
+    assert set(zip(*np.nonzero(dense(model_of(sparse))), strict=True)) <= set(zip(*np.nonzero(dense(mdp)), strict=True))
+    midpoint = rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, form="midpoint")
+    full = rr.solve(mdp, midpoint, shared_seed=1, sample_seed=1)
+    assert (dense(model_of(full)) > 0).all()
+    np.testing.assert_allclose(dense(model_of(full)).sum(axis=1), 1.0, atol=1e-12)
+    again = rr.solve(mdp, midpoint, shared_seed=1, sample_seed=2)
+    assert full.fingerprints == again.fingerprints
+
+
+def test_norm_l1_is_finer() -> None:
+    mdp = rr.make("two-goals-v1")
+    entry, l1 = (rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, norm=norm).plan(mdp) for norm in ("entry", "l1"))
+    assert l1.tolerance == pytest.approx(entry.tolerance / 8)
+    assert l1.calls == pytest.approx(64 * entry.calls, rel=1e-6)
+    run = rr.solve(mdp, rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, norm="l1"), shared_seed=1, sample_seed=1)
+    assert np.abs(dense(model_of(run)) - dense(mdp)).sum(axis=1).max() <= 0.1
+    assert run.guarantee.kind == "proved"
+
+
+def test_learned_rewards() -> None:
+    mdp = rr.make("chain-v1")
+    run = rr.solve(mdp, THEOREM, shared_seed=4, sample_seed=1)
+    learned = model_of(run).deterministic_rewards
+    assert learned is not None
+    expected = np.array([[0.8 * (s == 4) + 0.2 * 0.2, 0.2 * (s == 4) + 0.8 * 0.2] for s in range(5)])
+    assert np.abs(learned - expected).max() <= 0.05
+    assert THEOREM.plan(mdp).queries == 5 * 5 * 2 + 10
+
+
+def test_a_simulator_is_learned_like_its_table() -> None:
+    mdp = rr.make("riverswim-v1", n_states=4)
+    P = dense(mdp)
+    rewards = np.asarray(mdp.deterministic_rewards).reshape(-1)
+
+    def step(state: Any, action: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+        row = state * 2 + action
+        u = rng.random(row.size)
+        return (u[:, None] >= np.cumsum(P[row], axis=1)).sum(axis=1).clip(max=3), rewards[row]
+
+    simulator = rr.Simulator(
+        step, n_states=4, n_actions=2, gamma=0.95, reward_range=(0.0, 1.0), vectorized=True, name="river"
+    )
+    algorithm = rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, calls=20_000, tolerance=0.3)
+    run = rr.solve(simulator, algorithm, shared_seed=1, sample_seed=1)
+    assert np.abs(dense(model_of(run)) - P).max() <= 0.3
+    assert run.samples == 20_000 * 8
+
+
+def test_the_model_can_be_saved_and_solved_again(tmp_path: Path) -> None:
+    run = rr.solve(rr.make("two-goals-v1"), THEOREM, shared_seed=1, sample_seed=1)
+    model_of(run).save(tmp_path / "model.npz")
+    loaded = rr.load_mdp(tmp_path / "model.npz")
+    assert loaded.digest == run.fingerprints.model
+    assert rr.optimal_values(loaded).q.tobytes() == run.q.tobytes()
+    again = rr.solve(loaded, rr.ReplicablePhasedVI(0.1, 0.001, 0.2), shared_seed=1, sample_seed=1)
+    assert again.guarantee.kind == "proved"
+    rr.save_solution(run, tmp_path / "run")
+    back = rr.load_solution(tmp_path / "run")
+    assert back.model == run.model
+    assert back.fingerprints == run.fingerprints
+
+
+def test_levels_imply_each_other() -> None:
+    """The same model gives the same q and policy."""
+    mdp = rr.make("garnet-v1")
+    algorithm = rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, calls=10**6)
+    runs = [rr.solve(mdp, algorithm, shared_seed=2, sample_seed=SEED + i) for i in range(40)]
+    values = {run.fingerprints.model: run.fingerprints.value for run in runs}
+    policies = {run.fingerprints.value: run.fingerprints.policy for run in runs}
+    assert all(values[run.fingerprints.model] == run.fingerprints.value for run in runs)
+    assert all(policies[run.fingerprints.value] == run.fingerprints.policy for run in runs)
+    assert len(values) > 1  # at this size models do differ
+
+
+def test_rows_rounded_to_nothing_become_self_loops() -> None:
+    mdp = rr.make("garnet-v1", n_states=30, n_actions=1, branching=30)
+    run = rr.solve(mdp, rr.ReplicableApproximateMDP(0.9, 0.001, 0.2), shared_seed=1, sample_seed=1)
+    table = dense(model_of(run))
+    loops = [s for s in range(30) if table[s, s] == 1.0]
+    assert f"{len(loops)} of 30 rows were rounded to nothing and became self-loops" in run.status.sentence
+
+
+def test_status_and_guarantee_sentences() -> None:
+    mdp = rr.make("two-goals-v1")
+    run = rr.solve(mdp, THEOREM, shared_seed=1, sample_seed=1)
+    assert str(run.status) == "completed: learned all 32 rows"
+    few = rr.solve(mdp, rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, calls=1000), shared_seed=1, sample_seed=1)
+    assert few.guarantee.kind == "measured"
+    assert few.guarantee.rho is None
+    assert few.guarantee.sentence.startswith("measured only: calls=1000 where obs:rep-mdp needs 1.76e+10")
+    coarse = rr.solve(mdp, rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, tolerance=0.5), shared_seed=1, sample_seed=1)
+    assert "tolerance=0.5 where obs:rep-mdp needs 0.05" in coarse.guarantee.sentence
+    plain = rr.solve(mdp, rr.ApproximateMDP(0.05, 0.001), shared_seed=1, sample_seed=1)
+    assert plain.guarantee.kind == "proved"
+    assert plain.guarantee.rho is None
+
+
+def test_too_many_calls() -> None:
+    mdp = rr.make("two-goals-wide-v1")
+    with pytest.raises(SampleSizeTooLarge, match=r"ReplicableApproximateMDP: calls=.*Pass calls="):
+        rr.solve(mdp, rr.ReplicableApproximateMDP(1e-5, 1e-4, 0.001), shared_seed=1, sample_seed=1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"norm": "l2"}, "norm must be 'entry' or 'l1'"),
+        ({"form": "middle"}, "form must be one of"),
+        ({"epsilon": 0.0}, "epsilon must lie strictly between"),
+        ({"delta": 0.1}, "2*delta < rho"),
+        ({"calls": 0}, "calls must be an integer from 1"),
+        ({"tolerance": 1.0}, "tolerance must lie strictly between"),
+    ],
+)
+def test_bad_parameters(change: dict[str, Any], message: str) -> None:
+    parameters: dict[str, Any] = {"epsilon": 0.1, "delta": 0.001, "rho": 0.2, **change}
+    with pytest.raises(rr.InvalidInput) as caught:
+        rr.ReplicableApproximateMDP(**parameters)
+    assert message in str(caught.value)

@@ -1,0 +1,477 @@
+"""R-max and RepRMAX: optimal policies, identical models, statuses, and planted bugs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import replicable_rl as rr
+from replicable_rl.algorithms import model_rows
+from replicable_rl.algorithms import rmax as module
+from replicable_rl.errors import SampleSizeTooLarge
+from replicable_rl.sampling import EpisodeCounts, EpisodicTable
+from tests.mutants import plant
+from tests.statistics import SEED
+
+PROBLEMS: dict[str, tuple[Callable[[], rr.TabularMDP], rr.ReplicableRMax]] = {
+    # epsilon is in normalised units; FrozenLake pays 1 once, so its values end at 1 - gamma.
+    "two-goals-wide": (
+        lambda: rr.make("two-goals-wide-v1"),
+        rr.ReplicableRMax(epsilon=0.05, delta=0.001, rho=0.2, horizon=60),
+    ),
+    "riverswim-20": (
+        lambda: rr.make("riverswim-v1", n_states=20),
+        rr.ReplicableRMax(epsilon=0.01, delta=0.001, rho=0.2, horizon=150),
+    ),
+    "frozen-lake-8x8": (
+        lambda: rr.from_gymnasium("FrozenLake-v1", map_name="8x8", gamma=0.95),
+        rr.ReplicableRMax(epsilon=0.001, delta=0.001, rho=0.2, horizon=100),
+    ),
+}
+
+
+def loss(mdp: rr.TabularMDP, policy: np.ndarray) -> float:
+    """Normalised loss of a policy from the initial distribution."""
+    best = rr.optimal_values(mdp).policy
+    span = rr.theory.Units(mdp.gamma, *mdp.reward_range).span
+    gap = rr.evaluate_policy(mdp, best).expected_return - rr.evaluate_policy(mdp, policy).expected_return
+    return gap / span
+
+
+def baseline(algorithm: rr.ReplicableRMax, **changes: Any) -> rr.RMax:
+    return rr.RMax(algorithm.epsilon, algorithm.delta, algorithm.horizon, **changes)
+
+
+# --- the issue's must-shows ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_default_plan_finds_a_good_policy_and_one_model(name: str) -> None:
+    """20 sample seeds under one shared seed; every bound on disagreement is far below 1e-6 by the normal law."""
+    make, algorithm = PROBLEMS[name]
+    mdp = make()
+    runs = [rr.solve(mdp, algorithm, shared_seed=7, sample_seed=SEED + i) for i in range(20)]
+    assert len({run.fingerprints.model for run in runs}) == 1
+    assert len({run.fingerprints.policy for run in runs}) == 1
+    assert loss(mdp, runs[0].policy) <= algorithm.epsilon
+    assert runs[0].status.code in (rr.StatusCode.STOPPED_BY_RULE, rr.StatusCode.ALL_KNOWN)
+    plain = [rr.solve(mdp, baseline(algorithm), shared_seed=7, sample_seed=SEED + i) for i in range(5)]
+    assert len({run.fingerprints.model for run in plain}) == 5
+    assert loss(mdp, plain[0].policy) <= algorithm.epsilon
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_default_plan_replicates_over_100_shared_seeds(name: str) -> None:
+    make, algorithm = PROBLEMS[name]
+    mdp = make()
+    same = 0
+    for seed in range(100):
+        one, two = (rr.solve(mdp, algorithm, shared_seed=seed, sample_seed=SEED + 2 * seed + i) for i in (0, 1))
+        same += one.fingerprints.model == two.fingerprints.model
+        if seed < 5:
+            assert loss(mdp, one.policy) <= algorithm.epsilon
+    assert same >= 80  # 1 - rho; measured 100 on all three
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_thousand_million_episodes(name: str) -> None:
+    """Runs, and finds a good policy; the model need not replicate at this size, and for R-max it never does."""
+    make, algorithm = PROBLEMS[name]
+    mdp = make()
+    few = rr.ReplicableRMax(algorithm.epsilon, 0.001, 0.2, algorithm.horizon, episodes=10**9)
+    assert loss(mdp, rr.solve(mdp, few, shared_seed=1, sample_seed=1).policy) <= algorithm.epsilon
+
+
+def test_small_m_disagrees_so_the_tests_above_have_power() -> None:
+    mdp = rr.make("two-goals-wide-v1")
+    few = rr.ReplicableRMax(0.05, 0.001, 0.2, 60, episodes=10**6)
+    runs = {rr.solve(mdp, few, shared_seed=1, sample_seed=SEED + i).fingerprints.model for i in range(6)}
+    assert len(runs) > 1
+
+
+def test_replicability_is_proved_where_the_plan_says_so() -> None:
+    mdp = rr.make("two-goals-v1")
+    algorithm = rr.ReplicableRMax(0.1, 0.001, 0.2, 60, support=3)
+    one, two = (rr.solve(mdp, algorithm, shared_seed=3, sample_seed=i) for i in (1, 2))
+    assert one.guarantee.kind == "proved"
+    assert (one.guarantee.epsilon, one.guarantee.delta, one.guarantee.rho) == (0.1, 0.001, 0.2)
+    assert one.fingerprints == two.fingerprints
+    assert loss(mdp, one.policy) <= 0.1
+
+
+def test_stepping_and_count_propagation_land_on_the_same_policy() -> None:
+    """No table behind the environment: the same shared seed, the same policy, at a size that can be stepped."""
+    algorithm = rr.ReplicableRMax(0.01, 0.001, 0.2, 30, episodes=1000, known=1.0, window=1.0, tolerance=0.2)
+    options: dict[str, Any] = {"map_name": "4x4", "is_slippery": True}
+    table = rr.from_gymnasium("FrozenLake-v1", gamma=0.9, **options)
+    stepped = rr.EpisodicEnv("FrozenLake-v1", gamma=0.9, reward_range=(0.0, 1.0), **options)
+    runs = [rr.solve(table, algorithm, shared_seed=11, sample_seed=SEED + i).policy.tolist() for i in range(10)]
+    common = max(runs, key=runs.count)
+    assert runs.count(common) >= 9  # the size is one where the policy replicates
+    assert rr.solve(stepped, algorithm, shared_seed=11, sample_seed=SEED).policy.tolist() == common
+
+
+# --- addresses -------------------------------------------------------------------------------------
+
+
+def check_rows_do_not_depend_on_the_round() -> None:
+    """Two runs that learn pairs in different rounds (other k, hence other histories) round them alike."""
+    mdp = rr.make("riverswim-v1")
+    rows: list[dict[int, bytes]] = []
+    rounds_seen = []
+    for known in (0.02, 30.0):
+        algorithm = rr.ReplicableRMax(0.05, 0.001, 0.2, 40, episodes=10**16, known=known, tolerance=0.02, support=3)
+        run = rr.solve(mdp, algorithm, shared_seed=5, sample_seed=SEED)
+        assert run.model is not None
+        assert run.status.code is rr.StatusCode.ALL_KNOWN
+        r = run.model.rows
+        rows.append({i: r.probability[r.of_row(i)].tobytes() + r.next_state[r.of_row(i)].tobytes() for i in range(12)})
+        rounds_seen.append(run.history["known"].tolist())
+    assert rounds_seen[0] != rounds_seen[1]
+    assert rows[0] == rows[1]
+
+
+def test_a_pair_learned_in_different_rounds_gets_the_same_row() -> None:
+    check_rows_do_not_depend_on_the_round()
+
+
+# --- the loop against a slow reference ---------------------------------------------------------------
+
+
+def reference_rmax(
+    mdp: rr.TabularMDP, algorithm: rr.ReplicableRMax, shared_seed: int, sample_seed: int
+) -> tuple[list[int], list[int], str]:
+    """RepUpdateK and the stopping rule by the letter: (known pairs by round, policy, how it ended)."""
+    from replicable_rl.randomness import sample_stream
+
+    plan = algorithm.plan(mdp)
+    shared, rng = rr.SharedRandomness(shared_seed), sample_stream(sample_seed)
+    S, A, m = mdp.n_states, mdp.n_actions, plan.episodes
+    table = EpisodicTable(mdp)
+    policy = [int(u * A) for u in shared.uniform("rmax/first-policy", shape=S)]
+    theta = plan.epsilon / 4 + plan.epsilon / 4 * shared.uniform("rmax/stop", shape=1)[0]
+    n = [0.0] * (S * A)
+    K: dict[int, dict[int, float]] = {}
+    total: dict[int, float] = {}
+    known_by_round: list[int] = []
+    for i in range(plan.rounds):
+        seen = table.play(policy, m, plan.horizon, rng)
+        for key, count in zip(seen.key.tolist(), seen.count.tolist(), strict=True):
+            total[key] = total.get(key, 0.0) + count
+        visits = seen.visits / m
+        if sum(visits[p] for p in range(S * A) if p not in K) < theta:
+            return known_by_round, policy, "stopped"
+        threshold = plan.known + plan.window * shared.uniform("rmax/threshold", i, shape=1)[0]
+        for p in range(S * A):
+            if p in K:
+                continue
+            n[p] += visits[p]
+            if n[p] < threshold:
+                continue
+            successors = {s: total[p * S + s] for s in range(S) if total.get(p * S + s, 0.0) > 0.0}
+            everything = sum(successors.values())
+            row = {}
+            for s, count in successors.items():
+                word = int(shared.words("rmax/offset", count=p * S + s + 1)[p * S + s])
+                off = plan.width * ((word >> 11) * 2.0**-53)
+                k = np.floor((count / everything - off) / plan.width)
+                low, high = max(0.0, off + k * plan.width), min(1.0, off + (k + 1) * plan.width)
+                if low > 0.0:
+                    row[s] = (low + high) / 2
+            K[p] = {s: x / sum(row.values()) for s, x in row.items()} or {p // A: 1.0}
+        known_by_round.append(len(K))
+        R = mdp.deterministic_rewards
+        assert R is not None
+        P = np.zeros((S, A, S))
+        rewards = np.full((S, A), mdp.reward_range[1])
+        for p in range(S * A):
+            for s, x in K.get(p, {p // A: 1.0}).items():
+                P[p // A, p % A, s] = x
+            if p in K:
+                rewards[p // A, p % A] = R[p // A, p % A]
+        model = rr.TabularMDP.from_dense(P, rewards, gamma=mdp.gamma, reward_range=mdp.reward_range)
+        policy = rr.optimal_values(model).policy.tolist()
+        if len(K) == S * A:
+            return known_by_round, policy, "all known"
+    return known_by_round, policy, "budget"
+
+
+SMALL = rr.ReplicableRMax(0.3, 0.001, 0.2, 12, episodes=3000, known=0.4, window=0.6, tolerance=0.2, rounds=40)
+
+
+def check_against_reference() -> None:
+    for problem in ("two-goals-v1", "riverswim-v1", "machine-repair-v1"):
+        mdp = rr.make(problem)
+        for seed in range(4):
+            run = rr.solve(mdp, SMALL, shared_seed=seed, sample_seed=50 + seed)
+            known, policy, _ = reference_rmax(mdp, SMALL, seed, 50 + seed)
+            assert run.history["known"].tolist()[: len(known)] == known
+            assert run.policy.tolist() == policy
+
+
+def test_the_loop_is_the_listing() -> None:
+    check_against_reference()
+
+
+# --- statuses and corner cases -------------------------------------------------------------------------
+
+
+def solve(mdp: rr.TabularMDP, **options: Any) -> rr.Solution:
+    parameters: dict[str, Any] = {"epsilon": 0.1, "delta": 0.001, "rho": 0.2, "horizon": 20, **options}
+    return rr.solve(mdp, rr.ReplicableRMax(**parameters), shared_seed=1, sample_seed=1)
+
+
+def test_unreachable_states_stop_by_the_rule() -> None:
+    P = np.zeros((3, 2, 3))
+    P[0, 0, 0] = P[0, 1, 1] = P[1, :, 0] = P[2, :, 2] = 1.0  # nothing leads to state 2
+    mdp = rr.TabularMDP.from_dense(P, [[0.1, 0.0], [1.0, 1.0], [0.0, 0.0]], gamma=0.9, initial=[1.0, 0.0, 0.0])
+    run = solve(mdp)
+    assert run.status.code is rr.StatusCode.STOPPED_BY_RULE
+    assert run.history["known"][-1] == 4
+    assert "4 of 6 pairs known" in run.status.sentence
+    assert loss(mdp, run.policy) < 1e-9
+
+
+def test_horizon_one_sees_first_states_only() -> None:
+    mdp = rr.make("riverswim-v1")
+    run = solve(mdp, horizon=1)
+    assert run.status.code is rr.StatusCode.STOPPED_BY_RULE
+    assert run.history["known"][-1] == 2  # both actions of the first state
+    assert run.samples == len(run.history["known"]) * rr.ReplicableRMax(0.1, 0.001, 0.2, 1).plan(mdp).episodes
+
+
+def test_one_state_one_action() -> None:
+    mdp = rr.TabularMDP.from_dense(np.ones((1, 1, 1)), np.ones((1, 1)), gamma=0.9)
+    run = solve(mdp)
+    assert str(run.status) == "every pair known: all 1 pairs after 1 rounds"
+    assert run.policy.tolist() == [0]
+
+
+def test_one_action() -> None:
+    mdp = rr.make("garnet-v1", n_states=6, n_actions=1, branching=3)
+    assert solve(mdp).status.code is rr.StatusCode.ALL_KNOWN
+
+
+def test_deterministic_transitions_are_learned_exactly() -> None:
+    mdp = rr.gridworld("S..G", slip=0.0)
+    run = solve(mdp, horizon=60)
+    assert run.model is not None
+    known = np.flatnonzero(run.model.rows.reward == mdp.rows.reward)
+    for row in known:
+        assert run.model.rows.next_state[run.model.rows.of_row(int(row))].size == 1
+    assert loss(mdp, run.policy) < 1e-9
+
+
+def test_absorbing_start() -> None:
+    P = np.zeros((2, 2, 2))
+    P[0, :, 0] = P[1, :, 1] = 1.0
+    mdp = rr.TabularMDP.from_dense(P, [[0.0, 0.0], [1.0, 1.0]], gamma=0.9, initial=[1.0, 0.0])
+    run = solve(mdp)
+    assert run.status.code is rr.StatusCode.STOPPED_BY_RULE
+    assert run.history["known"][-1] == 2
+
+
+def test_stochastic_rewards_are_rounded_on_a_shared_grid() -> None:
+    mdp = rr.make("chain-v1")
+    runs = [
+        rr.solve(mdp, rr.ReplicableRMax(0.05, 0.001, 0.2, 60), shared_seed=2, sample_seed=SEED + i) for i in range(10)
+    ]
+    assert len({run.fingerprints.model for run in runs}) == 1
+    assert runs[0].model is not None
+    learned = runs[0].model.deterministic_rewards
+    assert learned is not None
+    expected = np.array([[0.8 * (s == 4) + 0.2 * 0.2, 0.2 * (s == 4) + 0.8 * 0.2] for s in range(5)])
+    assert np.abs(learned - expected).max() <= 0.01
+    assert len({float(x) for x in learned.reshape(-1)}) > 2
+    assert runs[0].policy.tolist() == rr.optimal_values(mdp).policy.tolist()
+
+
+def test_budget_spent() -> None:
+    run = solve(rr.make("riverswim-v1", n_states=20), rounds=2)
+    assert run.status.code is rr.StatusCode.BUDGET_SPENT
+    assert run.guarantee.kind == "measured"
+    assert run.guarantee.epsilon is None
+    assert "no bound on the loss" in run.guarantee.sentence
+
+
+def test_rows_rounded_to_nothing_are_reported() -> None:
+    mdp = rr.make("garnet-v1", n_states=30, n_actions=1, branching=20)
+    run = solve(mdp, tolerance=0.9, horizon=100)
+    assert "rounded to nothing and became self-loops" in run.status.sentence
+
+
+def test_r_max() -> None:
+    mdp = rr.make("riverswim-v1")
+    run = solve(mdp, r_max=5.0, rounds=1)
+    assert run.model is not None
+    assert run.model.reward_range[1] == 5.0
+    assert (run.model.rows.reward == 5.0).any()
+    with pytest.raises(rr.InvalidInput, match=r"r_max must be at least the top of the reward range, 1, got 0\.5"):
+        solve(mdp, r_max=0.5)
+
+
+def test_history_tells_the_story() -> None:
+    mdp = rr.make("two-goals-v1")
+    algorithm = rr.ReplicableRMax(0.1, 0.001, 0.2, 60)
+    plan = algorithm.plan(mdp)
+    run = rr.solve(mdp, algorithm, shared_seed=1, sample_seed=1)
+    known, threshold = run.history["known"], run.history["threshold"]
+    assert (np.diff(known) >= 0).all()
+    assert ((threshold >= plan.known) & (threshold <= plan.known + plan.window)).all()
+    assert len(set(threshold.tolist())) == threshold.size  # a fresh one every round
+    assert len(set(run.history["stop_below"].tolist())) == 1  # and one theta for all
+    assert run.samples == plan.episodes * plan.horizon * known.size
+    assert run.history["samples"][-1] == pytest.approx(run.samples)
+
+
+@pytest.mark.parametrize("threshold", ["randomised", "fixed"])
+@pytest.mark.parametrize("estimate", ["rstat", "plain"])
+def test_four_combinations(threshold: Any, estimate: Any) -> None:
+    mdp = rr.make("two-goals-v1")
+    algorithm = rr.ReplicableRMax(0.1, 0.001, 0.2, 60, threshold=threshold, estimate=estimate, support=3)
+    runs = [rr.solve(mdp, algorithm, shared_seed=1, sample_seed=i) for i in (1, 2)]
+    assert loss(mdp, runs[0].policy) <= 0.1
+    assert (runs[0].fingerprints.model == runs[1].fingerprints.model) == (estimate == "rstat")
+    assert (runs[0].guarantee.rho is not None) == (threshold == "randomised" and estimate == "rstat")
+    fixed = len(set(runs[0].history["threshold"].tolist())) == 1
+    assert fixed == (threshold == "fixed")
+
+
+def test_fixed_and_plain_is_r_max() -> None:
+    mdp = rr.make("two-goals-v1")
+    ablated = rr.ReplicableRMax(0.1, 0.001, 0.2, 60, episodes=10**6, known=0.05, threshold="fixed", estimate="plain")
+    plain = rr.RMax(0.1, 0.001, 60, episodes=10**6, known=0.05)
+    one, two = (rr.solve(mdp, algorithm, shared_seed=1, sample_seed=1) for algorithm in (ablated, plain))
+    assert one.fingerprints == two.fingerprints
+
+
+def test_too_many_episodes_are_planned_but_not_run() -> None:
+    mdp = rr.make("two-goals-v1")
+    algorithm = rr.ReplicableRMax(0.1, 0.001, 0.2, 60, episodes=10**20)
+    assert algorithm.plan(mdp).episodes == 10**20
+    with pytest.raises(SampleSizeTooLarge, match=r"ReplicableRMax: episodes=1e\+20 is asked for.*Pass episodes="):
+        rr.solve(mdp, algorithm, shared_seed=1, sample_seed=1)
+
+
+def test_an_environment_that_is_stepped_needs_a_small_m() -> None:
+    lake = rr.EpisodicEnv("FrozenLake-v1", gamma=0.9, reward_range=(0.0, 1.0))
+    with pytest.raises(SampleSizeTooLarge, match="would be stepped one by one"):
+        rr.solve(lake, rr.ReplicableRMax(0.1, 0.001, 0.2, 60), shared_seed=1, sample_seed=1)
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"horizon": 0}, "horizon must be an integer from 1"),
+    ({"delta": 0.2}, "2*delta < rho"),
+    ({"threshold": "random"}, "threshold must be 'randomised' or 'fixed'"),
+    ({"estimate": "mean"}, "estimate must be 'rstat' or 'plain'"),
+    ({"known": -1.0}, "known must be a positive number"),
+    ({"window": 0.0}, "window must be a positive number"),
+    ({"tolerance": 2.0}, "tolerance must lie strictly between"),
+    ({"episodes": 0}, "episodes must be an integer from 1"),
+    ({"episodes": 5, "budget": 5}, "not both"),
+    ({"rounds": 0}, "rounds must be an integer from 1"),
+    ({"support": 0}, "support must be an integer from 1"),
+    ({"form": "middle"}, "form must be one of"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD)
+def test_bad_parameters(change: dict[str, Any], message: str) -> None:
+    parameters: dict[str, Any] = {"epsilon": 0.1, "delta": 0.001, "rho": 0.2, "horizon": 20, **change}
+    with pytest.raises(rr.InvalidInput) as caught:
+        rr.ReplicableRMax(**parameters)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(("ReplicableRMax", "theory.rstat"))
+
+
+def test_same_seeds_same_bits_in_two_processes() -> None:
+    code = (
+        "import replicable_rl as rr\n"
+        "for a in (rr.ReplicableRMax(0.1, 0.001, 0.2, 60), rr.RMax(0.1, 0.001, 60),\n"
+        "          rr.ReplicableApproximateMDP(0.05, 0.001, 0.2), rr.ApproximateMDP(0.05, 0.001)):\n"
+        "    print(rr.solve(rr.make('chain-v1'), a, shared_seed=3, sample_seed=4).fingerprints)\n"
+    )
+    outputs = [
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+        for _ in range(2)
+    ]
+    assert outputs[0] == outputs[1]
+    assert len(set(outputs[0].splitlines())) == 4
+
+
+# --- planted bugs ----------------------------------------------------------------------------------------
+
+PER_PAIR = 'count >= plan.known + plan.window * thresholds.shared.uniform("rmax/threshold", i, shape=plan.pairs)'
+Mutant = tuple[object, str, str, str, Callable[[], None]]
+MUTANTS: dict[str, Mutant] = {
+    "threshold per pair": (module, "explore", "count >= threshold", PER_PAIR, check_against_reference),
+    "visits not accumulated": (module, "explore", "[unknown] += rate", "[unknown] = rate", check_against_reference),
+    "successors not accumulated": (module, "explore", "else seen + played", "else played", check_against_reference),
+    "stop rule not randomised": (
+        module.Thresholds,
+        "stop",
+        "0.5 if self.shared is None else",
+        "0.5 if True else",
+        lambda: test_theta_is_random_and_shared(),
+    ),
+    "stop rule after the update": (
+        module,
+        "explore",
+        "rate[unknown].sum()",
+        "rate[unknown & (count + rate < thresholds.known(i))].sum()",
+        check_against_reference,
+    ),
+    "offset without the pair": (model_rows.RoundedRows, "probabilities", "=key", "=key % 7", check_against_reference),
+}
+
+
+def test_theta_is_random_and_shared() -> None:
+    """theta is uniform between eps/4 and eps/2, the same in every round, another for every shared seed."""
+    mdp = rr.make("chain-v1")
+    thetas = [
+        rr.solve(mdp, rr.ReplicableRMax(0.1, 0.001, 0.2, 5), shared_seed=j, sample_seed=1).history["stop_below"][0]
+        for j in range(30)
+    ]
+    assert len(set(thetas)) == 30
+    assert min(thetas) >= 0.025
+    assert max(thetas) <= 0.05
+    assert max(thetas) - min(thetas) > 0.015  # fails for uniform thetas with probability < 30 * 0.6**29
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, function, old, new, check = MUTANTS[name]
+    plant(monkeypatch, owner, function, old, new)
+    with pytest.raises(AssertionError):
+        check()
+
+
+def test_offset_address_with_the_round_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = iter(range(10**6))
+    original = rr.SharedRandomness.uniform_at
+
+    def with_round(self: rr.SharedRandomness, label: str, *address: int, index: np.ndarray) -> np.ndarray:
+        return original(self, label, *address, next(calls), index=index)
+
+    monkeypatch.setattr(rr.SharedRandomness, "uniform_at", with_round)
+    with pytest.raises(AssertionError):
+        check_rows_do_not_depend_on_the_round()
+
+
+def test_episodes_are_fresh_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    played: list[bytes] = []
+    original = EpisodicTable.play
+
+    def spy(self: EpisodicTable, *arguments: Any) -> EpisodeCounts:
+        seen = original(self, *arguments)
+        played.append(seen.count.tobytes())
+        return seen
+
+    monkeypatch.setattr(EpisodicTable, "play", spy)
+    run = rr.solve(rr.make("riverswim-v1"), SMALL, shared_seed=1, sample_seed=1)
+    assert len(set(played)) == len(played) == run.history["known"].size
