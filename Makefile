@@ -25,6 +25,7 @@ pytest: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.phased_vi
+	$(BIN)/python -m benchmarks.rmax
 
 format: $(VENV)/.installed
 	$(BIN)/ruff check --fix .

@@ -8,28 +8,15 @@ columns alike.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 import replicable_rl as rr
+from benchmarks.timing import best_of
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import CountSampler, PerSampleSampler
 
-ROUNDS = 15
 EXPONENTS = (2, 4, 6, 8, 10, 12, 14, 16, 18)
-
-
-def best_of(jobs: Mapping[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, float]:
-    best = dict.fromkeys(jobs, float("inf"))
-    for job in jobs.values():
-        job()  # compile and warm up
-    for _ in range(rounds):
-        for name, job in jobs.items():
-            started = time.perf_counter()
-            job()
-            best[name] = min(best[name], time.perf_counter() - started)
-    return best
 
 
 def runs_against_m(problem: str) -> None:

@@ -38,6 +38,11 @@ class EpisodeCounts(TransitionCounts):
     steps: int
 
     def __add__(self, other: EpisodeCounts) -> EpisodeCounts:
+        if (self.n_states, self.n_actions) != (other.n_states, other.n_actions):
+            raise InvalidInput(
+                f"EpisodeCounts: only counts of one problem add up, got (S, A) = {(self.n_states, self.n_actions)} and "
+                f"{(other.n_states, other.n_actions)}."
+            )
         if self.key is other.key:  # two rounds on one table
             key, count, reward_sum = self.key, self.count + other.count, self.reward_sum + other.reward_sum
         else:

@@ -27,6 +27,7 @@ __all__ = ["EpisodicEnv"]
 
 _MAX_EPISODES = 10**9  # of one round: more would not end
 _BATCH = 1000  # episodes between two flushes of what was seen
+_SEEDS = 2**63  # so many that two calls of `play` hardly ever seed an environment alike
 
 
 class EpisodicEnv:
@@ -62,21 +63,13 @@ class EpisodicEnv:
         reward_range: tuple[float, float],
         **make_kwargs: Any,
     ) -> None:
-        self._env = _make(env, make_kwargs)
-        self._name = env if isinstance(env, str) else _name_of(self._env)
-        self._params = {"gamma": gamma, "reward_range": list(reward_range), **make_kwargs}
         self.gamma = check_real(
             "EpisodicEnv", "gamma", gamma, low=0.0, high=float(np.nextafter(1.0, 0.0)), rule="a discount in [0, 1)"
         )
-        low, high = (
-            check_real("EpisodicEnv", "reward_range", bound, low=-np.inf, high=np.inf, rule="two finite numbers")
-            for bound in reward_range
-        )
-        if not low <= 0.0 <= high:
-            raise InvalidInput(
-                f"EpisodicEnv: reward_range must contain 0, the reward after the end, got {reward_range}."
-            )
-        self.reward_range = (low, high)
+        self.reward_range = _check_reward_range(reward_range)
+        self._env = _make(env, make_kwargs)
+        self._name = env if isinstance(env, str) else _name_of(self._env)
+        self._params = {"gamma": gamma, "reward_range": list(reward_range), **make_kwargs}
         self._is_vector = hasattr(self._env, "num_envs")
         observations, actions = _spaces(self._env, self._is_vector)
         self.n_states, self._first_state = int(observations.n) + 1, int(observations.start)
@@ -115,17 +108,17 @@ class EpisodicEnv:
     def _single_batches(
         self, choice: NDArray[np.float64], episodes: int, horizon: int, rng: np.random.Generator, seen: _Seen
     ) -> Iterator[Tally]:
-        seed: int | None = int(rng.integers(2**31))
+        seed: int | None = int(rng.integers(_SEEDS))
         keys: list[int] = []
         rewards: list[float] = []
         for episode in track(range(episodes), "episodes"):
             observation, _ = self._env.reset(seed=seed)
             seed = None  # later resets go on with the environment's own stream
-            state = int(observation) - self._first_state
+            state = self._state(observation)
             for left in range(horizon - 1, -1, -1):
                 action = min(int(np.searchsorted(choice[state], rng.random(), side="right")), self.n_actions - 1)
                 observation, reward, terminated, truncated, _ = self._env.step(action + self._first_action)
-                successor = self.n_states - 1 if terminated else int(observation) - self._first_state
+                successor = self.n_states - 1 if terminated else self._state(observation)
                 keys.append((state * self.n_actions + action) * self.n_states + successor)
                 rewards.append(float(reward))
                 state = successor
@@ -140,21 +133,21 @@ class EpisodicEnv:
     def _vector_batches(
         self, choice: NDArray[np.float64], episodes: int, horizon: int, rng: np.random.Generator, seen: _Seen
     ) -> Iterator[Tally]:
-        seed: int | None = int(rng.integers(2**31))
+        seed: int | None = int(rng.integers(_SEEDS))
         mode = str(getattr(self._env.metadata.get("autoreset_mode"), "value", "NextStep"))
         for start in track(range(0, episodes, self._env.num_envs), "batches of episodes"):
             observation, _ = self._env.reset(seed=seed)
             seed = None
             active = np.arange(self._env.num_envs) < episodes - start
-            state = np.asarray(observation) - self._first_state
+            state = self._states(observation, active)
             keys: list[NDArray[np.int64]] = []
             rewards: list[NDArray[np.float64]] = []
             for left in range(horizon - 1, -1, -1):
                 u = rng.random((state.size, 1))
                 action = np.minimum((u >= choice[state]).sum(axis=1), self.n_actions - 1)
                 observation, reward, terminated, truncated, info = self._env.step(action + self._first_action)
-                arrived = _before_autoreset(observation, info, terminated | truncated) - self._first_state
-                successor = np.where(terminated, self.n_states - 1, arrived)
+                arrived = _before_autoreset(observation, info, terminated | truncated)
+                successor = np.where(terminated, self.n_states - 1, self._states(arrived, active & ~terminated))
                 key = (state * self.n_actions + action) * self.n_states + successor
                 keys.append(key[active])
                 rewards.append(np.asarray(reward, dtype=np.float64)[active])
@@ -163,7 +156,7 @@ class EpisodicEnv:
                 active &= ~done
                 if not active.any():
                     break
-                state = np.where(active, np.asarray(observation) - self._first_state, 0)
+                state = np.where(active, successor, 0)
                 if mode == "Disabled" and done.any():
                     self._env.reset(options={"reset_mask": np.asarray(done)})
             yield self._tally(np.concatenate(keys), np.concatenate(rewards), seen)
@@ -176,10 +169,29 @@ class EpisodicEnv:
                 f"EpisodicEnv {self._name}: rewards must lie in reward_range [{low:g}, {high:g}], got "
                 f"{reward[np.argmax(bad)]:g}. Widen reward_range."
             )
-        if key.size and (key.min() < 0 or key.max() >= self.n_states**2 * self.n_actions):
-            raise InvalidInput(f"EpisodicEnv {self._name}: an observation lies outside the observation space.")
         seen.steps += key.size
         return tally(key.astype(np.int64), np.ones(key.size, dtype=np.int64), reward)
+
+    def _state(self, observation: Any) -> int:
+        state = int(observation) - self._first_state
+        if not 0 <= state < self.n_states - 1:  # the last state is ours
+            raise self._outside(int(observation))
+        return state
+
+    def _states(self, observation: Any, of: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return observations as states, 0 for those that do not matter."""
+        state = np.where(of, np.asarray(observation, dtype=np.int64) - self._first_state, 0)
+        bad = (state < 0) | (state >= self.n_states - 1)
+        if bad.any():
+            raise self._outside(int(state[np.argmax(bad)]) + self._first_state)
+        return state
+
+    def _outside(self, observation: int) -> InvalidInput:
+        last = self._first_state + self.n_states - 2
+        return InvalidInput(
+            f"EpisodicEnv {self._name}: observations must lie in the observation space, {self._first_state} to {last}, "
+            f"got {observation}."
+        )
 
     def _after_the_end(self, weights: NDArray[np.float64], seen: _Seen, rng: np.random.Generator) -> Tally:
         """The rest of the episodes that ended early, spent in the extra state without reward."""
@@ -198,18 +210,35 @@ class _Seen:
         self.absorbed = 0
 
 
+def _check_reward_range(reward_range: object) -> tuple[float, float]:
+    rule = "two finite numbers"
+    bounds = tuple(reward_range) if isinstance(reward_range, (tuple, list, np.ndarray)) else ()
+    if len(bounds) != 2:
+        raise InvalidInput(f"EpisodicEnv: reward_range must be {rule}, got {reward_range!r}.")
+    low, high = (
+        check_real("EpisodicEnv", "reward_range", bound, low=-np.inf, high=np.inf, rule=rule) for bound in bounds
+    )
+    if not low <= 0.0 <= high:
+        raise InvalidInput(f"EpisodicEnv: reward_range must contain 0, the reward after the end, got {reward_range}.")
+    return low, high
+
+
 def _make(env: Any, make_kwargs: dict[str, Any]) -> Any:
     import gymnasium
 
     if isinstance(env, str):
+        if "max_episode_steps" in make_kwargs:
+            raise InvalidInput("EpisodicEnv: an id is made without a time limit. Make the environment to keep one.")
         try:
             return gymnasium.make(env, max_episode_steps=-1, **make_kwargs)
-        except gymnasium.error.Error as error:
-            hint = did_you_mean(env, gymnasium.registry)
-            raise InvalidInput(f"EpisodicEnv: Gymnasium cannot make {env!r} ({error}).{hint}") from None
+        except Exception as error:  # whatever an environment raises, its own sentence says why
+            hint = did_you_mean(env, gymnasium.registry) if isinstance(error, gymnasium.error.Error) else ""
+            raise InvalidInput(
+                f"EpisodicEnv: Gymnasium cannot make {env!r} ({str(error).rstrip('.')}).{hint}"
+            ) from None
     if make_kwargs:
         raise InvalidInput(f"EpisodicEnv: {next(iter(make_kwargs))} goes with an id, not with an environment.")
-    return env() if callable(env) and not hasattr(env, "step") else env
+    return env() if callable(env) and (isinstance(env, type) or not hasattr(env, "step")) else env
 
 
 def _name_of(env: Any) -> str:

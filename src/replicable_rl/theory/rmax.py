@@ -14,13 +14,20 @@ N = S*A pairs, n0 = k*m the fewest visits of a known pair, L = ln(2/delta_c) and
 - *known set.* A pair is at risk while its count is at most k + w. By Freedman's inequality its count is
   then within t = sqrt(4 H (k+w) L/m) + 2HL/(3m) of its mean, so the random threshold separates two
   runs with probability 2t/w, for every unknown pair in every round.
-- *stopping.* The same for the unknown-visit rate, at risk below epsilon/2, and the window epsilon/4.
+- *stopping.* The same for the unknown-visit rate, at risk below epsilon/2, and the window epsilon/4;
+  theta is drawn once, but the rounds of a run that never stops do not depend on it, so the T rounds add up.
 - *progress.* A round that does not stop has a rate of at least epsilon/4, so some unknown pair has a
   count of at least epsilon/(4N): with k + w <= epsilon/(4N) every round learns a pair and N + 1 rounds
   are enough. Otherwise 4N(k + w + H)/epsilon are.
-- *accuracy.* A row with at most K successors is within K tau of the truth in l1, 2K tau after it is
-  divided by its sum. The optimistic model then loses at most
-  2 gamma K tau/(1-gamma) + (epsilon/2 + t_u) + gamma^H from the initial distribution.
+- *accuracy.* A row with at most K successors is within K tau of the truth in l1 (S tau in the midpoint
+  form, which answers more than 0 for successors that do not exist), 2K tau after it is divided by its sum.
+  The optimistic model then loses at most 2 gamma K tau/(1-gamma) + (epsilon/2 + t_u) + gamma^H from the
+  initial distribution, and 2 tau more if rewards are learned. Here epsilon/2 + t_u is the largest u with
+  u - sqrt(a u) <= epsilon/2, a = 2HL/m: a policy with a larger rate is not seen below epsilon/2 (for terms that
+  are never negative, the lower tail is Gaussian in their second moment, here at most H u). R_max must be the
+  top of the reward range, and every episode must be H steps long.
+
+The bounds on samples fail with probability delta/2 in the queries, delta/2 in the counts.
 """
 
 from __future__ import annotations
@@ -43,6 +50,7 @@ __all__ = ["MAX_EPISODES", "RMaxPlan", "rmax", "rmax_practical"]
 
 MAX_EPISODES = 2**63 - 1
 _COARSEST = 0.01  # the practical plan never rounds probabilities more coarsely than this by itself
+_PLANNING = 1e-10  # normalised error of the planner's values
 _SLACK = 1.0 + 1e-9
 
 
@@ -63,7 +71,8 @@ class RMaxPlan:
         Samples that a query needs for ``rho_sq`` and ``tolerance``; a known pair has at least
         ``visits`` = k*m.
     entry_error, loss : float
-        Bounds with probability 1 - delta on an entry of the model and on the loss of the policy.
+        Bounds with probability 1 - delta on an entry of the model, and on the loss of the policy of a
+        run that does not spend its budget of rounds.
     rho_queries, rho_known, rho_stop : float or None
         Bounds on the probability that two runs part ways in each of the three ways; None for R-max.
     """
@@ -97,15 +106,17 @@ class RMaxPlan:
 
     def __post_init__(self) -> None:
         H, T, m = self.horizon, self.rounds, self.episodes
-        L = math.log(2.0 * (self.pairs + 1) * T * 2.0 / self.delta)
+        L = _log_term(self.pairs, T, self.delta)
         t_known = _deviation(2.0 * H * (self.known + self.window), H, L, m)
         t_stop = _deviation(H * self.epsilon, H, L, m)
-        radius = hoeffding_radius(max(1, self.visits), self.delta_sq)
+        radius = hoeffding_radius(max(1, self.visits), self.delta / 2.0 / self.queries)
         entry = radius + pieces_of(self.form) * self.width / 2.0
-        row = self.gamma / (1.0 - self.gamma) * self.support * entry + (0.0 if self.known_rewards else entry)
+        entries = self.support if self.rho is None else _entries(self.form, self.n_states, self.support)
+        row = self.gamma / (1.0 - self.gamma) * entries * entry + (0.0 if self.known_rewards else entry)
+        unknown = _largest_mean(self.epsilon / 2.0, H, L, m) + self.gamma**H
         bounds: dict[str, float | None] = {
             "entry_error": entry,
-            "loss": 2.0 * row + self.epsilon / 2.0 + t_stop + self.gamma**H,
+            "loss": 2.0 * (row + _PLANNING / (1.0 - self.gamma)) + unknown,
             "rho_k": None,
             "rho_queries": None,
             "rho_known": None,
@@ -125,11 +136,14 @@ class RMaxPlan:
         return self.n_states * self.n_actions
 
     @property
+    def rounds_needed(self) -> int:
+        """Rounds after which a run has certainly stopped or knows every pair."""
+        return _rounds_needed(self.epsilon, self.pairs, self.known, self.window, self.horizon)
+
+    @property
     def decisions(self) -> int:
         """Decisions about the known set: one for every unknown pair in every round."""
-        if _every_round_learns(self.epsilon, self.pairs, self.known, self.window):
-            return self.pairs * (self.pairs + 1) // 2
-        return self.pairs * self.rounds
+        return _decisions(self.epsilon, self.pairs, self.known, self.window, self.rounds)
 
     @property
     def queries(self) -> int:
@@ -156,7 +170,7 @@ class RMaxPlan:
     @property
     def accuracy_proved(self) -> bool:
         """Whether the policy is within epsilon of optimal from the initial distribution."""
-        return self.loss <= self.epsilon * _SLACK
+        return self.loss <= self.epsilon * _SLACK and self.rounds >= self.rounds_needed
 
     @property
     def replicability_proved(self) -> bool:
@@ -242,10 +256,11 @@ def rmax_practical(
 ) -> RMaxPlan:
     """Return parameters that can be run; ``rho=None`` plans the baseline R-max.
 
-    Given m (``episodes``, or a total ``budget`` of transitions; else as many as the bounds ask for, at most
-    2**63 - 1), k is chosen so that k*m covers the sample size of the queries, w = k, and tau as fine as
-    replicability allows, but never coarser than 0.01. Half of rho goes to the queries, a quarter each to
-    the known set and to stopping. Every keyword overrides its parameter.
+    m is given (``episodes``, or a total ``budget`` of transitions) or as large as the bounds ask for, at most
+    2**63 - 1; k is as large as lets every round learn a pair, and larger where k*m visits would not estimate an
+    entry to 0.01; w = k; tau is as fine as replicability allows at k*m visits, but never coarser than 0.01. Half
+    of rho - 2 delta goes to the queries, a quarter each to the known set and to stopping. Every keyword
+    overrides its parameter.
 
     >>> plan = rmax_practical(8, 4, 0.9, 0.1, 0.001, 0.2, horizon=60, support=3)
     >>> plan.rounds, f"{plan.episodes:.3g}", plan.replicability_proved, plan.accuracy_proved
@@ -262,6 +277,9 @@ def rmax_practical(
     pieces = pieces_of(form)
     N = n_states * n_actions
     K = n_states if support is None else check_integer(owner, "support", support, low=1, high=n_states)
+    known, window = (_check_visits(owner, *given) for given in (("known", known), ("window", window)))
+    tolerance = None if tolerance is None else check_in_open_interval(owner, "tolerance", tolerance)
+    rounds = None if rounds is None else check_integer(owner, "rounds", rounds, low=1, high=2**62)
     queries = N * (K if known_rewards else K + 1)
     delta_sq = delta / 2.0 / queries
     rho_sq = None if rho is None else rho / 2.0 / queries
@@ -271,32 +289,25 @@ def rmax_practical(
         return tau if rho_sq is None else split_tolerance(tau, gap, pieces)[1]
 
     quickest = epsilon / (8.0 * N)  # the largest k = w with which every round learns a pair
-    finest = epsilon * (1.0 - gamma) / (4.0 * K)  # what the loss asks for
-    m = _episodes(owner, episodes, budget, horizon, N)
+    entries = K if rho is None else _entries(form, n_states, K)
+    finest = min(_COARSEST, epsilon * (1.0 - gamma) / (4.0 * max(entries, 1 if known_rewards else 2)))  # for the loss
+    m = _episodes(owner, episodes, budget, horizon, N + 1 if rounds is None else rounds)
     if m is None:
         k = known or quickest
         visits = hoeffding_samples(sampling_share(tolerance or finest), delta_sq)
-        m = min(MAX_EPISODES, max(math.ceil(visits / k), _episodes_for_known(N, horizon, k, delta, rho)))
+        asked = _episodes_for_counts(N, gamma, epsilon, delta, rho, horizon, rounds, k, window or k)
+        m = min(MAX_EPISODES, max(_divided(visits, k), asked))
     if known is None:
         enough = hoeffding_samples(tolerance or _COARSEST, delta_sq)  # for accuracy, where m is small
         known = max(quickest, min(float(horizon), enough / m))
-    else:
-        known = check_real(owner, "known", known, low=1e-300, high=math.inf, rule="a positive number of visits")
-    window = (
-        known
-        if window is None
-        else check_real(owner, "window", window, low=1e-300, high=math.inf, rule="a positive number of visits")
-    )
+    window = known if window is None else window
     if tolerance is None:
         radius = hoeffding_radius(max(1, math.floor(known * m)), delta_sq)
         reached = radius if rho_sq is None else radius * (1.0 + pieces / gap)
         tolerance = min(max(finest, reached), _COARSEST)
-    else:
-        tolerance = check_in_open_interval(owner, "tolerance", tolerance)
     if rounds is None:
-        quick = _every_round_learns(epsilon, N, known, window)
-        rounds = N + 1 if quick else math.ceil(4.0 * N * (known + window + horizon) / epsilon)
-    rounds = check_integer(owner, "rounds", rounds, low=1, high=2**62)
+        affordable = 2**62 if budget is None else max(1, budget // (m * horizon))
+        rounds = min(affordable, _rounds_needed(epsilon, N, known, window, horizon))
     return RMaxPlan(
         kind="practical",
         n_states=n_states,
@@ -325,23 +336,61 @@ def _every_round_learns(epsilon: float, pairs: int, known: float, window: float)
     return known + window <= epsilon / (4.0 * pairs) * _SLACK
 
 
-def _episodes_for_known(pairs: int, horizon: int, known: float, delta: float, rho: float | None) -> int:
-    """Return the m that brings the bound on the known set below rho/4, with w = k and N + 1 rounds."""
-    if rho is None:
-        return 1
-    log_term = math.log(4.0 * (pairs + 1) ** 2 / delta)
-    decisions = pairs * (pairs + 1) // 2
-    # decisions * 2 * sqrt(8 H k L/m)/k <= rho/4, and a little for the second term of Freedman's bound
-    return math.ceil(1.01 * (8.0 * decisions / rho) ** 2 * 8.0 * horizon * log_term / known)
+def _rounds_needed(epsilon: float, pairs: int, known: float, window: float, horizon: int) -> int:
+    if _every_round_learns(epsilon, pairs, known, window):
+        return pairs + 1
+    return math.ceil(4.0 * pairs * (known + window + horizon) / epsilon)
 
 
-def _episodes(owner: str, episodes: int | None, budget: int | None, horizon: int, pairs: int) -> int | None:
+def _decisions(epsilon: float, pairs: int, known: float, window: float, rounds: int) -> int:
+    quick = _every_round_learns(epsilon, pairs, known, window)
+    return pairs * (pairs + 1) // 2 if quick else pairs * rounds
+
+
+def _entries(form: Form, n_states: int, support: int) -> int:
+    """Return how many entries of a row rounding can make wrong."""
+    return n_states if form == "midpoint" else support
+
+
+def _episodes_for_counts(
+    pairs: int,
+    gamma: float,
+    epsilon: float,
+    delta: float,
+    rho: float | None,
+    horizon: int,
+    rounds: int | None,
+    known: float,
+    window: float,
+) -> int:
+    """Return the m with which the known set and stopping cost a quarter of rho - 2 delta each, and accuracy holds."""
+    T = _rounds_needed(epsilon, pairs, known, window, horizon) if rounds is None else rounds
+    L = _log_term(pairs, T, delta)
+    spare = epsilon * (1.0 - gamma) / 2.0 - gamma**horizon  # what the model's entries leave of the loss
+    asked = [1]
+    if spare > 0.0:
+        asked.append(_episodes_for(horizon * epsilon, horizon, L, spare / 2.0))
+    if rho is not None:
+        share = (rho - 2.0 * delta) / 4.0
+        t_known = share * window / (2.0 * _decisions(epsilon, pairs, known, window, T))
+        asked.append(_episodes_for(2.0 * horizon * (known + window), horizon, L, t_known))
+        asked.append(_episodes_for(horizon * epsilon, horizon, L, share * epsilon / (8.0 * T)))
+    return max(asked)
+
+
+def _episodes(owner: str, episodes: int | None, budget: int | None, horizon: int, rounds: int) -> int | None:
     if episodes is not None and budget is not None:
         raise InvalidInput(f"{owner}: give episodes (m) or budget (transitions in all), not both.")
     if budget is not None:
-        budget = check_integer(owner, "budget", budget, low=1, high=2**200)
-        return max(1, min(MAX_EPISODES, budget // (horizon * (pairs + 1))))
+        budget = check_integer(owner, "budget", budget, low=horizon, high=2**200)
+        return max(1, min(MAX_EPISODES, budget // (horizon * rounds)))
     return None if episodes is None else check_integer(owner, "episodes", episodes, low=1, high=2**200)
+
+
+def _check_visits(owner: str, name: str, visits: float | None) -> float | None:
+    if visits is None:
+        return None
+    return check_real(owner, name, visits, low=1e-300, high=math.inf, rule="a positive number of visits")
 
 
 def _check(owner: str, n_states: int, n_actions: int, gamma: float, epsilon: float, horizon: int) -> None:
@@ -352,6 +401,29 @@ def _check(owner: str, n_states: int, n_actions: int, gamma: float, epsilon: flo
     check_integer(owner, "horizon", horizon, low=1, high=2**31 - 1)
 
 
+def _log_term(pairs: int, rounds: int, delta: float) -> float:
+    """ln(2/delta_c): a two-sided event for every pair and for stopping, in every round, in half of delta."""
+    return math.log(2.0 * (pairs + 1) * rounds * 2.0 / delta)
+
+
 def _deviation(variance: float, largest: float, log_term: float, episodes: int) -> float:
     """Freedman's inequality for a mean of ``episodes`` terms in [0, largest] with this variance."""
     return math.sqrt(2.0 * variance * log_term / episodes) + 2.0 * largest * log_term / (3.0 * episodes)
+
+
+def _episodes_for(variance: float, largest: float, log_term: float, deviation: float) -> int:
+    """Return the m that brings `_deviation` down to ``deviation``."""
+    slow = 2.0 * variance * log_term
+    root = math.sqrt(slow) + math.sqrt(slow + 8.0 * largest * log_term * deviation / 3.0)
+    return math.ceil((root / (2.0 * deviation)) ** 2 * _SLACK)
+
+
+def _largest_mean(seen: float, largest: float, log_term: float, episodes: int) -> float:
+    """Return the largest u such that ``episodes`` terms in [0, largest] with mean u may average ``seen``."""
+    a = 2.0 * largest * log_term / episodes
+    return ((math.sqrt(a) + math.sqrt(a + 4.0 * seen)) / 2.0) ** 2
+
+
+def _divided(visits: int, known: float) -> int:
+    """Return the smallest m, or hardly more, with floor(known * m) >= visits."""
+    return math.ceil(visits / known * _SLACK)
