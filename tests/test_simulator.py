@@ -73,9 +73,8 @@ def simulate(mdp: rr.TabularMDP, step: Step, vectorized: bool) -> rr.Simulator:
 
 
 def small(step: Step, vectorized: bool = False, n_states: int = 2, **options: Any) -> rr.Simulator:
-    return rr.Simulator(
-        step, n_states=n_states, n_actions=1, gamma=0.5, reward_range=(0.0, 1.0), vectorized=vectorized, **options
-    )
+    fixed: dict[str, Any] = {"n_actions": 1, "gamma": 0.5, "reward_range": (0.0, 1.0), **options}
+    return rr.Simulator(step, n_states=n_states, vectorized=vectorized, **fixed)
 
 
 def as_table(counts: OutcomeCounts) -> dict[tuple[int, int], tuple[int, float]]:
@@ -274,7 +273,10 @@ def test_a_simulator_is_a_generative_model_with_a_record() -> None:
     assert isinstance(problem, GenerativeModel)
     solution = rr.solve(problem, rr.PhasedVI(0.2, 0.05, calls=2, iterations=2), shared_seed=1, sample_seed=1)
     assert solution.spec is not None
-    assert solution.spec.problem.text == "simulator:name=my plant"
+    assert solution.spec.problem.id == "simulator"
+    assert solution.spec.problem.params["name"] == "my plant"
+    others = [small(lambda s, a, rng: (0, 0.0), name="my plant", gamma=gamma).spec for gamma in (0.25, 0.5)]
+    assert others[0] != others[1] == solution.spec.problem  # all that its bits depend on, but for the code
     assert json.loads(json.dumps(solution.to_json()))["samples"] == "8"
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import textwrap
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import replicable_rl as rr
-from replicable_rl.theory import phased_vi, phased_vi_rho, rstat, rstat_mismatch, rstat_rho
+from replicable_rl.theory import PhasedVIPlan, phased_vi, phased_vi_rho, rstat, rstat_mismatch, rstat_rho
 from replicable_rl.theory.rstat import Form
 
 probabilities = st.tuples(st.floats(1e-6, 0.99), st.floats(1e-6, 0.49)).map(lambda x: (x[0], x[0] * x[1]))  # rho, delta
@@ -99,6 +101,8 @@ def test_the_theorems_own_parameters_prove_it(
     error = step * (1 - gamma**plan.iterations) / (1 - gamma) + gamma**plan.iterations
     promised = epsilon / 2 if target == "value" else (1 - gamma) * epsilon / 2
     assert error <= promised * (1 + 1e-9)
+    assert plan.value_error == pytest.approx(step / (1 - gamma) + gamma**plan.iterations, rel=1e-6)
+    assert plan.policy_loss == pytest.approx(2 * plan.value_error / (1 - gamma))
     plain = phased_vi(pairs, gamma, epsilon, delta, target=target, known_rewards=known)  # type: ignore[arg-type]
     assert plain.accuracy_proved
     assert plain.calls <= plan.calls
@@ -155,12 +159,45 @@ def test_overrides_lose_the_proof_only_where_they_should() -> None:
     assert not short.accuracy_proved
 
 
+def test_bounds_are_those_of_the_run_and_not_of_the_theorem() -> None:
+    """A coarse tolerance and all the samples there are: Q errs by beta/2 a step, the policy loses 20 times that."""
+    for known, damping in ((True, 0.9), (False, 1.0)):
+        plan = phased_vi(32, 0.9, 0.1, 0.001, 0.2, tolerance=0.005, calls=2**63 - 1, known_rewards=known)
+        assert plan.value_error == pytest.approx(damping * 0.005 / 0.1 + 0.9**100, rel=1e-3)
+        assert plan.policy_loss == pytest.approx(20 * plan.value_error)
+        assert not plan.accuracy_proved
+        assert plan.replicability_proved
+        assert plan.rho_proved == pytest.approx(0.002 + 3200 * 2 * plan.sampling_error / plan.width)
+    missing = phased_vi(32, 0.9, 0.1, 0.001, 0.2).calls - 10**7
+    assert not phased_vi(32, 0.9, 0.1, 0.001, 0.2, calls=missing).replicability_proved
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("policy_loss", "2.0 * self.value_error / (1.0 - self.gamma)", "2.0 * self.value_error"),
+        ("value_error", "(self.gamma if self.known_rewards else 1.0)", "self.gamma"),
+        ("value_error", "+ self.width / 2.0", ""),
+        ("rho_proved", "self.queries * 2.0", "2.0"),
+    ],
+)
+def test_a_wrong_bound_is_caught(name: str, old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    getter = getattr(PhasedVIPlan, name).fget
+    source = textwrap.dedent(inspect.getsource(getter)).replace("@property\n", "")
+    assert old in source
+    namespace = dict(getter.__globals__)
+    exec(source.replace(old, new), namespace)
+    monkeypatch.setattr(PhasedVIPlan, name, property(namespace[name]))
+    with pytest.raises(AssertionError):
+        test_bounds_are_those_of_the_run_and_not_of_the_theorem()
+
+
 def test_prediction_falls_like_one_over_root_m() -> None:
     plans = [phased_vi(32, 0.9, 0.02, 0.001, 0.2, tolerance=0.02, calls=calls) for calls in (10**9, 10**11, 10**13)]
-    predicted = [plan.predicted_disagreement() for plan in plans]
+    predicted = [plan.predicted_disagreement_at() for plan in plans]
     assert predicted[1] / predicted[2] == pytest.approx(10, rel=0.05)
     assert predicted[0] > predicted[1] > predicted[2] > 0
-    assert phased_vi(32, 0.9, 0.1, 0.001).predicted_disagreement() == 1.0
+    assert phased_vi(32, 0.9, 0.1, 0.001).predicted_disagreement_at() == 1.0
 
 
 BAD = [
@@ -195,7 +232,7 @@ def test_rstat_takes_exactly_one_of_tolerance_and_samples() -> None:
         rstat(0.2, 0.01, tolerance=0.1, samples=100)
 
 
-@given(st.floats(0.0, 0.99), st.floats(-100, 100), st.floats(0, 100), st.floats(0.0, 1.0))
+@given(st.floats(0.0, 0.99), st.floats(-100, 100), st.just(0.0) | st.floats(1e-3, 100), st.floats(0.0, 1.0))
 def test_units_round_trip(gamma: float, low: float, width: float, share: float) -> None:
     """A constant reward r for ever is worth r/(1-gamma), through the normalised scale and back."""
     units = rr.theory.Units(gamma, low, low + width)

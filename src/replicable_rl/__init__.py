@@ -17,6 +17,7 @@ from replicable_rl.algorithms import (
     ReplicablePhasedVI,
     ReplicableRMax,
     RMax,
+    predicted_disagreement,
 )
 from replicable_rl.envs import from_gymnasium, gridworld
 from replicable_rl.errors import InvalidInput
@@ -58,6 +59,7 @@ __all__ = [
     "make_algorithm",
     "optimal_values",
     "plan",
+    "predicted_disagreement",
     "save_solution",
     "solve",
     "theory",

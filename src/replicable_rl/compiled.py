@@ -4,8 +4,10 @@ Kernel modules (``_kernels.py``) decorate their functions with :func:`compiled` 
 imported where they are first needed, never at the top of a public module: numba takes
 longer to import than all the rest.
 
-No fast-math: a kernel computes the IEEE operations it spells, in the order it spells
-them, so the same inputs give the same bits on every machine.
+No fast-math: a kernel computes the IEEE operations it spells, in the order it spells them. Kernels
+between the counts and a fingerprint use sums and products only, so the same counts give the
+same bits on every machine. The samplers also call exp and log, whose last bit belongs to the
+machine's mathematical library.
 """
 
 from __future__ import annotations
@@ -22,4 +24,8 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 def compiled(function: Kernel) -> Kernel:
     """Compile a kernel on first call; cached on disk, and without the interpreter lock."""
-    return cast("Kernel", numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    try:
+        return cast("Kernel", numba.njit(cache=True, **options)(function))
+    except RuntimeError:  # nowhere to keep the compiled code: a read-only installation without a home
+        return cast("Kernel", numba.njit(**options)(function))

@@ -24,6 +24,7 @@ __all__ = [
     "check_in_open_interval",
     "check_integer",
     "check_real",
+    "check_share",
     "did_you_mean",
 ]
 
@@ -63,7 +64,9 @@ def check_integer(owner: str, name: str, value: object, *, low: int, high: int) 
     except TypeError:
         number = None
     if number is None or isinstance(value, bool) or not low <= number <= high:
-        raise InvalidInput(f"{owner}: {name} must be an integer from {low} to {high}, got {value!r}.")
+        shown = repr(value)
+        shown = shown if len(shown) <= 60 else f"{shown[:20]}... ({len(shown)} characters)"
+        raise InvalidInput(f"{owner}: {name} must be an integer from {low} to {high}, got {shown}.")
     return number
 
 
@@ -72,6 +75,17 @@ def check_real(owner: str, name: str, value: object, *, low: float, high: float,
     number = _as_float(value)
     if number is None or not low <= number <= high:
         raise InvalidInput(f"{owner}: {name} must be {rule}, got {value!r}.")
+    return number
+
+
+SMALLEST = 1e-30  # of a probability or a tolerance: below it sample sizes pass the largest float
+
+
+def check_share(owner: str, name: str, value: object) -> float:
+    """Return a probability or a tolerance strictly between 0 and 1, and not absurdly small."""
+    number = check_in_open_interval(owner, name, value)
+    if number < SMALLEST:
+        raise InvalidInput(f"{owner}: {name} must be at least {SMALLEST:g}, got {value!r}.")
     return number
 
 

@@ -2,6 +2,7 @@
 
 from replicable_rl.algorithms.approximate_mdp import ApproximateMDP, ReplicableApproximateMDP
 from replicable_rl.algorithms.phased_vi import PhasedVI, ReplicablePhasedVI
+from replicable_rl.algorithms.prediction import predicted_disagreement
 from replicable_rl.algorithms.rmax import ReplicableRMax, RMax
 
 __all__ = [
@@ -11,4 +12,5 @@ __all__ = [
     "ReplicableApproximateMDP",
     "ReplicablePhasedVI",
     "ReplicableRMax",
+    "predicted_disagreement",
 ]

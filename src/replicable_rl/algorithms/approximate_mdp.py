@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from replicable_rl.algorithms.model_rows import LearnedModel, PlainRows, RoundedRows, RowQuery
-from replicable_rl.algorithms.promise import Promise, measured
+from replicable_rl.algorithms.promise import Promise, guarantee
 from replicable_rl.mdp import TabularMDP, optimal_values
 from replicable_rl.records import Guarantee, Solution, Status, StatusCode
 from replicable_rl.sampling import GenerativeModel, as_generative
@@ -55,7 +55,8 @@ class _ApproximateMDP(Promise):
     ) -> Solution:
         self._refuse_beyond_64_bits("calls", plan.calls)
         S, A = problem.n_states, problem.n_actions
-        seen = problem.draw(plan.calls, rng).transitions(S, A)
+        counts = problem.draw(plan.calls, rng)
+        seen = counts.transitions(S, A)
         learned = LearnedModel(S, A, problem.reward_range, problem.reward_range[1], problem.known_rewards)
         learned.learn(np.arange(S * A), seen, query)
         model = learned.to_mdp(problem.gamma, getattr(problem, "initial", None))
@@ -63,9 +64,9 @@ class _ApproximateMDP(Promise):
         return Solution.from_q(
             best.q,
             best.policy,
-            samples=plan.samples,
+            samples=counts.calls * S * A,
             status=_status(learned),
-            guarantee=_guarantee(plan, self._as_promised().plan(problem)),
+            guarantee=_guarantee(plan),
             model=model,
         )
 
@@ -158,21 +159,24 @@ def _status(learned: LearnedModel) -> Status:
     return Status(StatusCode.COMPLETED, f"learned all {rows} rows")
 
 
-def _guarantee(plan: ApproximateMDPPlan, theorem_plan: ApproximateMDPPlan) -> Guarantee:
-    theorem = "obs:rep-mdp"
+def _guarantee(plan: ApproximateMDPPlan) -> Guarantee:
     what = "every transition probability" if plan.norm == "entry" else "every row, in l1,"
-    accuracy = f"with probability {1.0 - plan.delta:g}, {what} is within {plan.epsilon:g} of the truth"
-    accuracy += "" if plan.rho is None else ", before rows are divided by their sums"
-    if plan.accuracy_proved and plan.rho is None:
-        sentence = f"proved (Hoeffding): {accuracy}. Nothing is promised about a second run."
-        return Guarantee("proved", theorem, sentence, plan.epsilon, plan.delta)
-    if plan.accuracy_proved and plan.replicability_proved:
-        sentence = (
-            f"proved ({theorem}): {accuracy}; two runs learn the same model, except with probability {plan.rho:g}."
-        )
-        return Guarantee("proved", theorem, sentence, plan.epsilon, plan.delta, plan.rho)
-    departures = {
-        "calls": (plan.calls, theorem_plan.calls, plan.calls < theorem_plan.calls),
-        "tolerance": (plan.tolerance, theorem_plan.tolerance, plan.tolerance > theorem_plan.tolerance),
-    }
-    return measured(theorem, departures, accuracy if plan.accuracy_proved else None, plan.epsilon, plan.delta)
+    before = "" if plan.rho is None else " before rows are divided by their sums"
+    departures: dict[str, tuple[float | None, float | None]] = {}
+    if plan.calls < plan.calls_needed:
+        departures["calls"] = plan.calls, plan.calls_needed
+    if plan.tolerance > plan.tolerance_needed:
+        departures["tolerance"] = plan.tolerance, plan.tolerance_needed
+    return guarantee(
+        "obs:rep-mdp",
+        departures,
+        accuracy=f"{what} is within {plan.epsilon:g} of the truth{before}, except with probability {plan.delta:g}",
+        accurate=plan.accuracy_proved,
+        replicability=None
+        if plan.rho is None
+        else f"two runs learn the same model, except with probability {plan.rho:g}",
+        replicable=plan.replicability_proved,
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+        rho=plan.rho,
+    )

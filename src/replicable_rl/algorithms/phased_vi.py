@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from replicable_rl.algorithms.promise import Promise, measured
+from replicable_rl.algorithms.promise import Promise, guarantee
+from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import TabularMDP, greedy
 from replicable_rl.progress import track
 from replicable_rl.queries import rstat
@@ -48,13 +49,15 @@ OFFSET = "rpvi/offset"  # address (t), element s*A + a
 
 def phased_value_iteration(
     problem: GenerativeModel, plan: PhasedVIPlan, query: Query, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """Return Q_T in normalised units: the loop of Algorithm 1 with any query."""
+) -> tuple[NDArray[np.float64], int]:
+    """Return Q_T in normalised units, and the samples drawn: the loop of Algorithm 1 with any query."""
     gamma = problem.gamma
     units = Units(gamma, *problem.reward_range)
     q = np.zeros((problem.n_states, problem.n_actions))
+    samples = 0
     for t in track(range(plan.iterations), "iterations"):
         counts = problem.draw(plan.calls, rng)  # fresh: Q_t depends on the earlier ones
+        samples += counts.calls * plan.pairs
         value = q.max(axis=1)
         if problem.known_rewards is not None:
             means = counts.mean(value[counts.next_state]).reshape(q.shape)
@@ -62,7 +65,7 @@ def phased_value_iteration(
         else:
             means = counts.mean(units.reward(counts.reward) + gamma * value[counts.next_state]).reshape(q.shape)
             q = query(t, means)
-    return q
+    return q, samples
 
 
 class _Phased(Promise):
@@ -81,13 +84,16 @@ class _Phased(Promise):
 
     def _run(self, model: GenerativeModel, plan: PhasedVIPlan, query: Query, rng: np.random.Generator) -> Solution:
         self._refuse_beyond_64_bits("calls", plan.calls)
-        q = phased_value_iteration(model, plan, query, rng)
+        normalised, samples = phased_value_iteration(model, plan, query, rng)
+        if samples != plan.samples:
+            raise InvalidInput(f"{type(model).__name__}: {plan.samples} samples were asked for, {samples} were drawn.")
+        q = Units(model.gamma, *model.reward_range).value_to_user(normalised)
         return Solution.from_q(
-            Units(model.gamma, *model.reward_range).value_to_user(q),
-            greedy(q),
-            samples=plan.samples,
+            q,
+            greedy(q),  # of what is reported, so that the same value implies the same policy
+            samples=samples,
             status=_status(plan),
-            guarantee=_guarantee(plan, self._as_promised().plan(model)),
+            guarantee=_guarantee(plan),
         )
 
 
@@ -193,20 +199,26 @@ def _status(plan: PhasedVIPlan) -> Status:
     return Status(StatusCode.COMPLETED, f"ran all {plan.iterations} iterations")
 
 
-def _guarantee(plan: PhasedVIPlan, theorem_plan: PhasedVIPlan) -> Guarantee:
+def _guarantee(plan: PhasedVIPlan) -> Guarantee:
     theorem = "lem:phasedvi-convergence" if plan.rho is None else "thm:rpvi"
     subject, bound = ("the policy", plan.epsilon) if plan.target == "policy" else ("Q", plan.epsilon / 2.0)
-    accuracy = f"with probability {1.0 - plan.delta:g}, {subject} is within {bound:g} of optimal, values in [0, 1]"
-    if plan.accuracy_proved and plan.rho is None:
-        sentence = f"proved ({theorem}): {accuracy}. Nothing is promised about a second run."
-        return Guarantee("proved", theorem, sentence, plan.epsilon, plan.delta)
-    if plan.accuracy_proved and plan.replicability_proved:
-        sentence = f"proved ({theorem}): {accuracy}; two runs give the same Q, except with probability {plan.rho:g}."
-        return Guarantee("proved", theorem, sentence, plan.epsilon, plan.delta, plan.rho)
-    departures = {
-        "calls": (plan.calls, theorem_plan.calls, plan.calls < theorem_plan.calls),
-        "iterations": (plan.iterations, theorem_plan.iterations, plan.iterations < theorem_plan.iterations),
-        "tolerance": (plan.tolerance, theorem_plan.tolerance, plan.tolerance > theorem_plan.tolerance),
-        "rho_sq": (plan.rho_sq or 0.0, theorem_plan.rho_sq or 0.0, plan.rho_sq != theorem_plan.rho_sq),
-    }
-    return measured(theorem, departures, accuracy if plan.accuracy_proved else None, plan.epsilon, plan.delta)
+    departures: dict[str, tuple[float | None, float | None]] = {}
+    if plan.calls < plan.calls_needed:
+        departures["calls"] = plan.calls, plan.calls_needed
+    if plan.iterations < plan.iterations_needed:
+        departures["iterations"] = plan.iterations, plan.iterations_needed
+    if plan.tolerance > plan.tolerance_needed:
+        departures["tolerance"] = plan.tolerance, plan.tolerance_needed
+    if plan.rho is not None and plan.rho_sq is not None and plan.rho_sq > plan.rho / plan.queries:
+        departures["rho_sq"] = plan.rho_sq, plan.rho / plan.queries
+    return guarantee(
+        theorem,
+        departures,
+        accuracy=f"{subject} is within {bound:g} of optimal (values in [0, 1]), except with probability {plan.delta:g}",
+        accurate=plan.accuracy_proved,
+        replicability=None if plan.rho is None else f"two runs have the same Q, except with probability {plan.rho:g}",
+        replicable=plan.replicability_proved,
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+        rho=plan.rho,
+    )

@@ -321,7 +321,7 @@ def _guarantee(plan: RMaxPlan, ended: StatusCode, replicates: bool) -> Guarantee
         parts = ["no bound on the loss of the policy"]
     else:
         short = "" if accurate else f" (epsilon={plan.epsilon:g} is not reached)"
-        parts = [f"with probability {1.0 - plan.delta:g}, the policy is within {plan.loss:.2g} of optimal{short}"]
+        parts = [f"the policy is within {plan.loss:.2g} of optimal, except with probability {plan.delta:g}{short}"]
     if plan.rho is not None:
         causes = {"the known set": plan.rho_known, "stopping": plan.rho_stop, "the model's entries": plan.rho_queries}
         bounds = (f"{cause} {_bound(bound, replicates)}" for cause, bound in causes.items())

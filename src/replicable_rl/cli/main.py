@@ -64,7 +64,10 @@ def _usage(error: Any) -> int:
     if message.startswith("Usage:"):  # no arguments at all: the help is the message
         print(message, file=sys.stderr)
         return 2
-    return _fail(message if context is None else f"{message.rstrip('.')}. Try `{context.command_path} --help`.")
+    if context is None:
+        return _fail(message)
+    end = "" if message.endswith((".", "?", "!")) else "."
+    return _fail(f"{message}{end} Try `{context.command_path} --help`.")
 
 
 def _fail(message: str) -> int:
@@ -94,6 +97,19 @@ Rounds = Annotated[str | None, typer.Option(help="The most rounds T of R-max.")]
 Tolerance = Annotated[float | None, typer.Option(help="Tolerance of one query.")]
 RhoSq = Annotated[float | None, typer.Option(help="rho of one query.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> int | None:
+    if version:
+        from replicable_rl import __version__
+
+        print(f"replicable-rl {__version__}")
+        raise typer.Exit
+    return None
 
 
 @app.command("solve")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from replicable_rl.algorithms.prediction import predicted_disagreement
+from replicable_rl.algorithms import predicted_disagreement
 from replicable_rl.canonical import Json
 from replicable_rl.cli.show import console, number
 from replicable_rl.sampling import MAX_CALLS
@@ -29,7 +29,13 @@ def plan_to_json(mdp: TabularMDP, plan: Plan) -> dict[str, Json]:
     for name in _MAY_BE_LARGE:
         if numbers.get(name) is not None:
             numbers[name] = str(numbers[name])
-    prediction = {"predicted_disagreement": predicted_disagreement(mdp, plan)} if isinstance(plan, PhasedVIPlan) else {}
+    extra: dict[str, Json] = {}
+    if isinstance(plan, PhasedVIPlan):
+        extra = {
+            "value_error": plan.value_error,
+            "policy_loss": plan.policy_loss,
+            "predicted_disagreement": predicted_disagreement(mdp, plan),
+        }
     return {
         "problem": mdp.spec.to_json(),
         **numbers,
@@ -37,7 +43,7 @@ def plan_to_json(mdp: TabularMDP, plan: Plan) -> dict[str, Json]:
         "rho_proved": plan.rho_proved,
         "accuracy_proved": plan.accuracy_proved,
         "replicability_proved": plan.replicability_proved,
-        **prediction,
+        **extra,
     }
 
 
@@ -84,8 +90,8 @@ def _phased_vi(mdp: TabularMDP, plan: PhasedVIPlan) -> tuple[str, Table, str]:
     )
     closing = _closing(plan, f"m={number(plan.calls)}")
     if plan.rho is not None:
-        same = 1.0 - predicted_disagreement(mdp, plan)
-        closing += f"\n Predicted (central limit theorem): same Q with probability {same:.3g}."
+        differ = predicted_disagreement(mdp, plan)
+        closing += f"\n Predicted (central limit theorem): two runs differ with probability {differ:.2g}."
     return f"target {plan.target}: {meaning} of optimal (values in [0, 1])", _side_by_side(labels, columns), closing
 
 

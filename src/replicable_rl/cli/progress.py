@@ -32,6 +32,7 @@ def progress_bar() -> Iterator[None]:
         if not bar.live.is_started:
             if time.monotonic() - started < _PATIENCE:
                 return
+            bar.update(task, description=what, completed=done, total=total)
             bar.start()
         bar.update(task, description=what, completed=done, total=total)
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from replicable_rl.mdp.tabular import OPEN_CELLS
 from replicable_rl.registry import ALGORITHMS, PROBLEMS
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def show_comparison(mdp: TabularMDP, comparison: Comparison) -> None:
 
 
 def draw_policy(mdp: TabularMDP, policy: NDArray[np.int64], marked: NDArray[np.bool_] | None = None) -> Text:
-    """Return a picture of the grid: an arrow where there is a decision, else the map's own letter."""
+    """Return a picture of the grid: an arrow in open cells, else the map's own letter."""
     layout = mdp.labels.layout or ()
     unicode = _can_encode("↑█┼")
     arrows = _ARROWS if unicode else _PLAIN_ARROWS
@@ -105,7 +106,7 @@ def draw_policy(mdp: TabularMDP, policy: NDArray[np.int64], marked: NDArray[np.b
         for letter in line:
             if letter == "#":
                 picture.append(wall, style="dim")
-            elif _decides(mdp, state):
+            elif letter in OPEN_CELLS:
                 action = names[policy[state]]
                 is_marked = marked is not None and bool(marked[state])
                 cell = arrows.get(action, action[:1])
@@ -173,13 +174,6 @@ def _parameters(constructor: Any) -> str:
         simple = isinstance(parameter.default, (int, float, str)) and not isinstance(parameter.default, bool)
         shown.append(f"{name}={parameter.default}" if simple else name)
     return ", ".join(shown)
-
-
-def _decides(mdp: TabularMDP, state: int) -> bool:
-    """Whether some actions of a state differ; in a goal they do not."""
-    rows = [mdp.rows.of_row(state * mdp.n_actions + a) for a in range(mdp.n_actions)]
-    arrays = (mdp.rows.next_state, mdp.rows.probability, mdp.rows.reward)
-    return any(not np.array_equal(array[rows[0]], array[row]) for array in arrays for row in rows[1:])
 
 
 def _edge(rule: str, first: bool, unicode: bool, last: bool = False) -> str:

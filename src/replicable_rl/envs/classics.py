@@ -104,7 +104,7 @@ def garnet(n_states: int = 20, n_actions: int = 4, branching: int = 3, gamma: fl
         probability=_lengths(shared, n_rows, branching).reshape(-1),
         reward=np.repeat(shared.uniform("garnet/reward", shape=n_rows), branching),
     )
-    return TabularMDP(rows.frozen(), n_actions=n_actions, gamma=gamma, reward_range=(0.0, 1.0))
+    return TabularMDP(rows, n_actions=n_actions, gamma=gamma, reward_range=(0.0, 1.0))
 
 
 def _distinct(shared: SharedRandomness, n_states: int, n_rows: int, count: int) -> NDArray[np.int32]:

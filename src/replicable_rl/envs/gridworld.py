@@ -147,7 +147,7 @@ def _rows(targets: NDArray[np.int32], is_goal: NDArray[np.bool_], rewards: NDArr
     next_state[is_goal] = np.flatnonzero(is_goal)[:, None, None]
     probability[is_goal] = (1.0, 0.0, 0.0)
     indptr = np.arange(0, next_state.size + 1, 3, dtype=np.int64)
-    return Rows(indptr, next_state.reshape(-1), probability.reshape(-1), np.repeat(rewards, 3 * n_actions)).frozen()
+    return Rows(indptr, next_state.reshape(-1), probability.reshape(-1), np.repeat(rewards, 3 * n_actions))
 
 
 def _initial(is_start: NDArray[np.bool_], is_goal: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -1,6 +1,6 @@
 """Saving and loading a ``TabularMDP``: one ``.npz`` without pickles, metadata as JSON inside.
 
-``docs/mdp-files.md`` describes the format. The digest is checked on loading.
+``docs/problems.md`` describes the format. The digest is checked on loading.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def load_mdp(path: str | os.PathLike[str]) -> TabularMDP:
     except Exception as error:  # whatever zipfile, numpy and json make of bytes they cannot read
         raise InvalidFile(f"{path}: not a {_FORMAT} file ({error}).") from None
     initial = arrays.pop("initial")
-    rows = Rows(**arrays).frozen()
+    rows = Rows(**arrays)
     try:
         mdp = TabularMDP(rows, initial=initial, **_options(metadata))
     except InvalidInput as error:

@@ -34,12 +34,6 @@ class Rows(NamedTuple):
     probability: NDArray[np.float64]
     reward: NDArray[np.float64]
 
-    def frozen(self) -> Rows:
-        """Make the arrays read-only and return the rows; whoever made the arrays gives them away."""
-        for array in self:
-            array.setflags(write=False)
-        return self
-
     def of_row(self, row: int) -> slice:
         """Return the slice of the flat arrays that belongs to a row."""
         return slice(int(self.indptr[row]), int(self.indptr[row + 1]))
@@ -56,7 +50,7 @@ def rows_from_dense(P: ArrayLike, R: ArrayLike) -> tuple[Rows, int]:
     state, action, successor = np.nonzero(transitions)  # NaN counts as non-zero and is refused below
     indptr = _indptr(state * n_actions + action, n_states * n_actions)
     reward = rewards[state, action] if rewards.ndim == 2 else rewards[state, action, successor]
-    return Rows(indptr, successor.astype(np.int32), transitions[state, action, successor], reward).frozen(), n_actions
+    return Rows(indptr, successor.astype(np.int32), transitions[state, action, successor], reward), n_actions
 
 
 def rows_from_sparse(P: Sequence[Any], R: Any) -> tuple[Rows, int]:
@@ -67,10 +61,14 @@ def rows_from_sparse(P: Sequence[Any], R: Any) -> tuple[Rows, int]:
     """
     import scipy.sparse as sp
 
-    n_actions = 0 if sp.issparse(P) else len(P)
+    n_actions = len(P) if isinstance(P, Sequence) else 0
     n_states = getattr(P[0], "shape", (0,))[0] if n_actions else 0
-    if n_states == 0 or not all(map(sp.issparse, P)) or any(matrix.shape != (n_states, n_states) for matrix in P):
-        raise InvalidMDP("TabularMDP: P must hold one sparse (S, S) matrix per action, all of one shape.")
+    if (
+        n_states == 0
+        or not all(map(sp.issparse, P))
+        or any(matrix.shape != (n_states, n_states) or matrix.dtype.kind not in "fiub" for matrix in P)
+    ):
+        raise InvalidMDP("TabularMDP: P must be a list of sparse (S, S) matrices of numbers, one per action.")
     tables = [sp.coo_array(matrix) for matrix in P]
     action = np.repeat(np.arange(n_actions), [table.nnz for table in tables])
     state = np.concatenate([table.coords[0] for table in tables])
@@ -92,7 +90,7 @@ def rows_from_sparse(P: Sequence[Any], R: Any) -> tuple[Rows, int]:
     row = state.astype(np.int64) * n_actions + action
     order = np.argsort(row, kind="stable")
     indptr = _indptr(row, n_states * n_actions)
-    return Rows(indptr, successor[order].astype(np.int32), probability[order], reward[order]).frozen(), n_actions
+    return Rows(indptr, successor[order].astype(np.int32), probability[order], reward[order]), n_actions
 
 
 def rows_from_outcomes(outcomes: Sequence[Sequence[Sequence[Sequence[float]]]]) -> tuple[Rows, int]:
@@ -128,7 +126,7 @@ def rows_from_outcomes(outcomes: Sequence[Sequence[Sequence[Sequence[float]]]]) 
         first = int(np.argmax(bad))
         row_name = describe_row(_row_of(indptr, first), n_actions)
         raise InvalidMDP(f"TabularMDP: next states must lie in 0..{n_states - 1}, row {row_name} has {flat[first][1]}.")
-    return Rows(indptr, successor.astype(np.int32), table[:, 0].copy(), table[:, 2].copy()).frozen(), n_actions
+    return Rows(indptr, successor.astype(np.int32), table[:, 0].copy(), table[:, 2].copy()), n_actions
 
 
 def check_size(n_states: int, n_actions: int) -> None:

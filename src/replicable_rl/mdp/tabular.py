@@ -27,7 +27,9 @@ from replicable_rl.records import ObjectSpec
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Labels", "TabularMDP"]
+__all__ = ["OPEN_CELLS", "Labels", "TabularMDP"]
+
+OPEN_CELLS = ".SF"  # letters of a layout whose cells show the policy
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class Labels:
 
     ``layout`` is a text map for drawing: one string per line, ``#`` for a wall. The
     other cells, read line by line, are the states 0, 1, 2, ...; states beyond the last
-    cell are not drawn.
+    cell are not drawn. Cells marked ``.``, ``S`` or ``F`` show the action of the policy,
+    others (goals, holes) their letter.
     """
 
     states: tuple[str, ...] | None = None
@@ -75,6 +78,15 @@ class TabularMDP:
     TabularMDP(S=2, A=1, outcomes=3, gamma=0.9)
     """
 
+    _n_states: int
+    _n_actions: int
+    _gamma: float
+    _rows: Rows
+    _initial: NDArray[np.float64]
+    _reward_range: tuple[float, float]
+    _labels: Labels
+    _source: ObjectSpec | None
+
     def __init__(
         self,
         rows: Rows,
@@ -90,15 +102,20 @@ class TabularMDP:
             raise InvalidMDP(f"TabularMDP: n_actions must be an integer, got {n_actions!r}.")
         n_states = (rows.indptr.size - 1) // n_actions if n_actions > 0 else 0
         check_size(n_states, n_actions)  # before anything is copied
-        self._n_states, self._n_actions = n_states, n_actions
-        self._gamma = _check_gamma(gamma)
-        self._rows = canonical_rows(Rows(*(_own(array) for array in rows)), n_states, n_actions)
-        self._initial = _check_initial(initial, n_states)
-        self._reward_range = _check_reward_range(reward_range, self._rows, n_actions)
-        self._labels = _check_labels(labels or Labels(), n_states, n_actions)
-        self._source = source
-        for array in (*self._rows, self._initial):
-            array.setflags(write=False)
+        checked = canonical_rows(Rows(*(_copy(array) for array in rows)), n_states, n_actions)
+        self.__dict__.update(
+            _n_states=n_states,
+            _n_actions=n_actions,
+            _gamma=_check_gamma(gamma),
+            _rows=Rows(*(_read_only(array) for array in checked)),
+            _initial=_read_only(_check_initial(initial, n_states)),
+            _reward_range=_check_reward_range(reward_range, checked, n_actions),
+            _labels=_check_labels(labels, n_states, n_actions),
+            _source=source,
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"TabularMDP is immutable: {name} cannot be set.")
 
     @classmethod
     def from_dense(cls, P: ArrayLike, R: ArrayLike, *, gamma: float, **options: Any) -> TabularMDP:
@@ -180,15 +197,14 @@ class TabularMDP:
     def with_source(self, source: ObjectSpec) -> TabularMDP:
         """Return the same process under a registered id; the arrays are shared."""
         other = object.__new__(TabularMDP)
-        other.__dict__.update(self.__dict__)
-        other._source = source
+        other.__dict__.update(self.__dict__, _source=source)
         return other
 
     def with_labels(self, **changes: Any) -> TabularMDP:
         """Return the same process with other names; the arrays are shared."""
         other = object.__new__(TabularMDP)
-        other.__dict__.update(self.__dict__)
-        other._labels = _check_labels(replace(self._labels, **changes), self._n_states, self._n_actions)
+        labels = _check_labels(replace(self._labels, **changes), self._n_states, self._n_actions)
+        other.__dict__.update(self.__dict__, _labels=labels)
         return other
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -210,9 +226,14 @@ class TabularMDP:
         )
 
 
-def _own(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array itself if nobody can write to it, not even through another view, else a copy."""
-    return array if array.flags.owndata and not array.flags.writeable else array.copy()
+def _copy(array: Any) -> NDArray[Any]:
+    return np.array(array)
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view that nobody can make writeable again: its base is read-only, and nobody else has it."""
+    array.setflags(write=False)
+    return array.view()
 
 
 def _check_gamma(gamma: float) -> float:
@@ -264,7 +285,11 @@ def _check_reward_range(declared: tuple[float, float] | None, rows: Rows, n_acti
     return low, high
 
 
-def _check_labels(labels: Labels, n_states: int, n_actions: int) -> Labels:
+def _check_labels(labels: Labels | None, n_states: int, n_actions: int) -> Labels:
+    if labels is None:
+        return Labels()
+    if not isinstance(labels, Labels):
+        raise InvalidMDP(f"TabularMDP: labels must be a Labels object, got {labels!r}.")
     for kind, names, size in (("states", labels.states, n_states), ("actions", labels.actions, n_actions)):
         if names is not None and len(names) != size:
             raise InvalidMDP(f"TabularMDP: labels.{kind} must hold {size} names, got {len(names)}.")

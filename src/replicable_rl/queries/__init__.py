@@ -1,5 +1,5 @@
 """Queries: pure functions of (estimate, shared offset). No randomness of their own."""
 
-from replicable_rl.queries.rstat import RoundedMeans, rstat
+from replicable_rl.queries.rounding import RoundedMeans, rstat
 
 __all__ = ["RoundedMeans", "rstat"]

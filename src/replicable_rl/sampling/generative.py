@@ -54,13 +54,40 @@ class FromTable:
     def __init__(self, mdp: TabularMDP) -> None:
         self._mdp = mdp
 
-    n_states = property(lambda self: self._mdp.n_states)
-    n_actions = property(lambda self: self._mdp.n_actions)
-    gamma = property(lambda self: self._mdp.gamma)
-    reward_range = property(lambda self: self._mdp.reward_range)
-    known_rewards = property(lambda self: self._mdp.deterministic_rewards)
-    spec = property(lambda self: self._mdp.spec)
-    initial = property(lambda self: self._mdp.initial)
+    @property
+    def n_states(self) -> int:
+        """Number of states S."""
+        return self._mdp.n_states
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions A."""
+        return self._mdp.n_actions
+
+    @property
+    def gamma(self) -> float:
+        """Discount."""
+        return self._mdp.gamma
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """Declared bounds of every reward."""
+        return self._mdp.reward_range
+
+    @property
+    def known_rewards(self) -> NDArray[np.float64] | None:
+        """The (S, A) table of rewards if each pair has one reward, else None."""
+        return self._mdp.deterministic_rewards
+
+    @property
+    def initial(self) -> NDArray[np.float64]:
+        """Distribution of the first state."""
+        return self._mdp.initial
+
+    @property
+    def spec(self) -> ObjectSpec:
+        """The identity of the table."""
+        return self._mdp.spec
 
     def _counts(self, count: NDArray[np.int64], calls: int) -> OutcomeCounts:
         rows = self._mdp.rows
@@ -118,9 +145,19 @@ def as_generative(problem: TabularMDP | GenerativeModel) -> GenerativeModel:
     if isinstance(problem, TabularMDP):
         return CountSampler(problem)
     if isinstance(problem, GenerativeModel):
+        _check_known_rewards(problem)
         return problem
     hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
     raise InvalidInput(
         "problem must be a TabularMDP, a Simulator or another object with the methods of GenerativeModel, "
         f"got {type(problem).__name__}.{hint}"
     )
+
+
+def _check_known_rewards(model: GenerativeModel) -> None:
+    """Refuse a table of rewards that breaks the promise of ``reward_range``."""
+    rewards, (low, high) = model.known_rewards, model.reward_range
+    if rewards is not None and not (
+        rewards.shape == (model.n_states, model.n_actions) and ((rewards >= low) & (rewards <= high)).all()
+    ):
+        raise InvalidInput(f"{type(model).__name__}: known_rewards must be (S, A) and lie in [{low:g}, {high:g}].")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from replicable_rl.records import ObjectSpec
 from replicable_rl.sampling.counts import OutcomeCounts, check_calls
 from replicable_rl.sampling.generative import FromTable
 
@@ -17,6 +18,11 @@ _CHUNK = 1 << 20
 
 class PerSampleSampler(FromTable):
     """Draws every successor of every pair one by one, by inversion, and counts them."""
+
+    @property
+    def spec(self) -> ObjectSpec:
+        """Its own: the same seed draws other counts than the count sampler's."""
+        return ObjectSpec("per-sample", {"problem": self._mdp.spec.to_json()})
 
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw ``calls`` fresh successors of every pair and return their counts."""

@@ -61,6 +61,8 @@ class Simulator:
         self._name = name or getattr(step, "__qualname__", type(step).__name__)
         self.n_states = check_integer("Simulator", "n_states", n_states, low=1, high=2**31 - 1)
         self.n_actions = check_integer("Simulator", "n_actions", n_actions, low=1, high=2**31 - 1)
+        if self.n_states * self.n_states * self.n_actions >= 2**62:
+            raise InvalidInput(f"Simulator: {n_states} states and {n_actions} actions are more than can be numbered.")
         self.gamma = check_real(
             "Simulator", "gamma", gamma, low=0.0, high=np.nextafter(1.0, 0.0), rule="a discount in [0, 1)"
         )
@@ -73,8 +75,18 @@ class Simulator:
 
     @property
     def spec(self) -> ObjectSpec:
-        """A simulator is known by its name alone; its runs cannot be rebuilt from a record."""
-        return ObjectSpec("simulator", {"name": self._name})
+        """A simulator is known by its name and sizes; its runs cannot be rebuilt from a record."""
+        return ObjectSpec(
+            "simulator",
+            {
+                "name": self._name,
+                "n_states": self.n_states,
+                "n_actions": self.n_actions,
+                "gamma": self.gamma,
+                "reward_range": self.reward_range,
+                "vectorized": self._vectorized,
+            },
+        )
 
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw ``calls`` fresh successors of every pair and return their counts."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer
+from replicable_rl.errors import InvalidInput, check_integer, check_share
 from replicable_rl.theory.rstat import (
     Form,
     check_delta_rho,
@@ -29,7 +29,7 @@ from replicable_rl.theory.rstat import (
 __all__ = ["ApproximateMDPPlan", "Norm", "approximate_mdp"]
 
 Norm = Literal["entry", "l1"]
-_SLACK = 1.0 + 1e-9
+_SLACK = 1.0 + 1e-13  # the rounding of these formulas
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,7 @@ class ApproximateMDPPlan:
     known_rewards: bool
     queries: int
     tolerance: float
+    tolerance_needed: float
     delta_sq: float
     rho_sq: float | None
     width: float
@@ -109,16 +110,16 @@ def approximate_mdp(
     """
     n_states = check_integer(owner, "n_states", n_states, low=1, high=2**40)
     n_actions = check_integer(owner, "n_actions", n_actions, low=1, high=2**40)
-    epsilon = check_in_open_interval(owner, "epsilon", epsilon)
+    epsilon = check_share(owner, "epsilon", epsilon)
     if norm not in ("entry", "l1"):
         raise InvalidInput(f"{owner}: norm must be 'entry' or 'l1', got {norm!r}.")
     pieces = pieces_of(form)
     if rho is None:
-        delta = check_in_open_interval(owner, "delta", delta)
+        delta = check_share(owner, "delta", delta)
     else:
         rho, delta = check_delta_rho(owner, rho, delta)
-    tau = epsilon if norm == "entry" else epsilon / n_states
-    tau = tau if tolerance is None else check_in_open_interval(owner, "tolerance", tolerance)
+    tau_needed = epsilon if norm == "entry" else epsilon / n_states
+    tau = tau_needed if tolerance is None else check_share(owner, "tolerance", tolerance)
     queries = n_states * n_actions * (n_states if known_rewards else n_states + 1)
     delta_sq, rho_sq, width, sampling = delta / queries, None, 0.0, tau
     if rho is not None:
@@ -138,6 +139,7 @@ def approximate_mdp(
         known_rewards=known_rewards,
         queries=queries,
         tolerance=tau,
+        tolerance_needed=tau_needed,
         delta_sq=delta_sq,
         rho_sq=rho_sq,
         width=width,

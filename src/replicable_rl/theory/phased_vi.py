@@ -25,7 +25,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real
+from replicable_rl.errors import InvalidInput, check_integer, check_real, check_share
 from replicable_rl.theory.rstat import (
     check_delta_rho,
     gap_reached,
@@ -38,7 +38,7 @@ __all__ = ["PhasedVIPlan", "Target", "phased_vi", "phased_vi_rho"]
 
 Target = Literal["policy", "value"]
 _POWER = {"value": 1, "policy": 2}  # of 1 - gamma in tau
-_SLACK = 1.0 + 1e-9  # a promise met up to the rounding of these formulas is met
+_SLACK = 1.0 + 1e-13  # a promise met up to the rounding of these formulas is met
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,10 @@ class PhasedVIPlan:
     pairs, iterations, calls : int
         N, T and the calls m per iteration that a run makes.
     tolerance, rho_sq, delta_sq : float
-        Of one query; ``width`` is its beta.
+        Of one query; ``width`` is its beta. ``tolerance_needed`` and ``iterations_needed`` are the theorem's.
     calls_needed, calls_printed, calls_plain : int
         m of the tight formula above, of the paper's printed one (about four times
         larger), and of Phased Q-learning, which promises accuracy alone.
-    value_error, policy_loss : float
-        Bounds on |Q_T - Q*| and V* - V^pi that hold with probability 1 - delta at ``calls``.
-    rho_proved : float or None
-        Bound on the probability that two runs differ, at ``calls``; 1 when nothing is proved.
     """
 
     target: Target
@@ -72,6 +68,7 @@ class PhasedVIPlan:
     iterations: int
     iterations_needed: int
     tolerance: float
+    tolerance_needed: float
     delta_sq: float
     rho_sq: float | None
     width: float
@@ -79,9 +76,34 @@ class PhasedVIPlan:
     calls_needed: int
     calls_printed: int | None
     calls_plain: int
-    value_error: float
-    policy_loss: float
-    rho_proved: float | None
+
+    @property
+    def queries(self) -> int:
+        """N*T: one for every pair and iteration."""
+        return self.pairs * self.iterations
+
+    @property
+    def sampling_error(self) -> float:
+        """Tau' at ``calls``: all means are this close to the truth, except with probability delta."""
+        return hoeffding_radius(self.calls, self.delta_sq)
+
+    @property
+    def value_error(self) -> float:
+        """Bound on |Q_T - Q*| that holds with probability 1 - delta."""
+        step = (self.gamma if self.known_rewards else 1.0) * (self.sampling_error + self.width / 2.0)
+        return step / (1.0 - self.gamma) + self.gamma**self.iterations
+
+    @property
+    def policy_loss(self) -> float:
+        """Bound on V* - V^pi that holds with probability 1 - delta."""
+        return 2.0 * self.value_error / (1.0 - self.gamma)
+
+    @property
+    def rho_proved(self) -> float | None:
+        """Bound on the probability that two runs differ; 1 when nothing is proved, None for the baseline."""
+        if self.rho is None:
+            return None
+        return min(1.0, self.queries * 2.0 * self.sampling_error / self.width + 2.0 * self.delta)
 
     @property
     def samples(self) -> int:
@@ -104,7 +126,7 @@ class PhasedVIPlan:
         """Whether two runs differ with probability at most rho at these parameters."""
         return self.rho is not None and self.rho_proved is not None and self.rho_proved <= self.rho * _SLACK
 
-    def predicted_disagreement(self, sigma: float = 0.5) -> float:
+    def predicted_disagreement_at(self, sigma: float = 0.5) -> float:
         """Predict Pr[two runs return different Q] when every query has standard deviation ``sigma``.
 
         0.5 is the worst case. The central limit theorem for each query, and differences that
@@ -147,41 +169,29 @@ def phased_vi(
     False
     """
     gamma = check_real(owner, "gamma", gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)")
-    epsilon = check_in_open_interval(owner, "epsilon", epsilon)
+    epsilon = check_share(owner, "epsilon", epsilon)
     pairs = check_integer(owner, "pairs", pairs, low=1, high=2**62)
     if target not in _POWER:
         raise InvalidInput(f"{owner}: target must be 'policy' or 'value', got {target!r}.")
     if rho is None:
-        delta = check_in_open_interval(owner, "delta", delta)
+        delta = check_share(owner, "delta", delta)
     else:
         rho, delta = check_delta_rho(owner, rho, delta)
 
-    needed = iterations_needed(gamma, epsilon, target)
-    T = needed if iterations is None else check_integer(owner, "iterations", iterations, low=1, high=2**62)
-    tau = _theorem_tolerance(gamma, epsilon, target, known_rewards)
-    tau = tau if tolerance is None else check_in_open_interval(owner, "tolerance", tolerance)
-    queries = pairs * T
-    delta_sq = delta / queries
+    T_needed = iterations_needed(gamma, epsilon, target)
+    T = T_needed if iterations is None else check_integer(owner, "iterations", iterations, low=1, high=2**62)
+    tau_needed = _theorem_tolerance(gamma, epsilon, target, known_rewards)
+    tau = tau_needed if tolerance is None else check_share(owner, "tolerance", tolerance)
+    delta_sq = delta / (pairs * T)
     log_term = math.log(2.0 / delta_sq)
     calls_plain = math.ceil(log_term / (2.0 * tau * tau))
-    if rho is None:
-        width, calls_needed, calls_printed = 0.0, calls_plain, None
-    else:
-        rho_sq = rho / queries if rho_sq is None else check_in_open_interval(owner, "rho_sq", rho_sq)
-        if not 2.0 * delta_sq < rho_sq:
-            raise InvalidInput(
-                f"{owner}: rho_sq must exceed 2*delta/(N*T) = {2.0 * delta_sq:.3g} (thm:rep-sq), got {rho_sq:g}. "
-                "Raise rho_sq or lower delta."
-            )
-        gap = rho_sq - 2.0 * delta_sq
+    width, calls_needed, calls_printed = 0.0, calls_plain, None
+    if rho is not None:
+        rho_sq = rho / (pairs * T) if rho_sq is None else check_share(owner, "rho_sq", rho_sq)
+        gap = _check_gap(owner, rho_sq, delta_sq)
         width, sampling = split_tolerance(tau, gap, pieces=1)
         calls_needed = math.ceil(log_term / (2.0 * sampling * sampling))
         calls_printed = math.ceil(2.0 * log_term / (tau * tau * gap * gap))
-    m = calls_needed if calls is None else check_integer(owner, "calls", calls, low=1, high=2**200)
-
-    radius = hoeffding_radius(m, delta_sq)
-    per_step = (gamma if known_rewards else 1.0) * (radius + width / 2.0)
-    value_error = per_step / (1.0 - gamma) + gamma**T
     return PhasedVIPlan(
         target=target,
         gamma=gamma,
@@ -191,18 +201,16 @@ def phased_vi(
         known_rewards=known_rewards,
         pairs=pairs,
         iterations=T,
-        iterations_needed=needed,
+        iterations_needed=T_needed,
         tolerance=tau,
+        tolerance_needed=tau_needed,
         delta_sq=delta_sq,
         rho_sq=rho_sq,
         width=width,
-        calls=m,
+        calls=calls_needed if calls is None else check_integer(owner, "calls", calls, low=1, high=2**200),
         calls_needed=calls_needed,
         calls_printed=calls_printed,
         calls_plain=calls_plain,
-        value_error=value_error,
-        policy_loss=2.0 * value_error / (1.0 - gamma),
-        rho_proved=None if rho is None else min(1.0, queries * 2.0 * radius / width + 2.0 * delta),
     )
 
 
@@ -224,15 +232,24 @@ def phased_vi_rho(
     0.2
     """
     plain = phased_vi(pairs, gamma, epsilon, delta, target=target, known_rewards=known_rewards, calls=calls)
-    radius = hoeffding_radius(plain.calls, plain.delta_sq)
-    gap = gap_reached(radius, plain.tolerance, pieces=1)
-    return min(1.0, gap * pairs * plain.iterations + 2.0 * plain.delta)
+    gap = gap_reached(plain.sampling_error, plain.tolerance, pieces=1)
+    return min(1.0, gap * plain.queries + 2.0 * plain.delta)
 
 
 def iterations_needed(gamma: float, epsilon: float, target: Target) -> int:
     """Return T of the table above; at least 1."""
     horizon = 1.0 - gamma
     return max(1, math.ceil(math.log(2.0 / (horizon ** (_POWER[target] + 1) * epsilon)) / horizon))
+
+
+def _check_gap(owner: str, rho_sq: float, delta_sq: float) -> float:
+    """Return rho_SQ - 2 delta_SQ, which must be positive."""
+    if not 2.0 * delta_sq < rho_sq:
+        raise InvalidInput(
+            f"{owner}: rho_sq must exceed 2*delta/(N*T) = {2.0 * delta_sq:.3g} (thm:rep-sq), got {rho_sq:g}. "
+            "Raise rho_sq or lower delta."
+        )
+    return rho_sq - 2.0 * delta_sq
 
 
 def _theorem_tolerance(gamma: float, epsilon: float, target: Target, known_rewards: bool) -> float:

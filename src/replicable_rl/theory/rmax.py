@@ -36,7 +36,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real
+from replicable_rl.errors import InvalidInput, check_integer, check_real, check_share
 from replicable_rl.theory.rstat import (
     Form,
     check_delta_rho,
@@ -51,7 +51,7 @@ __all__ = ["MAX_EPISODES", "RMaxPlan", "rmax", "rmax_practical"]
 MAX_EPISODES = 2**63 - 1
 _COARSEST = 0.01  # the practical plan never rounds probabilities more coarsely than this by itself
 _PLANNING = 1e-10  # normalised error of the planner's values
-_SLACK = 1.0 + 1e-9
+_SLACK = 1.0 + 1e-13  # the rounding of these formulas
 
 
 @dataclass(frozen=True)
@@ -271,14 +271,14 @@ def rmax_practical(
     """
     _check(owner, n_states, n_actions, gamma, epsilon, horizon)
     if rho is None:
-        delta = check_in_open_interval(owner, "delta", delta)
+        delta = check_share(owner, "delta", delta)
     else:
         rho, delta = check_delta_rho(owner, rho, delta)
     pieces = pieces_of(form)
     N = n_states * n_actions
     K = n_states if support is None else check_integer(owner, "support", support, low=1, high=n_states)
     known, window = (_check_visits(owner, *given) for given in (("known", known), ("window", window)))
-    tolerance = None if tolerance is None else check_in_open_interval(owner, "tolerance", tolerance)
+    tolerance = None if tolerance is None else check_share(owner, "tolerance", tolerance)
     rounds = None if rounds is None else check_integer(owner, "rounds", rounds, low=1, high=2**62)
     queries = N * (K if known_rewards else K + 1)
     delta_sq = delta / 2.0 / queries
@@ -397,7 +397,7 @@ def _check(owner: str, n_states: int, n_actions: int, gamma: float, epsilon: flo
     check_integer(owner, "n_states", n_states, low=1, high=2**40)
     check_integer(owner, "n_actions", n_actions, low=1, high=2**40)
     check_real(owner, "gamma", gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)")
-    check_in_open_interval(owner, "epsilon", epsilon)
+    check_share(owner, "epsilon", epsilon)
     check_integer(owner, "horizon", horizon, low=1, high=2**31 - 1)
 
 

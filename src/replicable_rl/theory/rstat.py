@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer
+from replicable_rl.errors import InvalidInput, check_integer, check_share
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -87,7 +87,7 @@ def rstat(
     if (tolerance is None) == (samples is None):
         raise InvalidInput("theory.rstat: give exactly one of tolerance (tau fixed) and samples (n fixed).")
     if tolerance is not None:
-        tolerance = check_in_open_interval("theory.rstat", "tolerance", tolerance)
+        tolerance = check_share("theory.rstat", "tolerance", tolerance)
         width, sampling = split_tolerance(tolerance, rho - 2.0 * delta, pieces)
         return RStatPlan(rho, delta, form, tolerance, sampling, width, hoeffding_samples(sampling, delta))
     count = check_integer("theory.rstat", "samples", samples, low=1, high=2**1000)
@@ -105,8 +105,8 @@ def rstat_rho(samples: int, tolerance: float, delta: float, *, form: Form = "mid
     0.2
     """
     samples = check_integer("theory.rstat_rho", "samples", samples, low=1, high=2**1000)
-    tolerance = check_in_open_interval("theory.rstat_rho", "tolerance", tolerance)
-    delta = check_in_open_interval("theory.rstat_rho", "delta", delta)
+    tolerance = check_share("theory.rstat_rho", "tolerance", tolerance)
+    delta = check_share("theory.rstat_rho", "delta", delta)
     return min(1.0, gap_reached(hoeffding_radius(samples, delta), tolerance, pieces_of(form)) + 2.0 * delta)
 
 
@@ -120,6 +120,7 @@ def rstat_mismatch(sigma: ArrayLike, samples: int, width: float) -> NDArray[np.f
     >>> float(rstat_mismatch(0.5, samples=10**6, width=0.01).round(6))
     0.056419
     """
+    samples = check_integer("theory.rstat_mismatch", "samples", samples, low=1, high=2**1000)
     s = np.sqrt(2.0 / samples) * np.asarray(sigma, dtype=np.float64)
     x = width / np.where(s > 0.0, s, 1.0)
     near = s / width * math.sqrt(2.0 / math.pi) * -np.expm1(-np.minimum(x * x / 2.0, 700.0))
@@ -128,8 +129,8 @@ def rstat_mismatch(sigma: ArrayLike, samples: int, width: float) -> NDArray[np.f
 
 def check_delta_rho(owner: str, rho: float, delta: float) -> tuple[float, float]:
     """Return (rho, delta) if 0 < 2*delta < rho < 1."""
-    rho = check_in_open_interval(owner, "rho", rho)
-    delta = check_in_open_interval(owner, "delta", delta)
+    rho = check_share(owner, "rho", rho)
+    delta = check_share(owner, "delta", delta)
     if not 2.0 * delta < rho:
         raise InvalidInput(
             f"{owner}: delta must satisfy 2*delta < rho (thm:rep-sq), got delta={delta:g}, rho={rho:g}. "

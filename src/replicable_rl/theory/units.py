@@ -7,11 +7,14 @@ V = (r_hi - r_lo)/(1 - gamma) * V~ + r_lo/(1 - gamma).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from replicable_rl.errors import InvalidInput
 
 __all__ = ["Units"]
 
@@ -30,6 +33,19 @@ class Units:
     gamma: float
     low: float
     high: float
+
+    def __post_init__(self) -> None:
+        largest, width = max(abs(self.low), abs(self.high)), self.high - self.low
+        if not math.isfinite(8.0 * largest / (1.0 - self.gamma) ** 2):
+            raise InvalidInput(
+                f"rewards of {largest:g} with gamma={self.gamma:g} have values beyond 64-bit numbers. "
+                "Divide the rewards by a constant."
+            )
+        if width > 0.0 and largest * 2.0**-52 > 1e-9 * width:
+            raise InvalidInput(
+                f"rewards between {self.low:.17g} and {self.high:.17g} have values that 64-bit numbers can hardly tell "
+                "apart. Subtract a constant from the rewards."
+            )
 
     @property
     def span(self) -> float:

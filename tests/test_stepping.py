@@ -1,0 +1,636 @@
+"""Episodes by stepping: the law of the table, without the table, in every way an environment can be given."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.toy_text import FrozenLakeEnv
+from gymnasium.spaces import Discrete, MultiDiscrete, Space
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import TimeLimit
+from numpy.typing import NDArray
+from scipy import stats
+
+import replicable_rl as rr
+from replicable_rl.errors import SampleSizeTooLarge
+from replicable_rl.progress import listening
+from replicable_rl.randomness import sample_stream
+from replicable_rl.sampling import EpisodeCounts, EpisodicEnv, EpisodicModel, EpisodicTable
+from replicable_rl.sampling import stepping as module
+from tests.mutants import plant
+from tests.statistics import ALPHA, SEED, goodness_of_fit, same_law
+
+GymEnv = gymnasium.Env[Any, Any]
+LAKE: dict[str, Any] = {"gamma": 0.95, "reward_range": (0.0, 1.0)}
+MODES = list(AutoresetMode)
+
+
+class Walk(gymnasium.Env[Any, Any]):
+    """States 5, 6, 7; action -1 stays, action 0 moves on with probability 0.7, and from state 7 to the end for 1."""
+
+    def __init__(self) -> None:
+        self.observation_space = Discrete(3, start=5)
+        self.action_space = Discrete(2, start=-1)
+        self.seeds: list[int | None] = []
+        self.steps = 0
+        self._state = 5
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.seeds.append(seed)
+        self._state = 5 + int(self.np_random.random() < 0.25)
+        return self._state, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        assert self.action_space.contains(action)
+        self.steps += 1
+        moves = action == 0 and self.np_random.random() < 0.7
+        if moves and self._state == 7:
+            return 7, 1.0, True, False, {}
+        self._state += moves
+        return self._state, -0.5 if moves else 0.0, False, False, {}
+
+
+def walk_table() -> rr.TabularMDP:
+    stay: list[list[list[tuple[float, int, float]]]] = [
+        [[(1.0, s, 0.0)], [(0.3, s, 0.0), (0.7, s + 1, 1.0 if s == 2 else -0.5)]] for s in range(3)
+    ]
+    return rr.TabularMDP.from_outcomes(
+        [*stay, [[(1.0, 3, 0.0)], [(1.0, 3, 0.0)]]], gamma=0.9, initial=[0.75, 0.25, 0.0, 0.0]
+    )
+
+
+class Stairs(gymnasium.Env[Any, Any]):
+    """From step i to step i + 1 for reward i/10, for sure; ``ends`` says where it terminates or truncates."""
+
+    def __init__(self, terminates_at: int | None = None, truncates_at: int | None = None, n: int = 10) -> None:
+        self.observation_space, self.action_space = Discrete(n), Discrete(1)
+        self._ends = terminates_at, truncates_at
+        self._i = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._i = 0
+        return 0, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        assert not self._ended(), "stepped after the end"
+        reward = self._i / 10
+        self._i += 1
+        return self._i, reward, self._i == self._ends[0], self._i == self._ends[1], {}
+
+    def _ended(self) -> bool:
+        return self._i != 0 and self._i in self._ends
+
+
+class Scripted(gymnasium.Env[Any, Any]):
+    """Gives what it is told to, once a step."""
+
+    def __init__(self, observations: list[Any], reward: float = 0.0, actions: Space[Any] | None = None) -> None:
+        self.observation_space = Discrete(3)
+        self.action_space = actions or Discrete(2)
+        self._observations, self._reward, self._at = observations, reward, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self._at = 0
+        return self._observations[0], {}
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self._at = min(self._at + 1, len(self._observations) - 1)
+        return self._observations[self._at], self._reward, False, False, {}
+
+
+class NothingButSteps(gymnasium.Env[Any, Any]):
+    """FrozenLake behind a wall: spaces, reset and step, and nothing else that could be read."""
+
+    def __init__(self) -> None:
+        self.__lake: Any = FrozenLakeEnv()
+        self.observation_space, self.action_space = self.__lake.observation_space, self.__lake.action_space
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        return self.__lake.reset(seed=seed)[0], {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, _ = self.__lake.step(action)
+        return observation, float(reward), terminated, truncated, {}
+
+    @property
+    def unwrapped(self) -> GymEnv:
+        return self
+
+    @property
+    def P(self) -> Any:  # noqa: N802
+        raise AssertionError("the table was read")
+
+    @property
+    def initial_state_distrib(self) -> Any:
+        raise AssertionError("the start was read")
+
+
+def lakes(mode: AutoresetMode, n: int = 4) -> Any:
+    return gymnasium.make_vec("FrozenLake-v1", n, "sync", vector_kwargs={"autoreset_mode": mode})
+
+
+def vector(make: Callable[[], GymEnv], mode: AutoresetMode, n: int = 3) -> Any:
+    return SyncVectorEnv([make] * n, autoreset_mode=mode)
+
+
+FORMS: dict[str, Callable[[], Any]] = {
+    "id": lambda: "FrozenLake-v1",
+    "environment": lambda: gymnasium.make("FrozenLake-v1"),
+    "callable": lambda: NothingButSteps,
+    "function": lambda: lambda: gymnasium.make("FrozenLake-v1"),
+    "class": lambda: FrozenLakeEnv,
+    "hidden": NothingButSteps,
+    **{f"vector {mode.value}": partial(lakes, mode) for mode in MODES},
+    "callable vector": lambda: lambda: lakes(AutoresetMode.NEXT_STEP, 3),
+}
+
+
+def down_and_right() -> NDArray[np.float64]:
+    """Falls into holes soon, and does something of everything."""
+    weights = np.tile([0.05, 0.5, 0.4, 0.05], (17, 1))
+    weights[4] = [0.0, 0.0, 1.0, 0.0]
+    return weights
+
+
+def dense(seen: EpisodeCounts) -> NDArray[np.float64]:
+    """Counts and rewards of every transition, seen or not."""
+    full = np.zeros((2, seen.n_states**2 * seen.n_actions))
+    full[:, seen.key] = seen.count, seen.reward_sum
+    return full.reshape(-1)
+
+
+def compare_laws(stepped: EpisodicModel, table: rr.TabularMDP, policy: Any, m: int, H: int, repeats: int) -> None:
+    """Chi-square on whole vectors of visits, on each pair's visits, and on counts and rewards of transitions."""
+    samples = []
+    for seed, model in ((SEED, stepped), (SEED + 1, EpisodicTable(table))):
+        rng = sample_stream(seed)
+        drawn = [model.play(policy, m, H, rng) for _ in range(repeats)]
+        assert all(x.count.sum() == m * H for x in drawn)
+        samples.append(([x.visits for x in drawn], np.array([dense(x) for x in drawn])))
+    (visits_1, dense_1), (visits_2, dense_2) = samples
+    assert same_law([tuple(v) for v in visits_1], [tuple(v) for v in visits_2]) > ALPHA / 2
+    columns = np.flatnonzero((dense_1 != 0).any(axis=0) | (dense_2 != 0).any(axis=0))
+    for j in columns:
+        assert same_law(dense_1[:, j].tolist(), dense_2[:, j].tolist()) > ALPHA / 2 / columns.size
+
+
+def check_expectations(stepped: EpisodicModel, table: rr.TabularMDP, policy: Any, m: int, H: int) -> None:
+    """The visits of one long play within Bernstein's bound of their exact means."""
+    expected = EpisodicTable(table).play(policy, 10**15, H, sample_stream(1)).visits / 1e15  # exact to 1e-6
+    log_term = math.log(2.0 * expected.size / ALPHA)
+    seen = stepped.play(policy, m, H, sample_stream(SEED))
+    bound = np.sqrt(2 * m * H * expected * log_term) + 2 * H * log_term / 3 + 1e-5 * m * H
+    assert seen.count.sum() == m * H
+    assert (np.abs(seen.visits - m * expected) <= bound).all()
+
+
+# --- the law ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_has_the_law_of_the_table(form: str) -> None:
+    """No table is read: one form hides it, and none gives another law. 5 episodes do not fill two batches of 4."""
+    lake = EpisodicEnv(FORMS[form](), **LAKE)
+    assert (lake.n_states, lake.n_actions) == (17, 4)
+    compare_laws(lake, rr.from_gymnasium("FrozenLake-v1", gamma=0.95), down_and_right(), 5, 6, repeats=500)
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_single_episodes_have_the_law_of_the_table(m: int) -> None:
+    lake = EpisodicEnv("FrozenLake-v1", **LAKE)
+    compare_laws(lake, rr.from_gymnasium("FrozenLake-v1", gamma=0.95), [2] * 17, m, 5, repeats=1200)
+
+
+@pytest.mark.parametrize("form", ["hidden", *(f"vector {mode.value}" for mode in MODES)])
+def test_long_plays_have_the_expected_visits(form: str) -> None:
+    table = rr.from_gymnasium("FrozenLake-v1", gamma=0.95)
+    check_expectations(EpisodicEnv(FORMS[form](), **LAKE), table, down_and_right(), 3000, 20)
+
+
+def test_deterministic_lake_is_exact() -> None:
+    table = rr.from_gymnasium("FrozenLake-v1", gamma=0.9, is_slippery=False)
+    stepped = EpisodicEnv("FrozenLake-v1", gamma=0.9, reward_range=(0.0, 1.0), is_slippery=False)
+    policy = rr.optimal_values(table).policy
+    one, two = (model.play(policy, 7, 9, sample_stream(1)) for model in (stepped, EpisodicTable(table)))
+    assert (dense(one) == dense(two)).all()
+    assert one.rewards.sum() == 7  # every episode reaches the goal
+
+
+@pytest.mark.parametrize("mode", [None, *MODES])
+def test_spaces_that_do_not_start_at_0(mode: AutoresetMode | None) -> None:
+    """States 5, 6, 7 and actions -1, 0 are counted as states 0, 1, 2 and actions 0, 1."""
+    walk = EpisodicEnv(Walk() if mode is None else vector(Walk, mode), gamma=0.9, reward_range=(-0.5, 1.0))
+    assert (walk.n_states, walk.n_actions) == (4, 2)
+    compare_laws(walk, walk_table(), [[0.2, 0.8], [0.0, 1.0], [0.4, 0.6], [0.5, 0.5]], 4, 5, repeats=500)
+
+
+# --- ends ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [None, *MODES])
+def test_terminated_absorbs(mode: AutoresetMode | None) -> None:
+    def make() -> GymEnv:
+        return Stairs(terminates_at=3)
+
+    stairs = EpisodicEnv(make() if mode is None else vector(make, mode), gamma=0.9, reward_range=(0.0, 1.0))
+    seen = stairs.play([0] * 11, episodes=5, horizon=7, rng=sample_stream(1))
+    transitions = list(zip((seen.row).tolist(), seen.next_state.tolist(), seen.count.tolist(), strict=True))
+    assert transitions == [(0, 1, 5.0), (1, 2, 5.0), (2, 10, 5.0), (10, 10, 20.0)]  # 10 is the extra state
+    assert seen.reward_sum == pytest.approx([0.0, 0.5, 1.0, 0.0])
+    assert seen.visits.sum() == 35
+    assert (seen.episodes, seen.steps) == (5, 15)  # steps made, not steps counted
+
+
+@pytest.mark.parametrize("horizon", [3, 2])
+def test_nothing_is_left_over_at_the_horizon(horizon: int) -> None:
+    stairs = EpisodicEnv(Stairs(terminates_at=3), gamma=0.9, reward_range=(0.0, 1.0))
+    seen = stairs.play([0] * 11, episodes=5, horizon=horizon, rng=sample_stream(1))
+    assert seen.visits.tolist() == [5.0] * horizon + [0.0] * (11 - horizon)
+
+
+@pytest.mark.parametrize("mode", [None, *MODES])
+@pytest.mark.parametrize("by", ["wrapper", "itself"])
+def test_truncated_does_not_absorb(mode: AutoresetMode | None, by: str) -> None:
+    """The transition at the time limit is counted with its true successor, and nothing after it is."""
+
+    def make() -> GymEnv:
+        return TimeLimit(Stairs(), 3) if by == "wrapper" else Stairs(truncates_at=3)
+
+    stairs = EpisodicEnv(make() if mode is None else vector(make, mode), gamma=0.9, reward_range=(0.0, 1.0))
+    seen = stairs.play([0] * 11, episodes=5, horizon=8, rng=sample_stream(1))
+    transitions = list(zip((seen.row).tolist(), seen.next_state.tolist(), seen.count.tolist(), strict=True))
+    assert transitions == [(0, 1, 5.0), (1, 2, 5.0), (2, 3, 5.0)]
+    assert seen.reward_sum == pytest.approx([0.0, 0.5, 1.0])
+    assert (seen.episodes, seen.steps) == (5, 15)
+
+
+@pytest.mark.parametrize("mode", [None, *MODES])
+def test_terminated_goes_before_truncated(mode: AutoresetMode | None) -> None:
+    def make() -> GymEnv:
+        return TimeLimit(Stairs(terminates_at=3), 3)
+
+    stairs = EpisodicEnv(make() if mode is None else vector(make, mode), gamma=0.9, reward_range=(0.0, 1.0))
+    seen = stairs.play([0] * 11, episodes=4, horizon=8, rng=sample_stream(1))
+    assert seen.next_state.tolist() == [1, 2, 10, 10]
+    assert seen.visits[10] == 20
+
+
+def test_episodes_of_different_lengths_in_one_vector() -> None:
+    """Sub-environments end at different steps; those that are over add nothing, those that go on lose nothing."""
+    for mode in MODES:
+        made = SyncVectorEnv(
+            [lambda: Stairs(terminates_at=2), lambda: TimeLimit(Stairs(), 4), Stairs], autoreset_mode=mode
+        )
+        stairs = EpisodicEnv(made, gamma=0.9, reward_range=(0.0, 1.0))
+        seen = stairs.play([0] * 11, episodes=3, horizon=6, rng=sample_stream(1))
+        counts = dict(zip(zip(seen.row.tolist(), seen.next_state.tolist(), strict=True), seen.count, strict=True))
+        expected = Counter({(10, 10): 4, (1, 10): 1})
+        expected.update((i, i + 1) for length in (1, 4, 6) for i in range(length))
+        assert counts == dict(expected)
+        assert seen.steps == 2 + 4 + 6
+
+
+def test_an_environment_given_by_id_has_no_time_limit() -> None:
+    """FrozenLake-v1 is registered with 100 steps; the horizon is the algorithm's."""
+    still = np.zeros(17, dtype=int)
+    by_id = EpisodicEnv("FrozenLake-v1", is_slippery=False, **LAKE)  # left of the start is a wall
+    assert by_id.play(still, 2, 150, sample_stream(1)).visits.sum() == 300
+    made = EpisodicEnv(gymnasium.make("FrozenLake-v1", is_slippery=False), **LAKE)
+    assert made.play(still, 2, 150, sample_stream(1)).visits.sum() == 200
+
+
+def test_actions_after_the_end_follow_the_policy() -> None:
+    stairs = EpisodicEnv("FrozenLake-v1", gamma=0.9, reward_range=(0.0, 1.0), is_slippery=False, desc=["SH", "FG"])
+    weights = np.tile([0.0, 0.0, 1.0, 0.0], (5, 1))  # into the hole at once
+    weights[4] = [0.1, 0.2, 0.3, 0.4]
+    draws, rng = [], sample_stream(SEED)
+    for _ in range(800):
+        seen = stairs.play(weights, 2, 11, rng)
+        draws.append(seen.visits[16:])
+        assert seen.visits[16:].sum() == 20
+    drawn = np.array(draws)
+    for action, p in enumerate(weights[4]):
+        expected = stats.binom.pmf(np.arange(21), 20, p) * 800
+        assert goodness_of_fit(np.bincount(drawn[:, action].astype(int), minlength=21), expected) > ALPHA / 4
+
+
+# --- randomness ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [None, *MODES])
+def test_same_generator_same_counts(mode: AutoresetMode | None) -> None:
+    lake = EpisodicEnv("FrozenLake-v1" if mode is None else lakes(mode), **LAKE)
+    policy = down_and_right()
+    first = dense(lake.play(policy, 30, 10, sample_stream(1)))
+    lake.play(policy, 3, 4, sample_stream(5))  # what was played before changes nothing
+    assert (first == dense(lake.play(policy, 30, 10, sample_stream(1)))).all()
+    assert (first != dense(lake.play(policy, 30, 10, sample_stream(2)))).any()
+    rng = sample_stream(1)
+    one, two = (dense(lake.play(policy, 30, 10, rng)) for _ in range(2))
+    assert (one == first).all()
+    assert (two != first).any()  # the next round is fresh
+
+
+def test_an_environment_is_seeded_once_a_round_and_never_twice_alike() -> None:
+    walk = Walk()
+    model, rng = EpisodicEnv(walk, gamma=0.9, reward_range=(-0.5, 1.0)), sample_stream(SEED)
+    for _ in range(40):
+        model.play([1] * 4, 3, 2, rng)
+    given = walk.seeds
+    assert all(seed is None for i, seed in enumerate(given) if i % 3)
+    seeds = [seed for seed in given if seed is not None]
+    assert len(seeds) == len(set(seeds)) == 40
+    # From 2**31 seeds, two of the rounds of a long audit would get the same one. Fails with probability 2**-1240.
+    assert max(seeds) > 2**32
+
+
+def test_rounds_are_independent() -> None:
+    lake, rng = EpisodicEnv("FrozenLake-v1", **LAKE), sample_stream(SEED)
+    visits = np.array([lake.play([1] * 17, 5, 6, rng).visits for _ in range(600)])
+    for pair in (1, 17, 65):  # down in the start, in the cell below, and after the end
+        assert visits[:, pair].std() > 0
+        assert stats.pearsonr(visits[:-1, pair], visits[1:, pair]).pvalue > ALPHA / 3
+
+
+# --- steps, batches, progress -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("episodes", [1, 7, 2500])
+def test_steps_reported_are_steps_made(episodes: int) -> None:
+    """2500 episodes are flushed three times on the way."""
+    walk = Walk()
+    seen = EpisodicEnv(walk, gamma=0.9, reward_range=(-0.5, 1.0)).play([1] * 4, episodes, 6, sample_stream(SEED))
+    assert seen.steps == walk.steps
+    assert len(walk.seeds) == seen.episodes == episodes
+    assert seen.count.sum() == 6 * episodes
+    assert seen.count[seen.row < 6].sum() == walk.steps  # all but those after the end
+    assert seen.steps < 6 * episodes or episodes == 1
+    assert (np.diff(seen.key) > 0).all()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_steps_of_a_vector_are_those_of_its_episodes(mode: AutoresetMode) -> None:
+    made = vector(Walk, mode, n=4)
+    seen = EpisodicEnv(made, gamma=0.9, reward_range=(-0.5, 1.0)).play([1] * 4, 10, 6, sample_stream(SEED))
+    assert seen.count[seen.row < 6].sum() == seen.steps
+    assert seen.steps <= sum(walk.steps for walk in made.envs)  # those that were over, or not asked for, stepped on
+    assert seen.count.sum() == 60
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        ("FrozenLake-v1", [("episodes", i, 7) for i in range(1, 8)]),
+        (lambda: lakes(AutoresetMode.NEXT_STEP, 3), [("batches of episodes", i, 3) for i in range(1, 4)]),
+    ],
+)
+def test_progress_is_reported(env: Any, expected: list[tuple[str, int, int]]) -> None:
+    heard: list[tuple[str, int, int]] = []
+    model = EpisodicEnv(env, **LAKE)
+    with listening(lambda what, done, total: heard.append((what, done, total))):
+        model.play([1] * 17, 7, 3, sample_stream(1))
+    assert heard == expected
+    model.play([1] * 17, 7, 3, sample_stream(1))
+    assert heard == expected  # nobody listens any more
+
+
+# --- the interface ----------------------------------------------------------------------------------------
+
+
+def test_an_environment_is_an_episodic_model() -> None:
+    lake = EpisodicEnv("FrozenLake-v1", gamma=0.95, reward_range=(0, 2), map_name="8x8")
+    assert isinstance(lake, EpisodicModel)
+    assert lake.known_rewards is None
+    assert (lake.n_states, lake.n_actions, lake.gamma, lake.reward_range) == (65, 4, 0.95, (0.0, 2.0))
+    assert lake.spec.id == "episodes/FrozenLake-v1"
+    assert lake.spec.params == {"gamma": 0.95, "reward_range": [0, 2], "map_name": "8x8"}
+    assert EpisodicEnv(gymnasium.make("FrozenLake-v1"), **LAKE).spec.id == "episodes/FrozenLake-v1"
+    assert EpisodicEnv(Walk, gamma=0.5, reward_range=(-1, 1)).spec.id == "episodes/Walk"
+
+
+def test_counts_of_rounds_with_different_keys_merge() -> None:
+    lake, rng = EpisodicEnv("FrozenLake-v1", **LAKE), sample_stream(SEED)
+    one, two = lake.play([1] * 17, 5, 6, rng), lake.play([2] * 17, 5, 6, rng)
+    assert one.key.tolist() != two.key.tolist()
+    total = one + two
+    assert (dense(total) == dense(one) + dense(two)).all()
+    assert (total.episodes, total.steps) == (10, one.steps + two.steps)
+
+
+def test_spaces_must_be_discrete() -> None:
+    message = r"observations and actions must be Discrete spaces, got Box.* and Discrete\(2\)\. Number the observations"
+    with pytest.raises(rr.InvalidInput, match=message):
+        EpisodicEnv("CartPole-v1", **LAKE)
+    with pytest.raises(rr.InvalidInput, match=r"must be Discrete spaces, got Box"):
+        EpisodicEnv(gymnasium.make_vec("CartPole-v1", 2, "sync"), **LAKE)
+    with pytest.raises(rr.InvalidInput, match=r"must be Discrete spaces, got Discrete\(3\) and MultiDiscrete"):
+        EpisodicEnv(Scripted([0], actions=MultiDiscrete([2, 2])), **LAKE)
+    with pytest.raises(rr.InvalidInput, match=r"must be Discrete spaces, got None and None"):
+        EpisodicEnv(object(), **LAKE)
+
+
+@pytest.mark.parametrize(("reward", "shown"), [(1.5, "1.5"), (-0.1, "-0.1"), (math.nan, "nan"), (math.inf, "inf")])
+@pytest.mark.parametrize("in_vector", [False, True])
+def test_rewards_outside_their_range(reward: float, shown: str, in_vector: bool) -> None:
+    def make() -> GymEnv:
+        return Scripted([0, 1], reward)
+
+    env = vector(make, AutoresetMode.NEXT_STEP) if in_vector else make()
+    model = EpisodicEnv(env, **LAKE)
+    with pytest.raises(
+        rr.InvalidInput, match=rf"rewards must lie in reward_range \[0, 1\], got {shown}\. Widen reward_range\.$"
+    ):
+        model.play([0] * 4, 2, 2, sample_stream(1))
+
+
+@pytest.mark.parametrize("in_vector", [False, True])
+@pytest.mark.parametrize("observations", [[3], [0, 3], [-1], [1, -1], [0, 1, 400], [0, 0, -7]])
+def test_observations_outside_their_space(observations: list[int], in_vector: bool) -> None:
+    """One past the last would be the extra state, and one before the first would wrap around: both are refused."""
+
+    def make() -> GymEnv:
+        return Scripted(observations)
+
+    model = EpisodicEnv(vector(make, AutoresetMode.NEXT_STEP) if in_vector else make(), **LAKE)
+    with pytest.raises(
+        rr.InvalidInput, match=rf"observations must lie in the observation space, 0 to 2, got {observations[-1]}\.$"
+    ):
+        model.play([0] * 4, 2, 3, sample_stream(1))
+
+
+def test_an_observation_after_termination_does_not_matter() -> None:
+    stairs = EpisodicEnv(Stairs(terminates_at=3, n=3), gamma=0.9, reward_range=(0.0, 1.0))  # says 3, beyond its space
+    assert stairs.play([0] * 4, 2, 3, sample_stream(1)).next_state.tolist() == [1, 2, 3]
+
+
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "gamma 1": ({"gamma": 1.0}, r"^EpisodicEnv: gamma must be a discount in \[0, 1\), got 1\.0\.$"),
+    "gamma below 0": ({"gamma": -0.1}, r"^EpisodicEnv: gamma must be a discount in \[0, 1\), got -0\.1\.$"),
+    "gamma in words": ({"gamma": "0.9"}, r"^EpisodicEnv: gamma must be a discount in \[0, 1\), got '0\.9'\.$"),
+    "no end": (
+        {"reward_range": (0.5, 1.0)},
+        r"reward_range must contain 0, .*, got \(0\.5, 1\.0\)\.$",
+    ),
+    "upside down": ({"reward_range": (1.0, -1.0)}, r"reward_range must contain 0, .*, got \(1\.0, -1\.0\)\.$"),
+    "no number": ({"reward_range": (0.0, math.nan)}, r"reward_range must be two finite numbers, got nan\.$"),
+    "endless": ({"reward_range": (-math.inf, 1.0)}, r"reward_range must be two finite numbers, got -inf\.$"),
+    "one number": ({"reward_range": 1.0}, r"reward_range must be two finite numbers, got 1\.0\.$"),
+    "three numbers": ({"reward_range": (0, 1, 2)}, r"reward_range must be two finite numbers, got \(0, 1, 2\)\.$"),
+    "unknown id": ({"env": "FrozenLak-v1"}, r"Gymnasium cannot make 'FrozenLak-v1' .*Did you mean 'FrozenLake-v1'\?$"),
+    "not even close": ({"env": "xyzzy"}, r"Gymnasium cannot make 'xyzzy' \(.*\)\.$"),
+    "unknown keyword": ({"map_nam": "8x8"}, r"Gymnasium cannot make 'FrozenLake-v1' \(.*map_nam.*\)\.$"),
+    "bad keyword": ({"map_name": "9x9"}, r"Gymnasium cannot make 'FrozenLake-v1' \(.*9x9.*\)\.$"),
+    "a time limit": (
+        {"max_episode_steps": 5},
+        r"an id is made without a time limit\. Make the environment to keep one\.$",
+    ),
+    "keyword for an environment": ({"env": Walk(), "map_name": "8x8"}, r"map_name goes with an id, not with an env"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_parameters(name: str) -> None:
+    change, message = BAD[name]
+    with pytest.raises(rr.InvalidInput, match=message):
+        EpisodicEnv(**{"env": "FrozenLake-v1", **LAKE, **change})
+
+
+BAD_PLAY: dict[str, tuple[dict[str, Any], str]] = {
+    "no extra state": ({"policy": [0] * 16}, r"policy must have shape \(S,\) or \(S, A\) = \(17, 4\), got \(16,\)\.$"),
+    "an action too large": ({"policy": [4] * 17}, r"the actions of a policy must be integers in 0\.\.3\.$"),
+    "no step": ({"horizon": 0}, r"horizon must be an integer from 1 to 2147483647, got 0\.$"),
+    "no episode": ({"episodes": 0}, r"^EpisodicEnv: episodes must be an integer from 1 to 1000000000, got 0\.$"),
+    "half an episode": ({"episodes": 0.5}, r"episodes must be an integer from 1 to 1000000000, got 0\.5\.$"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_PLAY)
+def test_bad_plays(name: str) -> None:
+    change, message = BAD_PLAY[name]
+    with pytest.raises(rr.InvalidInput, match=message):
+        EpisodicEnv("FrozenLake-v1", **LAKE).play(
+            rng=sample_stream(1), **{"policy": [0] * 17, "episodes": 1, "horizon": 1, **change}
+        )
+
+
+def test_too_many_episodes_to_step() -> None:
+    message = (
+        r"2e\+09 episodes would be stepped one by one, more than 1e\+09\. Pass a smaller episodes=\.\.\., or use from"
+    )
+    with pytest.raises(SampleSizeTooLarge, match=message):
+        EpisodicEnv("FrozenLake-v1", **LAKE).play([0] * 17, 2 * 10**9, 1, sample_stream(1))
+
+
+# --- planted bugs -----------------------------------------------------------------------------------------
+
+
+def law_of_vectors() -> None:
+    for mode in MODES:
+        test_spaces_that_do_not_start_at_0(mode)
+
+
+Mutant = tuple[Any, str, str, str, Callable[[], None]]
+MUTANTS: dict[str, Mutant] = {
+    "truncated absorbs": (
+        EpisodicEnv,
+        "_single_batches",
+        "if terminated:",
+        "if terminated or truncated:",
+        lambda: test_truncated_does_not_absorb(None, "wrapper"),
+    ),
+    "truncated absorbs in vectors": (
+        EpisodicEnv,
+        "_vector_batches",
+        "left * int((active & terminated).sum())",
+        "left * int((active & (terminated | truncated)).sum())",
+        lambda: test_truncated_does_not_absorb(AutoresetMode.NEXT_STEP, "wrapper"),
+    ),
+    "truncated goes on": (
+        EpisodicEnv,
+        "_single_batches",
+        "if terminated or truncated:",
+        "if terminated:",
+        lambda: test_truncated_does_not_absorb(None, "wrapper"),
+    ),
+    "terminated forgets the rest": (
+        EpisodicEnv,
+        "_single_batches",
+        "seen.absorbed += left",
+        "seen.absorbed += 0",
+        lambda: test_terminated_absorbs(None),
+    ),
+    "terminated leads to what is observed": (
+        EpisodicEnv,
+        "_single_batches",
+        "self.n_states - 1 if terminated else",
+        "self.n_states - 1 if False else",
+        lambda: test_terminated_absorbs(None),
+    ),
+    "the reset hides the successor": (
+        module,
+        "_before_autoreset",
+        "if info[",
+        "if False and info[",
+        lambda: test_truncated_does_not_absorb(AutoresetMode.SAME_STEP, "itself"),
+    ),
+    "what is over goes on": (
+        EpisodicEnv,
+        "_vector_batches",
+        "active &= ~done",
+        "active &= ~terminated",
+        lambda: test_truncated_does_not_absorb(AutoresetMode.NEXT_STEP, "itself"),
+    ),
+    "never masked": (EpisodicEnv, "_vector_batches", "[active]", "", law_of_vectors),
+    "actions one off": (
+        EpisodicEnv,
+        "_vector_batches",
+        "u >= choice[state]",
+        "u >= choice[np.zeros_like(state)]",
+        law_of_vectors,
+    ),
+    "the same seed for every episode": (
+        EpisodicEnv,
+        "_single_batches",
+        "seed = None",
+        "seed = seed",
+        lambda: test_spaces_that_do_not_start_at_0(None),
+    ),
+    "one seed for ever": (
+        EpisodicEnv,
+        "_single_batches",
+        "int(rng.integers(_SEEDS))",
+        "7",
+        lambda: test_an_environment_is_seeded_once_a_round_and_never_twice_alike(),
+    ),
+    "rewards of the first step": (
+        EpisodicEnv,
+        "_single_batches",
+        "rewards.append(float(reward))",
+        "rewards.append(float(reward) if left == horizon - 1 else 0.0)",
+        lambda: test_spaces_that_do_not_start_at_0(None),
+    ),
+    "absorbed in action 0": (
+        EpisodicEnv,
+        "_after_the_end",
+        "rng.multinomial(seen.absorbed, weights[end])",
+        "np.eye(self.n_actions, dtype=int)[0] * seen.absorbed",
+        test_actions_after_the_end_follow_the_policy,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, function, old, new, check = MUTANTS[name]
+    plant(monkeypatch, owner, function, old, new)
+    with pytest.raises(AssertionError):
+        check()
