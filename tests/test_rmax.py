@@ -315,6 +315,11 @@ def test_r_max() -> None:
         solve(mdp, r_max=0.5)
 
 
+def test_a_false_promise_of_support_is_refused() -> None:
+    with pytest.raises(rr.InvalidInput, match="support=2 promises that no pair has more successors, but one has 3"):
+        solve(rr.make("two-goals-v1"), support=2)
+
+
 def test_history_tells_the_story() -> None:
     mdp = rr.make("two-goals-v1")
     algorithm = rr.ReplicableRMax(0.1, 0.001, 0.2, 60)

@@ -105,6 +105,7 @@ class LearnedModel:
         pairs = n_states * n_actions
         self.known = np.zeros(pairs, dtype=bool)
         self.self_loops = 0  # rows that rounding left without any probability
+        self.most_successors = 0  # that any learned pair was seen to have
         self._reward = np.full(pairs, unknown_reward)
         self._key = np.arange(pairs) * n_states + np.arange(pairs) // n_actions
         self._probability = np.ones(pairs)
@@ -116,6 +117,7 @@ class LearnedModel:
         is_new[pairs] = True
         visits = seen.visits
         key, count = self._queries(pairs, is_new, seen, query)
+        self.most_successors = max(self.most_successors, int(np.bincount(key[count > 0.0] // S, minlength=1).max()))
         answer = query.probabilities(key, count / visits[key // S])
         key, answer = key[answer > 0.0], answer[answer > 0.0]
         total = sums(key // S, answer, self.known.size)

@@ -147,6 +147,11 @@ class _RMax(Promise):
         learned = LearnedModel(S, A, problem.reward_range, top, problem.known_rewards)
         first = np.floor(shared.uniform("rmax/first-policy", shape=S) * A).astype(np.int64)
         policy, ended, samples, history = explore(problem, plan, learned, thresholds, query, first, rng)
+        if learned.most_successors > plan.support:
+            raise InvalidInput(
+                f"{type(self).__name__}: support={plan.support} promises that no pair has more successors, but one has "
+                f"{learned.most_successors}. Raise support."
+            )
         model = learned.to_mdp(problem.gamma, getattr(problem, "initial", None))
         best = optimal_values(model)
         return Solution.from_q(

@@ -1,0 +1,470 @@
+"""Learned rows: distributions, as sparse as the data, the same bits whenever and with whatever they are learned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import replicable_rl as rr
+from replicable_rl.algorithms import model_rows as module
+from replicable_rl.algorithms.model_rows import LearnedModel, PlainRows, RoundedRows, RowQuery
+from replicable_rl.errors import InvalidMDP
+from replicable_rl.randomness import sample_stream
+from replicable_rl.sampling import CountSampler, EpisodicTable, TransitionCounts
+from replicable_rl.theory.rstat import Form
+from tests.mutants import plant
+from tests.statistics import SEED
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+SHARED = rr.SharedRandomness(2023)
+FORMS: list[Form] = ["zero-preserving", "midpoint"]
+S, A = 4, 2
+
+
+def counts(rows: dict[int, dict[int, float]], rewards: dict[int, float] | None = None) -> TransitionCounts:
+    """Counts of a problem with S states and A actions: rows[pair][successor], and the sum of a pair's rewards."""
+    key = sorted(pair * S + successor for pair, row in rows.items() for successor in row)
+    count = [float(rows[k // S][k % S]) for k in key]
+    given, sums = set(), []
+    for k in key:  # all of a pair's rewards on its first transition: only their sum matters
+        sums.append(0.0 if k // S in given else (rewards or {}).get(k // S, 0.0))
+        given.add(k // S)
+    return TransitionCounts(S, A, np.array(key, dtype=np.int64), np.array(count), np.array(sums))
+
+
+def new_model(known_rewards: Floats | None = None, top: float = 1.0) -> LearnedModel:
+    return LearnedModel(S, A, (0.0, 1.0), top, known_rewards)
+
+
+def learn(query: RowQuery, seen: TransitionCounts, pairs: Any, **options: Any) -> LearnedModel:
+    model = new_model(**options)
+    model.learn(np.asarray(pairs, dtype=np.int64), seen, query)
+    return model
+
+
+def row_of(model: LearnedModel, pair: int) -> dict[int, float]:
+    """A row of the model as it is handed on."""
+    rows = model.to_mdp(0.9, None).rows
+    of = rows.of_row(pair)
+    return dict(zip(rows.next_state[of].tolist(), rows.probability[of].tolist(), strict=True))
+
+
+def rewards_of(model: LearnedModel) -> list[float]:
+    rows = model.to_mdp(0.9, None).rows
+    return [float(rows.reward[rows.indptr[pair]]) for pair in range(S * A)]
+
+
+def offset_by_words(label: str, position: int, seed: int = 2023) -> float:
+    """The offset at a position, from the raw words: the upper 53 bits of word i, times 2**-53."""
+    word = int(rr.SharedRandomness(seed).words(label, count=position + 1)[position])
+    return (word >> 11) * 2.0**-53
+
+
+def round_by_hand(mean: float, offset: float, width: float, form: Form) -> float:
+    """Section 2 of ALGORITHMS: the middle of the bin, or 0 for the bin at 0."""
+    off = offset * width
+    k = math.floor((mean - off) / width)
+    low, high = max(0.0, off + k * width), min(1.0, off + (k + 1) * width)
+    return 0.0 if form == "zero-preserving" and low == 0.0 else (low + high) / 2
+
+
+# --- rows ------------------------------------------------------------------------------------------------
+
+rows_seen = st.dictionaries(
+    st.integers(0, S * A - 1),
+    st.dictionaries(st.integers(0, S - 1), st.integers(1, 2**50), min_size=1),
+    min_size=1,
+)
+queries = st.one_of(
+    st.just(PlainRows()),
+    st.builds(
+        lambda seed, width, form: RoundedRows(rr.SharedRandomness(seed), "rmax", width, form),
+        st.integers(0, 2**32),
+        st.floats(1e-6, 1.5),
+        st.sampled_from(FORMS),
+    ),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(rows_seen, queries)
+def test_rows_are_distributions(seen: dict[int, dict[int, float]], query: RowQuery) -> None:
+    model = learn(query, counts(seen), sorted(seen))
+    mdp = model.to_mdp(0.9, None)
+    assert (mdp.n_states, mdp.n_actions) == (S, A)
+    assert np.add.reduceat(mdp.rows.probability, mdp.rows.indptr[:-1]) == pytest.approx(np.ones(S * A), abs=1e-12)
+    assert (mdp.rows.probability > 0).all()
+    assert model.known.tolist() == [pair in seen for pair in range(S * A)]
+    for pair in range(S * A):
+        if pair not in seen:
+            assert row_of(model, pair) == {pair // A: 1.0}
+        elif not query.dense:
+            assert set(row_of(model, pair)) <= set(seen[pair]) | {pair // A}
+
+
+@settings(max_examples=300, deadline=None)
+@given(rows_seen, st.floats(1e-4, 1.5), st.sampled_from(FORMS), st.integers(0, 1000))
+def test_rows_against_an_independent_computation(
+    seen: dict[int, dict[int, float]], width: float, form: Form, seed: int
+) -> None:
+    """Offsets addressed by (s, a, s') and nothing else, rounding and division by the sum, by hand."""
+    query = RoundedRows(rr.SharedRandomness(seed), "rmax", width, form)
+    model = learn(query, counts(seen), sorted(seen))
+    lost = 0
+    for pair, row in seen.items():
+        visits = sum(row.values())
+        asked = range(S) if form == "midpoint" else sorted(row)
+        answers = {
+            s: round_by_hand(row.get(s, 0) / visits, offset_by_words("rmax/offset", pair * S + s, seed), width, form)
+            for s in asked
+        }
+        total = sum(answers.values())
+        lost += total == 0.0
+        expected = {s: x / total for s, x in answers.items() if x > 0.0} if total else {pair // A: 1.0}
+        assert row_of(model, pair) == pytest.approx(expected, abs=1e-12)
+    assert model.self_loops == lost
+
+
+def test_plain_rows_are_the_means() -> None:
+    model = learn(PlainRows(), counts({3: {0: 1, 2: 3}, 4: {1: 5}}), [3, 4])
+    assert row_of(model, 3) == {0: 0.25, 2: 0.75}
+    assert row_of(model, 4) == {1: 1.0}
+    assert model.self_loops == 0
+
+
+def test_never_seen_successors_stay_absent() -> None:
+    """Zero-preserving rows hold what was seen, midpoint rows everything; counted 0 times is not seen."""
+    seen = counts({3: {0: 500, 2: 1500, 3: 0}})
+    sparse, full = (learn(RoundedRows(SHARED, "rmax", 0.01, form), seen, [3]) for form in FORMS)
+    assert set(row_of(sparse, 3)) == {0, 2}
+    assert set(row_of(full, 3)) == {0, 1, 2, 3}
+    assert all(x > 0 for x in row_of(full, 3).values())
+    assert set(row_of(learn(PlainRows(), seen, [3]), 3)) == {0, 2}
+    assert [RoundedRows(SHARED, "rmax", 0.01, form).dense for form in FORMS] == [False, True]
+    for row in (row_of(sparse, 3), row_of(full, 3)):
+        assert row[0] == pytest.approx(0.25, abs=0.04)
+
+
+def test_rows_of_a_large_problem_stay_sparse() -> None:
+    mdp = rr.make("riverswim-v1", n_states=2000)
+    seen = CountSampler(mdp).draw(10**12, sample_stream(SEED)).transitions(2000, 2)
+    model = LearnedModel(2000, 2, (0.0, 1.0), 1.0, mdp.deterministic_rewards)
+    model.learn(np.arange(4000), seen, RoundedRows(SHARED, "rmax", 1e-3))
+    learned = model.to_mdp(0.95, None).rows
+    assert learned.next_state.tolist() == mdp.rows.next_state.tolist()
+    assert np.abs(learned.probability - mdp.rows.probability).max() <= 3e-3
+
+
+def test_rows_rounded_to_nothing_become_self_loops() -> None:
+    """Width 1.5: whatever the offset, four means of 1/4 may all lie in the bin at 0."""
+    seen = counts({pair: dict.fromkeys(range(S), 1) for pair in range(S * A)})
+    lost = 0
+    for seed in range(20):
+        query = RoundedRows(rr.SharedRandomness(seed), "rmax", 1.5)
+        model = learn(query, seen, range(S * A))
+        offsets = np.array([offset_by_words("rmax/offset", i, seed) for i in range(S * A * S)]).reshape(-1, S)
+        nothing = np.flatnonzero((1.5 * offsets > 0.25).all(axis=1))
+        assert model.self_loops == nothing.size
+        lost += nothing.size
+        for pair in nothing.tolist():
+            assert row_of(model, pair) == {pair // A: 1.0}
+            assert model.known[pair]
+    assert 0 < lost < 160
+    dense_rows = learn(RoundedRows(SHARED, "rmax", 1.5, "midpoint"), seen, range(S * A))
+    assert dense_rows.self_loops == 0  # the middle of a bin is never 0
+
+
+def test_the_midpoint_form_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MAX_DENSE", 11)
+    seen = counts({pair: {0: 1} for pair in range(3)})
+    with pytest.raises(
+        rr.InvalidInput, match=r"makes 12 entries of dense rows, more than 1e\+01\. Use form='zero-pres"
+    ):
+        learn(RoundedRows(SHARED, "rmax", 0.1, "midpoint"), seen, [0, 1, 2])
+    assert learn(RoundedRows(SHARED, "rmax", 0.1, "midpoint"), seen, [0, 1]).known.sum() == 2
+    assert learn(RoundedRows(SHARED, "rmax", 0.1), seen, [0, 1, 2]).known.sum() == 3
+
+
+# --- the order of learning does not matter ------------------------------------------------------------------
+
+
+def digests(query: RowQuery, known_rewards: Floats | None, data: TransitionCounts) -> set[str]:
+    """Digests of the model when eight pairs are learned at once, one by one, backwards, in groups, and unsorted."""
+    orders: list[list[list[int]]] = [
+        [list(range(8))],
+        [[pair] for pair in range(8)],
+        [[pair] for pair in reversed(range(8))],
+        [[5, 1], [7, 0, 2], [6], [3, 4]],
+        [[7, 6, 5, 4, 3, 2, 1, 0]],
+    ]
+    found = set()
+    for order in orders:
+        model = new_model(known_rewards)
+        for group in order:
+            model.learn(np.array(group), data, query)
+        found.add(model.to_mdp(0.9, None).digest)
+    return found
+
+
+@settings(max_examples=100, deadline=None)
+@given(queries, st.booleans(), st.integers(0, 2**32))
+def test_order_of_learning_leaves_no_trace(query: RowQuery, learned_rewards: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    seen = counts(
+        {pair: dict(enumerate(rng.integers(1, 10**6, S).tolist())) for pair in range(8)},
+        {pair: float(rng.random()) for pair in range(8)},
+    )
+    rewards = None if learned_rewards else rng.random((S, A))
+    assert len(digests(query, rewards, seen)) == 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_different_rounds_and_different_data_give_the_same_bits(form: Form) -> None:
+    """A pair learned early from few samples and late from many, next to others or alone: one row, bit by bit."""
+    mdp = rr.TabularMDP.from_dense(
+        np.random.default_rng(3).dirichlet(np.ones(S), (S, A)), np.random.default_rng(4).random((S, A)), gamma=0.9
+    )
+    table, rng = EpisodicTable(mdp), sample_stream(SEED)
+    either_way = np.full((S, A), 0.5)
+    early = table.play(either_way, 10**15, 5, rng)
+    late = early + table.play(either_way, 10**16, 30, rng)
+    assert (late.count / late.visits[late.row] != early.count / early.visits[early.row]).any()
+    query = RoundedRows(SHARED, "rmax", 0.01, form)
+    found = set()
+    for first, then in ((early, late), (late, early), (late, late)):
+        model = LearnedModel(S, A, mdp.reward_range, 1.0, None)
+        model.learn(np.array([1, 6]), first, query)
+        model.learn(np.array([7, 0, 2]), then, query)
+        model.learn(np.array([5, 3, 4]), late, query)
+        found.add(model.to_mdp(0.9, mdp.initial).digest)
+    assert len(found) == 1
+
+
+def test_learning_a_pair_again_replaces_its_row() -> None:
+    model = learn(PlainRows(), counts({3: {0: 1}, 5: {1: 1}}), [3, 5])
+    model.learn(np.array([3]), counts({3: {1: 1, 2: 1}}), PlainRows())
+    assert row_of(model, 3) == {1: 0.5, 2: 0.5}
+    assert row_of(model, 5) == {1: 1.0}
+
+
+def test_learning_nothing_changes_nothing() -> None:
+    model = new_model()
+    before = model.to_mdp(0.9, None).digest
+    model.learn(np.array([], dtype=np.int64), counts({3: {0: 1}}), PlainRows())
+    assert model.to_mdp(0.9, None).digest == before
+    assert not model.known.any()
+
+
+def test_pairs_that_are_not_asked_for_are_not_learned() -> None:
+    model = learn(PlainRows(), counts({3: {0: 1}, 5: {1: 1}}), [5])
+    assert row_of(model, 3) == {1: 1.0}  # still a self-loop of state 1
+    assert model.known.tolist() == [False] * 5 + [True] + [False] * 2
+
+
+# --- rewards ------------------------------------------------------------------------------------------------
+
+
+def test_known_rewards_are_exact() -> None:
+    rewards = np.random.default_rng(1).random((S, A))
+    for query in (PlainRows(), RoundedRows(SHARED, "rmax", 0.3)):
+        model = learn(query, counts({3: {0: 4}, 6: {1: 4}}, {3: 4.0, 6: 0.0}), [6, 3], known_rewards=rewards)
+        assert rewards_of(model) == [rewards.reshape(-1)[p] if p in (3, 6) else 1.0 for p in range(8)]
+
+
+def test_learned_rewards_are_the_means() -> None:
+    model = learn(PlainRows(), counts({3: {0: 1, 2: 3}, 6: {1: 10}}, {3: 1.0, 6: 7.5}), [6, 3])
+    assert rewards_of(model) == pytest.approx([1.0, 1.0, 1.0, 0.25, 1.0, 1.0, 0.75, 1.0])
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.floats(-100.0, 100.0),
+    st.floats(0.0, 50.0),
+    st.floats(0.0, 1.0),
+    st.floats(1e-4, 1.5),
+    st.integers(1, 2**50),
+    st.integers(0, 100),
+)
+def test_learned_rewards_stay_within_their_range(
+    low: float, span: float, where: float, width: float, visits: int, seed: int
+) -> None:
+    """Rounded on the grid of the pair, in units of the range, in the midpoint form; never outside the range."""
+    high = low + span
+    seen = counts({5: {1: visits}}, {5: visits * (low + where * span)})
+    for query in (PlainRows(), RoundedRows(rr.SharedRandomness(seed), "rmax", width)):
+        model = LearnedModel(S, A, (low, high), high, None)
+        model.learn(np.array([5]), seen, query)
+        mdp = model.to_mdp(0.9, None)
+        learned = float(mdp.rows.reward[mdp.rows.indptr[5]])
+        assert low <= learned <= high
+        assert mdp.reward_range == (low, high)
+        if isinstance(query, PlainRows):
+            assert learned == pytest.approx(low + where * span, rel=1e-9, abs=1e-9)
+        elif span > 1e-3:
+            mean = min(max((seen.rewards[5] / visits - low) / span, 0.0), 1.0)
+            offset = offset_by_words("rmax/reward", 5, seed)
+            expected = low + span * round_by_hand(mean, offset, width, "midpoint")
+            assert learned == pytest.approx(expected, abs=1e-9 * max(1.0, abs(low) + span))
+            assert abs(learned - (low + where * span)) <= span * width / 2 + 1e-9 * max(1.0, abs(low) + span)
+
+
+def test_rewards_have_offsets_of_their_own() -> None:
+    query = RoundedRows(SHARED, "rmax", 0.2)
+    pairs = np.arange(8)
+    answers = query.rewards(pairs, np.full(8, 0.5))
+    by_hand = [round_by_hand(0.5, offset_by_words("rmax/reward", pair), 0.2, "midpoint") for pair in range(8)]
+    assert answers.tolist() == pytest.approx(by_hand)
+    other = RoundedRows(SHARED, "approximate-mdp", 0.2).rewards(pairs, np.full(8, 0.5))
+    assert (answers != other).any()
+    assert (answers != query.probabilities(pairs, np.full(8, 0.5))).any()
+
+
+def test_what_is_unknown_is_a_self_loop_with_the_highest_reward() -> None:
+    model = new_model(top=3.0)
+    mdp = model.to_mdp(0.9, np.array([0.0, 1.0, 0.0, 0.0]))
+    assert mdp.rows.next_state.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert mdp.rows.probability.tolist() == [1.0] * 8
+    assert mdp.rows.reward.tolist() == [3.0] * 8
+    assert mdp.reward_range == (0.0, 3.0)
+    assert (mdp.gamma, mdp.initial.tolist()) == (0.9, [0.0, 1.0, 0.0, 0.0])
+    model.learn(np.array([2]), counts({2: {3: 1}}), PlainRows())
+    assert rewards_of(model) == [3.0, 3.0, 0.0, *[3.0] * 5]
+
+
+# --- addresses ------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(0, 2**64 - 1),
+    st.lists(st.integers(0, 300), max_size=20),
+    st.lists(st.integers(0, 2**63 - 1), max_size=2),
+)
+def test_uniform_at_is_uniform(seed: int, index: list[int], address: list[int]) -> None:
+    shared = rr.SharedRandomness(seed)
+    at = shared.uniform_at("rmax/offset", *address, index=np.array(index, dtype=np.int64))
+    assert at.tolist() == shared.uniform("rmax/offset", *address, shape=301)[index].tolist()
+    table = shared.uniform_at("rmax/offset", *address, index=np.arange(12).reshape(3, 4))
+    assert table.tolist() == shared.uniform("rmax/offset", *address, shape=(3, 4)).tolist()
+
+
+def test_uniform_at_far_positions() -> None:
+    """Philox may be advanced by blocks of four words: an independent way to a far one."""
+    shared = rr.SharedRandomness(7)
+    key = shared._key("rmax/offset", ())
+    for position in (4 * 10**6 + 3, 10**15, 2**62 - 1):
+        generator = np.random.Philox(key=key)
+        generator.advance(position // 4)
+        word = int(generator.random_raw(position % 4 + 1)[-1])
+        assert float(shared.uniform_at("rmax/offset", index=np.array([position]))[0]) == (word >> 11) * 2.0**-53
+
+
+def test_uniform_at_refuses_negative_positions() -> None:
+    with pytest.raises(rr.InvalidInput, match=r"an index must be >= 0, got -1\.$"):
+        SHARED.uniform_at("rmax/offset", index=np.array([3, -1]))
+
+
+def test_offsets_by_transition() -> None:
+    """(s, a, s') = (2, 1, 3) of S = 4, A = 2 is word (2*2 + 1)*4 + 3 = 23, whatever else is asked for."""
+    query, width = RoundedRows(SHARED, "rmax", 0.3), 0.3
+    alone = float(query.probabilities(np.array([23]), np.array([0.7]))[0])
+    among = query.probabilities(np.array([1, 23, 30]), np.array([0.1, 0.7, 0.2]))
+    assert alone == among[1] == pytest.approx(round_by_hand(0.7, offset_by_words("rmax/offset", 23), width, "midpoint"))
+
+
+# --- planted bugs ---------------------------------------------------------------------------------------------
+
+
+def check_independent() -> None:
+    seen = {
+        pair: {s: int(n) for s, n in enumerate(np.random.default_rng(pair).integers(1, 1000, S)) if s != pair % S}
+        for pair in range(8)
+    }
+    for form in FORMS:
+        test_rows_against_an_independent_computation.hypothesis.inner_test(seen, 0.1, form, 3)  # type: ignore[attr-defined]
+
+
+def check_order() -> None:
+    test_order_of_learning_leaves_no_trace.hypothesis.inner_test(RoundedRows(SHARED, "rmax", 0.1), True, 5)  # type: ignore[attr-defined]
+
+
+MUTANTS: dict[str, tuple[Any, str, str, str, Callable[[], None]]] = {
+    "one grid for a row": (RoundedRows, "probabilities", "index=key", "index=key // 4", check_independent),
+    "offsets in the order of asking": (
+        RoundedRows,
+        "probabilities",
+        "index=key",
+        "index=np.arange(key.size)",
+        check_order,
+    ),
+    "rewards in the order of asking": (
+        RoundedRows,
+        "rewards",
+        "index=pair",
+        "index=np.arange(pair.size)",
+        check_order,
+    ),
+    "rows not divided by their sums": (
+        LearnedModel,
+        "learn",
+        "answer / total[key // S]",
+        "answer / 1.0",
+        check_independent,
+    ),
+    "means of all visits": (
+        LearnedModel,
+        "learn",
+        "count / visits[key // S]",
+        "count / visits.max()",
+        check_independent,
+    ),
+    "self-loops not counted": (
+        LearnedModel,
+        "learn",
+        "self.self_loops += lost.size",
+        "pass",
+        test_rows_rounded_to_nothing_become_self_loops,
+    ),
+    "self-loops of another state": (
+        LearnedModel,
+        "learn",
+        "lost // self._n_actions",
+        "lost % self._n_actions",
+        test_rows_rounded_to_nothing_become_self_loops,
+    ),
+    "rewards not in their pairs": (
+        LearnedModel,
+        "learn",
+        "self._reward[pairs] =",
+        "self._reward[np.sort(pairs)] =",
+        test_known_rewards_are_exact,
+    ),
+    "old rows kept": (
+        LearnedModel,
+        "learn",
+        "old = ~is_new[self._key // S]",
+        "old = ~is_new[self._key // S] | (self._key == 12)",
+        lambda: test_learning_a_pair_again_replaces_its_row(),
+    ),
+}
+
+
+def test_checks_hold_before_any_bug() -> None:
+    check_independent()
+    check_order()
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, function, old, new, check = MUTANTS[name]
+    plant(monkeypatch, owner, function, old, new)
+    with pytest.raises((AssertionError, InvalidMDP)):  # a row that does not sum to 1 is refused as such
+        check()
