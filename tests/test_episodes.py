@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
@@ -436,6 +436,7 @@ def as_dict(seen: EpisodeCounts) -> dict[int, tuple[float, float]]:
     return {key: (count, reward) for key, count, reward in rows}
 
 
+@settings(deadline=None)
 @given(counts_by_hand(), counts_by_hand(), counts_by_hand())
 def test_counts_add_up_like_dictionaries(a: EpisodeCounts, b: EpisodeCounts, c: EpisodeCounts) -> None:
     total = a + b + c

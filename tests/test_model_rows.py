@@ -163,6 +163,16 @@ def test_rows_of_a_large_problem_stay_sparse() -> None:
     assert np.abs(learned.probability - mdp.rows.probability).max() <= 3e-3
 
 
+@pytest.mark.parametrize("query", [PlainRows(), *(RoundedRows(SHARED, "rmax", 0.9, form) for form in FORMS)])
+def test_most_successors_are_those_seen(query: RowQuery) -> None:
+    """Of learned pairs only, whatever rounding makes of them: support is a promise about the process."""
+    seen = counts({0: {0: 5}, 3: {0: 5, 2: 1, 3: 0}, 4: {0: 1, 1: 1, 2: 1, 3: 1}})
+    model = new_model()
+    for pairs, most in (([], 0), ([0], 1), ([3], 2), ([0], 2), ([4, 0], 4)):
+        model.learn(np.array(pairs, dtype=np.int64), seen, query)
+        assert model.most_successors == most
+
+
 def test_rows_rounded_to_nothing_become_self_loops() -> None:
     """Width 1.5: whatever the offset, four means of 1/4 may all lie in the bin at 0."""
     seen = counts({pair: dict.fromkeys(range(S), 1) for pair in range(S * A)})

@@ -315,6 +315,30 @@ def test_r_max() -> None:
         solve(mdp, r_max=0.5)
 
 
+def test_the_loss_is_bounded_only_for_full_episodes_and_the_right_r_max() -> None:
+    mdp = rr.make("two-goals-v1")
+    assert solve(mdp, horizon=60, support=3).guarantee.epsilon == 0.1
+    assert solve(mdp, horizon=60, support=3, r_max=2.0).guarantee.epsilon is None
+
+    class Cut(EpisodicTable):
+        def play(self, policy: Any, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
+            return super().play(policy, episodes, horizon - 1, rng)
+
+    algorithm = rr.ReplicableRMax(0.1, 0.001, 0.2, 60, support=3)
+    run = rr.solve(Cut(mdp), algorithm, shared_seed=1, sample_seed=1)
+    assert run.guarantee.epsilon is None
+    assert "some episodes were cut short" in run.status.sentence
+
+
+def test_fewer_episodes_than_asked_for_are_found_out() -> None:
+    class Lazy(EpisodicTable):
+        def play(self, policy: Any, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
+            return super().play(policy, 10, horizon, rng)
+
+    with pytest.raises(rr.InvalidInput, match=r"Lazy: \d+ episodes were asked for, 10 were played"):
+        rr.solve(Lazy(rr.make("chain-v1")), rr.ReplicableRMax(0.1, 0.001, 0.2, 60), shared_seed=1, sample_seed=1)
+
+
 def test_a_false_promise_of_support_is_refused() -> None:
     with pytest.raises(rr.InvalidInput, match="support=2 promises that no pair has more successors, but one has 3"):
         solve(rr.make("two-goals-v1"), support=2)

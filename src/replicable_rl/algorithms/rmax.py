@@ -64,6 +64,17 @@ class Thresholds:
         return self.plan.epsilon / 4.0 * (1.0 + share)
 
 
+@dataclass(frozen=True, eq=False)
+class Exploration:
+    """What a run of the loop found: the last policy, how it ended, and the story so far."""
+
+    policy: NDArray[np.int64]
+    ended: StatusCode
+    samples: int
+    cut_short: bool  # whether some episode was observed for less than H steps
+    history: dict[str, list[float]]
+
+
 def explore(
     problem: EpisodicModel,
     plan: RMaxPlan,
@@ -72,13 +83,14 @@ def explore(
     query: RowQuery,
     first_policy: NDArray[np.int64],
     rng: np.random.Generator,
-) -> tuple[NDArray[np.int64], StatusCode, int, dict[str, list[float]]]:
-    """Grow the model round by round; return the last policy, how it ended, transitions seen, and the history."""
+) -> Exploration:
+    """Grow the model round by round."""
     initial = getattr(problem, "initial", None)
     policy, theta = first_policy, thresholds.stop()
     count = np.zeros(plan.pairs)
     seen: EpisodeCounts | None = None
-    samples = 0
+    samples, cut_short = 0, False
+    ended = StatusCode.BUDGET_SPENT
     history: dict[str, list[float]] = {
         "known": [],
         "threshold": [],
@@ -89,8 +101,13 @@ def explore(
     for i in track(range(plan.rounds), "rounds"):
         played = problem.play(policy, plan.episodes, plan.horizon, rng)
         seen = played if seen is None else seen + played
+        if played.episodes != plan.episodes:
+            raise InvalidInput(
+                f"{type(problem).__name__}: {plan.episodes} episodes were asked for, {played.episodes} were played."
+            )
         samples = seen.steps
         rate = played.visits / plan.episodes
+        cut_short |= float(rate.sum()) < plan.horizon * (1.0 - 1e-9)
         unknown = ~learned.known
         unknown_rate = float(rate[unknown].sum())
         threshold = thresholds.known(i)
@@ -101,13 +118,15 @@ def explore(
         for column, value in zip(history.values(), row, strict=True):
             column.append(float(value))
         if stops:
-            return policy, StatusCode.STOPPED_BY_RULE, samples, history
+            ended = StatusCode.STOPPED_BY_RULE
+            break
         if new.size:
             learned.learn(new, seen, query)
             policy = optimal_values(learned.to_mdp(problem.gamma, initial)).policy
         if learned.known.all():
-            return policy, StatusCode.ALL_KNOWN, samples, history
-    return policy, StatusCode.BUDGET_SPENT, samples, history
+            ended = StatusCode.ALL_KNOWN
+            break
+    return Exploration(policy, ended, samples, cut_short, history)
 
 
 class _RMax(Promise):
@@ -143,10 +162,11 @@ class _RMax(Promise):
     ) -> Solution:
         self._refuse_beyond_64_bits("episodes", plan.episodes)
         S, A = problem.n_states, problem.n_actions
+        hi = problem.reward_range[1]
         top = _check_r_max(type(self).__name__, r_max, problem.reward_range)
         learned = LearnedModel(S, A, problem.reward_range, top, problem.known_rewards)
         first = np.floor(shared.uniform("rmax/first-policy", shape=S) * A).astype(np.int64)
-        policy, ended, samples, history = explore(problem, plan, learned, thresholds, query, first, rng)
+        run = explore(problem, plan, learned, thresholds, query, first, rng)
         if learned.most_successors > plan.support:
             raise InvalidInput(
                 f"{type(self).__name__}: support={plan.support} promises that no pair has more successors, but one has "
@@ -156,12 +176,13 @@ class _RMax(Promise):
         best = optimal_values(model)
         return Solution.from_q(
             best.q,
-            policy,
-            samples=samples,
-            status=_status(ended, plan, learned, history),
-            guarantee=_guarantee(plan, ended, self._replicates()),
+            run.policy,
+            samples=run.samples,
+            status=_status(run, plan, learned),
+            # The bound on the loss is about episodes of H steps and unknown pairs that are worth exactly 1.
+            guarantee=_guarantee(plan, run, self._replicates(), bounded=not run.cut_short and top == hi),
             model=model,
-            history={name: np.array(column) for name, column in history.items()},
+            history={name: np.array(column) for name, column in run.history.items()},
         )
 
     def _replicates(self) -> bool:
@@ -305,24 +326,28 @@ def _check_r_max(owner: str, r_max: float | None, reward_range: tuple[float, flo
     return r_max
 
 
-def _status(ended: StatusCode, plan: RMaxPlan, learned: LearnedModel, history: dict[str, list[float]]) -> Status:
+def _status(run: Exploration, plan: RMaxPlan, learned: LearnedModel) -> Status:
+    history = run.history
     rounds, known, pairs = len(history["known"]), int(learned.known.sum()), plan.pairs
     sentence = {
         StatusCode.STOPPED_BY_RULE: f"after {rounds} rounds, with {known} of {pairs} pairs known, the policy visits "
         f"unknown pairs {history['unknown_rate'][-1]:.2g} times an episode, below {history['stop_below'][-1]:.2g}",
         StatusCode.ALL_KNOWN: f"all {pairs} pairs after {rounds} rounds",
         StatusCode.BUDGET_SPENT: f"{rounds} rounds, {known} of {pairs} pairs known; the last policy may still explore",
-    }[ended]
+    }[run.ended]
     if learned.self_loops:
         sentence += f"; {learned.self_loops} rows were rounded to nothing and became self-loops"
-    return Status(ended, sentence)
+    if run.cut_short:
+        sentence += "; some episodes were cut short"
+    return Status(run.ended, sentence)
 
 
-def _guarantee(plan: RMaxPlan, ended: StatusCode, replicates: bool) -> Guarantee:
+def _guarantee(plan: RMaxPlan, run: Exploration, replicates: bool, bounded: bool) -> Guarantee:
     theorem = "thm:repmax-replicable" if plan.rho is not None else "lem:repmax-convergence"
-    accurate = plan.accuracy_proved and ended is not StatusCode.BUDGET_SPENT
+    bounded = bounded and run.ended is not StatusCode.BUDGET_SPENT
+    accurate = plan.accuracy_proved and bounded
     replicable = plan.replicability_proved and replicates
-    if ended is StatusCode.BUDGET_SPENT or plan.loss >= 1.0:
+    if not bounded or plan.loss >= 1.0:
         parts = ["no bound on the loss of the policy"]
     else:
         short = "" if accurate else f" (epsilon={plan.epsilon:g} is not reached)"
