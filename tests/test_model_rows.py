@@ -94,7 +94,7 @@ queries = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(rows_seen, queries)
 def test_rows_are_distributions(seen: dict[int, dict[int, float]], query: RowQuery) -> None:
     model = learn(query, counts(seen), sorted(seen))
@@ -110,7 +110,7 @@ def test_rows_are_distributions(seen: dict[int, dict[int, float]], query: RowQue
             assert set(row_of(model, pair)) <= set(seen[pair]) | {pair // A}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(rows_seen, st.floats(1e-4, 1.5), st.sampled_from(FORMS), st.integers(0, 1000))
 def test_rows_against_an_independent_computation(
     seen: dict[int, dict[int, float]], width: float, form: Form, seed: int
@@ -294,7 +294,7 @@ def test_learned_rewards_are_the_means() -> None:
     assert rewards_of(model) == pytest.approx([1.0, 1.0, 1.0, 0.25, 1.0, 1.0, 0.75, 1.0])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.floats(-100.0, 100.0),
     st.floats(0.0, 50.0),

@@ -93,7 +93,7 @@ def check_approximate_mdp(plan: ApproximateMDPPlan) -> None:
         assert disagreement > plan.rho
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.integers(1, 1000),
     st.integers(1, 50),
@@ -116,7 +116,7 @@ def test_theorem_parameters_of_approximate_mdp_prove_it(
     assert (plan.calls == plan.calls_plain) == (not replicable) or plan.calls < 10
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.integers(1, 100),
     st.floats(1e-4, 0.9),
@@ -389,7 +389,7 @@ def arguments(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(arguments())
 def test_every_bound_is_what_its_argument_gives(parameters: dict[str, Any]) -> None:
     plan = rmax_practical(**parameters)
@@ -400,7 +400,7 @@ def test_every_bound_is_what_its_argument_gives(parameters: dict[str, Any]) -> N
     check_rmax(plan)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(arguments())
 def test_what_is_chosen_when_nothing_is_given(parameters: dict[str, Any]) -> None:
     plan = rmax_practical(**{**parameters, "known": None, "window": None, "tolerance": None, "rounds": None})
@@ -424,7 +424,7 @@ def test_what_is_chosen_when_nothing_is_given(parameters: dict[str, Any]) -> Non
     assert plan.episodes <= MAX_EPISODES or parameters["episodes"] is not None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(arguments(), st.integers(0, 10**24))
 def test_a_budget_is_kept(parameters: dict[str, Any], more: int) -> None:
     N, H = parameters["n_states"] * parameters["n_actions"], parameters["horizon"]
@@ -441,7 +441,7 @@ def test_a_budget_is_kept(parameters: dict[str, Any], more: int) -> None:
     assert given.samples <= budget or given.episodes == 1
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(arguments())
 def test_default_plans_prove_all_that_64_bits_allow(parameters: dict[str, Any]) -> None:
     """Nothing overridden, and the horizon long enough: both promises hold, and k*m covers the queries."""
@@ -457,7 +457,7 @@ def test_default_plans_prove_all_that_64_bits_allow(parameters: dict[str, Any]) 
         assert plan.rounds == plan.pairs + 1
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(arguments(), st.integers(1, 10**18), st.integers(2, 1000))
 def test_more_episodes_prove_more(parameters: dict[str, Any], m: int, factor: int) -> None:
     """Bounds fall with m where everything else is fixed."""
