@@ -279,12 +279,16 @@ BAD_PRACTICAL: dict[str, tuple[dict[str, Any], str]] = {
     "no episode": ({"episodes": 0}, "episodes must be an integer from 1"),
     "budget of no episode": ({"budget": 19}, "budget must be an integer from 20 to"),
     "no round": ({"rounds": 0}, "rounds must be an integer from 1"),
-    "known 0": ({"known": 0.0}, "known must be a positive number of visits, got 0.0."),
-    "known -1": ({"known": -1}, "known must be a positive number of visits, got -1."),
-    "known nan": ({"known": math.nan}, "known must be a positive number of visits, got nan."),
-    "known in words": ({"known": "H"}, "known must be a positive number of visits, got 'H'."),
-    "window 0": ({"window": 0}, "window must be a positive number of visits, got 0."),
-    "window without end": ({"window": math.inf}, "window must be a positive number of visits, got inf."),
+    "known 0": ({"known": 0.0}, "known must be a positive number of visits (1e-30 to 1e30), got 0.0."),
+    "known -1": ({"known": -1}, "known must be a positive number of visits (1e-30 to 1e30), got -1."),
+    "known nan": ({"known": math.nan}, "known must be a positive number of visits (1e-30 to 1e30), got nan."),
+    "known in words": ({"known": "H"}, "known must be a positive number of visits (1e-30 to 1e30), got 'H'."),
+    "window 0": ({"window": 0}, "window must be a positive number of visits (1e-30 to 1e30), got 0."),
+    "window without end": (
+        {"window": math.inf},
+        "window must be a positive number of visits (1e-30 to 1e30), got inf.",
+    ),
+    "known beyond floats": ({"known": 1e300}, "known must be a positive number of visits (1e-30 to 1e30), got 1e+300."),
     "tolerance 0": ({"tolerance": 0.0}, "tolerance must lie strictly between 0 and 1, got 0.0."),
     "tolerance in words": ({"tolerance": "fine"}, "tolerance must lie strictly between 0 and 1, got 'fine'."),
     "support 0": ({"support": 0}, "support must be an integer from 1 to 3, got 0."),
@@ -468,6 +472,15 @@ def test_more_episodes_prove_more(parameters: dict[str, Any], m: int, factor: in
         assert (low is None and high is None) or low <= high
     assert more.accuracy_proved >= less.accuracy_proved
     assert more.replicability_proved >= less.replicability_proved
+
+
+@pytest.mark.parametrize("known", [1e-30, 1e30])
+@pytest.mark.parametrize("window", [1e-30, 1e30])
+def test_absurd_thresholds_are_planned_and_promise_nothing(known: float, window: float) -> None:
+    plan = rmax_practical(8, 4, 0.9, 0.1, 0.001, 0.2, 30, known=known, window=window)
+    assert plan.episodes == MAX_EPISODES
+    assert plan.rho_proved == 1.0
+    assert not plan.accuracy_proved
 
 
 def test_support_makes_fewer_queries() -> None:

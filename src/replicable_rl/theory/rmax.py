@@ -390,7 +390,7 @@ def _episodes(owner: str, episodes: int | None, budget: int | None, horizon: int
 def _check_visits(owner: str, name: str, visits: float | None) -> float | None:
     if visits is None:
         return None
-    return check_real(owner, name, visits, low=1e-300, high=math.inf, rule="a positive number of visits")
+    return check_real(owner, name, visits, low=1e-30, high=1e30, rule="a positive number of visits (1e-30 to 1e30)")
 
 
 def _check(owner: str, n_states: int, n_actions: int, gamma: float, epsilon: float, horizon: int) -> None:
