@@ -75,6 +75,13 @@ def test_default_plan_replicates_over_100_shared_seeds(name: str) -> None:
         same += one.fingerprints.model == two.fingerprints.model
         if seed < 5:
             assert loss(mdp, one.policy) <= algorithm.epsilon
+        if seed < 20:  # and R-max's models never are, at the default m and at 1e9
+            for m in (None, 10**9):
+                plain = [
+                    rr.solve(mdp, baseline(algorithm, episodes=m), shared_seed=seed, sample_seed=SEED + 2 * seed + i)
+                    for i in (0, 1)
+                ]
+                assert plain[0].fingerprints.model != plain[1].fingerprints.model
     assert same >= 80  # 1 - rho; measured 100 on all three
 
 
@@ -342,6 +349,27 @@ def test_fewer_episodes_than_asked_for_are_found_out() -> None:
 def test_a_false_promise_of_support_is_refused() -> None:
     with pytest.raises(rr.InvalidInput, match="support=2 promises that no pair has more successors, but one has 3"):
         solve(rr.make("two-goals-v1"), support=2)
+
+
+def test_history_is_immutable() -> None:
+    run = solve(rr.make("chain-v1"))
+    with pytest.raises(ValueError, match="read-only"):
+        run.history["known"][0] = 99.0
+    with pytest.raises(TypeError):
+        run.history["known"] = np.zeros(1)  # type: ignore[index]
+
+
+def test_a_measured_run_says_what_it_would_take() -> None:
+    run = solve(rr.make("two-goals-v1"), episodes=10**9)
+    assert run.guarantee.sentence.startswith("measured only (episodes=1e+09 where the bounds need ")
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_default_plan_covers_the_sample_size_of_its_queries(name: str) -> None:
+    make, algorithm = PROBLEMS[name]
+    plan = algorithm.plan(make())
+    assert plan.visits >= plan.visits_needed
+    assert plan.rounds >= plan.rounds_needed
 
 
 def test_history_tells_the_story() -> None:

@@ -253,10 +253,10 @@ def test_refined_is_smaller_and_both_may_pass_64_bits() -> None:
 
 
 def test_too_few_rounds_prove_no_accuracy() -> None:
-    """T = HN/eps, with constant 1, is less than the 4N(k + w + H)/eps of the progress argument."""
+    """T = HN/eps, with constant 1, is less than the N + 4N(k + w)/eps of the progress argument."""
     refined = rmax(8, 4, 0.9, 0.1, 0.001, 0.2, 60, refined=True)
     assert refined.rounds == 19200
-    assert refined.rounds_needed == 12 * 19200
+    assert refined.rounds_needed == 32 + 8 * 19200
     assert refined.loss <= refined.epsilon
     assert not refined.accuracy_proved
     assert rmax(8, 4, 0.9, 0.1, 0.001, 0.2, 60).accuracy_proved
@@ -312,6 +312,12 @@ def test_bad_parameters_of_rmax(plan: Callable[..., RMaxPlan], name: str, change
 # --- R-max, practical: every bound recomputed --------------------------------------------------------------
 
 
+def idle_rounds(plan: RMaxPlan) -> int:
+    """Rounds that add eps/4 each and together less than N(k + w)."""
+    most = 4 * plan.pairs * (plan.known + plan.window) / plan.epsilon / (1 + 1e-13)  # but for rounding
+    return max(0, math.ceil(most) - 1)
+
+
 def check_rmax(plan: RMaxPlan) -> None:
     """The four bounds of the docstring of theory/rmax.py, and the two verdicts, from the numbers a run uses."""
     N, H, T, m, eps = plan.n_states * plan.n_actions, plan.horizon, plan.rounds, plan.episodes, plan.epsilon
@@ -332,9 +338,9 @@ def check_rmax(plan: RMaxPlan) -> None:
     loss = 2 * simulation + rate + plan.gamma**H + 2e-10 / (1 - plan.gamma)
     assert plan.entry_error == pytest.approx(entry)
     assert plan.loss == pytest.approx(loss, rel=1e-6)
-    # progress: the pigeonhole, or the counts that all pairs can collect
-    learns_every_round = k + w <= eps / (4 * N) * MORE
-    enough = N if learns_every_round else 4 * N * (k + w + H) / eps
+    # progress: a round that learns nothing leaves eps/4 in counts that stay below k + w
+    idle = idle_rounds(plan)
+    enough = N + idle
     accurate = loss <= eps and enough <= T
     assert plan.accuracy_proved == accurate or loss == pytest.approx(eps) or pytest.approx(enough, abs=1.5) == T
     # replicability
@@ -342,7 +348,7 @@ def check_rmax(plan: RMaxPlan) -> None:
         assert (plan.rho_queries, plan.rho_known, plan.rho_stop, plan.rho_k, plan.rho_proved) == (None,) * 5
         assert not plan.replicability_proved
         return
-    decisions = sum(N - i for i in range(N)) if learns_every_round else N * T
+    decisions = min(N * T, sum(N - i for i in range(N)) + N * idle)
     t = math.sqrt(4 * H * (k + w) * L / m) + 2 * H * L / (3 * m)
     t_stop = math.sqrt(2 * H * eps * L / m) + 2 * H * L / (3 * m)
     parts = Q * 2 * radius / plan.width, decisions * 2 * t / w, T * 2 * t_stop / (eps / 4)
@@ -414,15 +420,18 @@ def test_what_is_chosen_when_nothing_is_given(parameters: dict[str, Any]) -> Non
     assert plan.window == plan.known
     assert quickest <= plan.known <= max(quickest, plan.horizon)
     assert plan.tolerance <= 0.01
-    # k grows beyond the quickest only for k*m visits to estimate an entry to 0.01
-    if plan.known > quickest and plan.known < plan.horizon:
+    # k*m covers the queries, with a k of at most 10 eps, unless that would need answers coarser than 0.01
+    covered = plan.visits >= plan.visits_needed * (1 - 1e-9) - 1
+    assert covered or plan.tolerance == 0.01
+    out_of_reach = plan.visits_needed > min(10 * plan.epsilon, plan.horizon) * plan.episodes
+    assert covered or out_of_reach
+    # k grows beyond the quickest only for that, or for k*m visits to be accurate
+    if plan.known > quickest and not out_of_reach:
+        assert plan.visits == pytest.approx(plan.visits_needed, rel=1e-6, abs=2)
+    elif quickest < plan.known < plan.horizon * 0.999:
         assert math.sqrt(math.log(2 / plan.delta_sq) / (2 * max(1, plan.visits))) == pytest.approx(0.01, rel=0.05)
-    # k*m covers the queries, unless that would need answers coarser than 0.01
-    assert plan.visits >= plan.visits_needed * (1 - 1e-9) - 1 or plan.tolerance == 0.01
     # N + 1 rounds iff every round learns a pair; a budget may cut them
-    quick = plan.known + plan.window <= plan.epsilon / (4 * N) * MORE
-    needed = N + 1 if quick else math.ceil(4 * N * (2 * plan.known + plan.horizon) / plan.epsilon)
-    assert plan.rounds_needed == pytest.approx(needed)
+    assert plan.rounds_needed == pytest.approx(N + 1 + idle_rounds(plan))
     if parameters["budget"] is None:
         assert plan.rounds == plan.rounds_needed
     assert plan.episodes <= MAX_EPISODES or parameters["episodes"] is not None
@@ -500,6 +509,11 @@ def test_the_rounds_of_the_progress_argument_are_tight_enough() -> None:
             unknown = [i for i in range(N) if counts[i] < k + w]
             worst = max(unknown, key=lambda i: counts[i])  # hardly below the threshold, then wasted on
             counts[worst] += eps / 4
+            rounds += 1
+        assert rounds <= plan.rounds_needed
+        even, rounds = 0.0, 0
+        while even < k + w:  # or spread over all pairs, so that none is learned for long
+            even += eps / 4 / N
             rounds += 1
         assert rounds <= plan.rounds_needed
 

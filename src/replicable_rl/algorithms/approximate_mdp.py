@@ -21,6 +21,7 @@ import numpy as np
 
 from replicable_rl.algorithms.model_rows import LearnedModel, PlainRows, RoundedRows, RowQuery
 from replicable_rl.algorithms.promise import Promise, guarantee
+from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import TabularMDP, optimal_values
 from replicable_rl.records import Guarantee, Solution, Status, StatusCode
 from replicable_rl.sampling import GenerativeModel, as_generative
@@ -56,6 +57,10 @@ class _ApproximateMDP(Promise):
         self._refuse_beyond_64_bits("calls", plan.calls)
         S, A = problem.n_states, problem.n_actions
         counts = problem.draw(plan.calls, rng)
+        if counts.calls != plan.calls:
+            raise InvalidInput(
+                f"{type(problem).__name__}: {plan.calls} calls were asked for, {counts.calls} were made."
+            )
         seen = counts.transitions(S, A)
         learned = LearnedModel(S, A, problem.reward_range, problem.reward_range[1], problem.known_rewards)
         learned.learn(np.arange(S * A), seen, query)

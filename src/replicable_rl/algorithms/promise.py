@@ -10,7 +10,7 @@ from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.records import Guarantee
 from replicable_rl.sampling import MAX_CALLS
 
-__all__ = ["Promise", "guarantee"]
+__all__ = ["Promise", "guarantee", "number"]
 
 
 class Promise:
@@ -74,6 +74,11 @@ def guarantee(
     )
     also = f" Proved all the same: {proved}." if proved else ""
     return Guarantee("measured", theorem, f"measured only: {listed}.{also}", **numbers)
+
+
+def number(x: float) -> str:
+    """Write a number in a sentence: whole where it is short, else three significant digits."""
+    return str(x) if isinstance(x, int) and x < 10**9 else f"{x:.3g}"
 
 
 def _digits(used: float | None, needed: float | None) -> tuple[str, str]:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from replicable_rl.algorithms.model_rows import LearnedModel, PlainRows, RoundedRows, RowQuery
-from replicable_rl.algorithms.promise import Promise
+from replicable_rl.algorithms.promise import Promise, number
 from replicable_rl.errors import InvalidInput, check_real
 from replicable_rl.mdp import TabularMDP, optimal_values
 from replicable_rl.progress import track
@@ -122,6 +122,7 @@ def explore(
             break
         if new.size:
             learned.learn(new, seen, query)
+            _check_support(plan, learned)
             policy = optimal_values(learned.to_mdp(problem.gamma, initial)).policy
         if learned.known.all():
             ended = StatusCode.ALL_KNOWN
@@ -167,11 +168,6 @@ class _RMax(Promise):
         learned = LearnedModel(S, A, problem.reward_range, top, problem.known_rewards)
         first = np.floor(shared.uniform("rmax/first-policy", shape=S) * A).astype(np.int64)
         run = explore(problem, plan, learned, thresholds, query, first, rng)
-        if learned.most_successors > plan.support:
-            raise InvalidInput(
-                f"{type(self).__name__}: support={plan.support} promises that no pair has more successors, but one has "
-                f"{learned.most_successors}. Raise support."
-            )
         model = learned.to_mdp(problem.gamma, getattr(problem, "initial", None))
         best = optimal_values(model)
         return Solution.from_q(
@@ -314,6 +310,14 @@ class ReplicableRMax(_RMax):
         return self.threshold == "randomised" and self.estimate == "rstat"
 
 
+def _check_support(plan: RMaxPlan, learned: LearnedModel) -> None:
+    if learned.most_successors > plan.support:
+        raise InvalidInput(
+            f"R-max: support={plan.support} promises that no pair has more successors, but one has "
+            f"{learned.most_successors}. Raise support."
+        )
+
+
 def _check_r_max(owner: str, r_max: float | None, reward_range: tuple[float, float]) -> float:
     if r_max is None:
         return reward_range[1]
@@ -345,7 +349,7 @@ def _status(run: Exploration, plan: RMaxPlan, learned: LearnedModel) -> Status:
 def _guarantee(plan: RMaxPlan, run: Exploration, replicates: bool, bounded: bool) -> Guarantee:
     theorem = "thm:repmax-replicable" if plan.rho is not None else "lem:repmax-convergence"
     bounded = bounded and run.ended is not StatusCode.BUDGET_SPENT
-    accurate = plan.accuracy_proved and bounded
+    accurate = plan.loss_proved and bounded
     replicable = plan.replicability_proved and replicates
     if not bounded or plan.loss >= 1.0:
         parts = ["no bound on the loss of the policy"]
@@ -358,6 +362,8 @@ def _guarantee(plan: RMaxPlan, run: Exploration, replicates: bool, bounded: bool
         parts.append(f"probability that two runs differ over {', over '.join(bounds)}")
     kind: Literal["proved", "measured"] = "proved" if accurate and (plan.rho is None or replicable) else "measured"
     label = f"proved ({theorem}, with the constants of docs/rmax.md)" if kind == "proved" else "measured only"
+    if kind == "measured" and plan.episodes < plan.episodes_needed:
+        label += f" (episodes={number(plan.episodes)} where the bounds need {number(plan.episodes_needed)})"
     return Guarantee(
         kind,
         theorem,

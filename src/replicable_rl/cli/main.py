@@ -93,6 +93,7 @@ Horizon = Annotated[str | None, typer.Option(help="Steps of an episode, for R-ma
 Calls = Annotated[str | None, typer.Option(help="Samples m of every pair, per iteration (1e6 is fine).")]
 Iterations = Annotated[str | None, typer.Option(help="Iterations T of phased value iteration.")]
 Episodes = Annotated[str | None, typer.Option(help="Episodes m per round of R-max.")]
+Budget = Annotated[str | None, typer.Option(help="Transitions in all that R-max may draw, instead of --episodes.")]
 Rounds = Annotated[str | None, typer.Option(help="The most rounds T of R-max.")]
 Tolerance = Annotated[float | None, typer.Option(help="Tolerance of one query.")]
 RhoSq = Annotated[float | None, typer.Option(help="rho of one query.")]
@@ -126,6 +127,7 @@ def solve_command(
     calls: Calls = None,
     iterations: Iterations = None,
     episodes: Episodes = None,
+    budget: Budget = None,
     rounds: Rounds = None,
     tolerance: Tolerance = None,
     rho_sq: RhoSq = None,
@@ -169,6 +171,7 @@ def plan_command(
     calls: Calls = None,
     iterations: Iterations = None,
     episodes: Episodes = None,
+    budget: Budget = None,
     rounds: Rounds = None,
     tolerance: Tolerance = None,
     rho_sq: RhoSq = None,
@@ -230,7 +233,7 @@ def _check_can_save(directory: Path) -> None:
         raise Enough
 
 
-_WHOLE = ("horizon", "calls", "iterations", "episodes", "rounds")
+_WHOLE = ("horizon", "calls", "iterations", "episodes", "budget", "rounds")
 _OPTIONS = ("epsilon", "delta", "rho", "target", "tolerance", "rho_sq", *_WHOLE)
 
 

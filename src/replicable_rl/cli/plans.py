@@ -20,7 +20,16 @@ if TYPE_CHECKING:
 
 __all__ = ["plan_to_json", "show_plans"]
 
-_MAY_BE_LARGE = ("calls", "calls_needed", "calls_printed", "calls_plain", "episodes", "rounds", "visits_needed")
+_MAY_BE_LARGE = (
+    "calls",
+    "calls_needed",
+    "calls_printed",
+    "calls_plain",
+    "episodes",
+    "episodes_needed",
+    "rounds",
+    "visits_needed",
+)
 
 
 def plan_to_json(mdp: TabularMDP, plan: Plan) -> dict[str, Json]:
@@ -128,6 +137,7 @@ def _rmax(plan: RMaxPlan) -> tuple[str, Table, str]:
     labels = (
         "rounds T, at most",
         "episodes m per round",
+        "episodes that prove it",
         "known from k",
         "window w",
         "rho_K",
@@ -148,8 +158,9 @@ def _rmax(plan: RMaxPlan) -> tuple[str, Table, str]:
             v.kind,
             v.rounds,
             v.episodes,
+            v.episodes_needed if v.kind == "practical" else None,
             v.known,
-            v.window,
+            v.window if v.rho is not None else None,
             v.rho_k,
             v.rho_sq,
             v.tolerance,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -137,7 +138,10 @@ class Solution:
             value=array_digest("value", q),
             model=None if model is None else model.digest,
         )
-        return cls(policy, q, samples, status, guarantee, fingerprints, model, history=dict(history or {}))
+        columns = {name: np.array(column, dtype=np.float64) for name, column in (history or {}).items()}
+        for column in columns.values():
+            column.setflags(write=False)
+        return cls(policy, q, samples, status, guarantee, fingerprints, model, history=MappingProxyType(columns))
 
     @property
     def value(self) -> NDArray[np.float64]:

@@ -113,7 +113,7 @@ def approximate_mdp(
     epsilon = check_share(owner, "epsilon", epsilon)
     if norm not in ("entry", "l1"):
         raise InvalidInput(f"{owner}: norm must be 'entry' or 'l1', got {norm!r}.")
-    pieces = pieces_of(form)
+    pieces = pieces_of(form, owner)
     if rho is None:
         delta = check_share(owner, "delta", delta)
     else:

@@ -16,9 +16,9 @@ N = S*A pairs, n0 = k*m the fewest visits of a known pair, L = ln(2/delta_c) and
   runs with probability 2t/w, for every unknown pair in every round.
 - *stopping.* The same for the unknown-visit rate, at risk below epsilon/2, and the window epsilon/4;
   theta is drawn once, but the rounds of a run that never stops do not depend on it, so the T rounds add up.
-- *progress.* A round that does not stop has a rate of at least epsilon/4, so some unknown pair has a
-  count of at least epsilon/(4N): with k + w <= epsilon/(4N) every round learns a pair and N + 1 rounds
-  are enough. Otherwise 4N(k + w + H)/epsilon are.
+- *progress.* A round that does not stop adds at least epsilon/4 to the counts of unknown pairs. If it learns
+  none, they all stay below k + w, so fewer than 4N(k + w)/epsilon rounds neither stop nor learn; at most N
+  learn. With k + w <= epsilon/(4N) every round learns a pair, and N + 1 rounds are enough.
 - *accuracy.* A row with at most K successors is within K tau of the truth in l1 (S tau in the midpoint
   form, which answers more than 0 for successors that do not exist), 2K tau after it is divided by its sum.
   The optimistic model then loses at most 2 gamma K tau/(1-gamma) + (epsilon/2 + t_u) + gamma^H from the
@@ -50,6 +50,7 @@ __all__ = ["MAX_EPISODES", "RMaxPlan", "rmax", "rmax_practical"]
 
 MAX_EPISODES = 2**63 - 1
 _COARSEST = 0.01  # the practical plan never rounds probabilities more coarsely than this by itself
+_SLOWEST = 10.0  # and never takes k beyond this many epsilon to replicate: about 80 N rounds could learn nothing
 _PLANNING = 1e-10  # normalised error of the planner's values
 _SLACK = 1.0 + 1e-13  # the rounding of these formulas
 
@@ -63,6 +64,7 @@ class RMaxPlan:
     kind : {"asymptotic", "refined", "practical"}
         Where the parameters come from.
     rounds, episodes, known, window : T, m, k, w
+        ``episodes_needed`` is the m with which every promise would be proved, or the theorem's own.
     support : int
         Most successors a pair is promised to have; S when nothing is promised.
     tolerance, width, rho_sq, delta_sq : float
@@ -90,6 +92,7 @@ class RMaxPlan:
     form: Form
     rounds: int
     episodes: int
+    episodes_needed: int
     known: float
     window: float
     tolerance: float
@@ -138,7 +141,7 @@ class RMaxPlan:
     @property
     def rounds_needed(self) -> int:
         """Rounds after which a run has certainly stopped or knows every pair."""
-        return _rounds_needed(self.epsilon, self.pairs, self.known, self.window, self.horizon)
+        return _rounds_needed(self.epsilon, self.pairs, self.known, self.window)
 
     @property
     def decisions(self) -> int:
@@ -168,9 +171,14 @@ class RMaxPlan:
         return min(1.0, self.rho_queries + self.rho_known + self.rho_stop + 2.0 * self.delta)
 
     @property
+    def loss_proved(self) -> bool:
+        """Whether the policy of a run that ends before its budget does is within epsilon of optimal."""
+        return self.loss <= self.epsilon * _SLACK
+
+    @property
     def accuracy_proved(self) -> bool:
-        """Whether the policy is within epsilon of optimal from the initial distribution."""
-        return self.loss <= self.epsilon * _SLACK and self.rounds >= self.rounds_needed
+        """Whether the policy is within epsilon of optimal from the initial distribution, whatever happens."""
+        return self.loss_proved and self.rounds >= self.rounds_needed
 
     @property
     def replicability_proved(self) -> bool:
@@ -224,6 +232,7 @@ def rmax(
         form="zero-preserving",
         rounds=rounds,
         episodes=episodes,
+        episodes_needed=episodes,
         known=float(H),
         window=float(H),
         tolerance=tolerance,
@@ -257,9 +266,10 @@ def rmax_practical(
     """Return parameters that can be run; ``rho=None`` plans the baseline R-max.
 
     m is given (``episodes``, or a total ``budget`` of transitions) or as large as the bounds ask for, at most
-    2**63 - 1; k is as large as lets every round learn a pair, and larger where k*m visits would not estimate an
-    entry to 0.01; w = k; tau is as fine as replicability allows at k*m visits, but never coarser than 0.01. Half
-    of rho - 2 delta goes to the queries, a quarter each to the known set and to stopping. Every keyword
+    2**63 - 1. k = epsilon/(8N) lets every round learn a pair, and tau is as fine as replicability allows at
+    k*m visits, but not coarser than 0.01; where k*m then falls short of the sample size of the queries, k grows
+    until it covers it, up to 10 epsilon. Where m is too small even for that, k*m covers accuracy alone. w = k.
+    Half of rho - 2 delta goes to the queries, a quarter each to the known set and to stopping. Every keyword
     overrides its parameter.
 
     >>> plan = rmax_practical(8, 4, 0.9, 0.1, 0.001, 0.2, horizon=60, support=3)
@@ -274,7 +284,7 @@ def rmax_practical(
         delta = check_share(owner, "delta", delta)
     else:
         rho, delta = check_delta_rho(owner, rho, delta)
-    pieces = pieces_of(form)
+    pieces = pieces_of(form, owner)
     N = n_states * n_actions
     K = n_states if support is None else check_integer(owner, "support", support, low=1, high=n_states)
     known, window = (_check_visits(owner, *given) for given in (("known", known), ("window", window)))
@@ -291,23 +301,24 @@ def rmax_practical(
     quickest = epsilon / (8.0 * N)  # the largest k = w with which every round learns a pair
     entries = K if rho is None else _entries(form, n_states, K)
     finest = min(_COARSEST, epsilon * (1.0 - gamma) / (4.0 * max(entries, 1 if known_rewards else 2)))  # for the loss
+    k = known or quickest
+    asked = _episodes_for_counts(N, gamma, epsilon, delta, rho, horizon, rounds, k, window or k)
+    needed = max(_divided(hoeffding_samples(sampling_share(tolerance or finest), delta_sq), k), asked)
     m = _episodes(owner, episodes, budget, horizon, N + 1 if rounds is None else rounds)
-    if m is None:
-        k = known or quickest
-        visits = hoeffding_samples(sampling_share(tolerance or finest), delta_sq)
-        asked = _episodes_for_counts(N, gamma, epsilon, delta, rho, horizon, rounds, k, window or k)
-        m = min(MAX_EPISODES, max(_divided(visits, k), asked))
-    if known is None:
-        enough = hoeffding_samples(tolerance or _COARSEST, delta_sq)  # for accuracy, where m is small
-        known = max(quickest, min(float(horizon), enough / m))
-    window = known if window is None else window
+    m = min(MAX_EPISODES, needed) if m is None else m
     if tolerance is None:
-        radius = hoeffding_radius(max(1, math.floor(known * m)), delta_sq)
+        radius = hoeffding_radius(max(1, math.floor(k * m)), delta_sq) * _SLACK
         reached = radius if rho_sq is None else radius * (1.0 + pieces / gap)
         tolerance = min(max(finest, reached), _COARSEST)
+    if known is None:
+        visits = hoeffding_samples(sampling_share(tolerance), delta_sq)
+        if visits > min(_SLOWEST * epsilon, horizon) * m:  # out of reach: enough for accuracy will have to do
+            visits = min(hoeffding_samples(tolerance, delta_sq), horizon * m)
+        known = max(quickest, min(float(horizon), visits / m * _SLACK))
+    window = known if window is None else window
     if rounds is None:
         affordable = 2**62 if budget is None else max(1, budget // (m * horizon))
-        rounds = min(affordable, _rounds_needed(epsilon, N, known, window, horizon))
+        rounds = min(affordable, _rounds_needed(epsilon, N, known, window))
     return RMaxPlan(
         kind="practical",
         n_states=n_states,
@@ -322,6 +333,7 @@ def rmax_practical(
         form=form,
         rounds=rounds,
         episodes=m,
+        episodes_needed=needed,
         known=known,
         window=window,
         tolerance=tolerance,
@@ -332,19 +344,18 @@ def rmax_practical(
     )
 
 
-def _every_round_learns(epsilon: float, pairs: int, known: float, window: float) -> bool:
-    return known + window <= epsilon / (4.0 * pairs) * _SLACK
+def _idle_rounds(epsilon: float, pairs: int, known: float, window: float) -> int:
+    """Return the most rounds that neither stop nor learn a pair; none if k + w <= epsilon/(4N)."""
+    return max(0, math.ceil(4.0 * pairs * (known + window) / epsilon / _SLACK) - 1)
 
 
-def _rounds_needed(epsilon: float, pairs: int, known: float, window: float, horizon: int) -> int:
-    if _every_round_learns(epsilon, pairs, known, window):
-        return pairs + 1
-    return math.ceil(4.0 * pairs * (known + window + horizon) / epsilon)
+def _rounds_needed(epsilon: float, pairs: int, known: float, window: float) -> int:
+    return pairs + 1 + _idle_rounds(epsilon, pairs, known, window)
 
 
 def _decisions(epsilon: float, pairs: int, known: float, window: float, rounds: int) -> int:
-    quick = _every_round_learns(epsilon, pairs, known, window)
-    return pairs * (pairs + 1) // 2 if quick else pairs * rounds
+    learning = pairs * (pairs + 1) // 2  # the i-th round that learns finds at most N - i + 1 pairs unknown
+    return min(pairs * rounds, learning + pairs * _idle_rounds(epsilon, pairs, known, window))
 
 
 def _entries(form: Form, n_states: int, support: int) -> int:
@@ -364,7 +375,7 @@ def _episodes_for_counts(
     window: float,
 ) -> int:
     """Return the m with which the known set and stopping cost a quarter of rho - 2 delta each, and accuracy holds."""
-    T = _rounds_needed(epsilon, pairs, known, window, horizon) if rounds is None else rounds
+    T = _rounds_needed(epsilon, pairs, known, window) if rounds is None else rounds
     L = _log_term(pairs, T, delta)
     spare = epsilon * (1.0 - gamma) / 2.0 - gamma**horizon  # what the model's entries leave of the loss
     asked = [1]

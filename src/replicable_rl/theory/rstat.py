@@ -161,10 +161,10 @@ def hoeffding_radius(samples: int, delta: float) -> float:
     return math.sqrt(math.log(2.0 / delta) / (2.0 * samples))
 
 
-def pieces_of(form: str) -> int:
+def pieces_of(form: str, owner: str = "theory.rstat") -> int:
     """Return how many half bins the rounding may move an answer: 1, or 2 where the bin at 0 answers 0."""
     if form not in _FORMS:
-        raise InvalidInput(f"theory.rstat: form must be one of {', '.join(_FORMS)}, got {form!r}.")
+        raise InvalidInput(f"{owner}: form must be one of {', '.join(_FORMS)}, got {form!r}.")
     return 1 if form == "midpoint" else 2
 
 
