@@ -685,7 +685,7 @@ MUTANTS = {
     "variance up to k only": ("2.0 * H * (self.known + self.window)", "H * self.known"),
     "all of delta twice": ("self.delta / 2.0 / self.queries", "self.delta / self.queries"),
     "delta of the query": ("self.delta / 2.0 / self.queries", "self.delta_sq"),
-    "support of dense rows": ("_entries(self.form, self.n_states, self.support)", "self.support"),
+    "support of dense rows": ("wrong_entries(self.form, self.n_states, self.support)", "self.support"),
     "rewards for nothing": ("(0.0 if self.known_rewards else entry)", "0.0"),
     "one simulation error": ("2.0 * (row", "(row"),
     "half the rate": ("_largest_mean(self.epsilon / 2.0, H, L, m)", "self.epsilon / 2.0"),

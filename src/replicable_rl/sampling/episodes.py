@@ -21,11 +21,11 @@ from replicable_rl.errors import InvalidInput, check_integer
 from replicable_rl.mdp import TabularMDP, action_probabilities
 from replicable_rl.sampling.counts import TransitionCounts, check_calls, sums
 from replicable_rl.sampling.generative import FromTable, conditional_probabilities, kernel_state
+from replicable_rl.sampling.problem import Problem
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from replicable_rl.records import ObjectSpec
 
 __all__ = ["EpisodeCounts", "EpisodicModel", "EpisodicTable", "PerTrajectorySampler", "as_episodic", "check_horizon"]
 
@@ -54,25 +54,9 @@ class EpisodeCounts(TransitionCounts):
 
 
 @runtime_checkable
-class EpisodicModel(Protocol):
-    """What an algorithm in the episodic setting needs of a problem.
+class EpisodicModel(Problem, Protocol):
+    """What an algorithm in the episodic setting needs of a problem."""
 
-    ``known_rewards`` is the (S, A) table of rewards where each pair has one known reward,
-    and None where rewards must be learned from the samples.
-    """
-
-    @property
-    def n_states(self) -> int: ...  # noqa: D102
-    @property
-    def n_actions(self) -> int: ...  # noqa: D102
-    @property
-    def gamma(self) -> float: ...  # noqa: D102
-    @property
-    def reward_range(self) -> tuple[float, float]: ...  # noqa: D102
-    @property
-    def known_rewards(self) -> NDArray[np.float64] | None: ...  # noqa: D102
-    @property
-    def spec(self) -> ObjectSpec: ...  # noqa: D102
     def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
         """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
         ...

@@ -14,6 +14,7 @@ import numpy as np
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.sampling.counts import OutcomeCounts, check_calls
+from replicable_rl.sampling.problem import Problem
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,25 +25,9 @@ __all__ = ["CountSampler", "GenerativeModel", "as_generative"]
 
 
 @runtime_checkable
-class GenerativeModel(Protocol):
-    """What an algorithm in the parallel sampling setting needs of a problem.
+class GenerativeModel(Problem, Protocol):
+    """What an algorithm in the parallel sampling setting needs of a problem."""
 
-    ``known_rewards`` is the (S, A) table of rewards where each pair has one known reward,
-    and None where rewards must be learned from the samples.
-    """
-
-    @property
-    def n_states(self) -> int: ...  # noqa: D102
-    @property
-    def n_actions(self) -> int: ...  # noqa: D102
-    @property
-    def gamma(self) -> float: ...  # noqa: D102
-    @property
-    def reward_range(self) -> tuple[float, float]: ...  # noqa: D102
-    @property
-    def known_rewards(self) -> NDArray[np.float64] | None: ...  # noqa: D102
-    @property
-    def spec(self) -> ObjectSpec: ...  # noqa: D102
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw ``calls`` fresh successors of every pair and return their counts."""
         ...

@@ -6,7 +6,8 @@ Labels such as ``thm:rpvi`` are the LaTeX labels of *Replicable Reinforcement Le
 
 from replicable_rl.theory.approximate_mdp import ApproximateMDPPlan, approximate_mdp
 from replicable_rl.theory.phased_vi import PhasedVIPlan, phased_vi, phased_vi_rho
-from replicable_rl.theory.rmax import RMaxPlan, rmax, rmax_practical
+from replicable_rl.theory.rmax import RMaxPlan, rmax
+from replicable_rl.theory.rmax_practical import rmax_practical
 from replicable_rl.theory.rstat import RStatPlan, rstat, rstat_mismatch, rstat_rho
 from replicable_rl.theory.units import Units
 

@@ -36,7 +36,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from replicable_rl.errors import InvalidInput, check_integer, check_real, check_share
+from replicable_rl.errors import check_integer, check_real, check_share
 from replicable_rl.theory.rstat import (
     Form,
     check_delta_rho,
@@ -46,13 +46,21 @@ from replicable_rl.theory.rstat import (
     split_tolerance,
 )
 
-__all__ = ["MAX_EPISODES", "RMaxPlan", "rmax", "rmax_practical"]
+__all__ = [
+    "MAX_EPISODES",
+    "SLACK",
+    "RMaxPlan",
+    "check_sizes",
+    "decisions",
+    "log_term",
+    "rmax",
+    "rounds_needed",
+    "wrong_entries",
+]
 
 MAX_EPISODES = 2**63 - 1
-_COARSEST = 0.01  # the practical plan never rounds probabilities more coarsely than this by itself
-_SLOWEST = 10.0  # and never takes k beyond this many epsilon to replicate: about 80 N rounds could learn nothing
 _PLANNING = 1e-10  # normalised error of the planner's values
-_SLACK = 1.0 + 1e-13  # the rounding of these formulas
+SLACK = 1.0 + 1e-13  # the rounding of these formulas
 
 
 @dataclass(frozen=True)
@@ -109,12 +117,12 @@ class RMaxPlan:
 
     def __post_init__(self) -> None:
         H, T, m = self.horizon, self.rounds, self.episodes
-        L = _log_term(self.pairs, T, self.delta)
+        L = log_term(self.pairs, T, self.delta)
         t_known = _deviation(2.0 * H * (self.known + self.window), H, L, m)
         t_stop = _deviation(H * self.epsilon, H, L, m)
         radius = hoeffding_radius(max(1, self.visits), self.delta / 2.0 / self.queries)
         entry = radius + pieces_of(self.form) * self.width / 2.0
-        entries = self.support if self.rho is None else _entries(self.form, self.n_states, self.support)
+        entries = self.support if self.rho is None else wrong_entries(self.form, self.n_states, self.support)
         row = self.gamma / (1.0 - self.gamma) * entries * entry + (0.0 if self.known_rewards else entry)
         unknown = _largest_mean(self.epsilon / 2.0, H, L, m) + self.gamma**H
         bounds: dict[str, float | None] = {
@@ -141,12 +149,12 @@ class RMaxPlan:
     @property
     def rounds_needed(self) -> int:
         """Rounds after which a run has certainly stopped or knows every pair."""
-        return _rounds_needed(self.epsilon, self.pairs, self.known, self.window)
+        return rounds_needed(self.epsilon, self.pairs, self.known, self.window)
 
     @property
     def decisions(self) -> int:
         """Decisions about the known set: one for every unknown pair in every round."""
-        return _decisions(self.epsilon, self.pairs, self.known, self.window, self.rounds)
+        return decisions(self.epsilon, self.pairs, self.known, self.window, self.rounds)
 
     @property
     def queries(self) -> int:
@@ -173,7 +181,7 @@ class RMaxPlan:
     @property
     def loss_proved(self) -> bool:
         """Whether the policy of a run that ends before its budget does is within epsilon of optimal."""
-        return self.loss <= self.epsilon * _SLACK
+        return self.loss <= self.epsilon * SLACK
 
     @property
     def accuracy_proved(self) -> bool:
@@ -183,7 +191,7 @@ class RMaxPlan:
     @property
     def replicability_proved(self) -> bool:
         """Whether two runs differ with probability at most rho."""
-        return self.rho is not None and self.rho_proved is not None and self.rho_proved <= self.rho * _SLACK
+        return self.rho is not None and self.rho_proved is not None and self.rho_proved <= self.rho * SLACK
 
 
 def rmax(
@@ -207,7 +215,7 @@ def rmax(
     >>> f"{rmax(8, 4, 0.9, 0.1, 0.001, 0.2, 30, refined=True).episodes:.2g}"
     '3.6e+16'
     """
-    _check(owner, n_states, n_actions, gamma, epsilon, horizon)
+    check_sizes(owner, n_states, n_actions, gamma, epsilon, horizon)
     rho, delta = check_delta_rho(owner, rho, delta)
     N, H = n_states * n_actions, horizon
     T = H * N / epsilon
@@ -243,168 +251,29 @@ def rmax(
     )
 
 
-def rmax_practical(
-    n_states: int,
-    n_actions: int,
-    gamma: float,
-    epsilon: float,
-    delta: float,
-    rho: float | None,
-    horizon: int,
-    *,
-    known_rewards: bool = True,
-    support: int | None = None,
-    form: Form = "zero-preserving",
-    episodes: int | None = None,
-    budget: int | None = None,
-    rounds: int | None = None,
-    known: float | None = None,
-    window: float | None = None,
-    tolerance: float | None = None,
-    owner: str = "theory.rmax_practical",
-) -> RMaxPlan:
-    """Return parameters that can be run; ``rho=None`` plans the baseline R-max.
-
-    m is given (``episodes``, or a total ``budget`` of transitions) or as large as the bounds ask for, at most
-    2**63 - 1. k = epsilon/(8N) lets every round learn a pair, and tau is as fine as replicability allows at
-    k*m visits, but not coarser than 0.01; where k*m then falls short of the sample size of the queries, k grows
-    until it covers it, up to 10 epsilon. Where m is too small even for that, k*m covers accuracy alone. w = k.
-    Half of rho - 2 delta goes to the queries, a quarter each to the known set and to stopping. Every keyword
-    overrides its parameter.
-
-    >>> plan = rmax_practical(8, 4, 0.9, 0.1, 0.001, 0.2, horizon=60, support=3)
-    >>> plan.rounds, f"{plan.episodes:.3g}", plan.replicability_proved, plan.accuracy_proved
-    (33, '8.92e+16', True, True)
-    >>> plan = rmax_practical(8, 4, 0.9, 0.1, 0.001, 0.2, horizon=60, episodes=10**9)
-    >>> plan.visits >= plan.visits_needed, plan.tolerance
-    (False, 0.01)
-    """
-    _check(owner, n_states, n_actions, gamma, epsilon, horizon)
-    if rho is None:
-        delta = check_share(owner, "delta", delta)
-    else:
-        rho, delta = check_delta_rho(owner, rho, delta)
-    pieces = pieces_of(form, owner)
-    N = n_states * n_actions
-    K = n_states if support is None else check_integer(owner, "support", support, low=1, high=n_states)
-    known, window = (_check_visits(owner, *given) for given in (("known", known), ("window", window)))
-    tolerance = None if tolerance is None else check_share(owner, "tolerance", tolerance)
-    rounds = None if rounds is None else check_integer(owner, "rounds", rounds, low=1, high=2**62)
-    queries = N * (K if known_rewards else K + 1)
-    delta_sq = delta / 2.0 / queries
-    rho_sq = None if rho is None else rho / 2.0 / queries
-    gap = math.inf if rho_sq is None else rho_sq - 2.0 * delta_sq
-
-    def sampling_share(tau: float) -> float:
-        return tau if rho_sq is None else split_tolerance(tau, gap, pieces)[1]
-
-    quickest = epsilon / (8.0 * N)  # the largest k = w with which every round learns a pair
-    entries = K if rho is None else _entries(form, n_states, K)
-    finest = min(_COARSEST, epsilon * (1.0 - gamma) / (4.0 * max(entries, 1 if known_rewards else 2)))  # for the loss
-    k = known or quickest
-    asked = _episodes_for_counts(N, gamma, epsilon, delta, rho, horizon, rounds, k, window or k)
-    needed = max(_divided(hoeffding_samples(sampling_share(tolerance or finest), delta_sq), k), asked)
-    m = _episodes(owner, episodes, budget, horizon, N + 1 if rounds is None else rounds)
-    m = min(MAX_EPISODES, needed) if m is None else m
-    if tolerance is None:
-        radius = hoeffding_radius(max(1, math.floor(k * m)), delta_sq) * _SLACK
-        reached = radius if rho_sq is None else radius * (1.0 + pieces / gap)
-        tolerance = min(max(finest, reached), _COARSEST)
-    if known is None:
-        visits = hoeffding_samples(sampling_share(tolerance), delta_sq)
-        if visits > min(_SLOWEST * epsilon, horizon) * m:  # out of reach: enough for accuracy will have to do
-            visits = min(hoeffding_samples(tolerance, delta_sq), horizon * m)
-        known = max(quickest, min(float(horizon), visits / m * _SLACK))
-    window = known if window is None else window
-    if rounds is None:
-        affordable = 2**62 if budget is None else max(1, budget // (m * horizon))
-        rounds = min(affordable, _rounds_needed(epsilon, N, known, window))
-    return RMaxPlan(
-        kind="practical",
-        n_states=n_states,
-        n_actions=n_actions,
-        gamma=gamma,
-        epsilon=epsilon,
-        delta=delta,
-        rho=rho,
-        horizon=horizon,
-        known_rewards=known_rewards,
-        support=K,
-        form=form,
-        rounds=rounds,
-        episodes=m,
-        episodes_needed=needed,
-        known=known,
-        window=window,
-        tolerance=tolerance,
-        width=0.0 if rho_sq is None else split_tolerance(tolerance, gap, pieces)[0],
-        delta_sq=delta_sq,
-        rho_sq=rho_sq,
-        visits_needed=hoeffding_samples(sampling_share(tolerance), delta_sq),
-    )
-
-
 def _idle_rounds(epsilon: float, pairs: int, known: float, window: float) -> int:
     """Return the most rounds that neither stop nor learn a pair; none if k + w <= epsilon/(4N)."""
-    return max(0, math.ceil(4.0 * pairs * (known + window) / epsilon / _SLACK) - 1)
+    return max(0, math.ceil(4.0 * pairs * (known + window) / epsilon / SLACK) - 1)
 
 
-def _rounds_needed(epsilon: float, pairs: int, known: float, window: float) -> int:
+def rounds_needed(epsilon: float, pairs: int, known: float, window: float) -> int:
+    """Return the rounds after which a run has certainly stopped or knows every pair."""
     return pairs + 1 + _idle_rounds(epsilon, pairs, known, window)
 
 
-def _decisions(epsilon: float, pairs: int, known: float, window: float, rounds: int) -> int:
+def decisions(epsilon: float, pairs: int, known: float, window: float, rounds: int) -> int:
+    """Return the most decisions about the known set: one for every unknown pair in every round."""
     learning = pairs * (pairs + 1) // 2  # the i-th round that learns finds at most N - i + 1 pairs unknown
     return min(pairs * rounds, learning + pairs * _idle_rounds(epsilon, pairs, known, window))
 
 
-def _entries(form: Form, n_states: int, support: int) -> int:
+def wrong_entries(form: Form, n_states: int, support: int) -> int:
     """Return how many entries of a row rounding can make wrong."""
     return n_states if form == "midpoint" else support
 
 
-def _episodes_for_counts(
-    pairs: int,
-    gamma: float,
-    epsilon: float,
-    delta: float,
-    rho: float | None,
-    horizon: int,
-    rounds: int | None,
-    known: float,
-    window: float,
-) -> int:
-    """Return the m with which the known set and stopping cost a quarter of rho - 2 delta each, and accuracy holds."""
-    T = _rounds_needed(epsilon, pairs, known, window) if rounds is None else rounds
-    L = _log_term(pairs, T, delta)
-    spare = epsilon * (1.0 - gamma) / 2.0 - gamma**horizon  # what the model's entries leave of the loss
-    asked = [1]
-    if spare > 0.0:
-        asked.append(_episodes_for(horizon * epsilon, horizon, L, spare / 2.0))
-    if rho is not None:
-        share = (rho - 2.0 * delta) / 4.0
-        t_known = share * window / (2.0 * _decisions(epsilon, pairs, known, window, T))
-        asked.append(_episodes_for(2.0 * horizon * (known + window), horizon, L, t_known))
-        asked.append(_episodes_for(horizon * epsilon, horizon, L, share * epsilon / (8.0 * T)))
-    return max(asked)
-
-
-def _episodes(owner: str, episodes: int | None, budget: int | None, horizon: int, rounds: int) -> int | None:
-    if episodes is not None and budget is not None:
-        raise InvalidInput(f"{owner}: give episodes (m) or budget (transitions in all), not both.")
-    if budget is not None:
-        budget = check_integer(owner, "budget", budget, low=horizon, high=2**200)
-        return max(1, min(MAX_EPISODES, budget // (horizon * rounds)))
-    return None if episodes is None else check_integer(owner, "episodes", episodes, low=1, high=2**200)
-
-
-def _check_visits(owner: str, name: str, visits: float | None) -> float | None:
-    if visits is None:
-        return None
-    return check_real(owner, name, visits, low=1e-30, high=1e30, rule="a positive number of visits (1e-30 to 1e30)")
-
-
-def _check(owner: str, n_states: int, n_actions: int, gamma: float, epsilon: float, horizon: int) -> None:
+def check_sizes(owner: str, n_states: int, n_actions: int, gamma: float, epsilon: float, horizon: int) -> None:
+    """Refuse sizes that are no problem's."""
     check_integer(owner, "n_states", n_states, low=1, high=2**40)
     check_integer(owner, "n_actions", n_actions, low=1, high=2**40)
     check_real(owner, "gamma", gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)")
@@ -412,7 +281,7 @@ def _check(owner: str, n_states: int, n_actions: int, gamma: float, epsilon: flo
     check_integer(owner, "horizon", horizon, low=1, high=2**31 - 1)
 
 
-def _log_term(pairs: int, rounds: int, delta: float) -> float:
+def log_term(pairs: int, rounds: int, delta: float) -> float:
     """ln(2/delta_c): a two-sided event for every pair and for stopping, in every round, in half of delta."""
     return math.log(2.0 * (pairs + 1) * rounds * 2.0 / delta)
 
@@ -422,19 +291,7 @@ def _deviation(variance: float, largest: float, log_term: float, episodes: int) 
     return math.sqrt(2.0 * variance * log_term / episodes) + 2.0 * largest * log_term / (3.0 * episodes)
 
 
-def _episodes_for(variance: float, largest: float, log_term: float, deviation: float) -> int:
-    """Return the m that brings `_deviation` down to ``deviation``."""
-    slow = 2.0 * variance * log_term
-    root = math.sqrt(slow) + math.sqrt(slow + 8.0 * largest * log_term * deviation / 3.0)
-    return math.ceil((root / (2.0 * deviation)) ** 2 * _SLACK)
-
-
 def _largest_mean(seen: float, largest: float, log_term: float, episodes: int) -> float:
     """Return the largest u such that ``episodes`` terms in [0, largest] with mean u may average ``seen``."""
     a = 2.0 * largest * log_term / episodes
     return ((math.sqrt(a) + math.sqrt(a + 4.0 * seen)) / 2.0) ** 2
-
-
-def _divided(visits: int, known: float) -> int:
-    """Return the smallest m, or hardly more, with floor(known * m) >= visits."""
-    return math.ceil(visits / known * _SLACK)
