@@ -22,7 +22,7 @@ def episodes_against_m() -> None:
     sizes = (10**3, 10**5, 10**9, 10**15)
     times = best_of({f"{m:.0e}": partial(counts.play, policy, m, HORIZON, rng) for m in sizes}, rounds=50)
     slow = best_of({f"{m:.0e}": partial(trajectories.play, policy, m, HORIZON, rng) for m in sizes[:2]}, rounds=3)
-    print(f"\n m episodes of {HORIZON} steps on FrozenLake 8x8: count propagation, and every trajectory played")
+    print(f"\nm episodes of {HORIZON} steps on FrozenLake 8x8: count propagation, and every trajectory played")
     print(f"{'m':>9} {'counts':>10} {'trajectories':>14}")
     for m, seconds in times.items():
         other = f"{slow[m] * 1e3:>12.1f}ms" if m in slow else f"{'-':>14}"
