@@ -18,6 +18,7 @@ from typing import Literal
 
 from replicable_rl.errors import InvalidInput, check_integer, check_share
 from replicable_rl.theory.rstat import (
+    SLACK,
     Form,
     check_delta_rho,
     hoeffding_radius,
@@ -29,7 +30,6 @@ from replicable_rl.theory.rstat import (
 __all__ = ["ApproximateMDPPlan", "Norm", "approximate_mdp"]
 
 Norm = Literal["entry", "l1"]
-_SLACK = 1.0 + 1e-13  # the rounding of these formulas
 
 
 @dataclass(frozen=True)
@@ -80,12 +80,12 @@ class ApproximateMDPPlan:
     def accuracy_proved(self) -> bool:
         """Whether the model is as close as ``epsilon`` and ``norm`` say, at these parameters."""
         entries = 1 if self.norm == "entry" else self.n_states
-        return self.entry_error * entries <= self.epsilon * _SLACK
+        return self.entry_error * entries <= self.epsilon * SLACK
 
     @property
     def replicability_proved(self) -> bool:
         """Whether two runs differ with probability at most rho at these parameters."""
-        return self.rho is not None and self.rho_proved is not None and self.rho_proved <= self.rho * _SLACK
+        return self.rho is not None and self.rho_proved is not None and self.rho_proved <= self.rho * SLACK
 
 
 def approximate_mdp(

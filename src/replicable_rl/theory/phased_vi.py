@@ -27,6 +27,7 @@ from typing import Literal
 
 from replicable_rl.errors import InvalidInput, check_integer, check_real, check_share
 from replicable_rl.theory.rstat import (
+    SLACK,
     check_delta_rho,
     gap_reached,
     hoeffding_radius,
@@ -38,7 +39,6 @@ __all__ = ["PhasedVIPlan", "Target", "phased_vi", "phased_vi_rho"]
 
 Target = Literal["policy", "value"]
 _POWER = {"value": 1, "policy": 2}  # of 1 - gamma in tau
-_SLACK = 1.0 + 1e-13  # a promise met up to the rounding of these formulas is met
 
 
 @dataclass(frozen=True)
@@ -118,13 +118,13 @@ class PhasedVIPlan:
     def accuracy_proved(self) -> bool:
         """Whether the promise of the target holds at these parameters."""
         if self.target == "value":
-            return self.value_error <= self.epsilon / 2.0 * _SLACK
-        return self.policy_loss <= self.epsilon * _SLACK
+            return self.value_error <= self.epsilon / 2.0 * SLACK
+        return self.policy_loss <= self.epsilon * SLACK
 
     @property
     def replicability_proved(self) -> bool:
         """Whether two runs differ with probability at most rho at these parameters."""
-        return self.rho is not None and self.rho_proved is not None and self.rho_proved <= self.rho * _SLACK
+        return self.rho is not None and self.rho_proved is not None and self.rho_proved <= self.rho * SLACK
 
     def predicted_disagreement_at(self, sigma: float = 0.5) -> float:
         """Predict Pr[two runs return different Q] when every query has standard deviation ``sigma``.

@@ -38,6 +38,7 @@ from typing import Literal
 
 from replicable_rl.errors import check_integer, check_real, check_share
 from replicable_rl.theory.rstat import (
+    SLACK,
     Form,
     check_delta_rho,
     hoeffding_radius,
@@ -48,7 +49,6 @@ from replicable_rl.theory.rstat import (
 
 __all__ = [
     "MAX_EPISODES",
-    "SLACK",
     "RMaxPlan",
     "check_sizes",
     "decisions",
@@ -60,7 +60,6 @@ __all__ = [
 
 MAX_EPISODES = 2**63 - 1
 _PLANNING = 1e-10  # normalised error of the planner's values
-SLACK = 1.0 + 1e-13  # the rounding of these formulas
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import math
 from replicable_rl.errors import InvalidInput, check_integer, check_real, check_share
 from replicable_rl.theory.rmax import (
     MAX_EPISODES,
-    SLACK,
     RMaxPlan,
     check_sizes,
     decisions,
@@ -16,6 +15,7 @@ from replicable_rl.theory.rmax import (
     wrong_entries,
 )
 from replicable_rl.theory.rstat import (
+    SLACK,
     Form,
     check_delta_rho,
     hoeffding_radius,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "SLACK",
     "Form",
     "RStatPlan",
     "check_delta_rho",
@@ -42,6 +43,7 @@ __all__ = [
 ]
 
 Form = Literal["midpoint", "zero-preserving"]
+SLACK = 1.0 + 1e-13  # a promise met up to the rounding of these formulas is met
 _FORMS = ("midpoint", "zero-preserving")
 
 
