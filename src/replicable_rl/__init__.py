@@ -19,6 +19,15 @@ from replicable_rl.algorithms import (
     RMax,
     predicted_disagreement,
 )
+from replicable_rl.audit import (
+    Agreement,
+    AuditResult,
+    Estimate,
+    RunFailed,
+    StableBaselines3,
+    audit,
+    audit_callable,
+)
 from replicable_rl.envs import from_gymnasium, gridworld
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import Labels, TabularMDP, evaluate_policy, greedy, load_mdp, optimal_values
@@ -27,12 +36,16 @@ from replicable_rl.records import Fingerprints, Guarantee, RunSpec, Solution, St
 from replicable_rl.registry import make, make_algorithm
 from replicable_rl.sampling import EpisodicEnv, Simulator
 from replicable_rl.solve import load_solution, plan, save_solution, solve
+from replicable_rl.store import RunStore
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Agreement",
     "ApproximateMDP",
+    "AuditResult",
     "EpisodicEnv",
+    "Estimate",
     "Fingerprints",
     "Guarantee",
     "InvalidInput",
@@ -42,13 +55,18 @@ __all__ = [
     "ReplicableApproximateMDP",
     "ReplicablePhasedVI",
     "ReplicableRMax",
+    "RunFailed",
     "RunSpec",
+    "RunStore",
     "SharedRandomness",
     "Simulator",
     "Solution",
+    "StableBaselines3",
     "Status",
     "StatusCode",
     "TabularMDP",
+    "audit",
+    "audit_callable",
     "evaluate_policy",
     "from_gymnasium",
     "greedy",

@@ -11,7 +11,7 @@ import contextvars
 from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Protocol, TypeVar
 
-__all__ = ["listening", "track"]
+__all__ = ["listening", "report", "track"]
 
 T = TypeVar("T", covariant=True)
 Listener = Callable[[str, int, int], None]  # (what, done, total)
@@ -34,12 +34,17 @@ def track(items: SizedIterable[T], what: str) -> Iterator[T]:
     >>> seen
     [('iterations', 1, 2), ('iterations', 2, 2)]
     """
-    listener = _listener.get()
     total = len(items)
     for done, item in enumerate(items, start=1):
         yield item
-        if listener is not None:
-            listener(what, done, total)
+        report(what, done, total)
+
+
+def report(what: str, done: int, total: int) -> None:
+    """Tell whoever listens how far the work is."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(what, done, total)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from replicable_rl.mdp.tabular import Labels, TabularMDP
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["load_mdp", "save_mdp"]
+__all__ = ["load_mdp", "read_mdp", "save_mdp", "write_mdp"]
 
 _FORMAT, _VERSION = "replicable-rl mdp", 1
 _ARRAYS = ("indptr", "next_state", "probability", "reward", "initial")
@@ -29,6 +29,12 @@ _KINDS = {"indptr": "i", "next_state": "i", "probability": "f", "reward": "f", "
 
 def save_mdp(mdp: TabularMDP, path: str | os.PathLike[str]) -> None:
     """Write ``mdp`` to ``path``, whole or not at all."""
+    with replacing(path) as stream:
+        write_mdp(mdp, stream)
+
+
+def write_mdp(mdp: TabularMDP, stream: IO[bytes]) -> None:
+    """Write ``mdp`` to an open file."""
     metadata = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -42,19 +48,27 @@ def save_mdp(mdp: TabularMDP, path: str | os.PathLike[str]) -> None:
     }
     arrays: dict[str, NDArray[Any]] = {**mdp.rows._asdict(), "initial": mdp.initial}
     arrays["metadata"] = np.frombuffer(canonical_json(metadata), dtype=np.uint8)
-    with replacing(path) as stream:
-        np.savez(cast("Any", stream), allow_pickle=False, **arrays)
+    np.savez(cast("Any", stream), allow_pickle=False, **arrays)
 
 
 def load_mdp(path: str | os.PathLike[str]) -> TabularMDP:
     """Read a process written by :meth:`TabularMDP.save`, and check its digest."""
     try:
         # Opened here, for np.load leaves a file that is no archive open.
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:  # noqa: PTH123
-            metadata = _read_metadata(path, archive)
-            arrays = {name: _read_array(path, archive, name) for name in _ARRAYS}
+        with open(path, "rb") as stream:  # noqa: PTH123
+            return read_mdp(path, stream)
     except FileNotFoundError:
         raise InvalidFile(f"{path}: no such file.") from None
+    except OSError as error:
+        raise InvalidFile(f"{path}: not a {_FORMAT} file ({error}).") from None
+
+
+def read_mdp(path: str | os.PathLike[str], stream: IO[bytes]) -> TabularMDP:
+    """Read a process from an open file, which messages call ``path``."""
+    try:
+        with np.load(stream, allow_pickle=False) as archive:
+            metadata = _read_metadata(path, archive)
+            arrays = {name: _read_array(path, archive, name) for name in _ARRAYS}
     except InvalidFile:
         raise
     except Exception as error:  # whatever zipfile, numpy and json make of bytes they cannot read

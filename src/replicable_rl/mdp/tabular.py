@@ -213,6 +213,12 @@ class TabularMDP:
 
         save_mdp(self, path)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Arrive in another process, read-only again."""
+        self.__dict__.update(state)
+        self.__dict__["_rows"] = Rows(*(_read_only(array) for array in self._rows))
+        self.__dict__["_initial"] = _read_only(self._initial)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TabularMDP) and other.digest == self.digest
 

@@ -1,5 +1,6 @@
-"""What a run is (:class:`RunSpec`) and what it yields (:class:`Solution`)."""
+"""What a run is (:class:`RunSpec`) and what it yields (:class:`Solution`, :class:`RunRecord`)."""
 
+from replicable_rl.records.run import LEVELS, Level, RunRecord
 from replicable_rl.records.solution import (
     Fingerprints,
     Guarantee,
@@ -7,6 +8,18 @@ from replicable_rl.records.solution import (
     Status,
     StatusCode,
 )
-from replicable_rl.records.spec import ObjectSpec, RunSpec
+from replicable_rl.records.spec import ObjectSpec, RunFamily, RunSpec
 
-__all__ = ["Fingerprints", "Guarantee", "ObjectSpec", "RunSpec", "Solution", "Status", "StatusCode"]
+__all__ = [
+    "LEVELS",
+    "Fingerprints",
+    "Guarantee",
+    "Level",
+    "ObjectSpec",
+    "RunFamily",
+    "RunRecord",
+    "RunSpec",
+    "Solution",
+    "Status",
+    "StatusCode",
+]

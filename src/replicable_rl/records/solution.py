@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from replicable_rl.records.spec import RunSpec
 
 __all__ = ["Fingerprints", "Guarantee", "Solution", "Status", "StatusCode"]
+
+
+_KINDS = ("proved", "asymptotic", "measured")
 
 
 class StatusCode(Enum):
@@ -40,6 +43,18 @@ class Status:
 
     def __str__(self) -> str:
         return f"{self.code.value}: {self.sentence}"
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON form."""
+        return {"code": self.code.value, "sentence": self.sentence}
+
+    @classmethod
+    def from_json(cls, data: Json) -> Status:
+        """Read the JSON form back."""
+        codes = [code.value for code in StatusCode]
+        if not isinstance(data, dict) or data.get("code") not in codes or not isinstance(data.get("sentence"), str):
+            raise InvalidInput(f"Status: expected a code of {', '.join(codes)} and a sentence, got {data!r}.")
+        return cls(StatusCode(data["code"]), data["sentence"])
 
 
 @dataclass(frozen=True)
@@ -63,6 +78,20 @@ class Guarantee:
 
     def __str__(self) -> str:
         return self.sentence
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON form."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Json) -> Guarantee:
+        """Read the JSON form back."""
+        names = [field.name for field in fields(cls)]
+        if not isinstance(data, dict) or sorted(data) != sorted(names) or data["kind"] not in _KINDS:
+            raise InvalidInput(
+                f"Guarantee: expected {', '.join(names)}, and a kind of {', '.join(_KINDS)}; got {data!r}."
+            )
+        return cls(**data)
 
 
 @dataclass(frozen=True)
@@ -155,25 +184,13 @@ class Solution:
 
     def to_json(self) -> dict[str, Json]:
         """Return everything but the model as JSON; ``samples`` is a string, for it may pass 2**53."""
-        g = self.guarantee
         return {
             "spec": None if self.spec is None else self.spec.to_json(),
             "run": None if self.spec is None else self.spec.digest,
-            "status": {"code": self.status.code.value, "sentence": self.status.sentence},
-            "guarantee": {
-                "kind": g.kind,
-                "theorem": g.theorem,
-                "sentence": g.sentence,
-                "epsilon": g.epsilon,
-                "delta": g.delta,
-                "rho": g.rho,
-            },
+            "status": self.status.to_json(),
+            "guarantee": self.guarantee.to_json(),
             "samples": str(self.samples),
-            "fingerprints": {
-                "policy": self.fingerprints.policy,
-                "value": self.fingerprints.value,
-                "model": self.fingerprints.model,
-            },
+            "fingerprints": asdict(self.fingerprints),
             "history": {name: column.tolist() for name, column in self.history.items()},
             "policy": self.policy.tolist(),
             "value": self.value.tolist(),

@@ -9,6 +9,7 @@ integer among the parameters as ``{"integer": "10000000000000000"}``.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import numbers
 import re
@@ -17,11 +18,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from replicable_rl.canonical import Json, canonical_json, json_digest
+from replicable_rl.canonical import Json, canonical_json
 from replicable_rl.errors import InvalidInput, check_integer
 from replicable_rl.randomness import MAX_SEED
 
-__all__ = ["ObjectSpec", "RunSpec"]
+__all__ = ["ObjectSpec", "RunFamily", "RunSpec"]
 
 _MAX_JSON_INTEGER = 2**53 - 1
 
@@ -43,6 +44,9 @@ class ObjectSpec:
 
     def __hash__(self) -> int:
         return hash(self.id)  # parameters may be lists, and equal numbers of other types
+
+    def __reduce__(self) -> tuple[type[ObjectSpec], tuple[str, dict[str, Json]]]:
+        return ObjectSpec, (self.id, dict(self.params))  # a read-only mapping cannot be sent to a worker
 
     @property
     def text(self) -> str:
@@ -83,7 +87,7 @@ class RunSpec:
     @property
     def digest(self) -> str:
         """The SHA-256 of the canonical JSON: the key of this run."""
-        return json_digest(self.to_json())
+        return RunFamily(self.problem, self.algorithm).key(self.shared_seed, self.sample_seed)
 
     def canonical(self) -> bytes:
         """Return the canonical JSON text."""
@@ -109,6 +113,27 @@ class RunSpec:
             _seed_from_json(data, "shared_seed"),
             _seed_from_json(data, "sample_seed"),
         )
+
+
+class RunFamily:
+    """All runs of one algorithm on one problem; they differ in their seeds alone.
+
+    >>> family = RunFamily(ObjectSpec("two-goals-v1"), ObjectSpec("phased-vi-v1", {"epsilon": 0.1}))
+    >>> family.key(7, 1) == RunSpec(family.problem, family.algorithm, 7, 1).digest
+    True
+    """
+
+    def __init__(self, problem: ObjectSpec, algorithm: ObjectSpec) -> None:
+        self.problem, self.algorithm = problem, algorithm
+        pieces = canonical_json(algorithm.to_json()), canonical_json(problem.to_json())
+        # In canonical JSON keys are sorted, so the seeds come last; hash what comes before them once.
+        self._hash = hashlib.sha256(b'{"algorithm":%b,"problem":%b,"sample_seed":"' % pieces)
+
+    def key(self, shared_seed: int, sample_seed: int) -> str:
+        """Return the digest of the `RunSpec` with these seeds."""
+        digest = self._hash.copy()
+        digest.update(b'%d","shared_seed":"%d"}' % (sample_seed, shared_seed))
+        return digest.hexdigest()
 
 
 def _plain(owner: str, key: str, value: object) -> Json:

@@ -14,12 +14,11 @@ import numpy as np
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.files import new_directory
 from replicable_rl.mdp import load_mdp
-from replicable_rl.records import Guarantee, RunSpec, Solution, Status, StatusCode
+from replicable_rl.records import Guarantee, RunSpec, Solution, Status
 
 __all__ = ["load_solution", "save_solution"]
 
 _FORMAT, _VERSION = "replicable-rl solution", 1
-_KINDS = ("proved", "asymptotic", "measured")
 _BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, MemoryError)
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, *_BROKEN_ZIP)
 
@@ -78,17 +77,15 @@ def _check_version(record: Any) -> None:
 
 
 def _from_record(record: dict[str, Any], policy: Any, q: Any, model_path: Path) -> Solution:
-    samples, guarantee = record["samples"], Guarantee(**record["guarantee"])
+    samples = record["samples"]
     if not (isinstance(samples, str) and samples.isdecimal() and samples.isascii()):
         raise InvalidFile(f"samples must be a string of decimal digits, got {samples!r}.")
-    if guarantee.kind not in _KINDS:
-        raise InvalidFile(f"a guarantee must be one of {', '.join(_KINDS)}, got {guarantee.kind!r}.")
     solution = Solution.from_q(
         q,
         policy,
         samples=int(samples),
-        status=Status(StatusCode(record["status"]["code"]), str(record["status"]["sentence"])),
-        guarantee=guarantee,
+        status=Status.from_json(record["status"]),
+        guarantee=Guarantee.from_json(record["guarantee"]),
         model=load_mdp(model_path) if model_path.exists() else None,
         history={name: np.array(column, dtype=np.float64) for name, column in record["history"].items()},
     )

@@ -1,0 +1,153 @@
+r"""How often two runs agree, from classes of identical outputs.
+
+Under one shared seed, R runs fall into classes of n_1, n_2, ... identical outputs. Of the
+R(R-1)/2 pairs of runs,
+
+    u = sum_c n_c (n_c - 1) / (R (R - 1))
+
+agree: an unbiased estimate of the probability that two runs with this shared seed do. Its mean
+over J shared seeds is the **pairwise agreement**, an unbiased estimate of 1 - rho in
+`def:replicability`. The intervals are exact, that is, proved for every J:
+
+* R = 2: the number of seeds whose pair agrees is Binomial(J, agreement): Clopper-Pearson.
+* R > 2: pairs under one shared seed are *not* independent (a seed whose grid cuts between two
+  answers spoils all of them), so only the J values u are. They lie in [0, 1]:
+  :func:`~replicable_rl.audit.intervals.bounded_mean`.
+
+The paper's figure shows the **modal share** (largest class / R) and the **unique share**
+(classes / R). They are given by these names and never called agreement: a modal share of 0.8 is
+a pairwise agreement of 0.64 to 0.68. A failed run agrees with nothing, not with another failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from replicable_rl.audit.intervals import bounded_mean, clopper_pearson
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Agreement", "Estimate", "action_agreement", "measure"]
+
+
+class Estimate(float):
+    """A number that is never without its interval.
+
+    >>> share = Estimate(0.9, 0.8, 0.95)
+    >>> print(share), share > 0.85
+    0.900 (0.800–0.950)
+    (None, True)
+    """
+
+    low: float
+    high: float
+
+    def __new__(cls, estimate: float, low: float, high: float) -> Estimate:
+        """Build from the estimate and the ends of its interval."""
+        self = super().__new__(cls, estimate)
+        self.low, self.high = low, high
+        return self
+
+    def __reduce__(self) -> tuple[type[Estimate], tuple[float, float, float]]:
+        return Estimate, (float(self), self.low, self.high)
+
+    def __str__(self) -> str:
+        return f"{float(self):.3f} ({self.low:.3f}–{self.high:.3f})"
+
+    def __repr__(self) -> str:
+        return f"Estimate({float(self)!r}, {self.low!r}, {self.high!r})"
+
+    def to_json(self) -> dict[str, float]:
+        """Return the JSON form."""
+        return {"estimate": float(self), "low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """Pairwise agreement at one level, with an exact interval, and the shares of the paper's figure.
+
+    Attributes
+    ----------
+    estimate, low, high : float
+        Pairwise agreement over shared seeds, and its interval.
+    same, pairs : int
+        Pairs of runs with one shared seed that gave identical outputs, of how many.
+    modal_share, unique_share : Estimate
+        Largest class and number of classes under one shared seed, divided by the runs; means over seeds.
+    per_seed : (J,) floats
+        The agreement under each shared seed.
+    """
+
+    level: str
+    value: Estimate
+    same: int
+    pairs: int
+    modal_share: Estimate
+    unique_share: Estimate
+    per_seed: NDArray[np.float64]
+
+    @property
+    def estimate(self) -> float:
+        """The estimate without its interval."""
+        return float(self.value)
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval."""
+        return self.value.low
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval."""
+        return self.value.high
+
+    def __str__(self) -> str:
+        return f"same {self.level} in {self.same} of {self.pairs} pairs: agreement {self.value}"
+
+
+def measure(level: str, outputs: Sequence[str | None], runs_per_seed: int, confidence: float) -> Agreement:
+    """Return the agreement of outputs, those of one shared seed together; None is a failed run.
+
+    >>> print(measure("policy", ["a", "a", "a", "b", "c", "c"], 2, 0.95))
+    same policy in 2 of 3 pairs: agreement 0.667 (0.094–0.992)
+    """
+    seeds = len(outputs) // runs_per_seed
+    numbers: dict[object, int] = {}
+    labels = np.array([numbers.setdefault(i if out is None else out, len(numbers)) for i, out in enumerate(outputs)])
+    seed_and_label = np.repeat(np.arange(seeds), runs_per_seed) * (len(numbers) + 1) + labels
+    cells, sizes = np.unique(seed_and_label, return_counts=True)
+    seed = cells // (len(numbers) + 1)
+    same = np.bincount(seed, weights=sizes * (sizes - 1) // 2, minlength=seeds)
+    per_seed = same / (runs_per_seed * (runs_per_seed - 1) // 2)
+    largest = np.zeros(seeds)
+    np.maximum.at(largest, seed, sizes)
+    shares = largest / runs_per_seed, np.bincount(seed, minlength=seeds) / runs_per_seed
+    modal, unique = (_mean(share, 1.0 / runs_per_seed, runs_per_seed == 2, confidence) for share in shares)
+    agreement = _mean(per_seed, 0.0, runs_per_seed == 2, confidence)
+    pairs = seeds * (runs_per_seed * (runs_per_seed - 1) // 2)
+    return Agreement(level, agreement, int(same.sum()), pairs, modal, unique, per_seed)
+
+
+def action_agreement(per_seed: NDArray[np.float64], confidence: float) -> Estimate:
+    """Return the mean of per-seed shares of observations on which two runs act alike."""
+    return _mean(per_seed, 0.0, False, confidence)
+
+
+def _mean(values: NDArray[np.float64], least: float, binary: bool, confidence: float) -> Estimate:
+    """Return the mean of i.i.d. values in [least, 1], with an exact interval.
+
+    ``binary`` says that the values can only be ``least`` and 1. It follows from the design (R = 2) and is
+    not read off the data, for that would choose the kind of interval by its outcome.
+    """
+    scaled = (values - least) / (1.0 - least)
+    if binary:
+        ends = clopper_pearson(round(float(scaled.sum())), scaled.size, confidence)
+    else:
+        ends = bounded_mean(np.clip(scaled, 0.0, 1.0), confidence)
+    low, high = (least + (1.0 - least) * end for end in ends)
+    return Estimate(float(values.mean()), low, high)

@@ -1,0 +1,120 @@
+"""``audit``: run an algorithm under many shared seeds and samples, and say how often two runs agree."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from replicable_rl.audit.jobs import Job, OnError, SolveJob, Task
+from replicable_rl.audit.plan import AuditPlan, plan_audit
+from replicable_rl.audit.result import AuditResult
+from replicable_rl.audit.run import finish
+from replicable_rl.errors import InvalidInput
+from replicable_rl.mdp import TabularMDP
+from replicable_rl.records import RunFamily
+from replicable_rl.sampling.problem import Problem
+from replicable_rl.solve import Algorithm, algorithm_spec
+from replicable_rl.store import RunStore
+
+__all__ = ["audit", "run_audit", "tasks_of"]
+
+_SHARED = "the algorithm's own randomness, addressed by the shared seed"
+_FRESH = "every sample"
+
+
+def audit(
+    problem: Any,
+    algorithm: Algorithm,
+    *,
+    shared_seeds: int | Sequence[int] = 60,
+    runs_per_seed: int = 2,
+    seed: int = 0,
+    confidence: float = 0.95,
+    store: str | os.PathLike[str] | RunStore | None = None,
+    n_jobs: int | None = None,
+    on_error: OnError = "raise",
+) -> AuditResult:
+    """Measure how replicable an algorithm is on a problem.
+
+    Parameters
+    ----------
+    problem : TabularMDP, Simulator, EpisodicEnv, or any GenerativeModel or EpisodicModel
+        What to solve.
+    algorithm : Algorithm
+        Anything with ``solve(problem, shared, rng)``.
+    shared_seeds : int or list of int
+        How many shared seeds J to draw from ``seed``, or the seeds themselves.
+    runs_per_seed : int
+        Runs R >= 2 on fresh samples under each shared seed. 2 is best for the agreement, more show
+        the classes under one seed as in the paper's figure.
+    seed : int
+        What all seeds follow from; another one makes an independent audit.
+    confidence : float
+        Of every interval.
+    store : path or RunStore, optional
+        A file that keeps every finished run: the same call resumes and more seeds extend.
+    n_jobs : int, optional
+        Worker processes; -1 for all cores. None means what ``joblib.parallel_config`` says, or else
+        this process alone. Threads, Dask and Ray: ``with joblib.parallel_config(backend=...)``.
+    on_error : {"raise", "record"}
+        Whether a failing run ends the audit (finished runs are kept) or is recorded; a recorded
+        failure counts as different from every other run.
+
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> result = rr.audit(rr.make("two-goals-v1"), rr.PhasedVI(0.1, 0.001), shared_seeds=40)
+    >>> result.agreement("policy").high < 0.8  # Phased Q-learning breaks ties by its samples
+    True
+    """
+    if not isinstance(algorithm, Algorithm) or isinstance(algorithm, type):
+        raise InvalidInput(
+            f"audit: algorithm must be an object with solve(problem, shared, rng), got {algorithm!r}. "
+            "Training code of another kind goes through audit_callable."
+        )
+    if not isinstance(problem, (TabularMDP, Problem)):
+        hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
+        raise InvalidInput(f"audit: problem must be a TabularMDP or a sampler, got {type(problem).__name__}.{hint}")
+    return run_audit(
+        SolveJob.of(problem, algorithm),
+        RunFamily(problem.spec, algorithm_spec(algorithm)),
+        plan_audit("audit", shared_seeds, runs_per_seed, seed, confidence),
+        store=store,
+        n_jobs=n_jobs,
+        on_error=on_error,
+        mdp=problem if isinstance(problem, TabularMDP) else None,
+        rho=getattr(algorithm, "rho", None),
+        randomness=(_SHARED, _FRESH),
+    )
+
+
+def run_audit(
+    job: Job,
+    family: RunFamily,
+    plan: AuditPlan,
+    *,
+    store: str | os.PathLike[str] | RunStore | None,
+    n_jobs: int | None,
+    on_error: OnError,
+    mdp: TabularMDP | None,
+    rho: float | None,
+    randomness: tuple[str, str],
+) -> AuditResult:
+    """Make the runs that the store lacks, read all of them back, and say what they show."""
+    tasks = tasks_of(family, plan)
+    opened = store if isinstance(store, RunStore) else RunStore(store)
+    try:
+        finish(job, family, tasks, opened, n_jobs=n_jobs, on_error=on_error)
+        found = {record.key: record for record in opened.failures(family)}
+        found |= {record.key: record for record in opened.runs(family)}  # a success counts, whatever was before it
+    finally:
+        if opened is not store and opened.path is not None:
+            opened.close()
+    records = tuple(found[task.key] for task in tasks)
+    return AuditResult(family, plan, records, opened, mdp, rho, *randomness)
+
+
+def tasks_of(family: RunFamily, plan: AuditPlan) -> list[Task]:
+    """Return the runs of an audit in order, with their keys."""
+    return [Task(family.key(shared, sample), shared, sample) for shared, sample in plan.seeds]

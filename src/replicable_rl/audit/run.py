@@ -1,0 +1,191 @@
+"""Run what an audit still lacks, in chunks, here or on joblib's workers, and store it.
+
+Chunks last a fraction of a second, so that fast runs do not drown in overhead and a killed audit
+repeats little; slow runs travel one by one. The order in which runs finish has no influence on
+any result: records are looked up by their keys.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+import threading
+import time
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import Any
+
+from replicable_rl.audit.jobs import Job, OnError, Task, run_chunk, run_one_by_one
+from replicable_rl.errors import InvalidInput, check_integer
+from replicable_rl.progress import report
+from replicable_rl.records import RunFamily, RunRecord
+from replicable_rl.store import RunStore
+
+__all__ = ["RunFailed", "finish"]
+
+_COMMIT_EVERY = 0.2  # seconds of finished runs that a kill may cost
+_CHUNK = 0.5  # seconds that a chunk should take on a worker
+_LARGEST_CHUNK = 2000
+
+Batch = tuple[list[RunRecord], dict[str, bytes]]
+
+
+class RunFailed(InvalidInput):
+    """A run of an audit raised; the runs that had finished are kept."""
+
+
+def finish(
+    job: Job, family: RunFamily, tasks: Sequence[Task], store: RunStore, *, n_jobs: int | None, on_error: OnError
+) -> None:
+    """Make the runs that the store lacks, and add them to it."""
+    if on_error not in ("raise", "record"):
+        raise InvalidInput(f"audit: on_error must be 'raise' or 'record', got {on_error!r}.")
+    if n_jobs is not None:
+        n_jobs = check_integer("audit", "n_jobs", n_jobs, low=-(2**15), high=2**15)
+        if n_jobs == 0:
+            raise InvalidInput("audit: n_jobs must be the number of workers, or -1 for one on every core; got 0.")
+    done = {record.key for record in store.runs(family)}
+    if on_error == "record":
+        done |= {record.key for record in store.failures(family)}
+    missing = [task for task in tasks if task.key not in done]
+    if not missing:
+        return
+    queue = _Queue(missing, store)
+    batches = _on_workers(job, queue, n_jobs, on_error) if _wants_workers(n_jobs) else _here(job, queue, on_error)
+    finished = len(tasks) - len(missing)
+    with contextlib.closing(batches):
+        for records, arrays in batches:
+            new = store.add(family, records, arrays)
+            queue.learn(records, rivals=new < sum(record.error is None for record in records))
+            finished += len(records)
+            report("runs", min(finished, len(tasks)), len(tasks))
+            if on_error == "raise":
+                _refuse_failures(records, tasks, finished, store)
+
+
+class _Queue:
+    """The tasks still to make, handed out in chunks that last about as long as asked."""
+
+    def __init__(self, tasks: Sequence[Task], store: RunStore) -> None:
+        self._tasks = list(reversed(tasks))  # taken from the end
+        self._store = store
+        self._shared = store.path is not None
+        self._seconds = self._runs = 0.0
+        self._lock = threading.Lock()  # joblib asks for work from threads of its own
+
+    def learn(self, records: Sequence[RunRecord], *, rivals: bool) -> None:
+        """Take note of how long runs last, and get out of the way of another process."""
+        with self._lock:
+            self._seconds += sum(record.seconds for record in records)
+            self._runs += len(records)
+            if rivals:  # it works in the same order and would be met at every chunk
+                random.shuffle(self._tasks)
+
+    def chunks(self, workers: int) -> Iterator[list[Task]]:
+        """Yield chunks until no task is left; what another process finished meanwhile is left out."""
+        while True:
+            with self._lock:
+                size = int(_CHUNK * self._runs / self._seconds) if self._seconds else 1
+                size = max(1, min(size, _LARGEST_CHUNK, len(self._tasks) // (2 * workers)))
+                chunk = [self._tasks.pop() for _ in range(min(size, len(self._tasks)))]
+            if not chunk:
+                return
+            if self._shared:
+                finished = self._store.finished(task.key for task in chunk)
+                chunk = [task for task in chunk if task.key not in finished]
+            if chunk:
+                yield chunk
+
+
+def _here(job: Job, queue: _Queue, on_error: OnError) -> Generator[Batch, None, None]:
+    """Run in this process; yield what has finished every so often, and what is left when interrupted."""
+    for chunk in queue.chunks(workers=1):
+        records: list[RunRecord] = []
+        arrays: dict[str, bytes] = {}
+        since = time.monotonic()
+        runs = run_one_by_one(job, chunk, on_error)
+        while True:
+            try:
+                record, new = next(runs)
+            except StopIteration:
+                break
+            except BaseException:
+                if records:  # Ctrl-C: what has finished is kept
+                    yield records, arrays
+                raise
+            records.append(record)
+            arrays.update(new)
+            if time.monotonic() - since >= _COMMIT_EVERY:
+                yield records, arrays
+                records, arrays, since = [], {}, time.monotonic()
+        if records:
+            yield records, arrays
+
+
+def _on_workers(job: Job, queue: _Queue, n_jobs: int | None, on_error: OnError) -> Generator[Batch, None, None]:
+    """Run on joblib's workers: processes by default, or the backend of `joblib.parallel_config`."""
+    import joblib
+
+    workers = max(1, joblib.effective_n_jobs(n_jobs))
+    calls = (joblib.delayed(run_chunk)(job, chunk, on_error) for chunk in queue.chunks(workers))
+    try:
+        parallel = joblib.Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered")
+    except ValueError:  # Ray and multiprocessing return lists only: go round by round
+        with joblib.Parallel(n_jobs=n_jobs, batch_size=1) as parallel:
+            yield from _rounds(parallel, calls, workers)
+    else:
+        with _as_run_failed():
+            yield from parallel(calls)
+
+
+def _rounds(parallel: Any, calls: Iterable[Any], workers: int) -> Iterator[Batch]:
+    calls = iter(calls)
+    while True:
+        first = [call for call, _ in zip(calls, range(2 * workers), strict=False)]
+        if not first:
+            return
+        with _as_run_failed():
+            batches = parallel(first)
+        yield from batches
+
+
+@contextlib.contextmanager
+def _as_run_failed() -> Iterator[None]:
+    """Word the death of a worker; what the runs themselves raise comes back as records."""
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    try:
+        yield
+    except TerminatedWorkerError:
+        raise RunFailed(
+            "audit: a worker process died, by a crash, a signal or for want of memory. Finished runs are kept; the "
+            "same call resumes. Lower n_jobs if memory is short."
+        ) from None
+
+
+def _wants_workers(n_jobs: int | None) -> bool:
+    """Whether n_jobs, or a backend that the user has set up in joblib, asks for more than this thread."""
+    if n_jobs not in (None, 1):
+        return True
+    if n_jobs is None and "joblib" in sys.modules:
+        from joblib.parallel import get_active_backend
+
+        return bool(get_active_backend()[1] != 1)
+    return False
+
+
+def _refuse_failures(records: Sequence[RunRecord], tasks: Sequence[Task], finished: int, store: RunStore) -> None:
+    failed = next((record for record in records if record.error is not None), None)
+    if failed is None:
+        return
+    number = 1 + next(i for i, task in enumerate(tasks) if task.key == failed.key)
+    kept = (
+        f"finished runs are kept in {store.path}, and the same call resumes"
+        if store.path is not None
+        else "pass store=... to keep the runs that finished before it"
+    )
+    seeds = f"shared_seed={failed.shared_seed}, sample_seed={failed.sample_seed}"
+    raise RunFailed(
+        f"audit: run {number} of {len(tasks)} ({seeds}) failed: {(failed.error or '').rstrip('.')}. "
+        f"Use on_error='record' to count failures and go on; {kept}."
+    )

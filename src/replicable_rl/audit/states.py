@@ -1,0 +1,74 @@
+"""Where policies differ: agreement state by state, or observation by observation of a probe set."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from replicable_rl.audit.agreement import Estimate, action_agreement
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["StateAgreement", "measure_states"]
+
+
+@dataclass(frozen=True, eq=False)
+class StateAgreement:
+    """Pairwise agreement of the action in every state.
+
+    Attributes
+    ----------
+    per_state : (S,) floats
+        In which share of the pairs of runs with one shared seed the action of a state is the same.
+    overall : Estimate
+        Its mean over states: how often two runs act alike in a state drawn at random.
+    differing : (k,) integers
+        The states in which some pair of runs differs, least agreement first.
+    """
+
+    per_state: NDArray[np.float64]
+    overall: Estimate
+    differing: NDArray[np.int64]
+
+
+def measure_states(
+    policies: Mapping[str, NDArray[Any]], outputs: Sequence[str | None], runs_per_seed: int, confidence: float
+) -> StateAgreement:
+    """Compare policies state by state; ``policies`` holds the actions of every distinct fingerprint.
+
+    A failed run (None) agrees with nothing in any state.
+    """
+    # Seeds whose runs fell into the same classes agree in the same states: each kind is compared once.
+    groups = [
+        tuple(sorted(Counter(filter(None, outputs[i : i + runs_per_seed])).items()))
+        for i in range(0, len(outputs), runs_per_seed)
+    ]
+    pairs = runs_per_seed * (runs_per_seed - 1) / 2
+    total = np.zeros(len(next(iter(policies.values()))))
+    share: dict[object, float] = {}
+    for group, times in Counter(groups).items():
+        agreement = _same_action([(policies[policy], size) for policy, size in group], total.size) / pairs
+        share[group] = float(agreement.mean())
+        total += times * agreement
+    per_state = total / len(groups)
+    differing = np.flatnonzero(per_state < 1.0)
+    per_seed = np.array([share[group] for group in groups])
+    return StateAgreement(
+        per_state, action_agreement(per_seed, confidence), differing[np.argsort(per_state[differing], kind="stable")]
+    )
+
+
+def _same_action(classes: Sequence[tuple[NDArray[Any], int]], n_states: int) -> NDArray[np.float64]:
+    """Return, for every state, how many pairs of runs take the same action; classes are (policy, runs)."""
+    same = np.zeros(n_states)
+    sizes = np.array([size for _, size in classes], dtype=np.float64)
+    actions = np.stack([policy.reshape(n_states, -1) for policy, _ in classes]) if classes else np.empty((0, 0, 0))
+    for i, size in enumerate(sizes):
+        alike = (actions[:i] == actions[i]).all(axis=2)
+        same += size * (size - 1.0) / 2.0 + size * (sizes[:i] @ alike)
+    return same

@@ -1,0 +1,198 @@
+"""An audit's result as text for people, 80 columns wide, and as JSON for programs."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from replicable_rl.canonical import Json
+from replicable_rl.records import Level
+
+if TYPE_CHECKING:
+    from replicable_rl.audit.agreement import Agreement
+    from replicable_rl.audit.result import AuditResult
+
+__all__ = ["headline", "result_json", "result_table", "short"]
+
+_WIDTH = 80
+_SHOWN = 6  # states and failures listed by name
+
+
+def short(x: float | None) -> str:
+    """Write a number for a person: whole up to nine digits, else four significant ones."""
+    if x is None:
+        return "-"
+    return str(x) if isinstance(x, int) and abs(x) < 10**9 else f"{x:.4g}"
+
+
+def headline(result: AuditResult, level: Level, require: float | None = None) -> str:
+    """Return the one sentence that answers the question of an audit."""
+    found = result.agreement(level)
+    text = f"Same {level} in {found.same} of {found.pairs} pairs: agreement {found.value}"
+    for name, wanted in (("1−ρ", None if result.rho is None else 1.0 - result.rho), ("required", require)):
+        if wanted is not None and not (name == "1−ρ" and require is not None):
+            text += f", {name} = {wanted:.6g} {_VERDICT[result.meets(wanted, level)]}"
+    return text + "."
+
+
+_VERDICT = {True: "met", False: "not met", None: "neither shown nor refuted: more shared seeds would tell"}
+
+
+def result_table(result: AuditResult, level: Level, require: float | None = None) -> str:
+    """Return the table, the headline, and where and by how much runs differ."""
+    plan, found = result.plan, result.agreements
+    J, R = len(plan.shared_seeds), plan.runs_per_seed
+    samples = {record.samples for record in result.records if record.samples is not None}
+    drawn = "" if not samples else f", {_range(min(samples), max(samples))} samples each"
+    lines = [
+        *_wrapped(f"{result.problem.text}  {result.algorithm.text}"),
+        f"{J} shared seed{'s' * (J > 1)} × {R} runs{drawn}",
+        "",
+        f"{'level':<7}{'pairs the same':>19}{'agreement':>11}{f'{plan.confidence:.4g} interval':>16}"
+        f"{'modal share':>13}{'unique share':>14}",
+        *(_row(one) for one in found.values()),
+        "",
+        *_wrapped(headline(result, level, require)),
+        *_wrapped(_where(result)),
+        *_wrapped(_worth(result)),
+        *_wrapped(_failed(result)),
+        *_wrapped(f"Shared by the runs of a pair: {result.shared_randomness}. Fresh: {result.fresh_randomness}."),
+    ]
+    return "\n".join(lines)
+
+
+def _row(one: Agreement) -> str:
+    interval = f"{one.low:.3f}–{one.high:.3f}"
+    return (
+        f"{one.level:<7}{f'{one.same} of {one.pairs}':>19}{one.estimate:>11.3f}{interval:>16}"
+        f"{float(one.modal_share):>13.3f}{float(one.unique_share):>14.3f}"
+    )
+
+
+def _where(result: AuditResult) -> str:
+    """Say in which states runs differ, and what they do there."""
+    states = result.states
+    S = states.per_state.size
+    noun = "state" if result.mdp is not None else "observation"
+    if not states.differing.size:
+        return f"Two runs take the same action in every {noun} ({S})."
+    listed = [_state(result, int(s)) for s in states.differing[:_SHOWN]]
+    more = states.differing.size - len(listed)
+    return (
+        f"Two runs act alike in {states.overall} of the {S} {noun}s. They differ in {states.differing.size}: "
+        + "; ".join(listed)
+        + (f"; and {more} more." if more else ".")
+    )
+
+
+def _state(result: AuditResult, state: int) -> str:
+    labels = None if result.mdp is None else result.mdp.labels
+    name = labels.states[state] if labels and labels.states else str(state)
+    actions = labels.actions if labels else None
+    taken = ", ".join(
+        f"{actions[action] if actions else action} {runs}" for action, runs in list(result.actions(state).items())[:4]
+    )
+    return f"{name} ({taken})"
+
+
+def _worth(result: AuditResult) -> str:
+    """Say how many policies there are and what they are worth."""
+    n = len(result.classes("policy"))
+    count = "One policy in all" if n == 1 else f"{n} distinct policies"
+    if result.policies is None:
+        return f"{count}; the model is not known, so neither are their returns."
+    returns = [one.expected_return for one in result.policies]
+    loss = max(one.loss for one in result.policies)
+    worst = max(one.worst_loss for one in result.policies)
+    return (
+        f"{count}: return {_range(min(returns), max(returns))}, loss against the optimum at most {loss:.3g} "
+        f"(from the worst state, in values normalised to [0, 1]: {worst:.3g})."
+    )
+
+
+def _failed(result: AuditResult) -> str:
+    failed = result.failures
+    if not failed:
+        return ""
+    first = failed[0]
+    return (
+        f"{len(failed)} of {len(result.records)} runs failed and count as different from every other. The first: "
+        f"shared seed {first.shared_seed}, sample seed {first.sample_seed}: {first.error}"
+    )
+
+
+def _range(low: float, high: float) -> str:
+    return short(low) if short(low) == short(high) else f"{short(low)} to {short(high)}"
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, break_on_hyphens=False) if text else []
+
+
+def result_json(result: AuditResult, timing: bool) -> dict[str, Json]:
+    """Return everything found, as JSON; seeds and samples are strings, for they may pass 2**53."""
+    plan = result.plan
+    data: dict[str, Json] = {
+        "format": "replicable-rl audit",
+        "version": 1,
+        "problem": result.problem.to_json(),
+        "algorithm": result.algorithm.to_json(),
+        "shared_seeds": [str(seed) for seed in plan.shared_seeds],
+        "runs_per_seed": plan.runs_per_seed,
+        "seed": str(plan.seed),
+        "confidence": plan.confidence,
+        "rho": result.rho,
+        "randomness": {"shared": result.shared_randomness, "fresh": result.fresh_randomness},
+        "samples": None if result.samples is None else str(result.samples),
+        "guarantees": sorted({str(record.guarantee) for record in result.records if record.guarantee is not None}),
+        "levels": {level: _level_json(result, level) for level in result.levels},
+        "failures": [
+            {"shared_seed": str(r.shared_seed), "sample_seed": str(r.sample_seed), "run": r.key, "error": r.error}
+            for r in result.failures
+        ],
+    }
+    if "policy" in result.levels:
+        data |= _policy_json(result)
+    return data | {"seconds": result.seconds} if timing else data
+
+
+def _level_json(result: AuditResult, level: Level) -> dict[str, Json]:
+    found = result.agreement(level)
+    classes = [
+        {"fingerprint": one.fingerprint, "runs": one.runs, "shared_seeds": one.shared_seeds}
+        for one in result.classes(level)
+    ]
+    return {
+        "agreement": found.value.to_json(),
+        "same": found.same,
+        "pairs": found.pairs,
+        "modal_share": found.modal_share.to_json(),
+        "unique_share": found.unique_share.to_json(),
+        "classes": classes,
+        "class_sizes": {str(seed): list(sizes) for seed, sizes in result.class_sizes(level).items()},
+    }
+
+
+def _policy_json(result: AuditResult) -> dict[str, Json]:
+    states = result.states
+    differing: list[dict[str, Any]] = [
+        {
+            "state": int(s),
+            "agreement": float(states.per_state[s]),
+            "actions": [{"action": action, "runs": runs} for action, runs in result.actions(int(s)).items()],
+        }
+        for s in states.differing
+    ]
+    policies = None
+    if result.policies is not None:
+        policies = [
+            {"fingerprint": p.fingerprint, "runs": p.runs, "return": p.expected_return, "loss": p.loss}
+            | {"worst_loss": p.worst_loss, "error": p.error}
+            for p in result.policies
+        ]
+    return {
+        "actions": states.overall.to_json(),
+        "states": states.per_state.size,
+        "differing": differing,
+        "policies": policies,
+    }

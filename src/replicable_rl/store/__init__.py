@@ -1,0 +1,5 @@
+"""Finished runs in one SQLite file: append-only, shared between processes, resumed from."""
+
+from replicable_rl.store.runs import RunStore
+
+__all__ = ["RunStore"]

@@ -1,0 +1,276 @@
+"""The run store: one SQLite file, a row for every finished run.
+
+A run is *finished* when its row is committed. Rows are added in batches, each one transaction
+with the arrays it needs, so that a process killed at any moment leaves whole rows and no
+others. Two processes may add to one file: the first to finish a run keeps it, and since a run
+is a function of its key, the second has found the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Any
+
+from replicable_rl.canonical import Json, canonical_json
+from replicable_rl.errors import InvalidFile, InvalidInput
+from replicable_rl.records import Guarantee, ObjectSpec, RunFamily, RunRecord, RunSpec, Solution, Status
+from replicable_rl.store import arrays as codec
+from replicable_rl.store.schema import connect
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from replicable_rl.mdp import TabularMDP
+
+__all__ = ["RunStore"]
+
+_COLUMNS = "key, shared_seed, sample_seed, policy, value, model, history, samples, seconds, status, guarantee"
+
+
+class RunStore:
+    """Finished runs, in a file or in memory.
+
+    Parameters
+    ----------
+    path : path or None
+        The SQLite file; it is made where there is none. None keeps the runs in memory.
+
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> store = RunStore()
+    >>> result = rr.audit(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seeds=3, store=store)
+    >>> [(problem.id, algorithm.id, runs) for problem, algorithm, runs in store.families()]
+    [('chain-v1', 'phased-vi-v1', 6)]
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        self.path = None if path is None else os.fspath(path)
+        self._lock = threading.RLock()  # one connection, several threads
+        self._documents: dict[object, int] = {}
+        with self._explained():
+            self._connection = connect(self.path or ":memory:")
+
+    def __enter__(self) -> RunStore:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._connection.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_connection"):
+            self._connection.close()
+
+    def __repr__(self) -> str:
+        return f"RunStore({self.path!r})"
+
+    # --- adding ----------------------------------------------------------------------------------
+
+    def add(self, family: RunFamily, records: Sequence[RunRecord], arrays: Mapping[str, bytes]) -> int:
+        """Add finished and failed runs and their arrays in one transaction; return how many runs are new."""
+        finished = [record for record in records if record.error is None]
+        failed = [record for record in records if record.error is not None]
+        with self._transaction() as connection:
+            ids = self._document(family.problem), self._document(family.algorithm)
+            before = connection.total_changes
+            connection.executemany(
+                f"INSERT OR IGNORE INTO runs (problem, algorithm, {_COLUMNS}) VALUES (?,?, ?,?,?,?,?,?,?,?,?,?,?)",
+                [(*ids, *self._row(record)) for record in finished],
+            )
+            new = connection.total_changes - before
+            connection.executemany(
+                "INSERT OR REPLACE INTO failures (problem, algorithm, key, shared_seed, sample_seed, seconds, error)"
+                " VALUES (?,?,?,?,?,?,?)",
+                [
+                    (*ids, bytes.fromhex(r.key), str(r.shared_seed), str(r.sample_seed), r.seconds, r.error)
+                    for r in failed
+                ],
+            )
+            connection.executemany(
+                "INSERT OR IGNORE INTO arrays (digest, data) VALUES (?,?)",
+                [(bytes.fromhex(digest), data) for digest, data in arrays.items()],
+            )
+        return new
+
+    def _row(self, record: RunRecord) -> tuple[Any, ...]:
+        digests = (record.policy, record.value, record.model, record.history)
+        return (
+            bytes.fromhex(record.key),
+            str(record.shared_seed),
+            str(record.sample_seed),
+            *(None if digest is None else bytes.fromhex(digest) for digest in digests),
+            None if record.samples is None else str(record.samples),
+            record.seconds,
+            None if record.status is None else self._document(record.status),
+            None if record.guarantee is None else self._document(record.guarantee),
+        )
+
+    def _document(self, value: ObjectSpec | Status | Guarantee) -> int:
+        """Return the number of a document, which is added where it is new."""
+        key: object = value if not isinstance(value, ObjectSpec) else canonical_json(value.to_json())
+        if key not in self._documents:
+            text = canonical_json(value.to_json()).decode()
+            self._connection.execute("INSERT OR IGNORE INTO documents (json) VALUES (?)", (text,))
+            (self._documents[key],) = self._connection.execute(
+                "SELECT id FROM documents WHERE json = ?", (text,)
+            ).fetchone()
+        return self._documents[key]
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def runs(self, family: RunFamily) -> list[RunRecord]:
+        """Return the finished runs of a family."""
+        ids = self._family_ids(family)
+        with self._explained(), self._lock:
+            documents: dict[int, Any] = {}
+            query = f"SELECT {_COLUMNS} FROM runs WHERE problem = ? AND algorithm = ?"
+            return [self._record(row, documents) for row in self._connection.execute(query, ids)]
+
+    def run(self, key: str) -> RunRecord:
+        """Return the finished run with this key."""
+        return self._find(key)[0]
+
+    def failures(self, family: RunFamily) -> list[RunRecord]:
+        """Return the runs of a family that failed, whether or not they finished later."""
+        query = "SELECT key, shared_seed, sample_seed, seconds, error FROM failures WHERE problem = ? AND algorithm = ?"
+        with self._explained(), self._lock:
+            rows = self._connection.execute(query, self._family_ids(family)).fetchall()
+        return [
+            RunRecord(key.hex(), int(shared), int(sample), seconds=seconds, error=error)
+            for key, shared, sample, seconds, error in rows
+        ]
+
+    def finished(self, keys: Iterable[str]) -> set[str]:
+        """Return which of the keys have finished."""
+        with self._explained(), self._lock:
+            query = "SELECT 1 FROM runs WHERE key = ?"
+            return {key for key in keys if self._connection.execute(query, (bytes.fromhex(key),)).fetchone()}
+
+    def families(self) -> list[tuple[ObjectSpec, ObjectSpec, int]]:
+        """Return problem, algorithm and number of finished runs of every family."""
+        query = """SELECT p.json, a.json, runs FROM
+            (SELECT problem, algorithm, count(*) AS runs, min(id) AS first FROM runs GROUP BY problem, algorithm)
+            JOIN documents p ON p.id = problem JOIN documents a ON a.id = algorithm ORDER BY first"""
+        with self._explained(), self._lock:
+            rows = self._connection.execute(query).fetchall()
+        return [(ObjectSpec.from_json(json.loads(p)), ObjectSpec.from_json(json.loads(a)), n) for p, a, n in rows]
+
+    def array(self, digest: str) -> NDArray[Any]:
+        """Return the policy or the action values with this fingerprint."""
+        return codec.decode_array(self._data(digest))
+
+    def model(self, digest: str) -> TabularMDP:
+        """Return the learned model with this fingerprint."""
+        return codec.decode_model(f"{self.path}: model {digest[:16]}", self._data(digest))
+
+    def solution(self, key: str) -> Solution:
+        """Return a finished run whole, with its arrays.
+
+        >>> import replicable_rl as rr
+        >>> store = RunStore()
+        >>> result = rr.audit(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seeds=3, store=store)
+        >>> store.solution(result.records[0].key).policy.tolist()
+        [0, 0, 0, 0, 0]
+        """
+        record, problem, algorithm = self._find(key)
+        if record.value is None or record.policy is None or record.status is None or record.guarantee is None:
+            raise InvalidInput(f"{self}: run {key} has no action values, so it is no Solution. Read array(policy).")
+        solution = Solution.from_q(
+            self.array(record.value),
+            self.array(record.policy),
+            samples=record.samples or 0,
+            status=record.status,
+            guarantee=record.guarantee,
+            model=None if record.model is None else self.model(record.model),
+            history=None if record.history is None else codec.decode_history(self._data(record.history)),
+        ).with_spec(RunSpec(problem, algorithm, record.shared_seed, record.sample_seed))
+        if astuple(solution.fingerprints) != (record.policy, record.value, record.model):
+            raise InvalidFile(f"{self}: the arrays of run {key} do not have their fingerprints; the file was changed.")
+        return solution
+
+    def _find(self, key: str) -> tuple[RunRecord, ObjectSpec, ObjectSpec]:
+        query = f"SELECT problem, algorithm, {_COLUMNS} FROM runs WHERE key = ?"
+        with self._explained(), self._lock:
+            row = self._connection.execute(query, (bytes.fromhex(key),)).fetchone()
+            if row is None:
+                raise InvalidInput(f"{self}: no finished run has the key {key}.")
+            problem, algorithm = (ObjectSpec.from_json(self._json(id)) for id in row[:2])
+            return self._record(row[2:], {}), problem, algorithm
+
+    def _record(self, row: Sequence[Any], documents: dict[int, Any]) -> RunRecord:
+        key, shared, sample, policy, value, model, history, samples, seconds, status, guarantee = row
+        for id, kind in ((status, Status), (guarantee, Guarantee)):
+            if id is not None and id not in documents:
+                documents[id] = kind.from_json(self._json(id))
+        return RunRecord(
+            key.hex(),
+            int(shared),
+            int(sample),
+            policy and policy.hex(),
+            value and value.hex(),
+            model and model.hex(),
+            history and history.hex(),
+            samples and int(samples),
+            seconds,
+            status and documents[status],
+            guarantee and documents[guarantee],
+        )
+
+    def _data(self, digest: str) -> bytes:
+        with self._explained(), self._lock:
+            query = "SELECT data FROM arrays WHERE digest = ?"
+            row = self._connection.execute(query, (bytes.fromhex(digest),)).fetchone()
+        if row is None:
+            raise InvalidInput(f"{self}: holds no array with the fingerprint {digest}.")
+        data: bytes = row[0]
+        return data
+
+    def _json(self, id: int) -> Json:
+        (text,) = self._connection.execute("SELECT json FROM documents WHERE id = ?", (id,)).fetchone()
+        return json.loads(text)
+
+    def _family_ids(self, family: RunFamily) -> tuple[int, int]:
+        """The numbers of problem and algorithm; -1, which no document has, where a spec is new."""
+        query = "SELECT id FROM documents WHERE json = ?"
+        with self._explained(), self._lock:
+            rows = [
+                self._connection.execute(query, (canonical_json(spec.to_json()).decode(),)).fetchone()
+                for spec in (family.problem, family.algorithm)
+            ]
+        problem, algorithm = (-1 if row is None else int(row[0]) for row in rows)
+        return problem, algorithm
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._explained(), self._lock:
+            self._connection.execute("BEGIN IMMEDIATE")
+            known = dict(self._documents)
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                self._documents = known  # numbers given inside are taken back
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn what SQLite says of a file into one clear sentence."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise InvalidFile(
+                f"{self.path or 'run store'}: {error}. Finished runs are kept; mend this, and the same call resumes."
+            ) from None

@@ -1,0 +1,162 @@
+"""What the checks stand on: the runs of one algorithm on one problem, and how runs are compared."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from replicable_rl.randomness import SharedRandomness, sample_stream
+from replicable_rl.records import Solution
+from replicable_rl.solve import Algorithm
+from replicable_rl.testing.counting import AnyProblem
+
+__all__ = [
+    "OTHER_SEEDS",
+    "SAMPLE_SEEDS",
+    "SEEDS",
+    "Case",
+    "DoesNotApply",
+    "Failed",
+    "Level",
+    "Refused",
+    "Seeds",
+    "attributes",
+    "differences",
+    "global_states",
+    "global_world",
+    "short",
+    "with_seeds",
+]
+
+Level = Literal["model", "value", "policy"]
+Seeds = tuple[int, int]  # shared, sample
+
+SEEDS: Seeds = (2023, 1)
+OTHER_SEEDS: Seeds = (2024, 2)
+SAMPLE_SEEDS = range(101, 109)  # of runs with the shared seed of SEEDS and other samples
+
+
+def with_seeds(seeds: Seeds = SEEDS) -> str:
+    """Name the seeds of a run in a sentence."""
+    return f"with shared seed {seeds[0]} and sample seed {seeds[1]}"
+
+
+class Failed(Exception):
+    """The algorithm breaks a rule; the message says what was seen and what to do."""
+
+
+class DoesNotApply(Exception):
+    """The check says nothing about this algorithm; the message says why."""
+
+
+class Refused(Exception):
+    """The algorithm does not take this problem."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """An algorithm on a problem, with the runs that several checks look at."""
+
+    algorithm: Algorithm
+    problem: AnyProblem
+    neighbour: AnyProblem  # another problem, to be run in between
+    level: Level
+
+    def solve(self, seeds: Seeds, rng: np.random.Generator | None = None) -> Solution:
+        """Run in the world as it is."""
+        fresh = sample_stream(seeds[1]) if rng is None else rng
+        return self.algorithm.solve(self.problem, SharedRandomness(seeds[0]), fresh)
+
+    def run(self, seeds: Seeds = SEEDS, *, world: int = 0) -> Solution:
+        """Run with the global generators seeded by ``world``, and leave those as they were."""
+        with global_world(world):
+            return self.solve(seeds)
+
+    def of(self, algorithm: Algorithm) -> Case:
+        """Return the case of another algorithm on the same problem."""
+        return replace(self, algorithm=algorithm)
+
+    def on(self, problem: AnyProblem) -> Case:
+        """Return the case of the same algorithm on another problem."""
+        return replace(self, problem=problem)
+
+    @cached_property
+    def reference(self) -> Solution:
+        """The run that others are compared with."""
+        return self.run()
+
+    @cached_property
+    def others(self) -> tuple[Solution, ...]:
+        """Runs with the shared seed of the reference and other samples."""
+        return tuple(self.run((SEEDS[0], sample)) for sample in SAMPLE_SEEDS)
+
+
+def differences(one: Solution, two: Solution) -> str:
+    """Return the names of what differs between two solutions, '' if nothing does.
+
+    Everything that is recorded counts, the history and the sentences too: a time of day in them would make
+    two records of one run.
+    """
+    first, second = one.to_json(), two.to_json()
+    names = [
+        name
+        for name in ("policy", "q", "samples", "status", "guarantee", "history")
+        if repr(first[name]) != repr(second[name])
+    ]
+    return ", ".join(names + ["model"] * (one.fingerprints.model != two.fingerprints.model))
+
+
+def attributes(algorithm: object) -> dict[str, object]:
+    """Return every attribute of an object in a form that shows later whether it changed.
+
+    What cannot be pickled is known by where it is; a `functools.cached_property` may fill itself in.
+    """
+    names = set(getattr(algorithm, "__dict__", ()))
+    for kind in type(algorithm).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        names |= {slots} if isinstance(slots, str) else set(slots)
+    return {
+        name: _snapshot(getattr(algorithm, name))
+        for name in names
+        if hasattr(algorithm, name) and not isinstance(getattr(type(algorithm), name, None), cached_property)
+    }
+
+
+def _snapshot(value: object) -> object:
+    try:
+        return pickle.dumps(value)
+    except Exception:  # whatever an object raises when it does not want to be pickled
+        return id(value)
+
+
+@contextmanager
+def global_world(seed: int) -> Iterator[None]:
+    """Seed the global generators of Python and numpy inside the block, and put them back after it."""
+    python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002  # those are what is checked
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(legacy)  # noqa: NPY002
+
+
+def global_states() -> dict[str, object]:
+    """Return the states of the global generators, by their names."""
+    return {"random": random.getstate(), "np.random": pickle.dumps(np.random.get_state())}  # noqa: NPY002
+
+
+def short(error: object) -> str:
+    """Return an exception, or a text, on one line of reasonable length that ends with a full stop."""
+    text = f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else str(error)
+    text = " ".join(text.split())
+    text = text if len(text) <= 200 else f"{text[:200]}..."
+    return text if text.endswith(".") else f"{text}."

@@ -1,0 +1,289 @@
+"""The checks after the interface, one function each: it returns, or raises `Failed` or `DoesNotApply`."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from replicable_rl.canonical import canonical_json
+from replicable_rl.mdp import TabularMDP
+from replicable_rl.randomness import sample_stream
+from replicable_rl.records import Solution
+from replicable_rl.registry import ALGORITHMS
+from replicable_rl.solve import Algorithm, algorithm_spec
+from replicable_rl.testing.cases import (
+    OTHER_SEEDS,
+    SAMPLE_SEEDS,
+    SEEDS,
+    Case,
+    DoesNotApply,
+    Failed,
+    Seeds,
+    attributes,
+    differences,
+    global_states,
+    global_world,
+    short,
+    with_seeds,
+)
+from replicable_rl.testing.counting import Tap, counting
+from replicable_rl.testing.interface import interface, recompute_fingerprints
+
+__all__ = ["CHECKS", "FALSE_ALARM", "PAIRS", "Check"]
+
+PAIRS = 40  # pairs of runs, each with its own shared seed, that a claimed rho is held against
+FALSE_ALARM = 1e-6  # probability, over the seeds, that a true claim is refuted on one problem
+_CONTROLS = range(201, 225)  # sample seeds of draws made for comparison
+_THREADS = 4
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
+_RANDOM = "Take every random number from shared, by an address, or from rng"
+_REFERENCE = with_seeds()
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check by its name; it is not run where one of those that it ``needs`` failed."""
+
+    name: str
+    run: Callable[[Case], None]
+    needs: tuple[str, ...] = ("interface",)
+
+
+def same_seeds(case: Case) -> None:
+    """Two runs with the same seeds give the same bits."""
+    if changed := differences(case.reference, case.run()):
+        raise Failed(f"a second run {_REFERENCE} differs from the first in {changed}. {_RANDOM}.")
+
+
+def global_randomness(case: Case) -> None:
+    """The global generators of Python and numpy neither change the result nor are changed."""
+    if changed := differences(case.reference, case.run(world=1)):
+        raise Failed(f"runs {_REFERENCE} differ in {changed} after random.seed and np.random.seed. {_RANDOM}.")
+    with global_world(0):
+        before = global_states()
+        case.solve(SEEDS)
+        moved = [name for name, state in global_states().items() if state != before[name]]
+    if moved:
+        raise Failed(f"a run {_REFERENCE} changes the state of {' and '.join(moved)}. {_RANDOM}.")
+
+
+def memory(case: Case) -> None:
+    """What was run before leaves no trace in a run, nor a later run in an earlier solution."""
+    kept = case.run()
+    case.run(OTHER_SEEDS)
+    with suppress(Exception):  # the algorithm need not take every problem
+        case.on(case.neighbour).run(OTHER_SEEDS)
+    if changed := differences(case.reference, case.run()):
+        raise Failed(
+            f"a run {_REFERENCE} after runs with other seeds differs from the first in {changed}. Keep no caches "
+            "or warm starts from one run to the next."
+        )
+    if recompute_fingerprints(kept) != case.reference.fingerprints:
+        raise Failed("a later run overwrote the arrays of an earlier solution. Return copies; Solution.from_q does.")
+
+
+def threads(case: Case) -> None:
+    """Runs in several threads at once give the bits of runs one after another."""
+    if not isinstance(case.problem, TabularMDP):
+        raise DoesNotApply("only a table is known to stand several threads at once")
+    expected = {SEEDS: case.reference, OTHER_SEEDS: case.run(OTHER_SEEDS)}
+    tasks = [SEEDS, OTHER_SEEDS] * _THREADS
+    with global_world(0), _restless(), ThreadPoolExecutor(_THREADS) as pool:
+        found = list(pool.map(case.solve, tasks))
+    for seeds, solution in zip(tasks, found, strict=True):
+        if changed := differences(expected[seeds], solution):
+            raise Failed(
+                f"a run {with_seeds(seeds)} in one of {_THREADS} threads differs in {changed} from the same run "
+                "alone. Keep what a run computes in local variables, not in the object or the module."
+            )
+
+
+def copies(case: Case) -> None:
+    """An equal algorithm has the same identity and gives the same bits."""
+    twins = _twins(case.algorithm)
+    if not twins:
+        raise DoesNotApply("the algorithm cannot be copied")
+    for how, twin in twins:
+        if algorithm_spec(twin) != algorithm_spec(case.algorithm):
+            raise Failed(
+                f"{how} is recorded as {_text(twin)}, the original as {_text(case.algorithm)}. "
+                "Let the identity depend on the parameters alone."
+            )
+        if changed := differences(case.reference, case.of(twin).run()):
+            raise Failed(
+                f"{how} gives a run {_REFERENCE} that differs in {changed}. Make everything that a run depends on "
+                "a parameter: a field of the dataclass."
+            )
+
+
+def frozen(case: Case) -> None:
+    """A run changes no attribute of the algorithm."""
+    before = attributes(case.algorithm)
+    case.run()
+    after = attributes(case.algorithm)
+    if changed := sorted(name for name in {*before, *after} if before.get(name) != after.get(name)):
+        raise Failed(
+            f"a run {_REFERENCE} changes the attribute {changed[0]!r}. Make the class a frozen dataclass, and keep "
+            "what a run computes in local variables."
+        )
+
+
+def identity(case: Case) -> None:
+    """The identity of the algorithm can be recorded, and says which one it is."""
+    remedy = "Make it a frozen dataclass whose fields are numbers, texts and lists"
+    try:
+        spec = algorithm_spec(case.algorithm)
+        text = canonical_json(spec.to_json()).decode("utf-8")
+    except Exception as error:
+        raise Failed(f"algorithm_spec raises {short(error)} {remedy}.") from error
+    if not isinstance(spec.id, str) or not spec.id:
+        raise Failed(f"the id must be a text that is not empty, got {spec.id!r}.")
+    if address := _ADDRESS.search(text):
+        raise Failed(f"the identity holds a memory address, {address[0]}, that is another one tomorrow. {remedy}.")
+    owner = ALGORITHMS.get(spec.id)
+    if owner is not None and type(case.algorithm) is not owner:
+        raise Failed(f"the id {spec.id!r} belongs to {getattr(owner, '__name__', owner)}. Give your class its own id.")
+
+
+def fresh_samples(case: Case) -> None:
+    """What is drawn comes from ``rng``, and other sample seeds draw other samples."""
+    rng, solution = sample_stream(SEEDS[1]), case.reference
+    if solution.samples == 0:
+        raise DoesNotApply("the algorithm reports no samples")
+    before = _progress(rng)
+    with global_world(0):
+        case.solve(SEEDS, rng)
+    if _progress(rng) == before:
+        raise Failed(
+            f"a run {_REFERENCE} reports {solution.samples} samples and never used rng. Draw every sample from rng."
+        )
+    first = _tapped(case, SEEDS)[1].draws
+    others = [_tapped(case, (SEEDS[0], seed))[1].draws for seed in SAMPLE_SEEDS]
+    for i, (digest, redraw) in enumerate(first):
+        if any(len(draws) <= i or draws[i][0] != digest for draws in others):
+            return  # from here on the runs go different ways
+        # Equal nine times, never again: a fresh draw does so with probability max p**8 (1 - p)**24 < 2e-8 at most.
+        if all(redraw(sample_stream(seed)) != digest for seed in _CONTROLS):
+            raise Failed(
+                f"with shared seed {SEEDS[0]}, runs with {1 + len(others)} different sample seeds draw the same samples. "
+                "Pass the rng of solve on to draw and play; one seeded from shared gives every run the same data."
+            )
+    if first:
+        raise DoesNotApply("what is drawn here looks the same from every generator")
+
+
+def sample_count(case: Case) -> None:
+    """The samples reported are the samples drawn."""
+    solution, tap = _tapped(case, SEEDS)
+    if isinstance(solution, Exception):
+        raise DoesNotApply(f"on a problem that is not a table solve raises {short(solution)}")
+    if not tap.draws:
+        raise DoesNotApply("the algorithm does not sample by draw or play")
+    if solution.samples != tap.transitions:
+        raise Failed(
+            f"a run {_REFERENCE} reports {solution.samples} samples and drew {tap.transitions}. Count calls for "
+            "every pair, in every iteration, and the steps of every episode."
+        )
+
+
+def levels(case: Case) -> None:
+    """Under one shared seed, an equal model implies an equal value, and that an equal policy."""
+    prints = [solution.fingerprints for solution in (case.reference, *case.others)]
+    agreed = False
+    for level, implied in (("model", "value"), ("value", "policy")):
+        pairs = {(getattr(f, level), getattr(f, implied)) for f in prints if getattr(f, level) is not None}
+        if len(pairs) > len({upper for upper, _ in pairs}):
+            raise Failed(
+                f"two of {len(prints)} runs with shared seed {SEEDS[0]} have the same {level} but not the same "
+                f"{implied}. Compute the {implied} from the {level} that is reported, and from nothing else."
+            )
+        agreed |= any(n > 1 for upper, n in Counter(getattr(f, level) for f in prints).items() if upper is not None)
+    if not agreed:
+        raise DoesNotApply(f"no two of {len(prints)} runs with other samples had an equal model or value")
+
+
+def replicability(case: Case) -> None:
+    """Where rho is claimed, pairs of runs do not refute it."""
+    if case.reference.guarantee.rho is None:
+        raise DoesNotApply("the run claims no rho")
+    pairs = [tuple(case.run((j, 2 * j + i)) for i in (0, 1)) for j in range(PAIRS)]
+    claims = [solution.guarantee.rho for pair in pairs for solution in pair]
+    if None in claims:
+        raise DoesNotApply("some runs claim no rho")
+    rho = max(claim for claim in claims if claim is not None)
+    prints = [tuple(getattr(solution.fingerprints, case.level) for solution in pair) for pair in pairs]
+    if (None, None) in prints:
+        raise DoesNotApply(f"the solution has no {case.level}")
+    differ = sum(one != two for one, two in prints)
+    chance = float(stats.binom.sf(differ - 1, PAIRS, rho))
+    if chance < FALSE_ALARM:
+        raise Failed(
+            f"rho={rho:g} is claimed, but {differ} of {PAIRS} pairs of runs (shared seeds 0 to {PAIRS - 1}) differ in "
+            f"their {case.level}, which has probability {chance:.1g}. Claim rho only where it is proved."
+        )
+
+
+def _text(algorithm: Algorithm) -> str:
+    return short(algorithm_spec(algorithm).text).removesuffix(".")
+
+
+def _twins(algorithm: Algorithm) -> list[tuple[str, Algorithm]]:
+    """Return algorithms that should be equal to this one, and how they were made."""
+    twins: list[tuple[str, Algorithm]] = []
+    with suppress(Exception):  # some objects cannot be copied
+        twins.append(("a copy by copy.deepcopy", copy.deepcopy(algorithm)))
+    with suppress(Exception):  # no dataclass, or one that needs an InitVar
+        twins.append(("a copy by dataclasses.replace", dataclasses.replace(algorithm)))  # type: ignore[type-var]
+    return twins
+
+
+def _tapped(case: Case, seeds: Seeds) -> tuple[Solution | Exception, Tap]:
+    """Run on the problem behind a counter, which an algorithm need not take."""
+    problem, tap = counting(case.problem)
+    try:
+        return case.on(problem).run(seeds), tap
+    except Exception as error:  # it ran on the problem itself: the counter is what it cannot handle
+        return error, tap
+
+
+def _progress(rng: np.random.Generator) -> tuple[object, object]:
+    """What any use of a generator changes: its state, or the number of its children."""
+    return rng.bit_generator.state, getattr(rng.bit_generator.seed_seq, "n_children_spawned", None)
+
+
+@contextmanager
+def _restless() -> Iterator[None]:
+    """Let threads take turns as often as they can."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval)
+
+
+_SAME = ("interface", "same seeds", "global randomness")
+CHECKS = (
+    Check("interface", interface, needs=()),
+    Check("same seeds", same_seeds),
+    Check("global randomness", global_randomness, needs=_SAME[:2]),
+    Check("memory", memory, needs=_SAME),
+    Check("threads", threads, needs=(*_SAME, "memory")),
+    Check("identity", identity, needs=()),
+    Check("frozen", frozen),
+    Check("copies", copies, needs=(*_SAME, "memory", "identity", "frozen")),
+    Check("fresh samples", fresh_samples),
+    Check("sample count", sample_count),
+    Check("levels", levels),
+    Check("replicability", replicability),
+)

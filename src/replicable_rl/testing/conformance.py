@@ -1,0 +1,238 @@
+"""``check_algorithm``: every check on every problem, and what came of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
+
+from replicable_rl.errors import InvalidInput
+from replicable_rl.mdp import TabularMDP
+from replicable_rl.registry import make
+from replicable_rl.sampling import EpisodicModel, GenerativeModel
+from replicable_rl.solve import Algorithm, algorithm_spec
+from replicable_rl.testing.cases import Case, DoesNotApply, Failed, Level, Refused, short
+from replicable_rl.testing.checks import CHECKS
+from replicable_rl.testing.counting import AnyProblem
+
+__all__ = ["Conformance", "ConformanceError", "Finding", "check_algorithm", "default_problems"]
+
+Verdict = Literal["passed", "failed", "does not apply"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check found on one problem; ``sentence`` says why, where it did not pass."""
+
+    check: str
+    problem: str
+    verdict: Verdict
+    sentence: str = ""
+    cause: BaseException | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Conformance:
+    """The findings of a suite that an algorithm passed; ``str()`` lists them."""
+
+    algorithm: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def passed(self) -> tuple[Finding, ...]:
+        """The checks that ran, problem by problem."""
+        return tuple(finding for finding in self.findings if finding.verdict == "passed")
+
+    @property
+    def skipped(self) -> tuple[Finding, ...]:
+        """The checks that did not apply, and why."""
+        return tuple(finding for finding in self.findings if finding.verdict == "does not apply")
+
+    def __str__(self) -> str:
+        lines: dict[str, list[str]] = {}  # of each problem
+        for finding in self.findings:
+            lines.setdefault(finding.problem, [f"  passed: {', '.join(self._passed_on(finding.problem))}"])
+            if finding.verdict != "passed":
+                lines[finding.problem].append(f"  {finding.check}: {finding.verdict}, {finding.sentence}")
+        alike: dict[str, list[str]] = {}  # problems with the same lines
+        for problem, listed in lines.items():
+            alike.setdefault("\n".join(listed), []).append(problem)
+        return "\n".join([f"{self.algorithm} conforms", *("; ".join(on) + "\n" + text for text, on in alike.items())])
+
+    def _passed_on(self, problem: str) -> list[str]:
+        return [finding.check for finding in self.passed if finding.problem == problem] or ["nothing"]
+
+
+class ConformanceError(AssertionError):
+    """An algorithm breaks rules; the message has a line for each, ``findings`` the details."""
+
+    def __init__(self, algorithm: str, findings: tuple[Finding, ...]) -> None:
+        self.algorithm, self.findings = algorithm, findings
+        problems: dict[tuple[str, str], list[str]] = {}
+        for finding in findings:
+            problems.setdefault((finding.check, finding.sentence), []).append(finding.problem)
+        lines = [f"  {check} ({'; '.join(on)}): {sentence}" for (check, sentence), on in problems.items()]
+        super().__init__("\n".join([f"{algorithm} does not conform:", *lines]))
+
+
+def check_algorithm(
+    algorithm: Algorithm, *, problems: Iterable[AnyProblem] | None = None, level: Level = "value"
+) -> Conformance:
+    """Run every check on an algorithm; raise `ConformanceError` with all that fail.
+
+    Each check answers one question about ``solve(problem, shared, rng)``:
+
+    ================== =============================================================================
+    interface          does it return a `Solution` of the right types, shapes and fingerprints?
+    same seeds         do the same seeds give the same bits?
+    global randomness  is it independent of `random` and `np.random`, and does it leave them alone?
+    memory             does it forget earlier runs?
+    threads            are runs in several threads the same as one after another?
+    identity           can its id and parameters be recorded, and are they its own?
+    frozen             do its attributes survive a run?
+    copies             does a copy give the same bits?
+    fresh samples      does it draw from ``rng``, and other samples for other sample seeds?
+    sample count       is ``solution.samples`` what was drawn?
+    levels             under one shared seed, does model imply value, and value imply policy?
+    replicability      do 40 pairs of runs, under 40 shared seeds, fit the rho that is claimed?
+    ================== =============================================================================
+
+    Seeds are fixed, so the answer is the same every time. Two of the checks are statistical tests, fresh samples and
+    replicability: over the choice of seeds, each fails an algorithm that keeps the rule with probability at most
+    1e-6 on a problem. Where ``guarantee.rho`` is None, nothing is claimed and replicability does not apply.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        Anything with ``solve(problem, shared, rng) -> Solution``.
+    problems : iterable of problems, optional
+        What to run on, each about 30 times and 80 times more if a rho is claimed. By default five small ones:
+        with ties, with rewards to be learned, with negative rewards, without structure, with one state and one
+        action. Of those an algorithm may refuse some with `InvalidInput`, of yours none.
+    level : {"value", "model", "policy"}
+        What the rho that is claimed is about.
+
+    Raises
+    ------
+    ConformanceError
+        With a sentence for each check that failed: what was seen and what to do.
+    InvalidInput
+        If an argument is not what it should be.
+
+    Examples
+    --------
+    An algorithm that looks one step ahead, for rewards that are learned from m samples of every pair:
+
+    >>> import dataclasses, numpy as np, replicable_rl as rr
+    >>> from replicable_rl.sampling import as_generative
+    >>> from replicable_rl.testing import check_algorithm
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Myopic:
+    ...     m: int
+    ...     id = "myopic-v1"
+    ...     def solve(self, problem, shared, rng):
+    ...         counts = as_generative(problem).draw(self.m, rng)
+    ...         q = counts.mean(counts.reward).reshape(problem.n_states, problem.n_actions)
+    ...         return rr.Solution.from_q(
+    ...             q, rr.greedy(q), samples=self.m * q.size,
+    ...             status=rr.Status(rr.StatusCode.COMPLETED, "looked one step ahead"),
+    ...             guarantee=rr.Guarantee("measured", "", "nothing is promised"))
+    >>> print(check_algorithm(Myopic(100), problems=[rr.make("chain-v1")]))
+    myopic-v1:m=100 conforms
+    chain-v1
+      passed: interface, same seeds, global randomness, memory, threads, identity, frozen, copies, fresh samples,
+        sample count
+      levels: does not apply, no two of 9 runs with other samples had an equal model or value
+      replicability: does not apply, the run claims no rho
+
+    A mistake is named together with its remedy:
+
+    >>> class Careless(Myopic):
+    ...     id = "careless-v1"
+    ...     def solve(self, problem, shared, rng):
+    ...         return super().solve(problem, shared, np.random.default_rng(shared.seed))
+    >>> check_algorithm(Careless(100), problems=[rr.make("chain-v1")])
+    Traceback (most recent call last):
+    ...
+    replicable_rl.testing.conformance.ConformanceError: careless-v1:m=100 does not conform:
+      fresh samples (chain-v1): a run with shared seed 2023 and sample seed 1 reports 1000 samples and never used rng.
+      Draw every sample from rng.
+    """
+    _check_arguments(algorithm, level)
+    chosen = default_problems() if problems is None else _check_problems(problems)
+    findings: list[Finding] = []
+    for problem, neighbour in zip(chosen, chosen[1:] + chosen[:1], strict=True):
+        findings += _examine(Case(algorithm, problem, neighbour, level), may_refuse=problems is None)
+    failures = tuple(finding for finding in findings if finding.verdict == "failed")
+    if all(finding.verdict == "does not apply" for finding in findings):
+        remedy = "Mend it, or pass problems=[...] that it takes."
+        failures = tuple(replace(f, verdict="failed", sentence=f"{f.sentence} {remedy}") for f in findings)
+    if failures:
+        raise ConformanceError(_text(algorithm), failures) from next((f.cause for f in failures if f.cause), None)
+    return Conformance(_text(algorithm), tuple(findings))
+
+
+def default_problems() -> tuple[TabularMDP, ...]:
+    """Return small problems with ties, learned rewards, negative rewards, no structure, and one pair only."""
+    return (
+        make("two-goals-v1"),
+        make("chain-v1", gamma=0.8),
+        make("machine-repair-v1", n_states=4, gamma=0.8),
+        make("garnet-v1", n_states=5, n_actions=2, branching=2, gamma=0.8),
+        make("garnet-v1", n_states=1, n_actions=1, branching=1, gamma=0.5),
+    )
+
+
+def _examine(case: Case, *, may_refuse: bool) -> list[Finding]:
+    problem = re.sub(r"([0-9a-f]{12})[0-9a-f]{52}", r"\1...", case.problem.spec.text)
+    findings: list[Finding] = []
+    failed: set[str] = set()
+    for check in CHECKS:
+        if broken := [name for name in check.needs if name in failed]:
+            findings.append(Finding(check.name, problem, "does not apply", f"{broken[0]} failed"))
+            failed.add(check.name)
+            continue
+        try:
+            check.run(case)
+            findings.append(Finding(check.name, problem, "passed"))
+        except DoesNotApply as reason:
+            findings.append(Finding(check.name, problem, "does not apply", str(reason)))
+        except Refused as refusal:
+            verdict: Verdict = "does not apply" if may_refuse else "failed"
+            return [Finding(check.name, problem, verdict, str(refusal), refusal.__cause__)]
+        except Failed as seen:
+            failed.add(check.name)
+            findings.append(Finding(check.name, problem, "failed", str(seen), seen.__cause__))
+        except Exception as error:  # a run that ends like this where an earlier one did not
+            failed.add(check.name)
+            findings.append(Finding(check.name, problem, "failed", f"a run raises {short(error)}", error))
+    return findings
+
+
+def _check_arguments(algorithm: object, level: str) -> None:
+    if not isinstance(algorithm, Algorithm) or isinstance(algorithm, type):
+        raise InvalidInput(
+            "check_algorithm: algorithm must be an object with solve(problem, shared, rng), such as "
+            f"PhasedVI(epsilon=0.1, delta=0.01); got {algorithm!r}."
+        )
+    if level not in get_args(Level):
+        raise InvalidInput(f"check_algorithm: level must be one of {', '.join(get_args(Level))}, got {level!r}.")
+
+
+def _check_problems(problems: object) -> tuple[AnyProblem, ...]:
+    chosen = tuple(problems) if isinstance(problems, Iterable) and not isinstance(problems, str) else ()
+    if not chosen:
+        raise InvalidInput(f"check_algorithm: problems must be a list of at least one problem, got {problems!r}.")
+    for problem in chosen:
+        if not isinstance(problem, TabularMDP | GenerativeModel | EpisodicModel):
+            hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
+            raise InvalidInput(f"check_algorithm: problems must hold problems, got {problem!r}.{hint}")
+    return chosen
+
+
+def _text(algorithm: Algorithm) -> str:
+    try:
+        return algorithm_spec(algorithm).text
+    except Exception:  # the check of its identity says more
+        return type(algorithm).__qualname__
