@@ -79,7 +79,7 @@ def check_exact_coverage(n: int = 8) -> None:
     assert ((p**ones * (1.0 - p) ** (n - ones)) * covered).sum(axis=1).min() >= 0.95 - 1e-12
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 9])
+@pytest.mark.parametrize("n", [1, 2, 5, 8])
 def test_covers_exactly(n: int) -> None:
     check_exact_coverage(n)
 
@@ -185,7 +185,7 @@ def audit_of_five_runs(rng: np.random.Generator, shape: tuple[int, int]) -> Floa
 
 
 LAWS: list[Law] = [
-    *((f"0/1, p={p}", n, pick([0, 1], [1 - p, p]), p) for p, n in [(0.05, 20), (0.5, 20), (0.8, 60), (0.95, 20)]),
+    *((f"0/1, p={p}", n, pick([0, 1], [1 - p, p]), p) for p, n in [(0.05, 20), (0.5, 10), (0.8, 60), (0.95, 20)]),
     ("all ones", 60, pick([1], [1]), 1.0),
     ("audit of five runs", 60, audit_of_five_runs, 0.925),
     ("three values", 20, pick([0.6, 0.8, 1.0], [0.25, 0.5, 0.25]), 0.8),

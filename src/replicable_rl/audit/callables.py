@@ -146,7 +146,8 @@ class TrainJob:
         tables = self._tables(returned)
         self._check(tables)
         fields = {level: array_digest(level, table) for level, table in tables.items()}
-        return Output(dict(fields), {fields[level]: encode_array(table) for level, table in tables.items()})
+        arrays = {fields[level]: functools.partial(encode_array, table) for level, table in tables.items()}
+        return Output(dict(fields), dict(arrays))
 
     def _tables(self, returned: Any) -> dict[str, NDArray[Any]]:
         if callable(returned) and not isinstance(returned, np.ndarray):

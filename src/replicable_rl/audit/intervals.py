@@ -16,8 +16,8 @@ as too low; the same game on 1 - x and 1 - m rejects those too high. What is lef
 Any f fixed in advance is valid, a good one makes the interval short. For n values of variance v that
 is f = m sqrt(2 ln(2/alpha)/(n v)), at most 1. Nobody knows v, except that it is at most m(1 - m), which
 is attained by values 0 and 1 only. Hence two players and the average of their capitals: one trusts
-v = m(1 - m), the other stakes ``BOLD`` times as much. Values that are all 1 make both stake everything:
-K_n = m^-n, and the end is Clopper and Pearson's, (alpha/2)^(1/n).
+v = m(1 - m), the other stakes ``BOLD`` times as much. If all values are 1 and n >= 0.8 ln(2/alpha), both stake
+everything at the end of the interval: K_n = m^-n, and that end is Clopper and Pearson's, (alpha/2)^(1/n).
 
 *One end each.* K falls as m rises, so the rejected m are a half-line and bisection finds its end.
 With f = 1 a factor is x/m. Otherwise it is 1 + b (x - m)/sqrt(m(1 - m)) for some b: its derivative is linear
@@ -107,11 +107,12 @@ def _low_end(x: NDArray[np.float64], alpha: float) -> float:
     """Return the largest m below the sample mean, to ``_PRECISION``, that is rejected as too low; 0 if none is."""
     # Values that fall with time can reject even m = their mean: there the interval is extended to contain it.
     rejected, kept = 0.0, float(x.mean())
+    scale = 2.0 * math.log(2.0 / alpha) / x.size
     target = 2.0 * (2.0 / alpha) * _ROUNDING  # of the sum of two players
     with np.errstate(over="ignore", invalid="ignore"):  # inf is above the target; what follows it does not matter
         while kept - rejected > _PRECISION:
             m = (rejected + kept) / 2.0
-            stake = math.sqrt(2.0 * math.log(2.0 / alpha) * m / (x.size * (1.0 - m)))
+            stake = math.sqrt(scale * m / (1.0 - m))
             capital = _capital(x, m, min(1.0, stake))
             capital += _capital(x, m, min(1.0, BOLD * stake))
             if (capital >= target).any():
@@ -125,7 +126,7 @@ def _capital(x: NDArray[np.float64], m: float, f: float) -> NDArray[np.float64]:
     """Return K_1, ..., K_n of a player who stakes the fraction f each time."""
     factors = (f / m) * x
     factors += 1.0 - f
-    return np.cumprod(factors, out=factors)  # in place: three times as fast on a long sample
+    return factors.cumprod(out=factors)  # in place: three times as fast on a long sample
 
 
 def _checked(owner: str, values: ArrayLike) -> NDArray[np.float64]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -22,7 +22,7 @@ from replicable_rl.progress import listening
 from replicable_rl.records import ObjectSpec, RunRecord, Solution
 from replicable_rl.registry import make, make_algorithm
 from replicable_rl.solve import algorithm_spec, solve
-from replicable_rl.store.arrays import encode_array, encode_history, encode_model
+from replicable_rl.store.arrays import encode_array, encode_history, encode_model, history_digest
 
 __all__ = ["Job", "OnError", "Output", "SolveJob", "Task", "output_of", "run_chunk", "run_one_by_one"]
 
@@ -39,10 +39,13 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True)
 class Output:
-    """What a run yields: the fields of its record, and arrays by fingerprint."""
+    """What a run yields: the fields of its record, and how to write its arrays, by fingerprint.
+
+    Equal outputs are written once, so an array is encoded only when its fingerprint is new.
+    """
 
     fields: dict[str, Any]
-    arrays: dict[str, bytes] = field(default_factory=dict)
+    arrays: dict[str, Callable[[], bytes]]
 
 
 class Job(Protocol):
@@ -85,7 +88,10 @@ class SolveJob:
 def output_of(solution: Solution) -> Output:
     """Return a solution as a record's fields and arrays."""
     prints = solution.fingerprints
-    arrays = {prints.policy: encode_array(solution.policy), prints.value: encode_array(solution.q)}
+    arrays: dict[str, Callable[[], bytes]] = {
+        prints.policy: partial(encode_array, solution.policy),
+        prints.value: partial(encode_array, solution.q),
+    }
     fields: dict[str, Any] = {
         "policy": prints.policy,
         "value": prints.value,
@@ -95,24 +101,21 @@ def output_of(solution: Solution) -> Output:
         "guarantee": solution.guarantee,
     }
     if solution.model is not None and prints.model is not None:
-        arrays[prints.model] = encode_model(solution.model)
+        arrays[prints.model] = partial(encode_model, solution.model)
     if solution.history:
-        fields["history"], data = encode_history(solution.history)
-        arrays[fields["history"]] = data
+        fields["history"] = history_digest(solution.history)
+        arrays[fields["history"]] = partial(encode_history, solution.history)
     return Output(fields, arrays)
 
 
 def run_chunk(job: Job, tasks: Sequence[Task], on_error: OnError) -> tuple[list[RunRecord], dict[str, bytes]]:
     """Run the tasks of a chunk; return the records and each distinct array once."""
-    records, arrays = [], {}
-    for record, new in run_one_by_one(job, tasks, on_error):
-        records.append(record)
-        arrays.update(new)
-    return records, arrays
+    arrays: dict[str, bytes] = {}
+    return list(run_one_by_one(job, tasks, on_error, arrays)), arrays
 
 
-def run_one_by_one(job: Job, tasks: Sequence[Task], on_error: OnError) -> Iterator[tuple[RunRecord, dict[str, bytes]]]:
-    """Run the tasks in order; a failed one is the last unless failures are recorded."""
+def run_one_by_one(job: Job, tasks: Sequence[Task], on_error: OnError, arrays: dict[str, bytes]) -> Iterator[RunRecord]:
+    """Run the tasks in order and add new arrays to ``arrays``; a failed one is the last, unless it is recorded."""
     for task in tasks:
         started = time.perf_counter()
         try:
@@ -120,11 +123,15 @@ def run_one_by_one(job: Job, tasks: Sequence[Task], on_error: OnError) -> Iterat
                 output = job.run(task.shared_seed, task.sample_seed)
         except Exception as error:
             seconds = time.perf_counter() - started
-            yield RunRecord(*task, seconds=seconds, error=_describe(error)), {}
+            yield RunRecord(*task, seconds=seconds, error=_describe(error))
             if on_error == "raise":
                 return
         else:
-            yield RunRecord(*task, seconds=time.perf_counter() - started, **output.fields), output.arrays
+            seconds = time.perf_counter() - started
+            for digest, encode in output.arrays.items():
+                if digest not in arrays:
+                    arrays[digest] = encode()
+            yield RunRecord(*task, seconds=seconds, **output.fields)
 
 
 def _nobody(what: str, done: int, total: int) -> None:

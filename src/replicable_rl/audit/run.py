@@ -103,21 +103,20 @@ def _here(job: Job, queue: _Queue, on_error: OnError) -> Generator[Batch, None, 
         records: list[RunRecord] = []
         arrays: dict[str, bytes] = {}
         since = time.monotonic()
-        runs = run_one_by_one(job, chunk, on_error)
+        runs = run_one_by_one(job, chunk, on_error, arrays)
         while True:
             try:
-                record, new = next(runs)
+                records.append(next(runs))
             except StopIteration:
                 break
             except BaseException:
                 if records:  # Ctrl-C: what has finished is kept
                     yield records, arrays
                 raise
-            records.append(record)
-            arrays.update(new)
             if time.monotonic() - since >= _COMMIT_EVERY:
                 yield records, arrays
-                records, arrays, since = [], {}, time.monotonic()
+                records, since = [], time.monotonic()
+                arrays.clear()  # they are stored
         if records:
             yield records, arrays
 

@@ -77,10 +77,28 @@ def policy_sweep(
 
 
 @compiled
-def mix_actions(q: Floats, weight: Floats, n_actions: int, out: Floats) -> None:
-    """out(s) = sum over a of weight(s, a) * q(s, a)."""
-    for s in range(out.size):
-        total = 0.0
-        for row in range(s * n_actions, (s + 1) * n_actions):
-            total += weight[row] * q[row]
-        out[s] = total
+def evaluation_sweeps(
+    indptr: Integers,
+    next_state: NDArray[np.int32],
+    probability: Floats,
+    reward: Floats,
+    gamma: float,
+    weight: Floats,
+    n_actions: int,
+    sweeps: int,
+    value: Floats,
+    out: Floats,
+) -> None:
+    """Back up along action probabilities, some times: ``out`` is the last backup, ``value`` the one before it."""
+    for sweep in range(sweeps):
+        if sweep > 0:
+            value[:] = out
+        for s in range(out.size):
+            mixed = 0.0
+            for row in range(s * n_actions, (s + 1) * n_actions):
+                if weight[row] > 0.0:
+                    total = 0.0
+                    for k in range(indptr[row], indptr[row + 1]):
+                        total += probability[k] * value[next_state[k]]
+                    mixed += weight[row] * (reward[row] + gamma * total)
+            out[s] = mixed

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Evaluation", "Optimum", "action_probabilities", "evaluate_policy", "greedy", "optimal_values"]
 
 _SWEEPS = 25  # sweeps along the greedy policy between two full backups
+_EVALUATION_SWEEPS = 10  # sweeps along a given policy between two looks at the error
 _RELATIVE_TOLERANCE = 1e-10
 
 
@@ -131,12 +132,12 @@ def evaluate_policy(mdp: TabularMDP, policy: ArrayLike, *, tolerance: float | No
     weight = action_probabilities("evaluate_policy", policy, mdp.n_states, n_actions).reshape(-1)
     reward = _expected_rewards(mdp)
     value = np.full(mdp.n_states, mdp.reward_range[0] / (1.0 - mdp.gamma))
-    q, backed_up = np.empty(weight.size), np.empty_like(value)
+    backed_up = np.empty_like(value)
+    table = (rows.indptr, rows.next_state, rows.probability, reward, mdp.gamma, weight, n_actions)
     sweeps = 0
     while True:
-        _kernels.backup(rows.indptr, rows.next_state, rows.probability, reward, mdp.gamma, value, q)
-        _kernels.mix_actions(q, weight, n_actions, backed_up)
-        sweeps += 1
+        _kernels.evaluation_sweeps(*table, _EVALUATION_SWEEPS, value, backed_up)
+        sweeps += _EVALUATION_SWEEPS
         shift, spread, rounding = _macqueen(mdp, value, backed_up)
         value, backed_up = backed_up, value
         if spread <= max(tolerance - rounding, rounding):

@@ -16,7 +16,15 @@ if TYPE_CHECKING:
 
     from replicable_rl.mdp import TabularMDP
 
-__all__ = ["decode_array", "decode_history", "decode_model", "encode_array", "encode_history", "encode_model"]
+__all__ = [
+    "decode_array",
+    "decode_history",
+    "decode_model",
+    "encode_array",
+    "encode_history",
+    "encode_model",
+    "history_digest",
+]
 
 
 def encode_array(array: NDArray[Any]) -> bytes:
@@ -44,13 +52,17 @@ def decode_model(owner: str, data: bytes) -> TabularMDP:
     return read_mdp(owner, io.BytesIO(data))
 
 
-def encode_history(history: Mapping[str, NDArray[np.float64]]) -> tuple[str, bytes]:
-    """Return the digest of a run's history and the history as ``.npz``."""
+def history_digest(history: Mapping[str, NDArray[np.float64]]) -> str:
+    """Return the digest of a run's history; NaN, which marks rounds without an entry, counts by its bits."""
+    columns = [np.asarray(column).view(np.int64) for column in history.values()]
+    return array_digest(f"history {' '.join(history)}", *columns)
+
+
+def encode_history(history: Mapping[str, NDArray[np.float64]]) -> bytes:
+    """Return a history as ``.npz``."""
     stream = io.BytesIO()
     np.savez(stream, allow_pickle=False, **{name: np.asarray(column) for name, column in history.items()})
-    # NaN marks rounds without an entry; as bits it has a digest like any other number
-    columns = [np.asarray(column).view(np.int64) for column in history.values()]
-    return array_digest(f"history {' '.join(history)}", *columns), stream.getvalue()
+    return stream.getvalue()
 
 
 def decode_history(data: bytes) -> dict[str, NDArray[np.float64]]:

@@ -45,7 +45,7 @@ PAIRS = 40  # pairs of runs, each with its own shared seed, that a claimed rho i
 FALSE_ALARM = 1e-6  # probability, over the seeds, that a true claim is refuted on one problem
 _CONTROLS = range(201, 225)  # sample seeds of draws made for comparison
 _THREADS = 4
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
+_ADDRESS = re.compile(r"\bat (0x[0-9a-fA-F]{6,})")
 _RANDOM = "Take every random number from shared, by an address, or from rng"
 _REFERENCE = with_seeds()
 
@@ -114,11 +114,8 @@ def copies(case: Case) -> None:
     if not twins:
         raise DoesNotApply("the algorithm cannot be copied")
     for how, twin in twins:
-        if algorithm_spec(twin) != algorithm_spec(case.algorithm):
-            raise Failed(
-                f"{how} is recorded as {_text(twin)}, the original as {_text(case.algorithm)}. "
-                "Let the identity depend on the parameters alone."
-            )
+        if (spec := algorithm_spec(twin)) != algorithm_spec(case.algorithm):
+            raise Failed(f"{how} is recorded as {spec.text}. Let the identity depend on the parameters alone.")
         if changed := differences(case.reference, case.of(twin).run()):
             raise Failed(
                 f"{how} gives a run {_REFERENCE} that differs in {changed}. Make everything that a run depends on "
@@ -149,7 +146,7 @@ def identity(case: Case) -> None:
     if not isinstance(spec.id, str) or not spec.id:
         raise Failed(f"the id must be a text that is not empty, got {spec.id!r}.")
     if address := _ADDRESS.search(text):
-        raise Failed(f"the identity holds a memory address, {address[0]}, that is another one tomorrow. {remedy}.")
+        raise Failed(f"the identity holds a memory address, {address[1]}, that is another one tomorrow. {remedy}.")
     owner = ALGORITHMS.get(spec.id)
     if owner is not None and type(case.algorithm) is not owner:
         raise Failed(f"the id {spec.id!r} belongs to {getattr(owner, '__name__', owner)}. Give your class its own id.")
@@ -175,7 +172,7 @@ def fresh_samples(case: Case) -> None:
         # Equal nine times, never again: a fresh draw does so with probability max p**8 (1 - p)**24 < 2e-8 at most.
         if all(redraw(sample_stream(seed)) != digest for seed in _CONTROLS):
             raise Failed(
-                f"with shared seed {SEEDS[0]}, runs with {1 + len(others)} different sample seeds draw the same samples. "
+                f"runs with shared seed {SEEDS[0]} and {1 + len(others)} different sample seeds draw the same samples. "
                 "Pass the rng of solve on to draw and play; one seeded from shared gives every run the same data."
             )
     if first:
@@ -231,10 +228,6 @@ def replicability(case: Case) -> None:
             f"rho={rho:g} is claimed, but {differ} of {PAIRS} pairs of runs (shared seeds 0 to {PAIRS - 1}) differ in "
             f"their {case.level}, which has probability {chance:.1g}. Claim rho only where it is proved."
         )
-
-
-def _text(algorithm: Algorithm) -> str:
-    return short(algorithm_spec(algorithm).text).removesuffix(".")
 
 
 def _twins(algorithm: Algorithm) -> list[tuple[str, Algorithm]]:
