@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import KW_ONLY, InitVar, dataclass, replace
@@ -15,9 +17,10 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import EpisodicTable, PerSampleSampler, as_generative
+from replicable_rl.sampling import EpisodicTable, PerSampleSampler, as_episodic
 from replicable_rl.testing import Conformance, ConformanceError, check_algorithm
-from replicable_rl.testing.checks import CHECKS, FALSE_ALARM, PAIRS
+from replicable_rl.testing.cases import global_states
+from replicable_rl.testing.checks import CHECKS
 from replicable_rl.testing.conformance import default_problems
 
 NAMES = [check.name for check in CHECKS]
@@ -73,7 +76,7 @@ def passed(report: Conformance, problem: str = "two-goals-v1") -> list[str]:
 # --- what should pass ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("algorithm", SHIPPED, ids=str)
+@pytest.mark.parametrize("algorithm", SHIPPED, ids=lambda algorithm: algorithm.id)
 def test_everything_shipped_conforms(algorithm: Any) -> None:
     report = check_algorithm(algorithm)
     on_grid = set(passed(report))
@@ -86,7 +89,8 @@ def test_everything_shipped_conforms(algorithm: Any) -> None:
 def test_all_registered_algorithms_are_tested() -> None:
     from replicable_rl.registry import ALGORITHMS
 
-    assert {type(algorithm) for algorithm in SHIPPED} == set(ALGORITHMS.values())
+    shipped: set[Any] = {type(algorithm) for algorithm in SHIPPED}
+    assert shipped == set(ALGORITHMS.values())
 
 
 def test_the_algorithm_that_is_broken_below_conforms() -> None:
@@ -106,12 +110,12 @@ def test_the_report_can_be_read() -> None:
 
 
 def test_the_suite_leaves_no_trace() -> None:
-    random.seed(5)
-    np.random.seed(5)
-    before = random.getstate(), np.random.get_state()[1].tolist(), sys.getswitchinterval()  # type: ignore[index,union-attr]
+    def world() -> tuple[object, ...]:
+        return global_states(), sys.getswitchinterval()
+
+    before = world()
     check_algorithm(Honest(), problems=[PROBLEM])
-    after = random.getstate(), np.random.get_state()[1].tolist(), sys.getswitchinterval()  # type: ignore[index,union-attr]
-    assert before == after
+    assert world() == before
 
 
 @pytest.mark.parametrize(
@@ -182,7 +186,7 @@ class Clock(Honest):
 class GlobalNumpy(Honest):
     def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
         solution = super().solve(problem, shared, rng)
-        return with_q(solution, solution.q + np.random.random())
+        return with_q(solution, solution.q + np.random.random())  # noqa: NPY002
 
 
 class GlobalPython(Honest):
@@ -193,9 +197,9 @@ class GlobalPython(Honest):
 
 class Reseeding(Honest):
     def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-        np.random.seed(0)
+        np.random.seed(0)  # noqa: NPY002
         solution = super().solve(problem, shared, rng)
-        return with_q(solution, solution.q + np.random.random())
+        return with_q(solution, solution.q + np.random.random())  # noqa: NPY002
 
 
 class WarmStart(Honest):
@@ -206,16 +210,6 @@ class WarmStart(Honest):
         warm = self.LAST.get("seed", shared.seed) != shared.seed
         self.LAST["seed"] = shared.seed
         return with_q(solution, solution.q + float(warm))
-
-
-class LastProblem(Honest):
-    LAST: ClassVar[list[Any]] = [PROBLEM]
-
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-        other = self.LAST[-1] != problem.spec and not isinstance(self.LAST[-1], rr.TabularMDP)
-        self.LAST.append(problem.spec)
-        solution = super().solve(problem, shared, rng)
-        return with_q(solution, solution.q + float(other))
 
 
 class OneBuffer(Honest):
@@ -253,7 +247,7 @@ class EmptyId(Honest):
 
 @dataclass(frozen=True)
 class FunctionParameter(Honest):
-    shape: Callable[[float], float] = abs
+    shape: Callable[..., float] = abs
 
 
 @dataclass(frozen=True)
@@ -319,15 +313,6 @@ class SharedSamplesInDisguise(SharedSamples):
         return super().solve(problem, shared, rng)
 
 
-class SharedSamplesAfterTheFirst(Honest):
-    """The first draw of R-max is real here but looks the same from every generator; the others are not real."""
-
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-        table = rr.TabularMDP.from_dense(np.ones((1, 1, 1)), np.ones((1, 1)), gamma=0.5)
-        as_generative(table).draw(1, rng)
-        return rr.RMax(0.1, 0.01, 10, episodes=50, rounds=5).solve(problem, shared, sample_stream(shared.seed))
-
-
 class OneSampleMore(Honest):
     def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
         solution = super().solve(problem, shared, rng)
@@ -374,10 +359,10 @@ BROKEN: list[tuple[Any, str, str]] = [
     (Counter(), "frozen", r"changes the attribute 'runs'\. Make the class a frozen dataclass"),
     (GrowingList(seen=([],)), "frozen", r"changes the attribute 'seen'"),
     (SlottedCounter(), "frozen", r"changes the attribute 'runs'"),
+    (HiddenParameter(secret=1.0), "copies", r"a copy by dataclasses\.replace gives a run .* that differs in q\. Make"),
     (NameOfTheObject(), "copies", r"a copy by copy\.deepcopy is recorded as .*Let the identity depend on"),
     (SharedSamples(), "fresh samples", r"reports 16000 samples and never used rng\. Draw every sample from rng"),
     (SharedSamplesInDisguise(), "fresh samples", r"9 different sample seeds draw the same samples\. Pass the rng"),
-    (SharedSamplesAfterTheFirst(), "fresh samples", r"9 different sample seeds draw the same samples\. Pass the rng"),
     (OneSampleMore(), "sample count", r"reports 16001 samples and drew 16000\. Count calls for every pair"),
     (CallsOnly(), "sample count", r"reports 100 samples and drew 16000"),
     (
@@ -390,10 +375,8 @@ BROKEN: list[tuple[Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("algorithm", "check", "sentence"), BROKEN, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(("algorithm", "check", "sentence"), BROKEN, ids=[type(row[0]).__name__ for row in BROKEN])
 def test_each_bug_fails_its_check_and_no_other(algorithm: Any, check: str, sentence: str) -> None:
-    import re
-
     found = failures(algorithm)
     assert [name for name, _ in found] == [check], found
     assert re.search(sentence, found[0][1]), found
@@ -401,3 +384,223 @@ def test_each_bug_fails_its_check_and_no_other(algorithm: Any, check: str, sente
 
 def test_every_check_has_a_bug_that_it_finds() -> None:
     assert {check for _, check, _ in BROKEN} | {"interface"} == set(NAMES)
+
+
+def altered(value: Any, **changes: Any) -> Any:
+    """Replace fields, whatever their types."""
+    return replace(value, **changes)
+
+
+INTERFACE: dict[str, tuple[Callable[[rr.Solution], Any], str]] = {
+    "nothing": (lambda s: None, r"solve returns NoneType, not a Solution\. Build one with Solution\.from_q"),
+    "policy as a list": (lambda s: altered(s, policy=s.policy.tolist()), r"policy must be an array, got list"),
+    "policy as floats": (lambda s: altered(s, policy=s.policy * 1.0), r"policy must hold integers of shape \(8,\)"),
+    "policy too short": (lambda s: altered(s, policy=s.policy[:-1]), r"shape \(8,\), got int64 of shape \(7,\)"),
+    "no such action": (lambda s: altered(s, policy=s.policy + 4), r"actions 0 to 3, got \d to \d"),
+    "q of another shape": (lambda s: altered(s, q=s.q.T), r"q must hold floats of shape \(8, 4\)"),
+    "q is NaN": (lambda s: altered(s, q=s.q * np.nan), r"q must be finite"),
+    "model": (lambda s: altered(s, model="chain-v1"), r"the model must be a TabularMDP or None, got str"),
+    "samples < 0": (lambda s: altered(s, samples=-1), r"samples must be an int >= 0, got -1"),
+    "samples as a float": (lambda s: altered(s, samples=16000.0), r"got 16000\.0\. Convert it with int\(\)"),
+    "samples as a bool": (lambda s: altered(s, samples=True), r"samples must be an int >= 0, got True"),
+    "status": (lambda s: altered(s, status="done"), r"status must be a Status with a StatusCode, got 'done'"),
+    "status code": (lambda s: altered(s, status=altered(s.status, code="done")), r"must be a Status with a StatusCode"),
+    "status sentence": (lambda s: altered(s, status=altered(s.status, sentence=" ")), r"Say how the run ended"),
+    "guarantee": (lambda s: altered(s, guarantee=None), r"guarantee must be a Guarantee of a kind among proved, as"),
+    "kind": (lambda s: altered(s, guarantee=altered(s.guarantee, kind="sure")), r"of a kind among proved, asymptotic"),
+    "guarantee sentence": (lambda s: altered(s, guarantee=altered(s.guarantee, sentence="")), r"Say what is promised"),
+    "theorem": (lambda s: altered(s, guarantee=rr.Guarantee("proved", "", "is fine")), r"must name its theorem"),
+    "rho": (lambda s: promising(s, 1.5), r"rho of the guarantee must be None or a number from 0 to 1, got 1\.5"),
+    "epsilon": (lambda s: altered(s, guarantee=altered(s.guarantee, epsilon="0.1")), r"epsilon .* got '0\.1'"),
+    "fingerprints": (lambda s: altered(s, q=s.q + 1.0), r"the fingerprints are not those of policy, q and model"),
+    "model fingerprint": (lambda s: altered(s, model=PROBLEM), r"the fingerprints are not those"),
+    "history": (lambda s: altered(s, history={"loss": np.array([np.nan])}), r"cannot be saved: .* finite numbers"),
+}
+
+
+@dataclass(frozen=True)
+class Altered(Honest):
+    what: str = ""
+
+    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+        solution: rr.Solution = INTERFACE[self.what][0](super().solve(problem, shared, rng))
+        return solution
+
+
+@pytest.mark.parametrize("what", INTERFACE)
+def test_interface_names_what_is_wrong_with_the_solution(what: str) -> None:
+    ((check, sentence),) = failures(Altered(what=what))
+    assert check == "interface"
+    assert sentence.startswith("of a run with shared seed 2023 and sample seed 1: ")
+    assert re.search(INTERFACE[what][1], sentence), sentence
+
+
+def test_memory_of_another_problem() -> None:
+    last: dict[str, Any] = {}
+
+    class LastProblem(Honest):
+        def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+            solution = super().solve(problem, shared, rng)
+            other = last.get("problem", problem.spec) != problem.spec
+            last["problem"] = problem.spec
+            return with_q(solution, solution.q + float(other))
+
+    check_algorithm(LastProblem(), problems=[PROBLEM])  # alone, there is nothing else to remember
+    assert failures(LastProblem(), PROBLEM, rr.make("chain-v1"))[0][0] == "memory"
+
+
+def test_later_draws_must_be_fresh_too() -> None:
+    """The first draw looks the same from every generator, and tells nothing."""
+
+    @dataclass(frozen=True)
+    class SecondDraw(Honest):
+        fresh: bool = True
+
+        def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+            model = as_episodic(problem)
+            safe = model.play([0, 0], 5, 3, rng)
+            risky = model.play([1, 1], 50, 10, rng if self.fresh else sample_stream(shared.seed))
+            solution = super().solve(PROBLEM, shared, sample_stream(1))
+            q = (safe + risky).visits.reshape(2, 2)
+            return with_q(solution, q, rr.greedy(q), samples=515)
+
+    P = np.array([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]])
+    problem = rr.TabularMDP.from_dense(P, np.ones((2, 2)), gamma=0.5, initial=[1.0, 0.0])
+    assert "fresh samples" in {f.check for f in check_algorithm(SecondDraw(), problems=[problem]).passed}
+    assert [check for check, _ in failures(SecondDraw(fresh=False), problem)] == ["fresh samples"]
+
+
+# --- what a promise is held to -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Coin(Honest):
+    """Two runs differ in value with probability 1/2, in policy never."""
+
+    rho: float = 0.5
+
+    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+        solution = super().solve(problem, shared, rng)
+        q = np.zeros_like(solution.q) + float(rng.random() < 0.5)
+        return promising(with_q(solution, q, rr.greedy(q)), self.rho)
+
+
+def test_a_promise_is_refuted_only_where_the_runs_refute_it() -> None:
+    assert "replicability" in passed(check_algorithm(Coin(rho=0.5), problems=[PROBLEM]))
+    assert [check for check, _ in failures(Coin(rho=0.05))] == ["replicability"]
+
+
+def test_a_promise_is_held_to_its_level() -> None:
+    report = check_algorithm(Coin(rho=0.05), problems=[PROBLEM], level="policy")
+    assert "replicability" in passed(report)
+    report = check_algorithm(Coin(rho=0.05), problems=[PROBLEM], level="model")
+    assert [f.sentence for f in report.skipped if f.check == "replicability"] == ["the solution has no model"]
+
+
+def test_a_promise_that_some_runs_do_not_make() -> None:
+    class Sometimes(Honest):
+        def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+            solution = super().solve(problem, shared, rng)
+            return promising(solution, 0.2) if shared.seed % 2 else solution
+
+    report = check_algorithm(Sometimes(), problems=[PROBLEM])
+    assert [f.sentence for f in report.skipped if f.check == "replicability"] == ["some runs claim no rho"]
+
+
+@pytest.mark.parametrize("share", [1e-3, 0.01, 0.1, 0.3])
+def test_samples_that_happen_to_be_the_same_are_no_fraud(share: float) -> None:
+    """One call of nearly deterministic pairs: many runs see the same, and so do draws made for comparison."""
+    P = np.array([[[1 - share, share], [share, 1 - share]]]).reshape(2, 1, 2)
+    check_algorithm(Honest(calls=1), problems=[rr.TabularMDP.from_dense(P, np.ones((2, 1)), gamma=0.5)])
+
+
+# --- how it is said ----------------------------------------------------------------------------------
+
+
+def test_every_failure_is_listed_and_equal_ones_once() -> None:
+    class Both(NoRepr):
+        def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+            return OneSampleMore().solve(problem, shared, rng)
+
+    with pytest.raises(ConformanceError) as caught:
+        check_algorithm(Both(), problems=[PROBLEM, rr.make("chain-v1")])
+    first, *lines = str(caught.value).splitlines()
+    assert first.endswith("does not conform:")
+    assert [line.split(":")[0] for line in lines] == [
+        "  identity (two-goals-v1; chain-v1)",
+        "  sample count (two-goals-v1)",
+        "  sample count (chain-v1)",
+    ]
+    assert len(caught.value.findings) == 4
+
+
+def test_a_crash_is_a_failure_with_its_cause() -> None:
+    class Crash(Honest):
+        def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+            return super().solve(problem.draw(1, rng), shared, rng)
+
+    with pytest.raises(
+        ConformanceError, match=r"solve raises AttributeError: .* as_generative and as_episodic"
+    ) as caught:
+        check_algorithm(Crash())
+    assert {finding.check for finding in caught.value.findings} == {"interface"}
+    assert isinstance(caught.value.__cause__, AttributeError)
+
+
+def test_a_crash_in_a_later_run_is_a_failure_too() -> None:
+    class CrashInThreads(Honest):
+        def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+            if threading.current_thread() is not threading.main_thread():
+                raise RuntimeError("not here")
+            return super().solve(problem, shared, rng)
+
+    assert failures(CrashInThreads()) == [("threads", "a run raises RuntimeError: not here.")]
+
+
+@dataclass(frozen=True)
+class Picky(Honest):
+    most: int = 5
+
+    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+        if problem.n_states > self.most:
+            raise rr.InvalidInput(f"Picky: at most {self.most} states.")
+        return super().solve(problem, shared, rng)
+
+
+def test_an_algorithm_may_refuse_some_problems_but_not_those_it_is_given() -> None:
+    report = check_algorithm(Picky())
+    assert [f.problem for f in report.skipped if f.check == "interface"] == ["two-goals-v1"]
+    assert "does not apply, the algorithm refuses the problem: InvalidInput: Picky: at most 5 states." in str(report)
+    assert failures(Picky())[0] == (
+        "interface",
+        "the algorithm refuses the problem: InvalidInput: Picky: at most 5 states.",
+    )
+
+
+def test_an_algorithm_that_refuses_everything_does_not_conform() -> None:
+    with pytest.raises(
+        ConformanceError, match=r"at most 0 states\. Mend it, or pass problems=\[\.\.\.\] that it takes"
+    ):
+        check_algorithm(Picky(most=0))
+
+
+def test_a_problem_without_an_id_is_named_by_the_start_of_its_digest() -> None:
+    mdp = rr.TabularMDP.from_dense(np.ones((1, 1, 1)), np.ones((1, 1)), gamma=0.5)
+    assert check_algorithm(Honest(), problems=[mdp]).findings[0].problem == f"mdp:digest={mdp.digest[:12]}..."
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "options", "message"),
+    [
+        (Honest, {}, r"algorithm must be an object with solve\(problem, shared, rng\)"),
+        ("phased-vi-v1", {}, r"algorithm must be an object with solve"),
+        (Honest(), {"problems": []}, r"a list of at least one problem, got \[\]"),
+        (Honest(), {"problems": PROBLEM}, r"a list of at least one problem, got TabularMDP"),
+        (Honest(), {"problems": "chain-v1"}, r"a list of at least one problem, got 'chain-v1'"),
+        (Honest(), {"problems": ["chain-v1"]}, r"got 'chain-v1'\. Use replicable_rl\.make"),
+        (Honest(), {"level": "q"}, r"level must be one of model, value, policy, got 'q'"),
+    ],
+)
+def test_bad_arguments(algorithm: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(rr.InvalidInput, match=f"check_algorithm: .*{message}"):
+        check_algorithm(algorithm, **options)

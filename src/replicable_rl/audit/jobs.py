@@ -22,7 +22,7 @@ from replicable_rl.progress import listening
 from replicable_rl.records import ObjectSpec, RunRecord, Solution
 from replicable_rl.registry import make, make_algorithm
 from replicable_rl.solve import algorithm_spec, solve
-from replicable_rl.store.arrays import encode_array, encode_history, encode_model, history_digest
+from replicable_rl.store.arrays import Encoded, encode_array, encode_history, encode_model, history_digest
 
 __all__ = ["Job", "OnError", "Output", "SolveJob", "Task", "output_of", "run_chunk", "run_one_by_one"]
 
@@ -45,7 +45,7 @@ class Output:
     """
 
     fields: dict[str, Any]
-    arrays: dict[str, Callable[[], bytes]]
+    arrays: dict[str, Callable[[], Encoded]]
 
 
 class Job(Protocol):
@@ -88,7 +88,7 @@ class SolveJob:
 def output_of(solution: Solution) -> Output:
     """Return a solution as a record's fields and arrays."""
     prints = solution.fingerprints
-    arrays: dict[str, Callable[[], bytes]] = {
+    arrays: dict[str, Callable[[], Encoded]] = {
         prints.policy: partial(encode_array, solution.policy),
         prints.value: partial(encode_array, solution.q),
     }
@@ -108,13 +108,15 @@ def output_of(solution: Solution) -> Output:
     return Output(fields, arrays)
 
 
-def run_chunk(job: Job, tasks: Sequence[Task], on_error: OnError) -> tuple[list[RunRecord], dict[str, bytes]]:
+def run_chunk(job: Job, tasks: Sequence[Task], on_error: OnError) -> tuple[list[RunRecord], dict[str, Encoded]]:
     """Run the tasks of a chunk; return the records and each distinct array once."""
-    arrays: dict[str, bytes] = {}
+    arrays: dict[str, Encoded] = {}
     return list(run_one_by_one(job, tasks, on_error, arrays)), arrays
 
 
-def run_one_by_one(job: Job, tasks: Sequence[Task], on_error: OnError, arrays: dict[str, bytes]) -> Iterator[RunRecord]:
+def run_one_by_one(
+    job: Job, tasks: Sequence[Task], on_error: OnError, arrays: dict[str, Encoded]
+) -> Iterator[RunRecord]:
     """Run the tasks in order and add new arrays to ``arrays``; a failed one is the last, unless it is recorded."""
     for task in tasks:
         started = time.perf_counter()

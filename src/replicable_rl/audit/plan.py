@@ -28,7 +28,7 @@ def derived_seed(label: str, *address: int) -> int:
     >>> derived_seed("shared", 0, 0)
     13084725234860710184
     """
-    text = "/".join(["replicable-rl/audit", label, *map(str, address)])
+    text = f"replicable-rl/audit/{label}/{'/'.join(map(str, address))}"
     return int.from_bytes(hashlib.sha256(text.encode("ascii")).digest()[:8], "little")
 
 

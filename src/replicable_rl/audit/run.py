@@ -20,6 +20,7 @@ from replicable_rl.errors import InvalidInput, check_integer
 from replicable_rl.progress import report
 from replicable_rl.records import RunFamily, RunRecord
 from replicable_rl.store import RunStore
+from replicable_rl.store.arrays import Encoded
 
 __all__ = ["RunFailed", "finish"]
 
@@ -27,7 +28,7 @@ _COMMIT_EVERY = 0.2  # seconds of finished runs that a kill may cost
 _CHUNK = 0.5  # seconds that a chunk should take on a worker
 _LARGEST_CHUNK = 2000
 
-Batch = tuple[list[RunRecord], dict[str, bytes]]
+Batch = tuple[list[RunRecord], dict[str, Encoded]]
 
 
 class RunFailed(InvalidInput):
@@ -44,9 +45,7 @@ def finish(
         n_jobs = check_integer("audit", "n_jobs", n_jobs, low=-(2**15), high=2**15)
         if n_jobs == 0:
             raise InvalidInput("audit: n_jobs must be the number of workers, or -1 for one on every core; got 0.")
-    done = {record.key for record in store.runs(family)}
-    if on_error == "record":
-        done |= {record.key for record in store.failures(family)}
+    done = store.keys(family, failed=on_error == "record")
     missing = [task for task in tasks if task.key not in done]
     if not missing:
         return
@@ -101,7 +100,7 @@ def _here(job: Job, queue: _Queue, on_error: OnError) -> Generator[Batch, None, 
     """Run in this process; yield what has finished every so often, and what is left when interrupted."""
     for chunk in queue.chunks(workers=1):
         records: list[RunRecord] = []
-        arrays: dict[str, bytes] = {}
+        arrays: dict[str, Encoded] = {}
         since = time.monotonic()
         runs = run_one_by_one(job, chunk, on_error, arrays)
         while True:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["Evaluation", "Optimum", "action_probabilities", "evaluate_policy", "greedy", "optimal_values"]
 
 _SWEEPS = 25  # sweeps along the greedy policy between two full backups
-_EVALUATION_SWEEPS = 10  # sweeps along a given policy between two looks at the error
 _RELATIVE_TOLERANCE = 1e-10
 
 
@@ -134,14 +133,17 @@ def evaluate_policy(mdp: TabularMDP, policy: ArrayLike, *, tolerance: float | No
     value = np.full(mdp.n_states, mdp.reward_range[0] / (1.0 - mdp.gamma))
     backed_up = np.empty_like(value)
     table = (rows.indptr, rows.next_state, rows.probability, reward, mdp.gamma, weight, n_actions)
-    sweeps = 0
+    sweeps, block = 0, 8
     while True:
-        _kernels.evaluation_sweeps(*table, _EVALUATION_SWEEPS, value, backed_up)
-        sweeps += _EVALUATION_SWEEPS
+        _kernels.evaluation_sweeps(*table, block, value, backed_up)
+        sweeps += block
         shift, spread, rounding = _macqueen(mdp, value, backed_up)
         value, backed_up = backed_up, value
-        if spread <= max(tolerance - rounding, rounding):
+        enough = max(tolerance - rounding, rounding)
+        if spread <= enough:
             break
+        # One sweep shrinks the spread by gamma at least: look again when that must be enough, or sooner.
+        block = min(2 * block, math.ceil(math.log(enough / spread) / math.log(mdp.gamma)))
     value = value + shift
     expected_return = math.fsum(mdp.initial * value)
     return Evaluation(value, expected_return, spread + rounding, sweeps, converged=spread + rounding <= tolerance)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from replicable_rl.canonical import array_digest
+from replicable_rl.errors import InvalidFile
 from replicable_rl.mdp.files import read_mdp, write_mdp
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from replicable_rl.mdp import TabularMDP
 
 __all__ = [
+    "Encoded",
     "decode_array",
     "decode_history",
     "decode_model",
@@ -26,30 +28,45 @@ __all__ = [
     "history_digest",
 ]
 
-
-def encode_array(array: NDArray[Any]) -> bytes:
-    """Return an array in numpy's ``.npy`` format."""
-    stream = io.BytesIO()
-    np.save(stream, array, allow_pickle=False)
-    return stream.getvalue()
+_KINDS = {"f": "<f8", "i": "<i8"}
 
 
-def decode_array(data: bytes) -> NDArray[Any]:
-    """Read an array back."""
-    array: NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
-    return array
+class Encoded(NamedTuple):
+    """A table as its bytes in C order, little-endian; anything else as the bytes of an ``.npz`` file."""
+
+    dtype: str
+    shape: str
+    data: bytes
 
 
-def encode_model(model: TabularMDP) -> bytes:
-    """Return a learned model in the format of its file."""
+def encode_array(array: NDArray[Any]) -> Encoded:
+    """Write a table of 64-bit integers or floats."""
+    dtype = _KINDS[array.dtype.kind]
+    return Encoded(dtype, ",".join(map(str, array.shape)), array.astype(dtype, copy=False).tobytes())
+
+
+def decode_array(owner: str, encoded: Encoded) -> NDArray[Any]:
+    """Read a table back; read-only."""
+    try:
+        if encoded.dtype not in _KINDS.values():
+            raise ValueError(f"type {encoded.dtype!r}")
+        shape = tuple(map(int, encoded.shape.split(",")))
+        table: NDArray[Any] = np.frombuffer(encoded.data, dtype=encoded.dtype).reshape(shape)
+    except ValueError as error:
+        raise InvalidFile(f"{owner}: is damaged ({error}).") from None
+    return table
+
+
+def encode_model(model: TabularMDP) -> Encoded:
+    """Write a learned model in the format of its file."""
     stream = io.BytesIO()
     write_mdp(model, stream)
-    return stream.getvalue()
+    return Encoded("npz", "", stream.getvalue())
 
 
-def decode_model(owner: str, data: bytes) -> TabularMDP:
+def decode_model(owner: str, encoded: Encoded) -> TabularMDP:
     """Read a model back, and check its digest."""
-    return read_mdp(owner, io.BytesIO(data))
+    return read_mdp(owner, io.BytesIO(encoded.data))
 
 
 def history_digest(history: Mapping[str, NDArray[np.float64]]) -> str:
@@ -58,14 +75,14 @@ def history_digest(history: Mapping[str, NDArray[np.float64]]) -> str:
     return array_digest(f"history {' '.join(history)}", *columns)
 
 
-def encode_history(history: Mapping[str, NDArray[np.float64]]) -> bytes:
-    """Return a history as ``.npz``."""
+def encode_history(history: Mapping[str, NDArray[np.float64]]) -> Encoded:
+    """Write a history, a column for every name."""
     stream = io.BytesIO()
     np.savez(stream, allow_pickle=False, **{name: np.asarray(column) for name, column in history.items()})
-    return stream.getvalue()
+    return Encoded("npz", "", stream.getvalue())
 
 
-def decode_history(data: bytes) -> dict[str, NDArray[np.float64]]:
+def decode_history(encoded: Encoded) -> dict[str, NDArray[np.float64]]:
     """Read a history back."""
-    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+    with np.load(io.BytesIO(encoded.data), allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}

@@ -21,6 +21,7 @@ from replicable_rl.canonical import Json, canonical_json
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.records import Guarantee, ObjectSpec, RunFamily, RunRecord, RunSpec, Solution, Status
 from replicable_rl.store import arrays as codec
+from replicable_rl.store.arrays import Encoded
 from replicable_rl.store.schema import connect
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class RunStore:
 
     # --- adding ----------------------------------------------------------------------------------
 
-    def add(self, family: RunFamily, records: Sequence[RunRecord], arrays: Mapping[str, bytes]) -> int:
+    def add(self, family: RunFamily, records: Sequence[RunRecord], arrays: Mapping[str, Encoded]) -> int:
         """Add finished and failed runs and their arrays in one transaction; return how many runs are new."""
         finished = [record for record in records if record.error is None]
         failed = [record for record in records if record.error is not None]
@@ -98,8 +99,8 @@ class RunStore:
                 ],
             )
             connection.executemany(
-                "INSERT OR IGNORE INTO arrays (digest, data) VALUES (?,?)",
-                [(bytes.fromhex(digest), data) for digest, data in arrays.items()],
+                "INSERT OR IGNORE INTO arrays (digest, dtype, shape, data) VALUES (?,?,?,?)",
+                [(bytes.fromhex(digest), *encoded) for digest, encoded in arrays.items()],
             )
         return new
 
@@ -151,6 +152,15 @@ class RunStore:
             for key, shared, sample, seconds, error in rows
         ]
 
+    def keys(self, family: RunFamily, *, failed: bool = False) -> set[str]:
+        """Return the keys of the finished runs of a family, and of those that failed where that is asked."""
+        query = "SELECT key FROM runs WHERE problem = ? AND algorithm = ?"
+        ids: tuple[int, ...] = self._family_ids(family)
+        if failed:
+            query, ids = f"{query} UNION {query.replace('runs', 'failures')}", ids * 2
+        with self._explained(), self._lock:
+            return {key.hex() for (key,) in self._connection.execute(query, ids)}
+
     def finished(self, keys: Iterable[str]) -> set[str]:
         """Return which of the keys have finished."""
         with self._explained(), self._lock:
@@ -168,11 +178,11 @@ class RunStore:
 
     def array(self, digest: str) -> NDArray[Any]:
         """Return the policy or the action values with this fingerprint."""
-        return codec.decode_array(self._data(digest))
+        return codec.decode_array(f"{self}: array {digest[:16]}", self._encoded(digest))
 
     def model(self, digest: str) -> TabularMDP:
         """Return the learned model with this fingerprint."""
-        return codec.decode_model(f"{self.path}: model {digest[:16]}", self._data(digest))
+        return codec.decode_model(f"{self}: model {digest[:16]}", self._encoded(digest))
 
     def solution(self, key: str) -> Solution:
         """Return a finished run whole, with its arrays.
@@ -193,7 +203,7 @@ class RunStore:
             status=record.status,
             guarantee=record.guarantee,
             model=None if record.model is None else self.model(record.model),
-            history=None if record.history is None else codec.decode_history(self._data(record.history)),
+            history=None if record.history is None else codec.decode_history(self._encoded(record.history)),
         ).with_spec(RunSpec(problem, algorithm, record.shared_seed, record.sample_seed))
         if astuple(solution.fingerprints) != (record.policy, record.value, record.model):
             raise InvalidFile(f"{self}: the arrays of run {key} do not have their fingerprints; the file was changed.")
@@ -227,14 +237,13 @@ class RunStore:
             guarantee and documents[guarantee],
         )
 
-    def _data(self, digest: str) -> bytes:
+    def _encoded(self, digest: str) -> Encoded:
         with self._explained(), self._lock:
-            query = "SELECT data FROM arrays WHERE digest = ?"
+            query = "SELECT dtype, shape, data FROM arrays WHERE digest = ?"
             row = self._connection.execute(query, (bytes.fromhex(digest),)).fetchone()
         if row is None:
             raise InvalidInput(f"{self}: holds no array with the fingerprint {digest}.")
-        data: bytes = row[0]
-        return data
+        return Encoded(*row)
 
     def _json(self, id: int) -> Json:
         (text,) = self._connection.execute("SELECT json FROM documents WHERE id = ?", (id,)).fetchone()

@@ -56,6 +56,8 @@ CREATE INDEX failures_of_a_family ON failures (problem, algorithm);
 CREATE TABLE arrays (
     id INTEGER PRIMARY KEY,
     digest BLOB NOT NULL UNIQUE,
+    dtype TEXT NOT NULL,
+    shape TEXT NOT NULL,
     data BLOB NOT NULL
 );
 CREATE TRIGGER finished_runs_never_change BEFORE UPDATE ON runs

@@ -107,7 +107,7 @@ def check_algorithm(
     algorithm : Algorithm
         Anything with ``solve(problem, shared, rng) -> Solution``.
     problems : iterable of problems, optional
-        What to run on, each about 30 times and 80 times more if a rho is claimed. By default five small ones:
+        What to run on, each about 40 times and 80 times more if a rho is claimed. By default five small ones:
         with ties, with rewards to be learned, with negative rewards, without structure, with one state and one
         action. Of those an algorithm may refuse some with `InvalidInput`, of yours none.
     level : {"value", "model", "policy"}
