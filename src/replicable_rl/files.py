@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from replicable_rl.errors import InvalidFile
 
-__all__ = ["new_directory", "replacing"]
+__all__ = ["new_directory", "replacing", "write_csv"]
 
 
 @contextlib.contextmanager
@@ -35,6 +37,17 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def write_csv(path: str | os.PathLike[str], rows: Sequence[Mapping[str, object]]) -> None:
+    """Write rows under the names of their columns, whole or not at all; what a row lacks is left empty."""
+    columns = dict.fromkeys(name for row in rows for name in row)
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    with replacing(path) as stream:
+        stream.write(text.getvalue().encode())
 
 
 @contextlib.contextmanager

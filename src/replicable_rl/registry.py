@@ -25,6 +25,7 @@ __all__ = [
     "make",
     "make_algorithm",
     "parse_object",
+    "problem_from_spec",
     "resolve_problem",
     "whole_number",
 ]
@@ -104,7 +105,11 @@ def resolve_problem(text: str) -> TabularMDP:
     """
     if text.endswith(".npz") or os.path.isfile(text):  # noqa: PTH113  # Path's raises where a long map is no file name
         return load_mdp(text)
-    spec = parse_object(text)
+    return problem_from_spec(parse_object(text))
+
+
+def problem_from_spec(spec: ObjectSpec) -> TabularMDP:
+    """Return the problem with a registered id, or with a Gymnasium id."""
     if spec.id in PROBLEMS or spec.id.startswith(_GYMNASIUM):
         return make(spec.id, **spec.params)
     import gymnasium

@@ -18,7 +18,7 @@ from replicable_rl.audit.plan import AuditPlan
 from replicable_rl.audit.states import StateAgreement, measure_states
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput, check_in_open_interval, did_you_mean
-from replicable_rl.files import replacing
+from replicable_rl.files import replacing, write_csv
 from replicable_rl.mdp import TabularMDP, evaluate_policy, optimal_values
 from replicable_rl.records import LEVELS, Level, ObjectSpec, RunFamily, RunRecord
 from replicable_rl.store import RunStore
@@ -242,16 +242,7 @@ class AuditResult:
 
     def to_csv(self, path: str | os.PathLike[str], *, timing: bool = False) -> None:
         """Write :meth:`rows` to a file, whole or not at all."""
-        import csv
-        import io
-
-        rows = self.rows(timing=timing)
-        text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, rows[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        with replacing(path) as stream:
-            stream.write(text.getvalue().encode())
+        write_csv(path, self.rows(timing=timing))
 
     def save_json(self, path: str | os.PathLike[str], *, timing: bool = False) -> None:
         """Write :meth:`to_json` to a file, whole or not at all."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from replicable_rl.audit.agreement import Agreement
     from replicable_rl.audit.result import AuditResult
 
-__all__ = ["headline", "result_json", "result_table", "short"]
+__all__ = ["result_json", "result_table", "summary_lines"]
 
 _WIDTH = 80
 _SHOWN = 6  # states and failures listed by name
@@ -29,13 +29,24 @@ def headline(result: AuditResult, level: Level, require: float | None = None) ->
     """Return the one sentence that answers the question of an audit."""
     found = result.agreement(level)
     text = f"Same {level} in {found.same} of {found.pairs} pairs: agreement {found.value}"
-    for name, wanted in (("1−ρ", None if result.rho is None else 1.0 - result.rho), ("required", require)):
-        if wanted is not None and not (name == "1−ρ" and require is not None):
-            text += f", {name} = {wanted:.6g} {_VERDICT[result.meets(wanted, level)]}"
+    promised = None if result.rho is None else 1.0 - result.rho
+    if promised is not None:
+        text += f", 1−ρ = {promised:.6g} {_VERDICT[result.meets(promised, level)]}"
+    if require is not None and (promised is None or abs(require - promised) > 1e-12):
+        text += f", required {require:.6g} {_VERDICT[result.meets(require, level)]}"
     return text + "."
 
 
-_VERDICT = {True: "met", False: "not met", None: "neither shown nor refuted: more shared seeds would tell"}
+_VERDICT = {True: "met", False: "not met", None: "undecided (more shared seeds would tell)"}
+
+
+def summary_lines(number: str, result: AuditResult, level: str, require: float | None = None) -> list[str]:
+    """Return an audit of a sweep in a few lines: what was run, and the headline."""
+    known = next((one for one in result.levels if one == level), None)
+    verdict = headline(result, known, require) if known else f"No run of it has a {level}."
+    indent = " " * (len(number) + 2)
+    said = [f"{indent}{line}" for text in (verdict, _failed(result)) for line in _wrapped(text, _WIDTH - len(indent))]
+    return [*_specs(result, f"{number}  ", indent), *said]
 
 
 def result_table(result: AuditResult, level: Level, require: float | None = None) -> str:
@@ -45,12 +56,14 @@ def result_table(result: AuditResult, level: Level, require: float | None = None
     samples = {record.samples for record in result.records if record.samples is not None}
     drawn = "" if not samples else f", {_range(min(samples), max(samples))} samples each"
     lines = [
-        *_wrapped(f"{result.problem.text}  {result.algorithm.text}"),
+        *_specs(result),
         f"{J} shared seed{'s' * (J > 1)} × {R} runs{drawn}",
         "",
-        f"{'level':<7}{'pairs the same':>19}{'agreement':>11}{f'{plan.confidence:.4g} interval':>16}"
+        f"{'level':<7}{'pairs the same':>19}{'agreement':>11}{f'{100 * plan.confidence:.4g} % interval':>16}"
         f"{'modal share':>13}{'unique share':>14}",
         *(_row(one) for one in found.values()),
+        "Of the runs under one shared seed, the modal share is in the largest group of",
+        "identical ones; the unique share is the number of groups. Both are means.",
         "",
         *_wrapped(headline(result, level, require)),
         *_wrapped(_where(result)),
@@ -73,7 +86,7 @@ def _where(result: AuditResult) -> str:
     """Say in which states runs differ, and what they do there."""
     states = result.states
     S = states.per_state.size
-    noun = "state" if result.mdp is not None else "observation"
+    noun = "observation" if "probe" in result.algorithm.params else "state"
     if not states.differing.size:
         return f"Two runs take the same action in every {noun} ({S})."
     listed = [_state(result, int(s)) for s in states.differing[:_SHOWN]]
@@ -125,8 +138,15 @@ def _range(low: float, high: float) -> str:
     return short(low) if short(low) == short(high) else f"{short(low)} to {short(high)}"
 
 
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, _WIDTH, break_on_hyphens=False) if text else []
+def _wrapped(text: str, width: int = _WIDTH) -> list[str]:
+    return textwrap.wrap(text, width, break_on_hyphens=False) if text else []
+
+
+def _specs(result: AuditResult, first: str = "", indent: str = "") -> list[str]:
+    """Problem and algorithm; what is too long for a line is broken after a comma."""
+    text = f"{first}{result.problem.text}  {result.algorithm.text}".replace(",", ", ")
+    lines = textwrap.wrap(text, _WIDTH, subsequent_indent=indent, break_on_hyphens=False)
+    return [line.replace(", ", ",") for line in lines]
 
 
 def result_json(result: AuditResult, timing: bool) -> dict[str, Json]:

@@ -13,9 +13,30 @@ from typing import Annotated, Any
 
 import typer
 
+from replicable_rl.cli.audit import audit_command
+from replicable_rl.cli.options import (
+    AlgorithmId,
+    AsJson,
+    Budget,
+    Calls,
+    Delta,
+    Episodes,
+    Epsilon,
+    Horizon,
+    Iterations,
+    Problem,
+    Rho,
+    RhoSq,
+    Rounds,
+    Target,
+    Tolerance,
+    alternatives,
+    build_algorithm,
+    whole,
+)
 from replicable_rl.errors import InvalidInput
 from replicable_rl.files import new_directory, replacing
-from replicable_rl.registry import has_parameter, make_algorithm, parse_object, resolve_problem, whole_number
+from replicable_rl.registry import resolve_problem
 
 __all__ = ["main"]
 
@@ -81,25 +102,6 @@ def _drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-Problem = Annotated[
-    str, typer.Argument(help="An id (see `list`), id:key=value,..., a Gymnasium id, or a saved .npz file.")
-]
-AlgorithmId = Annotated[str, typer.Argument(help="An id (see `list`), or id:key=value,...")]
-Epsilon = Annotated[float | None, typer.Option(help="Accuracy, in values normalised to [0, 1].")]
-Delta = Annotated[float | None, typer.Option(help="Failure probability of the accuracy.")]
-Rho = Annotated[float | None, typer.Option(help="Probability that two runs may differ.")]
-Target = Annotated[str | None, typer.Option(help="What epsilon is about: policy or value.")]
-Horizon = Annotated[str | None, typer.Option(help="Steps of an episode, for R-max.")]
-Calls = Annotated[str | None, typer.Option(help="Samples m of every pair, per iteration (1e6 is fine).")]
-Iterations = Annotated[str | None, typer.Option(help="Iterations T of phased value iteration.")]
-Episodes = Annotated[str | None, typer.Option(help="Episodes m per round of R-max.")]
-Budget = Annotated[str | None, typer.Option(help="Transitions in all that R-max may draw, instead of --episodes.")]
-Rounds = Annotated[str | None, typer.Option(help="The most rounds T of R-max.")]
-Tolerance = Annotated[float | None, typer.Option(help="Tolerance of one query.")]
-RhoSq = Annotated[float | None, typer.Option(help="rho of one query.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
-
-
 @app.callback(invoke_without_command=True)
 def _options(
     context: typer.Context,
@@ -141,9 +143,9 @@ def solve_command(
 
     given = dict(locals())
     mdp = resolve_problem(problem)
-    chosen = _algorithm(algorithm, given)
-    shared = _whole("--shared-seed", shared_seed)
-    sample = None if sample_seed is None else _whole("--sample-seed", sample_seed)
+    chosen = build_algorithm(algorithm, given)
+    shared = whole("--shared-seed", shared_seed)
+    sample = None if sample_seed is None else whole("--sample-seed", sample_seed)
     if save is not None:
         _check_can_save(save)
     started = time.perf_counter()
@@ -183,12 +185,15 @@ def plan_command(
 
     given = dict(locals())
     mdp = resolve_problem(problem)
-    plans = [plan(mdp, chosen) for chosen in _alternatives(algorithm, given)]
+    plans = [plan(mdp, chosen) for chosen in alternatives(algorithm, given)]
     if as_json:
         print(json.dumps([plan_to_json(mdp, one) for one in plans], allow_nan=False))
     else:
         show_plans(mdp, plans)
     return 0
+
+
+app.command("audit")(audit_command)
 
 
 @app.command("list")
@@ -231,38 +236,3 @@ def _check_can_save(directory: Path) -> None:
 
     with contextlib.suppress(Enough), new_directory(directory):
         raise Enough
-
-
-_WHOLE = ("horizon", "calls", "iterations", "episodes", "budget", "rounds")
-_OPTIONS = ("epsilon", "delta", "rho", "target", "tolerance", "rho_sq", *_WHOLE)
-
-
-def _alternatives(text: str, given: dict[str, Any]) -> list[Any]:
-    """Build the algorithm once for every target, or norm, that the user did not choose between."""
-    spec = parse_object(text)
-    for name, choices in (("target", ("policy", "value")), ("norm", ("entry", "l1"))):
-        if has_parameter(spec.id, name) and name not in spec.params and given.get(name) is None:
-            joint = "," if ":" in text else ":"
-            return [_algorithm(f"{text}{joint}{name}={choice}", given) for choice in choices]
-    return [_algorithm(text, given)]
-
-
-def _algorithm(text: str, given: dict[str, Any]) -> Any:
-    """Build an algorithm from ``id:key=value`` and the options of a command, by their names."""
-    spec = parse_object(text)
-    params = dict(spec.params)
-    for name in _OPTIONS:
-        if given[name] is None:
-            continue
-        option = f"--{name.replace('_', '-')}"
-        if name in params:
-            raise InvalidInput(f"{text}: {name} is also given as {option}. Give it once.")
-        params[name] = _whole(option, given[name]) if name in _WHOLE else given[name]
-    return make_algorithm(spec.id, **params)
-
-
-def _whole(option: str, text: str) -> int:
-    try:
-        return whole_number(text)
-    except ValueError:
-        raise InvalidInput(f"{option} must be a whole number such as 13000 or 1e6, got {text!r}.") from None

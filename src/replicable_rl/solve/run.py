@@ -94,8 +94,14 @@ def plan(problem: TabularMDP | GenerativeModel | EpisodicModel, algorithm: Plann
 def algorithm_spec(algorithm: Algorithm) -> ObjectSpec:
     """Return id and parameters of an algorithm; parameters left to the theorem are left out."""
     kind = type(algorithm)
-    name = getattr(algorithm, "id", f"{kind.__module__}.{kind.__qualname__}")
+    # An id that is inherited means another algorithm.
+    name = getattr(algorithm, "id", None) if "id" in {**vars(kind), **getattr(algorithm, "__dict__", {})} else None
+    name = name or f"{kind.__module__}.{kind.__qualname__}"
     if not dataclasses.is_dataclass(algorithm):
         return ObjectSpec(name, {"repr": repr(algorithm)})
     values = ((field, getattr(algorithm, field.name)) for field in dataclasses.fields(algorithm))
-    return ObjectSpec(name, {field.name: value for field, value in values if value != field.default})
+    return ObjectSpec(name, {field.name: value for field, value in values if not _is_default(value, field.default)})
+
+
+def _is_default(value: object, default: object) -> bool:
+    return bool(value == default) if np.ndim(value) == 0 else False  # type: ignore[arg-type]  # arrays have no truth

@@ -1,0 +1,126 @@
+"""Many audits from one plan file: every problem with every algorithm, and every value of a list.
+
+    shared_seeds = 60            # or a list of seeds
+    runs_per_seed = 2
+
+    [[problem]]
+    id = "two-goals-v1"
+
+    [[problem]]
+    id = "riverswim-v1"
+    n_states = [10, 20]          # a list is swept: one audit for each value
+
+    [[algorithm]]
+    id = "rpvi-v1"
+    epsilon = 0.1
+    delta = 0.001
+    rho = 0.2
+
+A problem may also be ``file = "saved.npz"``, found from where the plan is, or have a Gymnasium id.
+A parameter that is a list itself is written as a list of lists.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from replicable_rl.audit.api import audit
+from replicable_rl.audit.jobs import OnError
+from replicable_rl.audit.result import AuditResult
+from replicable_rl.errors import InvalidFile, InvalidInput, did_you_mean
+from replicable_rl.mdp import TabularMDP, load_mdp
+from replicable_rl.records import ObjectSpec
+from replicable_rl.registry import make_algorithm, problem_from_spec
+from replicable_rl.solve import Algorithm
+from replicable_rl.store import RunStore
+
+__all__ = ["Sweep", "audit_plan", "load_plan"]
+
+_SETTINGS = ("shared_seeds", "runs_per_seed", "seed", "confidence")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Problems and algorithms to be audited with each other, and the settings of the audits."""
+
+    problems: tuple[TabularMDP, ...]
+    algorithms: tuple[Algorithm, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.problems) * len(self.algorithms)
+
+    def run(
+        self,
+        *,
+        store: str | os.PathLike[str] | RunStore | None = None,
+        n_jobs: int | None = None,
+        on_error: OnError = "raise",
+        **settings: Any,
+    ) -> Iterator[AuditResult]:
+        """Make the audits one after the other; ``settings`` go before those of the plan."""
+        for problem, algorithm in itertools.product(self.problems, self.algorithms):
+            chosen = {**self.settings, **settings}
+            yield audit(problem, algorithm, store=store, n_jobs=n_jobs, on_error=on_error, **chosen)
+
+
+def audit_plan(path: str | os.PathLike[str], **options: Any) -> list[AuditResult]:
+    """Make all audits of a plan file; ``options`` are those of :meth:`Sweep.run`."""
+    return list(load_plan(path).run(**options))
+
+
+def load_plan(path: str | os.PathLike[str]) -> Sweep:
+    """Read a plan file; every problem and algorithm is built and checked before anything runs."""
+    try:
+        with open(path, "rb") as stream:  # noqa: PTH123
+            data = tomllib.load(stream)
+    except FileNotFoundError:
+        raise InvalidFile(f"{path}: no such file.") from None
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidFile(f"{path}: not a plan in TOML ({error}).") from None
+    known = ("problem", "algorithm", *_SETTINGS)
+    for name in data:
+        if name not in known:
+            hint = did_you_mean(name, known) or f" A plan has: {', '.join(known)}."
+            raise InvalidFile(f"{path}: a plan has no entry {name!r}.{hint}")
+    folder = Path(path).parent
+    return Sweep(
+        tuple(_built(path, "problem", data, lambda spec: _problem(folder, spec))),
+        tuple(_built(path, "algorithm", data, lambda spec: make_algorithm(spec.id, **spec.params))),
+        {name: data[name] for name in _SETTINGS if name in data},
+    )
+
+
+def _built(
+    path: str | os.PathLike[str], kind: str, data: Mapping[str, Any], build: Callable[[ObjectSpec], Any]
+) -> Iterator[Any]:
+    tables = data.get(kind)
+    if not (isinstance(tables, list) and tables and all(isinstance(table, dict) for table in tables)):
+        raise InvalidFile(f"{path}: a plan needs one table [[{kind}]] or more.")
+    for table in tables:
+        id = table.pop("id", "file" if "file" in table and kind == "problem" else None)
+        if not isinstance(id, str):
+            raise InvalidFile(f'{path}: every [[{kind}]] needs an id, such as id = "..."; got {table!r}.')
+        swept = [value if isinstance(value, list) else [value] for value in table.values()]
+        for values in itertools.product(*swept):
+            try:
+                yield build(ObjectSpec(id, {name: _whole(value) for name, value in zip(table, values, strict=True)}))
+            except InvalidInput as error:
+                raise InvalidFile(f"{path}: {error}") from None
+
+
+def _problem(folder: Path, spec: ObjectSpec) -> TabularMDP:
+    if spec.id == "file":
+        return load_mdp(folder / str(spec.params["file"]))
+    return problem_from_spec(spec)
+
+
+def _whole(value: Any) -> Any:
+    """Read 1e6, which TOML knows as a float only, as the whole number it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

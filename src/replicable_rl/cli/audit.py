@@ -1,0 +1,155 @@
+"""The command ``replicable-rl audit``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from replicable_rl.cli.options import (
+    AsJson,
+    Budget,
+    Calls,
+    Delta,
+    Episodes,
+    Epsilon,
+    Horizon,
+    Iterations,
+    Rho,
+    RhoSq,
+    Rounds,
+    Store,
+    Target,
+    Tolerance,
+    build_algorithm,
+    given_options,
+    whole,
+)
+from replicable_rl.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from replicable_rl.audit import AuditResult
+    from replicable_rl.audit.sweep import Sweep
+
+__all__ = ["audit_command"]
+
+
+def audit_command(
+    problem: Annotated[
+        str | None, typer.Argument(help="An id, id:key=value,..., a Gymnasium id or a .npz file.")
+    ] = None,
+    algorithm: Annotated[str | None, typer.Argument(help="An id (see `list`), or id:key=value,...")] = None,
+    plan: Annotated[Path | None, typer.Option(metavar="FILE", help="A TOML plan of many audits instead.")] = None,
+    shared_seeds: Annotated[str | None, typer.Option(help="How many shared seeds J [default: 60].")] = None,
+    shared_seed: Annotated[list[str] | None, typer.Option(help="A shared seed itself; may be repeated.")] = None,
+    runs: Annotated[str | None, typer.Option(help="Runs R on fresh samples under each seed [default: 2].")] = None,
+    seed: Annotated[str | None, typer.Option(help="What all seeds follow from [default: 0].")] = None,
+    confidence: Annotated[float | None, typer.Option(help="Of every interval [default: 0.95].")] = None,
+    store: Store = None,
+    jobs: Annotated[int | None, typer.Option(help="Workers; -1 for all cores.")] = None,
+    backend: Annotated[str | None, typer.Option(help="processes, threads, dask or ray [default: processes].")] = None,
+    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask or Ray cluster.")] = None,
+    require: Annotated[float | None, typer.Option(help="Exit with 1 unless this agreement is shown.")] = None,
+    level: Annotated[str, typer.Option(help="What must agree: model, value or policy.")] = "policy",
+    on_error: Annotated[str, typer.Option(help="raise, or record failures and go on.")] = "raise",
+    csv_file: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a row for every run.")] = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    horizon: Horizon = None,
+    target: Target = None,
+    calls: Calls = None,
+    iterations: Iterations = None,
+    episodes: Episodes = None,
+    budget: Budget = None,
+    rounds: Rounds = None,
+    tolerance: Tolerance = None,
+    rho_sq: RhoSq = None,
+    as_json: AsJson = False,
+) -> int:
+    """Measure how often two runs of ALGORITHM on PROBLEM agree."""
+    from replicable_rl.audit.backends import use_backend
+    from replicable_rl.cli.progress import progress_bar
+    from replicable_rl.errors import check_in_open_interval
+
+    given = dict(locals())
+    if require is not None:
+        check_in_open_interval("audit", "--require", require)
+    sweep = _sweep(plan, problem, algorithm, given)
+    settings = _settings(given)
+    workers = use_backend(backend, scheduler, jobs) if backend else _no_backend(scheduler)
+    n_jobs = None if backend in ("dask", "ray") else jobs
+    results: list[AuditResult] = []
+    with workers, progress_bar():
+        for result in sweep.run(store=store, n_jobs=n_jobs, on_error=on_error, **settings):  # type: ignore[arg-type]
+            results.append(result)
+            if plan is not None and not as_json:
+                _print_line(len(results), len(sweep), result, level, require)
+    if csv_file is not None:
+        _write_csv(csv_file, results)
+    if as_json:
+        data = [result.to_json() for result in results]
+        print(json.dumps(data if plan is not None else data[0], allow_nan=False))
+    elif plan is None:
+        print(results[0].table(level, require=require))
+        if sys.stdout.isatty():
+            print(f"Time of all runs: {results[0].seconds:.3g} s.")
+    met = all(result.levels and result.meets(require, level) for result in results) if require is not None else True
+    return 0 if met else 1
+
+
+def _sweep(plan: Path | None, problem: str | None, algorithm: str | None, given: dict[str, Any]) -> Sweep:
+    from replicable_rl.audit.sweep import Sweep, load_plan
+    from replicable_rl.registry import resolve_problem
+
+    if plan is not None:
+        also = [name for name in ("problem", "algorithm") if given[name] is not None] + given_options(given)
+        if also:
+            raise InvalidInput(f"audit: {', '.join(also)} cannot be given beside --plan; write it into {plan}.")
+        return load_plan(plan)
+    if problem is None or algorithm is None:
+        raise InvalidInput("audit: give PROBLEM and ALGORITHM, or --plan FILE. Try `replicable-rl audit --help`.")
+    return Sweep((resolve_problem(problem),), (build_algorithm(algorithm, given),))
+
+
+def _settings(given: dict[str, Any]) -> dict[str, Any]:
+    """The size of the audits, where the command line says something about it."""
+    settings: dict[str, Any] = {}
+    if given["shared_seed"]:
+        if given["shared_seeds"] is not None:
+            raise InvalidInput("audit: give --shared-seeds, how many, or --shared-seed, which, but not both.")
+        settings["shared_seeds"] = [whole("--shared-seed", text) for text in given["shared_seed"]]
+    for name, option in (("shared_seeds", "--shared-seeds"), ("runs", "--runs"), ("seed", "--seed")):
+        if given[name] is not None:
+            settings["runs_per_seed" if name == "runs" else name] = whole(option, given[name])
+    if given["confidence"] is not None:
+        settings["confidence"] = given["confidence"]
+    return settings
+
+
+def _no_backend(scheduler: str | None) -> contextlib.AbstractContextManager[None]:
+    if scheduler is not None:
+        raise InvalidInput("audit: --scheduler is the address of a cluster; say which kind with --backend dask or ray.")
+    return contextlib.nullcontext()
+
+
+def _print_line(number: int, total: int, result: AuditResult, level: str, require: float | None) -> None:
+    from replicable_rl.audit.tables import summary_lines
+
+    print("\n".join(summary_lines(f"{number}/{total}", result, level, require)), flush=True)
+
+
+def _write_csv(path: Path, results: Sequence[AuditResult]) -> None:
+    from replicable_rl.files import write_csv
+
+    rows = [
+        {"problem": result.problem.text, "algorithm": result.algorithm.text, **row}
+        for result in results
+        for row in result.rows()
+    ]
+    write_csv(path, rows)

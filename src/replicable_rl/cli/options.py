@@ -1,0 +1,73 @@
+"""Options that several commands share, and the algorithm they describe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from replicable_rl.errors import InvalidInput
+from replicable_rl.registry import has_parameter, make_algorithm, parse_object, whole_number
+
+Problem = Annotated[
+    str, typer.Argument(help="An id (see `list`), id:key=value,..., a Gymnasium id, or a saved .npz file.")
+]
+AlgorithmId = Annotated[str, typer.Argument(help="An id (see `list`), or id:key=value,...")]
+Epsilon = Annotated[float | None, typer.Option(help="Accuracy, in values normalised to [0, 1].")]
+Delta = Annotated[float | None, typer.Option(help="Failure probability of the accuracy.")]
+Rho = Annotated[float | None, typer.Option(help="Probability that two runs may differ.")]
+Target = Annotated[str | None, typer.Option(help="What epsilon is about: policy or value.")]
+Horizon = Annotated[str | None, typer.Option(help="Steps of an episode, for R-max.")]
+Calls = Annotated[str | None, typer.Option(help="Samples m of every pair, per iteration (1e6 is fine).")]
+Iterations = Annotated[str | None, typer.Option(help="Iterations T of phased value iteration.")]
+Episodes = Annotated[str | None, typer.Option(help="Episodes m per round of R-max.")]
+Budget = Annotated[str | None, typer.Option(help="Transitions in all that R-max may draw, instead of --episodes.")]
+Rounds = Annotated[str | None, typer.Option(help="The most rounds T of R-max.")]
+Tolerance = Annotated[float | None, typer.Option(help="Tolerance of one query.")]
+RhoSq = Annotated[float | None, typer.Option(help="rho of one query.")]
+Store = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Keep finished runs in this SQLite file; the same call resumes.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
+
+
+_WHOLE = ("horizon", "calls", "iterations", "episodes", "budget", "rounds")
+_OPTIONS = ("epsilon", "delta", "rho", "target", "tolerance", "rho_sq", *_WHOLE)
+
+
+def alternatives(text: str, given: dict[str, Any]) -> list[Any]:
+    """Build the algorithm once for every target, or norm, that the user did not choose between."""
+    spec = parse_object(text)
+    for name, choices in (("target", ("policy", "value")), ("norm", ("entry", "l1"))):
+        if has_parameter(spec.id, name) and name not in spec.params and given.get(name) is None:
+            joint = "," if ":" in text else ":"
+            return [build_algorithm(f"{text}{joint}{name}={choice}", given) for choice in choices]
+    return [build_algorithm(text, given)]
+
+
+def build_algorithm(text: str, given: dict[str, Any]) -> Any:
+    """Build an algorithm from ``id:key=value`` and the options of a command, by their names."""
+    spec = parse_object(text)
+    params = dict(spec.params)
+    for name in _OPTIONS:
+        if given[name] is None:
+            continue
+        option = f"--{name.replace('_', '-')}"
+        if name in params:
+            raise InvalidInput(f"{text}: {name} is also given as {option}. Give it once.")
+        params[name] = whole(option, given[name]) if name in _WHOLE else given[name]
+    return make_algorithm(spec.id, **params)
+
+
+def given_options(given: dict[str, Any]) -> list[str]:
+    """Return the options about the algorithm that were given."""
+    return [f"--{name.replace('_', '-')}" for name in _OPTIONS if given[name] is not None]
+
+
+def whole(option: str, text: str) -> int:
+    """Read a whole number, also in the form 1e6."""
+    try:
+        return whole_number(text)
+    except ValueError:
+        raise InvalidInput(f"{option} must be a whole number such as 13000 or 1e6, got {text!r}.") from None
