@@ -8,6 +8,7 @@ any result: records are looked up by their keys.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 import sys
 import threading
@@ -139,7 +140,7 @@ def _on_workers(job: Job, queue: _Queue, n_jobs: int | None, on_error: OnError) 
 def _rounds(parallel: Any, calls: Iterable[Any], workers: int) -> Iterator[Batch]:
     calls = iter(calls)
     while True:
-        first = [call for call, _ in zip(calls, range(2 * workers), strict=False)]
+        first = list(itertools.islice(calls, 2 * workers))
         if not first:
             return
         with _as_run_failed():

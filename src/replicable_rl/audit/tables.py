@@ -111,7 +111,7 @@ def _state(result: AuditResult, state: int) -> str:
 def _worth(result: AuditResult) -> str:
     """Say how many policies there are and what they are worth."""
     n = len(result.classes("policy"))
-    count = "One policy in all" if n == 1 else f"{n} distinct policies"
+    count = "One policy in all" if n == 1 else f"{n} distinct policies over all shared seeds"
     if result.policies is None:
         return f"{count}; the model is not known, so neither are their returns."
     returns = [one.expected_return for one in result.policies]

@@ -1,0 +1,385 @@
+"""The audit: estimates against their definitions, intervals against their coverage, theorems against ρ."""
+
+from __future__ import annotations
+
+import csv
+import inspect
+import itertools
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+import replicable_rl as rr
+from replicable_rl.audit.agreement import measure
+from replicable_rl.audit.intervals import clopper_pearson
+from replicable_rl.audit.plan import derived_seed
+from replicable_rl.audit.states import measure_states
+from replicable_rl.errors import InvalidInput
+from replicable_rl.registry import PROBLEMS
+from replicable_rl.sampling import MAX_CALLS
+from tests.statistics import ALPHA, SEED
+
+AUDITS = 2000
+TWO_GOALS = rr.make("two-goals-v1")
+SOMETIMES = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=10**6, tolerance=0.02, iterations=20)  # agrees in most pairs
+
+
+# --- tier 1: exact ---------------------------------------------------------------------------------
+
+
+@given(st.integers(2, 6), st.data())
+def test_estimates_are_what_their_definitions_say(runs: int, data: st.DataObject) -> None:
+    outputs = data.draw(
+        st.lists(st.lists(st.sampled_from(["a", "b", "c", None]), min_size=runs, max_size=runs), min_size=1)
+    )
+    found = measure("policy", [out for group in outputs for out in group], runs, 0.95)
+    pairs = [(x, y) for group in outputs for x, y in itertools.combinations(group, 2)]
+    same = sum(x is not None and x == y for x, y in pairs)
+    assert (found.same, found.pairs) == (same, len(pairs))
+    assert found.estimate == pytest.approx(same / len(pairs))
+
+    def groups(group: list[str | None]) -> list[int]:
+        counted = Counter(group)
+        failed = counted.pop(None, 0)
+        return [*counted.values(), *[1] * failed]
+
+    assert float(found.modal_share) == pytest.approx(np.mean([max(groups(g)) / runs for g in outputs]))
+    assert float(found.unique_share) == pytest.approx(np.mean([len(groups(g)) / runs for g in outputs]))
+    for estimate in (found.value, found.modal_share, found.unique_share):
+        assert 0.0 <= estimate.low <= float(estimate) + 1e-12
+        assert float(estimate) - 1e-12 <= estimate.high <= 1.0 + 1e-12
+
+
+def test_two_runs_a_seed_have_the_binomial_interval() -> None:
+    found = measure("policy", ["a", "a"] * 58 + ["a", "b"] * 2, 2, 0.95)
+    assert (found.low, found.high) == clopper_pearson(58, 60, 0.95)
+    assert str(found) == "same policy in 58 of 60 pairs: agreement 0.967 (0.885–0.996)"
+    assert found.modal_share.low == pytest.approx((1 + found.low) / 2)  # modal share is (1 + agreement)/2
+    assert found.unique_share.high == pytest.approx(1 - found.low / 2)
+
+
+def test_modal_share_of_four_fifths_is_not_agreement_of_four_fifths() -> None:
+    found = measure("value", ["a"] * 120 + [f"other {i}" for i in range(30)], 150, 0.95)
+    assert float(found.modal_share) == pytest.approx(0.8)
+    assert found.estimate == pytest.approx(120 * 119 / (150 * 149))  # 0.64
+
+
+@given(st.integers(2, 5), st.integers(1, 4), st.data())
+def test_states_are_compared_one_by_one(runs: int, seeds: int, data: st.DataObject) -> None:
+    table = st.lists(st.integers(0, 2), min_size=4, max_size=4)
+    policies = {f"p{i}": np.array(data.draw(table)) for i in range(3)}
+    names = st.one_of(st.none(), st.sampled_from(sorted(policies)))
+    outputs = data.draw(st.lists(names, min_size=runs * seeds, max_size=runs * seeds))
+    found = measure_states(policies, outputs, runs, 0.95)
+    expected = np.zeros(4)
+    for j in range(seeds):
+        for x, y in itertools.combinations(outputs[j * runs : (j + 1) * runs], 2):
+            if x is not None and y is not None:
+                expected += policies[x] == policies[y]
+    expected /= seeds * runs * (runs - 1) / 2
+    assert found.per_state == pytest.approx(expected)
+    assert float(found.overall) == pytest.approx(expected.mean())
+    assert sorted(found.differing) == [s for s in range(4) if expected[s] < 1.0 - 1e-12]
+
+
+def test_actions_of_several_numbers_agree_only_whole() -> None:
+    policies = {"a": np.array([[0.0, 1.0], [2.0, 3.0]]), "b": np.array([[0.0, 1.5], [2.0, 3.0]])}
+    assert measure_states(policies, ["a", "b"], 2, 0.95).per_state.tolist() == [0.0, 1.0]
+
+
+def test_seeds_of_an_audit_never_change() -> None:
+    assert derived_seed("shared", 0, 0) == 13084725234860710184
+    assert derived_seed("sample", 0, 13084725234860710184, 0) == 12149578245199991844
+    small = rr.audit(TWO_GOALS, SOMETIMES, shared_seeds=3)
+    large = rr.audit(TWO_GOALS, SOMETIMES, shared_seeds=5, runs_per_seed=3)
+    assert [large.records[3 * j + i] for j in range(3) for i in range(2)] == [
+        record._replace(seconds=large.records[3 * (n // 2) + n % 2].seconds) for n, record in enumerate(small.records)
+    ]
+    other = rr.audit(TWO_GOALS, SOMETIMES, shared_seeds=3, seed=1)
+    assert not {r.sample_seed for r in other.records} & {r.sample_seed for r in large.records}
+    assert not set(other.plan.shared_seeds) & set(large.plan.shared_seeds)
+    assert len({record.sample_seed for record in large.records}) == 15  # every run has data of its own
+
+
+# --- tier 2: an algorithm whose agreement is known ---------------------------------------------------
+
+
+def uniform(seed: int) -> float:
+    return seed / 2.0**64  # seeds of an audit are digests
+
+
+def synthetic(p: float, shared_seed: int, sample_seed: int) -> list[int]:
+    """Give one of two answers, or of 1/p equal ones, so that two runs agree with probability p under every seed."""
+    if p < 0.5:
+        return [int(uniform(sample_seed) / p)]
+    return [int(uniform(sample_seed) < (1.0 + np.sqrt(2.0 * p - 1.0)) / 2.0)]
+
+
+def all_or_nothing(p: float, shared_seed: int, sample_seed: int) -> list[int]:
+    """Agree always under a share p of the shared seeds, and never under the others."""
+    return [0] if uniform(shared_seed) < p else [1 + sample_seed % 2**62]
+
+
+LAWS = {"under every seed": synthetic, "all or nothing": all_or_nothing}
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize(("runs", "p"), [*((2, p) for p in (0.05, 0.5, 0.8, 0.95, 1.0)), (5, 0.5), (5, 0.95)])
+def test_intervals_cover_what_they_estimate(runs: int, p: float, law: str) -> None:
+    """95 % intervals cover p in at least 95 % of 2000 audits, but for a false alarm of probability ALPHA."""
+    rng = np.random.default_rng([SEED, int(100 * p), runs, len(law)])
+    covered = 0
+    for _ in range(AUDITS):
+        seeds = rng.integers(0, 2**64, (20, 1 + runs), dtype=np.uint64).tolist()
+        outputs = [str(LAWS[law](p, shared, sample)) for shared, *samples in seeds for sample in samples]
+        found = measure("policy", outputs, runs, 0.95)
+        covered += found.low <= p <= found.high
+    assert stats.binom.cdf(covered, AUDITS, 0.95) > ALPHA, f"{covered} of {AUDITS} intervals cover {p}"
+
+
+@pytest.mark.parametrize("p", [0.05, 0.5, 0.8, 0.95, 1.0])
+def test_coverage_of_whole_audits(p: float) -> None:
+    """The same, through everything: seeds, runs, store and result."""
+    covered = 0
+    for audit in range(AUDITS // 10):
+        result = rr.audit_callable(
+            lambda shared, sample: synthetic(p, shared, sample), shared_seeds=20, seed=(SEED + audit) % 2**64
+        )
+        found = result.agreement("policy")
+        covered += found.low <= p <= found.high
+    assert stats.binom.cdf(covered, AUDITS // 10, 0.95) > ALPHA, covered
+
+
+def test_counting_pairs_of_one_seed_as_independent_would_not_cover() -> None:
+    """Why R > 2 has an interval of its own: with one more pair under the same seed nothing new is seen."""
+    rng = np.random.default_rng(SEED)
+    covered = 0
+    for _ in range(AUDITS):
+        agree = rng.random(20) < 0.8  # all or nothing, 5 disjoint pairs under each of 20 seeds
+        low, high = clopper_pearson(5 * int(agree.sum()), 100, 0.95)
+        covered += low <= 0.8 <= high
+    assert stats.binom.cdf(covered, AUDITS, 0.95) < ALPHA
+
+
+# --- tier 3: theorems, and that disagreement is seen ---------------------------------------------------
+
+
+def _has_defaults(constructor: Any) -> bool:
+    return all(p.default is not p.empty for p in inspect.signature(constructor).parameters.values())
+
+
+@pytest.mark.parametrize("id", [id for id, constructor in PROBLEMS.items() if _has_defaults(constructor)])
+def test_rpvi_keeps_its_promise_on_every_shipped_problem(id: str) -> None:
+    """At the theorem's own m: the interval of agreement lies above 1 - rho, and every policy is within epsilon."""
+    problem = rr.make(id)
+    choices = (rr.ReplicablePhasedVI(0.1, 0.001, 0.2, target=target) for target in ("policy", "value"))
+    algorithm = next(choice for choice in choices if choice.plan(problem).calls <= MAX_CALLS)
+    result = rr.audit(problem, algorithm, shared_seeds=30)
+    assert {record.guarantee.kind for record in result.records if record.guarantee} == {"proved"}
+    for level in ("value", "policy"):
+        assert result.agreement(level).low > 0.8
+        assert result.meets(0.8, level) is True
+    assert "1−ρ = 0.8 met" in result.table()
+    assert result.policies is not None
+    if algorithm.target == "policy":
+        assert max(one.worst_loss for one in result.policies) <= 0.1
+
+
+def test_phased_q_learning_on_the_tied_grid_is_far_from_replicable() -> None:
+    result = rr.audit(TWO_GOALS, rr.PhasedVI(0.1, 0.001), shared_seeds=60)
+    assert result.agreement("policy").high < 0.5  # two states are fair coins: 1/4 expected
+    assert result.agreement("value").high < 0.1
+    assert result.meets(0.8) is False
+    names = TWO_GOALS.labels.states or ()
+    assert {names[s] for s in result.states.differing} == {"(0,1)", "(2,1)"}  # the two cells between the goals
+    assert "1−ρ" not in result.table()  # it promises nothing
+
+
+def test_levels_that_an_algorithm_does_not_produce_are_absent() -> None:
+    result = rr.audit(TWO_GOALS, SOMETIMES, shared_seeds=2)
+    assert result.levels == ("value", "policy")
+    assert "model" not in result.to_json()["levels"]
+    with pytest.raises(InvalidInput, match="there is no model to compare; rpvi-v1 produces value, policy"):
+        result.agreement("model")
+    learned = rr.audit(rr.make("chain-v1"), rr.ReplicableApproximateMDP(0.3, 0.01, 0.2, calls=10**6), shared_seeds=2)
+    assert learned.levels == ("model", "value", "policy")
+    order = [learned.agreement(level).estimate for level in learned.levels]
+    assert order == sorted(order)
+
+
+# --- what a result holds -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def result() -> rr.AuditResult:
+    return rr.audit(TWO_GOALS, rr.PhasedVI(0.1, 0.001), shared_seeds=12, runs_per_seed=3)
+
+
+def test_classes_partition_the_runs(result: rr.AuditResult) -> None:
+    for level in result.levels:
+        classes = result.classes(level)
+        assert sum(one.runs for one in classes) == 36
+        assert [one.runs for one in classes] == sorted((one.runs for one in classes), reverse=True)
+        assert all(sum(sizes) == 3 for sizes in result.class_sizes(level).values())
+        assert list(result.class_sizes(level)) == list(result.plan.shared_seeds)
+    assert all(one.shared_seeds <= 12 for one in result.classes("policy"))
+
+
+def test_policies_are_evaluated_exactly(result: rr.AuditResult) -> None:
+    best = rr.optimal_values(TWO_GOALS)
+    assert result.policies is not None
+    assert sum(one.runs for one in result.policies) == 36
+    for one in result.policies:
+        record = next(record for record in result.records if record.policy == one.fingerprint)
+        solution = rr.solve(
+            TWO_GOALS, rr.PhasedVI(0.1, 0.001), shared_seed=record.shared_seed, sample_seed=record.sample_seed
+        )
+        worth = rr.evaluate_policy(TWO_GOALS, solution.policy)
+        assert one.expected_return == pytest.approx(worth.expected_return)
+        assert one.loss == pytest.approx(float(TWO_GOALS.initial @ (best.value - worth.value)), abs=1e-8)
+
+
+def test_a_bad_policy_has_its_loss() -> None:
+    def lazy(shared_seed: int, sample_seed: int) -> list[int]:
+        return [sample_seed % 2] * 5
+
+    chain = rr.make("chain-v1")
+    result = rr.audit_callable(lazy, shared_seeds=10, problem=chain)
+    assert result.policies is not None
+    assert len(result.policies) == 2
+    span = (chain.reward_range[1] - chain.reward_range[0]) / (1 - chain.gamma)
+    best = rr.optimal_values(chain).value
+    for one in result.policies:
+        action = next(
+            a for a in range(2) if one.fingerprint in {r.policy for r in result.records if r.sample_seed % 2 == a}
+        )
+        worth = rr.evaluate_policy(chain, [action] * 5)
+        assert one.worst_loss == pytest.approx(float((best - worth.value).max()) / span, abs=1e-9)
+    assert max(one.worst_loss for one in result.policies) > 0.01
+
+
+def test_table_is_eighty_columns_wide_and_says_it_all(result: rr.AuditResult) -> None:
+    table = result.table()
+    assert max(map(len, table.splitlines())) <= 80
+    for text in (
+        "12 shared seeds × 3 runs",
+        "Same policy in",
+        "They differ in 2: (",
+        "distinct policies",
+        "Fresh: every sample",
+    ):
+        assert text in " ".join(table.split())
+    assert str(result) == table
+
+
+def test_rows_json_csv_and_pandas_agree(result: rr.AuditResult, tmp_path: Path) -> None:
+    result.to_csv(tmp_path / "runs.csv")
+    with (tmp_path / "runs.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["run"] for row in rows] == [record.key for record in result.records]
+    assert [int(row["sample_seed"]) for row in rows] == [record.sample_seed for record in result.records]
+    assert "seconds" not in rows[0]
+    result.save_json(tmp_path / "audit.json")
+    data = json.loads((tmp_path / "audit.json").read_text())
+    assert data == json.loads(json.dumps(result.to_json()))
+    assert data["levels"]["policy"]["agreement"]["estimate"] == result.agreement("policy").estimate
+    assert int(data["samples"]) == sum(int(row["samples"]) for row in rows)
+    assert set(result.to_json(timing=True)) - set(data) == {"seconds"}
+    frame = result.to_pandas()
+    assert frame["sample_seed"].tolist() == [record.sample_seed for record in result.records]
+    assert frame["policy"].nunique() == len(result.classes("policy"))
+    assert (frame["seconds"] > 0).all()
+
+
+def test_estimates_print_compare_and_travel() -> None:
+    import pickle
+
+    share = rr.Estimate(0.9, 0.8, 0.95)
+    assert (str(share), share > 0.85, repr(share)) == ("0.900 (0.800–0.950)", True, "Estimate(0.9, 0.8, 0.95)")
+    again = pickle.loads(pickle.dumps(share))  # noqa: S301
+    assert (again, again.low, again.high) == (0.9, 0.8, 0.95)
+
+
+# --- bad input ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"runs_per_seed": 1}, "audit: runs_per_seed must be at least 2, got 1. One run under a shared seed"),
+        ({"runs_per_seed": 0}, "audit: runs_per_seed must be an integer from 2"),
+        ({"runs_per_seed": 2.0}, "runs_per_seed must be an integer"),
+        ({"shared_seeds": 0}, "audit: shared_seeds must be an integer from 1 to"),
+        ({"shared_seeds": -3}, "shared_seeds must be an integer from 1"),
+        ({"shared_seeds": []}, "got an empty list"),
+        ({"shared_seeds": [1, 2, 1]}, "got 1 twice"),
+        ({"shared_seeds": "60"}, "shared_seeds must be how many to use, or a list of different seeds, got '60'"),
+        ({"shared_seeds": 2.5}, "shared_seeds must be how many"),
+        ({"shared_seeds": [2**64]}, "a shared seed must be an integer from 0 to"),
+        ({"shared_seeds": 10**7}, "are more than 10000000 runs"),
+        ({"seed": -1}, "seed must be an integer from 0"),
+        ({"confidence": 1.0}, "confidence must lie strictly between 0 and 1"),
+        ({"confidence": 95}, "confidence must lie strictly between 0 and 1"),
+        ({"n_jobs": 0}, "n_jobs must be the number of workers, or -1 for one on every core; got 0"),
+        ({"n_jobs": 1.5}, "n_jobs must be an integer"),
+        ({"on_error": "ignore"}, "on_error must be 'raise' or 'record', got 'ignore'"),
+    ],
+)
+def test_bad_settings(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        rr.audit(TWO_GOALS, SOMETIMES, **options)
+
+
+def test_bad_objects() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"problem must be a TabularMDP or a sampler, got str. Use replicable_rl.make"
+    ):
+        rr.audit("two-goals-v1", SOMETIMES)
+    with pytest.raises(InvalidInput, match=r"algorithm must be an object with solve.* goes through audit_callable"):
+        rr.audit(TWO_GOALS, lambda shared, sample: [0])  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="algorithm must be an object"):
+        rr.audit(TWO_GOALS, rr.PhasedVI)  # type: ignore[arg-type]
+    with pytest.raises(
+        rr.RunFailed, match=r"run 1 of 120 .* failed: ReplicablePhasedVI: calls=.* more than the 2\*\*63"
+    ):
+        rr.audit(rr.make("inventory-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2))
+    result = rr.audit(TWO_GOALS, SOMETIMES, shared_seeds=2)
+    with pytest.raises(
+        InvalidInput, match=r"level must be one of model, value, policy, got 'polcy'\. Did you mean 'policy'"
+    ):
+        result.agreement("polcy")
+    with pytest.raises(InvalidInput, match="required must lie strictly between"):
+        result.meets(80)
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    """Somebody's own algorithm: not in the registry, and with a parameter."""
+
+    calls: int
+
+    def solve(self, problem: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Solution:
+        return rr.PhasedVI(0.1, 0.01, calls=self.calls, iterations=5).solve(problem, shared, rng)
+
+
+def test_own_algorithms_and_own_problems_are_audited() -> None:
+    problem = rr.TabularMDP.from_outcomes([[[(0.5, 0, 0.0), (0.5, 1, 1.0)]], [[(1.0, 1, 0.0)]]], gamma=0.9)
+    result = rr.audit(problem, Wrapped(7), shared_seeds=4)
+    assert result.problem.params["digest"] == problem.digest
+    assert result.algorithm.params == {"calls": 7}
+
+    def step(state: int, action: int, rng: np.random.Generator) -> tuple[int, float]:
+        return int(rng.random() < 0.5), float(state)
+
+    simulator = rr.Simulator(step, n_states=2, n_actions=1, gamma=0.5, reward_range=(0.0, 1.0))
+    result = rr.audit(simulator, Wrapped(7), shared_seeds=4)
+    assert result.policies is None
+    assert "the model is not known" in result.table()
