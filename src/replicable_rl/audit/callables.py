@@ -174,7 +174,7 @@ class TrainJob:
         """Evaluate a function on the probe set, one observation at a time unless it says it is vectorized."""
         if self.probe is None:
             raise InvalidInput(
-                "train: returned a function of observations; pass probe=..., the observations to compare on."
+                "train: returned a function of observations. Pass probe=..., observations to compare on."
             )
         whole = getattr(policy, "vectorized", False)
         try:
@@ -203,8 +203,9 @@ class TrainJob:
                     f"train: the problem has {S} states and {A} actions, so a policy has shape ({S},) and action "
                     f"values ({S}, {A}); got {_words(shapes)}."
                 )
-            if tables["policy"].min() < 0 or tables["policy"].max() >= A:
-                raise InvalidInput(f"train: actions must lie in 0..{A - 1}, got {tables['policy'].max()}.")
+            wrong = tables["policy"][(tables["policy"] < 0) | (tables["policy"] >= A)]
+            if wrong.size:
+                raise InvalidInput(f"train: actions must lie in 0..{A - 1}, got {wrong[0]}.")
         if self.like is not None and shapes != self.like:
             raise InvalidInput(f"train: the first run returned {_words(self.like)}, this one {_words(shapes)}.")
 
@@ -212,14 +213,17 @@ class TrainJob:
 def _first_shapes(
     job: TrainJob, family: RunFamily, plan: AuditPlan, store: RunStore, n_jobs: int | None, on_error: OnError
 ) -> dict[str, tuple[int, ...]] | None:
-    """Make the first run that succeeds, and return the shapes that all others must have."""
-    for task in tasks_of(family, plan):
-        finish(job, family, [task], store, n_jobs=n_jobs, on_error=on_error)
-        if store.finished([task.key]):
-            record = store.run(task.key)
-            levels = (("policy", record.policy), ("value", record.value))
-            return {level: store.array(digest).shape for level, digest in levels if digest is not None}
-    return None
+    """Make runs until one succeeds, and return the shapes that all others must have."""
+    tasks = tasks_of(family, plan)
+    while True:
+        finished = store.keys(family)
+        for task in tasks:
+            if task.key in finished:
+                record = store.run(task.key)
+                levels = (("policy", record.policy), ("value", record.value))
+                return {level: store.array(digest).shape for level, digest in levels if digest is not None}
+        if not finish(job, family, tasks, store, n_jobs=n_jobs, on_error=on_error, at_most=1):
+            return None
 
 
 def _identity(

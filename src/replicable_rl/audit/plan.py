@@ -62,15 +62,18 @@ def plan_audit(
             f"{owner}: runs_per_seed must be at least 2, got 1. One run under a shared seed has nothing to agree with."
         )
     runs = check_integer(owner, "runs_per_seed", runs_per_seed, low=2, high=_MOST)
+    listed: tuple[int, ...] | None = None
     try:
         count = operator.index(shared_seeds)  # type: ignore[arg-type]  # a sequence is the other case
     except TypeError:
         listed = _listed(owner, shared_seeds)
+        count = len(listed)
     else:
         count = check_integer(owner, "shared_seeds", shared_seeds, low=1, high=_MOST)
+    if count * runs > _MOST:
+        raise InvalidInput(f"{owner}: {count} shared seeds x {runs} runs are more than {_MOST} runs.")
+    if listed is None:
         listed = tuple(derived_seed("shared", seed, j) for j in range(count))
-    if len(listed) * runs > _MOST:
-        raise InvalidInput(f"{owner}: {len(listed)} shared seeds x {runs} runs are more than {_MOST} runs.")
     return AuditPlan(listed, runs, seed, confidence)
 
 

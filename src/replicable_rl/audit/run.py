@@ -37,9 +37,16 @@ class RunFailed(InvalidInput):
 
 
 def finish(
-    job: Job, family: RunFamily, tasks: Sequence[Task], store: RunStore, *, n_jobs: int | None, on_error: OnError
-) -> None:
-    """Make the runs that the store lacks, and add them to it."""
+    job: Job,
+    family: RunFamily,
+    tasks: Sequence[Task],
+    store: RunStore,
+    *,
+    n_jobs: int | None,
+    on_error: OnError,
+    at_most: int | None = None,
+) -> int:
+    """Make the runs that the store lacks, or the first of them, add them to it, and return how many were made."""
     if on_error not in ("raise", "record"):
         raise InvalidInput(f"audit: on_error must be 'raise' or 'record', got {on_error!r}.")
     if n_jobs is not None:
@@ -49,10 +56,10 @@ def finish(
     done = store.keys(family, failed=on_error == "record")
     missing = [task for task in tasks if task.key not in done]
     if not missing:
-        return
-    queue = _Queue(missing, store)
+        return 0
+    queue = _Queue(missing[:at_most], store)
     batches = _on_workers(job, queue, n_jobs, on_error) if _wants_workers(n_jobs) else _here(job, queue, on_error)
-    finished = len(tasks) - len(missing)
+    before = finished = len(tasks) - len(missing)
     with contextlib.closing(batches):
         for records, arrays in batches:
             new = store.add(family, records, arrays)
@@ -60,7 +67,8 @@ def finish(
             finished += len(records)
             report("runs", min(finished, len(tasks)), len(tasks))
             if on_error == "raise":
-                _refuse_failures(records, tasks, finished, store)
+                _refuse_failures(records, tasks, store)
+    return finished - before
 
 
 class _Queue:
@@ -173,7 +181,7 @@ def _wants_workers(n_jobs: int | None) -> bool:
     return False
 
 
-def _refuse_failures(records: Sequence[RunRecord], tasks: Sequence[Task], finished: int, store: RunStore) -> None:
+def _refuse_failures(records: Sequence[RunRecord], tasks: Sequence[Task], store: RunStore) -> None:
     failed = next((record for record in records if record.error is not None), None)
     if failed is None:
         return

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -45,15 +47,15 @@ def encode_array(array: NDArray[Any]) -> Encoded:
     return Encoded(dtype, ",".join(map(str, array.shape)), array.astype(dtype, copy=False).tobytes())
 
 
-def decode_array(owner: str, encoded: Encoded) -> NDArray[Any]:
-    """Read a table back; read-only."""
-    try:
+def decode_array(owner: str, encoded: Encoded, digest: str) -> NDArray[Any]:
+    """Read a table back, and check its fingerprint; read-only."""
+    with _undamaged(owner):
         if encoded.dtype not in _KINDS.values():
             raise ValueError(f"type {encoded.dtype!r}")
         shape = tuple(map(int, encoded.shape.split(",")))
         table: NDArray[Any] = np.frombuffer(encoded.data, dtype=encoded.dtype).reshape(shape)
-    except ValueError as error:
-        raise InvalidFile(f"{owner}: is damaged ({error}).") from None
+        levels = ("policy",) if encoded.dtype == _KINDS["i"] else ("value", "policy")  # an action may be a float
+        _check(any(array_digest(level, table) == digest for level in levels))
     return table
 
 
@@ -64,25 +66,47 @@ def encode_model(model: TabularMDP) -> Encoded:
     return Encoded("npz", "", stream.getvalue())
 
 
-def decode_model(owner: str, encoded: Encoded) -> TabularMDP:
+def decode_model(owner: str, encoded: Encoded, digest: str) -> TabularMDP:
     """Read a model back, and check its digest."""
-    return read_mdp(owner, io.BytesIO(encoded.data))
+    with _undamaged(owner):
+        model = read_mdp("its file", io.BytesIO(encoded.data))
+        _check(model.digest == digest)
+    return model
 
 
 def history_digest(history: Mapping[str, NDArray[np.float64]]) -> str:
     """Return the digest of a run's history; NaN, which marks rounds without an entry, counts by its bits."""
-    columns = [np.asarray(column).view(np.int64) for column in history.values()]
+    columns = [np.asarray(column, dtype=np.float64).view(np.int64) for column in history.values()]
     return array_digest(f"history {' '.join(history)}", *columns)
 
 
 def encode_history(history: Mapping[str, NDArray[np.float64]]) -> Encoded:
-    """Write a history, a column for every name."""
+    """Write a history: the names, which may be any text, as JSON, and the columns in their order."""
     stream = io.BytesIO()
-    np.savez(stream, allow_pickle=False, **{name: np.asarray(column) for name, column in history.items()})
+    names = np.frombuffer(json.dumps(list(history)).encode(), dtype=np.uint8)
+    np.savez(stream, names, *(np.asarray(column, dtype=np.float64) for column in history.values()))
     return Encoded("npz", "", stream.getvalue())
 
 
-def decode_history(encoded: Encoded) -> dict[str, NDArray[np.float64]]:
-    """Read a history back."""
-    with np.load(io.BytesIO(encoded.data), allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
+def decode_history(owner: str, encoded: Encoded, digest: str) -> dict[str, NDArray[np.float64]]:
+    """Read a history back, and check its digest."""
+    with _undamaged(owner), np.load(io.BytesIO(encoded.data), allow_pickle=False) as archive:
+        names, *columns = (archive[name] for name in archive.files)
+        history: dict[str, NDArray[np.float64]] = dict(zip(json.loads(names.tobytes()), columns, strict=True))
+        _check(history_digest(history) == digest)
+    return history
+
+
+@contextlib.contextmanager
+def _undamaged(owner: str) -> Iterator[None]:
+    """Turn what numpy, zipfile or json say of bytes that they cannot read into one clear sentence."""
+    try:
+        yield
+    except Exception as error:
+        reason = str(error).rstrip(".")
+        raise InvalidFile(f"{owner}: is damaged ({reason}). Make its runs again in another file.") from None
+
+
+def _check(same: bool) -> None:
+    if not same:
+        raise ValueError("its content does not have this fingerprint")

@@ -14,7 +14,6 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 from replicable_rl.canonical import Json, canonical_json
@@ -22,9 +21,10 @@ from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.records import Guarantee, ObjectSpec, RunFamily, RunRecord, RunSpec, Solution, Status
 from replicable_rl.store import arrays as codec
 from replicable_rl.store.arrays import Encoded
-from replicable_rl.store.schema import connect
+from replicable_rl.store.schema import connect, transaction
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from replicable_rl.mdp import TabularMDP
@@ -52,11 +52,14 @@ class RunStore:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        self.path = None if path is None else os.fspath(path)
+        try:
+            self.path = None if path is None else os.fsdecode(path)
+        except TypeError:
+            raise InvalidInput(f"RunStore: path must name a file, or be None; got {path!r}.") from None
         self._lock = threading.RLock()  # one connection, several threads
         self._documents: dict[object, int] = {}
         with self._explained():
-            self._connection = connect(self.path or ":memory:")
+            self._connection = connect(self.path)
 
     def __enter__(self) -> RunStore:
         return self
@@ -84,10 +87,11 @@ class RunStore:
         failed = [record for record in records if record.error is not None]
         with self._transaction() as connection:
             ids = self._document(family.problem), self._document(family.algorithm)
-            before = connection.total_changes
+            rows = [(*ids, *self._row(record)) for record in finished]
+            before = connection.total_changes  # not earlier: new documents are no new runs
             connection.executemany(
                 f"INSERT OR IGNORE INTO runs (problem, algorithm, {_COLUMNS}) VALUES (?,?, ?,?,?,?,?,?,?,?,?,?,?)",
-                [(*ids, *self._row(record)) for record in finished],
+                rows,
             )
             new = connection.total_changes - before
             connection.executemany(
@@ -178,11 +182,15 @@ class RunStore:
 
     def array(self, digest: str) -> NDArray[Any]:
         """Return the policy or the action values with this fingerprint."""
-        return codec.decode_array(f"{self}: array {digest[:16]}", self._encoded(digest))
+        return codec.decode_array(f"{self}: array {digest[:16]}", self._encoded(digest), digest)
 
     def model(self, digest: str) -> TabularMDP:
         """Return the learned model with this fingerprint."""
-        return codec.decode_model(f"{self}: model {digest[:16]}", self._encoded(digest))
+        return codec.decode_model(f"{self}: model {digest[:16]}", self._encoded(digest), digest)
+
+    def history(self, digest: str) -> dict[str, NDArray[np.float64]]:
+        """Return what happened round by round, by its digest."""
+        return codec.decode_history(f"{self}: history {digest[:16]}", self._encoded(digest), digest)
 
     def solution(self, key: str) -> Solution:
         """Return a finished run whole, with its arrays.
@@ -203,16 +211,17 @@ class RunStore:
             status=record.status,
             guarantee=record.guarantee,
             model=None if record.model is None else self.model(record.model),
-            history=None if record.history is None else codec.decode_history(self._encoded(record.history)),
-        ).with_spec(RunSpec(problem, algorithm, record.shared_seed, record.sample_seed))
-        if astuple(solution.fingerprints) != (record.policy, record.value, record.model):
-            raise InvalidFile(f"{self}: the arrays of run {key} do not have their fingerprints; the file was changed.")
-        return solution
+            history=None if record.history is None else self.history(record.history),
+        )
+        spec = RunSpec(problem, algorithm, record.shared_seed, record.sample_seed)
+        if spec.digest != record.key:
+            raise InvalidFile(f"{self}: run {key} is another than its key says; the file was changed.")
+        return solution.with_spec(spec)
 
     def _find(self, key: str) -> tuple[RunRecord, ObjectSpec, ObjectSpec]:
         query = f"SELECT problem, algorithm, {_COLUMNS} FROM runs WHERE key = ?"
         with self._explained(), self._lock:
-            row = self._connection.execute(query, (bytes.fromhex(key),)).fetchone()
+            row = self._connection.execute(query, (self._blob(key),)).fetchone()
             if row is None:
                 raise InvalidInput(f"{self}: no finished run has the key {key}.")
             problem, algorithm = (ObjectSpec.from_json(self._json(id)) for id in row[:2])
@@ -240,14 +249,23 @@ class RunStore:
     def _encoded(self, digest: str) -> Encoded:
         with self._explained(), self._lock:
             query = "SELECT dtype, shape, data FROM arrays WHERE digest = ?"
-            row = self._connection.execute(query, (bytes.fromhex(digest),)).fetchone()
+            row = self._connection.execute(query, (self._blob(digest),)).fetchone()
         if row is None:
             raise InvalidInput(f"{self}: holds no array with the fingerprint {digest}.")
         return Encoded(*row)
 
     def _json(self, id: int) -> Json:
-        (text,) = self._connection.execute("SELECT json FROM documents WHERE id = ?", (id,)).fetchone()
-        return json.loads(text)
+        row = self._connection.execute("SELECT json FROM documents WHERE id = ?", (id,)).fetchone()
+        try:
+            return json.loads(row[0])
+        except (TypeError, ValueError) as error:
+            raise InvalidFile(f"{self}: document {id} is damaged ({error}).") from None
+
+    def _blob(self, digest: str) -> bytes:
+        try:
+            return bytes.fromhex(digest)
+        except (TypeError, ValueError):
+            raise InvalidInput(f"{self}: keys and fingerprints are hexadecimal digits, got {digest!r}.") from None
 
     def _family_ids(self, family: RunFamily) -> tuple[int, int]:
         """The numbers of problem and algorithm; -1, which no document has, where a spec is new."""
@@ -263,15 +281,12 @@ class RunStore:
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._explained(), self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
             known = dict(self._documents)
             try:
-                yield self._connection
-                self._connection.execute("COMMIT")
+                with transaction(self._connection, "IMMEDIATE"):
+                    yield self._connection
             except BaseException:
                 self._documents = known  # numbers given inside are taken back
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
                 raise
 
     @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """The tables of a run store, and the checks that a file is one.
 
-``runs`` holds one row for every finished run; a trigger refuses to change or delete one. What
-many rows share (problems, algorithms, guarantees) is in ``documents`` as canonical JSON, once.
+``runs`` holds one row for every finished run; triggers refuse to change, replace or delete
+one. What many rows share (problems, algorithms, guarantees) is in ``documents`` as canonical JSON, once.
 ``arrays`` holds policies, values, models and histories, once for every distinct fingerprint.
 ``failures`` says which runs raised; a later success of the same run goes to ``runs`` and counts.
 Seeds and samples are decimal text, for they pass SQLite's 63 bits.
@@ -9,12 +9,16 @@ Seeds and samples are decimal text, for they pass SQLite's 63 bits.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from replicable_rl.errors import InvalidFile
 
-__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "connect"]
+__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "connect", "transaction"]
 
 APPLICATION_ID = 0x7252_4C31  # "rRL1": what `file` and this module know a store by
 SCHEMA_VERSION = 1
@@ -64,26 +68,21 @@ CREATE TRIGGER finished_runs_never_change BEFORE UPDATE ON runs
 BEGIN SELECT RAISE(ABORT, 'finished runs never change'); END;
 CREATE TRIGGER finished_runs_are_never_deleted BEFORE DELETE ON runs
 BEGIN SELECT RAISE(ABORT, 'finished runs are never deleted'); END;
+CREATE TRIGGER finished_runs_are_never_replaced BEFORE INSERT ON runs
+WHEN EXISTS (SELECT 1 FROM runs WHERE key = NEW.key OR id = NEW.id)
+BEGIN SELECT RAISE(IGNORE); END;
 """
 
 
-def connect(path: str) -> sqlite3.Connection:
+def connect(path: str | None) -> sqlite3.Connection:
     """Open a store, or create it where nothing is; anything else under that name is refused."""
-    if path != ":memory:":
+    if path is not None:
         _check_path(Path(path))
-    connection = sqlite3.connect(path, timeout=_WAIT, isolation_level=None, check_same_thread=False)
+    name = ":memory:" if path is None else str(Path(path).absolute())  # no name of a file means anything else
+    connection = sqlite3.connect(name, timeout=_WAIT, isolation_level=None, check_same_thread=False)
     try:
-        # Until the schema is there nobody may see the file half made: one transaction.
         connection.execute(f"PRAGMA busy_timeout = {int(_WAIT * 1000)}")
-        if _version(path, connection) is None:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("BEGIN IMMEDIATE")
-            if _version(path, connection) is None:  # another process may have been faster
-                for statement in _statements(_TABLES):
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            connection.execute("COMMIT")
+        _prepare(path or "run store", connection)
         connection.execute("PRAGMA synchronous = NORMAL")  # with WAL: a killed process loses nothing
     except BaseException:
         connection.close()
@@ -91,19 +90,63 @@ def connect(path: str) -> sqlite3.Connection:
     return connection
 
 
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection, kind: Literal["DEFERRED", "IMMEDIATE"]) -> Iterator[None]:
+    """Make the block one transaction, which is taken back when the block raises."""
+    try:
+        connection.execute(f"BEGIN {kind}")
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _prepare(path: str, connection: sqlite3.Connection) -> None:
+    """Check the file and make its tables, whatever other processes do to it at the same time."""
+    deadline = time.monotonic() + _WAIT
+    while True:
+        try:
+            with transaction(connection, "DEFERRED"):
+                version = _version(path, connection)
+            connection.execute("PRAGMA journal_mode = WAL")
+            if version is None:
+                _create(path, connection)
+            return
+        except sqlite3.OperationalError as error:
+            # Two that change the journal mode at once do not wait for each other, as everybody else does.
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def _create(path: str, connection: sqlite3.Connection) -> None:
+    """Make the tables in one transaction: nobody may see the file half made."""
+    with transaction(connection, "IMMEDIATE"):
+        if _version(path, connection) is None:  # another process may have been faster
+            for statement in _statements(_TABLES):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
 def _check_path(path: Path) -> None:
-    if path.is_dir():
-        raise InvalidFile(f"{path}: is a directory. Name a file for the store.")
-    if not path.parent.is_dir():
-        raise InvalidFile(f"{path}: there is no directory {path.parent}. Make it first.")
-    if path.is_file() and path.stat().st_size:
-        with path.open("rb") as stream:
-            if stream.read(16) != b"SQLite format 3\x00":
-                raise InvalidFile(f"{path}: is not a run store (no SQLite file). Name another file.")
+    try:
+        if path.is_dir():
+            raise InvalidFile(f"{path}: is a directory. Name a file for the store.")
+        if not path.parent.is_dir():
+            raise InvalidFile(f"{path}: there is no directory {path.parent}. Make it first.")
+        if path.is_file() and path.stat().st_size:
+            with path.open("rb") as stream:
+                if stream.read(16) != b"SQLite format 3\x00":
+                    raise InvalidFile(f"{path}: is not a run store (no SQLite file). Name another file.")
+    except OSError as error:
+        raise InvalidFile(f"{path}: cannot be opened ({error.strerror or error}). Name another file.") from None
 
 
 def _version(path: str, connection: sqlite3.Connection) -> int | None:
-    """Return the schema version; None for an empty file."""
+    """Return the schema version, None for an empty file; in a transaction, or it may see two states of it."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application == 0 and version == 0:
