@@ -21,7 +21,8 @@ import numpy as np
 import pytest
 from gymnasium.envs.toy_text import FrozenLakeEnv
 
-from replicable_rl.audit.sb3 import StableBaselines3, TrainedPolicy, _seed_of
+from replicable_rl.audit.sb3 import StableBaselines3, TrainedPolicy
+from replicable_rl.audit.sb3_library import seed_of
 from replicable_rl.canonical import json_digest
 from replicable_rl.errors import InvalidInput, UnknownId
 
@@ -155,7 +156,7 @@ def test_the_first_reset_takes_the_seed_of_the_environment(monkeypatch: pytest.M
 
     monkeypatch.setattr(FrozenLakeEnv, "reset", recorded)
     untrained()(7, 2**64 - 1)
-    assert seen[0] == _seed_of("sample", "environment", 2**64 - 1)
+    assert seen[0] == seed_of("sample", "environment", 2**64 - 1)
     assert len(seen) > 1
     assert set(seen[1:]) == {None}  # later episodes go on with the same generator
 
@@ -186,14 +187,14 @@ def test_without_any_randomness_in_the_environment_sharing_everything_is_one_run
 
 def test_streams_and_kinds_of_seed_are_unrelated_and_pinned() -> None:
     words = {
-        _seed_of(source, stream, seed)
+        seed_of(source, stream, seed)
         for source in ("shared", "sample")
         for stream in ("network", "exploration", "environment")
         for seed in (0, 1, 2**32, 2**64 - 1)
     }
     assert len(words) == 24
     assert all(0 <= word < 2**32 for word in words)
-    assert _seed_of("shared", "network", 7) == 1584544486
+    assert seed_of("shared", "network", 7) == 1584544486
 
 
 class Dice(gymnasium.Env[int, int]):
@@ -392,15 +393,22 @@ def test_the_probe_lists_the_observations() -> None:
     assert lake(env_options={"map_name": "8x8"}).probe().size == 64
 
 
-def test_sentences_say_what_is_shared_and_what_is_fresh() -> None:
-    both, network, nothing = lake(), lake(share=["network"]), lake(share=())
-    assert "initial weights" in both.shared_randomness
-    assert "only until the runs' data differ" in both.shared_randomness
-    assert both.fresh_randomness == "Fresh in every run: the transitions and first states of the environment."
-    assert network.shared_randomness == "Shared by runs with one shared seed: the initial weights of the network."
-    assert "draws during learning" in network.fresh_randomness
-    assert nothing.shared_randomness == "Nothing: the shared seed is not used."
-    assert "initial weights" in nothing.fresh_randomness
+def test_phrases_say_what_is_shared_and_what_is_fresh() -> None:
+    both, network, exploration, nothing = (
+        lake(share=share) for share in (("network", "exploration"), ["network"], {"exploration"}, ())
+    )
+    data = "the transitions and first states of the environment"
+    weights = "the initial weights of the network"
+    draws = "the algorithm's draws during learning (actions, noise, minibatches"
+    only_until = "one stream of numbers, which means the same choices only until the runs' data differ"
+    assert both.shared_randomness == f"{weights} and {draws}; {only_until})"
+    assert both.fresh_randomness == data
+    assert network.shared_randomness == weights
+    assert network.fresh_randomness == f"{data}, and {draws})"
+    assert exploration.shared_randomness == f"{draws}; {only_until})"
+    assert exploration.fresh_randomness == f"{data}, and {weights}"
+    assert nothing.shared_randomness == "nothing (the shared seed is not used)"
+    assert nothing.fresh_randomness == f"{data}, {weights}, and {draws})"
 
 
 # --- bad input -------------------------------------------------------------------------------

@@ -24,22 +24,17 @@ may decide about another state, or about a minibatch instead of an action.
 from __future__ import annotations
 
 import copy
-import hashlib
-import importlib
 import inspect
-import random
 import sys
-import threading
-import warnings
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from replicable_rl.audit import sb3_library as library
 from replicable_rl.canonical import Json, canonical_json
-from replicable_rl.errors import InvalidInput, UnknownId, check_integer, did_you_mean
+from replicable_rl.errors import InvalidInput, check_integer, did_you_mean
 from replicable_rl.randomness import MAX_SEED
 from replicable_rl.records import ObjectSpec
 
@@ -48,17 +43,14 @@ if TYPE_CHECKING:
 
 __all__ = ["StableBaselines3", "TrainedPolicy"]
 
-# The libraries are imported by name, when they are needed: importing this module costs
-# nothing, and type checks do not need them installed.
-
-_OWNER = "StableBaselines3"
-_SHAREABLE = {
+_OWNER = library.OWNER
+_MEANING = {
+    "environment": "the transitions and first states of the environment",
     "network": "the initial weights of the network",
     "exploration": "the algorithm's draws during learning (actions, noise, minibatches)",
 }
-_DATA = "the transitions and first states of the environment"
+_SHAREABLE = ("network", "exploration")
 _RESERVED = ("policy", "env", "seed", "device", "tensorboard_log", "_init_setup_model")
-_ONE_AT_A_TIME = threading.Lock()  # the generators are global: two threads would draw from one stream
 
 
 @dataclass(frozen=True)
@@ -112,13 +104,13 @@ class StableBaselines3:
     algorithm_options: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        algorithm = _algorithm_class(self.algorithm)
+        algorithm = library.algorithm_class(self.algorithm)
         env_options = _check_options("env_options", self.env_options)
         algorithm_options = _check_options("algorithm_options", self.algorithm_options)
         _check_names(algorithm, algorithm_options)
         normal = {
-            "algorithm": _exported_name(algorithm) or algorithm,
-            "env": _versioned_id(self.env, env_options),
+            "algorithm": library.exported_name(algorithm) or algorithm,
+            "env": library.env_id_with_version(self.env, env_options),
             "total_timesteps": check_integer(_OWNER, "total_timesteps", self.total_timesteps, low=1, high=2**53 - 1),
             "policy": _check_policy(algorithm, self.policy),
             "share": _check_share(self.share),
@@ -133,33 +125,36 @@ class StableBaselines3:
 
     def __call__(self, shared_seed: int, sample_seed: int) -> TrainedPolicy:
         """Train; return the policy as a function of an array of observations."""
-        seeds = self._seeds(shared_seed, sample_seed)
-        with _isolated():
-            _seed_generators(seeds["environment"])  # for environments that draw while they are made
-            env = _make(self.env, self.env_options)
+        shared = check_integer(_OWNER, "shared_seed", shared_seed, low=0, high=MAX_SEED)
+        sample = check_integer(_OWNER, "sample_seed", sample_seed, low=0, high=MAX_SEED)
+        seeds = library.stream_seeds(self.share, shared, sample)
+        algorithm = library.algorithm_class(self.algorithm)
+        with library.isolated():
+            library.seed_generators(seeds["environment"])  # for environments that draw while they are made
+            env = library.make_environment(self.env, self.env_options)
             try:
                 for space in (env.unwrapped.action_space, env.unwrapped.observation_space):
                     space.seed(seeds["environment"])  # for environments that draw from their spaces
-                _seed_generators(seeds["network"])
-                model = self._build(env)
+                library.seed_generators(seeds["network"])
+                model = library.build_model(algorithm, self.policy, env, self.algorithm_options)
                 model.env.seed(seeds["environment"])
                 model.action_space = copy.deepcopy(model.action_space)  # not the environment's own
                 model.action_space.seed(seeds["exploration"])
-                _seed_generators(seeds["exploration"])
+                library.seed_generators(seeds["exploration"])
                 model.learn(self.total_timesteps)
             finally:
                 env.close()
-        return TrainedPolicy(_without_data(model))
+        return TrainedPolicy(library.without_data(model))
 
     @property
     def name(self) -> str:
         """What the run record calls this training code, such as ``stable-baselines3/DQN``."""
-        return f"stable-baselines3/{_algorithm_class(self.algorithm).__name__}"
+        return f"stable-baselines3/{library.algorithm_class(self.algorithm).__name__}"
 
     @property
     def params(self) -> dict[str, Json]:
         """Everything but the seeds that determines a run, with the versions of the libraries."""
-        algorithm = _algorithm_class(self.algorithm)
+        algorithm = library.algorithm_class(self.algorithm)
         packages = {"stable_baselines3", "torch", "gymnasium", algorithm.__module__.partition(".")[0]}
         versions = {name: getattr(sys.modules.get(name), "__version__", None) for name in sorted(packages)}
         plain = ObjectSpec(
@@ -181,61 +176,37 @@ class StableBaselines3:
     def shared_randomness(self) -> str:
         """What two runs with one shared seed have in common."""
         if not self.share:
-            return "Nothing: the shared seed is not used."
-        listed = " and ".join(_SHAREABLE[name] for name in self.share)
+            return "nothing (the shared seed is not used)"
+        listed = " and ".join(_MEANING[name] for name in self.share)
         if "exploration" not in self.share:
-            return f"Shared by runs with one shared seed: {listed}."
-        return (
-            f"Shared by runs with one shared seed: {listed}. The draws are one stream of numbers: they mean "
-            "the same choices only until the runs' data differ."
-        )
+            return listed
+        stream = "one stream of numbers, which means the same choices only until the runs' data differ"
+        return f"{listed.removesuffix(')')}; {stream})"
 
     @property
     def fresh_randomness(self) -> str:
         """What is drawn anew in every run."""
-        fresh = [text for name, text in _SHAREABLE.items() if name not in self.share]
-        return f"Fresh in every run: {', '.join([_DATA, *fresh])}."
+        *most, last = (text for name, text in _MEANING.items() if name not in self.share)
+        return f"{', '.join(most)}, and {last}" if most else last
 
     def probe(self) -> NDArray[np.int64]:
         """Return all observations of a discrete observation space."""
-        env = _make(self.env, self.env_options)
+        env = library.make_environment(self.env, self.env_options)
         space = env.observation_space
         env.close()
-        if not isinstance(space, _import("gymnasium").spaces.Discrete):
+        if not isinstance(space, library.import_library("gymnasium").spaces.Discrete):
             raise InvalidInput(
                 f"{_OWNER}: only a Discrete observation space can be listed, got {space!r:.120} of {self.env!r}. "
                 "Pass the observations to compare policies on as probe=."
             )
         return np.arange(space.start, space.start + space.n, dtype=np.int64)
 
-    def _seeds(self, shared_seed: int, sample_seed: int) -> dict[str, int]:
-        """Return the seed of each stream, from the shared seed or from the sample seed."""
-        shared = check_integer(_OWNER, "shared_seed", shared_seed, low=0, high=MAX_SEED)
-        sample = check_integer(_OWNER, "sample_seed", sample_seed, low=0, high=MAX_SEED)
-        streams = (*_SHAREABLE, "environment")
-        return {
-            stream: _seed_of("shared", stream, shared) if stream in self.share else _seed_of("sample", stream, sample)
-            for stream in streams
-        }
-
-    def _build(self, env: Any) -> Any:
-        """Return the untrained model; its weights come from the global generators."""
-        algorithm = _algorithm_class(self.algorithm)
-        options = copy.deepcopy(dict(self.algorithm_options or {}))  # models may change what they are given
-        try:
-            model = algorithm(self.policy, env, seed=None, device="cpu", **options)
-        except Exception as error:  # whatever the library raises, its own sentence says why
-            raise InvalidInput(
-                f"{_OWNER}: {algorithm.__name__} cannot be built for {self.env!r} with these settings "
-                f"({type(error).__name__}: {str(error).rstrip('.')})."
-            ) from error
-        model.set_logger(_import("stable_baselines3").common.logger.Logger(folder=None, output_formats=[]))
-        return model
-
 
 @dataclass(frozen=True)
 class TrainedPolicy:
     """The deterministic policy of a trained model, as a function of an array of observations."""
+
+    vectorized: ClassVar[bool] = True  # an audit asks it about the whole probe set at once
 
     model: Any
 
@@ -250,120 +221,13 @@ class TrainedPolicy:
             raise InvalidInput(f"{expected}, got one of shape {array.shape}.") from error
         if not batch:
             raise InvalidInput(f"{expected}, got a single observation. Pass observations[None].")
-        if isinstance(space, _import("gymnasium").spaces.Discrete) and not (
+        if isinstance(space, library.import_library("gymnasium").spaces.Discrete) and not (
             array.dtype.kind in "iu" and ((array >= space.start) & (array < space.start + space.n)).all()
         ):
             raise InvalidInput(f"{expected}, got other values ({array.dtype}).")
-        with _isolated():  # one thread: the last bit of a product may depend on their number
+        with library.isolated():  # one thread: the last bit of a product may depend on their number
             actions, _ = self.model.predict(array, deterministic=True)
         return np.asarray(actions)
-
-
-# --- streams ---------------------------------------------------------------------------------
-
-
-def _seed_of(source: str, stream: str, seed: int) -> int:
-    """Return the 32-bit seed of a stream; streams and the two kinds of seed are unrelated.
-
-    >>> _seed_of("shared", "network", 7)
-    1584544486
-    """
-    text = f"replicable-rl stable-baselines3 v1\n{source}\n{stream}\n{seed}\n"
-    return int.from_bytes(hashlib.sha256(text.encode("ascii")).digest()[:4], "little")
-
-
-def _seed_generators(seed: int) -> None:
-    """Seed the generators Stable-Baselines3 draws from; PyTorch's generators of GPUs are left alone."""
-    random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002  # the generator that the library uses
-    _import("torch").default_generator.manual_seed(seed)
-
-
-@contextmanager
-def _isolated() -> Iterator[None]:
-    """Lend out the global generators, with one PyTorch thread; put everything back afterwards."""
-    torch = _import("torch")
-    with _ONE_AT_A_TIME:
-        threads = torch.get_num_threads()
-        states = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
-        torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            random.setstate(states[0])
-            np.random.set_state(states[1])  # noqa: NPY002
-            torch.set_rng_state(states[2])
-            torch.set_num_threads(threads)
-
-
-# --- the libraries ---------------------------------------------------------------------------
-
-
-def _import(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise InvalidInput(
-            f"{_OWNER}: {name} cannot be imported ({error}). Install it: pip install 'replicable-rl[sb3]'."
-        ) from error
-
-
-def _make(env_id: object, options: Mapping[str, Any] | None) -> Any:
-    gymnasium = _import("gymnasium")
-    if not isinstance(env_id, str):
-        raise InvalidInput(
-            f"{_OWNER}: env must be the id of an environment, because every run makes its own, got {env_id!r:.80}. "
-            "Register the environment and pass its id."
-        )
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return gymnasium.make(env_id, **copy.deepcopy(dict(options or {})))
-    except gymnasium.error.UnregisteredEnv:
-        hint = did_you_mean(env_id, gymnasium.registry) or " If it is your own, pass 'module:id'."
-        raise UnknownId(f"{_OWNER}: no environment is registered as {env_id!r}.{hint}") from None
-    except Exception as error:  # whatever an environment raises, its own sentence says why
-        raise InvalidInput(
-            f"{_OWNER}: {env_id!r} cannot be made ({type(error).__name__}: {str(error).rstrip('.')})."
-        ) from error
-
-
-def _versioned_id(env_id: str, options: Mapping[str, Any]) -> str:
-    """Return the id with its version ('FrozenLake' is 'FrozenLake-v1'), once the environment can be made."""
-    made = _make(env_id, options)
-    made.close()
-    module, colon, _ = env_id.rpartition(":")
-    return f"{module}{colon}{made.spec.id}"
-
-
-def _algorithm_class(algorithm: object) -> Any:
-    """Return the class, looked up by its name if need be."""
-    library = _import("stable_baselines3")
-    base = library.common.base_class.BaseAlgorithm
-    if isinstance(algorithm, type) and issubclass(algorithm, base):
-        return algorithm
-    known = {name: item for name, item in vars(library).items() if isinstance(item, type) and issubclass(item, base)}
-    if isinstance(algorithm, str) and algorithm in known:
-        return known[algorithm]
-    hint = did_you_mean(algorithm.upper(), known) if isinstance(algorithm, str) else ""
-    raise InvalidInput(
-        f"{_OWNER}: algorithm must be one of {', '.join(sorted(known))} or a class derived from BaseAlgorithm, "
-        f"got {algorithm!r:.80}.{hint}"
-    )
-
-
-def _exported_name(algorithm: Any) -> str | None:
-    """Return the name under which Stable-Baselines3 exports the class, if it does."""
-    name = str(algorithm.__name__)
-    return name if getattr(_import("stable_baselines3"), name, None) is algorithm else None
-
-
-def _without_data(model: Any) -> Any:
-    """Drop what is not needed to act: the environment and the buffers, which can be large."""
-    for name in ("env", "replay_buffer", "rollout_buffer", "_last_obs", "_last_original_obs", "ep_info_buffer"):
-        if hasattr(model, name):
-            setattr(model, name, None)
-    return model
 
 
 # --- checks ----------------------------------------------------------------------------------
@@ -376,7 +240,7 @@ def _check_share(share: object) -> tuple[str, ...]:
             f"{_OWNER}: share must not contain 'environment', because two runs with the same data are one run. "
             "Leave it out."
         )
-    if names is None or not all(name in tuple(_SHAREABLE) for name in names):
+    if names is None or not all(name in _SHAREABLE for name in names):
         raise InvalidInput(
             f"{_OWNER}: share must be a collection of names out of 'network' and 'exploration', got {share!r:.80}. "
             "Write share=('network',) for one, share=() for none."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,9 +28,12 @@ from replicable_rl.cli.options import (
     Tolerance,
     build_algorithm,
     given_options,
+    refuse_early,
     whole,
 )
-from replicable_rl.errors import InvalidInput
+from replicable_rl.errors import InvalidInput, check_in_open_interval, did_you_mean
+from replicable_rl.files import replacing, write_csv
+from replicable_rl.records import LEVELS
 
 if TYPE_CHECKING:
     from replicable_rl.audit import AuditResult
@@ -75,17 +78,22 @@ def audit_command(
     """Measure how often two runs of ALGORITHM on PROBLEM agree."""
     from replicable_rl.audit.backends import use_backend
     from replicable_rl.cli.progress import progress_bar
-    from replicable_rl.errors import check_in_open_interval
 
     given = dict(locals())
     if require is not None:
         check_in_open_interval("audit", "--require", require)
+    if level not in LEVELS:
+        raise InvalidInput(
+            f"audit: --level must be one of {', '.join(LEVELS)}, got {level!r}.{did_you_mean(level, LEVELS)}"
+        )
+    if csv_file is not None:
+        refuse_early(replacing(csv_file))
     sweep = _sweep(plan, problem, algorithm, given)
     settings = _settings(given)
     workers = use_backend(backend, scheduler, jobs) if backend else _no_backend(scheduler)
     n_jobs = None if backend in ("dask", "ray") else jobs
     results: list[AuditResult] = []
-    with workers, progress_bar():
+    with _saying_what_is_kept(store), workers, progress_bar():
         for result in sweep.run(store=store, n_jobs=n_jobs, on_error=on_error, **settings):  # type: ignore[arg-type]
             results.append(result)
             if plan is not None and not as_json:
@@ -138,6 +146,16 @@ def _no_backend(scheduler: str | None) -> contextlib.AbstractContextManager[None
     return contextlib.nullcontext()
 
 
+@contextlib.contextmanager
+def _saying_what_is_kept(store: Path | None) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        if store is not None:
+            print(f"Finished runs are kept in {store}; the same command resumes.", file=sys.stderr)
+        raise
+
+
 def _print_line(number: int, total: int, result: AuditResult, level: str, require: float | None) -> None:
     from replicable_rl.audit.tables import summary_lines
 
@@ -145,8 +163,6 @@ def _print_line(number: int, total: int, result: AuditResult, level: str, requir
 
 
 def _write_csv(path: Path, results: Sequence[AuditResult]) -> None:
-    from replicable_rl.files import write_csv
-
     rows = [
         {"problem": result.problem.text, "algorithm": result.algorithm.text, **row}
         for result in results

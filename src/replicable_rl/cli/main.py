@@ -32,6 +32,7 @@ from replicable_rl.cli.options import (
     Tolerance,
     alternatives,
     build_algorithm,
+    refuse_early,
     whole,
 )
 from replicable_rl.errors import InvalidInput
@@ -147,7 +148,7 @@ def solve_command(
     shared = whole("--shared-seed", shared_seed)
     sample = None if sample_seed is None else whole("--sample-seed", sample_seed)
     if save is not None:
-        _check_can_save(save)
+        refuse_early(new_directory(save))
     started = time.perf_counter()
     with progress_bar():
         solution = solve(mdp, chosen, shared_seed=shared, sample_seed=sample)
@@ -226,13 +227,3 @@ def reproduce_command(
     print(f"The four runs are in {output / 'twice.json'}.")
     replicable, plain = comparisons
     return 0 if replicable.same_value and not plain.same_policy else 1
-
-
-def _check_can_save(directory: Path) -> None:
-    """Refuse before a long run what would be refused after it."""
-
-    class Enough(Exception):
-        pass
-
-    with contextlib.suppress(Enough), new_directory(directory):
-        raise Enough

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,6 +59,16 @@ def build_algorithm(text: str, given: dict[str, Any]) -> Any:
             raise InvalidInput(f"{text}: {name} is also given as {option}. Give it once.")
         params[name] = whole(option, given[name]) if name in _WHOLE else given[name]
     return make_algorithm(spec.id, **params)
+
+
+def refuse_early(writing: contextlib.AbstractContextManager[Any]) -> None:
+    """Refuse before a long run what would be refused after it: begin to write, and take it back."""
+
+    class Enough(Exception):
+        pass
+
+    with contextlib.suppress(Enough), writing:
+        raise Enough
 
 
 def given_options(given: dict[str, Any]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 import warnings
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from replicable_rl.records import ObjectSpec
 if TYPE_CHECKING:
     import gymnasium
 
-__all__ = ["from_gymnasium"]
+__all__ = ["from_gymnasium", "make_env", "versioned_id"]
 
 _OWNER = "from_gymnasium"
 _END = "terminated"  # the name of the extra state
@@ -69,7 +70,7 @@ def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, gamma: float = 0.99, *
                 "Give them to gymnasium.make."
             )
         return _convert(env, gamma)
-    made = _make(env, make_kwargs)
+    made = make_env(_OWNER, env, make_kwargs)
     try:
         mdp = _convert(made, gamma)
         source = _source(env, made, {"gamma": gamma, **make_kwargs})
@@ -85,7 +86,10 @@ def _check_is_env(env: object) -> None:
         raise InvalidInput(f"{_OWNER}: env must be an id or a gymnasium.Env, got {env!r:.80}.")
 
 
-def _make(env_id: str, make_kwargs: dict[str, Any]) -> gymnasium.Env[Any, Any]:
+def make_env(
+    owner: str, env_id: str, make_kwargs: Mapping[str, Any], *, otherwise: str = ""
+) -> gymnasium.Env[Any, Any]:
+    """Make an environment without warnings, or say why not; ``otherwise`` is the advice where no id is similar."""
     import gymnasium
 
     try:
@@ -93,14 +97,19 @@ def _make(env_id: str, make_kwargs: dict[str, Any]) -> gymnasium.Env[Any, Any]:
             warnings.simplefilter("ignore")
             made: gymnasium.Env[Any, Any] = gymnasium.make(env_id, **make_kwargs)
     except gymnasium.error.UnregisteredEnv:
-        raise UnknownId(
-            f"{_OWNER}: no environment is registered as {env_id!r}.{did_you_mean(env_id, gymnasium.registry)}"
-        ) from None
+        hint = did_you_mean(env_id, gymnasium.registry) or otherwise
+        raise UnknownId(f"{owner}: no environment is registered as {env_id!r}.{hint}") from None
     except Exception as error:  # whatever an environment raises, its own sentence says why
         raise InvalidInput(
-            f"{_OWNER}: {env_id!r} cannot be made ({type(error).__name__}: {str(error).rstrip('.')})."
+            f"{owner}: {env_id!r} cannot be made ({type(error).__name__}: {str(error).rstrip('.')})."
         ) from error
     return made
+
+
+def versioned_id(env_id: str, made: gymnasium.Env[Any, Any]) -> str:
+    """Return the id with the version that was made: 'FrozenLake' is 'FrozenLake-v1'."""
+    module, colon, _ = env_id.rpartition(":")
+    return env_id if made.spec is None else f"{module}{colon}{made.spec.id}"
 
 
 def _source(env_id: str, made: gymnasium.Env[Any, Any], params: dict[str, Any]) -> ObjectSpec | None:
@@ -111,9 +120,7 @@ def _source(env_id: str, made: gymnasium.Env[Any, Any], params: dict[str, Any]) 
         canonical_json(params)  # refuses NaN, infinity and integers beyond 2**53
     except InvalidInput:
         return None
-    module, colon, _ = env_id.rpartition(":")
-    versioned = env_id if made.spec is None else f"{module}{colon}{made.spec.id}"  # 'FrozenLake' is 'FrozenLake-v1'
-    return ObjectSpec(f"gymnasium/{versioned}", params)
+    return ObjectSpec(f"gymnasium/{versioned_id(env_id, made)}", params)
 
 
 def _convert(env: gymnasium.Env[Any, Any], gamma: float) -> TabularMDP:

@@ -1,0 +1,160 @@
+"""What ``StableBaselines3`` needs of the libraries: seeds of streams, generators lent out, models and environments.
+
+The libraries are imported by name, when they are needed: importing this module costs nothing, and
+type checks do not need them installed.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import importlib
+import random
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from replicable_rl.envs.gymnasium_adapter import make_env, versioned_id
+from replicable_rl.errors import InvalidInput, did_you_mean
+
+__all__ = [
+    "OWNER",
+    "STREAMS",
+    "algorithm_class",
+    "build_model",
+    "env_id_with_version",
+    "exported_name",
+    "import_library",
+    "isolated",
+    "make_environment",
+    "seed_generators",
+    "seed_of",
+    "stream_seeds",
+    "without_data",
+]
+
+OWNER = "StableBaselines3"
+STREAMS = ("network", "exploration", "environment")
+_ONE_AT_A_TIME = threading.Lock()  # the generators are global: two threads would draw from one stream
+
+
+# --- streams ---------------------------------------------------------------------------------
+
+
+def stream_seeds(share: Collection[str], shared_seed: int, sample_seed: int) -> dict[str, int]:
+    """Return the seed of each stream: from the shared seed if it is one of ``share``, else from the sample seed."""
+    return {
+        stream: seed_of("shared", stream, shared_seed) if stream in share else seed_of("sample", stream, sample_seed)
+        for stream in STREAMS
+    }
+
+
+def seed_of(source: str, stream: str, seed: int) -> int:
+    """Return the 32-bit seed of a stream; streams and the two kinds of seed are unrelated.
+
+    >>> seed_of("shared", "network", 7)
+    1584544486
+    """
+    text = f"replicable-rl stable-baselines3 v1\n{source}\n{stream}\n{seed}\n"
+    return int.from_bytes(hashlib.sha256(text.encode("ascii")).digest()[:4], "little")
+
+
+def seed_generators(seed: int) -> None:
+    """Seed the generators Stable-Baselines3 draws from; PyTorch's generators of GPUs are left alone."""
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002  # the generator that the library uses
+    import_library("torch").default_generator.manual_seed(seed)
+
+
+@contextmanager
+def isolated() -> Iterator[None]:
+    """Lend out the global generators, with one PyTorch thread; put everything back afterwards."""
+    torch = import_library("torch")
+    with _ONE_AT_A_TIME:
+        threads = torch.get_num_threads()
+        states = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])  # noqa: NPY002
+            torch.set_rng_state(states[2])
+            torch.set_num_threads(threads)
+
+
+# --- the libraries ---------------------------------------------------------------------------
+
+
+def import_library(name: str) -> Any:
+    """Return a module, or say how to install it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise InvalidInput(
+            f"{OWNER}: {name} cannot be imported ({error}). Install it: pip install 'replicable-rl[sb3]'."
+        ) from error
+
+
+def make_environment(env_id: object, options: Mapping[str, Any] | None) -> Any:
+    """Make an environment by its id; it may do with its options what it likes."""
+    if not isinstance(env_id, str):
+        raise InvalidInput(
+            f"{OWNER}: env must be the id of an environment, because every run makes its own, got {env_id!r:.80}. "
+            "Register the environment and pass its id."
+        )
+    otherwise = " If it is your own, pass 'module:id'."
+    return make_env(OWNER, env_id, copy.deepcopy(dict(options or {})), otherwise=otherwise)
+
+
+def env_id_with_version(env_id: str, options: Mapping[str, Any]) -> str:
+    """Return the id with its version, once the environment can be made."""
+    made = make_environment(env_id, options)
+    made.close()
+    return versioned_id(env_id, made)
+
+
+def algorithm_class(algorithm: object) -> Any:
+    """Return the class, looked up by its name if need be."""
+    library = import_library("stable_baselines3")
+    base = library.common.base_class.BaseAlgorithm
+    if isinstance(algorithm, type) and issubclass(algorithm, base):
+        return algorithm
+    known = {name: item for name, item in vars(library).items() if isinstance(item, type) and issubclass(item, base)}
+    if isinstance(algorithm, str) and algorithm in known:
+        return known[algorithm]
+    hint = did_you_mean(algorithm.upper(), known) if isinstance(algorithm, str) else ""
+    raise InvalidInput(
+        f"{OWNER}: algorithm must be one of {', '.join(sorted(known))} or a class derived from BaseAlgorithm, "
+        f"got {algorithm!r:.80}.{hint}"
+    )
+
+
+def exported_name(algorithm: Any) -> str | None:
+    """Return the name under which Stable-Baselines3 exports the class, if it does."""
+    name = str(algorithm.__name__)
+    return name if getattr(import_library("stable_baselines3"), name, None) is algorithm else None
+
+
+def build_model(algorithm: Any, policy: str, env: Any, options: Mapping[str, Any] | None) -> Any:
+    """Return the untrained model, on the CPU and without logs; its weights come from the global generators."""
+    try:
+        model = algorithm(policy, env, seed=None, device="cpu", **copy.deepcopy(dict(options or {})))
+    except Exception as error:  # whatever the library raises, its own sentence says why
+        raise InvalidInput(
+            f"{OWNER}: {algorithm.__name__} cannot be built for {env.spec.id!r} with these settings "
+            f"({type(error).__name__}: {str(error).rstrip('.')})."
+        ) from error
+    model.set_logger(import_library("stable_baselines3").common.logger.Logger(folder=None, output_formats=[]))
+    return model
+
+
+def without_data(model: Any) -> Any:
+    """Drop what is not needed to act: the environment and the buffers, which can be large."""
+    for name in ("env", "replay_buffer", "rollout_buffer", "_last_obs", "_last_original_obs", "ep_info_buffer"):
+        if hasattr(model, name):
+            setattr(model, name, None)
+    return model
