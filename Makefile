@@ -26,6 +26,7 @@ pytest: $(VENV)/.installed
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.phased_vi
 	$(BIN)/python -m benchmarks.rmax
+	$(BIN)/python -m benchmarks.audit
 
 format: $(VENV)/.installed
 	$(BIN)/ruff check --fix .

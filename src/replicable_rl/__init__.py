@@ -9,7 +9,7 @@
 True
 """
 
-from replicable_rl import theory
+from replicable_rl import testing, theory
 from replicable_rl.algorithms import (
     ApproximateMDP,
     PhasedVI,
@@ -80,5 +80,6 @@ __all__ = [
     "predicted_disagreement",
     "save_solution",
     "solve",
+    "testing",
     "theory",
 ]

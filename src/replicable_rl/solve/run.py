@@ -94,9 +94,8 @@ def plan(problem: TabularMDP | GenerativeModel | EpisodicModel, algorithm: Plann
 def algorithm_spec(algorithm: Algorithm) -> ObjectSpec:
     """Return id and parameters of an algorithm; parameters left to the theorem are left out."""
     kind = type(algorithm)
-    # An id that is inherited means another algorithm.
-    name = getattr(algorithm, "id", None) if "id" in {**vars(kind), **getattr(algorithm, "__dict__", {})} else None
-    name = name or f"{kind.__module__}.{kind.__qualname__}"
+    own = {**vars(kind), **getattr(algorithm, "__dict__", {})}  # an id that is inherited means another algorithm
+    name = algorithm.id if "id" in own else f"{kind.__module__}.{kind.__qualname__}"  # type: ignore[attr-defined]
     if not dataclasses.is_dataclass(algorithm):
         return ObjectSpec(name, {"repr": repr(algorithm)})
     values = ((field, getattr(algorithm, field.name)) for field in dataclasses.fields(algorithm))
