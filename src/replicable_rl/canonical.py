@@ -8,6 +8,7 @@ little-endian, C order, with -0.0 written as 0.0 and NaN refused.
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,12 +55,12 @@ def array_digest(label: str, *arrays: NDArray[Any]) -> str:
     >>> array_digest("x", np.array([1, 2], dtype=np.int32)) == array_digest("x", np.array([1, 2]))
     True
     """
-    digest = hashlib.sha256(canonical_json({"label": label, "arrays": len(arrays)}))
+    digest = hashlib.sha256(_heading(label, len(arrays)))
     for array in arrays:
         is_float = np.issubdtype(array.dtype, np.floating)
         if not np.can_cast(array.dtype, np.float64 if is_float else np.int64):
             raise InvalidInput(f"{label}: {array.dtype} has no exact 64-bit form. Convert the array first.")
-        digest.update(canonical_json({"dtype": "<f8" if is_float else "<i8", "shape": list(array.shape)}))
+        digest.update(_description(is_float, array.shape))
         flat = np.ascontiguousarray(array).reshape(-1)
         for start in range(0, flat.size, _CHUNK):
             piece = flat[start : start + _CHUNK]
@@ -71,3 +72,13 @@ def array_digest(label: str, *arrays: NDArray[Any]) -> str:
                 piece = piece.astype("<i8")
             digest.update(piece.tobytes())
     return digest.hexdigest()
+
+
+@lru_cache(maxsize=256)
+def _heading(label: str, arrays: int) -> bytes:
+    return canonical_json({"label": label, "arrays": arrays})
+
+
+@lru_cache(maxsize=256)
+def _description(is_float: bool, shape: tuple[int, ...]) -> bytes:
+    return canonical_json({"dtype": "<f8" if is_float else "<i8", "shape": list(shape)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any, ClassVar
 
 from replicable_rl.errors import SampleSizeTooLarge
@@ -26,7 +26,7 @@ class Promise:
 
     def _parameters(self) -> dict[str, Any]:
         """The parameters, named as in the function of `theory` that plans this algorithm."""
-        return asdict(self)  # type: ignore[call-overload,no-any-return]  # subclasses are dataclasses
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]  # subclasses are dataclasses
 
     def _refuse_beyond_64_bits(self, name: str, asked: int) -> None:
         if asked <= MAX_CALLS:

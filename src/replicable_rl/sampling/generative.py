@@ -129,6 +129,8 @@ def as_generative(problem: TabularMDP | GenerativeModel) -> GenerativeModel:
     """Return the problem as a generative model; a `TabularMDP` is sampled by counts."""
     if isinstance(problem, TabularMDP):
         return CountSampler(problem)
+    if type(problem) is CountSampler:  # nothing is left to check
+        return problem
     if isinstance(problem, GenerativeModel):
         _check_known_rewards(problem)
         return problem

@@ -65,7 +65,7 @@ def solve(
     >>> solution.policy.tolist(), str(solution.status)
     ([0, 0, 0, 0, 0], 'completed: ran all 240 iterations')
     """
-    if not isinstance(algorithm, Algorithm) or isinstance(algorithm, type):
+    if not callable(getattr(algorithm, "solve", None)) or isinstance(algorithm, type):
         raise InvalidInput(
             "solve: algorithm must be an object with solve(problem, shared, rng), such as "
             f"ReplicablePhasedVI(epsilon=0.1, delta=0.001, rho=0.2); got {algorithm!r}."
