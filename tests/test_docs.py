@@ -2,7 +2,7 @@
 
 ``python`` blocks of one file share a namespace, in order; those with prompts are doctests.
 ``console`` blocks run for real, piped, in a directory of their own, with 80 columns. There a line
-``...`` alone stands for any lines.
+``...`` alone stands for any lines. A block with ``title="name"`` is a file of that directory.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ class WrongDocs(AssertionError):
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, its text and the number of its first line."""
+    """A fenced block: its language, its text, the number of its first line, and the file that it is."""
 
     language: str
     text: str
     line: int
+    title: str | None = None
 
 
 def blocks(markdown: str) -> Iterator[Block]:
@@ -55,7 +56,9 @@ def blocks(markdown: str) -> Iterator[Block]:
             if fence:
                 opening, kept, start = fence, [], number + 1
         elif fence and fence["fence"].startswith(opening["fence"]) and not fence["info"].strip():
-            yield Block((opening["info"].split() or [""])[0].lower(), "\n".join(kept) + "\n", start)
+            title = re.search(r'title="([\w.-]+)"', opening["info"])
+            language = (opening["info"].split() or [""])[0].lower()
+            yield Block(language, "\n".join(kept) + "\n", start, title and title[1])
             opening = None
         else:
             kept.append(line.removeprefix(opening["indent"]))
@@ -69,7 +72,9 @@ def check_page(name: str, markdown: str, directory: Path) -> int:
     checked = 0
     for block in blocks(markdown):
         where = f"{name}:{block.line}"
-        if block.language == "python":
+        if block.title is not None:
+            (directory / block.title).write_text(block.text, encoding="utf-8")
+        elif block.language == "python":
             run_python(where, block, namespace)
         elif block.language == "console":
             run_console(where, block, directory)
@@ -200,9 +205,16 @@ replicable_rl.errors.UnknownId: No problem is called 'chian-v1'. Did you mean 'c
 $ this is not run
 ```
 
+```toml title="plan.toml"
+[[problem]]
+id = "chian-v1"
+```
+
 ```console
 $ replicable-rl solve nowhere.npz phased-vi-v1 --shared-seed 1   # a comment
 replicable-rl: nowhere.npz: no such file.
+$ replicable-rl audit --plan plan.toml
+replicable-rl: plan.toml: No problem is called 'chian-v1'. Did you mean 'chain-v1'?
 $ replicable-rl --help
 Usage: replicable-rl [OPTIONS] COMMAND [ARGS]...
 
@@ -214,7 +226,7 @@ Usage: replicable-rl [OPTIONS] COMMAND [ARGS]...
 
 
 def test_checker_accepts_a_true_page(tmp_path: Path) -> None:
-    assert check_page("page", TRUE_PAGE, tmp_path) == 4
+    assert check_page("page", TRUE_PAGE, tmp_path) == 5
 
 
 @pytest.mark.parametrize(
@@ -225,6 +237,7 @@ def test_checker_accepts_a_true_page(tmp_path: Path) -> None:
         ('name == "chain"', 'name == "chains"'),
         ('rr.make("chain-v1")', 'rr.make("chain-v0")'),
         ("nowhere.npz: no such file.", "nowhere.npz: no such directory."),
+        ('title="plan.toml"', ""),
         ("nowhere.npz: no such file.\n", "nowhere.npz: no such file.\nand more\n"),
         ("nowhere.npz: no such file.\n", ""),
         ("List the problems", "List some problems"),

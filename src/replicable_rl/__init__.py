@@ -27,6 +27,7 @@ from replicable_rl.audit import (
     StableBaselines3,
     audit,
     audit_callable,
+    audit_plan,
 )
 from replicable_rl.envs import from_gymnasium, gridworld
 from replicable_rl.errors import InvalidInput
@@ -67,6 +68,7 @@ __all__ = [
     "TabularMDP",
     "audit",
     "audit_callable",
+    "audit_plan",
     "evaluate_policy",
     "from_gymnasium",
     "greedy",

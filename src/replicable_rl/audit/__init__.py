@@ -7,6 +7,7 @@ from replicable_rl.audit.result import AuditResult, OutputClass, PolicyValue
 from replicable_rl.audit.run import RunFailed
 from replicable_rl.audit.sb3 import StableBaselines3
 from replicable_rl.audit.states import StateAgreement
+from replicable_rl.audit.sweep import audit_plan
 
 __all__ = [
     "Agreement",
@@ -19,4 +20,5 @@ __all__ = [
     "StateAgreement",
     "audit",
     "audit_callable",
+    "audit_plan",
 ]

@@ -45,7 +45,7 @@ class PolicyValue:
 
     ``expected_return`` is from the problem's first states and ``loss`` what it lacks to the best;
     both are known to ``error``. ``worst_loss`` is the largest loss over first states, in values
-    normalised to [0, 1], which is what a theorem's epsilon bounds.
+    normalised to [0, 1], which is what a theorem's epsilon bounds; it is known to ``normalised_error``.
     """
 
     fingerprint: str
@@ -54,6 +54,7 @@ class PolicyValue:
     loss: float
     worst_loss: float
     error: float
+    normalised_error: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +183,8 @@ class AuditResult:
             lacking = np.maximum(best.value - worth.value, 0.0)
             loss, worst = float(self.mdp.initial @ lacking), float(lacking.max()) / span
             error = best.error + worth.error
-            found.append(PolicyValue(one.fingerprint, one.runs, worth.expected_return, loss, worst, error))
+            worth_return = worth.expected_return
+            found.append(PolicyValue(one.fingerprint, one.runs, worth_return, loss, worst, error, error / span))
         return tuple(found)
 
     @property

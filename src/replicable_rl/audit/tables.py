@@ -115,8 +115,8 @@ def _worth(result: AuditResult) -> str:
     if result.policies is None:
         return f"{count}; the model is not known, so neither are their returns."
     returns = [one.expected_return for one in result.policies]
-    loss = max(one.loss for one in result.policies)
-    worst = max(one.worst_loss for one in result.policies)
+    loss = max(one.loss + one.error for one in result.policies)  # certified, so that "at most" is true
+    worst = max(one.worst_loss + one.normalised_error for one in result.policies)
     return (
         f"{count}: return {_range(min(returns), max(returns))}, loss against the optimum at most {loss:.3g} "
         f"(from the worst state, in values normalised to [0, 1]: {worst:.3g})."

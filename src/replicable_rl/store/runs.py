@@ -14,6 +14,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from replicable_rl.canonical import Json, canonical_json
@@ -53,7 +54,8 @@ class RunStore:
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         try:
-            self.path = None if path is None else os.fsdecode(path)
+            # Absolute, for results open it again, wherever the process has gone meanwhile.
+            self.path = None if path is None else str(Path(os.fsdecode(path)).absolute())
         except TypeError:
             raise InvalidInput(f"RunStore: path must name a file, or be None; got {path!r}.") from None
         self._lock = threading.RLock()  # one connection, several threads

@@ -75,11 +75,10 @@ BEGIN SELECT RAISE(IGNORE); END;
 
 
 def connect(path: str | None) -> sqlite3.Connection:
-    """Open a store, or create it where nothing is; anything else under that name is refused."""
+    """Open the store under an absolute path, or create it where nothing is; anything else there is refused."""
     if path is not None:
         _check_path(Path(path))
-    name = ":memory:" if path is None else str(Path(path).absolute())  # no name of a file means anything else
-    connection = sqlite3.connect(name, timeout=_WAIT, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path or ":memory:", timeout=_WAIT, isolation_level=None, check_same_thread=False)
     try:
         connection.execute(f"PRAGMA busy_timeout = {int(_WAIT * 1000)}")
         _prepare(path or "run store", connection)
