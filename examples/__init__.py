@@ -1,0 +1,1 @@
+"""Programs to start from; each runs by itself, and the tests run them small."""

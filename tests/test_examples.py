@@ -1,0 +1,171 @@
+"""The examples, at a small size: what they show is there, and the seeds do what the text says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from examples import q_learning, sb3
+from gymnasium.envs.toy_text import FrozenLakeEnv
+
+import replicable_rl as rr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STEPS = 4_000  # of Q-learning
+SMALL = {"dqn": 1_050, "ppo": 500}  # a few updates of the network
+
+
+def same_result(one: rr.AuditResult, two: rr.AuditResult) -> bool:
+    return one.to_json() == two.to_json() and one.table() == two.table()
+
+
+# --- Q-learning ------------------------------------------------------------------------------
+
+
+def test_q_learning_gives_values_and_policies_and_what_they_are_worth() -> None:
+    result = q_learning.audit(shared_seeds=6, steps=STEPS, n_jobs=1)
+    assert result.levels == ("value", "policy")
+    assert result.agreement("value").same == 0  # no two runs saw the same ice
+    found = result.agreement("policy")
+    assert 0.0 <= found.low <= found.estimate <= found.high < 1.0
+    assert found.pairs == 6
+    assert result.states.per_state.shape == (17,)
+    assert result.states.per_state[[5, 7, 11, 12, 15, 16]].tolist() == [1.0] * 6  # nothing is decided there
+    assert result.policies is not None
+    assert all(0.0 <= policy.loss <= 0.542 + policy.error for policy in result.policies)
+    assert f"q-learning:steps={STEPS}" in result.table()
+    assert "gymnasium/FrozenLake-v1:gamma=0.99" in result.table()
+
+
+def test_q_learning_on_two_processes_is_the_same_audit() -> None:
+    serial, parallel = (q_learning.audit(shared_seeds=2, steps=500, n_jobs=jobs) for jobs in (1, 2))
+    assert same_result(serial, parallel)
+
+
+def test_a_full_run_of_q_learning_is_nearly_optimal() -> None:
+    lake = rr.from_gymnasium("FrozenLake-v1", gamma=q_learning.GAMMA)
+    q = q_learning.train(2023, 1)
+    worth = rr.evaluate_policy(lake, rr.greedy(q)).expected_return
+    assert worth > 0.8 * rr.optimal_values(lake).value[0]
+    left, _, right, _ = q[6]  # between two holes
+    assert left == pytest.approx(right, rel=0.2)
+    assert left != right
+
+
+def test_the_table_of_q_learning_has_zeros_where_nothing_is_earned() -> None:
+    q = q_learning.train(7, 1, STEPS)
+    assert q.shape == (17, 4)
+    assert not q[[5, 7, 11, 12, 15, 16]].any()
+    assert q[[0, 1, 4, 8]].all()
+
+
+def test_both_seeds_of_q_learning_matter_and_the_same_seeds_give_the_same_bits() -> None:
+    tables = [q_learning.train(*seeds, STEPS) for seeds in [(7, 1), (7, 1), (7, 2), (8, 1)]]
+    assert np.array_equal(tables[0], tables[1])
+    assert not np.array_equal(tables[0], tables[2])
+    assert not np.array_equal(tables[0], tables[3])
+
+
+def test_the_shared_seed_is_the_exploration_and_the_sample_seed_is_the_ice(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, int]] = []
+    step = FrozenLakeEnv.step
+
+    def recorded(self: FrozenLakeEnv, action: int) -> Any:
+        result: Any = step(self, action)  # type: ignore[no-untyped-call]
+        seen.append((int(action), int(self.s)))
+        return result
+
+    def one_run(shared_seed: int, sample_seed: int) -> tuple[list[int], list[int]]:
+        seen.clear()
+        q_learning.train(shared_seed, sample_seed, 300)
+        return [action for action, _ in seen], [state for _, state in seen]
+
+    monkeypatch.setattr(FrozenLakeEnv, "step", recorded)
+    monkeypatch.setattr(q_learning, "EPSILON", 1.0)  # all exploration: actions do not depend on what was learnt
+    actions, states = one_run(7, 1)
+    other_ice, other_coins = one_run(7, 2), one_run(8, 1)
+    assert other_ice[0] == actions
+    assert other_ice[1] != states
+    assert other_coins[0] != actions
+    monkeypatch.setattr(q_learning, "EPSILON", 0.0)  # no exploration: the shared seed has nothing to say
+    assert one_run(7, 1) == one_run(8, 1) != one_run(7, 2)
+
+
+# --- Stable-Baselines3 -----------------------------------------------------------------------
+
+DATA = "the transitions and first states of the environment"
+WEIGHTS = "the initial weights of the network"
+DRAWS = "the algorithm's draws during learning"
+
+
+@pytest.fixture
+def make() -> Callable[..., rr.StableBaselines3]:
+    """Make ``dqn`` or ``ppo`` of the example, small."""
+    pytest.importorskip("stable_baselines3")
+
+    def small(name: str, **kwargs: Any) -> rr.StableBaselines3:
+        train: rr.StableBaselines3 = getattr(sb3, name)(SMALL[name], **kwargs)
+        return train
+
+    return small
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_two_processes_and_one_find_the_same(name: str, make: Callable[..., rr.StableBaselines3]) -> None:
+    serial, parallel = (sb3.audit(make(name), shared_seeds=2, n_jobs=jobs) for jobs in (1, 2))
+    assert same_result(serial, parallel)
+    assert serial.levels == ("policy",)
+    assert serial.states.per_state.shape == (len(sb3.CELLS),)
+    acts_alike = serial.states.overall
+    assert acts_alike.low <= acts_alike <= acts_alike.high
+    assert f"stable-baselines3/{name.upper()}" in serial.table()
+    assert f"{acts_alike} of the 11 observations" in " ".join(serial.table().split())
+
+
+def test_the_probe_is_every_cell_in_which_an_action_is_taken() -> None:
+    layout = rr.from_gymnasium("FrozenLake-v1").labels.layout
+    assert layout is not None
+    assert [cell for cell, letter in enumerate("".join(layout)) if letter in "SF"] == sb3.CELLS
+
+
+def test_the_audit_compares_what_the_policy_does_in_the_cells(make: Callable[..., rr.StableBaselines3]) -> None:
+    train = make("ppo")
+    result = sb3.audit(train, shared_seeds=1, n_jobs=1)
+    for record in result.records:
+        actions = train(record.shared_seed, record.sample_seed)(np.array(sb3.CELLS))
+        assert record.policy is not None
+        assert np.array_equal(result.store.array(record.policy), actions)
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    ("share", "shared", "fresh"),
+    [
+        (("network", "exploration"), [WEIGHTS, DRAWS, "only until the runs' data differ"], [DATA]),
+        (("network",), [WEIGHTS], [DATA, DRAWS]),
+        ((), ["nothing (the shared seed is not used)"], [DATA, WEIGHTS, DRAWS]),
+    ],
+)
+def test_the_result_says_what_was_shared_and_what_was_fresh(
+    name: str, share: tuple[str, ...], shared: list[str], fresh: list[str], make: Callable[..., rr.StableBaselines3]
+) -> None:
+    result = sb3.audit(make(name, share=share), shared_seeds=1, n_jobs=1)
+    for text, said in ((result.shared_randomness, shared), (result.fresh_randomness, fresh)):
+        assert [phrase for phrase in (DATA, WEIGHTS, DRAWS) if phrase in text] == [
+            phrase for phrase in (DATA, WEIGHTS, DRAWS) if phrase in said
+        ]
+        assert all(phrase in text for phrase in said)
+        assert not text.endswith(".")
+    printed = " ".join(result.table().split())
+    assert printed.endswith(
+        f"Shared by the runs of a pair: {result.shared_randomness}. Fresh: {result.fresh_randomness}."
+    )
+
+
+def test_with_nothing_shared_other_shared_seeds_find_the_same(make: Callable[..., rr.StableBaselines3]) -> None:
+    cells = np.arange(16)
+    train = make("ppo", share=())
+    assert np.array_equal(train(7, 1)(cells), train(8, 1)(cells))
