@@ -61,7 +61,6 @@ def main() -> None:
     """Print what was found of either algorithm."""
     for train in (dqn(), ppo()):
         print(audit(train).table(), end="\n\n")
-    print(f"The observations, numbered from 0, are the cells {CELLS}.")
 
 
 if __name__ == "__main__":

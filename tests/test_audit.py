@@ -272,7 +272,7 @@ def test_table_is_eighty_columns_wide_and_says_it_all(result: rr.AuditResult) ->
     for text in (
         "12 shared seeds × 3 runs",
         "Same policy in",
-        "They differ in 2: (",
+        "They differ in 2: state (",
         "distinct policies",
         "Fresh: every sample",
     ):

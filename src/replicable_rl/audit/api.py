@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from replicable_rl.audit.jobs import Job, OnError, SolveJob, Task
 from replicable_rl.audit.plan import AuditPlan, plan_audit
@@ -16,6 +16,9 @@ from replicable_rl.records import RunFamily
 from replicable_rl.sampling.problem import Problem
 from replicable_rl.solve import Algorithm, algorithm_spec
 from replicable_rl.store import RunStore
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["audit", "run_audit", "tasks_of"]
 
@@ -100,6 +103,7 @@ def run_audit(
     mdp: TabularMDP | None,
     rho: float | None,
     randomness: tuple[str, str],
+    probe: NDArray[Any] | None = None,
 ) -> AuditResult:
     """Make the runs that the store lacks, read all of them back, and say what they show."""
     tasks = tasks_of(family, plan)
@@ -112,7 +116,7 @@ def run_audit(
         if opened is not store and opened.path is not None:
             opened.close()
     records = tuple(found[task.key] for task in tasks)
-    return AuditResult(family, plan, records, opened, mdp, rho, *randomness)
+    return AuditResult(family, plan, records, opened, mdp, rho, *randomness, probe)
 
 
 def tasks_of(family: RunFamily, plan: AuditPlan) -> list[Task]:

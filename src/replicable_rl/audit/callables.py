@@ -122,6 +122,7 @@ def audit_callable(
                 str(getattr(train, "shared_randomness", _SHARED)),
                 str(getattr(train, "fresh_randomness", _FRESH)),
             ),
+            probe=observations,
         )
     finally:
         if opened is not store and opened.path is not None:

@@ -24,7 +24,7 @@ from replicable_rl.registry import make, make_algorithm
 from replicable_rl.solve import algorithm_spec, solve
 from replicable_rl.store.arrays import Encoded, encode_array, encode_history, encode_model, history_digest
 
-__all__ = ["Job", "OnError", "Output", "SolveJob", "Task", "output_of", "run_chunk", "run_one_by_one"]
+__all__ = ["Job", "OnError", "Output", "SolveJob", "Task", "check_travels", "output_of", "run_chunk", "run_one_by_one"]
 
 OnError = Literal["raise", "record"]
 
@@ -106,6 +106,19 @@ def output_of(solution: Solution) -> Output:
         fields["history"] = history_digest(solution.history)
         arrays[fields["history"]] = partial(encode_history, solution.history)
     return Output(fields, arrays)
+
+
+def check_travels(job: Job) -> None:
+    """Refuse a job that cannot be sent to another process, before a backend says so in its own way."""
+    from joblib.externals.loky.backend.reduction import dumps
+
+    try:
+        dumps(job)
+    except Exception as error:  # whatever an object raises when it is pickled
+        raise InvalidInput(
+            f"audit: this cannot be sent to a worker process ({type(error).__name__}: {error}). "
+            "Use threads, or no workers, or keep it out of the problem and the algorithm."
+        ) from None
 
 
 def run_chunk(job: Job, tasks: Sequence[Task], on_error: OnError) -> tuple[list[RunRecord], dict[str, Encoded]]:

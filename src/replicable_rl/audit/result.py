@@ -74,6 +74,8 @@ class AuditResult:
         What the algorithm promises, or was asked for.
     shared_randomness, fresh_randomness : str
         Which randomness two runs with one shared seed have in common, and which they do not.
+    probe : array or None
+        The observations on which functions were compared.
     """
 
     family: RunFamily
@@ -84,6 +86,7 @@ class AuditResult:
     rho: float | None
     shared_randomness: str
     fresh_randomness: str
+    probe: NDArray[Any] | None = None
 
     @property
     def problem(self) -> ObjectSpec:

@@ -160,13 +160,13 @@ class StableBaselines3:
         plain = ObjectSpec(
             _OWNER,
             {
-                "algorithm": f"{algorithm.__module__}.{algorithm.__qualname__}",
-                "policy": self.policy,
-                "algorithm_options": self.algorithm_options,
                 "env": self.env,
-                "env_options": self.env_options,
                 "total_timesteps": self.total_timesteps,
                 "share": list(self.share),
+                "policy": self.policy,
+                "algorithm": f"{algorithm.__module__}.{algorithm.__qualname__}",
+                "algorithm_options": self.algorithm_options,
+                "env_options": self.env_options,
                 "versions": {name: str(version) for name, version in versions.items() if version is not None},
             },
         )

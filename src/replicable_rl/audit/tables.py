@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["result_json", "result_table", "summary_lines"]
 
 _WIDTH = 80
-_SHOWN = 6  # states and failures listed by name
+_SHOWN = 6  # states listed by name
+_LONGEST = 3  # lines about what was run
 
 
 def short(x: float | None) -> str:
@@ -66,7 +67,7 @@ def result_table(result: AuditResult, level: Level, require: float | None = None
         "identical ones; the unique share is the number of groups. Both are means.",
         "",
         *_wrapped(headline(result, level, require)),
-        *_wrapped(_where(result)),
+        *_where(result),
         *_wrapped(_worth(result)),
         *_wrapped(_failed(result)),
         *_wrapped(f"Shared by the runs of a pair: {result.shared_randomness}. Fresh: {result.fresh_randomness}."),
@@ -82,30 +83,29 @@ def _row(one: Agreement) -> str:
     )
 
 
-def _where(result: AuditResult) -> str:
+def _where(result: AuditResult) -> list[str]:
     """Say in which states runs differ, and what they do there."""
     states = result.states
     S = states.per_state.size
-    noun = "observation" if "probe" in result.algorithm.params else "state"
+    noun = "state" if result.probe is None else "observation"
     if not states.differing.size:
-        return f"Two runs take the same action in every {noun} ({S})."
-    listed = [_state(result, int(s)) for s in states.differing[:_SHOWN]]
-    more = states.differing.size - len(listed)
-    return (
-        f"Two runs act alike in {states.overall} of the {S} {noun}s. They differ in {states.differing.size}: "
-        + "; ".join(listed)
-        + (f"; and {more} more." if more else ".")
-    )
+        return [f"Two runs take the same action in every {noun} ({S})."]
+    many = states.differing.size
+    said = f"Two runs act alike in {states.overall} of the {S} {noun}s. They differ in {many}:"
+    lines = [*_wrapped(said), *(_state(result, noun, int(s)) for s in states.differing[:_SHOWN])]
+    return lines if many <= _SHOWN else [*lines, f"  and {many - _SHOWN} more"]
 
 
-def _state(result: AuditResult, state: int) -> str:
+def _state(result: AuditResult, noun: str, state: int) -> str:
+    """Say which actions the runs take in a state, in one line."""
     labels = None if result.mdp is None else result.mdp.labels
     name = labels.states[state] if labels and labels.states else str(state)
+    if result.probe is not None and result.probe.ndim == 1:
+        name = str(result.probe[state])
     actions = labels.actions if labels else None
-    taken = ", ".join(
-        f"{actions[action] if actions else action} {runs}" for action, runs in list(result.actions(state).items())[:4]
-    )
-    return f"{name} ({taken})"
+    seen = [(actions[action] if actions else action, runs) for action, runs in result.actions(state).items()]
+    taken = ", ".join(f"{'' if actions else 'action '}{action} in {runs} runs" for action, runs in seen)
+    return "  " + textwrap.shorten(f"{noun} {name}: {taken}", _WIDTH - 2, placeholder=" ...")
 
 
 def _worth(result: AuditResult) -> str:
@@ -146,6 +146,8 @@ def _specs(result: AuditResult, first: str = "", indent: str = "") -> list[str]:
     """Problem and algorithm; what is too long for a line is broken after a comma."""
     text = f"{first}{result.problem.text}  {result.algorithm.text}".replace(",", ", ")
     lines = textwrap.wrap(text, _WIDTH, subsequent_indent=indent, break_on_hyphens=False)
+    if len(lines) > _LONGEST:  # JSON has it whole
+        lines = [*lines[: _LONGEST - 1], f"{lines[_LONGEST - 1][: _WIDTH - 3]}..."]
     return [line.replace(", ", ",") for line in lines]
 
 

@@ -1,0 +1,763 @@
+"""Audits on many workers and through deaths: serial = threads = processes = Dask = Ray = killed and resumed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import pickle
+import pickletools
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import joblib
+import numpy as np
+import pytest
+
+import replicable_rl as rr
+from replicable_rl.audit import backends, jobs, run
+from replicable_rl.audit.backends import use_backend
+from replicable_rl.audit.jobs import SolveJob
+from replicable_rl.cli import main
+from replicable_rl.errors import InvalidFile, InvalidInput
+from replicable_rl.records import ObjectSpec, RunFamily, RunRecord
+from replicable_rl.registry import PROBLEMS
+from replicable_rl.solve import Algorithm
+from replicable_rl.store.arrays import Encoded
+from tests.statistics import SEED
+
+LATEST_TAXI = max(id for id in gymnasium.registry if id.startswith("Taxi-"))
+COMMAND = str(Path(sys.executable).parent / "replicable-rl")
+RPVI = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=20_000, iterations=20)  # agrees in a part of the pairs
+RPVI_TEXT = "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2,calls=20000,iterations=20"
+SEEDS = 30
+DEADLY = 7  # the shared seed under which a worker dies, where it is told to
+
+
+@pytest.fixture(autouse=True)
+def deadline() -> Iterator[None]:
+    """Turn what would wait for ever into a failure."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError("the test takes too long: somebody waits for what will never come")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(240)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(scope="module")
+def grid() -> rr.TabularMDP:
+    return rr.make("two-goals-v1")
+
+
+def everything(result: rr.AuditResult, folder: Path) -> tuple[list[str], str, bytes]:
+    """All that an audit tells: tables, JSON and CSV."""
+    path = folder / "everything.csv"
+    result.to_csv(path)
+    return [result.table(level) for level in result.levels], json.dumps(result.to_json()), path.read_bytes()
+
+
+def watched(folder: Path) -> Algorithm:
+    """A user's own algorithm, local, so that workers cannot import it; files in ``folder`` make it slow or deadly."""
+
+    @dataclass(frozen=True)
+    class Watched:
+        folder: str
+
+        def solve(self, problem: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Solution:
+            folder = Path(self.folder)
+            (folder / f"pid-{os.getpid()}").touch()
+            if (folder / "slow").exists():
+                time.sleep(0.05)
+            if (folder / "deadly").exists() and shared.seed == DEADLY:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=1000, iterations=5).solve(problem, shared, rng)
+
+    return Watched(str(folder))
+
+
+def seen_pids(folder: Path) -> set[int]:
+    return {int(path.name.removeprefix("pid-")) for path in folder.glob("pid-*")}
+
+
+def finished_runs(store: Path) -> int:
+    """How many runs a store holds, asked from outside."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True, timeout=30)) as connection:
+            (count,) = connection.execute("SELECT count(*) FROM runs").fetchone()
+            return int(count)
+    except sqlite3.OperationalError:  # not there yet, or still without tables
+        return 0
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.01)
+
+
+# --- a Dask cluster: a scheduler and workers, each a process of its own -----------------------------
+
+
+class Cluster:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.workers: list[subprocess.Popen[bytes]] = []
+        file = folder / "scheduler.json"
+        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file))
+        wait_until(lambda: file.exists() and file.read_text().rstrip().endswith("}"))
+        self.address: str = json.loads(file.read_text())["address"]
+
+    def _start(self, kind: str, *arguments: str) -> subprocess.Popen[bytes]:
+        with (self.folder / f"{kind}.log").open("ab") as log:
+            command = [sys.executable, "-m", "dask", kind, *arguments, "--no-dashboard"]
+            return subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder)
+
+    def add_worker(self) -> subprocess.Popen[bytes]:
+        self.workers.append(self._start("worker", self.address, "--nthreads", "1", "--no-nanny"))
+        return self.workers[-1]
+
+    def stop(self) -> None:
+        for process in (*self.workers, self.scheduler):
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    distributed = pytest.importorskip("distributed")
+    started = Cluster(tmp_path_factory.mktemp("dask"))
+    try:
+        for _ in range(2):
+            started.add_worker()
+        with distributed.Client(started.address, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=60)
+        yield started
+    finally:
+        started.stop()
+
+
+# --- wherever it runs, the same bits ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("runs", [2, 3])
+def test_serial_threads_and_processes_find_the_same(runs: int, grid: rr.TabularMDP, tmp_path: Path) -> None:
+    def found(**how: Any) -> tuple[list[str], str, bytes]:
+        return everything(rr.audit(grid, RPVI, shared_seeds=SEEDS, runs_per_seed=runs, **how), tmp_path)
+
+    serial = rr.audit(grid, RPVI, shared_seeds=SEEDS, runs_per_seed=runs)
+    assert 0.0 < serial.agreement("policy").estimate < 1.0, "a part of the pairs agrees, so that order would show"
+    expected = everything(serial, tmp_path)
+    assert found(n_jobs=1, store=tmp_path / "serial.sqlite") == expected
+    assert found(n_jobs=2) == expected
+    assert found(n_jobs=2, store=tmp_path / "processes.sqlite") == expected
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        assert found() == expected
+    with joblib.parallel_config(backend="threading"):  # joblib's default is one
+        assert found() == expected
+        assert found(n_jobs=3, store=tmp_path / "threads.sqlite") == expected
+    for name in ("threads", "processes"):
+        with use_backend(name, n_jobs=2):
+            assert found() == expected
+
+
+def test_dask_cluster_finds_the_same(cluster: Cluster, grid: rr.TabularMDP, tmp_path: Path) -> None:
+    from dask.distributed import Client
+
+    for runs in (2, 3):
+
+        def found(runs: int = runs, **how: Any) -> tuple[list[str], str, bytes]:
+            return everything(rr.audit(grid, RPVI, shared_seeds=SEEDS, runs_per_seed=runs, **how), tmp_path)
+
+        expected = found()
+        with use_backend("dask", scheduler=cluster.address):
+            assert found() == expected
+            assert found(store=tmp_path / f"{runs}.sqlite") == expected
+        with Client(cluster.address), joblib.parallel_config(backend="dask"):
+            assert found() == expected
+            assert found(n_jobs=2) == expected
+
+
+def test_ray_finds_the_same_and_says_when_a_worker_dies(grid: rr.TabularMDP, tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    mine = watched(tmp_path)
+    with use_backend("ray", n_jobs=2):
+        found = rr.audit(grid, RPVI, shared_seeds=SEEDS, runs_per_seed=3)  # two runs: the command, below
+        serial = rr.audit(grid, RPVI, shared_seeds=SEEDS, runs_per_seed=3, n_jobs=1)
+        assert everything(found, tmp_path) == everything(serial, tmp_path)
+        (tmp_path / "deadly").touch()
+        with pytest.raises(rr.RunFailed, match="a worker process died"):
+            rr.audit(grid, mine, shared_seeds=range(12), store=tmp_path / "ray.sqlite")
+        assert 0 < finished_runs(tmp_path / "ray.sqlite") < 24
+        assert os.getpid() not in seen_pids(tmp_path)
+    (tmp_path / "deadly").unlink()
+    resumed = rr.audit(grid, mine, shared_seeds=range(12), store=tmp_path / "ray.sqlite")
+    assert everything(resumed, tmp_path) == everything(rr.audit(grid, mine, shared_seeds=range(12)), tmp_path)
+
+
+def test_runs_are_made_where_they_were_asked_for(cluster: Cluster, grid: rr.TabularMDP, tmp_path: Path) -> None:
+    places: dict[str, set[int]] = {}
+    for name in ("here", "threads", "processes", "dask"):
+        (tmp_path / name).mkdir()
+        scheduler = cluster.address if name == "dask" else None
+        where = contextlib.nullcontext() if name == "here" else use_backend(name, scheduler, 2)
+        with where:
+            rr.audit(grid, watched(tmp_path / name), shared_seeds=10)
+        places[name] = seen_pids(tmp_path / name)
+    assert places["here"] == places["threads"] == {os.getpid()}
+    assert os.getpid() not in places["processes"]
+    assert places["dask"] <= {worker.pid for worker in cluster.workers}
+
+
+def test_command_joins_a_dask_cluster(cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["audit", "two-goals-v1", RPVI_TEXT, "--shared-seeds", "10"]
+    assert main([*arguments, "--csv", str(tmp_path / "serial.csv")]) == 0
+    serial = capsys.readouterr()
+    joined = ["--backend", "dask", "--scheduler", cluster.address, "--store", str(tmp_path / "dask.sqlite")]
+    assert main([*arguments, *joined, "--csv", str(tmp_path / "dask.csv")]) == 0
+    assert capsys.readouterr() == (serial.out, "")
+    assert (tmp_path / "dask.csv").read_bytes() == (tmp_path / "serial.csv").read_bytes()
+    assert finished_runs(tmp_path / "dask.sqlite") == 20
+
+
+@pytest.mark.parametrize("backend", ["dask", "ray"])
+def test_command_starts_a_cluster_and_stops_it_without_a_word(backend: str, grid: rr.TabularMDP) -> None:
+    pytest.importorskip("distributed" if backend == "dask" else backend)
+    arguments = ["audit", "two-goals-v1", RPVI_TEXT, "--shared-seeds", "30", "--backend", backend, "--jobs", "2"]
+    there = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=200)
+    assert (there.returncode, there.stderr) == (0, "")
+    assert there.stdout == rr.audit(grid, RPVI, shared_seeds=30).table() + "\n"
+
+
+# --- death of a worker ------------------------------------------------------------------------------
+
+
+def test_dask_worker_killed_in_the_middle_changes_nothing(
+    cluster: Cluster, grid: rr.TabularMDP, tmp_path: Path
+) -> None:
+    from dask.distributed import Client
+
+    mine, store, seeds = watched(tmp_path), tmp_path / "runs.sqlite", 60
+    victim = cluster.add_worker()
+    (tmp_path / "slow").touch()
+    at_the_kill: list[int] = []
+
+    with Client(cluster.address) as client, joblib.parallel_config(backend="dask"):
+        client.wait_for_workers(3, timeout=60)
+        addresses = {pid: address for address, pid in client.run(os.getpid).items()}
+
+        def kill() -> None:
+            wait_until(lambda: finished_runs(store) >= 10 and client.processing().get(addresses[victim.pid]))
+            os.kill(victim.pid, signal.SIGKILL)
+            at_the_kill.append(finished_runs(store))
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        result = rr.audit(grid, mine, shared_seeds=seeds, store=store)
+        killer.join()
+        assert victim.wait(timeout=10) == -signal.SIGKILL
+        wait_until(lambda: len(client.scheduler_info()["workers"]) == 2)
+    assert 10 <= at_the_kill[0] < 2 * seeds, "it was in the middle"
+    assert victim.pid in seen_pids(tmp_path), "the victim had worked"
+    (tmp_path / "slow").unlink()
+    assert finished_runs(store) == 2 * seeds
+    assert everything(result, tmp_path) == everything(rr.audit(grid, mine, shared_seeds=seeds), tmp_path)
+
+
+@pytest.mark.parametrize("backend", ["processes", "dask"])
+def test_worker_that_dies_ends_the_audit_with_a_sentence_and_it_resumes(
+    backend: str, grid: rr.TabularMDP, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    if backend == "dask":  # tries a chunk on four workers before it gives up; joblib alone would then wait for ever
+        pytest.importorskip("distributed")
+    caplog.set_level(logging.CRITICAL, logger="distributed")
+    mine, store = watched(tmp_path), tmp_path / "runs.sqlite"
+    (tmp_path / "deadly").touch()
+    with use_backend(backend, n_jobs=2):
+        with pytest.raises(rr.RunFailed) as caught:
+            rr.audit(grid, mine, shared_seeds=range(12), store=store)
+        assert str(caught.value) == (
+            "audit: a worker process died, by a crash, a signal or for want of memory. Use fewer workers if memory is "
+            f"short; finished runs are kept in {store}, and the same call resumes."
+        )
+        kept = finished_runs(store)
+        assert 0 < kept < 24
+        (tmp_path / "deadly").unlink()
+        result = rr.audit(grid, mine, shared_seeds=range(12), store=store)
+    assert finished_runs(store) == 24
+    assert everything(result, tmp_path) == everything(rr.audit(grid, mine, shared_seeds=range(12)), tmp_path)
+
+
+def test_failing_run_on_workers_is_one_error_and_no_warning(grid: rr.TabularMDP) -> None:
+    @dataclass(frozen=True)
+    class Failing:
+        def solve(self, problem: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Solution:
+            time.sleep(0.02)
+            if shared.seed == DEADLY:
+                raise ZeroDivisionError("one over nothing")
+            return RPVI.solve(problem, shared, rng)
+
+    for backend in ("threads", "processes"):
+        with use_backend(backend, n_jobs=2), pytest.raises(rr.RunFailed, match="ZeroDivisionError: one over nothing"):
+            rr.audit(grid, Failing(), shared_seeds=range(12))
+        with use_backend(backend, n_jobs=2):
+            result = rr.audit(grid, Failing(), shared_seeds=range(12), on_error="record")
+        assert [failed.shared_seed for failed in result.failures] == [DEADLY, DEADLY]
+
+
+# --- death of the audit itself ----------------------------------------------------------------------
+
+# A process that makes the audit in children of its own: each starts at once, for all is imported already.
+NURSERY = """
+import os, sys
+import replicable_rl as rr
+problem, algorithm = rr.make("two-goals-v1"), rr.make_algorithm("rpvi-v1", **{params})
+rr.solve(problem, algorithm, shared_seed=1, sample_seed=1)
+print("ready", flush=True)
+for _ in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        rr.audit(problem, algorithm, shared_seeds={seeds}, store={store!r}, n_jobs=1)
+        os._exit(0)
+    print(child, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+class Nursery:
+    def __init__(self, seeds: int, store: Path) -> None:
+        params = {"epsilon": 0.1, "delta": 0.001, "rho": 0.2, "calls": 20_000, "iterations": 20}
+        script = NURSERY.format(params=params, seeds=seeds, store=str(store))
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self._line() == "ready"
+
+    def _line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def killed(self, moment: Callable[[], None]) -> int:
+        """Start an audit, kill it when ``moment`` returns, and return how it ended."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        child = int(self._line())
+        moment()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        return int(self._line())
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def command(seeds: int, store: Path, workers: int) -> subprocess.Popen[str]:
+    """Start the command in a session of its own, as in a terminal of its own."""
+    arguments = ["audit", "two-goals-v1", RPVI_TEXT, "--shared-seeds", str(seeds), "--store", str(store)]
+    return subprocess.Popen(
+        [COMMAND, *arguments, "--jobs", str(workers)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@contextlib.contextmanager
+def nothing_left_of(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Kill what a command leaves: joblib's workers outlive a parent that was killed by some minutes."""
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def kill_command(seeds: int, store: Path, workers: int, moment: Callable[[], None]) -> int:
+    process = command(seeds, store, workers)
+    with nothing_left_of(process):
+        moment()
+        process.kill()
+        return process.wait()
+
+
+def test_killed_twenty_times_and_resumed_finds_the_same(grid: rr.TabularMDP, tmp_path: Path) -> None:
+    """At random moments, but before the audit could end; 3 of the 20 hit the command, 2 of them with workers."""
+    rng, store, seeds = random.Random(SEED), tmp_path / "runs.sqlite", 900
+    counts = [0]
+    nursery = Nursery(seeds, store)
+    try:
+        for attempt in range(20):
+            before, quota = counts[-1], seeds * (attempt + 1) // 20  # of 2 * seeds runs
+
+            def some_time(quota: int = quota) -> None:
+                end = time.monotonic() + rng.uniform(0.0, 0.4)
+                while time.monotonic() < end and finished_runs(store) < quota:
+                    time.sleep(0.005)
+
+            def some_time_after_the_first_run(before: int = before) -> None:
+                wait_until(lambda: finished_runs(store) > before)
+                time.sleep(rng.uniform(0.0, 0.1))
+
+            if attempt in (2, 5, 8):
+                code = kill_command(seeds, store, 1 if attempt == 2 else 2, some_time_after_the_first_run)
+            else:
+                code = nursery.killed(some_time)
+            assert code == -signal.SIGKILL, f"attempt {attempt} ended by itself"
+            counts.append(finished_runs(store))
+            assert counts[-1] >= before, "finished runs never go"
+    finally:
+        nursery.stop()
+    with contextlib.closing(sqlite3.connect(store)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    print("COUNTS", counts)
+    assert 0 < counts[-1] < 2 * seeds, counts
+    assert len(set(counts)) > 5, f"kills hit different moments: {counts}"
+    resumed = rr.audit(grid, RPVI, shared_seeds=seeds, store=store)
+    assert everything(resumed, tmp_path) == everything(rr.audit(grid, RPVI, shared_seeds=seeds), tmp_path)
+    with rr.RunStore(store) as opened:  # every run whole, with arrays that have their fingerprints
+        for record in resumed.records[:: 2 * seeds // 40]:
+            assert opened.solution(record.key).fingerprints.policy == record.policy
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_interrupted_command_keeps_what_has_finished(workers: int, grid: rr.TabularMDP, tmp_path: Path) -> None:
+    store = tmp_path / "runs.sqlite"
+    process = command(5000, store, workers)
+    with nothing_left_of(process):
+        wait_until(lambda: finished_runs(store) >= 20)
+        before = finished_runs(store)
+        os.killpg(process.pid, signal.SIGINT)  # Ctrl-C reaches the workers too
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert out == ""
+    assert "Traceback" not in err
+    assert "Warning" not in err
+    assert err.endswith("replicable-rl: interrupted; nothing was half-written.\n")
+    assert before <= finished_runs(store) < 10_000
+    resumed = rr.audit(grid, RPVI, shared_seeds=20, store=store)
+    assert everything(resumed, tmp_path) == everything(rr.audit(grid, RPVI, shared_seeds=20), tmp_path)
+
+
+# --- what workers get -------------------------------------------------------------------------------
+
+QUICK: Sequence[Algorithm] = (
+    rr.PhasedVI(0.1, 0.01),
+    RPVI,
+    rr.ApproximateMDP(0.1, 0.01),
+    rr.ReplicableApproximateMDP(0.1, 0.001, 0.2),
+    rr.RMax(0.1, 0.01, 10),
+    rr.ReplicableRMax(0.1, 0.01, 0.2, 10),
+)
+
+
+@pytest.mark.parametrize("id", [*PROBLEMS, "gymnasium/FrozenLake-v1", f"gymnasium/{LATEST_TAXI}"])
+def test_registered_problem_travels_as_its_spec(id: str) -> None:
+    needed = {"gridworld-v1": {"layout": "S.\n.G"}}.get(id, {})
+    problem = rr.make(id, **needed)
+    for algorithm in QUICK:
+        sent = pickle.dumps(SolveJob.of(problem, algorithm))
+        assert len(sent) < 1000
+        named = [argument for _, argument, _ in pickletools.genops(sent) if isinstance(argument, str)]
+        assert not any("numpy" in name or "TabularMDP" in name for name in named), named
+        job = pickle.loads(sent)  # noqa: S301  # made here
+        assert job == SolveJob(problem.spec, job.algorithm, problem.digest)
+        assert isinstance(job.algorithm, ObjectSpec)
+
+
+def test_workers_get_specs(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[Any] = []
+
+    def watched_chunk(job: Any, *rest: Any) -> Any:
+        sent.append(job)
+        return jobs.run_chunk(job, *rest)
+
+    monkeypatch.setattr(run, "run_chunk", watched_chunk)
+    lake = rr.from_gymnasium("FrozenLake-v1", gamma=0.95)
+    with use_backend("threads", n_jobs=2):
+        rr.audit(lake, RPVI, shared_seeds=5)
+    assert {type(job.problem) for job in sent} == {type(job.algorithm) for job in sent} == {ObjectSpec}
+
+
+def test_rebuilt_objects_give_the_same_runs(grid: rr.TabularMDP) -> None:
+    job = SolveJob.of(grid, RPVI)
+    direct = SolveJob(grid, RPVI)
+    assert isinstance(job.problem, ObjectSpec)
+    assert isinstance(job.algorithm, ObjectSpec)
+    assert job.run(3, 4).fields == direct.run(3, 4).fields
+
+
+def test_what_no_spec_rebuilds_travels_as_it_is(grid: rr.TabularMDP) -> None:
+    impostor = rr.make("chain-v1").with_source(grid.spec)  # says that it is the grid, and is not
+    assert SolveJob.of(impostor, RPVI).problem is impostor
+
+    @dataclass(frozen=True)
+    class Mine(rr.PhasedVI):  # inherits the id, and may solve in another way
+        pass
+
+    @dataclass(frozen=True)
+    class Named(rr.PhasedVI):  # says that it is Phased Q-learning, and is not
+        id = "phased-vi-v1"
+
+    for kind in (Mine, Named):
+        other = kind(0.1, 0.01)
+        assert SolveJob.of(grid, other).algorithm is other
+
+
+def coin(state: int, action: int, rng: np.random.Generator) -> tuple[int, float]:
+    return int(rng.random() < 0.3 + 0.4 * action), float(state)
+
+
+def test_arrays_simulators_and_local_algorithms_run_in_processes(tmp_path: Path) -> None:
+    def step(state: int, action: int, rng: np.random.Generator) -> tuple[int, float]:
+        return coin(state, action, rng)
+
+    rng = np.random.default_rng(SEED)
+    dense = rr.TabularMDP.from_dense(rng.dirichlet(np.ones(4), (4, 2)), rng.random((4, 2)), gamma=0.9)
+    simulator = rr.Simulator(step, n_states=2, n_actions=2, gamma=0.8, reward_range=(0.0, 1.0), name="coin")
+    few = rr.PhasedVI(0.2, 0.05, calls=20, iterations=5)
+    for problem, algorithm in ((dense, few), (simulator, few), (dense, watched(tmp_path))):
+        serial, there = (rr.audit(problem, algorithm, shared_seeds=6, n_jobs=n) for n in (1, 2))
+        assert everything(there, tmp_path) == everything(serial, tmp_path)
+
+
+@pytest.fixture
+def other_grid_on_the_worker(grid: rr.TabularMDP, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let workers know another problem under the same id than the audit that sends it."""
+    before = SolveJob.of(grid, RPVI)
+    monkeypatch.setattr(SolveJob, "of", lambda *_: before)
+    monkeypatch.setitem(PROBLEMS, "two-goals-v1", PROBLEMS["two-goals-wide-v1"])
+    jobs._problem.cache_clear()
+    yield
+    jobs._problem.cache_clear()
+
+
+@pytest.mark.usefixtures("other_grid_on_the_worker")
+def test_worker_with_another_problem_under_the_same_id_refuses(grid: rr.TabularMDP) -> None:
+    refusal = (
+        "audit: two-goals-v1 is another problem on this worker than where the audit was started. "
+        "Install the same versions of replicable-rl and Gymnasium."
+    )
+    with pytest.raises(InvalidInput) as caught:
+        SolveJob.of(grid, RPVI).run(1, 2)
+    assert str(caught.value) == refusal
+    with use_backend("threads", n_jobs=2), pytest.raises(rr.RunFailed) as failed:
+        rr.audit(grid, RPVI, shared_seeds=5)
+    assert refusal.rstrip(".") in str(failed.value)
+
+
+def test_what_cannot_be_pickled_runs_here_and_in_threads_only(grid: rr.TabularMDP, tmp_path: Path) -> None:
+    @dataclass(frozen=True, repr=False)
+    class Locked:
+        lock: Any
+
+        def __repr__(self) -> str:
+            return "Locked"
+
+        def solve(self, problem: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Solution:
+            with self.lock:
+                return RPVI.solve(problem, shared, rng)
+
+    simple = Simple(Locked(threading.Lock()))
+    serial = rr.audit(grid, simple, shared_seeds=5)
+    with use_backend("threads", n_jobs=2):
+        assert everything(rr.audit(grid, simple, shared_seeds=5), tmp_path) == everything(serial, tmp_path)
+    with pytest.raises(InvalidInput) as caught:
+        rr.audit(grid, simple, shared_seeds=5, n_jobs=2)
+    assert str(caught.value) == (
+        "audit: this cannot be sent to a worker process (TypeError: cannot pickle '_thread.lock' object). Use threads, "
+        "or no workers, or keep it out of the problem and the algorithm."
+    )
+
+
+class Simple:
+    """An algorithm without fields, so that what it holds is no part of its name."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __repr__(self) -> str:
+        return "Simple()"
+
+    def solve(self, problem: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Solution:
+        solution: rr.Solution = self.inner.solve(problem, shared, rng)
+        return solution
+
+
+# --- chunks -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def transactions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many runs each transaction of a store brings."""
+    sizes: list[int] = []
+    original = rr.RunStore.add
+
+    def add(store: rr.RunStore, family: RunFamily, records: Sequence[RunRecord], arrays: dict[str, Encoded]) -> int:
+        sizes.append(len(records))
+        return original(store, family, records, arrays)
+
+    monkeypatch.setattr(rr.RunStore, "add", add)
+    return sizes
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_fast_runs_are_stored_many_at_a_time(
+    workers: int, grid: rr.TabularMDP, tmp_path: Path, transactions: list[int]
+) -> None:
+    fast = rr.PhasedVI(0.2, 0.05, calls=10, iterations=1)
+    rr.audit(grid, fast, shared_seeds=750, store=tmp_path / "runs.sqlite", n_jobs=workers)
+    assert sum(transactions) == finished_runs(tmp_path / "runs.sqlite") == 1500
+    assert len(transactions) < 75
+    assert max(transactions) >= 100
+
+
+@pytest.mark.parametrize("backend", ["here", "threads"])
+def test_slow_runs_are_stored_one_by_one(backend: str, grid: rr.TabularMDP, transactions: list[int]) -> None:
+    class Slow:
+        def solve(self, problem: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Solution:
+            time.sleep(0.3)
+            return RPVI.solve(problem, shared, rng)
+
+    with contextlib.nullcontext() if backend == "here" else use_backend(backend, n_jobs=2):
+        rr.audit(grid, Slow(), shared_seeds=3)
+    assert transactions == [1] * 6
+
+
+def test_store_that_cannot_be_asked_from_a_thread_does_not_stop_the_audit(
+    grid: rr.TabularMDP, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What goes wrong in a thread of joblib's nobody hears of, and the audit would wait for ever."""
+
+    def broken(*_: object) -> set[str]:
+        raise InvalidFile("the disk is tired")
+
+    monkeypatch.setattr(rr.RunStore, "finished", broken)
+    with use_backend("threads", n_jobs=2):
+        result = rr.audit(grid, RPVI, shared_seeds=20, store=tmp_path / "runs.sqlite")
+    assert len(result.records) == finished_runs(tmp_path / "runs.sqlite") == 40
+
+
+# --- backends by name -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ("dusk",),
+            "audit: backend must be one of processes, threads, dask, ray, got 'dusk'. Did you mean 'dask'?",
+        ),
+        (
+            ("processes", "tcp://127.0.0.1:8786"),
+            "audit: a scheduler is for the backends dask and ray, not for processes.",
+        ),
+        (
+            ("threads", "tcp://127.0.0.1:8786"),
+            "audit: a scheduler is for the backends dask and ray, not for threads.",
+        ),
+        *(
+            (
+                (name, None, 0),
+                "audit: n_jobs must be the number of workers, or -1 for one on every core; got 0.",
+            )
+            for name in backends.BACKENDS
+        ),
+        (("dask", None, 1.5), "audit: n_jobs must be an integer from -32768 to 32768, got 1.5."),
+    ],
+)
+def test_backend_that_makes_no_sense_is_refused(arguments: tuple[Any, ...], sentence: str) -> None:
+    with pytest.raises(InvalidInput) as caught, use_backend(*arguments):
+        pass
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("backend", "scheduler", "why"),
+    [
+        ("dask", "tcp://127.0.0.1:9", "Timed out trying to connect to tcp://127.0.0.1:9 after 1 s"),
+        ("dask", "nowhere", "missing port number in address 'nowhere'"),
+        ("dask", "http://127.0.0.1:9", "unknown address scheme 'http'"),
+        ("ray", "127.0.0.1:9", "Connection refused"),
+        ("ray", "ray://127.0.0.1:9", "Connection refused"),
+        ("ray", "nowhere", "Invalid address format: nowhere"),
+    ],
+)
+def test_cluster_that_is_not_there_is_refused_soon(
+    backend: str, scheduler: str, why: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("distributed" if backend == "dask" else backend)
+    monkeypatch.setattr(backends, "_PATIENCE", 1.0)
+    arguments = ["audit", "two-goals-v1", RPVI_TEXT, "--backend", backend, "--scheduler", scheduler]
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    kind = "Dask scheduler" if backend == "dask" else "Ray cluster"
+    assert err.startswith(f"replicable-rl: audit: the {kind} {scheduler} cannot be reached (")
+    assert why in err
+    assert err.endswith(").\n")
+
+
+def test_cluster_without_workers_is_refused(tmp_path: Path, grid: rr.TabularMDP) -> None:
+    pytest.importorskip("distributed")
+    lonely = Cluster(tmp_path)
+    try:
+        with (
+            use_backend("dask", lonely.address),
+            joblib.parallel_config(backend="dask", wait_for_workers_timeout=1),
+            pytest.raises(rr.RunFailed, match="has no worker after 1 seconds"),
+        ):
+            rr.audit(grid, RPVI, shared_seeds=5)
+    finally:
+        lonely.stop()
+
+
+def test_cluster_that_goes_away_ends_the_audit_with_a_sentence(grid: rr.TabularMDP, tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    mine, store = watched(tmp_path), tmp_path / "runs.sqlite"
+    (tmp_path / "slow").touch()
+    doomed = Cluster(tmp_path)
+    try:
+        doomed.add_worker()
+
+        def kill() -> None:
+            wait_until(lambda: finished_runs(store) >= 3)
+            doomed.scheduler.kill()
+
+        with distributed.Client(doomed.address) as client, joblib.parallel_config(backend="dask"):
+            client.wait_for_workers(1, timeout=60)
+            killer = threading.Thread(target=kill)
+            killer.start()
+            with pytest.raises(rr.RunFailed, match=r"the workers failed \(.*scheduler.*finished runs are kept"):
+                rr.audit(grid, mine, shared_seeds=100, store=store)
+            killer.join()
+    finally:
+        doomed.stop()
+    assert 3 <= finished_runs(store) < 200
+
+
+def test_missing_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, module, called in (("dask", "dask.distributed", "Dask"), ("ray", "ray", "Ray")):
+        monkeypatch.setitem(sys.modules, module, None)
+        with pytest.raises(InvalidInput) as caught, use_backend(name):
+            pass
+        assert str(caught.value) == f"audit: {called} is not installed. Run pip install 'replicable-rl[{name}]'."
