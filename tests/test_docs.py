@@ -206,15 +206,15 @@ $ this is not run
 ```
 
 ```toml title="plan.toml"
-[[problem]]
-id = "chian-v1"
+[[problems]]
+id = "chain-v1"
 ```
 
 ```console
 $ replicable-rl solve nowhere.npz phased-vi-v1 --shared-seed 1   # a comment
 replicable-rl: nowhere.npz: no such file.
 $ replicable-rl audit --plan plan.toml
-replicable-rl: plan.toml: No problem is called 'chian-v1'. Did you mean 'chain-v1'?
+replicable-rl: plan.toml: a plan has no entry 'problems'. Did you mean 'problem'?
 $ replicable-rl --help
 Usage: replicable-rl [OPTIONS] COMMAND [ARGS]...
 
