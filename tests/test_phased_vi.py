@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -401,9 +403,9 @@ LOOP = "phased_value_iteration"
 STALE = "problem.draw(plan.calls, type(rng)(type(rng.bit_generator)(1)))"
 Mutant = tuple[object, str, str, str, Callable[[], None]]
 MUTANTS: list[Mutant] = [
-    (rr.ReplicablePhasedVI, "solve", "uniform(OFFSET, t,", "uniform(OFFSET, t + 1,", check_against_reference),
-    (rr.ReplicablePhasedVI, "solve", "shape=means.shape", "shape=1", check_against_reference),
-    (rr.ReplicablePhasedVI, "solve", "plan.width", "2 * plan.width", check_against_reference),
+    (module, "_query", "uniform(OFFSET, t,", "uniform(OFFSET, t + 1,", check_against_reference),
+    (module, "_query", "shape=means.shape", "shape=1", check_against_reference),
+    (module, "_query", "plan.width", "2 * plan.width", check_against_reference),
     (module, LOOP, "+ gamma * query(t, means)", "+ query(t, means)", check_against_reference),
     (module, LOOP, "+ gamma * query(t, means)", "+ query(t, means)", check_theorem),
     (module, LOOP, "+ gamma * value[", "+ value[", lambda: check_against_reference("chain-v1")),
@@ -414,8 +416,14 @@ MUTANTS: list[Mutant] = [
 ]
 
 
+def by_the_listing(model: CountSampler, plan: Any, shared: Any, rng: np.random.Generator) -> Any:
+    """Do without the compiled loop."""
+    return module.phased_value_iteration(model, plan, module._query(plan, shared), rng)
+
+
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[f"{m[1]}: {m[3]}" for m in MUTANTS])
 def test_planted_bug_is_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "over_a_table", by_the_listing)
     owner, name, old, new, check = mutant
     plant(monkeypatch, owner, name, old, new)
     if owner is rstat_module:
@@ -434,5 +442,59 @@ def test_offsets_are_addressed_by_iteration_state_and_action(monkeypatch: pytest
         return original(self, label, *address, shape=shape)
 
     monkeypatch.setattr(rr.SharedRandomness, "uniform", spy)
+    monkeypatch.setattr(module, "over_a_table", by_the_listing)
     rr.solve(rr.make("two-goals-v1"), COARSE, shared_seed=1, sample_seed=1)
     assert asked == [("rpvi/offset", (t,), (8, 4)) for t in range(12)]
+
+
+# --- the compiled loop -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("id", ["two-goals-v1", "riverswim-v1", "garnet-v1", "inventory-v1", "machine-repair-v1"])
+@pytest.mark.parametrize("calls", [1, 13_000, 10**17])
+def test_compiled_loop_has_the_bits_of_the_listing(id: str, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With known rewards and learned ones, rounded and not, in one block of iterations and in several."""
+    sampler = CountSampler(rr.make(id))
+    for algorithm in (
+        rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=calls, tolerance=0.01, iterations=23),
+        rr.PhasedVI(0.1, 0.001, calls=calls, iterations=23),
+    ):
+        plan = algorithm.plan(sampler)
+        shared = rr.SharedRandomness(5) if isinstance(algorithm, rr.ReplicablePhasedVI) else None
+        listing, drawn = module.phased_value_iteration(
+            sampler, plan, module._query(plan, shared), sample_stream(SEED % 2**64)
+        )
+        for rows_at_once in (1 << 20, 5 * plan.pairs, 1):
+            monkeypatch.setattr(module, "_ROWS_AT_ONCE", rows_at_once)
+            compiled, counted = module.over_a_table(sampler, plan, shared, sample_stream(SEED % 2**64))
+            assert np.array_equal(listing, compiled)
+            assert drawn == counted
+
+
+KERNEL_MUTANTS = [
+    ("(k + 1.0) * width", "k * width", "two-goals-v1"),
+    ("low + (high - low) / 2.0", "low", "two-goals-v1"),
+    ("- shift) / width", "+ shift) / width", "two-goals-v1"),
+    ("width * offset[row], width", "width * offset[0], width", "two-goals-v1"),
+    ("fill_uniform(keys[t], offset)", "fill_uniform(keys[0], offset)", "two-goals-v1"),
+    ("stream = streams[t]", "stream = streams[0].copy()", "two-goals-v1"),
+    ("pair_reward[row] + gamma * answer", "pair_reward[row] + answer", "two-goals-v1"),
+    ("outcome_reward[k] + gamma * x", "outcome_reward[k] + x", "chain-v1"),
+    ("for a in range(1, n_actions)", "for a in range(2, n_actions)", "two-goals-v1"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "id"), KERNEL_MUTANTS)
+def test_planted_bug_in_the_compiled_loop_is_caught(
+    old: str, new: str, id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from replicable_rl.algorithms import _kernels
+
+    functions: tuple[Any, ...] = (_kernels.phased_iterations, _kernels.round_to_bin)
+    source = "".join(inspect.getsource(function.py_func) for function in functions)
+    assert old in source
+    namespace = dict(vars(_kernels))
+    exec("from __future__ import annotations\n" + source.replace("@compiled\n", "").replace(old, new), namespace)
+    monkeypatch.setattr(_kernels, "phased_iterations", namespace["phased_iterations"])
+    with pytest.raises(AssertionError):
+        check_against_reference(id)

@@ -28,10 +28,11 @@ import numpy as np
 from replicable_rl.algorithms.promise import Promise, guarantee
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import TabularMDP, greedy
-from replicable_rl.progress import track
+from replicable_rl.progress import report, track
 from replicable_rl.queries import rstat
 from replicable_rl.records import Guarantee, Solution, Status, StatusCode
-from replicable_rl.sampling import GenerativeModel, as_generative
+from replicable_rl.sampling import CountSampler, GenerativeModel, as_generative
+from replicable_rl.sampling.generative import kernel_states
 from replicable_rl.theory import PhasedVIPlan, Units, phased_vi
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ __all__ = ["PhasedVI", "ReplicablePhasedVI"]
 Query = Callable[[int, "NDArray[np.float64]"], "NDArray[np.float64]"]  # (t, means) -> answers
 
 OFFSET = "rpvi/offset"  # address (t), element s*A + a
+_ROWS_AT_ONCE = 1 << 20  # rows between two looks at the clock and at Ctrl-C: a fraction of a second
 
 
 def phased_value_iteration(
@@ -68,6 +70,47 @@ def phased_value_iteration(
     return q, samples
 
 
+def _query(plan: PhasedVIPlan, shared: SharedRandomness | None) -> Query:
+    """Return rSTAT, or without shared randomness the plain means of Phased Q-learning."""
+    if shared is None:
+        return lambda t, means: means
+    return lambda t, means: rstat(means, shared.uniform(OFFSET, t, shape=means.shape), plan.width).answer
+
+
+def over_a_table(
+    sampler: CountSampler, plan: PhasedVIPlan, shared: SharedRandomness | None, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], int]:
+    """Return the same bits as `phased_value_iteration`, by one compiled loop without Python inside."""
+    from replicable_rl.algorithms import _kernels
+
+    rows, conditional = sampler.table
+    units, known = Units(sampler.gamma, *sampler.reward_range), sampler.known_rewards
+    nothing = np.empty(0)
+    outcome_reward = units.reward(rows.reward) if known is None else nothing
+    pair_reward = nothing if known is None else units.reward(known).reshape(-1)
+    q = np.zeros(plan.pairs)
+    at_once = max(1, _ROWS_AT_ONCE // plan.pairs)
+    for t in range(0, plan.iterations, at_once):
+        some = range(t, min(t + at_once, plan.iterations))
+        keys = np.empty((0, 2), dtype=np.uint64) if shared is None else shared.keys(OFFSET, some)
+        _kernels.phased_iterations(
+            rows.indptr,
+            rows.next_state,
+            conditional,
+            outcome_reward,
+            pair_reward,
+            sampler.gamma,
+            plan.calls,
+            plan.width if shared is not None else 0.0,
+            kernel_states(rng, len(some)),
+            keys,
+            sampler.n_actions,
+            q,
+        )
+        report("iterations", some.stop, plan.iterations)
+    return q.reshape(sampler.n_states, sampler.n_actions), plan.samples
+
+
 class _Phased(Promise):
     """What the two algorithms share."""
 
@@ -82,9 +125,16 @@ class _Phased(Promise):
     def _plan(self, pairs: int, gamma: float, known_rewards: bool) -> PhasedVIPlan:
         return phased_vi(pairs, gamma, known_rewards=known_rewards, owner=type(self).__name__, **self._parameters())
 
-    def _run(self, model: GenerativeModel, plan: PhasedVIPlan, query: Query, rng: np.random.Generator) -> Solution:
+    def _run(
+        self, problem: TabularMDP | GenerativeModel, shared: SharedRandomness | None, rng: np.random.Generator
+    ) -> Solution:
+        model = as_generative(problem)
+        plan = self.plan(model)
         self._refuse_beyond_64_bits("calls", plan.calls)
-        normalised, samples = phased_value_iteration(model, plan, query, rng)
+        if type(model) is CountSampler:
+            normalised, samples = over_a_table(model, plan, shared, rng)
+        else:
+            normalised, samples = phased_value_iteration(model, plan, _query(plan, shared), rng)
         if samples != plan.samples:
             raise InvalidInput(f"{type(model).__name__}: {plan.samples} samples were asked for, {samples} were drawn.")
         q = Units(model.gamma, *model.reward_range).value_to_user(normalised)
@@ -133,8 +183,7 @@ class PhasedVI(_Phased):
         self, problem: TabularMDP | GenerativeModel, shared: SharedRandomness, rng: np.random.Generator
     ) -> Solution:
         """Run with fresh samples from ``rng``; ``shared`` is not used, for nothing here is replicable."""
-        model = as_generative(problem)
-        return self._run(model, self.plan(model), lambda t, means: means, rng)
+        return self._run(problem, None, rng)
 
 
 @dataclass(frozen=True)
@@ -183,13 +232,7 @@ class ReplicablePhasedVI(_Phased):
         self, problem: TabularMDP | GenerativeModel, shared: SharedRandomness, rng: np.random.Generator
     ) -> Solution:
         """Run with the shared randomness r and fresh samples from ``rng``."""
-        model = as_generative(problem)
-        plan = self.plan(model)
-
-        def query(t: int, means: NDArray[np.float64]) -> NDArray[np.float64]:
-            return rstat(means, shared.uniform(OFFSET, t, shape=means.shape), plan.width).answer
-
-        return self._run(model, plan, query, rng)
+        return self._run(problem, shared, rng)
 
 
 def _status(plan: PhasedVIPlan) -> Status:

@@ -22,19 +22,32 @@ _32 = np.uint64(32)
 
 
 @compiled
+def fill_uniform(key: NDArray[np.uint64], out: NDArray[np.float64]) -> None:
+    """out[i] = the upper 53 bits of word i of the stream of ``key``, times 2**-53."""
+    for block in range((out.size + 3) // 4):
+        words = _block(key[0], key[1], np.uint64(block + 1))
+        for lane in range(min(4, out.size - 4 * block)):
+            out[4 * block + lane] = float(words[lane] >> np.uint64(11)) * 2.0**-53
+
+
+@compiled
 def words_at(key: NDArray[np.uint64], index: NDArray[np.int64], out: NDArray[np.uint64]) -> None:
     """out[j] = word index[j] of the stream of ``key``."""
     for j in range(index.size):
-        k0, k1 = key[0], key[1]
-        c0 = np.uint64(index[j] // 4 + 1)
-        c1 = c2 = c3 = np.uint64(0)
-        for _ in range(10):
-            high0, high1 = _high(_M0, c0), _high(_M1, c2)
-            c0, c1, c2, c3 = high1 ^ c1 ^ k0, _M1 * c2, high0 ^ c3 ^ k1, _M0 * c0
-            k0 += _W0
-            k1 += _W1
-        lane = index[j] % 4
-        out[j] = c0 if lane == 0 else c1 if lane == 1 else c2 if lane == 2 else c3
+        out[j] = _block(key[0], key[1], np.uint64(index[j] // 4 + 1))[index[j] % 4]
+
+
+@compiled
+def _block(k0: np.uint64, k1: np.uint64, counter: np.uint64) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """The four words at a counter."""
+    c0 = counter
+    c1 = c2 = c3 = np.uint64(0)
+    for _ in range(10):
+        high0, high1 = _high(_M0, c0), _high(_M1, c2)
+        c0, c1, c2, c3 = high1 ^ c1 ^ k0, _M1 * c2, high0 ^ c3 ^ k1, _M0 * c0
+        k0 += _W0
+        k1 += _W1
+    return c0, c1, c2, c3
 
 
 @compiled

@@ -65,6 +65,24 @@ class SharedRandomness:
         shape = (shape,) if isinstance(shape, int) else shape
         return _to_unit(self.words(label, *address, count=math.prod(shape))).reshape(shape)
 
+    def keys(self, label: str, addresses: range) -> NDArray[np.uint64]:
+        """Return the keys of the generators at (label, address) for every address, shape (n, 2): for compiled loops.
+
+        >>> shared = SharedRandomness(2023)
+        >>> int(np.random.Philox(key=shared.keys("rpvi/offset", range(2))[1]).random_raw(1)[0]) == int(
+        ...     shared.words("rpvi/offset", 1, count=1)[0]
+        ... )
+        True
+        """
+        self._key(label, (addresses.start,))  # which checks the label
+        start = hashlib.sha256(self._text(label).encode("ascii"))
+        digests = bytearray()
+        for address in addresses:
+            digest = start.copy()
+            digest.update(b"%d\n" % address)
+            digests += digest.digest()[:16]
+        return np.frombuffer(digests, dtype="<u8").astype(np.uint64).reshape(-1, 2)
+
     def uniform_at(self, label: str, *address: int, index: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the elements ``index`` of what `uniform` would fill a long enough array with.
 
@@ -89,9 +107,11 @@ class SharedRandomness:
                 f"SharedRandomness: a label is made of a-z, 0-9 and '/_.-', got {label!r}. Rename the use of r."
             )
         numbers = ",".join(str(check_integer("SharedRandomness", "address", a, low=0, high=2**63 - 1)) for a in address)
-        text = f"replicable-rl shared v1\n{self._seed}\n{label}\n{numbers}\n"
-        digest = hashlib.sha256(text.encode("ascii")).digest()
+        digest = hashlib.sha256(f"{self._text(label)}{numbers}\n".encode("ascii")).digest()
         return np.frombuffer(digest[:16], dtype="<u8").astype(np.uint64)
+
+    def _text(self, label: str) -> str:
+        return f"replicable-rl shared v1\n{self._seed}\n{label}\n"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SharedRandomness) and other._seed == self._seed

@@ -19,6 +19,7 @@ from replicable_rl.sampling.problem import Problem
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from replicable_rl.mdp.rows import Rows
     from replicable_rl.records import ObjectSpec
 
 __all__ = ["CountSampler", "GenerativeModel", "as_generative"]
@@ -93,6 +94,11 @@ class CountSampler(FromTable):
         super().__init__(mdp)
         self._conditional = conditional_probabilities(mdp.rows.indptr, mdp.rows.probability)
 
+    @property
+    def table(self) -> tuple[Rows, NDArray[np.float64]]:
+        """The outcomes, and the conditional probabilities that their counts are drawn with: for compiled loops."""
+        return self._mdp.rows, self._conditional
+
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw ``calls`` fresh successors of every pair and return their counts."""
         from replicable_rl.sampling import _kernels
@@ -103,13 +109,19 @@ class CountSampler(FromTable):
         return self._counts(count, calls)
 
 
+def kernel_states(rng: np.random.Generator, how_many: int) -> NDArray[np.uint64]:
+    """Return as many states as so many calls of `kernel_state`."""
+    return rng.bit_generator.random_raw(4 * how_many).astype(np.uint64).reshape(how_many, 4)
+
+
 def kernel_state(rng: np.random.Generator) -> NDArray[np.uint64]:
     """Return a fresh state for the kernels' own generator.
 
     Their draws are then the same under every version of numpy, whose Generator methods promise no
     such thing.
     """
-    return rng.bit_generator.random_raw(4).astype(np.uint64)
+    state: NDArray[np.uint64] = kernel_states(rng, 1)[0]
+    return state
 
 
 def conditional_probabilities(indptr: NDArray[np.int64], probability: NDArray[np.float64]) -> NDArray[np.float64]:
