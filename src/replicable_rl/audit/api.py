@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from replicable_rl.audit.jobs import Job, OnError, SolveJob, Task
 from replicable_rl.audit.plan import AuditPlan, plan_audit
 from replicable_rl.audit.result import AuditResult
-from replicable_rl.audit.run import finish
+from replicable_rl.audit.run import check_settings, finish
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import TabularMDP
-from replicable_rl.records import RunFamily
+from replicable_rl.records import RunFamily, RunRecord
 from replicable_rl.sampling.problem import Problem
 from replicable_rl.solve import Algorithm, algorithm_spec
 from replicable_rl.store import RunStore
@@ -106,12 +108,14 @@ def run_audit(
     probe: NDArray[Any] | None = None,
 ) -> AuditResult:
     """Make the runs that the store lacks, read all of them back, and say what they show."""
+    check_settings(n_jobs, on_error)
     tasks = tasks_of(family, plan)
     opened = store if isinstance(store, RunStore) else RunStore(store)
     try:
-        finish(job, family, tasks, opened, n_jobs=n_jobs, on_error=on_error)
-        found = {record.key: record for record in opened.failures(family)}
-        found |= {record.key: record for record in opened.runs(family)}  # a success counts, whatever was before it
+        found = _records(opened, family)
+        if any(task.key not in found or found[task.key].error is not None for task in tasks):
+            finish(job, family, tasks, opened, n_jobs=n_jobs, on_error=on_error)
+            found = _records(opened, family)
     finally:
         if opened is not store and opened.path is not None:
             opened.close()
@@ -119,6 +123,26 @@ def run_audit(
     return AuditResult(family, plan, records, opened, mdp, rho, *randomness, probe)
 
 
+def _records(store: RunStore, family: RunFamily) -> dict[str, RunRecord]:
+    """Return what is known of every run by its key; a success counts, whatever was before it."""
+    with _without_collection():
+        found = {record.key: record for record in store.failures(family)}
+        return found | {record.key: record for record in store.runs(family)}
+
+
 def tasks_of(family: RunFamily, plan: AuditPlan) -> list[Task]:
     """Return the runs of an audit in order, with their keys."""
-    return [Task(family.key(shared, sample), shared, sample) for shared, sample in plan.seeds]
+    with _without_collection():
+        return [Task(family.key(shared, sample), shared, sample) for shared, sample in plan.seeds]
+
+
+@contextlib.contextmanager
+def _without_collection() -> Iterator[None]:
+    """Make many small objects without cycles; the collector of cycles would go through all of them in vain."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -28,7 +28,7 @@ def derived_seed(label: str, *address: int) -> int:
     >>> derived_seed("shared", 0, 0)
     13084725234860710184
     """
-    text = f"replicable-rl/audit/{label}/{'/'.join(map(str, address))}"
+    text = f"replicable-rl/audit/{label}" + ("/%d" * len(address)) % address
     return int.from_bytes(hashlib.sha256(text.encode("ascii")).digest()[:8], "little")
 
 
@@ -44,11 +44,8 @@ class AuditPlan:
     @property
     def seeds(self) -> list[Seeds]:
         """The seeds of all runs, those of one shared seed together."""
-        return [
-            (shared, derived_seed("sample", self.seed, shared, i))
-            for shared in self.shared_seeds
-            for i in range(self.runs_per_seed)
-        ]
+        runs = range(self.runs_per_seed)
+        return [(shared, derived_seed("sample", self.seed, shared, i)) for shared in self.shared_seeds for i in runs]
 
 
 def plan_audit(

@@ -25,7 +25,7 @@ from replicable_rl.records import RunFamily, RunRecord
 from replicable_rl.store import RunStore
 from replicable_rl.store.arrays import Encoded
 
-__all__ = ["RunFailed", "finish"]
+__all__ = ["RunFailed", "check_settings", "finish"]
 
 _COMMIT_EVERY = 0.2  # seconds of finished runs that a kill may cost
 _CHUNK = 0.5  # seconds that a chunk should take on a worker
@@ -40,6 +40,13 @@ class RunFailed(InvalidInput):
     """A run of an audit raised; the runs that had finished are kept."""
 
 
+def check_settings(n_jobs: int | None, on_error: str) -> int | None:
+    """Refuse settings that nothing can be run with; return the number of workers."""
+    if on_error not in ("raise", "record"):
+        raise InvalidInput(f"audit: on_error must be 'raise' or 'record', got {on_error!r}.")
+    return check_n_jobs(n_jobs)
+
+
 def finish(
     job: Job,
     family: RunFamily,
@@ -51,9 +58,7 @@ def finish(
     at_most: int | None = None,
 ) -> int:
     """Make the runs that the store lacks, or the first of them, add them to it, and return how many were made."""
-    if on_error not in ("raise", "record"):
-        raise InvalidInput(f"audit: on_error must be 'raise' or 'record', got {on_error!r}.")
-    n_jobs = check_n_jobs(n_jobs)
+    n_jobs = check_settings(n_jobs, on_error)
     done = store.keys(family, failed=on_error == "record")
     missing = [task for task in tasks if task.key not in done]
     if not missing:
