@@ -374,7 +374,8 @@ def test_own_algorithms_and_own_problems_are_audited() -> None:
     problem = rr.TabularMDP.from_outcomes([[[(0.5, 0, 0.0), (0.5, 1, 1.0)]], [[(1.0, 1, 0.0)]]], gamma=0.9)
     result = rr.audit(problem, Wrapped(7), shared_seeds=4)
     assert result.problem.params["digest"] == problem.digest
-    assert result.algorithm.params == {"calls": 7}
+    assert set(result.algorithm.params) == {"calls", "code"}
+    assert result.algorithm.params["calls"] == 7
 
     def step(state: int, action: int, rng: np.random.Generator) -> tuple[int, float]:
         return int(rng.random() < 0.5), float(state)
@@ -383,3 +384,62 @@ def test_own_algorithms_and_own_problems_are_audited() -> None:
     result = rr.audit(simulator, Wrapped(7), shared_seeds=4)
     assert result.policies is None
     assert "the model is not known" in result.table()
+
+
+@dataclass(frozen=True)
+class Odd:
+    """An algorithm that breaks a rule."""
+
+    how: str
+    rho: Any = None
+
+    def solve(self, problem: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Solution:
+        if self.how == "nothing":
+            return None  # type: ignore[return-value]
+        other = rr.make("chain-v1") if self.how == "other shape" else problem
+        return rr.PhasedVI(0.1, 0.01, calls=7, iterations=5).solve(other, shared, rng)
+
+
+def test_algorithms_that_break_a_rule() -> None:
+    with pytest.raises(rr.RunFailed, match="Odd: solve must return a Solution, got None"):
+        rr.audit(TWO_GOALS, Odd("nothing"), shared_seeds=2)
+    with pytest.raises(
+        rr.RunFailed, match=r"Odd: the problem has 8 states and 4 actions, the solution's q has shape \(5, 2\)"
+    ):
+        rr.audit(TWO_GOALS, Odd("other shape"), shared_seeds=2)
+    for rho in (1.5, 1.0, 0.0, "auto", [0.1]):
+        assert "1−ρ" not in rr.audit(TWO_GOALS, Odd("well", rho), shared_seeds=2).table()
+
+
+class Plain:
+    """Somebody's own algorithm that is no dataclass: its repr is an address."""
+
+    def __init__(self, calls: Any) -> None:
+        self.calls = calls
+
+    def solve(self, problem: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Solution:
+        return rr.PhasedVI(0.1, 0.01, calls=7 if self.calls is None else 8, iterations=5).solve(problem, shared, rng)
+
+
+def test_own_code_is_part_of_the_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = tmp_path / "runs.sqlite"
+    one, same, two = (rr.audit(TWO_GOALS, Plain(calls), shared_seeds=2, store=store) for calls in (None, None, 1))
+    assert one.records == same.records  # found by what it does, wherever it is in memory
+    assert one.algorithm != two.algorithm
+    original = Plain.solve
+    monkeypatch.setattr(Plain, "solve", lambda self, problem, shared, rng: original(Plain(1), problem, shared, rng))
+    assert rr.audit(TWO_GOALS, Plain(None), shared_seeds=2, store=store).algorithm not in (one.algorithm, two.algorithm)
+    with pytest.raises(InvalidInput, match="whose content has no exact form"):
+        rr.audit(TWO_GOALS, Plain(iter([])), shared_seeds=2, store=store)
+    rr.audit(TWO_GOALS, Plain(iter([])), shared_seeds=2)
+
+    def simulator(share: float) -> rr.Simulator:
+        def step(state: int, action: int, rng: np.random.Generator) -> tuple[int, float]:
+            return int(rng.random() < share), float(state)
+
+        return rr.Simulator(step, n_states=2, n_actions=1, gamma=0.5, reward_range=(0.0, 1.0))
+
+    problems = {
+        rr.audit(simulator(p), Wrapped(7), shared_seeds=2, store=store).problem.params["code"] for p in (0.1, 0.9)
+    }
+    assert len(problems) == 2

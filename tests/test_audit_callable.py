@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,12 @@ def test_functions_may_say_that_they_are_vectorized() -> None:
         ([0, 1, 0, 1, 2], {"problem": CHAIN}, r"actions must lie in 0..1, got 2"),
         ([0, 1, 0, 1, -1], {"problem": CHAIN}, r"actions must lie in 0..1, got -1"),
         (np.array([2**63], dtype=np.uint64), {}, "fit 64 bits with a sign"),
+        ([[0, 1], [1, 0]], {}, r"got an array of int64 of shape \(2, 2\)"),  # several actions a state?
+        (
+            lambda observation: 0.5,
+            {"probe": range(5), "problem": CHAIN},
+            r"actions must be integers in 0..1, got float64",
+        ),
         (lambda observation: 0, {}, r"returned a function of observations. Pass probe="),
         (lambda observation: np.nan, {"probe": PROBE}, "actions must be numbers, got NaN"),
         (lambda observation: "left", {"probe": PROBE}, "must return one action for each of the 11 observations"),
@@ -260,13 +267,133 @@ def test_partial_arguments_are_settings() -> None:
     assert {spec.id for spec in specs} == {"train"}
 
 
-def test_code_without_text_needs_a_name_in_a_store(tmp_path: Path) -> None:
-    namespace: dict[str, Any] = {}
-    exec("def train(shared_seed, sample_seed): return [0]", namespace)
-    rr.audit_callable(namespace["train"], shared_seeds=2)
-    with pytest.raises(InvalidInput, match=r"the text of train cannot be read, .* Pass name="):
-        rr.audit_callable(namespace["train"], shared_seeds=2, store=tmp_path / "runs.sqlite")
-    rr.audit_callable(namespace["train"], shared_seeds=2, store=tmp_path / "runs.sqlite", name="mine")
+def closing_over(value: Any) -> Any:
+    return lambda shared_seed, sample_seed: [value, sample_seed % 2][:1] if value is not None else [0]
+
+
+class Trainer:
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __call__(self, shared_seed: int, sample_seed: int) -> list[int]:
+        return [self.value]
+
+    def method(self, shared_seed: int, sample_seed: int) -> list[int]:
+        return [self.value]
+
+
+def decorated(value: int) -> Any:
+    @functools.wraps(coin)
+    def train(shared_seed: int, sample_seed: int) -> list[int]:
+        return [value]
+
+    return train
+
+
+def with_default(value: int) -> Any:
+    def train(shared_seed: int, sample_seed: int, value: int = value) -> list[int]:
+        return [value]
+
+    return train
+
+
+def takes(value: int, shared_seed: int, sample_seed: int, **ignored: Any) -> list[int]:
+    return [value]
+
+
+def calls_helper(shared_seed: int, sample_seed: int) -> list[int]:
+    return [helper()]
+
+
+def helper() -> int:
+    return 0
+
+
+PAIRS_OF_PROGRAMS: dict[str, tuple[Any, Any]] = {
+    "closure": (closing_over(0), closing_over(1)),
+    "instance": (Trainer(0), Trainer(1)),
+    "method": (Trainer(0).method, Trainer(1).method),
+    "decorator": (decorated(0), decorated(1)),
+    "default": (with_default(0), with_default(1)),
+    "one line": (lambda shared, sample: [0], lambda shared, sample: [1]),
+    "partial": (functools.partial(takes, 0), functools.partial(takes, 1)),
+    "array": (closing_over(np.int64(0)), closing_over(np.int64(1))),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS_OF_PROGRAMS)
+def test_a_store_never_gives_one_program_the_runs_of_another(name: str, tmp_path: Path) -> None:
+    store = tmp_path / "runs.sqlite"
+    one, two = (
+        rr.audit_callable(train, shared_seeds=2, store=store, name="train") for train in PAIRS_OF_PROGRAMS[name]
+    )
+    assert one.algorithm != two.algorithm
+    assert one.classes("policy") != two.classes("policy")
+    again = rr.audit_callable(PAIRS_OF_PROGRAMS[name][0], shared_seeds=2, store=store, name="train")
+    assert again.records == one.records  # found, not run again: the time is the same
+
+
+def test_a_changed_helper_is_another_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    one = rr.audit_callable(calls_helper, shared_seeds=2, store=tmp_path / "runs.sqlite")
+    monkeypatch.setitem(globals(), "helper", lambda: 1)
+    two = rr.audit_callable(calls_helper, shared_seeds=2, store=tmp_path / "runs.sqlite")
+    assert one.classes("policy") != two.classes("policy")
+
+
+def test_what_has_no_exact_form_must_be_named(tmp_path: Path) -> None:
+    train = closing_over(iter([]))  # some object
+
+    def uses(shared_seed: int, sample_seed: int) -> list[int]:
+        return [0] if train else [1]
+
+    rr.audit_callable(uses, shared_seeds=2)  # without a store nothing can be mistaken
+    with pytest.raises(InvalidInput, match=r"train uses value, whose content has no exact form, .* params=\{\.\.\.\}"):
+        rr.audit_callable(uses, shared_seeds=2, store=tmp_path / "runs.sqlite")
+    rr.audit_callable(uses, shared_seeds=2, store=tmp_path / "runs.sqlite", params={"value": "empty"})
+    with pytest.raises(InvalidInput, match="the name 'code' is taken"):
+        rr.audit_callable(coin, shared_seeds=2, params={"code": 1})
+    with pytest.raises(InvalidInput, match="params must be a mapping"):
+        rr.audit_callable(coin, shared_seeds=2, params=[1])  # type: ignore[arg-type]
+
+
+# --- odd outputs and odd ends ------------------------------------------------------------------------------
+
+
+def test_a_policy_may_change_the_observation_it_is_given() -> None:
+    def train(shared_seed: int, sample_seed: int) -> Callable[[Any], float]:
+        def policy(observation: Any) -> float:
+            observation -= 0.5
+            return float(observation.sum())
+
+        return policy
+
+    probe = np.ones((3, 2))
+    assert rr.audit_callable(train, shared_seeds=4, probe=probe).agreement("policy").estimate == 1.0
+    assert (probe == 1.0).all()
+
+
+def test_one_and_one_point_zero_are_the_same_action() -> None:
+    def train(shared_seed: int, sample_seed: int) -> Callable[[Any], float]:
+        return lambda observation: 1 if sample_seed % 2 else 1.0
+
+    assert rr.audit_callable(train, shared_seeds=10, probe=PROBE).agreement("policy").estimate == 1.0
+
+
+def test_exits_and_unspeakable_errors_are_recorded() -> None:
+    class Unspeakable(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    def train(shared_seed: int, sample_seed: int) -> list[int]:
+        if sample_seed % 3 == 0:
+            sys.exit(3)
+        if sample_seed % 3 == 1:
+            raise Unspeakable
+        return [0]
+
+    result = rr.audit_callable(train, shared_seeds=10, on_error="record")
+    kinds = {(record.error or "ok").split(":")[0].split(" ")[0] for record in result.records}
+    assert kinds == {"SystemExit", "Unspeakable", "ok"}
 
 
 def test_claimed_rho_is_judged() -> None:

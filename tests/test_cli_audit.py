@@ -17,7 +17,7 @@ import replicable_rl as rr
 from replicable_rl.audit.sweep import audit_plan, load_plan
 from replicable_rl.cli import main, progress
 from replicable_rl.progress import report
-from tests.test_cli import COMMAND, Run, environment, on_terminal, plain, read_all, terminal
+from tests.test_cli import COMMAND, Run, environment, on_terminal, piped, plain, read_all, terminal
 
 GOOD = ("two-goals-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2,iterations=30")
 BAD = ("two-goals-v1", "phased-vi-v1:epsilon=0.1,delta=0.001,iterations=30")
@@ -140,6 +140,50 @@ def test_csv_has_a_row_for_every_run(run: Run, tmp_path: Path) -> None:
     assert (rows[0]["policy"], rows[0]["run"]) == (one.fingerprints.policy, one.spec.digest)
 
 
+def test_files_of_runs_are_not_replaced(run: Run, tmp_path: Path) -> None:
+    store = tmp_path / "runs.sqlite"
+    run.good("audit", *BAD, *SMALL, "--store", store)
+    message = f"{store}: is a database, perhaps of finished runs. Name another file."
+    assert run.refused("audit", *BAD, *SMALL, "--csv", store) == message
+    assert "--csv" not in message
+    assert run.refused("audit", *BAD, *SMALL, "--store", store, "--csv", store) == message
+    link, real = tmp_path / "link.csv", tmp_path / "real.csv"
+    real.write_text("old")
+    link.symlink_to(real)
+    run.good("audit", *BAD, *SMALL, "--csv", link)
+    assert link.is_symlink()
+    assert len(real.read_text().splitlines()) == 41
+
+
+def test_csv_may_go_to_a_pipe(tmp_path: Path) -> None:
+    done = subprocess.run(
+        f"{COMMAND} audit {' '.join(BAD)} --shared-seeds 2 --csv >(cat >{tmp_path}/copy) >/dev/null; wait; sleep 0.5",
+        shell=True,
+        executable="/bin/bash",
+        timeout=60,
+    )
+    assert done.returncode == 0
+    assert len((tmp_path / "copy").read_text().splitlines()) == 5
+
+
+@pytest.mark.parametrize("reader", ["true", "cat >/dev/null"])
+@pytest.mark.parametrize("form", ["", "--json"])
+def test_a_reader_who_leaves_does_not_change_the_exit_code(reader: str, form: str) -> None:
+    command = (
+        f"{COMMAND} audit {' '.join(BAD)} --shared-seeds 10 --require 0.9 {form} | {reader}; exit ${{PIPESTATUS[0]}}"
+    )
+    assert subprocess.run(command, shell=True, executable="/bin/bash", timeout=60).returncode == 1
+
+
+def test_output_closed_and_output_in_ascii() -> None:
+    command = f"{COMMAND} audit {' '.join(GOOD)} --shared-seeds 5 --require 0.9 >&-"
+    closed = subprocess.run(command, shell=True, executable="/bin/bash", capture_output=True, timeout=60)
+    assert (closed.returncode, closed.stderr) == (1, b"")
+    shown = piped("audit", *GOOD, *SMALL, PYTHONIOENCODING="ascii").out
+    assert "agreement 1.000 (0.832-1.000), 1-rho = 0.8 met." in shown
+    assert max(map(len, shown.splitlines())) == 80
+
+
 def test_time_is_shown_on_a_terminal_only(run: Run) -> None:
     assert "Time of all runs" not in run.good("audit", *GOOD, *SMALL)
     assert "Time of all runs: " in on_terminal("audit", *GOOD, *SMALL)
@@ -254,6 +298,10 @@ def test_a_plan_may_name_files_gymnasium_and_lists_in_lists(tmp_path: Path) -> N
         ('[[problem]]\nid = "chian-v1"\n[[algorithm]]', "No problem is called 'chian-v1'. Did you mean 'chain-v1'?"),
         ('[[problem]]\nfile = "no.npz"\n[[algorithm]]', "no.npz: no such file."),
         ('[[problem]]\nid = "chain-v1"\nstates = 3\n[[algorithm]]', "there is no parameter 'states'"),
+        ('[[problem]]\nid = "chain-v1"\nn_states = []\n[[algorithm]]', "the list of 'n_states' of chain-v1 is empty"),
+        ('[[problem]]\nid = "file"\n[[algorithm]]', "No problem is called 'file'"),
+        ("[[problem]]\nfile = 3\n[[algorithm]]", "file must be the name of a saved problem, got 3"),
+        ('[[problem]]\nfile = "a.npz"\ngamma = 0.5\n[[algorithm]]', "every [[problem]] needs an id"),
         (
             '[[problem]]\nid = "chain-v1"\n[[algorithm]]\nid = "rpvi-v1"\nepsilon = 2.0\ndelta = 0.1\nrho = 0.5',
             "epsilon must lie strictly between 0 and 1, got 2",

@@ -16,10 +16,30 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import event
+
+from replicable_rl.progress import announce
 
 __all__ = ["compiled"]
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
+
+class _Announcer(event.Listener):
+    """Says once, when the first kernel is compiled and not found on disk, why nothing moves."""
+
+    said = False
+
+    def on_start(self, event: Any) -> None:
+        if not self.said:
+            self.said = True
+            announce("Compiling, once on this machine: this takes some seconds.")
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]
 
 
 def compiled(function: Kernel) -> Kernel:

@@ -21,9 +21,17 @@ __all__ = ["new_directory", "replacing", "write_csv"]
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Yield a file to write; at the end of the block it takes the place of ``path``.
 
-    When the block raises, ``path`` is as it was.
+    When the block raises, ``path`` is as it was. What is no regular file, such as ``/dev/stdout``, is written to
+    directly, and a database is not replaced: it may hold runs.
     """
     target = Path(path)
+    if target.exists() and not target.is_file() and not target.is_dir():
+        with _as_invalid_file(target), target.open("wb") as stream:
+            yield stream
+        return
+    target = Path(os.path.realpath(path))  # what a link leads to
+    if target.is_file() and _starts_with(target, b"SQLite format 3\x00"):
+        raise InvalidFile(f"{path}: is a database, perhaps of finished runs. Name another file.")
     with _as_invalid_file(target):
         descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
@@ -80,6 +88,11 @@ def _as_invalid_file(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise InvalidFile(f"{path}: cannot be written ({error.strerror or error}).") from None
+
+
+def _starts_with(path: Path, magic: bytes) -> bool:
+    with _as_invalid_file(path), path.open("rb") as stream:
+        return stream.read(len(magic)) == magic
 
 
 def _umask() -> int:

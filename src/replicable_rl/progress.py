@@ -11,7 +11,7 @@ import contextvars
 from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Protocol, TypeVar
 
-__all__ = ["listening", "report", "track"]
+__all__ = ["announce", "listening", "report", "track"]
 
 T = TypeVar("T", covariant=True)
 Listener = Callable[[str, int, int], None]  # (what, done, total)
@@ -22,6 +22,8 @@ class SizedIterable(Sized, Iterable[T], Protocol[T]):
 
 
 _listener: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("replicable_rl_progress", default=None)
+
+_hear: contextvars.ContextVar[Callable[[str], None] | None] = contextvars.ContextVar("replicable_rl_hear", default=None)
 
 
 def track(items: SizedIterable[T], what: str) -> Iterator[T]:
@@ -47,11 +49,19 @@ def report(what: str, done: int, total: int) -> None:
         listener(what, done, total)
 
 
+def announce(sentence: str) -> None:
+    """Tell whoever listens why nothing moves for a while."""
+    hear = _hear.get()
+    if hear is not None:
+        hear(sentence)
+
+
 @contextlib.contextmanager
-def listening(listener: Listener) -> Iterator[None]:
-    """Send the progress of everything inside the block to ``listener``."""
-    token = _listener.set(listener)
+def listening(listener: Listener, hear: Callable[[str], None] | None = None) -> Iterator[None]:
+    """Send the progress of everything inside the block to ``listener``, and announcements to ``hear``."""
+    tokens = _listener.set(listener), _hear.set(hear or _hear.get())
     try:
         yield
     finally:
-        _listener.reset(token)
+        _listener.reset(tokens[0])
+        _hear.reset(tokens[1])

@@ -150,4 +150,5 @@ def _mean(values: NDArray[np.float64], least: float, binary: bool, confidence: f
     else:
         ends = bounded_mean(np.clip(scaled, 0.0, 1.0), confidence)
     low, high = (least + (1.0 - least) * end for end in ends)
-    return Estimate(float(values.mean()), low, high)
+    mean = float(values.mean())
+    return Estimate(mean, min(low, mean), max(high, mean))  # scaling back may be off by the last bit

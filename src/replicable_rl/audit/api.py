@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from replicable_rl.audit.identity import code_digest
 from replicable_rl.audit.jobs import Job, OnError, SolveJob, Task
 from replicable_rl.audit.plan import AuditPlan, plan_audit
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.run import check_settings, finish
+from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import TabularMDP
-from replicable_rl.records import RunFamily, RunRecord
+from replicable_rl.records import ObjectSpec, RunFamily, RunRecord
+from replicable_rl.registry import ALGORITHMS
+from replicable_rl.sampling import Simulator
 from replicable_rl.sampling.problem import Problem
 from replicable_rl.solve import Algorithm, algorithm_spec
 from replicable_rl.store import RunStore
@@ -24,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["audit", "run_audit", "tasks_of"]
 
-_SHARED = "the algorithm's own randomness, addressed by the shared seed"
+_SHARED = "what the algorithm draws from the shared seed"
 _FRESH = "every sample"
 
 
@@ -81,17 +86,48 @@ def audit(
     if not isinstance(problem, (TabularMDP, Problem)):
         hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
         raise InvalidInput(f"audit: problem must be a TabularMDP or a sampler, got {type(problem).__name__}.{hint}")
+    in_store = store is not None
     return run_audit(
         SolveJob.of(problem, algorithm),
-        RunFamily(problem.spec, algorithm_spec(algorithm)),
+        RunFamily(_problem_identity(problem, in_store), _algorithm_identity(algorithm, in_store)),
         plan_audit("audit", shared_seeds, runs_per_seed, seed, confidence),
         store=store,
         n_jobs=n_jobs,
         on_error=on_error,
         mdp=problem if isinstance(problem, TabularMDP) else None,
-        rho=getattr(algorithm, "rho", None),
+        rho=_promised(algorithm),
         randomness=(_SHARED, _FRESH),
     )
+
+
+def _algorithm_identity(algorithm: Algorithm, in_store: bool) -> ObjectSpec:
+    """Return the spec of an algorithm; one that is not registered is also known by its code."""
+    spec = algorithm_spec(algorithm)
+    if ALGORITHMS.get(spec.id) is type(algorithm):
+        return spec
+    return _with_code(spec.id, spec.params if dataclasses.is_dataclass(algorithm) else {}, algorithm, in_store)
+
+
+def _problem_identity(problem: Any, in_store: bool) -> ObjectSpec:
+    """Return the spec of a problem; a simulator is also known by the code of its step."""
+    spec: ObjectSpec = problem.spec
+    return _with_code(spec.id, spec.params, problem.step, in_store) if isinstance(problem, Simulator) else spec
+
+
+def _with_code(id: str, params: Mapping[str, Json], subject: Any, in_store: bool) -> ObjectSpec:
+    digest, unsayable = code_digest(subject)
+    if unsayable and in_store:
+        raise InvalidInput(
+            f"audit: {id} uses {', '.join(unsayable)}, whose content has no exact form, so nothing would tell its runs "
+            "in a store from those of other code. Give it plain parameters, as a dataclass, or leave the store out."
+        )
+    return ObjectSpec(id, {**params, "code": digest})
+
+
+def _promised(algorithm: Algorithm) -> float | None:
+    """Return the rho that an algorithm promises, if it has one that can be judged."""
+    rho = getattr(algorithm, "rho", None)
+    return float(rho) if isinstance(rho, (int, float)) and 0.0 < rho < 1.0 else None
 
 
 def run_audit(

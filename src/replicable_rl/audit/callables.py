@@ -9,8 +9,6 @@ uses the second and shares nothing. It returns a policy table, a table of action
 from __future__ import annotations
 
 import functools
-import hashlib
-import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.audit.api import run_audit, tasks_of
+from replicable_rl.audit.identity import code_digest
 from replicable_rl.audit.jobs import OnError, Output, output_of
 from replicable_rl.audit.plan import AuditPlan, plan_audit
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.run import finish
+from replicable_rl.audit.sb3 import StableBaselines3
 from replicable_rl.canonical import Json, array_digest
 from replicable_rl.errors import InvalidInput, check_in_open_interval
 from replicable_rl.mdp import TabularMDP, greedy
@@ -74,8 +74,8 @@ def audit_callable(
         gives returns and losses.
     name, params
         What the run records call the code and its settings. Runs in a store are found again by these and
-        by the text of the function; what else the code reads (files, variables, libraries) should be
-        named in ``params``, or a change of it goes unnoticed.
+        by what the function does (:mod:`replicable_rl.audit.identity`); what else it reads, such as files
+        and libraries, should be named in ``params``, or a change of it goes unnoticed.
     rho : float, optional
         The disagreement that is claimed; the table then says whether 1 - rho is met.
     shared_seeds, runs_per_seed, seed, confidence, store, n_jobs, on_error
@@ -96,12 +96,12 @@ def audit_callable(
         raise InvalidInput(f"audit_callable: problem must be a TabularMDP, got {type(problem).__name__}.")
     if rho is not None:
         rho = check_in_open_interval("audit_callable", "rho", rho)
-    if probe is None and callable(getattr(train, "probe", None)):
-        probe = train.probe()  # type: ignore[attr-defined]  # adapters know what to ask
+    if probe is None and isinstance(train, StableBaselines3):
+        probe = train.probe()
     observations = None if probe is None else _check_probe(probe)
     family = RunFamily(
         ObjectSpec("callable") if problem is None else problem.spec,
-        _identity(train, name, params, observations, in_file=store is not None),
+        _identity(train, name, params, observations, in_store=store is not None),
     )
     plan = plan_audit("audit_callable", shared_seeds, runs_per_seed, seed, confidence)
     job = TrainJob(train, observations, None if problem is None else (problem.n_states, problem.n_actions))
@@ -118,10 +118,9 @@ def audit_callable(
             on_error=on_error,
             mdp=problem,
             rho=rho,
-            randomness=(
-                str(getattr(train, "shared_randomness", _SHARED)),
-                str(getattr(train, "fresh_randomness", _FRESH)),
-            ),
+            randomness=(train.shared_randomness, train.fresh_randomness)
+            if isinstance(train, StableBaselines3)
+            else (_SHARED, _FRESH),
             probe=observations,
         )
     finally:
@@ -159,7 +158,7 @@ class TrainJob:
             table = np.asarray(None)
         if table.dtype.kind in "iu" and table.ndim == 1 and table.size:
             return {"policy": _as_int64(table)}
-        if table.dtype.kind in "iuf" and table.ndim == 2 and table.size:
+        if table.dtype.kind == "f" and table.ndim == 2 and table.size:
             if np.isnan(table).any():
                 s, a = np.argwhere(np.isnan(table))[0]
                 raise InvalidInput(f"train: action values must be numbers, got NaN in state {s}, action {a}.")
@@ -167,7 +166,7 @@ class TrainJob:
             return {"policy": greedy(q), "value": q}
         seen = f"an array of {table.dtype} of shape {table.shape}" if table.ndim else f"{returned!r:.60}"
         raise InvalidInput(
-            "train: must return a policy (integers of shape (S,)), action values (numbers of shape (S, A)), a "
+            "train: must return a policy (integers of shape (S,)), action values (floats of shape (S, A)), a "
             f"Solution, or a function of observations; got {seen}."
         )
 
@@ -177,9 +176,10 @@ class TrainJob:
             raise InvalidInput(
                 "train: returned a function of observations. Pass probe=..., observations to compare on."
             )
-        whole = getattr(policy, "vectorized", False)
+        observations = self.probe.copy()  # a policy may change what it is given
         try:
-            actions = np.asarray(policy(self.probe) if whole else [policy(observation) for observation in self.probe])
+            whole = getattr(policy, "vectorized", False)
+            actions = np.asarray(policy(observations) if whole else [policy(one) for one in observations])
         except ValueError as error:
             if "inhomogeneous" not in str(error):
                 raise
@@ -192,8 +192,10 @@ class TrainJob:
         if actions.dtype.kind == "f":
             if np.isnan(actions).any():
                 raise InvalidInput("train: the function's actions must be numbers, got NaN.")
-            return actions.astype(np.float64) + 0.0
-        return _as_int64(actions)
+            actions = actions.astype(np.float64) + 0.0
+            if not (actions == np.rint(actions)).all() or np.abs(actions).max() >= 2.0**53:
+                return actions
+        return _as_int64(actions)  # 1.0 and 1 are the same action
 
     def _check(self, tables: Mapping[str, NDArray[Any]]) -> None:
         shapes = {level: table.shape for level, table in tables.items()}
@@ -204,6 +206,8 @@ class TrainJob:
                     f"train: the problem has {S} states and {A} actions, so a policy has shape ({S},) and action "
                     f"values ({S}, {A}); got {_words(shapes)}."
                 )
+            if tables["policy"].dtype.kind != "i":
+                raise InvalidInput(f"train: actions must be integers in 0..{A - 1}, got {tables['policy'].dtype}.")
             wrong = tables["policy"][(tables["policy"] < 0) | (tables["policy"] >= A)]
             if wrong.size:
                 raise InvalidInput(f"train: actions must lie in 0..{A - 1}, got {wrong[0]}.")
@@ -215,7 +219,7 @@ def _first_shapes(
     job: TrainJob, family: RunFamily, plan: AuditPlan, store: RunStore, n_jobs: int | None, on_error: OnError
 ) -> dict[str, tuple[int, ...]] | None:
     """Make runs until one succeeds, and return the shapes that all others must have."""
-    tasks = tasks_of(family, plan)
+    tasks, at_most = tasks_of(family, plan), 1
     while True:
         finished = store.keys(family)
         for task in tasks:
@@ -223,34 +227,41 @@ def _first_shapes(
                 record = store.run(task.key)
                 levels = (("policy", record.policy), ("value", record.value))
                 return {level: store.array(digest).shape for level, digest in levels if digest is not None}
-        if not finish(job, family, tasks, store, n_jobs=n_jobs, on_error=on_error, at_most=1):
+        if not finish(job, family, tasks, store, n_jobs=n_jobs, on_error=on_error, at_most=at_most):
             return None
+        at_most *= 2  # all have failed so far
 
 
 def _identity(
-    train: Any, name: str | None, params: Mapping[str, Json] | None, probe: NDArray[Any] | None, *, in_file: bool
+    train: Any, name: str | None, params: Mapping[str, Json] | None, probe: NDArray[Any] | None, *, in_store: bool
 ) -> ObjectSpec:
-    """Name the code: what it is called, its settings, its text, and what it is asked."""
-    settings = dict(getattr(train, "params", {})) | dict(params or {})
-    function = train
+    """Name the code: what it is called, its settings, what it does, and what it is asked."""
+    if params is not None and not isinstance(params, Mapping):
+        raise InvalidInput(f"audit_callable: params must be a mapping of names to values, got {params!r:.60}.")
+    function, settings = train, dict(params or {})
     while isinstance(function, functools.partial):
-        settings = {**{f"arg{i}": value for i, value in enumerate(function.args)}, **function.keywords, **settings}
+        settings = {key: value for key, value in function.keywords.items() if _is_short(value)} | settings
         function = function.func
-    known = name or getattr(function, "name", None) or getattr(function, "__name__", None)
-    if not hasattr(function, "params"):
-        try:
-            text = inspect.getsource(function if hasattr(function, "__code__") else type(function))
-        except (OSError, TypeError):
-            if in_file and name is None:
-                raise InvalidInput(
-                    "audit_callable: the text of train cannot be read, so nothing tells its runs in a store from "
-                    "those of other code. Pass name=... (and params=...)."
-                ) from None
-        else:
-            settings["source"] = hashlib.sha256(inspect.cleandoc(text).encode()).hexdigest()[:16]
+    adapter = isinstance(train, StableBaselines3)
+    if adapter:
+        settings = train.params | settings
+    for reserved in {"code", "probe"} & set(settings):
+        raise InvalidInput(f"audit_callable: the name {reserved!r} is taken. Call that parameter something else.")
+    if not adapter:
+        settings["code"], unsayable = code_digest(train)
+        if unsayable and in_store and params is None:
+            raise InvalidInput(
+                f"audit_callable: train uses {', '.join(unsayable)}, whose content has no exact form, so nothing would "
+                "tell its runs in a store from those of other code. Say what matters of it in params={...}."
+            )
     if probe is not None:
         settings["probe"] = array_digest("probe", probe)[:16]
-    return ObjectSpec(str(known or type(function).__name__), settings)
+    known = name or (train.name if adapter else getattr(function, "__name__", type(function).__name__))
+    return ObjectSpec(str(known), settings)
+
+
+def _is_short(value: object) -> bool:
+    return isinstance(value, (bool, int, float, str))
 
 
 def _check_probe(probe: ArrayLike) -> NDArray[Any]:

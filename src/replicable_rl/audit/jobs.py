@@ -82,7 +82,13 @@ class SolveJob:
             problem = _problem(_text(problem), self.digest)
         if isinstance(algorithm, ObjectSpec):
             algorithm = _algorithm(_text(algorithm))
-        return output_of(solve(problem, algorithm, shared_seed=shared_seed, sample_seed=sample_seed))
+        solution = solve(problem, algorithm, shared_seed=shared_seed, sample_seed=sample_seed)
+        if solution.q.shape != (problem.n_states, problem.n_actions):
+            raise InvalidInput(
+                f"{type(algorithm).__name__}: the problem has {problem.n_states} states and {problem.n_actions} "
+                f"actions, the solution's q has shape {solution.q.shape}."
+            )
+        return output_of(solution)
 
 
 def output_of(solution: Solution) -> Output:
@@ -136,7 +142,7 @@ def run_one_by_one(
         try:
             with listening(_nobody):  # the audit's own progress is runs, not iterations
                 output = job.run(task.shared_seed, task.sample_seed)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             seconds = time.perf_counter() - started
             yield RunRecord(*task, seconds=seconds, error=_describe(error))
             if on_error == "raise":
@@ -153,9 +159,12 @@ def _nobody(what: str, done: int, total: int) -> None:
     """Listen to nothing."""
 
 
-def _describe(error: Exception) -> str:
+def _describe(error: BaseException) -> str:
     """Say what went wrong in one line; where, if it was not our own refusal."""
-    message = " ".join(str(error).split())[:500]
+    try:
+        message = " ".join(str(error).split())[:500]
+    except Exception:  # an exception that cannot even be written
+        message = ""
     if isinstance(error, InvalidInput):
         return message
     frames = traceback.extract_tb(error.__traceback__)

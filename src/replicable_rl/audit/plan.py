@@ -54,7 +54,7 @@ def plan_audit(
     """Check the size of an audit and lay out its seeds."""
     seed = check_integer(owner, "seed", seed, low=0, high=MAX_SEED)
     confidence = check_in_open_interval(owner, "confidence", confidence)
-    if runs_per_seed == 1 and not isinstance(runs_per_seed, bool):
+    if type(runs_per_seed) is int and runs_per_seed == 1:
         raise InvalidInput(
             f"{owner}: runs_per_seed must be at least 2, got 1. One run under a shared seed has nothing to agree with."
         )

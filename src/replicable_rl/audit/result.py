@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -261,17 +259,7 @@ class AuditResult:
 
     @cached_property
     def _policies(self) -> dict[str, NDArray[Any]]:
-        with self._open() as store:
-            return {one.fingerprint: store.array(one.fingerprint) for one in self.classes("policy")}
-
-    @contextmanager
-    def _open(self) -> Iterator[RunStore]:
-        """A store in a file is opened again when it is needed; one in memory is still there."""
-        if self.store.path is None:
-            yield self.store
-        else:
-            with RunStore(self.store.path) as store:
-                yield store
+        return self.store.arrays(one.fingerprint for one in self.classes("policy"))
 
     def _check_level(self, level: str) -> Level:
         for known in self.levels:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.audit.agreement import Estimate, action_agreement
+from replicable_rl.errors import InvalidInput
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,6 +49,8 @@ def measure_states(
         tuple(sorted(Counter(filter(None, outputs[i : i + runs_per_seed])).items()))
         for i in range(0, len(outputs), runs_per_seed)
     ]
+    if len({policy.shape for policy in policies.values()}) > 1:
+        raise InvalidInput("audit: the runs returned policies of several shapes, so their states cannot be compared.")
     pairs = runs_per_seed * (runs_per_seed - 1) / 2
     total = np.zeros(len(next(iter(policies.values()))))
     share: dict[object, float] = {}

@@ -89,11 +89,10 @@ def load_plan(path: str | os.PathLike[str]) -> Sweep:
         if name not in known:
             hint = did_you_mean(name, known) or f" A plan has: {', '.join(known)}."
             raise InvalidFile(f"{path}: a plan has no entry {name!r}.{hint}")
-    folder = Path(path).parent
     return Sweep(
-        tuple(_built(path, "problem", data, lambda spec: _problem(folder, spec))),
+        tuple(_built(path, "problem", data, problem_from_spec)),
         tuple(_built(path, "algorithm", data, lambda spec: make_algorithm(spec.id, **spec.params))),
-        {name: data[name] for name in _SETTINGS if name in data},
+        {name: _whole(data[name]) for name in _SETTINGS if name in data},
     )
 
 
@@ -104,9 +103,15 @@ def _built(
     if not (isinstance(tables, list) and tables and all(isinstance(table, dict) for table in tables)):
         raise InvalidFile(f"{path}: a plan needs one table [[{kind}]] or more.")
     for table in tables:
-        id = table.pop("id", "file" if "file" in table and kind == "problem" else None)
+        if kind == "problem" and "id" not in table and set(table) == {"file"}:
+            yield from _files(path, table["file"])
+            continue
+        id = table.pop("id", None)
         if not isinstance(id, str):
             raise InvalidFile(f'{path}: every [[{kind}]] needs an id, such as id = "..."; got {table!r}.')
+        for name, value in table.items():
+            if value == []:
+                raise InvalidFile(f"{path}: the list of {name!r} of {id} is empty. Give it a value or leave it out.")
         swept = [value if isinstance(value, list) else [value] for value in table.values()]
         for values in itertools.product(*swept):
             try:
@@ -115,10 +120,16 @@ def _built(
                 raise InvalidFile(f"{path}: {error}") from None
 
 
-def _problem(folder: Path, spec: ObjectSpec) -> TabularMDP:
-    if spec.id == "file":
-        return load_mdp(folder / str(spec.params["file"]))
-    return problem_from_spec(spec)
+def _files(path: str | os.PathLike[str], names: Any) -> Iterator[TabularMDP]:
+    """Load saved problems, which are found from where the plan is."""
+    listed = names if isinstance(names, list) else [names]
+    if not listed or not all(isinstance(name, str) for name in listed):
+        raise InvalidFile(f"{path}: file must be the name of a saved problem, got {names!r}.")
+    for name in listed:
+        try:
+            yield load_mdp(Path(path).parent / name)
+        except InvalidInput as error:
+            raise InvalidFile(f"{path}: {error}") from None
 
 
 def _whole(value: Any) -> Any:

@@ -58,10 +58,9 @@ def result_table(result: AuditResult, level: Level, require: float | None = None
     drawn = "" if not samples else f", {_range(min(samples), max(samples))} samples each"
     lines = [
         *_specs(result),
-        f"{J} shared seed{'s' * (J > 1)} × {R} runs{drawn}",
+        f"{J} shared seed{'s' * (J > 1)} × {R} runs{drawn}; {100 * plan.confidence:.10g} % intervals",
         "",
-        f"{'level':<7}{'pairs the same':>19}{'agreement':>11}{f'{100 * plan.confidence:.4g} % interval':>16}"
-        f"{'modal share':>13}{'unique share':>14}",
+        f"{'level':<7}{'pairs the same':>22}{'agreement':>11}{'interval':>15}{'modal share':>12}{'unique share':>13}",
         *(_row(one) for one in found.values()),
         "Of the runs under one shared seed, the modal share is in the largest group of",
         "identical ones; the unique share is the number of groups. Both are means.",
@@ -76,11 +75,11 @@ def result_table(result: AuditResult, level: Level, require: float | None = None
 
 
 def _row(one: Agreement) -> str:
+    pairs = f"{one.same} of {one.pairs}"
+    pairs = pairs if len(pairs) <= 22 else f"{one.same:.4g} of {one.pairs:.4g}"
     interval = f"{one.low:.3f}–{one.high:.3f}"
-    return (
-        f"{one.level:<7}{f'{one.same} of {one.pairs}':>19}{one.estimate:>11.3f}{interval:>16}"
-        f"{float(one.modal_share):>13.3f}{float(one.unique_share):>14.3f}"
-    )
+    shares = f"{float(one.modal_share):>12.3f}{float(one.unique_share):>13.3f}"
+    return f"{one.level:<7}{pairs:>22}{one.estimate:>11.3f}{interval:>15}{shares}"
 
 
 def _where(result: AuditResult) -> list[str]:

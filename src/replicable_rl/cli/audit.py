@@ -31,6 +31,7 @@ from replicable_rl.cli.options import (
     refuse_early,
     whole,
 )
+from replicable_rl.cli.output import print_all
 from replicable_rl.errors import InvalidInput, check_in_open_interval, did_you_mean
 from replicable_rl.files import replacing, write_csv
 from replicable_rl.records import LEVELS
@@ -86,7 +87,7 @@ def audit_command(
         raise InvalidInput(
             f"audit: --level must be one of {', '.join(LEVELS)}, got {level!r}.{did_you_mean(level, LEVELS)}"
         )
-    if csv_file is not None:
+    if csv_file is not None and (csv_file.is_file() or not csv_file.exists()):  # a pipe is opened once only
         refuse_early(replacing(csv_file))
     sweep = _sweep(plan, problem, algorithm, given)
     settings = _settings(given)
@@ -100,14 +101,14 @@ def audit_command(
                 _print_line(len(results), len(sweep), result, level, require)
     if csv_file is not None:
         _write_csv(csv_file, results)
+    met = all(result.levels and result.meets(require, level) for result in results) if require is not None else True
     if as_json:
         data = [result.to_json() for result in results]
-        print(json.dumps(data if plan is not None else data[0], allow_nan=False))
+        print_all(json.dumps(data if plan is not None else data[0], allow_nan=False))
     elif plan is None:
-        print(results[0].table(level, require=require))
+        print_all(results[0].table(level, require=require))
         if sys.stdout.isatty():
-            print(f"Time of all runs: {results[0].seconds:.3g} s.")
-    met = all(result.levels and result.meets(require, level) for result in results) if require is not None else True
+            print_all(f"Time of all runs: {results[0].seconds:.3g} s.")
     return 0 if met else 1
 
 
@@ -151,7 +152,7 @@ def _saying_what_is_kept(store: Path | None) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if store is not None:
+        if store is not None and store.exists():
             print(f"Finished runs are kept in {store}; the same command resumes.", file=sys.stderr)
         raise
 
@@ -159,7 +160,7 @@ def _saying_what_is_kept(store: Path | None) -> Iterator[None]:
 def _print_line(number: int, total: int, result: AuditResult, level: str, require: float | None) -> None:
     from replicable_rl.audit.tables import summary_lines
 
-    print("\n".join(summary_lines(f"{number}/{total}", result, level, require)), flush=True)
+    print_all("\n".join(summary_lines(f"{number}/{total}", result, level, require)))
 
 
 def _write_csv(path: Path, results: Sequence[AuditResult]) -> None:

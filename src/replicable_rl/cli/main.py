@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
@@ -35,6 +34,7 @@ from replicable_rl.cli.options import (
     refuse_early,
     whole,
 )
+from replicable_rl.cli.output import drop_output
 from replicable_rl.errors import InvalidInput
 from replicable_rl.files import new_directory, replacing
 from replicable_rl.registry import resolve_problem
@@ -53,6 +53,9 @@ app = typer.Typer(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no error
     try:
@@ -65,12 +68,12 @@ def main(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     except (BrokenPipeError, SystemExit):  # typer and rich exit when the reader of the pipe has left
-        _drop_output()
+        drop_output()
         return 0
     except OSError as error:
         if error.filename is not None:
             return _fail(f"{error.filename}: {error.strerror}.")
-        _drop_output()
+        drop_output()
         return _fail(f"The output cannot be written ({error.strerror}).")
     except Exception as error:  # usage errors have this method in every version of typer; the rest are bugs
         if not hasattr(error, "format_message"):
@@ -95,12 +98,6 @@ def _usage(error: Any) -> int:
 def _fail(message: str) -> int:
     print(f"replicable-rl: {' '.join(message.splitlines())}", file=sys.stderr)
     return 2
-
-
-def _drop_output() -> None:
-    """Send what is left in the buffer nowhere; at exit it would raise again."""
-    with contextlib.suppress(OSError):  # a captured stdout has no descriptor
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @app.callback(invoke_without_command=True)

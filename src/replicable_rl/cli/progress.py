@@ -40,7 +40,7 @@ def progress_bar() -> Iterator[None]:
             bar.start()
 
     try:
-        with listening(listener):
+        with listening(listener, lambda sentence: bar.console.print(sentence, highlight=False)):
             yield
     finally:
         bar.stop()

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from replicable_rl.cli.output import can_encode
 from replicable_rl.mdp.tabular import OPEN_CELLS
 from replicable_rl.registry import ALGORITHMS, PROBLEMS
 
@@ -92,7 +93,7 @@ def show_comparison(mdp: TabularMDP, comparison: Comparison) -> None:
 def draw_policy(mdp: TabularMDP, policy: NDArray[np.int64], marked: NDArray[np.bool_] | None = None) -> Text:
     """Return a picture of the grid: an arrow in open cells, else the map's own letter."""
     layout = mdp.labels.layout or ()
-    unicode = _can_encode("↑█┼")
+    unicode = can_encode("↑█┼")
     arrows = _ARROWS if unicode else _PLAIN_ARROWS
     wall, bar, cross, dash = ("███", "│", "┼", "───") if unicode else ("###", "|", "+", "---")
     names = mdp.labels.actions or tuple(map(str, range(mdp.n_actions)))
@@ -181,11 +182,3 @@ def _edge(rule: str, first: bool, unicode: bool, last: bool = False) -> str:
         return f"+{rule}+"
     left, middle, right = ("┌", "┬", "┐") if first else ("└", "┴", "┘") if last else ("├", "┼", "┤")
     return left + rule.replace("┼", middle) + right
-
-
-def _can_encode(text: str) -> bool:
-    try:
-        text.encode(sys.stdout.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True

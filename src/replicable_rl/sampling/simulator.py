@@ -69,6 +69,11 @@ class Simulator:
         self.reward_range = _check_range(reward_range)
 
     @property
+    def step(self) -> Callable[[Any, Any, np.random.Generator], tuple[Any, Any]]:
+        """The function that simulates."""
+        return self._step
+
+    @property
     def known_rewards(self) -> None:
         """None: a simulator's rewards are learned from its samples."""
         return

@@ -75,6 +75,8 @@ def solve(
     shared_seed = check_integer("solve", "shared_seed", shared_seed, low=0, high=MAX_SEED)
     sample_seed = check_integer("solve", "sample_seed", sample_seed, low=0, high=MAX_SEED)
     solution = algorithm.solve(problem, SharedRandomness(shared_seed), sample_stream(sample_seed))
+    if not isinstance(solution, Solution):
+        raise InvalidInput(f"{type(algorithm).__name__}: solve must return a Solution, got {solution!r:.60}.")
     return solution.with_spec(RunSpec(problem.spec, algorithm_spec(algorithm), shared_seed, sample_seed))
 
 

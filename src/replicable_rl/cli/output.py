@@ -1,0 +1,34 @@
+"""Printing where somebody may not read, or not be able to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+__all__ = ["can_encode", "drop_output", "print_all"]
+
+_PLAIN = str.maketrans({"–": "-", "−": "-", "×": "x", "ρ": "rho"})
+
+
+def print_all(text: str) -> None:
+    """Print and flush; a reader who has left is no reason to end otherwise than the work did."""
+    try:
+        print(text if can_encode(text) else text.translate(_PLAIN), flush=True)
+    except BrokenPipeError:
+        drop_output()
+
+
+def can_encode(text: str) -> bool:
+    """Whether the terminal can show a text."""
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def drop_output() -> None:
+    """Send what is left in the buffer nowhere; at exit it would raise again."""
+    with contextlib.suppress(OSError):  # a captured stdout has no descriptor
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
