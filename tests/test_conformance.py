@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import os
 import random
 import re
 import sys
 import threading
 import time
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, InitVar, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -17,11 +21,12 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import EpisodicTable, PerSampleSampler, as_episodic
-from replicable_rl.testing import Conformance, ConformanceError, check_algorithm
+from replicable_rl.sampling import EpisodicTable, PerSampleSampler, as_episodic, as_generative
+from replicable_rl.testing import Conformance, ConformanceError, check_algorithm, conformance
 from replicable_rl.testing.cases import global_states
-from replicable_rl.testing.checks import CHECKS
+from replicable_rl.testing.checks import CHECKS, FALSE_ALARM, _redraws
 from replicable_rl.testing.conformance import default_problems
+from replicable_rl.testing.processes import CannotBeSent, RunFailed, Worker
 
 NAMES = [check.name for check in CHECKS]
 
@@ -39,6 +44,18 @@ SHIPPED = [
 ]
 
 PROBLEM = rr.make("two-goals-v1")
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    with Worker() as started:
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def one_worker_for_all_suites(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process takes a second to start, and a suite starts its own."""
+    monkeypatch.setattr(conformance, "Worker", lambda: nullcontext(worker))
 
 
 @dataclass(frozen=True)
@@ -232,6 +249,24 @@ class Scratch(Honest):
         return with_q(solution, solution.q + self.SCRATCH["seed"])
 
 
+class TextHash(Honest):
+    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+        solution = super().solve(problem, shared, rng)
+        return with_q(solution, solution.q + hash("abc") % 1_000_003)
+
+
+class ProcessNumber(Honest):
+    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+        ended = rr.Status(rr.StatusCode.COMPLETED, f"ended in process {os.getpid()}")
+        return replace(super().solve(problem, shared, rng), status=ended)
+
+
+class OrderOfASet(Honest):
+    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+        names = {f"state {i}" for i in range(20)}
+        return replace(super().solve(problem, shared, rng), history={"order": np.array([int(n[6:]) for n in names])})
+
+
 class NoRepr:
     def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
         return Honest().solve(problem, shared, rng)
@@ -313,6 +348,27 @@ class SharedSamplesInDisguise(SharedSamples):
         return super().solve(problem, shared, rng)
 
 
+class SharedSamplesLater(Honest):
+    """A first small draw is fresh, what the result is made of is not."""
+
+    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+        first = as_generative(problem).draw(1, rng).calls * problem.n_states * problem.n_actions
+        solution = super().solve(problem, shared, np.random.default_rng(shared.seed))
+        return replace(solution, samples=solution.samples + first)
+
+
+class SharedSamplesAtTheEnd(Honest):
+    """The last of many draws is not fresh."""
+
+    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+        model = as_generative(problem)
+        fresh = [model.draw(self.calls, rng).calls for _ in range(40)]
+        last = model.draw(self.calls, np.random.default_rng(shared.seed))
+        solution = super().solve(problem, shared, rng)
+        samples = (sum(fresh) + last.calls) * problem.n_states * problem.n_actions
+        return replace(solution, samples=solution.samples + samples)
+
+
 class OneSampleMore(Honest):
     def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
         solution = super().solve(problem, shared, rng)
@@ -351,6 +407,9 @@ BROKEN: list[tuple[Any, str, str]] = [
     (WarmStart(), "memory", r"after runs with other seeds differs from the first in q\. Keep no caches"),
     (OneBuffer(), "memory", r"overwrote the arrays of an earlier solution\. Return copies"),
     (Scratch(), "threads", r"in one of 4 threads differs in q from the same run alone\. Keep"),
+    (TextHash(), "another process", r"in another process differs in q from the same run here\. Let nothing depend on"),
+    (ProcessNumber(), "another process", r"in another process differs in status from the same run here"),
+    (OrderOfASet(), "another process", r"differs in history .* no hash\(\) of a text, no order of a set"),
     (NoRepr(), "identity", r"holds a memory address, 0x[0-9a-f]+, .*Make it a frozen dataclass"),
     (BorrowedId(), "identity", r"the id 'phased-vi-v1' belongs to PhasedVI\. Give your class its own id"),
     (EmptyId(), "identity", r"the id must be a text that is not empty, got ''"),
@@ -362,7 +421,13 @@ BROKEN: list[tuple[Any, str, str]] = [
     (HiddenParameter(secret=1.0), "copies", r"a copy by dataclasses\.replace gives a run .* that differs in q\. Make"),
     (NameOfTheObject(), "copies", r"a copy by copy\.deepcopy is recorded as .*Let the identity depend on"),
     (SharedSamples(), "fresh samples", r"reports 16000 samples and never used rng\. Draw every sample from rng"),
-    (SharedSamplesInDisguise(), "fresh samples", r"9 different sample seeds draw the same samples\. Pass the rng"),
+    (SharedSamplesInDisguise(), "fresh samples", r"9 different sample seeds draw the same samples in draw 1 of 5\."),
+    (
+        SharedSamplesLater(),
+        "fresh samples",
+        r"the same samples in draw 2 of 6\. Pass the rng of solve on to every draw",
+    ),
+    (SharedSamplesAtTheEnd(), "fresh samples", r"the same samples in draw 41 of 46\."),
     (OneSampleMore(), "sample count", r"reports 16001 samples and drew 16000\. Count calls for every pair"),
     (CallsOnly(), "sample count", r"reports 100 samples and drew 16000"),
     (
@@ -468,6 +533,150 @@ def test_later_draws_must_be_fresh_too() -> None:
     problem = rr.TabularMDP.from_dense(P, np.ones((2, 2)), gamma=0.5, initial=[1.0, 0.0])
     assert "fresh samples" in {f.check for f in check_algorithm(SecondDraw(), problems=[problem]).passed}
     assert [check for check, _ in failures(SecondDraw(fresh=False), problem)] == ["fresh samples"]
+
+
+def test_a_certain_draw_after_fresh_ones_is_no_fraud() -> None:
+    """The runs went different ways before it, and it looks the same from every generator."""
+
+    class CertainLater(Honest):
+        def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+            solution = super().solve(problem, shared, rng)
+            certain = as_episodic(problem).play([0, 0], 5, 3, rng)
+            return replace(solution, samples=solution.samples + certain.steps)
+
+    P = np.array([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]])
+    problem = rr.TabularMDP.from_dense(P, np.ones((2, 2)), gamma=0.5, initial=[1.0, 0.0])
+    assert "fresh samples" in {f.check for f in check_algorithm(CertainLater(), problems=[problem]).passed}
+
+
+@pytest.mark.parametrize(("draws", "times"), [(1, 2), (16, 3), (1000, 5), (10**6, 12)])
+def test_more_draws_need_more_controls(draws: int, times: int) -> None:
+    """No p makes the chance of a false alarm, in all draws together, larger than promised."""
+    assert _redraws(draws) == times
+    p = np.linspace(0, 1, 10_001)
+    assert draws * (p * (1 - p) ** times).max() ** 8 <= FALSE_ALARM
+
+
+# --- another process ---------------------------------------------------------------------------------
+
+
+def skipped(algorithm: Any, problem: Any = PROBLEM) -> str:
+    report = check_algorithm(algorithm, problems=[problem])
+    return {finding.check: finding.sentence for finding in report.skipped}["another process"]
+
+
+def test_what_cannot_be_sent_is_not_run_in_another_process() -> None:
+    lock = threading.Lock()
+
+    class Locked(Honest):
+        def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+            with lock:
+                return super().solve(problem, shared, rng)
+
+    class LockedProblem(PerSampleSampler):
+        def __init__(self) -> None:
+            super().__init__(PROBLEM)
+            self.lock = lock
+
+    sentence = "this cannot be sent to another process: TypeError: cannot pickle '_thread.lock' object."
+    assert skipped(Locked()) == sentence
+    assert skipped(Honest(), LockedProblem()) == sentence
+
+
+def test_what_does_not_arrive_is_not_run_in_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("only_here")
+    monkeypatch.setitem(sys.modules, "only_here", module)
+    exec("def double(x): return 2 * x", vars(module))
+
+    @dataclass(frozen=True)
+    class FarAway(Honest):
+        def __reduce__(self) -> tuple[Any, ...]:
+            return module.double, (1,)
+
+        def __deepcopy__(self, memo: object) -> FarAway:
+            return self
+
+    assert "ModuleNotFoundError: No module named 'only_here'" in skipped(FarAway())
+
+
+def test_where_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError("no processes here")
+
+    monkeypatch.setattr("joblib.externals.loky.ProcessPoolExecutor", refuse)
+    monkeypatch.setattr(conformance, "Worker", Worker)
+    assert skipped(Honest()) == "this cannot be sent to another process: PermissionError: no processes here."
+
+
+@dataclass(frozen=True)
+class OnlyHere(Honest):
+    home: int = 0
+    crash: bool = False
+
+    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+        if os.getpid() != self.home:
+            if self.crash:
+                os._exit(1)
+            raise NotPicklable("not here", "at all")
+        return super().solve(problem, shared, rng)
+
+
+class NotPicklable(Exception):
+    def __init__(self, one: str, two: str) -> None:
+        super().__init__(f"{one} {two}")
+
+
+def test_a_run_that_ends_in_another_process_alone_is_a_failure() -> None:
+    ((check, sentence),) = failures(OnlyHere(home=os.getpid()))
+    assert check == "another process"
+    assert "in another process ends with NotPicklable: not here at all. Let nothing depend" in sentence
+
+
+def test_a_run_that_ends_the_other_process_is_a_failure_and_the_next_gets_another() -> None:
+    found = failures(OnlyHere(home=os.getpid(), crash=True), PROBLEM, rr.make("chain-v1"))
+    assert [check for check, _ in found] == ["another process"] * 2
+    assert "in another process ends with TerminatedWorkerError: " in found[0][1]
+    assert "another process" in passed(check_algorithm(Honest(), problems=[PROBLEM]))
+
+
+@pytest.mark.parametrize("here", ["0", "1", "random", None])
+def test_the_other_process_is_new_has_other_hashes_and_ends(here: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if here is None:
+        monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    else:
+        monkeypatch.setenv("PYTHONHASHSEED", here)
+    with Worker() as started:
+        process = started.call(os.getpid)
+        assert process == started.call(os.getpid) != os.getpid()
+        assert started.call(os.getenv, "PYTHONHASHSEED") not in (here, None)
+        with pytest.raises(RunFailed, match=r"ValueError: math domain error"):
+            started.call(math.sqrt, -1.0)
+        with pytest.raises(CannotBeSent, match=r"cannot pickle"):
+            started.call(print, threading.Lock())
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+
+
+def test_a_suite_has_one_process_for_all_problems_and_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Worker] = []
+    processes: list[int] = []
+
+    class Watched(Worker):
+        def __init__(self) -> None:
+            super().__init__()
+            started.append(self)
+
+        def call(self, *call: Any) -> Any:
+            answer = super().call(*call)
+            processes.append(super().call(os.getpid))
+            return answer
+
+    monkeypatch.setattr(conformance, "Worker", Watched)
+    check_algorithm(Honest())
+    assert len(started) == len(set(processes)) == 1
+    assert len(processes) == len(default_problems())
+    with pytest.raises(ProcessLookupError):
+        os.kill(processes[0], 0)
 
 
 # --- what a promise is held to -----------------------------------------------------------------------

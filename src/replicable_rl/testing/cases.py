@@ -6,7 +6,7 @@ import pickle
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -16,6 +16,7 @@ from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.records import Solution
 from replicable_rl.solve import Algorithm
 from replicable_rl.testing.counting import AnyProblem
+from replicable_rl.testing.processes import Worker
 
 __all__ = [
     "OTHER_SEEDS",
@@ -31,7 +32,9 @@ __all__ = [
     "differences",
     "global_states",
     "global_world",
+    "recorded",
     "short",
+    "unlike",
     "with_seeds",
 ]
 
@@ -68,6 +71,7 @@ class Case:
     problem: AnyProblem
     neighbour: AnyProblem  # another problem, to be run in between
     level: Level
+    worker: Worker = field(default_factory=Worker, compare=False)
 
     def solve(self, seeds: Seeds, rng: np.random.Generator | None = None) -> Solution:
         """Run in the world as it is."""
@@ -99,18 +103,24 @@ class Case:
 
 
 def differences(one: Solution, two: Solution) -> str:
-    """Return the names of what differs between two solutions, '' if nothing does.
+    """Return the names of what differs between two solutions, '' if nothing does."""
+    return unlike(recorded(one), recorded(two))
+
+
+def recorded(solution: Solution) -> dict[str, str]:
+    """Return the parts of a solution as texts, which differ if a bit does.
 
     Everything that is recorded counts, the history and the sentences too: a time of day in them would make
     two records of one run.
     """
-    first, second = one.to_json(), two.to_json()
-    names = [
-        name
-        for name in ("policy", "q", "samples", "status", "guarantee", "history")
-        if repr(first[name]) != repr(second[name])
-    ]
-    return ", ".join(names + ["model"] * (one.fingerprints.model != two.fingerprints.model))
+    parts = solution.to_json()
+    names = ("policy", "q", "samples", "status", "guarantee", "history")
+    return {name: repr(parts[name]) for name in names} | {"model": repr(solution.fingerprints.model)}
+
+
+def unlike(one: dict[str, str], two: dict[str, str]) -> str:
+    """Return the names of the parts that differ, '' if none does."""
+    return ", ".join(name for name in one if one[name] != two[name])
 
 
 def attributes(algorithm: object) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 import re
 import sys
 from collections import Counter
@@ -32,17 +33,20 @@ from replicable_rl.testing.cases import (
     differences,
     global_states,
     global_world,
+    recorded,
     short,
+    unlike,
     with_seeds,
 )
-from replicable_rl.testing.counting import Tap, counting
+from replicable_rl.testing.counting import AnyProblem, Tap, counting
 from replicable_rl.testing.interface import interface, recompute_fingerprints
+from replicable_rl.testing.processes import CannotBeSent, RunFailed
 
 __all__ = ["CHECKS", "FALSE_ALARM", "PAIRS", "Check"]
 
 PAIRS = 40  # pairs of runs, each with its own shared seed, that a claimed rho is held against
 FALSE_ALARM = 1e-6  # probability, over the seeds, that a true claim is refuted on one problem
-_CONTROLS = range(201, 225)  # sample seeds of draws made for comparison
+_CONTROL_SEED = 201  # the first of the sample seeds of draws made for comparison
 _THREADS = 4
 _ADDRESS = re.compile(r"\bat (0x[0-9a-fA-F]{6,})")
 _RANDOM = "Take every random number from shared, by an address, or from rng"
@@ -107,6 +111,19 @@ def threads(case: Case) -> None:
             )
 
 
+def another_process(case: Case) -> None:
+    """A run in another process, where texts have other hashes, gives the same bits."""
+    remedy = "Let nothing depend on the process: no hash() of a text, no order of a set, no os.getpid()"
+    try:
+        found = case.worker.call(_run_there, case.algorithm, case.problem)
+    except CannotBeSent as reason:
+        raise DoesNotApply(f"this cannot be sent to another process: {short(str(reason))}") from reason
+    except RunFailed as error:
+        raise Failed(f"a run {_REFERENCE} in another process ends with {short(str(error))} {remedy}.") from error
+    if changed := unlike(recorded(case.reference), found):
+        raise Failed(f"a run {_REFERENCE} in another process differs in {changed} from the same run here. {remedy}.")
+
+
 def copies(case: Case) -> None:
     """An equal algorithm has the same identity and gives the same bits."""
     twins = _twins(case.algorithm)
@@ -164,17 +181,23 @@ def fresh_samples(case: Case) -> None:
             f"a run {_REFERENCE} reports {solution.samples} samples and never used rng. Draw every sample from rng."
         )
     first = _tapped(case, SEEDS)[1].draws
-    others = [_tapped(case, (SEEDS[0], seed))[1].draws for seed in SAMPLE_SEEDS]
-    for i, (digest, redraw) in enumerate(first):
-        if any(len(draws) <= i or draws[i][0] != digest for draws in others):
-            return  # from here on the runs go different ways
-        # Equal nine times, never again: a fresh draw does so with probability max p**8 (1 - p)**24 < 2e-8 at most.
-        if all(redraw(sample_stream(seed)) != digest for seed in _CONTROLS):
+    alike = {i: [redraw] for i, (_, redraw) in enumerate(first)}  # the draws so far equal in all runs
+    for seed in SAMPLE_SEEDS:
+        draws = _tapped(case, (SEEDS[0], seed))[1].draws if alike else []
+        alike = {
+            i: [*redraws, draws[i][1]] for i, redraws in alike.items() if i < len(draws) and draws[i][0] == first[i][0]
+        }
+    times = _redraws(len(first))
+    for i, redraws in alike.items():
+        seeds = itertools.count(_CONTROL_SEED)
+        controls = (redraw(sample_stream(next(seeds))) for _ in range(times) for redraw in redraws)
+        if first[i][0] not in controls:
             raise Failed(
-                f"runs with shared seed {SEEDS[0]} and {1 + len(others)} different sample seeds draw the same samples. "
-                "Pass the rng of solve on to draw and play; one seeded from shared gives every run the same data."
+                f"runs with shared seed {SEEDS[0]} and {len(redraws)} different sample seeds draw the same samples in "
+                f"draw {i + 1} of {len(first)}. Pass the rng of solve on to every draw and play; one seeded from "
+                "shared gives every run the same data."
             )
-    if first:
+    if first and len(alike) == len(first):
         raise DoesNotApply("what is drawn here looks the same from every generator")
 
 
@@ -231,6 +254,11 @@ def replicability(case: Case) -> None:
         )
 
 
+def _run_there(algorithm: Algorithm, problem: AnyProblem) -> dict[str, str]:
+    """Run in a worker, and return the texts alone: they need no classes of the algorithm to be read."""
+    return recorded(Case(algorithm, problem, problem, "value").run())
+
+
 def _twins(algorithm: Algorithm) -> list[tuple[str, Algorithm]]:
     """Return algorithms that should be equal to this one, and how they were made."""
     twins: list[tuple[str, Algorithm]] = []
@@ -248,6 +276,18 @@ def _tapped(case: Case, seeds: Seeds) -> tuple[Solution | Exception, Tap]:
         return case.on(problem).run(seeds), tap
     except Exception as error:  # it ran on the problem itself: the counter is what it cannot handle
         return error, tap
+
+
+def _redraws(draws: int) -> int:
+    """Return how often to draw again for each run, before draws that are equal in all runs are called a fraud.
+
+    A fresh draw that comes out as x with probability p does so, and not in k more draws of the same kind, with
+    probability p (1 - p)**k <= k**k / (k + 1)**(k + 1). The runs other than the first, whose x it is, are independent
+    given what each drew before (so they may ask for different things by now): the power of that by their number
+    bounds a false alarm at one draw, and times the number of draws at any.
+    """
+    bounds = ((k, draws * (k**k / (k + 1) ** (k + 1)) ** len(SAMPLE_SEEDS)) for k in itertools.count(1))
+    return next(k for k, bound in bounds if bound <= FALSE_ALARM)
 
 
 def _progress(rng: np.random.Generator) -> tuple[object, object]:
@@ -273,6 +313,7 @@ CHECKS = (
     Check("global randomness", global_randomness, needs=_SAME[:2]),
     Check("memory", memory, needs=_SAME),
     Check("threads", threads, needs=(*_SAME, "memory")),
+    Check("another process", another_process, needs=(*_SAME, "memory")),
     Check("identity", identity, needs=()),
     Check("frozen", frozen),
     Check("copies", copies, needs=(*_SAME, "memory", "identity", "frozen")),

@@ -15,6 +15,7 @@ from replicable_rl.solve import Algorithm, algorithm_spec
 from replicable_rl.testing.cases import Case, DoesNotApply, Failed, Level, Refused, short
 from replicable_rl.testing.checks import CHECKS
 from replicable_rl.testing.counting import AnyProblem
+from replicable_rl.testing.processes import Worker
 
 __all__ = ["Conformance", "ConformanceError", "Finding", "check_algorithm", "default_problems"]
 
@@ -89,18 +90,21 @@ def check_algorithm(
     global randomness  is it independent of `random` and `np.random`, and does it leave them alone?
     memory             does it forget earlier runs?
     threads            are runs in several threads the same as one after another?
+    another process    is a run in another process, where texts have other hashes, the same?
     identity           can its id and parameters be recorded, and are they its own?
     frozen             do its attributes survive a run?
     copies             does a copy give the same bits?
-    fresh samples      does it draw from ``rng``, and other samples for other sample seeds?
+    fresh samples      does it draw from ``rng``, and do all draws differ for other sample seeds?
     sample count       is ``solution.samples`` what was drawn?
     levels             under one shared seed, does model imply value, and value imply policy?
     replicability      do 40 pairs of runs, under 40 shared seeds, fit the rho that is claimed?
     ================== =============================================================================
 
-    Seeds are fixed, so the answer is the same every time. Two of the checks are statistical tests, fresh samples and
-    replicability: over the choice of seeds, each fails an algorithm that keeps the rule with probability at most
-    1e-6 on a problem. Where ``guarantee.rho`` is None, nothing is claimed and replicability does not apply.
+    Seeds are fixed, so the answer is the same every time, unless the algorithm depends on the process: what one other
+    process happens to share with this one, such as one of two orders of a set, is not found. Two of the checks are
+    statistical tests, fresh samples and replicability: over the choice of seeds, each fails an algorithm that keeps the
+    rule with probability at most 1e-6 on a problem. Where ``guarantee.rho`` is None, nothing is claimed and
+    replicability does not apply.
 
     Parameters
     ----------
@@ -141,8 +145,8 @@ def check_algorithm(
     >>> print(check_algorithm(Myopic(100), problems=[rr.make("chain-v1")]))
     myopic-v1:m=100 conforms
     chain-v1
-      passed: interface, same seeds, global randomness, memory, threads, identity, frozen, copies, fresh samples,
-        sample count
+      passed: interface, same seeds, global randomness, memory, threads, another process, identity, frozen,
+        copies, fresh samples, sample count
       levels: does not apply, no two of 9 runs with other samples had an equal model or value
       replicability: does not apply, the run claims no rho
 
@@ -162,8 +166,9 @@ def check_algorithm(
     _check_arguments(algorithm, level)
     chosen = default_problems() if problems is None else _check_problems(problems)
     findings: list[Finding] = []
-    for problem, neighbour in zip(chosen, chosen[1:] + chosen[:1], strict=True):
-        findings += _examine(Case(algorithm, problem, neighbour, level), may_refuse=problems is None)
+    with Worker() as worker:
+        for problem, neighbour in zip(chosen, chosen[1:] + chosen[:1], strict=True):
+            findings += _examine(Case(algorithm, problem, neighbour, level, worker), may_refuse=problems is None)
     failures = tuple(finding for finding in findings if finding.verdict == "failed")
     if all(finding.verdict == "does not apply" for finding in findings):
         remedy = "Mend it, or pass problems=[...] that it takes."

@@ -21,12 +21,11 @@ __all__ = ["AnyProblem", "Tap", "counting"]
 
 AnyProblem = TabularMDP | GenerativeModel | EpisodicModel
 Redraw = Callable[[np.random.Generator], str]  # a draw with the same arguments -> digest of its counts
-_KEPT = 16
 
 
 @dataclass
 class Tap:
-    """What went through a counting problem: transitions in all, and the first few draws.
+    """What went through a counting problem: transitions in all, and every draw.
 
     With the digest of the counts of a draw goes a function that draws as much again from another generator: the
     control that tells whether fresh samples could have looked different at all.
@@ -35,11 +34,10 @@ class Tap:
     transitions: int = 0
     draws: list[tuple[str, Redraw]] = field(default_factory=list)
 
-    def record(self, transitions: int, digest: Callable[[], str], redraw: Redraw) -> None:
+    def record(self, transitions: int, digest: str, redraw: Redraw) -> None:
         """Note one draw."""
         self.transitions += int(transitions)
-        if len(self.draws) < _KEPT:
-            self.draws.append((digest(), redraw))
+        self.draws.append((digest, redraw))
 
 
 def counting(problem: AnyProblem) -> tuple[AnyProblem, Tap]:
@@ -80,7 +78,7 @@ class _CountedDraws(_Counted):
         counts = inside.draw(calls, rng)
         self._tap.record(
             counts.calls * self.n_states * self.n_actions,
-            lambda: _outcomes_digest(counts),
+            _outcomes_digest(counts),
             lambda other: _outcomes_digest(inside.draw(calls, other)),
         )
         return counts
@@ -93,7 +91,7 @@ class _CountedEpisodes(_Counted):
         seen = inside.play(policy, episodes, horizon, rng)
         self._tap.record(
             seen.steps,
-            lambda: _episodes_digest(seen),
+            _episodes_digest(seen),
             lambda other: _episodes_digest(inside.play(played, episodes, horizon, other)),
         )
         return seen
