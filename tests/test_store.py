@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import pickle
 import shutil
 import sqlite3
 import subprocess
@@ -24,6 +26,7 @@ import pytest
 import replicable_rl as rr
 from replicable_rl.audit import jobs
 from replicable_rl.audit import run as audit_run
+from replicable_rl.errors import InvalidFile
 from replicable_rl.records import RunFamily, RunRecord
 from replicable_rl.solve import algorithm_spec
 from replicable_rl.store import arrays as codec
@@ -234,6 +237,124 @@ def test_what_is_not_there_is_said() -> None:
                 ask()
     with pytest.raises(rr.InvalidInput, match="closed"):
         store.families()
+    with pytest.raises(rr.InvalidInput, match="closed"), store:
+        pass
+
+
+# --- closed, copied, moved and deleted stores --------------------------------------------------------
+
+
+def pickled(value: Any) -> Any:
+    return pickle.loads(pickle.dumps(value))  # noqa: S301  # its own
+
+
+def open_files(folder: Path) -> list[str]:
+    """The files in a folder that this process has open."""
+    links = [os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()]
+    return [link for link in links if link.startswith(f"{folder.resolve()}/")]
+
+
+def test_closed_stores_open_for_as_long_as_they_are_used(path: Path) -> None:
+    result = rr.audit(CHAIN, HISTORY, shared_seeds=2, store=path)
+    for use in (
+        lambda: result.store.families(),
+        lambda: result.store.runs(result.family),
+        lambda: result.store.failures(result.family),
+        lambda: result.store.keys(result.family, failed=True),
+        lambda: result.store.solution(result.records[0].key),
+        lambda: result.table(),
+        lambda: result.store.add(result.family, result.records, {}),
+    ):
+        assert use() is not None
+        assert sorted(path.parent.iterdir()) == [path]
+        if Path("/proc/self/fd").exists():
+            assert open_files(path.parent) == []
+    with result.store as store:
+        assert store is result.store
+        assert len(list(path.parent.iterdir())) > 1  # open, with its log, until the end of the block
+        assert found(rr.audit(CHAIN, HISTORY, shared_seeds=2, store=store)) == found(result)
+        assert len(list(path.parent.iterdir())) > 1
+    assert sorted(path.parent.iterdir()) == [path]
+
+
+def test_closed_stores_do_not_mistake_the_documents_of_a_file_in_their_place(path: Path) -> None:
+    result = rr.audit(CHAIN, MODEL, shared_seeds=2, store=path)
+    path.unlink()
+    rr.audit(rr.make("riverswim-v1"), VALUES, shared_seeds=1, store=path)
+    result.store.add(result.family, result.records, {})
+    with rr.RunStore(path) as store:
+        assert store.families()[1:] == [(result.problem, result.algorithm, 4)]
+        assert store.runs(result.family) == list(result.records)
+
+
+@pytest.mark.parametrize("in_file", [True, False])
+@pytest.mark.parametrize("used", [True, False])
+def test_copies_of_results_say_the_same(path: Path, in_file: bool, used: bool) -> None:
+    result = rr.audit(CHAIN, HISTORY, shared_seeds=3, store=path if in_file else None)
+    if used:  # then what was read is copied too
+        found(result)
+    for duplicate in (pickled(result), copy.deepcopy(result)):
+        assert (duplicate.table(), duplicate.to_json()) == (result.table(), result.to_json())
+        assert found(duplicate) == found(result)
+        assert duplicate.store.families() == result.store.families()
+        assert duplicate.family.key(7, 1) == result.family.key(7, 1)
+        more = rr.audit(CHAIN, HISTORY, shared_seeds=5, store=duplicate.store)
+        assert found(more) == found(rr.audit(CHAIN, HISTORY, shared_seeds=5))
+        assert [runs for *_, runs in result.store.families()] == [10 if in_file else 6]
+
+
+def test_results_of_callables_are_copied() -> None:
+    result = rr.audit_callable(lambda shared, fresh: np.array([shared % 2, 0]), shared_seeds=3)
+    assert found(pickled(result)) == found(copy.deepcopy(result)) == found(result)
+
+
+def test_copies_of_stores(path: Path) -> None:
+    with rr.RunStore(path) as store, rr.RunStore() as memory:
+        assert pickled(store).path == copy.deepcopy(store).path == str(path)
+        assert copy.deepcopy(memory).families() == []
+        store.close()
+        path.unlink()
+        duplicate = pickled(store)
+    with pytest.raises(rr.InvalidInput, match=f"^{path}: the store is gone"):
+        duplicate.families()
+    with pytest.raises(rr.InvalidInput, match="closed"):
+        pickle.dumps(memory)
+    assert list(path.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("how", ["moved", "deleted", "folder moved", "emptied"])
+def test_stores_that_are_gone_are_not_made_again(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "folder" / "runs.sqlite"
+    path.parent.mkdir()
+    result = rr.audit(CHAIN, MODEL, shared_seeds=2, store=path)
+    if how == "moved":
+        path.rename(tmp_path / "elsewhere.sqlite")
+    elif how == "deleted":
+        path.unlink()
+    elif how == "emptied":
+        path.write_bytes(b"")
+    else:
+        path.parent.rename(tmp_path / "elsewhere")
+    complaint = f"^{path}: {'is empty' if how == 'emptied' else 'the store is gone; it was moved or deleted'}"
+    before = sorted(tmp_path.rglob("*"))
+    for use in (result.table, result.store.families, lambda: result.store.add(result.family, [], {})):
+        with pytest.raises(InvalidFile, match=complaint) as caught:
+            use()
+        assert caught.value.__cause__ is None
+    with pytest.raises(InvalidFile, match=complaint), result.store:
+        pass
+    assert sorted(tmp_path.rglob("*")) == before
+    if how == "moved":
+        (tmp_path / "elsewhere.sqlite").rename(path)
+        assert found(result) == found(rr.audit(CHAIN, MODEL, shared_seeds=2))
+
+
+def test_names_with_signs_that_mean_something_in_addresses(tmp_path: Path) -> None:
+    names = ["a?mode=memory", "b#c", "%41 %", "file:d", "é&immutable=1"]
+    for name in names:
+        result = rr.audit(CHAIN, MODEL, shared_seeds=1, store=tmp_path / name)
+        assert [runs for *_, runs in result.store.families()] == [2]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
 
 
 # --- the same call resumes, more seeds extend --------------------------------------------------------
@@ -357,6 +478,16 @@ def test_two_processes_may_make_one_audit(path: Path) -> None:
     assert rows(path, "SELECT count(*) FROM runs") == [(400,)]
 
 
+def test_a_second_store_in_a_process_does_not_take_the_locks_of_the_first(path: Path) -> None:
+    with rr.RunStore(path) as store:
+        result = rr.audit(CHAIN, MODEL, shared_seeds=2, store=store)
+        assert len(copy.deepcopy(store).runs(result.family)) == 4
+        with rr.RunStore(path) as second:
+            assert len(second.runs(result.family)) == 4
+        processes(1, "with rr.RunStore(sys.argv[2]) as store: store.families()", path)
+        assert Path(f"{path}-wal").exists()  # the other process knows that it was not the last to close the file
+
+
 def test_killed_at_every_statement(tmp_path: Path) -> None:
     code = """
 import signal
@@ -400,6 +531,10 @@ print(kept)
     ("content", "complaint"),
     [
         (b"problem,algorithm\n", "is not a run store"),
+        (b"x", "is not a run store"),
+        (b"SQLite format 3", "is not a run store"),
+        (bytes(5000), "is not a run store"),
+        (b"problem,algorithm\n" * 1000, "is not a run store"),
         (["CREATE TABLE notes (x)"], "of another program"),
         (["CREATE TABLE runs (key)", "PRAGMA user_version = 1"], "of another program"),
         (["PRAGMA application_id = 1", "PRAGMA user_version = 1"], "of another program"),
@@ -422,27 +557,153 @@ def test_other_files_are_refused_and_left_alone(path: Path, content: bytes | lis
 
 def test_names_that_are_no_file(tmp_path: Path) -> None:
     names: dict[Any, str] = {tmp_path: "is a directory", tmp_path / "no" / "x": "Make it first", "": "is a directory"}
-    names |= {tmp_path / ("x" * 300): "cannot be opened", "/proc/x": "unable to open|Make it first", 5: "must name"}
+    names |= {
+        tmp_path / ("x" * 300): "cannot be opened",
+        "/proc/x": "unable to open|Make it first|cannot be made",
+        5: "must name",
+    }
+    names |= {"a\0b": "must name a file.*a.x00b", b"a\0b": "must name a file", "a\ud800": "must name a file"}
     for name, complaint in names.items():
         with pytest.raises(rr.InvalidInput, match=complaint):
             rr.RunStore(name)
 
 
+def test_devices_and_pipes_are_refused_and_nothing_is_left_beside_them(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("/dev/null", "/dev/full", str(tmp_path / "pipe")):
+        before = sorted(Path(name).parent.iterdir())
+        with pytest.raises(InvalidFile, match=f"^{name}: is not a regular file"):
+            rr.RunStore(name)
+        assert sorted(Path(name).parent.iterdir()) == before
+
+
+# --- files that can only be read ---------------------------------------------------------------------
+
+
+def reads_and_does_not_write(path: Path) -> None:
+    """Check that two seeds, which the file has, are found, and a third is refused."""
+    before = sorted((one, one.read_bytes()) for one in path.parent.iterdir())
+    result = rr.audit(CHAIN, MODEL, shared_seeds=2, store=path)
+    assert found(result) == found(rr.audit(CHAIN, MODEL, shared_seeds=2))
+    assert [runs for *_, runs in result.store.families()] == [4]
+    for _ in range(2):
+        with pytest.raises(InvalidFile, match=rf"^{path}: the file cannot be written .*copy it"):
+            rr.audit(CHAIN, MODEL, shared_seeds=3, store=path)
+    assert sorted((one, one.read_bytes()) for one in path.parent.iterdir()) == before
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_files_that_may_not_be_written_or_read(path: Path) -> None:
     rr.audit(CHAIN, MODEL, shared_seeds=2, store=path)
-    for mode, complaint in ((0o444, "readonly"), (0o000, "cannot be opened")):
-        path.chmod(mode)
-        with pytest.raises(rr.InvalidInput, match=complaint):
-            rr.audit(CHAIN, MODEL, shared_seeds=3, store=path)
+    path.chmod(0o444)
+    reads_and_does_not_write(path)
+    path.chmod(0o644)
+    path.parent.chmod(0o555)
+    reads_and_does_not_write(path)
+    with pytest.raises(rr.InvalidInput, match="cannot be made"):
+        rr.RunStore(path.with_name("new"))
+    path.parent.chmod(0o755)
+    path.chmod(0o000)
+    with pytest.raises(rr.InvalidInput, match="cannot be opened"):
+        rr.audit(CHAIN, MODEL, shared_seeds=3, store=path)
+
+
+@pytest.mark.parametrize("refused", ["file", "folder"])
+def test_files_that_the_system_says_cannot_be_written(
+    path: Path, refused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rr.audit(CHAIN, MODEL, shared_seeds=2, store=path)
+    no = path if refused == "file" else path.parent
+    monkeypatch.setattr(os, "access", lambda asked, mode: mode != os.W_OK or Path(asked) != no)
+    reads_and_does_not_write(path)
+    if refused == "folder":
+        with pytest.raises(InvalidFile, match="cannot be made, for its directory cannot be written"):
+            rr.RunStore(path.with_name("new"))
+        assert sorted(path.parent.iterdir()) == [path]
+    path.write_bytes(b"")
+    with pytest.raises(InvalidFile, match="is empty"):
+        rr.RunStore(path)
+
+
+def test_read_only_disk(small_disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True)
+    path, logged, lost, idle = (small_disk / name / "runs.sqlite" for name in ("whole", "logged", "lost", "idle"))
+    for one in (path, logged, lost, idle):
+        one.parent.mkdir()
+    rr.audit(CHAIN, MODEL, shared_seeds=2, store=path)
+    shutil.copy(path, idle)
+    Path(f"{idle}-wal").touch()
+    with rr.RunStore(small_disk / "open.sqlite") as store:  # as a killed process leaves it: the runs are in the log
+        rr.audit(CHAIN, MODEL, shared_seeds=2, store=store)
+        for ending in ("", "-wal", "-shm"):
+            shutil.copy(f"{store.path}{ending}", f"{logged}{ending}")
+        for ending in ("", "-wal"):
+            shutil.copy(f"{store.path}{ending}", f"{lost}{ending}")
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    for one in (path, logged, idle):
+        reads_and_does_not_write(one)
+    with pytest.raises(InvalidFile, match=r"its last runs are in runs.sqlite-wal.*Copy both"):
+        rr.RunStore(lost)
+    with pytest.raises(InvalidFile, match="cannot be made"):
+        rr.RunStore(path.with_name("new"))
+
+
+# --- damaged files -----------------------------------------------------------------------------------
 
 
 def test_empty_files_become_stores_and_cut_ones_are_refused(path: Path) -> None:
     path.touch()
     rr.audit(CHAIN, MODEL, shared_seeds=10, store=path)
     path.write_bytes(path.read_bytes()[:20_000])
-    with pytest.raises(rr.InvalidInput, match=f"{path}: .*malformed"):
+    with pytest.raises(
+        rr.InvalidInput, match=rf"^{path}: the file is damaged \(.*malformed\). Restore it from a copy.$"
+    ):
         rr.audit(CHAIN, MODEL, shared_seeds=10, store=path)
+
+
+def test_bytes_changed_anywhere_are_one_sentence_at_most(path: Path) -> None:
+    rr.audit(CHAIN, HISTORY, shared_seeds=3, store=path)
+    sound, said = path.read_bytes(), set()
+    rng = np.random.default_rng(1)
+    for start in range(0, len(sound), 509):
+        damaged = bytearray(sound)
+        damaged[start : start + 40] = rng.bytes(len(damaged[start : start + 40]))
+        path.write_bytes(damaged)
+        try:
+            with rr.RunStore(path) as store:
+                for problem, algorithm, _ in store.families():
+                    store.failures(RunFamily(problem, algorithm))
+                    for record in store.runs(RunFamily(problem, algorithm)):
+                        store.solution(record.key)
+        except rr.InvalidInput as error:
+            said.add(str(error))
+        for suffix in ("-wal", "-shm"):
+            Path(f"{path}{suffix}").unlink(missing_ok=True)
+    assert any("the file is damaged" in sentence for sentence in said)
+    assert not [sentence for sentence in said if "Finished runs are kept" in sentence or "gone" in sentence]
+
+
+@pytest.mark.parametrize(
+    "column", ["key = 7", "shared_seed = 'x'", "policy = 'text'", "samples = '1.5'", "status = 99"]
+)
+def test_damaged_rows(path: Path, column: str) -> None:
+    result = rr.audit(CHAIN, MODEL, shared_seeds=1, store=path)
+    change(path, "DROP TRIGGER finished_runs_never_change", f"UPDATE runs SET {column} WHERE id = 1")
+    with pytest.raises(InvalidFile, match=rf"^{path}: the file is damaged \(.*Restore it from a copy"):
+        result.store.runs(result.family)
+
+
+def test_damaged_text_and_failures(path: Path) -> None:
+    record = RunRecord("00", 1, 2, error="out of luck")
+    with rr.RunStore(path) as store:
+        store.add(family_of(MODEL), [record], {})
+        change(path, "UPDATE failures SET key = 7")
+        for ask in (store.failures, lambda family: store.keys(family, failed=True)):
+            with pytest.raises(InvalidFile, match="the file is damaged"):
+                ask(family_of(MODEL))
+        change(path, "UPDATE failures SET error = CAST(x'ff' AS TEXT)")
+        with pytest.raises(InvalidFile, match="the file is damaged"):
+            store.failures(family_of(MODEL))
 
 
 # --- files of every release --------------------------------------------------------------------------

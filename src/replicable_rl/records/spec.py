@@ -129,6 +129,9 @@ class RunFamily:
         # In canonical JSON keys are sorted, so the seeds come last; hash what comes before them once.
         self._hash = hashlib.sha256(b'{"algorithm":%b,"problem":%b,"sample_seed":"' % pieces)
 
+    def __reduce__(self) -> tuple[type[RunFamily], tuple[ObjectSpec, ObjectSpec]]:
+        return RunFamily, (self.problem, self.algorithm)  # a hash under way cannot be copied to another process
+
     def key(self, shared_seed: int, sample_seed: int) -> str:
         """Return the digest of the `RunSpec` with these seeds."""
         digest = self._hash.copy()

@@ -22,7 +22,7 @@ from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.records import Guarantee, ObjectSpec, RunFamily, RunRecord, RunSpec, Solution, Status
 from replicable_rl.store import arrays as codec
 from replicable_rl.store.arrays import Encoded
-from replicable_rl.store.schema import connect, transaction
+from replicable_rl.store.schema import connect, gone, restore, transaction
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +34,8 @@ __all__ = ["RunStore"]
 
 _COLUMNS = "key, shared_seed, sample_seed, policy, value, model, history, samples, seconds, status, guarantee"
 
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: a table is not there
+
 
 class RunStore:
     """Finished runs, in a file or in memory.
@@ -42,6 +44,12 @@ class RunStore:
     ----------
     path : path or None
         The SQLite file; it is made where there is none. None keeps the runs in memory.
+
+    Notes
+    -----
+    After :meth:`close` a store in a file can still be used: it is opened for the length of each call, and
+    never made again. A copy (``copy.deepcopy``, ``pickle``) of a store in a file names the same file; a copy
+    of one in memory has its content. A file that cannot be written can be read.
 
     Examples
     --------
@@ -52,18 +60,29 @@ class RunStore:
     [('chain-v1', 'phased-vi-v1', 6)]
     """
 
+    _opened: sqlite3.Connection | None = None
+
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        self._setup(path)
+        with self._explained():
+            self._opened = connect(self.path)
+
+    def _setup(self, path: str | os.PathLike[str] | None) -> None:
+        """Set all but the connection."""
         try:
             # Absolute, for results open it again, wherever the process has gone meanwhile.
             self.path = None if path is None else str(Path(os.fsdecode(path)).absolute())
-        except TypeError:
+            if b"\0" in os.fsencode(self.path or ""):
+                raise ValueError
+        except (TypeError, ValueError):
             raise InvalidInput(f"RunStore: path must name a file, or be None; got {path!r}.") from None
         self._lock = threading.RLock()  # one connection, several threads
         self._documents: dict[object, int] = {}
-        with self._explained():
-            self._connection = connect(self.path)
 
     def __enter__(self) -> RunStore:
+        with self._lock, self._explained():
+            if self._opened is None:
+                self._reopen()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -72,11 +91,19 @@ class RunStore:
     def close(self) -> None:
         """Close the file."""
         with self._lock:
-            self._connection.close()
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
 
     def __del__(self) -> None:
-        if hasattr(self, "_connection"):
-            self._connection.close()
+        if self._opened is not None:
+            self._opened.close()
+
+    def __reduce__(self) -> tuple[Any, tuple[str | bytes]]:
+        if self.path is not None:
+            return _closed, (self.path,)
+        with self._session() as connection:
+            return _in_memory, (connection.serialize(),)
 
     def __repr__(self) -> str:
         return f"RunStore({self.path!r})"
@@ -138,11 +165,12 @@ class RunStore:
 
     def runs(self, family: RunFamily) -> list[RunRecord]:
         """Return the finished runs of a family."""
-        ids = self._family_ids(family)
-        with self._explained(), self._lock:
+        with self._session() as connection:
             documents: dict[int, Any] = {}
             query = f"SELECT {_COLUMNS} FROM runs WHERE problem = ? AND algorithm = ?"
-            return [self._record(row, documents) for row in self._connection.execute(query, ids)]
+            rows = connection.execute(query, self._family_ids(family))
+            with self._undamaged("a run"):
+                return [self._record(row, documents) for row in rows]
 
     def run(self, key: str) -> RunRecord:
         """Return the finished run with this key."""
@@ -151,40 +179,49 @@ class RunStore:
     def failures(self, family: RunFamily) -> list[RunRecord]:
         """Return the runs of a family that failed, whether or not they finished later."""
         query = "SELECT key, shared_seed, sample_seed, seconds, error FROM failures WHERE problem = ? AND algorithm = ?"
-        with self._explained(), self._lock:
-            rows = self._connection.execute(query, self._family_ids(family)).fetchall()
-        return [
-            RunRecord(key.hex(), int(shared), int(sample), seconds=seconds, error=error)
-            for key, shared, sample, seconds, error in rows
-        ]
+        with self._session() as connection:
+            rows = connection.execute(query, self._family_ids(family)).fetchall()
+        with self._undamaged("a failure"):
+            return [
+                RunRecord(key.hex(), int(shared), int(sample), seconds=seconds, error=error)
+                for key, shared, sample, seconds, error in rows
+            ]
 
     def keys(self, family: RunFamily, *, failed: bool = False) -> set[str]:
         """Return the keys of the finished runs of a family, and of those that failed where that is asked."""
         query = "SELECT key FROM runs WHERE problem = ? AND algorithm = ?"
-        ids: tuple[int, ...] = self._family_ids(family)
         if failed:
-            query, ids = f"{query} UNION {query.replace('runs', 'failures')}", ids * 2
-        with self._explained(), self._lock:
-            return {key.hex() for (key,) in self._connection.execute(query, ids)}
+            query = f"{query} UNION {query.replace('runs', 'failures')}"
+        with self._session() as connection:
+            ids = self._family_ids(family) * (2 if failed else 1)
+            keys = connection.execute(query, ids).fetchall()
+        with self._undamaged("a key"):
+            return {key.hex() for (key,) in keys}
 
     def finished(self, keys: Iterable[str]) -> set[str]:
         """Return which of the keys have finished."""
-        with self._explained(), self._lock:
+        with self._session() as connection:
             query = "SELECT 1 FROM runs WHERE key = ?"
-            return {key for key in keys if self._connection.execute(query, (bytes.fromhex(key),)).fetchone()}
+            return {key for key in keys if connection.execute(query, (bytes.fromhex(key),)).fetchone()}
 
     def families(self) -> list[tuple[ObjectSpec, ObjectSpec, int]]:
         """Return problem, algorithm and number of finished runs of every family."""
         query = """SELECT p.json, a.json, runs FROM
             (SELECT problem, algorithm, count(*) AS runs, min(id) AS first FROM runs GROUP BY problem, algorithm)
             JOIN documents p ON p.id = problem JOIN documents a ON a.id = algorithm ORDER BY first"""
-        with self._explained(), self._lock:
-            rows = self._connection.execute(query).fetchall()
-        return [(ObjectSpec.from_json(json.loads(p)), ObjectSpec.from_json(json.loads(a)), n) for p, a, n in rows]
+        with self._session() as connection:
+            rows = connection.execute(query).fetchall()
+        with self._undamaged("a document"):
+            return [(ObjectSpec.from_json(json.loads(p)), ObjectSpec.from_json(json.loads(a)), n) for p, a, n in rows]
 
     def array(self, digest: str) -> NDArray[Any]:
         """Return the policy or the action values with this fingerprint."""
         return codec.decode_array(f"{self}: array {digest[:16]}", self._encoded(digest), digest)
+
+    def arrays(self, digests: Iterable[str]) -> dict[str, NDArray[Any]]:
+        """Return several of them by their fingerprints."""
+        with self._session():
+            return {digest: self.array(digest) for digest in digests}
 
     def model(self, digest: str) -> TabularMDP:
         """Return the learned model with this fingerprint."""
@@ -203,7 +240,10 @@ class RunStore:
         >>> store.solution(result.records[0].key).policy.tolist()
         [0, 0, 0, 0, 0]
         """
-        record, problem, algorithm = self._find(key)
+        with self._session():
+            return self._solution(key, *self._find(key))
+
+    def _solution(self, key: str, record: RunRecord, problem: ObjectSpec, algorithm: ObjectSpec) -> Solution:
         if record.value is None or record.policy is None or record.status is None or record.guarantee is None:
             raise InvalidInput(f"{self}: run {key} has no action values, so it is no Solution. Read array(policy).")
         solution = Solution.from_q(
@@ -222,12 +262,13 @@ class RunStore:
 
     def _find(self, key: str) -> tuple[RunRecord, ObjectSpec, ObjectSpec]:
         query = f"SELECT problem, algorithm, {_COLUMNS} FROM runs WHERE key = ?"
-        with self._explained(), self._lock:
-            row = self._connection.execute(query, (self._blob(key),)).fetchone()
+        with self._session() as connection:
+            row = connection.execute(query, (self._blob(key),)).fetchone()
             if row is None:
                 raise InvalidInput(f"{self}: no finished run has the key {key}.")
-            problem, algorithm = (ObjectSpec.from_json(self._json(id)) for id in row[:2])
-            return self._record(row[2:], {}), problem, algorithm
+            with self._undamaged(f"run {key}"):
+                problem, algorithm = (ObjectSpec.from_json(self._json(id)) for id in row[:2])
+                return self._record(row[2:], {}), problem, algorithm
 
     def _record(self, row: Sequence[Any], documents: dict[int, Any]) -> RunRecord:
         key, shared, sample, policy, value, model, history, samples, seconds, status, guarantee = row
@@ -249,19 +290,17 @@ class RunStore:
         )
 
     def _encoded(self, digest: str) -> Encoded:
-        with self._explained(), self._lock:
+        with self._session() as connection:
             query = "SELECT dtype, shape, data FROM arrays WHERE digest = ?"
-            row = self._connection.execute(query, (self._blob(digest),)).fetchone()
+            row = connection.execute(query, (self._blob(digest),)).fetchone()
         if row is None:
             raise InvalidInput(f"{self}: holds no array with the fingerprint {digest}.")
         return Encoded(*row)
 
     def _json(self, id: int) -> Json:
         row = self._connection.execute("SELECT json FROM documents WHERE id = ?", (id,)).fetchone()
-        try:
+        with self._undamaged(f"document {id}"):
             return json.loads(row[0])
-        except (TypeError, ValueError) as error:
-            raise InvalidFile(f"{self}: document {id} is damaged ({error}).") from None
 
     def _blob(self, digest: str) -> bytes:
         try:
@@ -272,9 +311,9 @@ class RunStore:
     def _family_ids(self, family: RunFamily) -> tuple[int, int]:
         """The numbers of problem and algorithm; -1, which no document has, where a spec is new."""
         query = "SELECT id FROM documents WHERE json = ?"
-        with self._explained(), self._lock:
+        with self._session() as connection:
             rows = [
-                self._connection.execute(query, (canonical_json(spec.to_json()).decode(),)).fetchone()
+                connection.execute(query, (canonical_json(spec.to_json()).decode(),)).fetchone()
                 for spec in (family.problem, family.algorithm)
             ]
         problem, algorithm = (-1 if row is None else int(row[0]) for row in rows)
@@ -282,21 +321,88 @@ class RunStore:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._explained(), self._lock:
+        with self._session() as connection:
             known = dict(self._documents)
             try:
-                with transaction(self._connection, "IMMEDIATE"):
-                    yield self._connection
+                with transaction(connection, "IMMEDIATE"):
+                    yield connection
             except BaseException:
                 self._documents = known  # numbers given inside are taken back
                 raise
+
+    @contextlib.contextmanager
+    def _session(self) -> Iterator[sqlite3.Connection]:
+        """Lend one thread the connection; a store that was closed is open for as long as the outermost of these."""
+        with self._lock, self._explained():
+            if self._opened is not None:
+                yield self._opened
+                return
+            self._reopen()
+            try:
+                yield self._connection
+            finally:
+                self.close()
+
+    @property
+    def _connection(self) -> sqlite3.Connection:
+        assert self._opened is not None, "asked for outside of a session"
+        return self._opened
+
+    def _reopen(self) -> None:
+        if self.path is None:
+            raise InvalidInput(f"{self}: was closed, and what it held in memory is gone. Close it later.")
+        self._documents = {}  # the file may have been replaced
+        self._opened = connect(self.path, create=False)
+
+    @contextlib.contextmanager
+    def _undamaged(self, what: str) -> Iterator[None]:
+        """Say of content that cannot be understood that it is damaged."""
+        try:
+            yield
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            if isinstance(error, InvalidFile):
+                raise
+            raise self._damaged(f"{what}: {error}") from None
+
+    def _damaged(self, how: str) -> InvalidFile:
+        how = " ".join(how.split()).rstrip(".")
+        return InvalidFile(f"{self.path or 'run store'}: the file is damaged ({how}). Restore it from a copy.")
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
         """Turn what SQLite says of a file into one clear sentence."""
         try:
             yield
+        except UnicodeDecodeError:  # SQLite quotes what it cannot read
+            raise self._damaged("its tables cannot be read") from None
         except sqlite3.Error as error:
+            path = self.path or "run store"
+            code = getattr(error, "sqlite_errorcode", 0)  # Python's own errors have none
+            if code & 0xFF in _DAMAGE or (not code and str(error).startswith("Could not decode")):
+                raise self._damaged(str(error)) from None
+            if code == sqlite3.SQLITE_READONLY_DBMOVED:
+                raise gone(path) from None
+            if code & 0xFF == sqlite3.SQLITE_READONLY:
+                raise InvalidFile(
+                    f"{path}: the file cannot be written ({error}). Its runs can be read; to add more, copy it to "
+                    "where it can be written."
+                ) from None
             raise InvalidFile(
-                f"{self.path or 'run store'}: {error}. Finished runs are kept; mend this, and the same call resumes."
+                f"{path}: {error}. Finished runs are kept; mend this, and the same call resumes."
             ) from None
+
+
+def _closed(path: str) -> RunStore:
+    """Return a store in a file, which is opened when it is used."""
+    store = RunStore.__new__(RunStore)
+    store._setup(path)
+    return store
+
+
+def _in_memory(content: bytes) -> RunStore:
+    """Return a store in memory with the content of another one."""
+    store = RunStore.__new__(RunStore)
+    store._setup(None)
+    with store._explained():
+        store._opened = restore(content)
+    return store

@@ -10,6 +10,7 @@ Seeds and samples are decimal text, for they pass SQLite's 63 bits.
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from typing import Literal
 
 from replicable_rl.errors import InvalidFile
 
-__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "connect", "transaction"]
+__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "connect", "gone", "restore", "transaction"]
 
 APPLICATION_ID = 0x7252_4C31  # "rRL1": what `file` and this module know a store by
 SCHEMA_VERSION = 1
@@ -74,14 +75,63 @@ BEGIN SELECT RAISE(IGNORE); END;
 """
 
 
-def connect(path: str | None) -> sqlite3.Connection:
-    """Open the store under an absolute path, or create it where nothing is; anything else there is refused."""
-    if path is not None:
-        _check_path(Path(path))
-    connection = sqlite3.connect(path or ":memory:", timeout=_WAIT, isolation_level=None, check_same_thread=False)
+def connect(path: str | None, *, create: bool = True) -> sqlite3.Connection:
+    """Open the store under an absolute path; where nothing is, create it or say so. Anything else is refused.
+
+    A file that cannot be written is opened to be read.
+    """
+    if path is None:
+        return _opened("run store", ":memory:", create=True)
+    file = Path(path)
+    exists = _check_path(file, create)
+    if os.access(file.parent, os.W_OK) and (not exists or os.access(file, os.W_OK)):
+        return _opened(path, f"{file.as_uri()}?mode={'rwc' if create else 'rw'}", create=create)
+    if not exists:
+        raise InvalidFile(f"{path}: cannot be made, for its directory cannot be written. Name another file.")
+    return _connect_to_read(path, f"{file.as_uri()}?mode=ro")
+
+
+def restore(content: bytes) -> sqlite3.Connection:
+    """Return a store in memory with the content that another one had, as SQLite serialises it."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    try:
+        with contextlib.closing(sqlite3.connect(":memory:")) as source:
+            source.deserialize(content)
+            source.backup(connection)  # one that is deserialised itself could not grow beyond 1 GiB
+        _prepare("run store", connection, create=False)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def gone(path: str) -> InvalidFile:
+    """Say that a store is no longer where it was."""
+    return InvalidFile(f"{path}: the store is gone; it was moved or deleted. Put it back, or make its runs again.")
+
+
+def _connect_to_read(path: str, uri: str) -> sqlite3.Connection:
+    """Open a file that cannot be written, beside which SQLite could make no log."""
+    log = Path(f"{path}-wal")
+    if log.exists():  # left by a process that was killed, or somebody else is writing
+        try:
+            return _opened(path, uri, create=False)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+                raise
+        if log.stat().st_size:
+            raise InvalidFile(
+                f"{path}: its last runs are in {log.name}, which is read only where it can be written. "
+                "Copy both files to such a place."
+            )
+    return _opened(path, f"{uri}&immutable=1", create=False)
+
+
+def _opened(path: str, uri: str, *, create: bool) -> sqlite3.Connection:
+    connection = sqlite3.connect(uri, timeout=_WAIT, isolation_level=None, check_same_thread=False, uri=True)
     try:
         connection.execute(f"PRAGMA busy_timeout = {int(_WAIT * 1000)}")
-        _prepare(path or "run store", connection)
+        _prepare(path, connection, create=create)
         connection.execute("PRAGMA synchronous = NORMAL")  # with WAL: a killed process loses nothing
     except BaseException:
         connection.close()
@@ -102,15 +152,18 @@ def transaction(connection: sqlite3.Connection, kind: Literal["DEFERRED", "IMMED
         raise
 
 
-def _prepare(path: str, connection: sqlite3.Connection) -> None:
-    """Check the file and make its tables, whatever other processes do to it at the same time."""
+def _prepare(path: str, connection: sqlite3.Connection, *, create: bool) -> None:
+    """Check the file and make its tables if asked, whatever other processes do to it at the same time."""
     deadline = time.monotonic() + _WAIT
     while True:
         try:
             with transaction(connection, "DEFERRED"):
                 version = _version(path, connection)
-            connection.execute("PRAGMA journal_mode = WAL")
+            if create:
+                connection.execute("PRAGMA journal_mode = WAL")
             if version is None:
+                if not create:
+                    raise InvalidFile(f"{path}: is empty, and no run store. Put the store back, or name another file.")
                 _create(path, connection)
             return
         except sqlite3.OperationalError as error:
@@ -130,23 +183,39 @@ def _create(path: str, connection: sqlite3.Connection) -> None:
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
-def _check_path(path: Path) -> None:
+def _check_path(path: Path, create: bool) -> bool:
+    """Refuse what cannot be a store, and return whether there is a file.
+
+    The file is not opened: to close it again would drop the locks that this process has on it through SQLite.
+    """
     try:
         if path.is_dir():
             raise InvalidFile(f"{path}: is a directory. Name a file for the store.")
-        if not path.parent.is_dir():
-            raise InvalidFile(f"{path}: there is no directory {path.parent}. Make it first.")
-        if path.is_file() and path.stat().st_size:
-            with path.open("rb") as stream:
-                if stream.read(16) != b"SQLite format 3\x00":
-                    raise InvalidFile(f"{path}: is not a run store (no SQLite file). Name another file.")
+        if not path.exists():
+            if not create:
+                raise gone(str(path))
+            if not path.parent.is_dir():
+                raise InvalidFile(f"{path}: there is no directory {path.parent}. Make it first.")
+            return False
+        if not path.is_file():  # SQLite would write to a device, and leave files beside it
+            raise InvalidFile(f"{path}: is not a regular file. Name another file.")
+        if not os.access(path, os.R_OK):
+            raise InvalidFile(f"{path}: cannot be opened (it may not be read). Name another file.")
+        if path.stat().st_size == 1:  # to SQLite such a file is empty
+            raise InvalidFile(f"{path}: is not a run store (no SQLite file). Name another file.")
     except OSError as error:
         raise InvalidFile(f"{path}: cannot be opened ({error.strerror or error}). Name another file.") from None
+    return True
 
 
 def _version(path: str, connection: sqlite3.Connection) -> int | None:
     """Return the schema version, None for an empty file; in a transaction, or it may see two states of it."""
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    try:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_NOTADB:
+            raise
+        raise InvalidFile(f"{path}: is not a run store (no SQLite file). Name another file.") from None
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application == 0 and version == 0:
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
