@@ -124,6 +124,18 @@ def test_store_resumes_and_jobs_do_not_matter(run: Run, tmp_path: Path) -> None:
         assert [runs for _, _, runs in opened.families()] == [40]
 
 
+def test_a_store_alone_is_listed(run: Run, tmp_path: Path) -> None:
+    store = tmp_path / "runs.sqlite"
+    run.good("audit", *GOOD, *SMALL, "--store", store)
+    listed = run.good("audit", "--store", store)
+    assert "1  two-goals-v1  rpvi-v1:" in listed
+    text = " ".join(listed.split())
+    assert "40 runs under 20 shared seeds: same value in 20 of 20 pairs, same policy in 20 of 20 pairs." in text
+    assert max(map(len, listed.splitlines())) <= 80
+    assert "give PROBLEM and ALGORITHM" in run.refused("audit", "--store", tmp_path / "other.sqlite")
+    assert not (tmp_path / "other.sqlite").exists()
+
+
 def test_csv_has_a_row_for_every_run(run: Run, tmp_path: Path) -> None:
     run.good("audit", *BAD, *SMALL, "--csv", tmp_path / "runs.csv")
     with (tmp_path / "runs.csv").open(newline="") as stream:

@@ -719,3 +719,21 @@ def test_stores_of_earlier_releases_open(path: Path, made: Made) -> None:
             assert one[:4] == kept[:4]
             assert one[4:] == pytest.approx(kept[4:], abs=1e-9)
     assert made.seeds == []
+
+
+def test_summary_counts_what_an_audit_finds(tmp_path: Path) -> None:
+    """Several families in one file, unequal numbers of runs under a seed, levels that are absent."""
+    store = tmp_path / "runs.sqlite"
+    problem = rr.make("two-goals-v1")
+    algorithms = (rr.PhasedVI(0.1, 0.01, calls=1000, iterations=5), rr.ApproximateMDP(0.3, 0.1, calls=50))
+    results = [rr.audit(problem, algorithm, shared_seeds=6, runs_per_seed=3, store=store) for algorithm in algorithms]
+    with rr.RunStore(store) as opened:
+        summaries = opened.summary()
+    for result, summary in zip(results, summaries, strict=True):
+        assert (summary.problem, summary.algorithm) == (result.problem, result.algorithm)
+        assert (summary.runs, summary.shared_seeds, summary.pairs) == (18, 6, 18)
+        assert summary.same == {level: result.agreement(level).same for level in result.levels}
+    rr.audit(problem, algorithms[0], shared_seeds=1, runs_per_seed=5, store=store)
+    with rr.RunStore(store) as opened:
+        assert opened.summary()[0][2:5] == (20, 6, 5 * 3 + 10)
+    assert rr.RunStore().summary() == []

@@ -9,10 +9,14 @@ from replicable_rl.canonical import Json
 from replicable_rl.records import Level
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from replicable_rl.audit.agreement import Agreement
     from replicable_rl.audit.result import AuditResult
+    from replicable_rl.records import ObjectSpec
+    from replicable_rl.store import FamilySummary
 
-__all__ = ["result_json", "result_table", "summary_lines"]
+__all__ = ["listing", "result_json", "result_table", "summary_lines"]
 
 _WIDTH = 80
 _SHOWN = 6  # states listed by name
@@ -47,7 +51,19 @@ def summary_lines(number: str, result: AuditResult, level: str, require: float |
     verdict = headline(result, known, require) if known else f"No run of it has a {level}."
     indent = " " * (len(number) + 2)
     said = [f"{indent}{line}" for text in (verdict, _failed(result)) for line in _wrapped(text, _WIDTH - len(indent))]
-    return [*_specs(result, f"{number}  ", indent), *said]
+    return [*_specs(result.problem, result.algorithm, f"{number}  ", indent), *said]
+
+
+def listing(families: Sequence[FamilySummary]) -> list[str]:
+    """Return what a store holds, in a few lines for every algorithm on every problem."""
+    lines = []
+    for i, family in enumerate(families, start=1):
+        first, indent = f"{i}  ", " " * (len(str(i)) + 2)
+        agree = ", ".join(f"same {level} in {same} of {family.pairs} pairs" for level, same in family.same.items())
+        said = f"{family.runs} runs under {family.shared_seeds} shared seeds: {agree}."
+        lines += _specs(family.problem, family.algorithm, first, indent)
+        lines += [f"{indent}{line}" for line in _wrapped(said, _WIDTH - len(indent))]
+    return lines
 
 
 def result_table(result: AuditResult, level: Level, require: float | None = None) -> str:
@@ -57,7 +73,7 @@ def result_table(result: AuditResult, level: Level, require: float | None = None
     samples = {record.samples for record in result.records if record.samples is not None}
     drawn = "" if not samples else f", {_range(min(samples), max(samples))} samples each"
     lines = [
-        *_specs(result),
+        *_specs(result.problem, result.algorithm),
         f"{J} shared seed{'s' * (J > 1)} × {R} runs{drawn}; {100 * plan.confidence:.10g} % intervals",
         "",
         f"{'level':<7}{'pairs the same':>22}{'agreement':>11}{'interval':>15}{'modal share':>12}{'unique share':>13}",
@@ -141,9 +157,9 @@ def _wrapped(text: str, width: int = _WIDTH) -> list[str]:
     return textwrap.wrap(text, width, break_on_hyphens=False) if text else []
 
 
-def _specs(result: AuditResult, first: str = "", indent: str = "") -> list[str]:
+def _specs(problem: ObjectSpec, algorithm: ObjectSpec, first: str = "", indent: str = "") -> list[str]:
     """Problem and algorithm; what is too long for a line is broken after a comma."""
-    text = f"{first}{result.problem.text}  {result.algorithm.text}".replace(",", ", ")
+    text = f"{first}{problem.text}  {algorithm.text}".replace(",", ", ")
     lines = textwrap.wrap(text, _WIDTH, subsequent_indent=indent, break_on_hyphens=False)
     if len(lines) > _LONGEST:  # JSON has it whole
         lines = [*lines[: _LONGEST - 1], f"{lines[_LONGEST - 1][: _WIDTH - 3]}..."]

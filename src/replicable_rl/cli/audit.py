@@ -76,7 +76,7 @@ def audit_command(
     rho_sq: RhoSq = None,
     as_json: AsJson = False,
 ) -> int:
-    """Measure how often two runs of ALGORITHM on PROBLEM agree."""
+    """Measure how often two runs of ALGORITHM on PROBLEM agree; with --store alone, list what it holds."""
     from replicable_rl.audit.backends import use_backend
     from replicable_rl.cli.progress import progress_bar
 
@@ -89,6 +89,8 @@ def audit_command(
         )
     if csv_file is not None and (csv_file.is_file() or not csv_file.exists()):  # a pipe is opened once only
         refuse_early(replacing(csv_file))
+    if store is not None and store.exists() and plan is None and problem is None and algorithm is None:
+        return _list_store(store)
     sweep = _sweep(plan, problem, algorithm, given)
     settings = _settings(given)
     workers = use_backend(backend, scheduler, jobs) if backend else _no_backend(scheduler)
@@ -124,6 +126,17 @@ def _sweep(plan: Path | None, problem: str | None, algorithm: str | None, given:
     if problem is None or algorithm is None:
         raise InvalidInput("audit: give PROBLEM and ALGORITHM, or --plan FILE. Try `replicable-rl audit --help`.")
     return Sweep((resolve_problem(problem),), (build_algorithm(algorithm, given),))
+
+
+def _list_store(store: Path) -> int:
+    """Print which audits a store holds, and how many pairs of runs agree."""
+    from replicable_rl.audit.tables import listing
+    from replicable_rl.store import RunStore
+
+    with RunStore(store) as opened:
+        families = opened.summary()
+    print_all("\n".join(listing(families)) if families else f"{store} holds no finished runs.")
+    return 0
 
 
 def _settings(given: dict[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 """Finished runs in one SQLite file: append-only, shared between processes, resumed from."""
 
-from replicable_rl.store.runs import RunStore
+from replicable_rl.store.runs import FamilySummary, RunStore
 
-__all__ = ["RunStore"]
+__all__ = ["FamilySummary", "RunStore"]

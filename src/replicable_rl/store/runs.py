@@ -15,11 +15,11 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from replicable_rl.canonical import Json, canonical_json
 from replicable_rl.errors import InvalidFile, InvalidInput
-from replicable_rl.records import Guarantee, ObjectSpec, RunFamily, RunRecord, RunSpec, Solution, Status
+from replicable_rl.records import LEVELS, Guarantee, Level, ObjectSpec, RunFamily, RunRecord, RunSpec, Solution, Status
 from replicable_rl.store import arrays as codec
 from replicable_rl.store.arrays import Encoded
 from replicable_rl.store.schema import connect, gone, restore, transaction
@@ -30,11 +30,30 @@ if TYPE_CHECKING:
 
     from replicable_rl.mdp import TabularMDP
 
-__all__ = ["RunStore"]
+__all__ = ["FamilySummary", "RunStore"]
 
 _COLUMNS = "key, shared_seed, sample_seed, policy, value, model, history, samples, seconds, status, guarantee"
 
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: a table is not there
+
+
+_PAIRS = """SELECT problem, algorithm, SUM(n), COUNT(*), SUM(n * (n - 1) / 2), MIN(first) AS first FROM
+    (SELECT problem, algorithm, COUNT(*) AS n, MIN(id) AS first FROM runs GROUP BY problem, algorithm, shared_seed)
+    GROUP BY problem, algorithm ORDER BY first"""
+_SAME = """SELECT problem, algorithm, SUM(n * (n - 1) / 2) FROM
+    (SELECT problem, algorithm, COUNT(*) AS n FROM runs WHERE {level} IS NOT NULL
+    GROUP BY problem, algorithm, shared_seed, {level}) GROUP BY problem, algorithm"""
+
+
+class FamilySummary(NamedTuple):
+    """The finished runs of one algorithm on one problem: pairs have one shared seed; ``same`` is by level."""
+
+    problem: ObjectSpec
+    algorithm: ObjectSpec
+    runs: int
+    shared_seeds: int
+    pairs: int
+    same: dict[Level, int]
 
 
 class RunStore:
@@ -213,6 +232,28 @@ class RunStore:
             rows = connection.execute(query).fetchall()
         with self._undamaged("a document"):
             return [(ObjectSpec.from_json(json.loads(p)), ObjectSpec.from_json(json.loads(a)), n) for p, a, n in rows]
+
+    def summary(self) -> list[FamilySummary]:
+        """Return, for every family, how many runs there are and how many pairs of them agree.
+
+        The database counts, so that this takes a fraction of a second for 100 000 runs.
+
+        >>> import replicable_rl as rr
+        >>> store = RunStore()
+        >>> result = rr.audit(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seeds=3, store=store)
+        >>> (one,) = store.summary()
+        >>> one.runs, one.shared_seeds, one.pairs, one.same["policy"] == result.agreement("policy").same
+        (6, 3, 3, True)
+        """
+        found = {}
+        with self._session() as connection:
+            for problem, algorithm, runs, seeds, pairs, _ in connection.execute(_PAIRS).fetchall():
+                one, two = (ObjectSpec.from_json(self._json(id)) for id in (problem, algorithm))
+                found[problem, algorithm] = FamilySummary(one, two, runs, seeds, pairs, {})
+            for level in LEVELS:
+                for problem, algorithm, same in connection.execute(_SAME.format(level=level)).fetchall():
+                    found[problem, algorithm].same[level] = same
+        return list(found.values())
 
     def array(self, digest: str) -> NDArray[Any]:
         """Return the policy or the action values with this fingerprint."""
