@@ -8,13 +8,8 @@ is a function of its key, the second has found the same.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import sqlite3
-import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from replicable_rl.canonical import Json, canonical_json
@@ -22,7 +17,7 @@ from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.records import LEVELS, Guarantee, Level, ObjectSpec, RunFamily, RunRecord, RunSpec, Solution, Status
 from replicable_rl.store import arrays as codec
 from replicable_rl.store.arrays import Encoded
-from replicable_rl.store.schema import connect, gone, restore, transaction
+from replicable_rl.store.database import Database
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,9 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["FamilySummary", "RunStore"]
 
 _COLUMNS = "key, shared_seed, sample_seed, policy, value, model, history, samples, seconds, status, guarantee"
-
-_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: a table is not there
-
 
 _PAIRS = """SELECT problem, algorithm, SUM(n), COUNT(*), SUM(n * (n - 1) / 2), MIN(first) AS first FROM
     (SELECT problem, algorithm, COUNT(*) AS n, MIN(id) AS first FROM runs GROUP BY problem, algorithm, shared_seed)
@@ -56,7 +48,7 @@ class FamilySummary(NamedTuple):
     same: dict[Level, int]
 
 
-class RunStore:
+class RunStore(Database):
     """Finished runs, in a file or in memory.
 
     Parameters
@@ -78,54 +70,6 @@ class RunStore:
     >>> [(problem.id, algorithm.id, runs) for problem, algorithm, runs in store.families()]
     [('chain-v1', 'phased-vi-v1', 6)]
     """
-
-    _opened: sqlite3.Connection | None = None
-
-    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        self._setup(path)
-        with self._explained():
-            self._opened = connect(self.path)
-
-    def _setup(self, path: str | os.PathLike[str] | None) -> None:
-        """Set all but the connection."""
-        try:
-            # Absolute, for results open it again, wherever the process has gone meanwhile.
-            self.path = None if path is None else str(Path(os.fsdecode(path)).absolute())
-            if b"\0" in os.fsencode(self.path or ""):
-                raise ValueError
-        except (TypeError, ValueError):
-            raise InvalidInput(f"RunStore: path must name a file, or be None; got {path!r}.") from None
-        self._lock = threading.RLock()  # one connection, several threads
-        self._documents: dict[object, int] = {}
-
-    def __enter__(self) -> RunStore:
-        with self._lock, self._explained():
-            if self._opened is None:
-                self._reopen()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the file."""
-        with self._lock:
-            if self._opened is not None:
-                self._opened.close()
-                self._opened = None
-
-    def __del__(self) -> None:
-        if self._opened is not None:
-            self._opened.close()
-
-    def __reduce__(self) -> tuple[Any, tuple[str | bytes]]:
-        if self.path is not None:
-            return _closed, (self.path,)
-        with self._session() as connection:
-            return _in_memory, (connection.serialize(),)
-
-    def __repr__(self) -> str:
-        return f"RunStore({self.path!r})"
 
     # --- adding ----------------------------------------------------------------------------------
 
@@ -359,91 +303,3 @@ class RunStore:
             ]
         problem, algorithm = (-1 if row is None else int(row[0]) for row in rows)
         return problem, algorithm
-
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._session() as connection:
-            known = dict(self._documents)
-            try:
-                with transaction(connection, "IMMEDIATE"):
-                    yield connection
-            except BaseException:
-                self._documents = known  # numbers given inside are taken back
-                raise
-
-    @contextlib.contextmanager
-    def _session(self) -> Iterator[sqlite3.Connection]:
-        """Lend one thread the connection; a store that was closed is open for as long as the outermost of these."""
-        with self._lock, self._explained():
-            if self._opened is not None:
-                yield self._opened
-                return
-            self._reopen()
-            try:
-                yield self._connection
-            finally:
-                self.close()
-
-    @property
-    def _connection(self) -> sqlite3.Connection:
-        assert self._opened is not None, "asked for outside of a session"
-        return self._opened
-
-    def _reopen(self) -> None:
-        if self.path is None:
-            raise InvalidInput(f"{self}: was closed, and what it held in memory is gone. Close it later.")
-        self._documents = {}  # the file may have been replaced
-        self._opened = connect(self.path, create=False)
-
-    @contextlib.contextmanager
-    def _undamaged(self, what: str) -> Iterator[None]:
-        """Say of content that cannot be understood that it is damaged."""
-        try:
-            yield
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            if isinstance(error, InvalidFile):
-                raise
-            raise self._damaged(f"{what}: {error}") from None
-
-    def _damaged(self, how: str) -> InvalidFile:
-        how = " ".join(how.split()).rstrip(".")
-        return InvalidFile(f"{self.path or 'run store'}: the file is damaged ({how}). Restore it from a copy.")
-
-    @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turn what SQLite says of a file into one clear sentence."""
-        try:
-            yield
-        except UnicodeDecodeError:  # SQLite quotes what it cannot read
-            raise self._damaged("its tables cannot be read") from None
-        except sqlite3.Error as error:
-            path = self.path or "run store"
-            code = getattr(error, "sqlite_errorcode", 0)  # Python's own errors have none
-            if code & 0xFF in _DAMAGE or (not code and str(error).startswith("Could not decode")):
-                raise self._damaged(str(error)) from None
-            if code == sqlite3.SQLITE_READONLY_DBMOVED:
-                raise gone(path) from None
-            if code & 0xFF == sqlite3.SQLITE_READONLY:
-                raise InvalidFile(
-                    f"{path}: the file cannot be written ({error}). Its runs can be read; to add more, copy it to "
-                    "where it can be written."
-                ) from None
-            raise InvalidFile(
-                f"{path}: {error}. Finished runs are kept; mend this, and the same call resumes."
-            ) from None
-
-
-def _closed(path: str) -> RunStore:
-    """Return a store in a file, which is opened when it is used."""
-    store = RunStore.__new__(RunStore)
-    store._setup(path)
-    return store
-
-
-def _in_memory(content: bytes) -> RunStore:
-    """Return a store in memory with the content of another one."""
-    store = RunStore.__new__(RunStore)
-    store._setup(None)
-    with store._explained():
-        store._opened = restore(content)
-    return store
