@@ -10,17 +10,17 @@ reproduce: $(VENV)/.installed
 
 test: lint types layers pytest
 
-lint: $(VENV)/.installed
+lint: $(VENV)/.developing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/.installed
+types: $(VENV)/.developing
 	$(BIN)/mypy
 
-layers: $(VENV)/.installed
+layers: $(VENV)/.developing
 	$(BIN)/lint-imports
 
-pytest: $(VENV)/.installed
+pytest: $(VENV)/.developing
 	$(BIN)/python -m pytest -n auto
 
 bench: $(VENV)/.installed
@@ -28,12 +28,17 @@ bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.rmax
 	$(BIN)/python -m benchmarks.audit
 
-format: $(VENV)/.installed
+format: $(VENV)/.developing
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+# Also what the tests need: linters, and the libraries of the extras.
+$(VENV)/.developing: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 
