@@ -309,7 +309,16 @@ def helper() -> int:
     return 0
 
 
+def cached(value: int) -> Any:
+    @functools.lru_cache
+    def answer() -> int:
+        return value
+
+    return lambda shared_seed, sample_seed: [answer()]
+
+
 PAIRS_OF_PROGRAMS: dict[str, tuple[Any, Any]] = {
+    "cached": (cached(0), cached(1)),
     "closure": (closing_over(0), closing_over(1)),
     "instance": (Trainer(0), Trainer(1)),
     "method": (Trainer(0).method, Trainer(1).method),

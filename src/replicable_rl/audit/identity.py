@@ -120,6 +120,9 @@ class _Description:
         if dataclasses.is_dataclass(value):
             fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
             return ["object", self.of(kind.__qualname__, kind), self.of(name, fields)]
+        inner = getattr(value, "py_func", None) or getattr(value, "__wrapped__", None)
+        if isinstance(inner, types.FunctionType):  # compiled by numba, or cached
+            return ["wrapped", self.of(name, inner)]
         if kind.__module__ == self.module and hasattr(value, "__dict__"):
             return ["object", self.of(kind.__qualname__, kind), self.of(name, vars(value))]
         return self._say_not(name)
