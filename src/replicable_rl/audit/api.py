@@ -56,8 +56,8 @@ def audit(
     shared_seeds : int or list of int
         How many shared seeds J to draw from ``seed``, or the seeds themselves.
     runs_per_seed : int
-        Runs R >= 2 on fresh samples under each shared seed. 2 is best for the agreement, more show
-        the classes under one seed as in the paper's figure.
+        Runs R >= 2 on fresh samples under each shared seed. 2 with many shared seeds is a good default;
+        more show the classes under one seed, as in the paper's figure.
     seed : int
         What all seeds follow from; another one makes an independent audit.
     confidence : float
