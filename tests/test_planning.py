@@ -426,7 +426,7 @@ def test_greedy_takes_the_lowest_index_of_the_maxima(q: list[list[int]]) -> None
 @settings(deadline=None)
 def test_the_compiled_maximum_breaks_ties_alike(q: list[list[int]]) -> None:
     policy, best = np.empty(len(q), dtype=np.int64), np.empty(len(q))
-    _kernels.best_actions(np.array(q, dtype=float).reshape(-1), len(q[0]), policy, best)
+    _kernels.best_actions(len(q[0]), np.array(q, dtype=float).reshape(-1), policy, best, 0, len(q))
     assert policy.tolist() == [row.index(max(row)) for row in q]
     assert best.tolist() == [max(row) for row in q]
 
@@ -537,3 +537,15 @@ def test_two_hundred_thousand_states() -> None:
     assert residual <= (1.0 + gamma) * best.error + 1e-12
     found = evaluate_policy(mdp, best.policy)
     assert np.abs(found.value - best.value).max() <= best.error + found.error
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_threads_do_not_change_a_bit(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    problems = [rr.make(id) for id in ("two-goals-wide-v1", "garnet-v1", "inventory-v1")]
+    alone = [rr.optimal_values(problem) for problem in problems]
+    monkeypatch.setattr(planning, "_MANY_STATES", 1)
+    monkeypatch.setattr(planning, "_THREADS", threads)
+    for problem, expected in zip(problems, alone, strict=True):
+        found = rr.optimal_values(problem)
+        assert np.array_equal(found.q, expected.q)
+        assert (found.error, found.sweeps) == (expected.error, expected.sweeps)

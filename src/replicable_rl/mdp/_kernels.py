@@ -32,11 +32,14 @@ def backup(
     probability: Floats,
     reward: Floats,
     gamma: float,
+    n_actions: int,
     value: Floats,
     q: Floats,
+    first: int,
+    last: int,
 ) -> None:
-    """Q(s, a) = reward(s, a) + gamma * E V(s')."""
-    for row in range(indptr.size - 1):
+    """Q(s, a) = reward(s, a) + gamma * E V(s'), in the states from ``first`` up to ``last``."""
+    for row in range(first * n_actions, last * n_actions):
         total = 0.0
         for k in range(indptr[row], indptr[row + 1]):
             total += probability[k] * value[next_state[k]]
@@ -44,9 +47,9 @@ def backup(
 
 
 @compiled
-def best_actions(q: Floats, n_actions: int, policy: Integers, best: Floats) -> None:
+def best_actions(n_actions: int, q: Floats, policy: Integers, best: Floats, first: int, last: int) -> None:
     """policy(s) = the lowest index among the maxima of q(s, .), and best(s) that maximum."""
-    for s in range(best.size):
+    for s in range(first, last):
         policy[s] = 0
         best[s] = q[s * n_actions]
         for a in range(1, n_actions):
@@ -56,24 +59,26 @@ def best_actions(q: Floats, n_actions: int, policy: Integers, best: Floats) -> N
 
 
 @compiled
-def policy_sweep(
+def policy_rows(
     indptr: Integers,
     next_state: NDArray[np.int32],
     probability: Floats,
-    reward: Floats,
-    gamma: float,
     policy: Integers,
     n_actions: int,
-    value: Floats,
-    out: Floats,
+    chain_indptr: Integers,
+    chain_next: NDArray[np.int32],
+    chain_probability: Floats,
 ) -> None:
-    """Out = one synchronous backup of ``value`` along a deterministic policy."""
-    for s in range(out.size):
+    """Copy the rows of a deterministic policy to where a sweep over them reads memory in one go."""
+    k = 0
+    for s in range(policy.size):
         row = s * n_actions + policy[s]
-        total = 0.0
-        for k in range(indptr[row], indptr[row + 1]):
-            total += probability[k] * value[next_state[k]]
-        out[s] = reward[row] + gamma * total
+        chain_indptr[s] = k
+        for i in range(indptr[row], indptr[row + 1]):
+            chain_next[k] = next_state[i]
+            chain_probability[k] = probability[i]
+            k += 1
+    chain_indptr[policy.size] = k
 
 
 @compiled

@@ -16,7 +16,11 @@ model gives the same bits on every machine.
 
 from __future__ import annotations
 
+import itertools
 import math
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +37,8 @@ __all__ = ["Evaluation", "Optimum", "action_probabilities", "evaluate_policy", "
 
 _SWEEPS = 25  # sweeps along the greedy policy between two full backups
 _RELATIVE_TOLERANCE = 1e-10
+_MANY_STATES = 50_000  # below, starting threads takes longer than they save
+_THREADS = os.cpu_count() or 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,18 +106,20 @@ def optimal_values(mdp: TabularMDP, *, tolerance: float | None = None) -> Optimu
     q = np.empty(mdp.n_states * n_actions)
     value = np.full(mdp.n_states, mdp.reward_range[0] / (1.0 - gamma))  # from below: the iterates only rise
     best, policy = np.empty_like(value), np.empty(mdp.n_states, dtype=np.int64)
-    table = (rows.indptr, rows.next_state, rows.probability, reward, gamma)
+    table = (rows.indptr, rows.next_state, rows.probability, reward, gamma, n_actions)
     sweeps = 0
     while True:
-        _kernels.backup(*table, value, q)
-        _kernels.best_actions(q, n_actions, policy, best)
+        over_states(_kernels.backup, mdp.n_states, *table, value, q)
+        over_states(_kernels.best_actions, mdp.n_states, n_actions, q, policy, best)
         sweeps += 1
         shift, spread, rounding = _macqueen(mdp, value, best)
         if spread <= max(tolerance - rounding, rounding):
             break
         value, best = best, value
+        chain = _policy_rows(mdp, policy)  # a table with one action
+        earned = reward[_chosen(policy, n_actions)]
         for _ in range(_SWEEPS):
-            _kernels.policy_sweep(*table, policy, n_actions, value, best)
+            over_states(_kernels.backup, mdp.n_states, *chain, earned, gamma, 1, value, best)
             value, best = best, value
         sweeps += _SWEEPS
     table_q = (q + shift).reshape(mdp.n_states, n_actions)
@@ -147,6 +155,38 @@ def evaluate_policy(mdp: TabularMDP, policy: ArrayLike, *, tolerance: float | No
     value = value + shift
     expected_return = math.fsum(mdp.initial * value)
     return Evaluation(value, expected_return, spread + rounding, sweeps, converged=spread + rounding <= tolerance)
+
+
+def _policy_rows(mdp: TabularMDP, policy: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
+    """Return the outcomes along a policy, a row for every state."""
+    from replicable_rl.mdp import _kernels
+
+    rows, row = mdp.rows, _chosen(policy, mdp.n_actions)
+    size = int((rows.indptr[row + 1] - rows.indptr[row]).sum())
+    indptr = np.empty(policy.size + 1, dtype=np.int64)
+    chain = indptr, np.empty(size, dtype=np.int32), np.empty(size)
+    _kernels.policy_rows(rows.indptr, rows.next_state, rows.probability, policy, mdp.n_actions, *chain)
+    return chain
+
+
+def _chosen(policy: NDArray[np.int64], n_actions: int) -> NDArray[np.int64]:
+    """Return the rows s*A + policy(s)."""
+    return np.arange(policy.size, dtype=np.int64) * n_actions + policy
+
+
+def over_states(kernel: Callable[..., None], n_states: int, *arguments: Any) -> None:
+    """Call a kernel for all states, in parts on several threads where they are many.
+
+    Every state is computed from the arguments alone, so the parts do not change a bit.
+    """
+    if n_states < _MANY_STATES:
+        kernel(*arguments, 0, n_states)
+        return
+    ends = [n_states * i // _THREADS for i in range(_THREADS + 1)]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        parts = [pool.submit(kernel, *arguments, first, last) for first, last in itertools.pairwise(ends)]
+    for part in parts:
+        part.result()
 
 
 def _macqueen(
