@@ -39,7 +39,7 @@ class _Announcer(event.Listener):
         pass
 
 
-event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]
+event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]  # numba has no types
 
 
 def compiled(function: Kernel) -> Kernel:

@@ -32,7 +32,7 @@ class Promise:
         if asked <= MAX_CALLS:
             return
         given = getattr(self, name) is not None
-        promises = [field.name for field in fields(self) if field.name in ("epsilon", "rho")]  # type: ignore[arg-type]
+        promises = [field.name for field in fields(self) if field.name in ("epsilon", "rho")]  # type: ignore[arg-type]  # as above
         remedy = f"a smaller {name}" if given else f"{name}=... (the result is then measured only)"
         remedy += "" if given else f", or raise {' or '.join(promises)}"
         raise SampleSizeTooLarge(

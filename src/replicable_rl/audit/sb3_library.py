@@ -9,16 +9,14 @@ from __future__ import annotations
 import copy
 import hashlib
 import importlib
-import random
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from replicable_rl.envs.gymnasium_adapter import make_env, versioned_id
 from replicable_rl.errors import InvalidInput, did_you_mean
+from replicable_rl.randomness import lending
 
 __all__ = [
     "OWNER",
@@ -64,8 +62,7 @@ def seed_of(source: str, stream: str, seed: int) -> int:
 
 def seed_generators(seed: int) -> None:
     """Seed the generators Stable-Baselines3 draws from; PyTorch's generators of GPUs are left alone."""
-    random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002  # the generator that the library uses
+    lending.seed_generators(seed)
     import_library("torch").default_generator.manual_seed(seed)
 
 
@@ -73,16 +70,13 @@ def seed_generators(seed: int) -> None:
 def isolated() -> Iterator[None]:
     """Lend out the global generators, with one PyTorch thread; put everything back afterwards."""
     torch = import_library("torch")
-    with _ONE_AT_A_TIME:
-        threads = torch.get_num_threads()
-        states = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
+    with _ONE_AT_A_TIME, lending.lent_generators():
+        threads, state = torch.get_num_threads(), torch.get_rng_state()
         torch.set_num_threads(1)
         try:
             yield
         finally:
-            random.setstate(states[0])
-            np.random.set_state(states[1])  # noqa: NPY002
-            torch.set_rng_state(states[2])
+            torch.set_rng_state(state)
             torch.set_num_threads(threads)
 
 

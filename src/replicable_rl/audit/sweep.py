@@ -78,7 +78,7 @@ def audit_plan(path: str | os.PathLike[str], **options: Any) -> list[AuditResult
 def load_plan(path: str | os.PathLike[str]) -> Sweep:
     """Read a plan file; every problem and algorithm is built and checked before anything runs."""
     try:
-        with open(path, "rb") as stream:  # noqa: PTH123
+        with Path(path).open("rb") as stream:
             data = tomllib.load(stream)
     except FileNotFoundError:
         raise InvalidFile(f"{path}: no such file.") from None

@@ -97,7 +97,7 @@ def audit_command(
     n_jobs = None if backend in ("dask", "ray") else jobs
     results: list[AuditResult] = []
     with _saying_what_is_kept(store), workers, progress_bar():
-        for result in sweep.run(store=store, n_jobs=n_jobs, on_error=on_error, **settings):  # type: ignore[arg-type]
+        for result in sweep.run(store=store, n_jobs=n_jobs, **settings):
             results.append(result)
             if plan is not None and not as_json:
                 _print_line(len(results), len(sweep), result, level, require)
@@ -141,7 +141,7 @@ def _list_store(store: Path) -> int:
 
 def _settings(given: dict[str, Any]) -> dict[str, Any]:
     """The size of the audits, where the command line says something about it."""
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = {"on_error": given["on_error"]}
     if given["shared_seed"]:
         if given["shared_seeds"] is not None:
             raise InvalidInput("audit: give --shared-seeds, how many, or --shared-seed, which, but not both.")

@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by whoever started us
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115  # it stays open as long as the program
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no error
     try:

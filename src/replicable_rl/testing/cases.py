@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from replicable_rl.randomness import SharedRandomness, sample_stream
+from replicable_rl.randomness.lending import lent_generators, seed_generators
 from replicable_rl.records import Solution
 from replicable_rl.solve import Algorithm
 from replicable_rl.testing.counting import AnyProblem
@@ -149,14 +150,9 @@ def _snapshot(value: object) -> object:
 @contextmanager
 def global_world(seed: int) -> Iterator[None]:
     """Seed the global generators of Python and numpy inside the block, and put them back after it."""
-    python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002  # those are what is checked
-    random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002
-    try:
+    with lent_generators():
+        seed_generators(seed)
         yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(legacy)  # noqa: NPY002
 
 
 def global_states() -> dict[str, object]:

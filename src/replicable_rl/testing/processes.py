@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -51,22 +50,21 @@ class Worker:
 
     def call(self, function: Callable[..., _T], *arguments: object) -> _T:
         """Return ``function(*arguments)`` as computed in the other process."""
-        from joblib.externals.loky.backend.reduction import dumps
+        from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-        try:
-            sent = bytes(dumps((function, arguments)))
-        except Exception as error:  # whatever an object raises when it is pickled
-            raise CannotBeSent(_named(error)) from error
         if self._executor is None:
             self._executor = _start()
         try:
-            failure, answer = self._executor.submit(_call, sent).result()
-        except Exception as error:  # those of the call are in the answer: this is the end of the process
+            failure, answer = self._executor.submit(_call, function, arguments).result()
+        except TerminatedWorkerError as error:
             self.close()
             raise RunFailed(_named(error)) from error
+        except Exception as error:  # of what cannot be written here or read there; those of the call are in the answer
+            self.close()
+            raise CannotBeSent(_reason(error)) from error
         if failure is not None:
-            raise (CannotBeSent if failure == "sent" else RunFailed)(answer)
-        return answer  # type: ignore[no-any-return]
+            raise RunFailed(failure)
+        return answer  # type: ignore[no-any-return]  # loky has no types
 
 
 def _start() -> Any:
@@ -81,16 +79,19 @@ def _start() -> Any:
     return executor
 
 
-def _call(sent: bytes) -> tuple[str | None, Any]:
-    """Make the call in the other process; exceptions go back as texts, for not all of them can be pickled."""
-    try:
-        function, arguments = pickle.loads(sent)  # noqa: S301  # from `Worker.call`
-    except Exception as error:  # a module that is not found here, say
-        return "sent", _named(error)
+def _call(function: Callable[..., Any], arguments: tuple[object, ...]) -> tuple[str | None, Any]:
+    """Make the call in the other process; exceptions go back as texts, for not all of them can be sent."""
     try:
         return None, function(*arguments)
     except Exception as error:
-        return "raised", _named(error)
+        return _named(error), None
+
+
+def _reason(error: Exception) -> str:
+    """Return why something did not arrive: loky gives the traceback, whose last line says it."""
+    lines = str(error.__cause__ or "").strip().strip('"').split("\n")
+    told = [line for line in lines if line.strip()]
+    return told[-1] if told else _named(error)
 
 
 def _named(error: Exception) -> str:
