@@ -13,23 +13,12 @@ import typer
 
 from replicable_rl.cli.options import (
     AsJson,
-    Budget,
-    Calls,
-    Delta,
-    Episodes,
-    Epsilon,
-    Horizon,
-    Iterations,
-    Rho,
-    RhoSq,
-    Rounds,
     Store,
-    Target,
-    Tolerance,
     build_algorithm,
     given_options,
     refuse_early,
     whole,
+    with_algorithm_options,
 )
 from replicable_rl.cli.output import print_all
 from replicable_rl.errors import InvalidInput, check_in_open_interval, did_you_mean
@@ -43,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["audit_command"]
 
 
+@with_algorithm_options
 def audit_command(
     problem: Annotated[
         str | None, typer.Argument(help="An id, id:key=value,..., a Gymnasium id or a .npz file.")
@@ -62,25 +52,15 @@ def audit_command(
     level: Annotated[str, typer.Option(help="What must agree: model, value or policy.")] = "policy",
     on_error: Annotated[str, typer.Option(help="raise, or record failures and go on.")] = "raise",
     csv_file: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a row for every run.")] = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    horizon: Horizon = None,
-    target: Target = None,
-    calls: Calls = None,
-    iterations: Iterations = None,
-    episodes: Episodes = None,
-    budget: Budget = None,
-    rounds: Rounds = None,
-    tolerance: Tolerance = None,
-    rho_sq: RhoSq = None,
     as_json: AsJson = False,
+    *,
+    given: dict[str, Any],
 ) -> int:
     """Measure how often two runs of ALGORITHM on PROBLEM agree; with --store alone, list what it holds."""
     from replicable_rl.audit.backends import use_backend
     from replicable_rl.cli.progress import progress_bar
 
-    given = dict(locals())
+    asked = dict(locals())
     if require is not None:
         check_in_open_interval("audit", "--require", require)
     if level not in LEVELS:
@@ -92,7 +72,7 @@ def audit_command(
     if store is not None and store.exists() and plan is None and problem is None and algorithm is None:
         return _list_store(store)
     sweep = _sweep(plan, problem, algorithm, given)
-    settings = _settings(given)
+    settings = _settings(asked)
     workers = use_backend(backend, scheduler, jobs) if backend else _no_backend(scheduler)
     n_jobs = None if backend in ("dask", "ray") else jobs
     results: list[AuditResult] = []
@@ -119,7 +99,8 @@ def _sweep(plan: Path | None, problem: str | None, algorithm: str | None, given:
     from replicable_rl.registry import resolve_problem
 
     if plan is not None:
-        also = [name for name in ("problem", "algorithm") if given[name] is not None] + given_options(given)
+        named = {"problem": problem, "algorithm": algorithm}
+        also = [name for name, text in named.items() if text is not None] + given_options(given)
         if also:
             raise InvalidInput(f"audit: {', '.join(also)} cannot be given beside --plan; write it into {plan}.")
         return load_plan(plan)
@@ -139,18 +120,18 @@ def _list_store(store: Path) -> int:
     return 0
 
 
-def _settings(given: dict[str, Any]) -> dict[str, Any]:
+def _settings(asked: dict[str, Any]) -> dict[str, Any]:
     """The size of the audits, where the command line says something about it."""
-    settings: dict[str, Any] = {"on_error": given["on_error"]}
-    if given["shared_seed"]:
-        if given["shared_seeds"] is not None:
+    settings: dict[str, Any] = {"on_error": asked["on_error"]}
+    if asked["shared_seed"]:
+        if asked["shared_seeds"] is not None:
             raise InvalidInput("audit: give --shared-seeds, how many, or --shared-seed, which, but not both.")
-        settings["shared_seeds"] = [whole("--shared-seed", text) for text in given["shared_seed"]]
+        settings["shared_seeds"] = [whole("--shared-seed", text) for text in asked["shared_seed"]]
     for name, option in (("shared_seeds", "--shared-seeds"), ("runs", "--runs"), ("seed", "--seed")):
-        if given[name] is not None:
-            settings["runs_per_seed" if name == "runs" else name] = whole(option, given[name])
-    if given["confidence"] is not None:
-        settings["confidence"] = given["confidence"]
+        if asked[name] is not None:
+            settings["runs_per_seed" if name == "runs" else name] = whole(option, asked[name])
+    if asked["confidence"] is not None:
+        settings["confidence"] = asked["confidence"]
     return settings
 
 

@@ -16,23 +16,12 @@ from replicable_rl.cli.audit import audit_command
 from replicable_rl.cli.options import (
     AlgorithmId,
     AsJson,
-    Budget,
-    Calls,
-    Delta,
-    Episodes,
-    Epsilon,
-    Horizon,
-    Iterations,
     Problem,
-    Rho,
-    RhoSq,
-    Rounds,
-    Target,
-    Tolerance,
     alternatives,
     build_algorithm,
     refuse_early,
     whole,
+    with_algorithm_options,
 )
 from replicable_rl.cli.output import drop_output
 from replicable_rl.errors import InvalidInput
@@ -114,32 +103,22 @@ def _options(
 
 
 @app.command("solve")
+@with_algorithm_options
 def solve_command(
     problem: Problem,
     algorithm: AlgorithmId,
     shared_seed: Annotated[str, typer.Option(help="The published randomness: runs that should agree share it.")],
     sample_seed: Annotated[str | None, typer.Option(help="The fresh samples; default: new entropy.")] = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    horizon: Horizon = None,
-    target: Target = None,
-    calls: Calls = None,
-    iterations: Iterations = None,
-    episodes: Episodes = None,
-    budget: Budget = None,
-    rounds: Rounds = None,
-    tolerance: Tolerance = None,
-    rho_sq: RhoSq = None,
     as_json: AsJson = False,
     save: Annotated[Path | None, typer.Option(metavar="DIR", help="Save the solution in a new directory.")] = None,
+    *,
+    given: dict[str, Any],
 ) -> int:
     """Solve PROBLEM with ALGORITHM once, and show the policy and its fingerprints."""
     from replicable_rl.cli.progress import progress_bar
     from replicable_rl.cli.show import show_solution
     from replicable_rl.solve import save_solution, solve
 
-    given = dict(locals())
     mdp = resolve_problem(problem)
     chosen = build_algorithm(algorithm, given)
     shared = whole("--shared-seed", shared_seed)
@@ -160,28 +139,18 @@ def solve_command(
 
 
 @app.command("plan")
+@with_algorithm_options
 def plan_command(
     problem: Problem,
     algorithm: AlgorithmId,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    horizon: Horizon = None,
-    target: Target = None,
-    calls: Calls = None,
-    iterations: Iterations = None,
-    episodes: Episodes = None,
-    budget: Budget = None,
-    rounds: Rounds = None,
-    tolerance: Tolerance = None,
-    rho_sq: RhoSq = None,
     as_json: AsJson = False,
+    *,
+    given: dict[str, Any],
 ) -> int:
     """Say what a run of ALGORITHM on PROBLEM takes, before drawing a sample."""
     from replicable_rl.cli.plans import plan_to_json, show_plans
     from replicable_rl.solve import plan
 
-    given = dict(locals())
     mdp = resolve_problem(problem)
     plans = [plan(mdp, chosen) for chosen in alternatives(algorithm, given)]
     if as_json:

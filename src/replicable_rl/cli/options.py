@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -15,18 +18,6 @@ Problem = Annotated[
     str, typer.Argument(help="An id (see `list`), id:key=value,..., a Gymnasium id, or a saved .npz file.")
 ]
 AlgorithmId = Annotated[str, typer.Argument(help="An id (see `list`), or id:key=value,...")]
-Epsilon = Annotated[float | None, typer.Option(help="Accuracy, in values normalised to [0, 1].")]
-Delta = Annotated[float | None, typer.Option(help="Failure probability of the accuracy.")]
-Rho = Annotated[float | None, typer.Option(help="Probability that two runs may differ.")]
-Target = Annotated[str | None, typer.Option(help="What epsilon is about: policy or value.")]
-Horizon = Annotated[str | None, typer.Option(help="Steps of an episode, for R-max.")]
-Calls = Annotated[str | None, typer.Option(help="Samples m of every pair, per iteration (1e6 is fine).")]
-Iterations = Annotated[str | None, typer.Option(help="Iterations T of phased value iteration.")]
-Episodes = Annotated[str | None, typer.Option(help="Episodes m per round of R-max.")]
-Budget = Annotated[str | None, typer.Option(help="Transitions in all that R-max may draw, instead of --episodes.")]
-Rounds = Annotated[str | None, typer.Option(help="The most rounds T of R-max.")]
-Tolerance = Annotated[float | None, typer.Option(help="Tolerance of one query.")]
-RhoSq = Annotated[float | None, typer.Option(help="rho of one query.")]
 Store = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Keep finished runs in this SQLite file; the same call resumes.")
 ]
@@ -34,7 +25,42 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
 
 
 _WHOLE = ("horizon", "calls", "iterations", "episodes", "budget", "rounds")
-_OPTIONS = ("epsilon", "delta", "rho", "target", "tolerance", "rho_sq", *_WHOLE)
+# What `build_algorithm` takes from the command line, beside the algorithm's own id:key=value.
+_OPTIONS: dict[str, Any] = {
+    "epsilon": Annotated[float | None, typer.Option(help="Accuracy, in values normalised to [0, 1].")],
+    "delta": Annotated[float | None, typer.Option(help="Failure probability of the accuracy.")],
+    "rho": Annotated[float | None, typer.Option(help="Probability that two runs may differ.")],
+    "horizon": Annotated[str | None, typer.Option(help="Steps of an episode, for R-max.")],
+    "target": Annotated[str | None, typer.Option(help="What epsilon is about: policy or value.")],
+    "calls": Annotated[str | None, typer.Option(help="Samples m of every pair, per iteration (1e6 is fine).")],
+    "iterations": Annotated[str | None, typer.Option(help="Iterations T of phased value iteration.")],
+    "episodes": Annotated[str | None, typer.Option(help="Episodes m per round of R-max.")],
+    "budget": Annotated[str | None, typer.Option(help="Transitions that R-max may draw, instead of --episodes.")],
+    "rounds": Annotated[str | None, typer.Option(help="The most rounds T of R-max.")],
+    "tolerance": Annotated[float | None, typer.Option(help="Tolerance of one query.")],
+    "rho_sq": Annotated[float | None, typer.Option(help="rho of one query.")],
+}
+
+
+def with_algorithm_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options of algorithms; it gets what was given of them as ``given``, by name."""
+    own, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
+    named = {name: (own.parameters[name].default, hints[name]) for name in own.parameters if name != "given"}
+    named |= {name: (None, option) for name, option in _OPTIONS.items()}
+
+    @functools.wraps(command)
+    def wrapped(**values: Any) -> int:
+        return command(given={name: values.pop(name) for name in _OPTIONS}, **values)
+
+    # What typer reads of a command:
+    wrapped.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # functions may have one
+        [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+            for name, (default, hint) in named.items()
+        ]
+    )
+    wrapped.__annotations__ = {name: hint for name, (_, hint) in named.items()}
+    return wrapped
 
 
 def alternatives(text: str, given: dict[str, Any]) -> list[Any]:
