@@ -1,0 +1,1 @@
+"""Reports: saved records become figures and pages; the only importer of matplotlib."""
