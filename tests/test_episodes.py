@@ -205,10 +205,10 @@ def test_visits_have_the_covariance_of_trajectories(policy: str, m: int) -> None
 
 
 MUTANTS = {
-    "start anywhere": ("play", "self._initial,", "np.full(S, 0.3),"),
-    "one step more": ("play", "A, horizon, here", "A, horizon + 1, here"),
-    "policy of another state": ("play", "weights.reshape(-1)", "np.roll(weights, 1, axis=0).reshape(-1)"),
-    "outcomes in the wrong order": ("play", "self._conditional,", "np.ascontiguousarray(self._conditional[::-1]),"),
+    "start anywhere": ("play", "self._initial,", "np.full(self._initial.size, 0.3),"),
+    "one step more": ("play", "episodes, horizon, stream", "episodes, horizon + 1, stream"),
+    "policy of another state": ("play", "weights, episodes,", "np.roll(weights, 1, axis=0), episodes,"),
+    "outcomes in the wrong order": ("play", "self._conditional)", "np.ascontiguousarray(self._conditional[::-1]))"),
 }
 
 

@@ -471,15 +471,28 @@ def test_compiled_loop_has_the_bits_of_the_listing(id: str, calls: int, monkeypa
             assert drawn == counted
 
 
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_large_problems_have_the_bits_of_the_listing(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several blocks of rows, each iteration on several threads, and all in one compiled loop."""
+    sampler = CountSampler(rr.make("garnet-v1", n_states=700, n_actions=3, branching=4, seed=1))
+    algorithm = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=10**6, tolerance=0.01, iterations=5)
+    plan, shared = algorithm.plan(sampler), rr.SharedRandomness(5)
+    listing, _ = module.phased_value_iteration(sampler, plan, module._query(plan, shared), sample_stream(3))
+    monkeypatch.setattr("replicable_rl.compiled._THREADS", threads)
+    for many in (1, 100):
+        monkeypatch.setattr(module, "MANY_BLOCKS", many)
+        assert np.array_equal(listing, module.over_a_table(sampler, plan, shared, sample_stream(3))[0])
+
+
 KERNEL_MUTANTS = [
     ("(k + 1.0) * width", "k * width", "two-goals-v1"),
     ("low + (high - low) / 2.0", "low", "two-goals-v1"),
     ("- shift) / width", "+ shift) / width", "two-goals-v1"),
-    ("width * offset[row], width", "width * offset[0], width", "two-goals-v1"),
-    ("fill_uniform(keys[t], offset)", "fill_uniform(keys[0], offset)", "two-goals-v1"),
-    ("stream = streams[t]", "stream = streams[0].copy()", "two-goals-v1"),
-    ("pair_reward[row] + gamma * answer", "pair_reward[row] + answer", "two-goals-v1"),
-    ("outcome_reward[k] + gamma * x", "outcome_reward[k] + x", "chain-v1"),
+    ("width * offset[i], width", "width * offset[0], width", "two-goals-v1"),
+    ("keys[t if keys.shape[0] > 0 else 0 :]", "keys", "two-goals-v1"),
+    ("words[t]", "words[0]", "two-goals-v1"),
+    ("pair_reward[row + i] + gamma * answer", "pair_reward[row + i] + answer", "two-goals-v1"),
+    ("outcome_reward[of_block + k] + gamma * x", "outcome_reward[of_block + k] + x", "chain-v1"),
     ("for a in range(1, n_actions)", "for a in range(2, n_actions)", "two-goals-v1"),
 ]
 
@@ -490,7 +503,12 @@ def test_planted_bug_in_the_compiled_loop_is_caught(
 ) -> None:
     from replicable_rl.algorithms import _kernels
 
-    functions: tuple[Any, ...] = (_kernels.phased_iterations, _kernels.round_to_bin)
+    functions: tuple[Any, ...] = (
+        _kernels.phased_iterations,
+        _kernels.phased_blocks,
+        _kernels.best_values,
+        _kernels.round_to_bin,
+    )
     source = "".join(inspect.getsource(function.py_func) for function in functions)
     assert old in source
     namespace = dict(vars(_kernels))

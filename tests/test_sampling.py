@@ -15,6 +15,7 @@ from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import MAX_CALLS, CountSampler, GenerativeModel, PerSampleSampler
 from replicable_rl.sampling import _kernels as kernels
+from replicable_rl.sampling.generative import n_blocks, stream_words
 from tests.statistics import ALPHA, SEED, goodness_of_fit, same_law
 
 DRAWS = 20_000
@@ -25,15 +26,15 @@ def draw_binomials(n: int, signed_p: float, seed: int = SEED, draws: int = DRAWS
     indptr = np.arange(0, 2 * draws + 1, 2)
     conditional = np.tile([signed_p, -0.0], draws)
     out = np.empty(2 * draws, dtype=np.int64)
-    state = sample_stream(seed).bit_generator.random_raw(4).astype(np.uint64)
-    kernels.multinomial_rows(indptr, conditional, n, state, out)
+    words = stream_words(sample_stream(seed), 1)[0]
+    kernels.multinomial_blocks(indptr, conditional, n, words, out, 0, n_blocks(indptr))
     assert (out[::2] + out[1::2] == n).all()
     assert out.min() >= 0
     return out[::2]
 
 
 # n*p below and above the switch from inversion to rejection (10), both sides of 1/2
-SMALL = [(n, p) for n in (1, 2, 7, 30, 100, 1000) for p in (1e-12, 0.003, 0.1, 0.3, 0.5)]
+SMALL = [(n, p) for n in (1, 2, 7, 19, 20, 30, 100, 1000) for p in (1e-12, 0.003, 0.1, 0.3, 0.5)]
 
 
 @pytest.mark.parametrize(("n", "p"), SMALL)
@@ -151,9 +152,25 @@ def test_same_seed_same_counts_in_another_process() -> None:
     assert printed.strip() == str(here)
 
 
-def test_uniform_generator_is_xoshiro256plusplus() -> None:
-    """Against the reference implementation's first outputs for state 1, 2, 3, 4."""
-    state = np.array([1, 2, 3, 4], dtype=np.uint64)
-    words = [41943041, 58720359, 3588806011781223, 3591011842654386, 9228616714210784205]
-    drawn = [kernels._uniform(state) for _ in words]
-    assert drawn == [((word >> 11) + 0.5) * 2.0**-53 for word in words]
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_same_counts_on_any_number_of_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    mdp = rr.make("garnet-v1", n_states=3000, n_actions=3, branching=4, seed=1)
+    sampler = CountSampler(mdp)
+    assert n_blocks(mdp.rows.indptr) == 18
+    whole = sampler.draw(10**9, sample_stream(SEED)).count
+    monkeypatch.setattr("replicable_rl.compiled._THREADS", threads)
+    monkeypatch.setattr("replicable_rl.sampling.generative.MANY_BLOCKS", 1)
+    assert np.array_equal(whole, sampler.draw(10**9, sample_stream(SEED)).count)
+
+
+def test_blocks_have_streams_of_their_own() -> None:
+    """Equal rows in different blocks, under different words and different draws, get different counts."""
+    drawn = draw_binomials(10**15, 0.3, draws=4 * kernels.ROWS_PER_BLOCK)
+    assert len(set(drawn.tolist())) == drawn.size
+    again = draw_binomials(10**15, 0.3, seed=SEED + 1, draws=kernels.ROWS_PER_BLOCK)
+    assert not set(drawn.tolist()) & set(again.tolist())
+
+
+def test_duplicated_successors_are_drawn_once() -> None:
+    twice = rr.TabularMDP.from_outcomes([[[(0.25, 0, 0.5), (0.25, 0, 0.5), (0.5, 0, 0.5)]]], gamma=0.5)
+    assert twice.rows.probability.tolist() == [1.0]

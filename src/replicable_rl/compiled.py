@@ -12,7 +12,10 @@ machine's mathematical library.
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 
 import numba
@@ -20,7 +23,7 @@ from numba.core import event
 
 from replicable_rl.progress import announce
 
-__all__ = ["compiled"]
+__all__ = ["compiled", "in_parts", "inlined"]
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
@@ -42,10 +45,36 @@ class _Announcer(event.Listener):
 event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]  # numba has no types
 
 
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+
+
 def compiled(function: Kernel) -> Kernel:
     """Compile a kernel on first call; cached on disk, and without the interpreter lock."""
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     try:
-        return cast("Kernel", numba.njit(cache=True, **options)(function))
+        return cast("Kernel", numba.njit(cache=True, **_OPTIONS)(function))
     except RuntimeError:  # nowhere to keep the compiled code: a read-only installation without a home
-        return cast("Kernel", numba.njit(**options)(function))
+        return cast("Kernel", numba.njit(**_OPTIONS)(function))
+
+
+def inlined(function: Kernel) -> Kernel:
+    """Compile a part of a kernel into its place: a loop that calls nothing can become vector instructions."""
+    return cast("Kernel", numba.njit(forceinline=True, **_OPTIONS)(function))
+
+
+_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_parts(kernel: Callable[..., None], size: int, *arguments: Any, whole_below: int) -> None:
+    """Call ``kernel(*arguments, first, last)`` for 0 to ``size``: at once, or in parts on several threads.
+
+    For kernels whose every element is a function of the arguments alone, so that the parts do not change a bit.
+    Below a certain size, starting threads takes longer than they save.
+    """
+    if size < whole_below or _THREADS == 1:
+        kernel(*arguments, 0, size)
+        return
+    ends = [size * i // _THREADS for i in range(_THREADS + 1)]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        parts = [pool.submit(kernel, *arguments, first, last) for first, last in itertools.pairwise(ends)]
+    for part in parts:
+        part.result()

@@ -9,7 +9,7 @@ import numpy as np
 
 from replicable_rl.compiled import compiled
 from replicable_rl.randomness._kernels import fill_uniform
-from replicable_rl.sampling._kernels import binomial
+from replicable_rl.sampling._kernels import ROWS_PER_BLOCK, draw_block, row_workspace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,43 +29,79 @@ def phased_iterations(
     gamma: float,
     calls: int,
     width: float,
-    streams: Words,
+    words: Words,
     keys: Words,
     n_actions: int,
     q: Floats,
 ) -> None:
-    """Run one iteration for every row of ``streams``, the states of the sampler's generator.
+    """Run one iteration for every row of ``words``, with all the blocks of rows one after another."""
+    n_blocks = -(-q.size // ROWS_PER_BLOCK)
+    value = np.empty(q.size // n_actions)
+    for t in range(words.shape[0]):
+        best_values(q, n_actions, value, np.int64(0), value.size)
+        key = keys[t if keys.shape[0] > 0 else 0 :]
+        phased_blocks(
+            indptr, next_state, conditional, outcome_reward, pair_reward, gamma, calls, width, words[t], key, value, q,
+            np.int64(0), n_blocks,
+        )  # fmt: skip
+
+
+@compiled
+def best_values(q: Floats, n_actions: int, value: Floats, first: int, last: int) -> None:
+    """value[s] = the largest q(s, a), for the states from ``first`` to ``last``."""
+    for s in range(first, last):
+        best = q[s * n_actions]
+        for a in range(1, n_actions):
+            best = max(best, q[s * n_actions + a])
+        value[s] = best
+
+
+@compiled
+def phased_blocks(
+    indptr: Integers,
+    next_state: NDArray[np.int32],
+    conditional: Floats,
+    outcome_reward: Floats,
+    pair_reward: Floats,
+    gamma: float,
+    calls: int,
+    width: float,
+    words: Words,
+    keys: Words,
+    value: Floats,
+    q: Floats,
+    first: int,
+    last: int,
+) -> None:
+    """One iteration for the blocks of rows from ``first`` to ``last``: draw, take the mean, round it, update q.
 
     Rewards are known, and in ``pair_reward``, or learned with the samples, and in ``outcome_reward``; the other
-    is empty. ``keys`` are those of the shared offsets, and ``width`` that of the bins; without keys the means are
-    not rounded.
+    is empty. ``keys[0]`` is that of the shared offsets, and ``width`` that of the bins; without keys the means are
+    not rounded. Counts and offsets are made and used block by block, and never stored as a whole.
     """
-    n_rows = indptr.size - 1
-    known = pair_reward.size > 0
-    value = np.empty(n_rows // n_actions)
-    offset = np.empty(n_rows if keys.size > 0 else 0)
-    for t in range(streams.shape[0]):
-        for s in range(value.size):
-            best = q[s * n_actions]
-            for a in range(1, n_actions):
-                best = max(best, q[s * n_actions + a])
-            value[s] = best
-        if keys.size > 0:
-            fill_uniform(keys[t], offset)
-        stream = streams[t]
-        for row in range(n_rows):
+    known, rounded = pair_reward.size > 0, keys.shape[0] > 0
+    room, offset = row_workspace(), np.empty(ROWS_PER_BLOCK)
+    bounds = np.empty((3, ROWS_PER_BLOCK), dtype=np.int64)
+    longest = 0
+    for block in range(first, last):
+        row = block * ROWS_PER_BLOCK
+        longest = max(longest, indptr[min(row + ROWS_PER_BLOCK, q.size)] - indptr[row])
+    count = np.empty(longest, dtype=np.int64)
+    for block in range(first, last):
+        row = block * ROWS_PER_BLOCK
+        size = draw_block(indptr, conditional, calls, words, block, room, bounds, count)
+        if rounded:
+            fill_uniform(keys[0], row, size, offset)
+        of_block = indptr[row]
+        for i in range(size):
             total = 0.0
-            left = calls
-            last = indptr[row + 1] - 1
-            for k in range(indptr[row], last + 1):
-                drawn = binomial(left, conditional[k], stream) if k < last else left
-                left -= drawn
-                x = value[next_state[k]]
-                total += drawn * (x if known else outcome_reward[k] + gamma * x)
+            for k in range(bounds[0, i], bounds[1, i]):
+                x = value[next_state[of_block + k]]
+                total += count[k] * (x if known else outcome_reward[of_block + k] + gamma * x)
             answer = total / float(calls)
-            if keys.size > 0:
-                answer = round_to_bin(answer, width * offset[row], width)
-            q[row] = pair_reward[row] + gamma * answer if known else answer
+            if rounded:
+                answer = round_to_bin(answer, width * offset[i], width)
+            q[row + i] = pair_reward[row + i] + gamma * answer if known else answer
 
 
 @compiled

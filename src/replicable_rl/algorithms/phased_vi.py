@@ -32,7 +32,7 @@ from replicable_rl.progress import report, track
 from replicable_rl.queries import rstat
 from replicable_rl.records import Guarantee, Solution, Status, StatusCode
 from replicable_rl.sampling import CountSampler, GenerativeModel, as_generative
-from replicable_rl.sampling.generative import kernel_states
+from replicable_rl.sampling.generative import MANY_BLOCKS, n_blocks, stream_words
 from replicable_rl.theory import PhasedVIPlan, Units, phased_vi
 
 if TYPE_CHECKING:
@@ -80,33 +80,29 @@ def _query(plan: PhasedVIPlan, shared: SharedRandomness | None) -> Query:
 def over_a_table(
     sampler: CountSampler, plan: PhasedVIPlan, shared: SharedRandomness | None, rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], int]:
-    """Return the same bits as `phased_value_iteration`, by one compiled loop without Python inside."""
+    """Return the same bits as `phased_value_iteration`, by compiled loops without Python inside."""
     from replicable_rl.algorithms import _kernels
+    from replicable_rl.compiled import in_parts
 
     rows, conditional = sampler.table
     units, known = Units(sampler.gamma, *sampler.reward_range), sampler.known_rewards
     nothing = np.empty(0)
     outcome_reward = units.reward(rows.reward) if known is None else nothing
     pair_reward = nothing if known is None else units.reward(known).reshape(-1)
-    q = np.zeros(plan.pairs)
-    at_once = max(1, _ROWS_AT_ONCE // plan.pairs)
+    width = plan.width if shared is not None else 0.0
+    table = rows.indptr, rows.next_state, conditional, outcome_reward, pair_reward, sampler.gamma, plan.calls, width
+    q, value = np.zeros(plan.pairs), np.empty(sampler.n_states)
+    blocks = n_blocks(rows.indptr)
+    at_once = 1 if blocks >= MANY_BLOCKS else max(1, _ROWS_AT_ONCE // plan.pairs)
     for t in range(0, plan.iterations, at_once):
         some = range(t, min(t + at_once, plan.iterations))
+        words = stream_words(rng, len(some))
         keys = np.empty((0, 2), dtype=np.uint64) if shared is None else shared.keys(OFFSET, some)
-        _kernels.phased_iterations(
-            rows.indptr,
-            rows.next_state,
-            conditional,
-            outcome_reward,
-            pair_reward,
-            sampler.gamma,
-            plan.calls,
-            plan.width if shared is not None else 0.0,
-            kernel_states(rng, len(some)),
-            keys,
-            sampler.n_actions,
-            q,
-        )
+        if blocks < MANY_BLOCKS:
+            _kernels.phased_iterations(*table, words, keys, sampler.n_actions, q)
+        else:  # one iteration on all the cores: the blocks of rows have streams of their own
+            in_parts(_kernels.best_values, value.size, q, sampler.n_actions, value, whole_below=1)
+            in_parts(_kernels.phased_blocks, blocks, *table, words[0], keys, value, q, whole_below=1)
         report("iterations", some.stop, plan.iterations)
     return q.reshape(sampler.n_states, sampler.n_actions), plan.samples
 

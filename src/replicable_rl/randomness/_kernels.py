@@ -22,12 +22,15 @@ _32 = np.uint64(32)
 
 
 @compiled
-def fill_uniform(key: NDArray[np.uint64], out: NDArray[np.float64]) -> None:
-    """out[i] = the upper 53 bits of word i of the stream of ``key``, times 2**-53."""
-    for block in range((out.size + 3) // 4):
-        words = _block(key[0], key[1], np.uint64(block + 1))
-        for lane in range(min(4, out.size - 4 * block)):
-            out[4 * block + lane] = float(words[lane] >> np.uint64(11)) * 2.0**-53
+def fill_uniform(key: NDArray[np.uint64], first: int, size: int, out: NDArray[np.float64]) -> None:
+    """out[i] = the upper 53 bits of word ``first`` + i of the stream of ``key``, times 2**-53.
+
+    ``first`` is a multiple of 4, and ``out`` has room for as many numbers as make ``size`` one.
+    """
+    for i in range(0, size, 4):
+        words = _block(key[0], key[1], np.uint64((first + i) // 4 + 1))
+        for lane in range(4):
+            out[i + lane] = float(words[lane] >> np.uint64(11)) * 2.0**-53
 
 
 @compiled

@@ -1,36 +1,33 @@
-r"""Compiled multinomial counts: conditional binomials over the rows of an MDP.
+"""Compiled multinomial counts over the rows of an MDP: the binomial of the first outcome, then of the second, ...
 
-Binomial(n, p) with r = min(p, 1-p) is drawn by inversion when n r < 10 and otherwise by
-Hörmann's transformed rejection (BTRS, 1993). Two things let n go up to 2**63 - 1, where
-the usual implementations lose the law in cancellations and overflows: candidates are kept as
-integer offsets from the mode, and the log-probability is Loader's saddle-point form, whose
-terms are small where the probability is large. The rounding left is that of the product
-n*r, as if p had been changed in its last bit.
+Rows are drawn in blocks, so that many binomials are drawn at once. Every block has a stream of its own: which thread
+draws it, and when, changes nothing.
 """
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.compiled import compiled
+from replicable_rl.compiled import compiled, inlined
+from replicable_rl.sampling._binomial import AT_ONCE, binomials, stream_of, workspace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    State = NDArray[np.uint64]
+    from replicable_rl.sampling._binomial import Stream
 
-# ln k! = (k + 1/2) ln k - k + ln(2 pi)/2 + STIRLING[k], for k = 1 ... 15
-_STIRLING = np.array(
-    [0.0] + [math.lgamma(k + 1.0) - (k + 0.5) * math.log(k) + k - 0.5 * math.log(2.0 * math.pi) for k in range(1, 16)]
-)
-_LOG_2PI = math.log(2.0 * math.pi)
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+    Words = NDArray[np.uint64]
+    Room = tuple[Integers, Floats, tuple[Integers, Floats]]
+
+ROWS_PER_BLOCK = AT_ONCE  # another number would draw other counts from the same seed
 
 
 @compiled
-def conditional_rows(indptr: NDArray[np.int64], probability: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+def conditional_rows(indptr: Integers, probability: Floats, out: Floats) -> None:
     """out[k] = Pr[outcome k | no earlier one of its row] = p if p <= 1/2, else -(1 - p)."""
     for row in range(indptr.size - 1):
         after = 0.0
@@ -44,188 +41,169 @@ def conditional_rows(indptr: NDArray[np.int64], probability: NDArray[np.float64]
 
 
 @compiled
-def multinomial_rows(
-    indptr: NDArray[np.int64], conditional: NDArray[np.float64], calls: int, state: State, out: NDArray[np.int64]
+def row_workspace() -> Room:
+    """Return room for `draw_rows` to work in."""
+    return np.zeros((3, ROWS_PER_BLOCK), dtype=np.int64), np.zeros(ROWS_PER_BLOCK), workspace()
+
+
+@compiled
+def draw_rows(
+    start: Integers,
+    stop: Integers,
+    left: Integers,
+    size: int,
+    conditional: Floats,
+    stream: Stream,
+    position: int,
+    room: Room,
+    out: Integers,
+) -> int:
+    """out[start[i]:stop[i]] = the counts of left[i] outcomes of row i, for a block of rows; ``left`` is used up.
+
+    Takes numbers of the stream from ``position`` on, and returns the first one that is left.
+    """
+    integers, p, binomial_room = room
+    row, n, drawn = integers[0], integers[1], integers[2]
+    open_rows = np.int64(0)
+    for i in range(size):
+        row[open_rows] = i
+        open_rows += _goes_on(start[i], stop[i], left[i], out)
+    outcome = 0
+    while open_rows > 0:
+        for j in range(open_rows):
+            n[j], p[j] = left[row[j]], conditional[start[row[j]] + outcome]
+        position = binomials(n, p, open_rows, stream, position, binomial_room, drawn)
+        outcome += 1
+        still_open = np.int64(0)
+        for j in range(open_rows):
+            i = row[j]
+            out[start[i] + outcome - 1] = drawn[j]
+            left[i] -= drawn[j]
+            row[still_open] = i
+            still_open += _goes_on(start[i] + outcome, stop[i], left[i], out)
+        open_rows = still_open
+    return position
+
+
+@inlined
+def _goes_on(first: int, stop: int, left: int, out: Integers) -> bool:
+    """Return whether there is something to draw; if not, the last outcome of a row takes what is left."""
+    if left > 0 and first + 1 < stop:
+        return True
+    for k in range(first, stop - 1):
+        out[k] = 0
+    out[stop - 1] = left
+    return False
+
+
+@compiled
+def draw_block(
+    indptr: Integers,
+    conditional: Floats,
+    calls: int,
+    words: Words,
+    block: int,
+    room: Room,
+    bounds: Integers,
+    out: Integers,
+) -> int:
+    """Draw ``calls`` outcomes of every row of a block and return how many rows it has.
+
+    Row i of the block then has the counts ``out[bounds[0, i]:bounds[1, i]]``.
+    """
+    first = block * ROWS_PER_BLOCK
+    size = min(ROWS_PER_BLOCK, indptr.size - 1 - first)
+    start, stop, left = bounds[0], bounds[1], bounds[2]
+    for i in range(size):
+        start[i], stop[i] = indptr[first + i] - indptr[first], indptr[first + i + 1] - indptr[first]
+        left[i] = calls
+    of_block = conditional[indptr[first] : indptr[first + size]]
+    draw_rows(start, stop, left, size, of_block, stream_of(words, block), np.int64(0), room, out)
+    return size
+
+
+@compiled
+def multinomial_blocks(
+    indptr: Integers, conditional: Floats, calls: int, words: Words, out: Integers, first: int, last: int
 ) -> None:
-    """Fill ``out`` with the counts of ``calls`` independent outcomes of every row."""
-    for row in range(indptr.size - 1):
-        left = calls
-        last = indptr[row + 1] - 1
-        for k in range(indptr[row], last):
-            out[k] = binomial(left, conditional[k], state)
-            left -= out[k]
-        out[last] = left
-
-
-@compiled
-def binomial(n: int, signed_p: float, state: State) -> int:
-    """Draw Binomial(n, p), where ``signed_p`` is p, or -(1 - p) for p > 1/2."""
-    r = abs(signed_p)
-    if n == 0 or r == 0.0:
-        k = 0
-    elif n * r < 10.0:
-        k = _by_inversion(n, r, state)
-    else:
-        k = _by_rejection(n, r, state)
-    return n - k if signed_p < 0.0 or (signed_p == 0.0 and math.copysign(1.0, signed_p) < 0.0) else k
-
-
-@compiled
-def _by_inversion(n: int, r: float, state: State) -> int:
-    odds = r / (1.0 - r)
-    none = math.exp(n * math.log1p(-r))
-    while True:
-        u = _uniform(state)
-        probability = none
-        k = 0
-        while u > probability:
-            u -= probability
-            k += 1
-            if k > n or k > 200:  # beyond the support, or where less than 1e-100 is left: rounding
-                break
-            probability *= (n - k + 1.0) / k * odds
-        if k <= n and k <= 200:
-            return k
-
-
-@compiled
-def _by_rejection(n: int, r: float, state: State) -> int:
-    mean = n * r
-    mode = int(math.floor(mean + r))  # noqa: RUF046  # numba's floor is a float
-    spread = math.sqrt(mean * (1.0 - r))
-    b = 1.15 + 2.53 * spread
-    a = -0.0873 + 0.0248 * b + 0.01 * r
-    alpha = (2.83 + 5.1 / b) * spread
-    center = mean - mode + 0.5
-    log_mode = np.nan  # computed when first needed
-    while True:
-        u = _uniform(state) - 0.5
-        v = _uniform(state)
-        us = 0.5 - abs(u)
-        offset = math.floor((2.0 * a / us + b) * u + center)
-        if us >= 0.07 and v <= 0.92 - 4.2 / b:
-            return mode + int(offset)
-        if offset < -mode or offset > n - mode:
-            continue
-        if math.isnan(log_mode):
-            log_mode = _log_pmf(n, r, mode, mode - mean)
-        k = mode + int(offset)
-        log_ratio = _log_pmf(n, r, k, offset + (mode - mean)) - log_mode
-        if math.log(v * alpha / (a / (us * us) + b)) <= log_ratio:
-            return k
-
-
-@compiled
-def _log_pmf(n: int, r: float, k: int, deviation: float) -> float:
-    """Ln Pr[Binomial(n, r) = k], where deviation = k - n r is known more exactly than k."""
-    if k == 0:
-        return n * math.log1p(-r)
-    if k == n:
-        return n * math.log(r)
-    mean = n * r
-    return (
-        _stirling(n)
-        - _stirling(k)
-        - _stirling(n - k)
-        - _deviance(float(k), mean, deviation)
-        - _deviance(float(n - k), n - mean, -deviation)
-        + 0.5 * (math.log(n / float(k) / float(n - k)) - _LOG_2PI)
-    )
-
-
-@compiled
-def _stirling(k: int) -> float:
-    """The error of Stirling's formula for ln k!."""
-    if k < 16:
-        return float(_STIRLING[k])
-    x = float(k)
-    xx = x * x
-    return (1.0 / 12.0 - (1.0 / 360.0 - (1.0 / 1260.0 - 1.0 / 1680.0 / xx) / xx) / xx) / x
-
-
-@compiled
-def _deviance(x: float, mean: float, deviation: float) -> float:
-    """X ln(x/mean) + mean - x, without cancellation where x is near the mean."""
-    if abs(deviation) >= 0.1 * (x + mean):
-        return x * math.log(x / mean) - deviation
-    v = deviation / (x + mean)
-    total = deviation * v
-    term = 2.0 * x * v
-    for j in range(1, 1000):
-        term *= v * v
-        longer = total + term / (2 * j + 1)
-        if longer == total:
-            break
-        total = longer
-    return total
-
-
-@compiled
-def _uniform(state: State) -> float:
-    """A number in (0, 1): 53 bits of xoshiro256++ and a half, so that neither end occurs."""
-    s0, s1, s2, s3 = state[0], state[1], state[2], state[3]
-    word = _rotate(s0 + s3, np.uint64(23)) + s0
-    t = s1 << np.uint64(17)
-    s2 ^= s0
-    s3 ^= s1
-    s1 ^= s2
-    s0 ^= s3
-    s2 ^= t
-    s3 = _rotate(s3, np.uint64(45))
-    state[0], state[1], state[2], state[3] = s0, s1, s2, s3
-    return (float(word >> np.uint64(11)) + 0.5) * 2.0**-53
-
-
-@compiled
-def _rotate(x: np.uint64, k: np.uint64) -> np.uint64:
-    return (x << k) | (x >> (np.uint64(64) - k))
+    """Fill ``out`` with the counts of ``calls`` outcomes of every row in the blocks from ``first`` to ``last``."""
+    room = row_workspace()
+    bounds = np.empty((3, ROWS_PER_BLOCK), dtype=np.int64)
+    for block in range(first, last):
+        draw_block(indptr, conditional, calls, words, block, room, bounds, out[indptr[block * ROWS_PER_BLOCK] :])
 
 
 @compiled
 def propagate(
-    indptr: NDArray[np.int64],
+    first_state: Integers,
+    first_conditional: Floats,
+    indptr: Integers,
     next_state: NDArray[np.int32],
-    conditional: NDArray[np.float64],
-    policy_conditional: NDArray[np.float64],
-    n_actions: int,
+    conditional: Floats,
+    policy: Floats,
+    episodes: int,
     horizon: int,
-    here: NDArray[np.int64],
-    state: State,
-    count: NDArray[np.float64],
+    words: Words,
+    count: Floats,
 ) -> None:
-    """Add to ``count`` the outcomes of ``horizon`` steps of all the episodes that start as ``here`` says.
+    """Add to ``count`` the outcomes of ``horizon`` steps of ``episodes`` episodes.
 
-    ``here[s]`` episodes are in state s; they choose actions by conditional binomials, then outcomes, and move
-    on together. Only states that some episode has reached are touched.
+    ``here[s]`` episodes are in state s; they choose actions by the table ``policy`` and move on together. Only states
+    that some episode has reached are touched, and only choices that are not sure take random numbers.
     """
-    there = np.zeros_like(here)
-    reached = np.flatnonzero(here)
-    arriving = np.empty(here.size, dtype=np.int64)
-    for _ in range(horizon):
-        n_arriving = 0
-        for s in reached:
-            undecided = here[s]
-            here[s] = 0
-            for a in range(n_actions):
-                row = s * n_actions + a
-                moving = undecided
-                if a < n_actions - 1:
-                    moving = binomial(undecided, policy_conditional[row], state)
-                    undecided -= moving
-                last = indptr[row + 1] - 1
-                for k in range(indptr[row], last + 1):
-                    if moving == 0:
-                        break
-                    drawn = moving
-                    if k < last:
-                        drawn = binomial(moving, conditional[k], state)
-                    if drawn > 0:
-                        moving -= drawn
-                        count[k] += drawn
-                        if there[next_state[k]] == 0:
-                            arriving[n_arriving] = next_state[k]
-                            n_arriving += 1
-                        there[next_state[k]] += drawn
-        # A fixed order of the states makes the draws a function of the counts alone.
-        reached = np.sort(arriving[:n_arriving])
-        here, there = there, here
+    n_states, n_actions = policy.shape
+    choice = np.empty(policy.size)
+    conditional_rows(np.arange(0, policy.size + 1, n_actions), policy.reshape(policy.size), choice)
+    room, bounds = row_workspace(), np.empty((3, ROWS_PER_BLOCK), dtype=np.int64)
+    start, stop, left = bounds[0], bounds[1], bounds[2]
+    chosen, drawn = np.empty(policy.size, dtype=np.int64), np.empty(count.size, dtype=np.int64)
+    row, moving = np.empty(policy.size, dtype=np.int64), np.empty(policy.size, dtype=np.int64)
+    here, reached = np.zeros(n_states, dtype=np.int64), np.empty(n_states + 1, dtype=np.int64)
+    start[0], stop[0], left[0] = 0, first_state.size, episodes
+    draw_rows(start, stop, left, 1, first_conditional, stream_of(words, horizon), np.int64(0), room, reached)
+    here[first_state] = reached[: first_state.size]
+    n_reached = first_state.size
+    reached[:n_reached] = first_state
+    for h in range(horizon):
+        stream, position = stream_of(words, h), np.int64(0)
+        n_rows = 0
+        for at in range(0, n_reached, ROWS_PER_BLOCK):
+            undecided = np.int64(0)
+            for s in reached[at : min(at + ROWS_PER_BLOCK, n_reached)]:
+                action = _sure_action(policy[s])
+                if action >= 0:
+                    row[n_rows], moving[n_rows] = s * n_actions + action, here[s]
+                    n_rows += 1
+                else:
+                    start[undecided], stop[undecided], left[undecided] = s * n_actions, (s + 1) * n_actions, here[s]
+                    undecided += 1
+                here[s] = 0
+            if undecided > 0:
+                position = draw_rows(start, stop, left, undecided, choice, stream, position, room, chosen)
+            for i in range(undecided):
+                for pair in range(start[i], stop[i]):
+                    if chosen[pair] > 0:
+                        row[n_rows], moving[n_rows] = pair, chosen[pair]
+                        n_rows += 1
+        n_reached = 0
+        for at in range(0, n_rows, ROWS_PER_BLOCK):
+            size = min(ROWS_PER_BLOCK, n_rows - at)
+            for i in range(size):
+                start[i], stop[i], left[i] = indptr[row[at + i]], indptr[row[at + i] + 1], moving[at + i]
+            position = draw_rows(start, stop, left, size, conditional, stream, position, room, drawn)
+            for i in range(size):
+                for k in range(start[i], stop[i]):
+                    successor = next_state[k]
+                    reached[n_reached] = successor
+                    n_reached += (here[successor] == 0) & (drawn[k] > 0)
+                    here[successor] += drawn[k]
+                    count[k] += drawn[k]
+
+
+@inlined
+def _sure_action(weights: Floats) -> int:
+    """Return the action of weight 1, or -1 if there is none."""
+    for a in range(weights.size):
+        if weights[a] == 1.0:
+            return a
+    return -1

@@ -20,7 +20,7 @@ import numpy as np
 from replicable_rl.errors import InvalidInput, check_integer
 from replicable_rl.mdp import TabularMDP, action_probabilities
 from replicable_rl.sampling.counts import TransitionCounts, check_calls, sums
-from replicable_rl.sampling.generative import FromTable, conditional_probabilities, kernel_state
+from replicable_rl.sampling.generative import FromTable, conditional_probabilities, stream_words
 from replicable_rl.sampling.problem import Problem
 
 if TYPE_CHECKING:
@@ -91,22 +91,18 @@ class EpisodicTable(_EpisodicTable):
     def __init__(self, mdp: TabularMDP) -> None:
         super().__init__(mdp)
         self._conditional = conditional_probabilities(mdp.rows.indptr, mdp.rows.probability)
-        self._initial = conditional_probabilities(np.array([0, mdp.n_states]), mdp.initial)
+        self._first = np.flatnonzero(mdp.initial)
+        self._initial = conditional_probabilities(np.array([0, self._first.size]), mdp.initial[self._first])
 
     def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
         """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
         from replicable_rl.sampling import _kernels
 
         episodes, horizon = check_calls("EpisodicTable", episodes, "episodes"), check_horizon(horizon)
-        S, A = self.n_states, self.n_actions
-        weights = action_probabilities("EpisodicTable", policy, S, A)
-        choice = conditional_probabilities(np.arange(0, S * A + 1, A), weights.reshape(-1))
-        state = kernel_state(rng)
-        here = np.empty(S, dtype=np.int64)
-        _kernels.multinomial_rows(np.array([0, S]), self._initial, episodes, state, here)
-        rows = self._mdp.rows
-        count = np.zeros(rows.probability.size)
-        _kernels.propagate(rows.indptr, rows.next_state, self._conditional, choice, A, horizon, here, state, count)
+        weights = action_probabilities("EpisodicTable", policy, self.n_states, self.n_actions)
+        rows, count = self._mdp.rows, np.zeros(self._conditional.size)
+        table = (self._first, self._initial, rows.indptr, rows.next_state, self._conditional)
+        _kernels.propagate(*table, weights, episodes, horizon, stream_words(rng, 1)[0], count)
         return self._episode_counts(count, episodes, horizon)
 
 

@@ -2,7 +2,8 @@
 
 m i.i.d. outcomes of a row, counted, have exactly the law of one multinomial draw. So m calls
 cost a few random numbers per outcome, whatever m is: the binomial of the first outcome, then
-of the second among what is left, and so on.
+of the second among what is left, and so on. Rows are drawn in blocks with a stream each, so the
+counts of a seed are the same on any number of threads.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from replicable_rl.records import ObjectSpec
 
 __all__ = ["CountSampler", "GenerativeModel", "as_generative"]
+
+MANY_BLOCKS = 100  # blocks of rows that are worth several threads
 
 
 @runtime_checkable
@@ -101,27 +104,30 @@ class CountSampler(FromTable):
 
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw ``calls`` fresh successors of every pair and return their counts."""
+        from replicable_rl.compiled import in_parts
         from replicable_rl.sampling import _kernels
 
         calls = check_calls("CountSampler", calls)
+        indptr = self._mdp.rows.indptr
         count = np.empty(self._conditional.size, dtype=np.int64)
-        _kernels.multinomial_rows(self._mdp.rows.indptr, self._conditional, calls, kernel_state(rng), count)
+        arguments = (indptr, self._conditional, calls, stream_words(rng, 1)[0], count)
+        in_parts(_kernels.multinomial_blocks, n_blocks(indptr), *arguments, whole_below=MANY_BLOCKS)
         return self._counts(count, calls)
 
 
-def kernel_states(rng: np.random.Generator, how_many: int) -> NDArray[np.uint64]:
-    """Return as many states as so many calls of `kernel_state`."""
-    return rng.bit_generator.random_raw(4 * how_many).astype(np.uint64).reshape(how_many, 4)
+def n_blocks(indptr: NDArray[np.int64]) -> int:
+    """Return the number of blocks that the rows are drawn in."""
+    from replicable_rl.sampling import _kernels
+
+    return -(-(indptr.size - 1) // _kernels.ROWS_PER_BLOCK)
 
 
-def kernel_state(rng: np.random.Generator) -> NDArray[np.uint64]:
-    """Return a fresh state for the kernels' own generator.
+def stream_words(rng: np.random.Generator, how_many: int) -> NDArray[np.uint64]:
+    """Return fresh words for so many calls of the kernels, two each, from which their own streams follow.
 
-    Their draws are then the same under every version of numpy, whose Generator methods promise no
-    such thing.
+    Draws are then the same under every version of numpy, whose Generator methods promise no such thing.
     """
-    state: NDArray[np.uint64] = kernel_states(rng, 1)[0]
-    return state
+    return rng.bit_generator.random_raw(2 * how_many).astype(np.uint64).reshape(how_many, 2)
 
 
 def conditional_probabilities(indptr: NDArray[np.int64], probability: NDArray[np.float64]) -> NDArray[np.float64]:

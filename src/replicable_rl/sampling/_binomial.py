@@ -1,0 +1,303 @@
+r"""Many binomial draws at once, compiled: exact in law for every n up to 2**63 - 1.
+
+*Random numbers.* Candidate i of a stream is made of two uniform numbers, the 128 bits of Philox4x32-10 at counter i
+(Salmon, Moraes, Dror and Shaw 2011). Nothing has a state, so a loop over candidates has no order, and the compiler
+turns it into vector instructions; streams are told apart by the rest of the counter and the key.
+
+*Binomial(n, r)* with r <= 1/2 is drawn by inversion where n r < 10 and otherwise by Hörmann's transformed rejection
+(BTRS, 1993). A candidate k = mode + d is kept with probability f(k)/f(mode) over the height of the hat. Two things let
+n go up to 2**63 - 1, where the usual implementations lose the law in cancellations and overflows: candidates are
+offsets d from the mode, and where the ratio is needed exactly, its logarithm is Loader's saddle-point form, whose terms
+are small where the probability is large. The rounding left is that of the product n r, as if r had been changed in its
+last bit.
+
+*Nearly all candidates are decided without a logarithm.* With the mode M = n r + c, an offset d > 0 has
+
+    ln f(M + d)/f(M) = sum for i = 1 ... d of  ln(1 - (c + i - 1)/(n - nr)) - ln(1 + (c + i)/nr),
+
+and d < 0 the same with -d and -c, and n r and n - nr exchanged. Three terms of each logarithm's series sum to a
+polynomial in d; as long as (|d| + 2)/nr <= 1/2, what is left out is below
+
+    (|d| + 2)**5 / 10 * (1/nr**4 + 1/(n - nr)**4),
+
+so the polynomial decides every candidate that is not that close to the border, and the exact ratio the rest. The ratio
+falls with |d|, so an offset beyond the polynomial's reach is rejected if one within it would be.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from replicable_rl.compiled import compiled, inlined
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+    Stream = tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64]
+
+AT_ONCE = 512  # draws for which `workspace` has room
+_LANES = 8  # numbers in the longest vectors of today's processors
+_INVERSION_BELOW = 10.0
+_ACCEPTED, _REJECTED, _CLOSE, _SMALL = 0, 1, 2, 3  # verdicts on a candidate; the last: it does not matter
+
+_MULTIPLY_0, _MULTIPLY_1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+_WEYL_0, _WEYL_1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
+_LOW, _32, _11 = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(11)
+
+# ln k! = (k + 1/2) ln k - k + ln(2 pi)/2 + STIRLING[k], for k = 1 ... 15
+_STIRLING = np.array(
+    [0.0] + [math.lgamma(k + 1.0) - (k + 0.5) * math.log(k) + k - 0.5 * math.log(2.0 * math.pi) for k in range(1, 16)]
+)
+_LOG_2PI = math.log(2.0 * math.pi)
+
+
+@compiled
+def stream_of(words: NDArray[np.uint64], block: int) -> Stream:
+    """Return the stream of a block under two words of fresh randomness: 64 bits of key, 64 of counter."""
+    return words[0] & _LOW, words[0] >> _32, np.uint64(block), words[1] & _LOW, words[1] >> _32
+
+
+@inlined
+def uniforms(stream: Stream, position: int) -> tuple[float, float]:
+    """Two numbers in (0, 1): 53 bits each and a half, so that neither end occurs."""
+    k0, k1, c1, c2, c3 = stream
+    c0 = np.uint64(position) & _LOW
+    for _ in range(10):
+        product_0, product_1 = _MULTIPLY_0 * c0, _MULTIPLY_1 * c2
+        c0, c1, c2, c3 = (product_1 >> _32) ^ c1 ^ k0, product_1 & _LOW, (product_0 >> _32) ^ c3 ^ k1, product_0 & _LOW
+        k0, k1 = (k0 + _WEYL_0) & _LOW, (k1 + _WEYL_1) & _LOW
+    first, second = (c0 << _32) | c1, (c2 << _32) | c3
+    return (float(first >> _11) + 0.5) * 2.0**-53, (float(second >> _11) + 0.5) * 2.0**-53
+
+
+@compiled
+def workspace() -> tuple[Integers, Floats]:
+    """Return room for `binomials` to work in."""
+    return np.zeros((4, AT_ONCE), dtype=np.int64), np.zeros(AT_ONCE)
+
+
+@compiled
+def binomials(
+    n: Integers,
+    signed_p: Floats,
+    size: int,
+    stream: Stream,
+    position: int,
+    room: tuple[Integers, Floats],
+    out: Integers,
+) -> int:
+    """out[i] = a draw of Binomial(n[i], p[i]), where signed_p[i] is p, or -(1 - p) for p > 1/2; at most `AT_ONCE`.
+
+    Takes numbers of the stream from ``position`` on, and returns the first one that is left. The arrays are as long
+    as whole vectors need; what lies beyond ``size`` does not matter.
+    """
+    integers, trial_p = room
+    which, trial_n, trial, verdict = integers[0], integers[1], integers[2], integers[3]
+    tried = _whole_vectors(size)
+    _candidates(n, signed_p, tried, stream, position, out, verdict)
+    open_cases = 0
+    for i in range(size):  # without a branch: luck is not predictable
+        which[open_cases] = i
+        open_cases += verdict[i] != _ACCEPTED
+    pending = 0
+    for i in which[:open_cases]:
+        out[i] = _decided(out[i], verdict[i], n[i], signed_p[i], stream, position + i)
+        if out[i] < 0:
+            which[pending], trial_n[pending], trial_p[pending] = i, n[i], signed_p[i]
+            pending += 1
+    while pending > 0:
+        position += tried
+        tried = _whole_vectors(pending)
+        _candidates(trial_n, trial_p, tried, stream, position, trial, verdict)
+        rejected = 0
+        for j in range(pending):
+            drawn = _decided(trial[j], verdict[j], trial_n[j], trial_p[j], stream, position + j)
+            out[which[j]] = drawn
+            if drawn < 0:
+                which[rejected], trial_n[rejected], trial_p[rejected] = which[j], trial_n[j], trial_p[j]
+                rejected += 1
+        pending = rejected
+    return position + tried
+
+
+@compiled
+def _decided(candidate: int, verdict: int, n: int, signed_p: float, stream: Stream, position: int) -> int:
+    """Return a draw, or -1 if there must be another candidate."""
+    if verdict == _SMALL:
+        return _by_inversion(n, signed_p, stream, position)
+    if verdict == _REJECTED or (verdict == _CLOSE and not _accepts(n, signed_p, stream, position)):
+        return -1
+    return candidate
+
+
+@inlined
+def _whole_vectors(size: int) -> int:
+    return (size + _LANES - 1) // _LANES * _LANES
+
+
+@inlined
+def _hat(n: float, r: float) -> tuple[float, float, float, float, float, float, float]:
+    """Return mean, mode and spread of the law, and the constants of Hörmann's hat: a, b, alpha and v_r."""
+    mean = n * r
+    spread = math.sqrt(mean * (1.0 - r))
+    b = 1.15 + 2.53 * spread
+    a = -0.0873 + 0.0248 * b + 0.01 * r
+    over_b = 1.0 / b
+    return mean, np.floor(mean + r), spread, a, b, (2.83 + 5.1 * over_b) * spread, 0.92 - 4.2 * over_b
+
+
+@inlined
+def _trial(u: float, v: float, mean: float, mode: float, a: float, b: float, alpha: float) -> tuple[float, float]:
+    """Return a candidate's distance from the mode, u in (-1/2, 1/2), and what f(k)/f(mode) must reach to keep it."""
+    edge = 0.5 - abs(u)
+    slope = a + b * edge * edge
+    common = 1.0 / (edge * slope)  # one division instead of two: 1/edge = slope*common and 1/slope = edge*common
+    far = (2.0 * a * slope * common + b) * u + (mean - mode + 0.5)
+    offset = np.floor(min(max(far, -9.0e18), 9.0e18))  # beyond is outside of every support
+    return offset, v * alpha * edge * edge * edge * common
+
+
+@compiled
+def _candidates(
+    n: Integers, signed_p: Floats, size: int, stream: Stream, position: int, candidate: Integers, verdict: Integers
+) -> None:
+    """One candidate for each draw of Binomial(n[i], p[i]), and what is to be done with it.
+
+    signed_p[i] is p, or -(1 - p) for p > 1/2; ``size`` is a multiple of `_LANES`. Candidate i uses number
+    ``position`` + i of the stream.
+    """
+    for i in range(size):
+        u, v = uniforms(stream, position + i)
+        u -= 0.5
+        trials, r = float(n[i]), abs(signed_p[i])
+        mean, mode, spread, a, b, alpha, enough = _hat(trials, r)
+        offset, height = _trial(u, v, mean, mode, a, b, alpha)
+        ratio, error, reach = ratio_to_mode(offset, trials, mean, mode, spread)
+        under_the_hat = (abs(u) <= 0.43) & (v <= enough)  # Hörmann: the ratio is above, whatever k is
+        possible = (offset >= -mode) & (offset <= trials - mode)
+        accept = under_the_hat | (possible & (abs(offset) <= reach) & (height <= ratio * (1.0 - error)))
+        reject = (not possible) | ((error < 1.0) & (height > ratio * (1.0 + 2.0 * error)))
+        k = np.int64(mode) + np.int64(offset)
+        candidate[i] = n[i] - k if signed_p[i] < 0.0 else k
+        decided = _ACCEPTED if accept else (_REJECTED if reject else _CLOSE)
+        verdict[i] = decided if mean >= _INVERSION_BELOW else _SMALL
+
+
+@inlined
+def ratio_to_mode(offset: float, n: float, mean: float, mode: float, spread: float) -> tuple[float, float, float]:
+    """Return f(mode + offset)/f(mode) up to a relative error, that error, and how far from the mode it holds.
+
+    Beyond its reach, the ratio at the reach is returned; the true one is smaller.
+    """
+    reach = np.floor(min(0.5 * mean - 2.0, 7.0 * spread))
+    d = min(abs(offset), reach)
+    right = offset >= 0.0
+    c = mode - mean if right else mean - mode
+    rest = n - mean
+    over_both = 1.0 / (mean * rest)
+    over_mean, over_rest = rest * over_both, mean * over_both
+    p = over_rest if right else over_mean
+    q = over_mean if right else over_rest
+    # The numbers c, ... c+d-1 and c+1, ... c+d: their means, and the mean square around them.
+    y, z, square = (c + 0.5 * (d - 1.0)) * p, (c + 0.5 * (d + 1.0)) * q, (d * d - 1.0) / 12.0
+    yy, zz = square * p * p, square * q * q
+    logarithm = -d * (
+        (y + 0.5 * (y * y + yy) + y * (y * y + 3.0 * yy) * (1.0 / 3.0))
+        + (z - 0.5 * (z * z + zz) + z * (z * z + 3.0 * zz) * (1.0 / 3.0))
+    )
+    e = d + 2.0
+    pp, qq = e * e * p * p, e * e * q * q
+    error = 0.1 * e * (pp * pp + qq * qq) + 1e-5
+    return exponential(logarithm), error, reach
+
+
+@inlined
+def exponential(x: float) -> float:
+    """e**x for -40 <= x <= 1 up to a factor 1 ± 1e-5, by sums and products only."""
+    y = x * (1.0 / 64.0)
+    tail = 1 / 24 + y * (1 / 120 + y * (1 / 720 + y * (1 / 5040 + y * (1 / 40320))))
+    power = 1.0 + y * (1.0 + y * (1 / 2 + y * (1 / 6 + y * tail)))
+    for _ in range(6):
+        power *= power
+    return power
+
+
+@compiled
+def _accepts(n: int, signed_p: float, stream: Stream, position: int) -> bool:
+    """Decide a close case exactly."""
+    r = abs(signed_p)
+    u, v = uniforms(stream, position)
+    u -= 0.5
+    mean, mode, _, a, b, alpha, _ = _hat(float(n), r)
+    offset, height = _trial(u, v, mean, mode, a, b, alpha)
+    deviation = mode - mean
+    log_ratio = log_pmf(n, r, int(mode) + int(offset), offset + deviation) - log_pmf(n, r, int(mode), deviation)
+    return math.log(height) <= log_ratio
+
+
+@compiled
+def _by_inversion(n: int, signed_p: float, stream: Stream, position: int) -> int:
+    """Return a draw where n r < 10; -1 in the one case in 10**15 where rounding leaves none."""
+    r = abs(signed_p)
+    k = 0
+    if n > 0 and r > 0.0:
+        u, _ = uniforms(stream, position)
+        odds = r / (1.0 - r)
+        probability = math.exp(n * math.log1p(-r))
+        while u > probability:
+            u -= probability
+            k += 1
+            if k > n or k > 200:  # beyond the support, or where less than 1e-100 is left
+                return -1
+            probability *= (n - k + 1.0) / k * odds
+    return n - k if math.copysign(1.0, signed_p) < 0.0 else k
+
+
+@compiled
+def log_pmf(n: int, r: float, k: int, deviation: float) -> float:
+    """Ln Pr[Binomial(n, r) = k], where deviation = k - n r is known more exactly than k."""
+    if k == 0:
+        return n * math.log1p(-r)
+    if k == n:
+        return n * math.log(r)
+    mean = n * r
+    return (
+        _stirling(n)
+        - _stirling(k)
+        - _stirling(n - k)
+        - _deviance(float(k), mean, deviation)
+        - _deviance(float(n - k), n - mean, -deviation)
+        + 0.5 * (math.log(n / float(k) / float(n - k)) - _LOG_2PI)
+    )
+
+
+@compiled
+def _stirling(k: int) -> float:
+    """The error of Stirling's formula for ln k!."""
+    if k < 16:
+        return float(_STIRLING[k])
+    x = float(k)
+    xx = x * x
+    return (1.0 / 12.0 - (1.0 / 360.0 - (1.0 / 1260.0 - 1.0 / 1680.0 / xx) / xx) / xx) / x
+
+
+@compiled
+def _deviance(x: float, mean: float, deviation: float) -> float:
+    """X ln(x/mean) + mean - x, without cancellation where x is near the mean."""
+    if abs(deviation) >= 0.1 * (x + mean):
+        return x * math.log(x / mean) - deviation
+    v = deviation / (x + mean)
+    total = deviation * v
+    term = 2.0 * x * v
+    for j in range(1, 1000):
+        term *= v * v
+        longer = total + term / (2 * j + 1)
+        if longer == total:
+            break
+        total = longer
+    return total
