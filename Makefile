@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: reproduce test lint types layers pytest bench format clean
+.PHONY: reproduce test lint types layers pytest bench docs format clean
 
 reproduce: $(VENV)/.installed
 	$(BIN)/replicable-rl reproduce
@@ -23,10 +23,13 @@ layers: $(VENV)/.developing
 pytest: $(VENV)/.developing
 	$(BIN)/python -m pytest -n auto
 
-bench: $(VENV)/.installed
-	$(BIN)/python -m benchmarks.phased_vi
-	$(BIN)/python -m benchmarks.rmax
-	$(BIN)/python -m benchmarks.audit
+bench: $(VENV)/.benchmarking
+	$(BIN)/python -m benchmarks --large
+
+# Never with --quiet: it hides the warnings that --strict turns into errors.
+docs: $(VENV)/.documenting
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "The pages are in site/: open site/index.html."
 
 format: $(VENV)/.developing
 	$(BIN)/ruff check --fix .
@@ -42,5 +45,15 @@ $(VENV)/.developing: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 
+# Also the peers to compare with, one by one: the benchmarks go without one that cannot be installed.
+$(VENV)/.benchmarking: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.peers
+	touch $@
+
+# Also what the documentation site is built with.
+$(VENV)/.documenting: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache results
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache results site

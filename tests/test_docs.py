@@ -1,8 +1,9 @@
-"""What README.md and docs/*.md show is what happens: code is run, output compared, links followed.
+"""What README.md and the pages of docs/ show is what happens: code is run, output compared, links followed.
 
 ``python`` blocks of one file share a namespace, in order; those with prompts are doctests.
 ``console`` blocks run for real, piped, in a directory of their own, with 80 columns. There a line
-``...`` alone stands for any lines. A block with ``title="name"`` is a file of that directory.
+``...`` alone stands for any lines, and a command that ends in a backslash goes on in the next line.
+A block with ``title="name"`` is a file of that directory.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if path.is_file()]
+PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if path.is_file()]
 COMMAND = Path(sys.executable).parent / "replicable-rl"
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<info>[^`\n]*)$")
@@ -107,7 +108,7 @@ def run_console(where: str, block: Block, directory: Path) -> None:
     if before.strip() or not runs:
         raise WrongDocs(f"{where}: a console block starts with a line `$ command`")
     for run in runs:
-        command, _, expected = run.partition("\n")
+        command, _, expected = re.sub(r"\\\n *", "", run).partition("\n")
         words = shlex.split(command, comments=True)
         if words[:1] != ["replicable-rl"]:
             raise WrongDocs(f"{where}: only replicable-rl is run in console blocks, not {command!r}; make it `sh`")
@@ -213,7 +214,8 @@ id = "chain-v1"
 ```console
 $ replicable-rl solve nowhere.npz phased-vi-v1 --shared-seed 1   # a comment
 replicable-rl: nowhere.npz: no such file.
-$ replicable-rl audit --plan plan.toml
+$ replicable-rl audit \\
+    --plan plan.toml
 replicable-rl: plan.toml: a plan has no entry 'problems'. Did you mean 'problem'?
 $ replicable-rl --help
 Usage: replicable-rl [OPTIONS] COMMAND [ARGS]...
@@ -241,8 +243,9 @@ def test_checker_accepts_a_true_page(tmp_path: Path) -> None:
         ("nowhere.npz: no such file.\n", "nowhere.npz: no such file.\nand more\n"),
         ("nowhere.npz: no such file.\n", ""),
         ("List the problems", "List some problems"),
-        ("have an id.\n...\n", "have an id.\n"),  # lines are missing and not elided
+        ("[ARGS]...\n\n...\n", "[ARGS]...\n\n"),  # lines are missing and not elided
         ("[ARGS]...\n\n", "[ARGS]...\n\n\n"),
+        ("audit \\\n", "audit\n"),
         ("$ replicable-rl solve", "$ replicable solve"),
         ("$ replicable-rl solve", "replicable-rl solve"),
         ("...\n```\n", "...\n"),  # never closed

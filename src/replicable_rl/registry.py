@@ -60,6 +60,18 @@ _SCIENTIFIC = re.compile(r"(-?)([0-9]{0,40})(?:\.([0-9]{0,40}))?e\+?([0-9]{1,3})
 def make(id: str, /, **params: Any) -> TabularMDP:
     """Return the problem registered under an id.
 
+    What an id means never changes. ``gymnasium/FrozenLake-v1`` and the like go to
+    :func:`replicable_rl.from_gymnasium`.
+
+    Parameters
+    ----------
+    id : str
+        An id of ``replicable-rl list``.
+    **params
+        Parameters of the problem, which the list shows with their defaults.
+
+    Examples
+    --------
     >>> make("riverswim-v1", n_states=20)
     TabularMDP(S=20, A=2, outcomes=78, gamma=0.95)
     >>> make("two-goal-v1")
@@ -82,6 +94,15 @@ def make(id: str, /, **params: Any) -> TabularMDP:
 def make_algorithm(id: str, /, **params: Any) -> Algorithm:
     """Return the algorithm registered under an id.
 
+    Parameters
+    ----------
+    id : str
+        An id of ``replicable-rl list``, such as ``"rpvi-v1"``.
+    **params
+        What the constructor of the algorithm takes.
+
+    Examples
+    --------
     >>> make_algorithm("phased-vi-v1", epsilon=0.1, delta=0.01).epsilon
     0.1
     """

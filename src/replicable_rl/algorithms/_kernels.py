@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.compiled import compiled
+from replicable_rl.compiled import compiled, inlined
 from replicable_rl.randomness._kernels import fill_uniform
 from replicable_rl.sampling._kernels import ROWS_PER_BLOCK, draw_block, row_workspace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Index = int | np.int64
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
     Words = NDArray[np.uint64]
@@ -47,7 +47,7 @@ def phased_iterations(
 
 
 @compiled
-def best_values(q: Floats, n_actions: int, value: Floats, first: int, last: int) -> None:
+def best_values(q: Floats, n_actions: int, value: Floats, first: Index, last: Index) -> None:
     """value[s] = the largest q(s, a), for the states from ``first`` to ``last``."""
     for s in range(first, last):
         best = q[s * n_actions]
@@ -70,8 +70,8 @@ def phased_blocks(
     keys: Words,
     value: Floats,
     q: Floats,
-    first: int,
-    last: int,
+    first: Index,
+    last: Index,
 ) -> None:
     """One iteration for the blocks of rows from ``first`` to ``last``: draw, take the mean, round it, update q.
 
@@ -80,7 +80,7 @@ def phased_blocks(
     not rounded. Counts and offsets are made and used block by block, and never stored as a whole.
     """
     known, rounded = pair_reward.size > 0, keys.shape[0] > 0
-    room, offset = row_workspace(), np.empty(ROWS_PER_BLOCK)
+    room, offset, answer = row_workspace(), np.empty(ROWS_PER_BLOCK), np.empty(ROWS_PER_BLOCK)
     bounds = np.empty((3, ROWS_PER_BLOCK), dtype=np.int64)
     longest = 0
     for block in range(first, last):
@@ -98,16 +98,20 @@ def phased_blocks(
             for k in range(bounds[0, i], bounds[1, i]):
                 x = value[next_state[of_block + k]]
                 total += count[k] * (x if known else outcome_reward[of_block + k] + gamma * x)
-            answer = total / float(calls)
-            if rounded:
-                answer = round_to_bin(answer, width * offset[i], width)
-            q[row + i] = pair_reward[row + i] + gamma * answer if known else answer
+            answer[i] = total
+        for i in range(size):  # loops of their own, which become vector instructions
+            answer[i] /= float(calls)
+        if rounded:
+            for i in range(size):
+                answer[i] = round_to_bin(answer[i], width * offset[i], width)
+        for i in range(size):
+            q[row + i] = pair_reward[row + i] + gamma * answer[i] if known else answer[i]
 
 
-@compiled
+@inlined
 def round_to_bin(mean: float, shift: float, width: float) -> float:
     """rSTAT: the middle of the bin that contains the mean; see ``queries.rounding``."""
-    k = math.floor((min(max(mean, 0.0), 1.0) - shift) / width)
+    k = np.floor((min(max(mean, 0.0), 1.0) - shift) / width)
     low = min(max(shift + k * width, 0.0), 1.0)
     high = min(max(shift + (k + 1.0) * width, 0.0), 1.0)
-    return low + (high - low) / 2.0
+    return float(low + (high - low) / 2.0)

@@ -110,6 +110,8 @@ def over_a_table(
 class _Phased(Promise):
     """What the two algorithms share."""
 
+    in_one_compiled_loop: ClassVar[bool] = True  # over a table: audits may run on threads
+
     def plan(self, problem: TabularMDP | GenerativeModel) -> PhasedVIPlan:
         """Return what a run on this problem will do, and what it may promise."""
         model = as_generative(problem)

@@ -31,6 +31,18 @@ __all__ = ["predicted_disagreement"]
 def predicted_disagreement(mdp: TabularMDP, plan: PhasedVIPlan) -> float:
     """Predict Pr[two runs return different Q]; a prediction, not a guarantee.
 
+    The central limit theorem says how often each query comes out different by chance, and differences heal at rate
+    gamma. It errs upwards, for entries of Q differ together.
+
+    Parameters
+    ----------
+    mdp : TabularMDP
+        The process, which must be known.
+    plan : PhasedVIPlan
+        From :func:`replicable_rl.plan` or :func:`replicable_rl.theory.phased_vi`.
+
+    Examples
+    --------
     >>> import replicable_rl as rr
     >>> mdp = rr.make("two-goals-v1")
     >>> for calls in (13_000, 1_300_000, 130_000_000):

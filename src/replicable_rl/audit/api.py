@@ -65,8 +65,9 @@ def audit(
     store : path or RunStore, optional
         A file that keeps every finished run: the same call resumes and more seeds extend.
     n_jobs : int, optional
-        Worker processes; -1 for all cores. None means what ``joblib.parallel_config`` says, or else
-        this process alone. Threads, Dask and Ray: ``with joblib.parallel_config(backend=...)``.
+        Workers; -1 for all cores. They are processes, or threads where runs are compiled as a whole (phased value
+        iteration over a table). None means what ``joblib.parallel_config`` says, or else this thread alone.
+        Another backend, Dask or Ray: ``with joblib.parallel_config(backend=...)``.
     on_error : {"raise", "record"}
         Whether a failing run ends the audit (finished runs are kept) or is recorded; a recorded
         failure counts as different from every other run.

@@ -63,6 +63,7 @@ class SolveJob:
     problem: ObjectSpec | Any
     algorithm: ObjectSpec | Any
     digest: str | None = None
+    threads: bool = False  # whether runs leave the interpreter to others, so that threads do as well as processes
 
     @classmethod
     def of(cls, problem: Any, algorithm: Any) -> SolveJob:
@@ -73,7 +74,8 @@ class SolveJob:
             parts[0], digest = problem.spec, problem.digest
         if _rebuilds(make_algorithm, algorithm_spec(algorithm), algorithm):
             parts[1] = algorithm_spec(algorithm)
-        return cls(parts[0], parts[1], digest)
+        threads = isinstance(problem, TabularMDP) and getattr(type(algorithm), "in_one_compiled_loop", False)
+        return cls(parts[0], parts[1], digest, threads)
 
     def run(self, shared_seed: int, sample_seed: int) -> Output:
         """Solve once."""

@@ -137,27 +137,28 @@ def _here(job: Job, queue: _Queue, on_error: OnError) -> Generator[Batch, None, 
 
 
 def _on_workers(job: Job, queue: _Queue, n_jobs: int | None, on_error: OnError) -> Generator[Batch, None, None]:
-    """Run on joblib's workers: processes by default, or the backend of `joblib.parallel_config`."""
+    """Run on joblib's workers: processes, or threads where they do as well, or those of `joblib.parallel_config`."""
     import joblib
     from joblib.parallel import get_active_backend
 
-    backend, _ = get_active_backend()
+    prefer = "threads" if getattr(job, "threads", False) else "processes"
+    backend, _ = get_active_backend(prefer=prefer)
     client = getattr(backend, "client", None)
     with _as_run_failed(queue.store):
         workers = max(1, joblib.effective_n_jobs(n_jobs))
         if client is not None or (workers > 1 and not getattr(backend, "supports_sharedmem", False)):
             check_travels(job)
         calls = (joblib.delayed(run_chunk)(job, chunk, on_error) for chunk in queue.chunks(workers))
-        yield from _on_joblib(calls, n_jobs, workers) if client is None else _on_dask(backend, calls, workers)
+        yield from _on_joblib(calls, n_jobs, workers, prefer) if client is None else _on_dask(backend, calls, workers)
 
 
-def _on_joblib(calls: Iterator[Call], n_jobs: int | None, workers: int) -> Iterator[Batch]:
+def _on_joblib(calls: Iterator[Call], n_jobs: int | None, workers: int, prefer: str) -> Iterator[Batch]:
     import joblib
 
     try:
-        parallel = joblib.Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered")
+        parallel = joblib.Parallel(n_jobs=n_jobs, batch_size=1, prefer=prefer, return_as="generator_unordered")
     except ValueError:  # Ray and multiprocessing return lists only: go round by round
-        with joblib.Parallel(n_jobs=n_jobs, batch_size=1) as parallel:
+        with joblib.Parallel(n_jobs=n_jobs, batch_size=1, prefer=prefer) as parallel:
             while some := list(itertools.islice(calls, 2 * workers)):
                 yield from parallel(some)
     else:

@@ -71,7 +71,16 @@ class Sweep:
 
 
 def audit_plan(path: str | os.PathLike[str], **options: Any) -> list[AuditResult]:
-    """Make all audits of a plan file; ``options`` are those of :meth:`Sweep.run`."""
+    """Make all audits of a plan file: every problem with every algorithm, and every value of a list.
+
+    Parameters
+    ----------
+    path : path
+        A TOML file; ``docs/audit.md`` shows one.
+    **options
+        ``store``, ``n_jobs`` and ``on_error`` as for :func:`replicable_rl.audit`, and settings that go before
+        those of the plan: ``shared_seeds``, ``runs_per_seed``, ``seed``, ``confidence``.
+    """
     return list(load_plan(path).run(**options))
 
 

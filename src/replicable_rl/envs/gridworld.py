@@ -2,7 +2,7 @@
 
 A map is read line by line; its cells that are no wall are the states 0, 1, 2, ...
 
-    #  wall       .  free       S  start       G  goal (or any character of ``goals``)
+    #  wall       .  free       S  start       G  goal (or any character of goals)
 
 With probability 1 - slip a step goes where it was aimed, with probability slip/2 to the
 left of that and with slip/2 to the right; a step into a wall or over the border stays. A

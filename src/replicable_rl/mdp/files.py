@@ -52,7 +52,13 @@ def write_mdp(mdp: TabularMDP, stream: IO[bytes]) -> None:
 
 
 def load_mdp(path: str | os.PathLike[str]) -> TabularMDP:
-    """Read a process written by :meth:`TabularMDP.save`, and check its digest."""
+    """Read a process written by :meth:`TabularMDP.save`, and check its digest.
+
+    Parameters
+    ----------
+    path : path
+        A ``.npz`` file; ``docs/problems.md`` describes it. Nothing is unpickled.
+    """
     try:
         # Opened here, for np.load leaves a file that is no archive open.
         with open(path, "rb") as stream:  # noqa: PTH123

@@ -119,7 +119,10 @@ class TabularMDP:
 
     @classmethod
     def from_dense(cls, P: ArrayLike, R: ArrayLike, *, gamma: float, **options: Any) -> TabularMDP:
-        """Build from P of shape (S, A, S) and R of shape (S, A) or (S, A, S)."""
+        """Build from P of shape (S, A, S) and R of shape (S, A) or (S, A, S).
+
+        ``options`` are ``initial``, ``reward_range`` and ``labels``, as for the class.
+        """
         rows, n_actions = rows_from_dense(P, R)
         return cls(rows, n_actions=n_actions, gamma=gamma, **options)
 

@@ -35,6 +35,16 @@ _SAMPLE_DOMAIN = int.from_bytes(b"replicable-rl sample v1", "big")
 class SharedRandomness:
     """The published randomness r: addressed, stateless, frozen for ever.
 
+    A number is a function of the seed, a label that says what it is for, and an address: what was drawn before, and
+    in which order, has no effect. Use a label of your own, such as ``"my-algorithm/offset"``.
+
+    Parameters
+    ----------
+    seed : int
+        The shared seed, from 0 to 2**64 - 1.
+
+    Examples
+    --------
     >>> shared = SharedRandomness(2023)
     >>> shared.uniform("rpvi/offset", 0, shape=2)
     array([0.54383529, 0.32766241])

@@ -100,6 +100,11 @@ class Fingerprints:
 
     A level that the algorithm does not produce is ``None``. Equal fingerprints mean
     identical outputs, never merely close ones.
+
+    Attributes
+    ----------
+    policy, value, model : str
+        SHA-256 of the actions, of Q, and of the learned model, in hexadecimal.
     """
 
     policy: str

@@ -36,6 +36,7 @@ from replicable_rl.compiled import compiled, inlined
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Index = int | np.int64
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
     Stream = tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64]
@@ -63,7 +64,7 @@ def stream_of(words: NDArray[np.uint64], block: int) -> Stream:
 
 
 @inlined
-def uniforms(stream: Stream, position: int) -> tuple[float, float]:
+def uniforms(stream: Stream, position: Index) -> tuple[float, float]:
     """Two numbers in (0, 1): 53 bits each and a half, so that neither end occurs."""
     k0, k1, c1, c2, c3 = stream
     c0 = np.uint64(position) & _LOW
@@ -85,12 +86,12 @@ def workspace() -> tuple[Integers, Floats]:
 def binomials(
     n: Integers,
     signed_p: Floats,
-    size: int,
+    size: Index,
     stream: Stream,
-    position: int,
+    position: Index,
     room: tuple[Integers, Floats],
     out: Integers,
-) -> int:
+) -> Index:
     """out[i] = a draw of Binomial(n[i], p[i]), where signed_p[i] is p, or -(1 - p) for p > 1/2; at most `AT_ONCE`.
 
     Takes numbers of the stream from ``position`` on, and returns the first one that is left. The arrays are as long
@@ -126,7 +127,7 @@ def binomials(
 
 
 @compiled
-def _decided(candidate: int, verdict: int, n: int, signed_p: float, stream: Stream, position: int) -> int:
+def _decided(candidate: int, verdict: int, n: int, signed_p: float, stream: Stream, position: Index) -> int:
     """Return a draw, or -1 if there must be another candidate."""
     if verdict == _SMALL:
         return _by_inversion(n, signed_p, stream, position)
@@ -136,7 +137,7 @@ def _decided(candidate: int, verdict: int, n: int, signed_p: float, stream: Stre
 
 
 @inlined
-def _whole_vectors(size: int) -> int:
+def _whole_vectors(size: Index) -> Index:
     return (size + _LANES - 1) // _LANES * _LANES
 
 
@@ -164,7 +165,7 @@ def _trial(u: float, v: float, mean: float, mode: float, a: float, b: float, alp
 
 @compiled
 def _candidates(
-    n: Integers, signed_p: Floats, size: int, stream: Stream, position: int, candidate: Integers, verdict: Integers
+    n: Integers, signed_p: Floats, size: Index, stream: Stream, position: Index, candidate: Integers, verdict: Integers
 ) -> None:
     """One candidate for each draw of Binomial(n[i], p[i]), and what is to be done with it.
 
@@ -228,7 +229,7 @@ def exponential(x: float) -> float:
 
 
 @compiled
-def _accepts(n: int, signed_p: float, stream: Stream, position: int) -> bool:
+def _accepts(n: int, signed_p: float, stream: Stream, position: Index) -> bool:
     """Decide a close case exactly."""
     r = abs(signed_p)
     u, v = uniforms(stream, position)
@@ -241,7 +242,7 @@ def _accepts(n: int, signed_p: float, stream: Stream, position: int) -> bool:
 
 
 @compiled
-def _by_inversion(n: int, signed_p: float, stream: Stream, position: int) -> int:
+def _by_inversion(n: int, signed_p: float, stream: Stream, position: Index) -> int:
     """Return a draw where n r < 10; -1 in the one case in 10**15 where rounding leaves none."""
     r = abs(signed_p)
     k = 0

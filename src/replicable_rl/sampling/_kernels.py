@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from replicable_rl.sampling._binomial import Stream
 
+    Index = int | np.int64  # a plain 0 would be a type of its own to the compiler, and everything compiled twice
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
     Words = NDArray[np.uint64]
@@ -51,13 +52,13 @@ def draw_rows(
     start: Integers,
     stop: Integers,
     left: Integers,
-    size: int,
+    size: Index,
     conditional: Floats,
     stream: Stream,
-    position: int,
+    position: Index,
     room: Room,
     out: Integers,
-) -> int:
+) -> Index:
     """out[start[i]:stop[i]] = the counts of left[i] outcomes of row i, for a block of rows; ``left`` is used up.
 
     Takes numbers of the stream from ``position`` on, and returns the first one that is left.
@@ -165,7 +166,8 @@ def propagate(
     n_reached = first_state.size
     reached[:n_reached] = first_state
     for h in range(horizon):
-        stream, position = stream_of(words, h), np.int64(0)
+        stream = stream_of(words, h)
+        position: Index = np.int64(0)
         n_rows = 0
         for at in range(0, n_reached, ROWS_PER_BLOCK):
             undecided = np.int64(0)

@@ -26,6 +26,15 @@ _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, *_BROKE
 def save_solution(solution: Solution, directory: str | os.PathLike[str]) -> None:
     """Write a solution into a new directory, whole or not at all.
 
+    Parameters
+    ----------
+    solution : Solution
+        What :func:`replicable_rl.solve` returned.
+    directory : path
+        It must not exist yet. It will hold ``solution.json``, ``arrays.npz`` and, where one was learned, ``model.npz``.
+
+    Examples
+    --------
     >>> import tempfile, replicable_rl as rr
     >>> solution = rr.solve(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seed=1, sample_seed=1)
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -45,7 +54,13 @@ def save_solution(solution: Solution, directory: str | os.PathLike[str]) -> None
 
 
 def load_solution(directory: str | os.PathLike[str]) -> Solution:
-    """Read a solution back, and check that its arrays still have their fingerprints."""
+    """Read a solution back, and check that its arrays still have their fingerprints.
+
+    Parameters
+    ----------
+    directory : path
+        What :func:`save_solution` wrote. Nothing is unpickled.
+    """
     folder = Path(directory)
     if not (folder / "solution.json").is_file():
         raise InvalidFile(f"{folder}: holds no solution.json.")

@@ -83,6 +83,20 @@ def solve(
 def plan(problem: TabularMDP | GenerativeModel | EpisodicModel, algorithm: PlanningAlgorithm) -> Plan:
     """Return what a run would do and may promise, without drawing a sample.
 
+    Parameters
+    ----------
+    problem : TabularMDP, Simulator, EpisodicEnv, or any GenerativeModel or EpisodicModel
+        What would be solved; only its sizes, discount and kind of rewards are used.
+    algorithm : algorithm
+        With the promise, and with overrides where the theorem's parameters are not wanted.
+
+    Returns
+    -------
+    Plan
+        A `PhasedVIPlan`, `ApproximateMDPPlan` or `RMaxPlan` of :mod:`replicable_rl.theory`.
+
+    Examples
+    --------
     >>> import replicable_rl as rr
     >>> planned = rr.plan(rr.make("two-goals-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2))
     >>> planned.iterations, planned.calls, planned.samples

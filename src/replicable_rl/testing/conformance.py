@@ -84,21 +84,19 @@ def check_algorithm(
 
     Each check answers one question about ``solve(problem, shared, rng)``:
 
-    ================== =============================================================================
-    interface          does it return a `Solution` of the right types, shapes and fingerprints?
-    same seeds         do the same seeds give the same bits?
-    global randomness  is it independent of `random` and `np.random`, and does it leave them alone?
-    memory             does it forget earlier runs?
-    threads            are runs in several threads the same as one after another?
-    another process    is a run in another process, where texts have other hashes, the same?
-    identity           can its id and parameters be recorded, and are they its own?
-    frozen             do its attributes survive a run?
-    copies             does a copy give the same bits?
-    fresh samples      does it draw from ``rng``, and do all draws differ for other sample seeds?
-    sample count       is ``solution.samples`` what was drawn?
-    levels             under one shared seed, does model imply value, and value imply policy?
-    replicability      do 40 pairs of runs, under 40 shared seeds, fit the rho that is claimed?
-    ================== =============================================================================
+    - *interface*: does it return a `Solution` of the right types, shapes and fingerprints?
+    - *same seeds*: do the same seeds give the same bits?
+    - *global randomness*: is it independent of `random` and `np.random`, and does it leave them alone?
+    - *memory*: does it forget earlier runs?
+    - *threads*: are runs in several threads the same as one after another?
+    - *another process*: is a run in another process, where texts have other hashes, the same?
+    - *identity*: can its id and parameters be recorded, and are they its own?
+    - *frozen*: do its attributes survive a run?
+    - *copies*: does a copy give the same bits?
+    - *fresh samples*: does it draw from ``rng``, and do all draws differ for other sample seeds?
+    - *sample count*: is ``solution.samples`` what was drawn?
+    - *levels*: under one shared seed, does model imply value, and value imply policy?
+    - *replicability*: do 40 pairs of runs, under 40 shared seeds, fit the rho that is claimed?
 
     Seeds are fixed, so the answer is the same every time, unless the algorithm depends on the process: what one other
     process happens to share with this one, such as one of two orders of a set, is not found. Two of the checks are

@@ -104,6 +104,29 @@ def approximate_mdp(
 ) -> ApproximateMDPPlan:
     """Return the plan of ``obs:rep-mdp``, or of the empirical model when ``rho`` is None.
 
+    Parameters
+    ----------
+    n_states, n_actions : int
+        S and A.
+    epsilon, delta : float
+        Accuracy of the model, as ``norm`` says, and the probability that it fails.
+    rho : float, optional
+        Two runs may learn different models with this probability; 2*delta < rho is required. None plans the baseline.
+    norm : {"entry", "l1"}
+        Whether ``epsilon`` bounds each entry or the l1 error of a row.
+    form : {"zero-preserving", "midpoint"}
+        How rSTAT answers near 0.
+    known_rewards : bool
+        Whether the reward is a known function of (s, a), or one more query per pair.
+    calls : int, optional
+        n, instead of what the theorem says.
+    tolerance : float, optional
+        tau, instead of what the theorem says.
+    owner : str
+        Whose name error messages bear.
+
+    Examples
+    --------
     >>> plan = approximate_mdp(8, 4, epsilon=0.01, delta=0.001, rho=0.2)
     >>> plan.queries, plan.calls, plan.calls_plain
     (256, 439857142095, 65731)

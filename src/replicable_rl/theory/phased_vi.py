@@ -160,6 +160,29 @@ def phased_vi(
     Each keyword from ``calls`` on overrides what the theorem says; the promises of the
     plan are then recomputed from what is left.
 
+    Parameters
+    ----------
+    pairs : int
+        N = S*A.
+    gamma : float
+        Discount in [0, 1).
+    epsilon, delta : float
+        Accuracy, in values normalised to [0, 1], and the probability that it fails.
+    rho : float, optional
+        Two runs may differ with this probability; 2*delta < rho is required. None plans the baseline.
+    target : {"policy", "value"}
+        Whether ``epsilon`` bounds the loss of the policy or twice the error of Q.
+    known_rewards : bool
+        Whether the reward is a known function of (s, a), or learned from the samples.
+    calls, iterations : int, optional
+        m and T.
+    tolerance, rho_sq : float, optional
+        tau and rho of one query.
+    owner : str
+        Whose name error messages bear.
+
+    Examples
+    --------
     >>> plan = phased_vi(pairs=32, gamma=0.9, epsilon=0.1, delta=0.001, rho=0.2)
     >>> plan.iterations, plan.calls, plan.calls_plain
     (100, 8187898146367124, 31343618)
@@ -228,6 +251,15 @@ def phased_vi_rho(
 
     The tolerance stays the theorem's; 1.0 means that nothing is promised.
 
+    Parameters
+    ----------
+    calls : int
+        m.
+    pairs, gamma, epsilon, delta, target, known_rewards
+        As in :func:`phased_vi`.
+
+    Examples
+    --------
     >>> round(phased_vi_rho(8187898146367124, pairs=32, gamma=0.9, epsilon=0.1, delta=0.001), 9)
     0.2
     """

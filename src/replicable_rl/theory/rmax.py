@@ -208,6 +208,25 @@ def rmax(
 ) -> RMaxPlan:
     """Return the paper's parameters with every constant 1: asymptotic, and not meant to be run.
 
+    Parameters
+    ----------
+    n_states, n_actions : int
+        S and A.
+    gamma : float
+        Discount in [0, 1).
+    epsilon, delta, rho : float
+        Accuracy, the probability that it fails, and the probability that two runs differ.
+    horizon : int
+        H, the steps of an episode.
+    refined : bool
+        Whether T and m are those of the shorter argument of ``docs/rmax.md``, still with every constant 1.
+    known_rewards : bool
+        Whether the reward is a known function of (s, a).
+    owner : str
+        Whose name error messages bear.
+
+    Examples
+    --------
     >>> plan = rmax(8, 4, gamma=0.9, epsilon=0.1, delta=0.001, rho=0.2, horizon=30)
     >>> plan.kind, plan.rounds, f"{plan.episodes:.2g}"
     ('asymptotic', 631298, '6.5e+27')

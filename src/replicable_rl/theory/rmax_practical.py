@@ -59,6 +59,33 @@ def rmax_practical(
     Half of rho - 2 delta goes to the queries, a quarter each to the known set and to stopping. Every keyword
     overrides its parameter.
 
+    Parameters
+    ----------
+    n_states, n_actions : int
+        S and A.
+    gamma : float
+        Discount in [0, 1).
+    epsilon, delta : float
+        Accuracy of the policy, in values normalised to [0, 1], and the probability that it fails.
+    rho : float or None
+        The probability that two runs may differ.
+    horizon : int
+        H, the steps of an episode.
+    known_rewards : bool
+        Whether the reward is a known function of (s, a).
+    support : int, optional
+        The most successors that any pair has; S when not given.
+    form : {"zero-preserving", "midpoint"}
+        How rSTAT answers near 0.
+    episodes, budget, rounds : int, optional
+        m, or the transitions in all from which m follows, and T.
+    known, window, tolerance : float, optional
+        k, w and tau.
+    owner : str
+        Whose name error messages bear.
+
+    Examples
+    --------
     >>> plan = rmax_practical(8, 4, 0.9, 0.1, 0.001, 0.2, horizon=60, support=3)
     >>> plan.rounds, f"{plan.episodes:.3g}", plan.replicability_proved, plan.accuracy_proved
     (33, '8.92e+16', True, True)

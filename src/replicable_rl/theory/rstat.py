@@ -78,6 +78,21 @@ def rstat(
     Give exactly one of two: ``tolerance`` (tau fixed: what n is needed?) or ``samples``
     (n fixed: what tolerance is reached?).
 
+    Parameters
+    ----------
+    rho : float
+        Two runs may differ with this probability.
+    delta : float
+        The answer may be further than tau from the mean with this probability; 2*delta < rho is required.
+    tolerance : float, optional
+        tau.
+    samples : int, optional
+        n.
+    form : {"midpoint", "zero-preserving"}
+        Whether the bin that contains 0 answers its middle or 0.
+
+    Examples
+    --------
     >>> plan = rstat(rho=0.2, delta=0.01, tolerance=0.1)
     >>> plan.samples, round(plan.width, 4), round(plan.sampling_tolerance, 4)
     (11385, 0.1695, 0.0153)
@@ -103,6 +118,17 @@ def rstat_rho(samples: int, tolerance: float, delta: float, *, form: Form = "mid
 
     1.0 means that nothing is promised.
 
+    Parameters
+    ----------
+    samples : int
+        n.
+    tolerance, delta : float
+        tau, and the probability that the answer may miss it.
+    form : {"midpoint", "zero-preserving"}
+        As in :func:`rstat`.
+
+    Examples
+    --------
     >>> round(rstat_rho(11385, tolerance=0.1, delta=0.01), 3)
     0.2
     """
@@ -119,6 +145,17 @@ def rstat_mismatch(sigma: ArrayLike, samples: int, width: float) -> NDArray[np.f
     probability min(1, d/beta), so the prediction is E min(1, |D|/beta). Where n is large it is
     2 sigma/(beta sqrt(pi n)). A prediction, not a guarantee.
 
+    Parameters
+    ----------
+    sigma : float or array of floats
+        Standard deviation of what is averaged; 0.5 is the largest for values in [0, 1].
+    samples : int
+        n.
+    width : float
+        beta.
+
+    Examples
+    --------
     >>> float(rstat_mismatch(0.5, samples=10**6, width=0.01).round(6))
     0.056419
     """

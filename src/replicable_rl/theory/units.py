@@ -25,6 +25,18 @@ Value = TypeVar("Value", float, NDArray[np.float64])
 class Units:
     """The two scales of a problem with discount ``gamma`` and rewards in [low, high].
 
+    Inside, algorithms work with rewards (1 - gamma)(r - low)/(high - low), so that values lie in [0, 1]. Epsilon,
+    tolerances and bin widths are in these units; results are in the user's.
+
+    Parameters
+    ----------
+    gamma : float
+        Discount in [0, 1).
+    low, high : float
+        The declared range of the rewards.
+
+    Examples
+    --------
     >>> units = Units(gamma=0.9, low=-1.0, high=1.0)
     >>> round(units.span, 12), round(units.value_to_user(1.0), 12)
     (20.0, 10.0)

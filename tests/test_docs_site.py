@@ -1,0 +1,190 @@
+"""The documentation site: it builds strictly, links lead somewhere, nothing is fetched, every public name is there."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import replicable_rl as rr
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+API = sorted((DOCS / "api").glob("*.md"))
+FORM = ["Listing", "Guarantee", "What is proved and what is not", "Cost", "Example"]
+FORMED = ("rstat", "phased-vi", "approximate-mdp", "rmax", "prediction")
+PICTURES = DOCS / "pictures"
+
+
+class Page(HTMLParser):
+    """What a page has (anchors), leads to (links), and needs to be shown (resources)."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.anchors: set[str] = set()
+        self.links: list[str] = []
+        self.resources: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value for name, value in attrs if value}
+        self.anchors.update(given[name] for name in ("id", "name") if name in given)
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        if tag == "link" and given.get("rel") not in ("prev", "next", "canonical") and "href" in given:
+            self.resources.append(given["href"])
+        if "src" in given:
+            self.resources.append(given["src"])
+
+
+def pages_of(site: Path) -> dict[Path, Page]:
+    """Read every page but the one of web servers for wrong addresses, whose links are absolute."""
+    found = (path for path in sorted(site.rglob("*.html")) if path.name != "404.html")
+    return {path: Page(path.read_text(encoding="utf-8")) for path in found}
+
+
+def faults(site: Path) -> Iterator[str]:
+    """Yield what is wrong with the links and resources of a site."""
+    pages = pages_of(site)
+    for path, page in pages.items():
+        name = path.relative_to(site)
+        for resource in page.resources:
+            if urlsplit(resource).scheme not in ("", "data") or resource.startswith("//"):
+                yield f"{name}: fetches {resource}"
+        for link in [*page.links, *page.resources]:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if not target.is_file():
+                yield f"{name}: {link} leads nowhere"
+            elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors:
+                yield f"{name}: {link} has no such anchor"
+
+
+def test_site_builds_strictly_and_holds_together(tmp_path: Path) -> None:
+    for module in ("mkdocs", "material", "mkdocstrings_handlers.python"):
+        pytest.importorskip(module, reason="the extra 'docs' is not installed")
+    site = tmp_path / "site"
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONIOENCODING": "utf-8"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        timeout=300,
+    )
+    assert built.returncode == 0, built.stdout
+    assert list(faults(site)) == []
+    pages = pages_of(site)
+    assert {page.relative_to(DOCS).with_suffix(".html") for page in DOCS.rglob("*.md")} == {
+        page.relative_to(site) for page in pages
+    }
+    documented = {anchor.rpartition(".")[2] for path, page in pages.items() if path.parent.name == "api"
+                  for anchor in page.anchors if anchor.startswith("replicable_rl.")}  # fmt: skip
+    assert set(rr.__all__) <= documented
+    reference = "".join(path.read_text(encoding="utf-8") for path in pages if path.parent.name == "api")
+    assert not re.search(r"``|:(?:func|class|meth|mod):|={6}|<blockquote>", reference)  # docstrings not understood
+    search = (site / "search" / "search_index.js").read_text(encoding="utf-8")
+    assert "ReplicablePhasedVI" in search  # pages opened from files are searched
+
+
+@pytest.mark.parametrize(
+    ("html", "fault"),
+    [
+        ('<a href="other.html#here">', None),
+        ('<a href="https://example.org/gone">', None),
+        ('<a href="#top">', None),
+        ('<img src="data:image/png;base64,AA==">', None),
+        ('<a href="gone.html">', "index.html: gone.html leads nowhere"),
+        ('<a href="other.html#there">', "index.html: other.html#there has no such anchor"),
+        ('<a href="#bottom">', "index.html: #bottom has no such anchor"),
+        ('<img src="gone.svg">', "index.html: gone.svg leads nowhere"),
+        ('<script src="https://example.org/x.js">', "index.html: fetches https://example.org/x.js"),
+        ('<link rel="stylesheet" href="//example.org/x.css">', "index.html: fetches //example.org/x.css"),
+    ],
+)
+def test_checker_of_links(html: str, fault: str | None, tmp_path: Path) -> None:
+    (tmp_path / "other.html").write_text('<h1 id="here">')
+    (tmp_path / "index.html").write_text(f'<h1 id="top">{html}')
+    assert list(faults(tmp_path.resolve())) == ([] if fault is None else [fault])
+
+
+def test_navigation_lists_every_page_once() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2].partition("\n\n")[0]
+    listed = re.findall(r": (\S+\.md)$", nav, flags=re.MULTILINE)
+    assert sorted(listed) == sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
+
+
+@pytest.mark.parametrize("name", FORMED)
+def test_pages_of_algorithms_have_one_form(name: str) -> None:
+    headings = re.findall(r"^## (.+)$", (DOCS / f"{name}.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert headings[: len(FORM)] == FORM
+
+
+def test_errata_name_files_and_tests_that_exist() -> None:
+    shown = re.findall(r"`([\w/]+\.py|test_\w+)`", (DOCS / "errata.md").read_text(encoding="utf-8"))
+    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py"))
+    sources = (ROOT, ROOT / "src" / "replicable_rl")
+    missing = [
+        name
+        for name in shown
+        if not (
+            any((source / name).is_file() for source in sources) if name.endswith(".py") else f"def {name}(" in tests
+        )
+    ]
+    assert len(shown) > 10
+    assert missing == []
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    overview = (DOCS / "api" / "index.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(\w+)`", overview)
+    assert sorted(name for name in named if name in rr.__all__) == sorted(rr.__all__)
+    directives = {
+        path for page in API for path in re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert {path.rpartition(".")[2] for path in directives} >= set(rr.__all__)
+
+
+def _draw() -> Any:
+    spec = importlib.util.spec_from_file_location("draw", PICTURES / "draw.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_pictures_are_what_the_script_draws() -> None:
+    drawn = {name: draw() for name, draw in _draw().PICTURES.items()}
+    kept = {path.name: path.read_text(encoding="utf-8") for path in PICTURES.glob("*.svg")}
+    assert drawn == kept, "run: python docs/pictures/draw.py"
+
+
+def test_numbers_in_the_pictures_are_those_of_the_library() -> None:
+    from replicable_rl.queries import rstat
+
+    draw = _draw()
+    for offset in (0.10, 0.05):
+        rounded = rstat(list(draw.MEANS), offset / draw.BETA, draw.BETA).answer
+        assert draw.answers(offset) == pytest.approx(rounded.tolist(), abs=1e-12)
+    plan = rr.ReplicablePhasedVI(0.1, 0.001, 0.2).plan(rr.make("two-goals-v1"))
+    assert f"m = {plan.calls:,}".replace(",", " ") in draw.counts()
+
+
+@pytest.mark.parametrize("page", [*sorted(DOCS.rglob("*.md")), ROOT / "README.md"], ids=lambda path: path.name)
+def test_pictures_have_words(page: Path) -> None:
+    for words in re.findall(r"!\[([^\]]*)\]", page.read_text(encoding="utf-8")):
+        assert len(words) > 20, "a picture is described for those who do not see it"
