@@ -24,8 +24,10 @@ from replicable_rl.cli.options import (
     with_algorithm_options,
 )
 from replicable_rl.cli.output import drop_output
+from replicable_rl.cli.report import report_command
+from replicable_rl.cli.reproduce import reproduce_command
 from replicable_rl.errors import InvalidInput
-from replicable_rl.files import new_directory, replacing
+from replicable_rl.files import new_directory
 from replicable_rl.registry import resolve_problem
 
 __all__ = ["main"]
@@ -161,6 +163,8 @@ def plan_command(
 
 
 app.command("audit")(audit_command)
+app.command("reproduce")(reproduce_command)
+app.command("report")(report_command)
 
 
 @app.command("list")
@@ -170,26 +174,3 @@ def list_command() -> int:
 
     show_lists()
     return 0
-
-
-@app.command("reproduce")
-def reproduce_command(
-    output: Annotated[Path, typer.Option(metavar="DIR", help="Where the data goes.")] = Path("results"),
-) -> int:
-    """Train twice: the replicable answers are the same, Phased Q-learning's are not."""
-    from replicable_rl.cli.progress import progress_bar
-    from replicable_rl.cli.show import show_comparison
-    from replicable_rl.experiments import twice
-    from replicable_rl.registry import make
-
-    output.mkdir(parents=True, exist_ok=True)
-    with progress_bar():
-        comparisons = twice.analyse(twice.run())
-    with replacing(output / "twice.json") as stream:
-        data = [comparison.to_json() for comparison in comparisons]
-        stream.write(json.dumps(data, indent=1, allow_nan=False).encode() + b"\n")
-    for comparison in comparisons:
-        show_comparison(make("two-goals-v1"), comparison)
-    print(f"The four runs are in {output / 'twice.json'}.")
-    replicable, plain = comparisons
-    return 0 if replicable.same_value and not plain.same_policy else 1

@@ -19,11 +19,10 @@ from replicable_rl.registry import ALGORITHMS, PROBLEMS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.experiments.twice import Comparison
     from replicable_rl.mdp import TabularMDP
     from replicable_rl.records import Solution
 
-__all__ = ["console", "number", "show_comparison", "show_lists", "show_solution"]
+__all__ = ["console", "draw_policy", "number", "show_lists", "show_solution"]
 
 _ARROWS = {"up": "↑", "down": "↓", "left": "←", "right": "→"}
 _PLAIN_ARROWS = {"up": "^", "down": "v", "left": "<", "right": ">"}
@@ -71,23 +70,6 @@ def show_solution(mdp: TabularMDP, solution: Solution, seconds: float) -> None:
         facts.add_row("time", f"{seconds:.3g} s")
     out.print()
     out.print(facts)
-
-
-def show_comparison(mdp: TabularMDP, comparison: Comparison) -> None:
-    """Print two runs beside each other; states where they differ are marked."""
-    out = console()
-    one, two = comparison.runs
-    out.print(Text(comparison.name, style="bold"))
-    drawn = Table.grid(padding=(0, 6))
-    differ = one.policy != two.policy
-    drawn.add_row("  first sample", "  second sample")
-    drawn.add_row(draw_policy(mdp, one.policy, differ), draw_policy(mdp, two.policy, differ))
-    out.print(drawn)
-    for level, same in (("Q", comparison.same_value), ("policy", comparison.same_policy)):
-        prints = (s.fingerprints.value if level == "Q" else s.fingerprints.policy for s in comparison.runs)
-        verdict = "the same" if same else "different"
-        out.print(f"  {level:6}  {'  '.join(p[:16] for p in prints)}  {verdict}")
-    out.print(f"  samples a run: {number(one.samples)}; {one.guarantee}\n")
 
 
 def draw_policy(mdp: TabularMDP, policy: NDArray[np.int64], marked: NDArray[np.bool_] | None = None) -> Text:

@@ -1,1 +1,1 @@
-"""Experiments: a plan (data) and an analysis of the solutions; drawing is done elsewhere."""
+"""Experiments: a plan (data) and an analysis of the runs; drawing is done elsewhere."""

@@ -1,0 +1,222 @@
+"""The page ``results/index.html``: every figure and table, how to read it, and the command that makes it.
+
+It is composed from the datasets and figures in a folder and computes nothing. What is not there has no section.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from replicable_rl.experiments.dataset import Dataset, Table
+from replicable_rl.experiments.figure1 import PLAIN, RPVI
+from replicable_rl.mdp import Labels
+from replicable_rl.report.figures import FIGURES
+from replicable_rl.report.page import (
+    Block,
+    Callout,
+    Cell,
+    Code,
+    DataTable,
+    Figure,
+    Image,
+    Mark,
+    Page,
+    Section,
+    Text,
+    Tone,
+    picture_of,
+    policy_run,
+    write,
+)
+from replicable_rl.report.reproduction_texts import ALTERNATIVES, CAPTIONS, LEAD, ORDER, READING
+
+__all__ = ["compose", "datasets_in", "write_page"]
+
+_SHORT = {"rpvi-v1": "rPVI", "replicable-approximate-mdp-v1": "ApproximateMDP"}
+_TONES: dict[str, Tone] = {"held": "good", "not held": "bad", "cannot tell": "unsure"}
+
+
+def datasets_in(folder: Path) -> dict[str, Dataset]:
+    """Return the datasets of a folder by name, in the order of the page."""
+    paths = {name: folder / f"{name}.json" for name in ORDER}
+    return {name: Dataset.load(path) for name, path in paths.items() if path.is_file()}
+
+
+def write_page(folder: Path, command: str) -> Path:
+    """Write ``index.html`` for whatever a folder holds; return its path."""
+    target = folder / "index.html"
+    write(compose(datasets_in(folder), folder, command), target)
+    return target
+
+
+def compose(datasets: Mapping[str, Dataset], folder: Path, command: str) -> Page:
+    """Lay out the page."""
+    sections = [
+        Section(name, dataset.title, [*_opening(dataset), *_BLOCKS[name](dataset, folder)])
+        for name, dataset in datasets.items()
+    ]
+    return Page("Replicable reinforcement learning, reproduced", LEAD, sections, command)
+
+
+def _opening(dataset: Dataset) -> list[Block]:
+    return [Text(READING[dataset.name])]
+
+
+def _figure(dataset: Dataset, folder: Path) -> Figure:
+    return Figure(
+        Image.svg((folder / f"{dataset.name}.svg").read_bytes()),
+        ALTERNATIVES[dataset.name],
+        CAPTIONS[dataset.name],
+        command=_command(dataset),
+        downloads=_downloads(dataset),
+    )
+
+
+def _downloads(dataset: Dataset) -> list[tuple[str, str]]:
+    pictures = [(kind.upper(), f"{dataset.name}.{kind}") for kind in ("png", "svg", "pdf") if dataset.name in FIGURES]
+    tables = [(f"CSV, {table}", f"{dataset.name}-{table}.csv") for table in dataset.tables]
+    return [*pictures, ("JSON", f"{dataset.name}.json"), *tables]
+
+
+def _command(dataset: Dataset) -> str:
+    return str(dataset.details["command"])
+
+
+# --- the sections ------------------------------------------------------------------------------
+
+
+def _figure1(dataset: Dataset, folder: Path) -> list[Block]:
+    headline: Any = dataset.details["headline"]
+    said = "rPVI gave the same answer twice; Phased Q-learning did not."
+    callout = Callout(
+        said if headline["holds"] else "The headline did not hold in this data.", _tone(headline["holds"])
+    )
+    return [callout, _figure(dataset, folder), *(_picture(dataset, name) for name in (PLAIN, RPVI))]
+
+
+def _tone(good: bool) -> Tone:
+    return "good" if good else "bad"
+
+
+def _picture(dataset: Dataset, algorithm: str) -> Block:
+    """The interactive picture of both runs of an algorithm on the first grid."""
+    maps: Any = dataset.details["maps"]
+    grid, drawn = next(iter(maps.items()))
+    actions: list[str] = drawn["actions"]
+    runs = []
+    for sample in (1, 2):
+        rows = dataset.tables["states"].where(problem=grid, algorithm=algorithm, sample=sample)
+        policy = [actions.index(row["action"]) for row in rows]
+        q = [[row[f"q_{action}"] for action in actions] for row in rows]
+        runs.append(policy_run(f"sample {sample}", policy, q))
+    cells = tuple(row["cell"] for row in rows)
+    labels = Labels(states=cells, actions=tuple(actions), layout=tuple(drawn["layout"]))
+    caption = f"{algorithm} on {grid}: choose a cell to compare its action values in both runs."
+    return picture_of(labels, (runs[0], runs[1]), caption=caption, command=_command(dataset))
+
+
+def _drawn(dataset: Dataset, folder: Path) -> list[Block]:
+    return [_figure(dataset, folder)]
+
+
+def _theorem(dataset: Dataset, folder: Path) -> list[Block]:
+    columns = {
+        "problem": "problem",
+        "algorithm": "algorithm",
+        "epsilon": "ε",
+        "calls": "m asked",
+        "samples_a_run": "samples of a run",
+        "differ": "pairs that differ",
+        "pairs": "of",
+        "disagreement_high": "at most (95 %)",
+        "worst_error": "worst error",
+        "median_seconds_a_run": "seconds a run",
+    }
+    return [_figure(dataset, folder), _table(dataset, "theorems", columns, "The same numbers.")]
+
+
+def _cost(dataset: Dataset, folder: Path) -> list[Block]:
+    columns = {
+        "grid": "grid",
+        "pairs_sa": "N",
+        "measured": "m measured",
+        "measured_low": "shown too few",
+        "measured_high": "shown enough",
+        "predicted": "predicted",
+        "tight": "theorem, tight",
+        "printed": "theorem, printed",
+        "plain": "accuracy alone",
+    }
+    caption = "Calls m per iteration for an agreement of 0.8, and what theory asks for at the same tolerance."
+    return [_figure(dataset, folder), _table(dataset, "needed", columns, caption)]
+
+
+def _levels(dataset: Dataset, folder: Path) -> list[Block]:
+    columns = {
+        "problem": "problem",
+        "algorithm": "algorithm",
+        "level": "level",
+        "samples": "samples",
+        "samples_low": "shown too few",
+        "samples_high": "shown enough",
+    }
+    return [_figure(dataset, folder), _table(dataset, "needed", columns, "Samples of a run for an agreement of 0.8.")]
+
+
+def _claims(dataset: Dataset, folder: Path) -> list[Block]:
+    verdicts: Any = dataset.details["verdicts"]
+    said = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+    claims = {"claim": "claim", "where": "where", "measured": "measured", "verdict": "verdict"}
+    errata = {"number": "#", "text_says": "the text says", "right_is": "right is", "evidence": "evidence"}
+    return [
+        Callout(f"Of {len(dataset.tables['claims'])} claims: {said}."),
+        _table(
+            dataset,
+            "claims",
+            claims,
+            "Claims in our words; labels are the paper's. Verdicts are computed from the data.",
+        ),
+        _table(
+            dataset,
+            "errata",
+            errata,
+            "Errata of the paper's text, each with a number computed when this page was made.",
+        ),
+    ]
+
+
+def _table(dataset: Dataset, name: str, columns: Mapping[str, str], caption: str) -> DataTable:
+    table: Table = dataset.tables[name]
+    rows = [[_cell(column, row[column]) for column in columns] for row in table]
+    return DataTable(
+        list(columns.values()),
+        rows,
+        caption,
+        command=_command(dataset),
+        downloads=[("CSV", f"{dataset.name}-{name}.csv")],
+    )
+
+
+def _cell(column: str, value: Any) -> Cell:
+    if column == "verdict":
+        return Mark(value, _TONES[value])
+    if column == "algorithm":
+        return _SHORT.get(value, value)
+    if column in ("where", "problem"):
+        return Code(value)
+    if isinstance(value, str) and value.isdigit():  # an integer beyond what JSON holds
+        return float(value)
+    return value  # type: ignore[no-any-return]  # a cell of a table
+
+
+_BLOCKS: dict[str, Callable[[Dataset, Path], list[Block]]] = {
+    "figure1": _figure1,
+    "figure2": _drawn,
+    "exploration": _drawn,
+    "theorem": _theorem,
+    "cost": _cost,
+    "levels": _levels,
+    "claims": _claims,
+}

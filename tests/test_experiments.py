@@ -1,0 +1,409 @@
+"""The parts of experiments: tables, exact intervals, crossings, absorbing chains, plans and verdicts."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import multinomial
+
+import replicable_rl as rr
+from replicable_rl.envs import gridworld
+from replicable_rl.errors import InvalidFile, InvalidInput, UnknownId
+from replicable_rl.experiments import claims, cost, crossing, exploration, figure1, figure2, levels, shares, theorem
+from replicable_rl.experiments.catalogue import EXPERIMENTS, NAMES, chosen
+from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
+from replicable_rl.experiments.lab import Lab, Scale, Study
+from replicable_rl.records import ObjectSpec
+from tests.mutants import plant
+
+CELLS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text('a,\n"é')
+
+
+# --- datasets ----------------------------------------------------------------------------------
+
+
+def a_dataset(rows: Sequence[Sequence[Any]]) -> Dataset:
+    table = Table(("one", "two"), tuple(map(tuple, rows)))
+    return Dataset("some", "Some data", {"first": table, "empty": Table((), ())}, {"rho": 0.2, "maps": {"a": [1]}})
+
+
+@given(st.lists(st.tuples(CELLS, CELLS), max_size=5))
+def test_a_dataset_comes_back(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Any, Any]]) -> None:
+    folder = tmp_path_factory.mktemp("data")
+    data = a_dataset(rows)
+    files = data.save(folder)
+    assert [path.name for path in files] == ["some.json", "some-first.csv", "some-empty.csv"]
+    again = Dataset.load(files[0])
+    assert again == data
+    assert again.save(folder) == files
+    csv_equals_json(folder, "some")
+
+
+def csv_equals_json(folder: Path, name: str) -> None:
+    """Every CSV file says what the JSON file says, cell by cell."""
+    data = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    for table, content in data["tables"].items():
+        with (folder / f"{name}-{table}.csv").open(newline="", encoding="utf-8") as stream:
+            lines = list(csv.reader(stream))
+        if not content["rows"]:
+            continue
+        assert lines[0] == content["columns"]
+        cells = [["" if cell is None else str(cell) for cell in row] for row in content["rows"]]
+        assert [line or [""] for line in lines[1:]] == cells
+
+
+def test_integers_beyond_json_are_strings() -> None:
+    table = Table.of([{"samples": 2**53}, {"samples": 2**53 - 1}])
+    assert table.rows == (("9007199254740992",), (9007199254740991,))
+
+
+@pytest.mark.parametrize("cell", [math.nan, math.inf, object(), [1], np.array([1.0])])
+def test_cells_that_no_file_can_hold(cell: Any) -> None:
+    with pytest.raises(InvalidInput, match="a cell must be"):
+        Table(("one",), ((cell,),))
+
+
+def test_ragged_tables_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="2 cells for 1 columns"):
+        Table(("one",), ((1, 2),))
+    with pytest.raises(InvalidInput, match="same columns"):
+        Table.of([{"a": 1}, {"b": 1}])
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": "other", "version": 1}', "\x00"])
+def test_files_that_are_no_datasets(tmp_path: Path, text: str) -> None:
+    (tmp_path / "some.json").write_text(text)
+    with pytest.raises(InvalidFile):
+        Dataset.load(tmp_path / "some.json")
+    with pytest.raises(InvalidFile, match="cannot be read"):
+        Dataset.load(tmp_path / "none.json")
+
+
+# --- intervals of shares under one shared seed --------------------------------------------------
+
+
+def compositions(runs: int, classes: int) -> Iterator[tuple[int, ...]]:
+    for cuts in itertools.combinations(range(runs + classes - 1), classes - 1):
+        ends = (-1, *cuts, runs + classes - 1)
+        yield tuple(b - a - 1 for a, b in itertools.pairwise(ends))
+
+
+LAWS = [(1.0, 0.0, 0.0), (0.8, 0.1, 0.1), (0.5, 0.5, 0.0), (0.4, 0.35, 0.25), (0.6, 0.3, 0.1), (1 / 3, 1 / 3, 1 / 3)]
+
+
+def least_coverage(runs: int = 14, confidence: float = 0.9) -> tuple[float, float]:
+    """The exact probability, over all samples, that each interval holds the truth; the least over the laws."""
+    modal, unique = [], []
+    for law in LAWS:
+        expected = sum(1.0 - (1.0 - p) ** runs for p in law) / runs
+        hits = [0.0, 0.0]
+        for counts in compositions(runs, 3):
+            probability = float(multinomial.pmf(counts, runs, law))
+            sizes = [count for count in counts if count]
+            one, two = shares.modal_share(sizes, confidence), shares.unique_share(sizes, confidence)
+            hits[0] += probability * (one.low - 1e-9 <= max(law) <= one.high + 1e-9)
+            hits[1] += probability * (two.low - 1e-9 <= expected <= two.high + 1e-9)
+        modal.append(hits[0])
+        unique.append(hits[1])
+    return min(modal), min(unique)
+
+
+def test_intervals_of_shares_hold_exactly() -> None:
+    modal, unique = least_coverage()
+    assert modal >= 0.9
+    assert unique >= 0.9
+
+
+def test_planted_bugs_in_shares_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        plant(patch, shares, "_low_end", "< tail", "< 8 * tail")
+        assert least_coverage()[0] < 0.9
+    with monkeypatch.context() as patch:
+        plant(patch, shares, "unique_share", "needed = math.log(2.0 / (1.0 - confidence))", "needed = 0.02")
+        assert least_coverage()[1] < 0.9
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=12))
+def test_intervals_of_shares_hold_the_estimate(sizes: list[int]) -> None:
+    for share in (shares.modal_share(sizes, 0.95), shares.unique_share(sizes, 0.95)):
+        assert 0.0 <= share.low <= share <= share.high <= 1.0
+
+
+# --- where agreement passes a target ------------------------------------------------------------
+
+
+def crossings_that_miss(n: int = 300) -> int:
+    """How often the interval misses a known crossing: m = 100, agreement m/(m + 25)."""
+    rng, sizes, pairs = np.random.default_rng(5), [10, 30, 90, 110, 300, 1000], [60] * 6
+    misses = 0
+    for _ in range(n):
+        same = [int(rng.binomial(60, m / (m + 25.0))) for m in sizes]
+        found = crossing.crossing(sizes, same, pairs, 0.8, 0.8)
+        misses += not ((found.low or 0.0) <= 100.0 <= (found.high or math.inf))
+    return misses
+
+
+def test_crossing_has_its_confidence() -> None:
+    assert crossings_that_miss() <= 60 + 28  # 0.2 of 300, and four standard deviations
+
+
+def test_a_planted_bug_in_crossing_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, crossing, "crossing", "for x, (_, high)", "for x, (high, _)")
+    assert crossings_that_miss() > 88
+
+
+def test_crossing_beyond_what_was_tried() -> None:
+    none = crossing.crossing([1, 10], [1, 2], [100, 100], 0.8, 0.95)
+    assert (none.samples, none.low, none.high) == (None, 10.0, None)
+    every = crossing.crossing([1, 10], [99, 100], [100, 100], 0.8, 0.95)
+    assert (every.samples, every.low, every.high) == (None, None, 1.0)
+
+
+@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=8))
+def test_rising_curves_rise_and_keep_their_mean(values: list[float]) -> None:
+    curve = crossing._rising(values, [3] * len(values))
+    assert len(curve) == len(values)
+    assert all(a <= b + 1e-12 for a, b in itertools.pairwise(curve))
+    assert sum(curve) == pytest.approx(sum(values))
+    if sorted(values) == values:
+        assert curve == pytest.approx(values)
+
+
+def test_slopes_of_power_laws() -> None:
+    rows = [{"pairs_sa": n, "m": 7.0 * n**1.5, "m_low": 6.0 * n**1.5, "m_high": 8.0 * n**1.5} for n in (10, 30, 100)]
+    found = cost._slope("m", rows)
+    assert found["slope"] == pytest.approx(1.5)
+    assert math.exp(found["constant"]) == pytest.approx(7.0)
+    steepest = math.log(8.0 / 6.0) / math.log(10.0)  # the two outer points alone decide how steep a line can be
+    assert found["slope_low"] == pytest.approx(1.5 - steepest, abs=0.02)
+    assert found["slope_high"] == pytest.approx(1.5 + steepest, abs=0.02)
+    assert cost._slope("m", [{**rows[0], "m_low": None}, *rows[1:]])["slope_high"] is None
+    assert cost._slope("m", rows[:1])["slope"] is None
+
+
+# --- exact probabilities of ending in a goal -----------------------------------------------------
+
+UP, DOWN, LEFT, RIGHT = range(4)
+
+
+@pytest.mark.parametrize(
+    ("layout", "left"), [("G.S.G", 0.5), ("GS..G", 0.75), ("G...S.G", 1 / 3), ("GS......G", 7 / 8)]
+)
+def test_gambler_s_ruin(layout: str, left: float) -> None:
+    """Up in a corridor stays, or slips to either side alike: a fair game, of which the odds are known by hand."""
+    mdp = gridworld(layout, slip=0.3)
+    ends = figure1.goal_probabilities(mdp, np.full(mdp.n_states, UP))
+    assert ends == pytest.approx([left, 1.0 - left], abs=1e-12)
+
+
+def test_an_unfair_game_by_hand() -> None:
+    """Aim left with slip 0.4 on a plus-shaped map: 0.6 left; up and down lead to cells from which right is taken."""
+    mdp = gridworld("#.#/GSG/#.#", slip=0.4)  # states: 0 above, 1 left goal, 2 start, 3 right goal, 4 below
+    policy = np.array([DOWN, UP, LEFT, UP, UP])
+    # From above, down aims at the start with 0.6 and stays with 0.4: it always returns. So x = 0.6 + 0.4 x.
+    assert figure1.goal_probabilities(mdp, policy) == pytest.approx([1.0, 0.0], abs=1e-12)
+    policy[2] = UP  # 0.6 above, which returns; 0.2 left goal, 0.2 right goal
+    assert figure1.goal_probabilities(mdp, policy) == pytest.approx([0.5, 0.5], abs=1e-12)
+
+
+def test_who_walks_in_circles_ends_nowhere() -> None:
+    mdp = gridworld("G.S.G", slip=0.0)
+    assert figure1.goal_probabilities(mdp, np.array([0, LEFT, RIGHT, LEFT, 0])).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("grid", figure1.GRIDS)
+def test_optimal_policies_end_in_some_goal(grid: str) -> None:
+    mdp = rr.make(grid)
+    best = rr.optimal_values(mdp)
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        policy = np.array([rng.choice(np.flatnonzero(row >= row.max() - 1e-9)) for row in best.q])
+        ends = figure1.goal_probabilities(mdp, policy)
+        assert ends.sum() == pytest.approx(1.0, abs=1e-12)
+        moves = np.zeros((mdp.n_states, mdp.n_states))  # against walking for a long time
+        for s in range(mdp.n_states):
+            i = s * mdp.n_actions + policy[s]
+            row = slice(mdp.rows.indptr[i], mdp.rows.indptr[i + 1])
+            np.add.at(moves[s], mdp.rows.next_state[row], mdp.rows.probability[row])
+        assert (mdp.initial @ np.linalg.matrix_power(moves, 4096))[figure1.goal_states(mdp)] == pytest.approx(ends)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("np.eye(inner.size) - moves", "np.eye(inner.size) - 0.99 * moves"), ("int(policy[s])", "0")]
+)
+def test_planted_bugs_in_goal_probabilities_are_caught(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, figure1, "goal_probabilities", old, new)
+    with pytest.raises(AssertionError):
+        test_an_unfair_game_by_hand()
+
+
+def test_goals_are_found_from_left_to_right() -> None:
+    assert figure1.goal_states(rr.make("two-goals-v1")) == [0, 2]
+    assert figure1._first_left_and_right([(0.5, 0.5), (0.2, 0.8), (0.9, 0.1), (1.0, 0.0)]) == (2, 1)
+    assert figure1._first_left_and_right([(0.2, 0.8), (0.1, 0.9)]) == (0, 1)
+
+
+# --- plans ---------------------------------------------------------------------------------------
+
+
+def test_figure1_gives_both_algorithms_the_same_samples() -> None:
+    studies = figure1.plan(Scale.of())
+    for plain, rpvi in zip(studies[::2], studies[1::2], strict=True):
+        assert plain.plan == rpvi.plan, "the same shared seed and sample seeds"
+        assert plain.algorithm.params["calls"] == rpvi.algorithm.params["calls"]
+        problem, algorithm = rpvi.objects()
+        needed: Any = rr.plan(problem, rr.ReplicablePhasedVI(0.1, 0.001, 0.2))
+        used: Any = rr.plan(problem, algorithm)  # type: ignore[arg-type]  # rPVI can say it beforehand
+        assert used.calls == needed.calls, "what the theorem asks for"
+        assert used.replicability_proved
+
+
+@pytest.mark.parametrize("name", list(EXPERIMENTS))
+def test_plans_build_and_a_quick_one_is_smaller(name: str) -> None:
+    full, quick = (EXPERIMENTS[name].plan(Scale.of(quick=quick)) for quick in (False, True))
+    assert len({(study.problem.text, study.algorithm.text, study.plan) for study in full}) == len(full)
+    for study in quick:
+        study.objects()
+    runs = [sum(study.size for study in studies) for studies in (full, quick)]
+    assert runs[1] <= runs[0] / 4 or name == "figure1"
+
+
+def test_figure2_is_the_paper_s_experiment() -> None:
+    studies = figure2.plan(Scale.of())
+    assert {study.runs_per_seed for study in studies[::2]} == {150}
+    assert {study.shared_seeds for study in studies[::2]} == {(2023,)}
+    for study in studies:
+        params = study.algorithm.params
+        assert (params["epsilon"], params["delta"], params["rho"]) == (0.02, 0.001, 0.2)
+        assert params["calls"] == 13_000 * study.point["multiple"]
+
+
+def test_pillars_grow_out_of_the_two_goals_grid() -> None:
+    maps = [cost.pillars(*size) for size in cost.GRIDS]
+    assert maps[0] == "/".join(rr.make("two-goals-v1").labels.layout or ())
+    sizes = [gridworld(drawn).n_states for drawn in maps]
+    assert sizes == sorted(sizes)
+
+
+def test_scales() -> None:
+    assert (Scale.of().runs, Scale.of().pairs) == (150, 100)
+    assert Scale.of(quick=True).some((1, 2, 3, 4)) == (2, 4)
+    assert Scale.of().some((1, 2, 3)) == (1, 2, 3)
+    with pytest.raises(InvalidInput, match="--runs must be an integer from 2"):
+        Scale.of(runs=1)
+
+
+def test_names_of_experiments() -> None:
+    assert chosen([]) == NAMES
+    with pytest.raises(UnknownId, match=r"no experiment is called 'figure22'\. Did you mean 'figure2'\?$"):
+        chosen(["figure1", "figure22"])
+    with pytest.raises(UnknownId, match=r"Known: figure1, figure2, exploration, theorem, cost, levels, claims\.$"):
+        chosen(["zzz"])
+
+
+def test_a_lab_runs_what_is_missing_and_nothing_else(tmp_path: Path) -> None:
+    algorithm = ObjectSpec("phased-vi-v1", {"epsilon": 0.2, "delta": 0.05, "calls": 5, "iterations": 3})
+    small, large = (Study(ObjectSpec("chain-v1"), algorithm, pairs) for pairs in (2, 5))
+    lab = Lab(tmp_path / "runs.sqlite", n_jobs=1)
+    assert lab._missing(large) == 10
+    lab.audits([small])
+    assert (lab._missing(small), lab._missing(large)) == (0, 6)
+    results = lab.audits([small, large, small])
+    assert [len(result.records) for result in results] == [4, 10, 4]
+    assert results[0].records == results[2].records == results[1].records[:4]
+    assert lab._missing(large) == 0
+    lab.close()
+
+
+# --- verdicts follow the data --------------------------------------------------------------------
+
+
+def a_row(**columns: Any) -> dict[str, Any]:
+    return {"problem": "grid", **columns}
+
+
+def between(name: str, low: float, middle: float, high: float) -> dict[str, float]:
+    return estimate_columns(name, rr.Estimate(middle, low, high))
+
+
+@pytest.mark.parametrize(
+    ("interval", "verdict"),
+    [((0.0, 0.01, 0.1), "held"), ((0.25, 0.3, 0.4), "not held"), ((0.1, 0.15, 0.3), "cannot tell")],
+)
+def test_verdicts_about_rho(interval: tuple[float, float, float], verdict: str) -> None:
+    rows = [
+        a_row(algorithm=algorithm, epsilon=0.1, rho=0.2, differ=1, pairs=9, worst_error=0.05, kept_epsilon=True)
+        | {"refuted_rho": interval[0] > 0.2}
+        | between("disagreement", *interval)
+        for algorithm in ("rpvi-v1", "replicable-approximate-mdp-v1")
+    ]
+    dataset = Dataset("theorem", "", {"theorems": Table.of(rows)})
+    found = claims._theorems({"theorem": dataset})
+    assert [claim.verdict for claim in found] == [verdict, "held", verdict, "held"]
+
+
+@pytest.mark.parametrize(
+    ("slope", "verdict"), [((1.0, 1.2, 1.5), "held"), ((2.1, 2.5, 3.0), "not held"), ((1.5, 1.8, 2.5), "cannot tell")]
+)
+def test_verdicts_about_growth(slope: tuple[float, float, float], verdict: str) -> None:
+    needed = [{"measured_high": 1e6, "tight": 1e9}, {"measured_high": 1e8, "tight": 1e9}]
+    slopes = [{"samples": "measured", "slope_low": slope[0], "slope": slope[1], "slope_high": slope[2]}]
+    dataset = Dataset("cost", "", {"needed": Table.of(needed), "slopes": Table.of(slopes)})
+    cheaper, grows = claims._cost({"cost": dataset})
+    assert grows.verdict == verdict
+    assert cheaper.verdict == "cannot tell", "a tenth is not orders of magnitude"
+
+
+def points(first: Sequence[float], last: Sequence[float], column: str) -> Dataset:
+    """Two curves of Figure 2 over two multiples; other columns are out of the way."""
+    rows = []
+    for rho_sq, ends in zip((0.01, 0.9), zip(first, last, strict=True), strict=True):
+        for multiple, value in zip((1, 10), ends, strict=True):
+            row = a_row(rho_sq=rho_sq, multiple=multiple)
+            for name, usual in (("modal_share", 0.9), ("unique_share", 0.01), ("agreement", 0.9)):
+                middle = value if name == column else usual
+                row |= between(name, max(0.0, middle - 0.05), middle, min(1.0, middle + 0.05))
+            rows.append(row)
+    return Dataset("figure2", "", {"points": Table.of(rows)}, {"rho": 0.2})
+
+
+@pytest.mark.parametrize(
+    ("column", "first", "last", "number", "verdict"),
+    [
+        ("modal_share", (0.3, 0.4), (0.95, 0.9), 0, "held"),
+        ("modal_share", (0.3, 0.4), (0.95, 0.7), 0, "not held"),
+        ("modal_share", (0.3, 0.4), (0.95, 0.82), 0, "cannot tell"),
+        ("modal_share", (0.3, 0.6), (0.95, 0.9), 1, "held"),
+        ("modal_share", (0.6, 0.6), (0.95, 0.7), 1, "not held"),
+        ("unique_share", (0.8, 0.6), (0.3, 0.2), 2, "held"),
+        ("unique_share", (0.8, 0.6), (0.3, 0.5), 2, "not held"),
+        ("unique_share", (0.5, 0.55), (0.1, 0.1), 3, "held"),
+        ("unique_share", (0.5, 0.65), (0.1, 0.1), 3, "not held"),
+        ("agreement", (0.5, 0.5), (0.9, 0.9), 4, "held"),
+        ("agreement", (0.5, 0.5), (0.9, 0.6), 4, "not held"),
+        ("agreement", (0.6, 0.4), (0.9, 0.9), 5, "held"),
+        ("agreement", (0.4, 0.6), (0.9, 0.9), 5, "not held"),
+        ("agreement", (0.5, 0.5), (0.9, 0.9), 5, "cannot tell"),
+    ],
+)
+def test_verdicts_about_captions(
+    column: str, first: tuple[float, float], last: tuple[float, float], number: int, verdict: str
+) -> None:
+    assert claims._captions(points(first, last, column), "grid")[number].verdict == verdict
+
+
+def test_every_module_has_a_name_and_a_title() -> None:
+    for module in (figure1, figure2, exploration, theorem, cost, levels, claims):
+        assert module.NAME in NAMES
+        assert module.TITLE
+    assert set(claims.NEEDS) == set(EXPERIMENTS)
