@@ -28,7 +28,7 @@ from replicable_rl.algorithms.model_rows import LearnedModel, PlainRows, Rounded
 from replicable_rl.algorithms.promise import Promise
 from replicable_rl.algorithms.rmax_verdict import guarantee_of, status_of
 from replicable_rl.errors import InvalidInput, check_real
-from replicable_rl.mdp import TabularMDP, optimal_values
+from replicable_rl.mdp import Optimum, TabularMDP, optimal_values
 from replicable_rl.progress import track
 from replicable_rl.records import Solution, StatusCode
 from replicable_rl.sampling import EpisodeCounts, EpisodicModel, as_episodic
@@ -70,6 +70,7 @@ class Exploration:
     """What a run of the loop found: the last policy, how it ended, and the story so far."""
 
     policy: NDArray[np.int64]
+    planned: tuple[TabularMDP, Optimum] | None  # the last model and its plan; None if nothing was learned
     ended: StatusCode
     samples: int
     cut_short: bool  # whether some episode was observed for less than H steps
@@ -91,6 +92,7 @@ def explore(
     count = np.zeros(plan.pairs)
     seen: EpisodeCounts | None = None
     samples, cut_short = 0, False
+    planned: tuple[TabularMDP, Optimum] | None = None
     ended = StatusCode.BUDGET_SPENT
     history: dict[str, list[float]] = {
         "known": [],
@@ -124,11 +126,13 @@ def explore(
         if new.size:
             learned.learn(new, seen, query)
             _check_support(plan, learned)
-            policy = optimal_values(learned.to_mdp(problem.gamma, initial)).policy
+            model = learned.to_mdp(problem.gamma, initial)  # the plan is a function of it alone: a cold start
+            planned = model, optimal_values(model)
+            policy = planned[1].policy
         if learned.known.all():
             ended = StatusCode.ALL_KNOWN
             break
-    return Exploration(policy, ended, samples, cut_short, history)
+    return Exploration(policy, planned, ended, samples, cut_short, history)
 
 
 class _RMax(Promise):
@@ -169,8 +173,11 @@ class _RMax(Promise):
         learned = LearnedModel(S, A, problem.reward_range, top, problem.known_rewards)
         first = np.floor(shared.uniform("rmax/first-policy", shape=S) * A).astype(np.int64)
         run = explore(problem, plan, learned, thresholds, query, first, rng)
-        model = learned.to_mdp(problem.gamma, getattr(problem, "initial", None))
-        best = optimal_values(model)
+        if run.planned is None:
+            model = learned.to_mdp(problem.gamma, getattr(problem, "initial", None))
+            best = optimal_values(model)
+        else:
+            model, best = run.planned
         return Solution.from_q(
             best.q,
             run.policy,
