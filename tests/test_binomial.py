@@ -125,7 +125,13 @@ def check_decisions(sampler: dict[str, Any], n: int, signed: float, size: int = 
     a, alpha = -0.0873 + 0.0248 * b + 0.01 * r, (2.83 + 5.1 / b) * spread
     stream: Any = tuple(np.uint64(word) for word in (SEED % 2**32, 5, 0, 6, 7))
     candidate, verdict = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
-    sampler["_candidates"](np.full(size, n), np.full(size, signed), size, stream, 0, candidate, verdict)
+    draws = np.full(size, n), np.full(size, signed)
+    sampler["_candidates"](*draws, size, stream, np.arange(size), candidate, verdict)
+    easy, easy_verdict = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+    sampler["_easy_candidates"](*draws, size, stream, 0, easy, easy_verdict)
+    assert np.array_equal(easy, candidate)
+    assert (verdict[easy_verdict == module._ACCEPTED] == module._ACCEPTED).all()
+    assert 0.3 < (easy_verdict == module._ACCEPTED).mean() < 0.9
     log_mode = module.log_pmf(n, r, mode, mode - mean)
     for i in range(size):
         u, v = module.uniforms(stream, i)
@@ -225,17 +231,17 @@ def decisions(sampler: dict[str, Any]) -> None:
 PLANTED: dict[str, tuple[str, str, Callable[[dict[str, Any]], None]]] = {
     "inversion: the odds": ("odds = r / (1.0 - r)", "odds = 1.001 * r / (1.0 - r)", law("inversion")),
     "inversion: the next one": ("(n - k + 1.0) / k", "(n - k + 1.1) / k", law("inversion")),
-    "one in a thousand is off by one": (
-        "candidate[i] = n[i] - k if",
-        "candidate[i] = n[i] - k - (k % 16 == 0) if",
+    "one in sixteen is off by one": (
+        "        under_the_hat = (abs(u) <= 0.43) & (v <= enough) & (mean",
+        "        candidate[i] += k % 16 == 0\n        under_the_hat = (abs(u) <= 0.43) & (v <= enough) & (mean",
         law("ordinary"),
     ),
     "accepts too much": ("height <= ratio * (1.0 - error)", "height <= ratio * 1.001", decisions),
     "rejects too much": ("height > ratio * (1.0 + 2.0 * error)", "height > ratio * 0.999", decisions),
-    "under the hat: too high": ("(v <= enough)", "(v <= enough + 0.02)", decisions),
-    "under the hat: too wide": ("abs(u) <= 0.43", "abs(u) <= 0.45", decisions),
+    "under the hat: too high": ("0.92 - 4.2 * over_b", "0.94 - 4.2 * over_b", decisions),
+    "under the hat: too wide": ("(abs(u) <= 0.43) & (v <= enough) &", "(abs(u) <= 0.45) & (v <= enough) &", decisions),
     "the centre": ("(mean - mode + 0.5)", "(mean - mode + 0.501)", decisions),
-    "the slope": ("a + b * edge * edge", "a + 1.001 * b * edge * edge", decisions),
+    "the slope": ("(a + b * square)", "(a + 1.001 * b * square)", decisions),
 }
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import replicable_rl as rr
@@ -425,10 +425,21 @@ def test_greedy_takes_the_lowest_index_of_the_maxima(q: list[list[int]]) -> None
 @given(st.integers(1, 4).flatmap(lambda n: st.lists(st.lists(st.integers(-2, 2), min_size=n, max_size=n), min_size=1)))
 @settings(deadline=None)
 def test_the_compiled_maximum_breaks_ties_alike(q: list[list[int]]) -> None:
-    policy, best = np.empty(len(q), dtype=np.int64), np.empty(len(q))
-    _kernels.best_actions(len(q[0]), np.array(q, dtype=float).reshape(-1), policy, best, 0, len(q))
-    assert policy.tolist() == [row.index(max(row)) for row in q]
+    n, A = len(q), len(q[0])
+    table = (
+        np.zeros(n * A + 1, dtype=np.int64),
+        np.empty(0, dtype=np.int32),
+        np.empty(0),
+        np.array(q, float).reshape(-1),
+    )
+    value, best, row_of = np.zeros(n), np.empty(n), np.empty(n, dtype=np.int64)
+    _kernels.backup(*table, 0.5, A, value, best, np.empty(n * A), row_of, 0, n)
+    assert (row_of % A).tolist() == [row.index(max(row)) for row in q]
     assert best.tolist() == [max(row) for row in q]
+    for width, backward in ((1, False), (n, True)):
+        _kernels.relax(*table, 0.5, A, value, best, row_of, width, backward, 0, n)
+        assert (row_of % A).tolist() == [row.index(max(row)) for row in q]
+        assert best.tolist() == [max(row) for row in q]
 
 
 def test_infinite_values_and_negative_zero_are_ordered_like_numbers() -> None:
@@ -539,13 +550,119 @@ def test_two_hundred_thousand_states() -> None:
     assert np.abs(found.value - best.value).max() <= best.error + found.error
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3, 7])
-def test_threads_do_not_change_a_bit(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    problems = [rr.make(id) for id in ("two-goals-wide-v1", "garnet-v1", "inventory-v1")]
-    alone = [rr.optimal_values(problem) for problem in problems]
+@pytest.mark.parametrize("blocks_from", [1, 10**9], ids=["blocks", "plain"])
+def test_threads_do_not_change_a_bit(blocks_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    problems = [rr.make(id) for id in ("two-goals-wide-v1", "garnet-v1", "inventory-v1")] + [grid(40, 0.97)]
+    monkeypatch.setattr(planning, "_BLOCKS_FROM", blocks_from)
+    monkeypatch.setattr(planning, "_MANY_STATES", 10**9)
+    alone = [(optimal_values(problem), evaluate_policy(problem, uniform(problem))) for problem in problems]
     monkeypatch.setattr(planning, "_MANY_STATES", 1)
-    monkeypatch.setattr(planning, "_THREADS", threads)
-    for problem, expected in zip(problems, alone, strict=True):
-        found = rr.optimal_values(problem)
-        assert np.array_equal(found.q, expected.q)
-        assert (found.error, found.sweeps) == (expected.error, expected.sweeps)
+    for threads in (1, 2, 3, 7, 100):
+        monkeypatch.setattr(planning, "_THREADS", threads)
+        for problem, (best, mixed) in zip(problems, alone, strict=True):
+            found, value = optimal_values(problem), evaluate_policy(problem, uniform(problem))
+            assert found.q.tobytes() == best.q.tobytes()
+            assert value.value.tobytes() == mixed.value.tobytes()
+            assert (found.error, found.sweeps) == (best.error, best.sweeps)
+            assert (value.error, value.sweeps) == (mixed.error, mixed.sweeps)
+
+
+# --- Gauss-Seidel sweeps in blocks -------------------------------------------------------------
+
+
+def uniform(mdp: TabularMDP) -> NDArray[np.float64]:
+    return np.full((mdp.n_states, mdp.n_actions), 1.0 / mdp.n_actions)
+
+
+def grid(side: int, gamma: float) -> TabularMDP:
+    """An open grid with a goal near its centre, so that news travel in all directions."""
+    lines = ["." * side] * side
+    lines[side // 2] = "." * (side // 3) + "G" + "." * (side - side // 3 - 1)
+    return rr.envs.gridworld(lines, gamma=gamma)
+
+
+def deterministic(n_states: int, gamma: float) -> TabularMDP:
+    """Every action permutes the states: periodic, and the slowest there is."""
+    rng = np.random.default_rng(n_states)
+    successor = np.stack([rng.permutation(n_states) for _ in range(3)], axis=1)
+    reward = rng.random((n_states, 3))
+    return TabularMDP.from_outcomes(
+        [[[(1.0, int(n), float(r))] for n, r in zip(*row, strict=True)] for row in zip(successor, reward, strict=True)],
+        gamma=gamma,
+    )
+
+
+@pytest.fixture
+def in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sweep small processes the way large ones are, whether that pays or not."""
+    monkeypatch.setattr(planning, "_has_near_successors", lambda table: True)
+    monkeypatch.setattr(planning, "_BLOCKS", 2)
+
+
+@pytest.mark.usefixtures("in_blocks")
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(processes(), st.sampled_from([None, 1e-3, 10.0, 1e-300]))
+@example(two_loops(0.999), None)
+@example(two_loops(0.999, -1e6, 1e6), 1.0)
+@example(cycle(0.999), None)
+@example(cycle(0.999, 1e6), 1e-3)
+@example(tenths(0.999, 1e6, low=0.0), None)
+def test_values_found_in_blocks_are_certified_too(mdp: TabularMDP, tolerance: float | None) -> None:
+    best = optimal_values(mdp, tolerance=tolerance)
+    assert is_certified(mdp, best)
+    assert best.error <= max(asked_tolerance(mdp, tolerance), rounding_scale(mdp))
+    assert best.policy.tolist() == [row.index(max(row)) for row in best.q.tolist()]
+    found = evaluate_policy(mdp, best.policy, tolerance=tolerance)
+    assert found.error <= max(asked_tolerance(mdp, tolerance), rounding_scale(mdp))
+    exact = exact_value(mdp, exact_pairs(mdp, normalise=True), one_hot(best.policy.tolist(), mdp.n_actions))
+    assert max(abs(Fraction(v) - e) for v, e in zip(found.value.tolist(), exact, strict=True)) <= found.error
+
+
+@pytest.mark.parametrize("gamma", [0.99, 0.999, 0.9999])
+@pytest.mark.parametrize("kind", ["grid", "garnet", "deterministic", "ring"])
+def test_both_ways_of_sweeping_agree_within_their_certificates(
+    kind: str, gamma: float, request: pytest.FixtureRequest
+) -> None:
+    mdp = {
+        "grid": lambda: grid(15, gamma),
+        "garnet": lambda: rr.envs.garnet(n_states=200, gamma=gamma),
+        "deterministic": lambda: deterministic(100, gamma),
+        "ring": lambda: TabularMDP.from_outcomes(
+            [[[(1.0, (s + 1) % 50, float(s == 0))]] for s in range(50)], gamma=gamma
+        ),
+    }[kind]()
+    tolerance = 1e-4 if gamma == 0.9999 else None  # what 64 bits can certify
+    plain = optimal_values(mdp, tolerance=tolerance)
+    request.getfixturevalue("in_blocks")
+    blocks = optimal_values(mdp, tolerance=tolerance)
+    assert plain.converged
+    assert blocks.converged
+    assert np.abs(plain.q - blocks.q).max() <= plain.error + blocks.error
+    # The residual of the values, with numpy: |q - Q*| <= e implies |q - Tq| <= (1 + gamma) e.
+    rows = mdp.rows
+    for best in (plain, blocks):
+        outcome = rows.probability * (rows.reward + gamma * best.value[rows.next_state])
+        backed_up = np.add.reduceat(outcome, rows.indptr[:-1])
+        residual = np.abs(best.q.reshape(-1) - backed_up).max()
+        assert residual <= (1.0 + gamma) * best.error + 1e-12 / (1.0 - gamma)
+
+
+def test_a_goal_has_its_value_after_one_sweep_in_blocks() -> None:
+    """And a probability to stay that rounding put above 1 does not divide by zero."""
+    indptr, one = np.array([0, 1]), np.array([1.0])
+    out, nothing = np.empty(1), np.empty(0, dtype=np.int64)
+    for gamma, stay in ((0.5, 1.0), (1.0 - 2.0**-53, 1.0 + 2.0**-52)):
+        table = indptr, np.zeros(1, dtype=np.int32), np.array([stay]), one
+        _kernels.relax(*table, gamma, 1, np.zeros(1), out, nothing, 1, False, 0, 1)
+        assert out[0] == 1.0 / (1.0 - gamma)
+
+
+def test_only_large_processes_with_near_successors_are_swept_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "_BLOCKS_FROM", 1000)
+
+    def decision(mdp: TabularMDP) -> bool:
+        return planning._has_near_successors(planning._followed(mdp, uniform(mdp)))
+
+    assert decision(grid(40, 0.9))
+    assert not decision(rr.envs.garnet(n_states=2000))
+    assert not decision(grid(20, 0.9))

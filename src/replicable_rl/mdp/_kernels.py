@@ -1,4 +1,7 @@
-"""Compiled sweeps over the rows of an MDP; sums run over a row in its stored order."""
+"""Compiled sweeps over the rows of an MDP; sums run over a row in its stored order.
+
+Inner loops index with unsigned integers: a signed index costs a test for counting from the end.
+"""
 
 from __future__ import annotations
 
@@ -34,28 +37,35 @@ def backup(
     gamma: float,
     n_actions: int,
     value: Floats,
+    out: Floats,
     q: Floats,
+    row_of: Integers,
     first: int,
     last: int,
-) -> None:
-    """Q(s, a) = reward(s, a) + gamma * E V(s'), in the states from ``first`` up to ``last``."""
-    for row in range(first * n_actions, last * n_actions):
-        total = 0.0
-        for k in range(indptr[row], indptr[row + 1]):
-            total += probability[k] * value[next_state[k]]
-        q[row] = reward[row] + gamma * total
+) -> tuple[float, float]:
+    """Q(s, a) = reward(s, a) + gamma * E V(s') in the states from ``first`` up to ``last``, and its maxima.
 
-
-@compiled
-def best_actions(n_actions: int, q: Floats, policy: Integers, best: Floats, first: int, last: int) -> None:
-    """policy(s) = the lowest index among the maxima of q(s, .), and best(s) that maximum."""
+    ``out`` takes the maxima and ``row_of`` the rows where they are, the first among equals.
+    Returns the smallest and the largest difference ``out - value``.
+    """
+    low, high = np.inf, -np.inf
     for s in range(first, last):
-        policy[s] = 0
-        best[s] = q[s * n_actions]
-        for a in range(1, n_actions):
-            if q[s * n_actions + a] > best[s]:
-                policy[s] = a
-                best[s] = q[s * n_actions + a]
+        best, chosen = -np.inf, s * n_actions
+        for row in range(s * n_actions, (s + 1) * n_actions):
+            total = 0.0
+            for k in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+                total += probability[k] * value[np.uint32(next_state[k])]
+            total = reward[row] + gamma * total
+            q[row] = total
+            # Selections and not jumps: half of them would be guessed wrong, with loads in flight.
+            chosen = row if total > best else chosen
+            best = total if total > best else best
+        out[s] = best
+        row_of[s] = chosen
+        change = best - value[s]
+        low = change if change < low else low
+        high = change if change > high else high
+    return low, high
 
 
 @compiled
@@ -63,47 +73,114 @@ def policy_rows(
     indptr: Integers,
     next_state: NDArray[np.int32],
     probability: Floats,
-    policy: Integers,
-    n_actions: int,
+    reward: Floats,
+    row_of: Integers,
     chain_indptr: Integers,
     chain_next: NDArray[np.int32],
     chain_probability: Floats,
+    chain_reward: Floats,
+    first: int,
+    last: int,
 ) -> None:
-    """Copy the rows of a deterministic policy to where a sweep over them reads memory in one go."""
-    k = 0
-    for s in range(policy.size):
-        row = s * n_actions + policy[s]
-        chain_indptr[s] = k
+    """Copy the rows of a policy to where a sweep over them reads memory in one go.
+
+    ``chain_indptr`` leaves room for the longest row of every state, so that it serves every
+    policy and the states can be copied in parts; what is left of it gets probability 0.
+    """
+    for s in range(first, last):
+        row, k = row_of[s], chain_indptr[s]
+        chain_reward[s] = reward[row]
         for i in range(indptr[row], indptr[row + 1]):
             chain_next[k] = next_state[i]
             chain_probability[k] = probability[i]
             k += 1
-    chain_indptr[policy.size] = k
+        for unused in range(k, chain_indptr[s + 1]):
+            chain_next[unused] = s
+            chain_probability[unused] = 0.0
 
 
 @compiled
-def evaluation_sweeps(
+def follow(
     indptr: Integers,
     next_state: NDArray[np.int32],
     probability: Floats,
     reward: Floats,
     gamma: float,
-    weight: Floats,
-    n_actions: int,
-    sweeps: int,
     value: Floats,
     out: Floats,
-) -> None:
-    """Back up along action probabilities, some times: ``out`` is the last backup, ``value`` the one before it."""
-    for sweep in range(sweeps):
-        if sweep > 0:
-            value[:] = out
-        for s in range(out.size):
-            mixed = 0.0
+    limit: int,
+    enough: float,
+    first: int,
+    last: int,
+) -> tuple[float, float, int]:
+    """Sweep along one row per state until the differences of a sweep lie within ``enough`` of each other.
+
+    At most ``limit`` times, and more than once only if ``first`` to ``last`` are all the states.
+    The arrays change places after every sweep. Returns the smallest and the largest difference
+    of the last sweep, and the number of sweeps.
+    """
+    low, high, sweeps = np.inf, -np.inf, 0
+    while sweeps < limit and (sweeps == 0 or high - low > enough):
+        low, high = np.inf, -np.inf
+        for s in range(first, last):
+            total = 0.0
+            for k in range(np.uint64(indptr[s]), np.uint64(indptr[s + 1])):
+                total += probability[k] * value[np.uint32(next_state[k])]
+            total = reward[s] + gamma * total
+            out[s] = total
+            change = total - value[s]
+            low = change if change < low else low
+            high = change if change > high else high
+        value, out = out, value
+        sweeps += 1
+    return low, high, sweeps
+
+
+@compiled
+def relax(
+    indptr: Integers,
+    next_state: NDArray[np.int32],
+    probability: Floats,
+    reward: Floats,
+    gamma: float,
+    n_actions: int,
+    value: Floats,
+    out: Floats,
+    row_of: Integers,
+    width: int,
+    backward: bool,
+    first: int,
+    last: int,
+) -> tuple[float, float]:
+    """A Gauss-Seidel sweep inside blocks of ``width`` states; other blocks are read as they were before it.
+
+    A state whose action may stay in place is solved for, v = (r + gamma * E v(others)) / (1 - gamma * P(stay)):
+    a goal that is never left has its value after one sweep. Fills ``row_of`` unless it is empty.
+    """
+    low, high = np.inf, -np.inf
+    for start in range(first, last, width):
+        end = min(start + width, last)
+        out[start:end] = value[start:end]
+        for i in range(end - start):
+            s = end - 1 - i if backward else start + i
+            best, chosen = -np.inf, s * n_actions
             for row in range(s * n_actions, (s + 1) * n_actions):
-                if weight[row] > 0.0:
-                    total = 0.0
-                    for k in range(indptr[row], indptr[row + 1]):
-                        total += probability[k] * value[next_state[k]]
-                    mixed += weight[row] * (reward[row] + gamma * total)
-            out[s] = mixed
+                total, stay = 0.0, 0.0
+                for k in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+                    j = np.uint32(next_state[k])
+                    if j == s:
+                        stay += probability[k]
+                    else:
+                        total += probability[k] * (out[j] if start <= j < end else value[j])
+                total = reward[row] + gamma * total
+                if stay > 0.0:
+                    total /= 1.0 - gamma * min(stay, 1.0)  # rounding may have put the sum above 1
+                chosen = row if total > best else chosen
+                best = total if total > best else best
+            out[s] = best
+            if row_of.size > 0:
+                row_of[s] = chosen
+            change = best - value[s]
+            low = change if change < low else low
+            high = change if change > high else high
+    return low, high

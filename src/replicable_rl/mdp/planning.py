@@ -9,9 +9,19 @@ and half its length, plus a bound on the rounding of one backup carried to the f
 point, is the certified error. The bound needs nothing from the way v was found: it is
 checked on the last backup alone.
 
-v is found by modified policy iteration: one full backup, then some cheap sweeps along
-its greedy policy. Sweeps are synchronous and sums run in a fixed order, so the same
-model gives the same bits on every machine.
+v is found by modified policy iteration (Puterman 1994, section 6.5): one full backup, then
+cheap sweeps along its greedy policy, until their differences d lie close together compared with
+those of the backup. A constant in d is no news, since T(v + c) = Tv + gamma * c, so well mixing
+processes need few sweeps whatever gamma is.
+
+Large processes whose successors are mostly near in number (grids, queues, chains) are swept in
+the way of Gauss and Seidel inside a fixed number of blocks, forward and backward in turns: news
+travel through a block in one sweep and not by one state. A block reads the others as they were
+before the sweep.
+
+Nothing depends on the number of threads: they divide states or whole blocks between them, and
+only minima and maxima are put together. Sums run in a fixed order. So the same model gives the
+same bits on every machine.
 """
 
 from __future__ import annotations
@@ -22,7 +32,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -33,10 +43,18 @@ if TYPE_CHECKING:
 
     from replicable_rl.mdp.tabular import TabularMDP
 
+    Floats = NDArray[np.float64]
+    _Chain = tuple[NDArray[np.int64], NDArray[np.int32], Floats, Floats]  # one row per state, as in _Table
+
 __all__ = ["Evaluation", "Optimum", "action_probabilities", "evaluate_policy", "greedy", "optimal_values"]
 
-_SWEEPS = 25  # sweeps along the greedy policy between two full backups
+_SWEEPS = 25  # sweeps along the greedy policy between two full backups, at most
+_BLOCK_SWEEPS = 8  # the same for sweeps in blocks, which do more
+_ENOUGH = 0.1  # the policy is followed until its differences spread this much of those of the backup
+_PATIENCE = 1000  # the same where there is one action, and no policy to improve
 _RELATIVE_TOLERANCE = 1e-10
+_BLOCKS = 32  # fixed, so that the bits are; more threads than this find no work
+_BLOCKS_FROM = 50_000  # below, plain sweeps take no time and keep symmetric states exactly equal
 _MANY_STATES = 50_000  # below, starting threads takes longer than they save
 _THREADS = os.cpu_count() or 1
 
@@ -98,33 +116,12 @@ def optimal_values(mdp: TabularMDP, *, tolerance: float | None = None) -> Optimu
     >>> best.value.round(4).tolist(), best.policy.tolist()
     ([0.4, 0.4, 0.5, 1.0, 2.0], [1, 1, 0, 0, 0])
     """
-    from replicable_rl.mdp import _kernels
-
-    rows, gamma, n_actions = mdp.rows, mdp.gamma, mdp.n_actions
     tolerance = _check_tolerance("optimal_values", mdp, tolerance)
-    reward = _expected_rewards(mdp)
-    q = np.empty(mdp.n_states * n_actions)
-    value = np.full(mdp.n_states, mdp.reward_range[0] / (1.0 - gamma))  # from below: the iterates only rise
-    best, policy = np.empty_like(value), np.empty(mdp.n_states, dtype=np.int64)
-    table = (rows.indptr, rows.next_state, rows.probability, reward, gamma, n_actions)
-    sweeps = 0
-    while True:
-        over_states(_kernels.backup, mdp.n_states, *table, value, q)
-        over_states(_kernels.best_actions, mdp.n_states, n_actions, q, policy, best)
-        sweeps += 1
-        shift, spread, rounding = _macqueen(mdp, value, best)
-        if spread <= max(tolerance - rounding, rounding):
-            break
-        value, best = best, value
-        chain = _policy_rows(mdp, policy)  # a table with one action
-        earned = reward[_chosen(policy, n_actions)]
-        for _ in range(_SWEEPS):
-            over_states(_kernels.backup, mdp.n_states, *chain, earned, gamma, 1, value, best)
-            value, best = best, value
-        sweeps += _SWEEPS
-    table_q = (q + shift).reshape(mdp.n_states, n_actions)
-    error = spread + rounding
-    return Optimum(table_q, greedy(table_q), error, sweeps, converged=error <= tolerance)
+    rows = mdp.rows
+    table = _Table(rows.indptr, rows.next_state, rows.probability, _expected_rewards(mdp), mdp.gamma, mdp.n_actions)
+    found = _solve(table, mdp.reward_range, tolerance)
+    q = found.q.reshape(mdp.n_states, mdp.n_actions)
+    return Optimum(q, greedy(q), found.error, found.sweeps, converged=found.error <= tolerance)
 
 
 def evaluate_policy(mdp: TabularMDP, policy: ArrayLike, *, tolerance: float | None = None) -> Evaluation:
@@ -132,78 +129,196 @@ def evaluate_policy(mdp: TabularMDP, policy: ArrayLike, *, tolerance: float | No
 
     ``policy`` holds one action per state, or an (S, A) table of action probabilities.
     """
-    from replicable_rl.mdp import _kernels
-
-    rows, n_actions = mdp.rows, mdp.n_actions
     tolerance = _check_tolerance("evaluate_policy", mdp, tolerance)
-    weight = action_probabilities("evaluate_policy", policy, mdp.n_states, n_actions).reshape(-1)
-    reward = _expected_rewards(mdp)
-    value = np.full(mdp.n_states, mdp.reward_range[0] / (1.0 - mdp.gamma))
-    backed_up = np.empty_like(value)
-    table = (rows.indptr, rows.next_state, rows.probability, reward, mdp.gamma, weight, n_actions)
-    sweeps, block = 0, 8
-    while True:
-        _kernels.evaluation_sweeps(*table, block, value, backed_up)
-        sweeps += block
-        shift, spread, rounding = _macqueen(mdp, value, backed_up)
-        value, backed_up = backed_up, value
-        enough = max(tolerance - rounding, rounding)
-        if spread <= enough:
-            break
-        # One sweep shrinks the spread by gamma at least: look again when that must be enough, or sooner.
-        block = min(2 * block, math.ceil(math.log(enough / spread) / math.log(mdp.gamma)))
-    value = value + shift
-    expected_return = math.fsum(mdp.initial * value)
-    return Evaluation(value, expected_return, spread + rounding, sweeps, converged=spread + rounding <= tolerance)
+    weight = action_probabilities("evaluate_policy", policy, mdp.n_states, mdp.n_actions)
+    found = _solve(_followed(mdp, weight), mdp.reward_range, tolerance)
+    expected_return = math.fsum(mdp.initial * found.q)
+    return Evaluation(found.q, expected_return, found.error, found.sweeps, converged=found.error <= tolerance)
 
 
-def _policy_rows(mdp: TabularMDP, policy: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
-    """Return the outcomes along a policy, a row for every state."""
+class _Table(NamedTuple):
+    """The rows of a process, with the expected reward of each."""
+
+    indptr: NDArray[np.int64]
+    next_state: NDArray[np.int32]
+    probability: NDArray[np.float64]
+    reward: NDArray[np.float64]
+    gamma: float
+    n_actions: int
+
+
+class _Certified(NamedTuple):
+    """Values of all rows, within ``error`` of the optimal ones."""
+
+    q: NDArray[np.float64]
+    error: float
+    sweeps: int
+
+
+def _followed(mdp: TabularMDP, weight: NDArray[np.float64]) -> _Table:
+    """Return the process under action probabilities: a table with one action."""
     from replicable_rl.mdp import _kernels
 
-    rows, row = mdp.rows, _chosen(policy, mdp.n_actions)
-    size = int((rows.indptr[row + 1] - rows.indptr[row]).sum())
-    indptr = np.empty(policy.size + 1, dtype=np.int64)
-    chain = indptr, np.empty(size, dtype=np.int32), np.empty(size)
-    _kernels.policy_rows(rows.indptr, rows.next_state, rows.probability, policy, mdp.n_actions, *chain)
-    return chain
+    rows, reward, n_states, n_actions = mdp.rows, _expected_rewards(mdp), mdp.n_states, mdp.n_actions
+    first = np.arange(0, n_states * n_actions + 1, n_actions)  # the first row of every state
+    if (weight.max(axis=1) == 1.0).all():
+        chain = _room_for_policies(rows.indptr, n_actions)
+        row_of = first[:-1] + weight.argmax(axis=1)
+        with _Team(n_states) as each:
+            each(_kernels.policy_rows, *rows[:3], reward, row_of, *chain)
+        return _Table(*chain, mdp.gamma, 1)
+    mean = np.empty(n_states)
+    _kernels.row_means(first, weight.reshape(-1), reward, mean)
+    probability = rows.probability * np.repeat(weight.reshape(-1), np.diff(rows.indptr))
+    return _Table(rows.indptr[first], rows.next_state, probability, mean, mdp.gamma, 1)
 
 
-def _chosen(policy: NDArray[np.int64], n_actions: int) -> NDArray[np.int64]:
-    """Return the rows s*A + policy(s)."""
-    return np.arange(policy.size, dtype=np.int64) * n_actions + policy
+def _room_for_policies(indptr: NDArray[np.int64], n_actions: int) -> _Chain:
+    """Return arrays that hold the rows of any policy: in every state there is room for its longest row."""
+    longest = np.diff(indptr).reshape(-1, n_actions).max(axis=1)
+    chain_indptr = np.zeros(longest.size + 1, dtype=np.int64)
+    np.cumsum(longest, out=chain_indptr[1:])
+    size = int(chain_indptr[-1])
+    return chain_indptr, np.empty(size, dtype=np.int32), np.empty(size), np.empty(longest.size)
 
 
-def over_states(kernel: Callable[..., None], n_states: int, *arguments: Any) -> None:
-    """Call a kernel for all states, in parts on several threads where they are many.
+def _solve(table: _Table, reward_range: tuple[float, float], tolerance: float) -> _Certified:
+    """Return the optimal values of all rows, by the method of the module's docstring."""
+    from replicable_rl.mdp import _kernels
 
-    Every state is computed from the arguments alone, so the parts do not change a bit.
+    gamma, n_actions = table.gamma, table.n_actions
+    n_states, horizon = (table.indptr.size - 1) // n_actions, gamma / (1.0 - gamma)
+    value = np.full(n_states, reward_range[0] / (1.0 - gamma))  # from below: the iterates only rise
+    out, q, row_of = np.empty(n_states), np.empty(n_states * n_actions), np.empty(n_states, dtype=np.int64)
+    chain = table[:4] if n_actions == 1 else _room_for_policies(table.indptr, n_actions)
+    width = _block_width(n_states) if _has_near_successors(table) else 0
+    sweeps, stop, certify, backward = 0, math.inf, True, False
+    with _Team(n_states) as each:
+        while True:
+            if certify:
+                low, high = each(_kernels.backup, *table, value, out, q, row_of)
+                shift, spread, rounding = _macqueen(table, reward_range, value, low, high)
+                stop = max(tolerance - rounding, rounding)
+                if spread <= stop:
+                    q += shift
+                    return _Certified(q, spread + rounding, sweeps + 1)
+            else:
+                low, high = each(_kernels.relax, *table, value, out, row_of, width, backward)
+                backward = not backward  # or policies would improve in one direction only
+            value, out = out, value
+            if n_actions > 1:
+                each(_kernels.policy_rows, *table[:4], row_of, *chain)
+            # A full backup with differences this close would be the last.
+            target = max(_ENOUGH * (high - low) if n_actions > 1 else 0.0, stop / horizon)
+            limit = _PATIENCE if n_actions == 1 else _BLOCK_SWEEPS if width > 0 else _SWEEPS
+            follow = _follow_in_blocks if width > 0 else _follow
+            low, high, times = follow(each, (*chain, gamma), value, out, limit, target, width)
+            if times % 2 == 1:
+                value, out = out, value
+            if width > 0 and low > 0.0:
+                value += horizon * low  # still below, for T keeps up with it
+            sweeps += 1 + times
+            certify = width == 0 or n_actions == 1 or (not certify and horizon * (high - low) <= 2.0 * stop)
+
+
+def _follow(
+    each: _Team, chain: tuple[Any, ...], value: Floats, out: Floats, limit: int, target: float, _width: int
+) -> tuple[float, float, int]:
+    """Sweep along a policy until the differences lie within ``target``; the arrays change places every time.
+
+    Returns the least and the largest difference of the last sweep, and the number of sweeps.
     """
-    if n_states < _MANY_STATES:
-        kernel(*arguments, 0, n_states)
-        return
-    ends = [n_states * i // _THREADS for i in range(_THREADS + 1)]
-    with ThreadPoolExecutor(_THREADS) as pool:
-        parts = [pool.submit(kernel, *arguments, first, last) for first, last in itertools.pairwise(ends)]
-    for part in parts:
-        part.result()
+    from replicable_rl.mdp import _kernels
+
+    low, high, times = 0.0, math.inf, 0
+    while times < limit and high - low > target:
+        low, high, more = each(_kernels.follow, *chain, value, out, 1 if each.pool else limit, target)
+        times += more
+        if more % 2 == 1:
+            value, out = out, value
+    return low, high, times
+
+
+def _follow_in_blocks(
+    each: _Team, chain: tuple[Any, ...], value: Floats, out: Floats, limit: int, target: float, width: int
+) -> tuple[float, float, int]:
+    """Like :func:`_follow`, with Gauss-Seidel sweeps and a last plain one, whose differences bound the error."""
+    from replicable_rl.mdp import _kernels
+
+    nothing = np.empty(0, dtype=np.int64)
+    low, high, times = 0.0, math.inf, 0
+    while times < limit and high - low > target:
+        low, high = each(_kernels.relax, *chain, 1, value, out, nothing, width, times % 2 == 1)
+        times += 1
+        value, out = out, value
+    low, high, _ = each(_kernels.follow, *chain, value, out, 1, target)
+    return low, high, times + 1
+
+
+def _block_width(n_states: int) -> int:
+    return -(-n_states // _BLOCKS)
+
+
+def _has_near_successors(table: _Table) -> bool:
+    """Whether Gauss-Seidel sweeps pay: there are many states, and most outcomes stay inside a block."""
+    n_states = (table.indptr.size - 1) // table.n_actions
+    if n_states < _BLOCKS_FROM:
+        return False
+    outcome = np.arange(0, table.next_state.size, table.next_state.size // 10_000 + 1)
+    state = (np.searchsorted(table.indptr, outcome, side="right") - 1) // table.n_actions
+    width = _block_width(n_states)
+    return bool(2 * np.count_nonzero(state // width == table.next_state[outcome] // width) > outcome.size)
+
+
+class _Team:
+    """Calls a kernel for all states, in parts on several threads where they are many.
+
+    The parts are whole blocks, and every block is computed from the arguments alone, so
+    the number of threads does not change a bit.
+    """
+
+    def __init__(self, n_states: int) -> None:
+        threads = min(_THREADS, _BLOCKS) if n_states >= _MANY_STATES else 1
+        ends = [min(n_states, _BLOCKS * i // threads * _block_width(n_states)) for i in range(threads + 1)]
+        self.parts = list(itertools.pairwise(ends))
+        self.pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+
+    def __enter__(self) -> _Team:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.pool is not None:
+            self.pool.shutdown()
+
+    def __call__(self, kernel: Callable[..., Any], *arguments: Any) -> Any:
+        """Return the smallest of the first results of all parts, and the largest of the others."""
+        (first, last), *others = self.parts
+        if self.pool is None:
+            return kernel(*arguments, first, last)
+        running = [self.pool.submit(kernel, *arguments, *part) for part in others]
+        results = [kernel(*arguments, first, last), *(part.result() for part in running)]
+        if results[0] is None:
+            return None
+        low, *largest = zip(*results, strict=True)
+        return min(low), *map(max, largest)
 
 
 def _macqueen(
-    mdp: TabularMDP, value: NDArray[np.float64], backed_up: NDArray[np.float64]
+    table: _Table, reward_range: tuple[float, float], value: NDArray[np.float64], low: float, high: float
 ) -> tuple[float, float, float]:
     """Return midpoint and half length of MacQueen's interval, and the allowance for rounding."""
-    difference = backed_up - value
-    low, high = float(difference.min()), float(difference.max())
-    horizon = mdp.gamma / (1.0 - mdp.gamma)
+    horizon = table.gamma / (1.0 - table.gamma)
     # One backup of a row with k outcomes errs by less than (k + 5) units of 2**-53 of the
     # magnitudes it adds, and a row sum is within k units of 2**-52 of 1; four times that, carried
-    # to the fixed point, leaves room for the rounding of this bound itself. The values that are
-    # returned include the shift, so the magnitude does. 2**-1074 is what underflow can lose.
-    longest = int(np.diff(mdp.rows.indptr).max())
-    magnitude = max(map(abs, mdp.reward_range)) + float(np.abs(value).max()) + horizon * max(abs(low), abs(high))
+    # to the fixed point, leaves room for the rounding of this bound itself. (A policy's probability
+    # of an outcome is a product of two, and its rows are as long as those of all actions together.)
+    # The values that are returned include the shift, so the magnitude does. 2**-1074 is what
+    # underflow can lose.
+    longest = int(np.diff(table.indptr).max())
+    largest = max(-float(value.min()), float(value.max()))
+    magnitude = max(map(abs, reward_range)) + largest + horizon * max(abs(low), abs(high))
     unit = 2.0**-52 * magnitude + 2.0**-1074 if magnitude > 0.0 else 0.0
-    rounding = 4.0 * (longest + mdp.n_actions + 5) * unit / (1.0 - mdp.gamma)
+    rounding = 4.0 * (longest + table.n_actions + 5) * unit / (1.0 - table.gamma)
     return horizon * (low + high) / 2.0, horizon * (high - low) / 2.0, rounding
 
 

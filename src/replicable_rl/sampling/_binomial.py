@@ -79,7 +79,7 @@ def uniforms(stream: Stream, position: Index) -> tuple[float, float]:
 @compiled
 def workspace() -> tuple[Integers, Floats]:
     """Return room for `binomials` to work in."""
-    return np.zeros((4, AT_ONCE), dtype=np.int64), np.zeros(AT_ONCE)
+    return np.zeros((5, AT_ONCE), dtype=np.int64), np.zeros(AT_ONCE)
 
 
 @compiled
@@ -98,32 +98,27 @@ def binomials(
     as whole vectors need; what lies beyond ``size`` does not matter.
     """
     integers, trial_p = room
-    which, trial_n, trial, verdict = integers[0], integers[1], integers[2], integers[3]
+    which, trial_n, trial, verdict, at = integers[0], integers[1], integers[2], integers[3], integers[4]
     tried = _whole_vectors(size)
-    _candidates(n, signed_p, tried, stream, position, out, verdict)
-    open_cases = 0
+    _easy_candidates(n, signed_p, tried, stream, position, out, verdict)
+    pending = np.int64(0)
     for i in range(size):  # without a branch: luck is not predictable
-        which[open_cases] = i
-        open_cases += verdict[i] != _ACCEPTED
-    pending = 0
-    for i in which[:open_cases]:
-        out[i] = _decided(out[i], verdict[i], n[i], signed_p[i], stream, position + i)
-        if out[i] < 0:
-            which[pending], trial_n[pending], trial_p[pending] = i, n[i], signed_p[i]
-            pending += 1
+        which[pending], trial_n[pending], trial_p[pending], at[pending] = i, n[i], signed_p[i], position + i
+        pending += verdict[i] != _ACCEPTED
+    position += tried
     while pending > 0:
-        position += tried
-        tried = _whole_vectors(pending)
-        _candidates(trial_n, trial_p, tried, stream, position, trial, verdict)
-        rejected = 0
+        _candidates(trial_n, trial_p, _whole_vectors(pending), stream, at, trial, verdict)
+        rejected = np.int64(0)
         for j in range(pending):
-            drawn = _decided(trial[j], verdict[j], trial_n[j], trial_p[j], stream, position + j)
+            drawn = _decided(trial[j], verdict[j], trial_n[j], trial_p[j], stream, at[j])
             out[which[j]] = drawn
             if drawn < 0:
                 which[rejected], trial_n[rejected], trial_p[rejected] = which[j], trial_n[j], trial_p[j]
+                at[rejected] = position + rejected
                 rejected += 1
+        position += rejected
         pending = rejected
-    return position + tried
+    return position
 
 
 @compiled
@@ -153,31 +148,49 @@ def _hat(n: float, r: float) -> tuple[float, float, float, float, float, float, 
 
 
 @inlined
-def _trial(u: float, v: float, mean: float, mode: float, a: float, b: float, alpha: float) -> tuple[float, float]:
-    """Return a candidate's distance from the mode, u in (-1/2, 1/2), and what f(k)/f(mode) must reach to keep it."""
-    edge = 0.5 - abs(u)
-    slope = a + b * edge * edge
-    common = 1.0 / (edge * slope)  # one division instead of two: 1/edge = slope*common and 1/slope = edge*common
-    far = (2.0 * a * slope * common + b) * u + (mean - mode + 0.5)
-    offset = np.floor(min(max(far, -9.0e18), 9.0e18))  # beyond is outside of every support
-    return offset, v * alpha * edge * edge * edge * common
+def _offset(u: float, mean: float, mode: float, a: float, b: float) -> float:
+    """Return a candidate's distance from the mode, u in (-1/2, 1/2)."""
+    far = (2.0 * a / (0.5 - abs(u)) + b) * u + (mean - mode + 0.5)
+    return float(np.floor(min(max(far, -9.0e18), 9.0e18)))  # beyond is outside of every support
+
+
+@inlined
+def _height(u: float, v: float, a: float, b: float, alpha: float) -> float:
+    """Return what f(k)/f(mode) must reach for a candidate to be kept."""
+    square = (0.5 - abs(u)) * (0.5 - abs(u))
+    return v * alpha * square / (a + b * square)
+
+
+@compiled
+def _easy_candidates(
+    n: Integers, signed_p: Floats, size: Index, stream: Stream, position: Index, candidate: Integers, verdict: Integers
+) -> None:
+    """A candidate for each draw, and whether it is accepted whatever the ratio is: four in five are."""
+    for i in range(size):
+        u, v = uniforms(stream, position + i)
+        u -= 0.5
+        mean, mode, _, a, b, _, enough = _hat(float(n[i]), abs(signed_p[i]))
+        k = np.int64(mode) + np.int64(_offset(u, mean, mode, a, b))
+        candidate[i] = n[i] - k if signed_p[i] < 0.0 else k
+        under_the_hat = (abs(u) <= 0.43) & (v <= enough) & (mean >= _INVERSION_BELOW)
+        verdict[i] = _ACCEPTED if under_the_hat else _CLOSE
 
 
 @compiled
 def _candidates(
-    n: Integers, signed_p: Floats, size: Index, stream: Stream, position: Index, candidate: Integers, verdict: Integers
+    n: Integers, signed_p: Floats, size: Index, stream: Stream, at: Integers, candidate: Integers, verdict: Integers
 ) -> None:
-    """One candidate for each draw of Binomial(n[i], p[i]), and what is to be done with it.
+    """A candidate for each draw of Binomial(n[i], p[i]), and what is to be done with it.
 
-    signed_p[i] is p, or -(1 - p) for p > 1/2; ``size`` is a multiple of `_LANES`. Candidate i uses number
-    ``position`` + i of the stream.
+    Candidate i uses number at[i] of the stream; ``size`` is a multiple of `_LANES`.
     """
     for i in range(size):
-        u, v = uniforms(stream, position + i)
+        u, v = uniforms(stream, at[i])
         u -= 0.5
         trials, r = float(n[i]), abs(signed_p[i])
         mean, mode, spread, a, b, alpha, enough = _hat(trials, r)
-        offset, height = _trial(u, v, mean, mode, a, b, alpha)
+        offset = _offset(u, mean, mode, a, b)
+        height = _height(u, v, a, b, alpha)
         ratio, error, reach = ratio_to_mode(offset, trials, mean, mode, spread)
         under_the_hat = (abs(u) <= 0.43) & (v <= enough)  # Hörmann: the ratio is above, whatever k is
         possible = (offset >= -mode) & (offset <= trials - mode)
@@ -235,10 +248,10 @@ def _accepts(n: int, signed_p: float, stream: Stream, position: Index) -> bool:
     u, v = uniforms(stream, position)
     u -= 0.5
     mean, mode, _, a, b, alpha, _ = _hat(float(n), r)
-    offset, height = _trial(u, v, mean, mode, a, b, alpha)
+    offset = _offset(u, mean, mode, a, b)
     deviation = mode - mean
     log_ratio = log_pmf(n, r, int(mode) + int(offset), offset + deviation) - log_pmf(n, r, int(mode), deviation)
-    return math.log(height) <= log_ratio
+    return math.log(_height(u, v, a, b, alpha)) <= log_ratio
 
 
 @compiled

@@ -64,24 +64,21 @@ def draw_rows(
     Takes numbers of the stream from ``position`` on, and returns the first one that is left.
     """
     integers, p, binomial_room = room
-    row, n, drawn = integers[0], integers[1], integers[2]
+    at, end, drawn = integers[0], integers[1], integers[2]
     open_rows = np.int64(0)
     for i in range(size):
-        row[open_rows] = i
+        at[open_rows], end[open_rows], left[open_rows] = start[i], stop[i], left[i]
         open_rows += _goes_on(start[i], stop[i], left[i], out)
-    outcome = 0
     while open_rows > 0:
         for j in range(open_rows):
-            n[j], p[j] = left[row[j]], conditional[start[row[j]] + outcome]
-        position = binomials(n, p, open_rows, stream, position, binomial_room, drawn)
-        outcome += 1
+            p[j] = conditional[at[j]]
+        position = binomials(left, p, open_rows, stream, position, binomial_room, drawn)
         still_open = np.int64(0)
         for j in range(open_rows):
-            i = row[j]
-            out[start[i] + outcome - 1] = drawn[j]
-            left[i] -= drawn[j]
-            row[still_open] = i
-            still_open += _goes_on(start[i] + outcome, stop[i], left[i], out)
+            out[at[j]] = drawn[j]
+            following, last, remaining = at[j] + 1, end[j], left[j] - drawn[j]
+            at[still_open], end[still_open], left[still_open] = following, last, remaining
+            still_open += _goes_on(following, last, remaining, out)
         open_rows = still_open
     return position
 
