@@ -1,7 +1,6 @@
 """What an audit adds to the bare runs, and how long many runs take.
 
-make bench
-.venv/bin/python -m benchmarks.audit --large   # 100 000 runs at the theorem's own m: minutes
+.venv/bin/python -m benchmarks.audit --large   # also 100 000 runs at the theorem's own m: a minute
 """
 
 from __future__ import annotations
@@ -9,27 +8,54 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import replicable_rl as rr
-from benchmarks.timing import best_of
+from benchmarks.timing import At, Job, Measurement, all_cores, in_turns
 
-PROBLEM = rr.make("two-goals-v1")
 SMALL = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, iterations=1)
 THEOREM = rr.ReplicablePhasedVI(0.1, 0.001, 0.2)
-SEEDS = 500  # two runs each
+A_RUN, MANY = "a small run (rPVI on two-goals-v1, T = 1)", "many runs into one file"
+BARE, IN_MEMORY, IN_FILE = "the run alone", "audited, in memory", "audited, in a file"
 
 
-def overhead(folder: Path) -> None:
-    """Time per run of the same 1000 runs: bare, audited in memory, audited into a file."""
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured; two runs a seed."""
+
+    rounds: int = 5
+    seeds: int = 500
+    many: int = 5_000
+    theorem: int = 0
+
+
+FULL, QUICK = Sizes(), Sizes(rounds=1, seeds=20, many=50)
+LARGE = Sizes(theorem=50_000)
+
+
+def measure(sizes: Sizes) -> Iterator[Measurement]:
+    """Yield the time that an audit adds to a run, and the times of large audits."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield from _overhead(Path(folder), sizes)
+        for cores in range(1, all_cores() + 1):
+            yield from _many(Path(folder), "T = 1", SMALL, sizes.many, cores)
+        if sizes.theorem:
+            yield from _many(Path(folder), "the theorem's own m, T = 100", THEOREM, sizes.theorem, all_cores())
+
+
+def _overhead(folder: Path, sizes: Sizes) -> Iterator[Measurement]:
+    """Yield the time per run of the same runs: bare, audited in memory, audited into a file."""
+    problem = rr.make("two-goals-v1")
+    rr.audit(problem, SMALL, shared_seeds=2).table()  # import all that is needed
 
     def bare() -> None:
-        for seed in range(2 * SEEDS):
-            rr.solve(PROBLEM, SMALL, shared_seed=seed, sample_seed=seed)
+        for seed in range(2 * sizes.seeds):
+            rr.solve(problem, SMALL, shared_seed=seed, sample_seed=seed)
 
     def audited(store: Callable[[], Path | None]) -> Callable[[], object]:
-        return lambda: rr.audit(PROBLEM, SMALL, shared_seeds=SEEDS, store=store())
+        return lambda: rr.audit(problem, SMALL, shared_seeds=sizes.seeds, store=store())
 
     def fresh_file() -> Path:
         path = folder / "overhead.sqlite"
@@ -37,46 +63,42 @@ def overhead(folder: Path) -> None:
             name.unlink(missing_ok=True)
         return path
 
-    times = best_of({"bare": bare, "in memory": audited(lambda: None), "in a file": audited(fresh_file)}, rounds=5)
-    print("\na small run (rpvi-v1 on two-goals-v1, T=1), microseconds, best of 5")
-    for name, seconds in times.items():
-        added = f", {1e6 * (seconds - times['bare']) / (2 * SEEDS):4.0f} added" if name != "bare" else ""
-        print(f"  {name:<10} {1e6 * seconds / (2 * SEEDS):5.0f}{added}")
+    calls = {BARE: bare, IN_MEMORY: audited(lambda: None), IN_FILE: audited(fresh_file)}
+    jobs = [Job(by, call, {}, 1.0 / (2 * sizes.seeds)) for by, call in calls.items()]
+    yield from in_turns("audit", A_RUN, jobs, rounds=sizes.rounds)
 
 
-def many_runs(folder: Path, seeds: int, algorithm: rr.ReplicablePhasedVI, jobs: int, name: str) -> None:
-    """Time of many runs into one file, of the store's summary, of the same call again, and of its table."""
-    store = folder / f"{name}.sqlite"
-    started = time.perf_counter()
-    rr.audit(PROBLEM, algorithm, shared_seeds=seeds, store=store, n_jobs=jobs)
-    first = time.perf_counter() - started
-    started = time.perf_counter()
-    result = rr.audit(PROBLEM, algorithm, shared_seeds=seeds, store=store, n_jobs=jobs)
-    for level in result.levels:
-        result.agreement(level)
-    summary = time.perf_counter() - started
-    started = time.perf_counter()
-    with rr.RunStore(store) as opened:
-        opened.summary()
-    query = time.perf_counter() - started
-    started = time.perf_counter()
-    result.table()
-    print(
-        f"\n{2 * seeds} runs, {jobs} job{'s' * (jobs > 1)}, {name}: {first:.1f} s, "
-        f"file {store.stat().st_size / 1e6:.0f} MB"
-    )
-    tabled = time.perf_counter() - started
-    print(
-        f"  summary query: {query:.2f} s; the audit again, from the store: {summary:.2f} s; its table: {tabled:.2f} s"
-    )
-    print(f"  {result.agreement('policy')}")
+def _many(folder: Path, name: str, algorithm: rr.ReplicablePhasedVI, seeds: int, jobs: int) -> Iterator[Measurement]:
+    """Yield the time of many runs, of the store's summary, of the same call again, and of its table."""
+    problem, store = rr.make("two-goals-v1"), folder / f"{algorithm.iterations}-{seeds}-{jobs}.sqlite"
+
+    def audit() -> rr.AuditResult:
+        result = rr.audit(problem, algorithm, shared_seeds=seeds, store=store, n_jobs=jobs)
+        for level in result.levels:
+            result.agreement(level)
+        return result
+
+    def summary() -> None:
+        with rr.RunStore(store) as opened:
+            opened.summary()
+
+    at: At = {"runs": 2 * seeds, "of": name, "cores": jobs}
+    result: list[rr.AuditResult] = []
+    steps: dict[str, Callable[[], object]] = {
+        "all runs": audit,
+        "again, from the file": lambda: result.append(audit()),
+        "summary query": summary,
+        "table": lambda: result[0].table(),
+    }
+    for step, call in steps.items():
+        started = time.perf_counter()
+        call()
+        yield Measurement("audit", MANY, step, at, [time.perf_counter() - started], note="Measured once.")
+    size = store.stat().st_size / 1e6
+    yield Measurement("audit", MANY, "file", at, [size], "MB")
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        if "--large" in sys.argv:
-            many_runs(Path(folder), 50_000, THEOREM, 2, "at the theorem's m, T=100")
-        else:
-            overhead(Path(folder))
-            for jobs in (1, 2):
-                many_runs(Path(folder), 5_000, SMALL, jobs, f"T=1, {jobs} at a time")
+    from benchmarks.__main__ import main
+
+    main(["audit", *sys.argv[1:]])
