@@ -491,7 +491,7 @@ def test_registered_problem_travels_as_its_spec(id: str) -> None:
         named = [argument for _, argument, _ in pickletools.genops(sent) if isinstance(argument, str)]
         assert not any("numpy" in name or "TabularMDP" in name for name in named), named
         job = pickle.loads(sent)  # noqa: S301  # made here
-        assert job == SolveJob(problem.spec, job.algorithm, problem.digest)
+        assert job == SolveJob(problem.spec, job.algorithm, problem.digest, job.threads)
         assert isinstance(job.algorithm, ObjectSpec)
 
 

@@ -207,7 +207,7 @@ def test_visits_have_the_covariance_of_trajectories(policy: str, m: int) -> None
 MUTANTS = {
     "start anywhere": ("play", "self._initial,", "np.full(self._initial.size, 0.3),"),
     "one step more": ("play", "episodes, horizon, stream", "episodes, horizon + 1, stream"),
-    "policy of another state": ("play", "weights, episodes,", "np.roll(weights, 1, axis=0), episodes,"),
+    "policy of another state": ("play", "_decisions(policy,", "_decisions(np.roll(policy, 1, axis=0),"),
     "outcomes in the wrong order": ("play", "self._conditional)", "np.ascontiguousarray(self._conditional[::-1]))"),
 }
 

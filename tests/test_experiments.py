@@ -12,14 +12,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multinomial
 
 import replicable_rl as rr
 from replicable_rl.envs import gridworld
 from replicable_rl.errors import InvalidFile, InvalidInput, UnknownId
-from replicable_rl.experiments import claims, cost, crossing, exploration, figure1, figure2, levels, shares, theorem
+from replicable_rl.experiments import (
+    captions,
+    claims,
+    cost,
+    crossing,
+    exploration,
+    figure1,
+    figure2,
+    levels,
+    shares,
+    theorem,
+)
 from replicable_rl.experiments.catalogue import EXPERIMENTS, NAMES, chosen
 from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
 from replicable_rl.experiments.lab import Lab, Scale, Study
@@ -37,6 +48,7 @@ def a_dataset(rows: Sequence[Sequence[Any]]) -> Dataset:
     return Dataset("some", "Some data", {"first": table, "empty": Table((), ())}, {"rho": 0.2, "maps": {"a": [1]}})
 
 
+@settings(max_examples=20)  # each writes five files
 @given(st.lists(st.tuples(CELLS, CELLS), max_size=5))
 def test_a_dataset_comes_back(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Any, Any]]) -> None:
     folder = tmp_path_factory.mktemp("data")
@@ -399,7 +411,7 @@ def points(first: Sequence[float], last: Sequence[float], column: str) -> Datase
 def test_verdicts_about_captions(
     column: str, first: tuple[float, float], last: tuple[float, float], number: int, verdict: str
 ) -> None:
-    assert claims._captions(points(first, last, column), "grid")[number].verdict == verdict
+    assert captions.captions(points(first, last, column), "grid")[number].verdict == verdict
 
 
 def test_every_module_has_a_name_and_a_title() -> None:

@@ -432,8 +432,8 @@ def test_the_compiled_maximum_breaks_ties_alike(q: list[list[int]]) -> None:
         np.empty(0),
         np.array(q, float).reshape(-1),
     )
-    value, best, row_of = np.zeros(n), np.empty(n), np.empty(n, dtype=np.int64)
-    _kernels.backup(*table, 0.5, A, value, best, np.empty(n * A), row_of, 0, n)
+    value, best, row_of = np.zeros(n), np.empty(n), np.empty(n, dtype=np.int32)
+    _kernels.backup(*table, 0.5, A, value, best, row_of, 0, n)
     assert (row_of % A).tolist() == [row.index(max(row)) for row in q]
     assert best.tolist() == [max(row) for row in q]
     for width, backward in ((1, False), (n, True)):
@@ -558,7 +558,7 @@ def test_threads_do_not_change_a_bit(blocks_from: int, monkeypatch: pytest.Monke
     alone = [(optimal_values(problem), evaluate_policy(problem, uniform(problem))) for problem in problems]
     monkeypatch.setattr(planning, "_MANY_STATES", 1)
     for threads in (1, 2, 3, 7, 100):
-        monkeypatch.setattr(planning, "_THREADS", threads)
+        monkeypatch.setattr("replicable_rl.compiled._THREADS", threads)
         for problem, (best, mixed) in zip(problems, alone, strict=True):
             found, value = optimal_values(problem), evaluate_policy(problem, uniform(problem))
             assert found.q.tobytes() == best.q.tobytes()

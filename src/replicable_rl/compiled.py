@@ -23,7 +23,7 @@ from numba.core import event
 
 from replicable_rl.progress import announce
 
-__all__ = ["compiled", "in_parts", "inlined"]
+__all__ = ["Team", "compiled", "inlined"]
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
@@ -64,17 +64,36 @@ def inlined(function: Kernel) -> Kernel:
 _THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def in_parts(kernel: Callable[..., None], size: int, *arguments: Any, whole_below: int) -> None:
-    """Call ``kernel(*arguments, first, last)`` for 0 to ``size``: at once, or in parts on several threads.
+class Team:
+    """Calls ``kernel(*arguments, first, last)`` for 0 to ``size``: at once, or in parts on several threads.
 
     For kernels whose every element is a function of the arguments alone, so that the parts do not change a bit.
-    Below a certain size, starting threads takes longer than they save.
+    Below ``whole_below``, starting threads takes longer than they save. Parts end at multiples of ``step``.
     """
-    if size < whole_below or _THREADS == 1:
-        kernel(*arguments, 0, size)
-        return
-    ends = [size * i // _THREADS for i in range(_THREADS + 1)]
-    with ThreadPoolExecutor(_THREADS) as pool:
-        parts = [pool.submit(kernel, *arguments, first, last) for first, last in itertools.pairwise(ends)]
-    for part in parts:
-        part.result()
+
+    def __init__(self, size: int, *, whole_below: int, step: int = 1) -> None:
+        steps = -(-size // step)
+        threads = min(_THREADS, steps) if size >= whole_below else 1
+        ends = [min(size, steps * i // threads * step) for i in range(threads + 1)]
+        self._parts = list(itertools.pairwise(ends))
+        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+
+    def __enter__(self) -> Team:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    @property
+    def is_one(self) -> bool:
+        """Whether everything is done at once."""
+        return self._pool is None
+
+    def __call__(self, kernel: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """Return what the kernel returned for every part."""
+        mine, *others = self._parts
+        if self._pool is None:
+            return [kernel(*arguments, *mine)]
+        running = [self._pool.submit(kernel, *arguments, *part) for part in others]
+        return [kernel(*arguments, *mine), *(part.result() for part in running)]

@@ -92,11 +92,11 @@ def phased_blocks(
         size = draw_block(indptr, conditional, calls, words, block, room, bounds, count)
         if rounded:
             fill_uniform(keys[0], row, size, offset)
-        of_block = indptr[row]
+        of_block = np.uint64(indptr[row])
         for i in range(size):
             total = 0.0
-            for k in range(bounds[0, i], bounds[1, i]):
-                x = value[next_state[of_block + k]]
+            for k in range(np.uint64(bounds[0, i]), np.uint64(bounds[1, i])):  # unsigned: no counting from the end
+                x = value[np.uint32(next_state[of_block + k])]
                 total += count[k] * (x if known else outcome_reward[of_block + k] + gamma * x)
             answer[i] = total
         for i in range(size):  # loops of their own, which become vector instructions

@@ -46,6 +46,7 @@ __all__ = ["PhasedVI", "ReplicablePhasedVI"]
 Query = Callable[[int, "NDArray[np.float64]"], "NDArray[np.float64]"]  # (t, means) -> answers
 
 OFFSET = "rpvi/offset"  # address (t), element s*A + a
+_MANY_STATES = 50_000  # states that are worth several threads
 _ROWS_AT_ONCE = 1 << 20  # rows between two looks at the clock and at Ctrl-C: a fraction of a second
 
 
@@ -82,7 +83,7 @@ def over_a_table(
 ) -> tuple[NDArray[np.float64], int]:
     """Return the same bits as `phased_value_iteration`, by compiled loops without Python inside."""
     from replicable_rl.algorithms import _kernels
-    from replicable_rl.compiled import in_parts
+    from replicable_rl.compiled import Team
 
     rows, conditional = sampler.table
     units, known = Units(sampler.gamma, *sampler.reward_range), sampler.known_rewards
@@ -94,16 +95,17 @@ def over_a_table(
     q, value = np.zeros(plan.pairs), np.empty(sampler.n_states)
     blocks = n_blocks(rows.indptr)
     at_once = 1 if blocks >= MANY_BLOCKS else max(1, _ROWS_AT_ONCE // plan.pairs)
-    for t in range(0, plan.iterations, at_once):
-        some = range(t, min(t + at_once, plan.iterations))
-        words = stream_words(rng, len(some))
-        keys = np.empty((0, 2), dtype=np.uint64) if shared is None else shared.keys(OFFSET, some)
-        if blocks < MANY_BLOCKS:
-            _kernels.phased_iterations(*table, words, keys, sampler.n_actions, q)
-        else:  # one iteration on all the cores: the blocks of rows have streams of their own
-            in_parts(_kernels.best_values, value.size, q, sampler.n_actions, value, whole_below=1)
-            in_parts(_kernels.phased_blocks, blocks, *table, words[0], keys, value, q, whole_below=1)
-        report("iterations", some.stop, plan.iterations)
+    with Team(blocks, whole_below=MANY_BLOCKS) as each_block, Team(value.size, whole_below=_MANY_STATES) as each_state:
+        for t in range(0, plan.iterations, at_once):
+            some = range(t, min(t + at_once, plan.iterations))
+            words = stream_words(rng, len(some))
+            keys = np.empty((0, 2), dtype=np.uint64) if shared is None else shared.keys(OFFSET, some)
+            if blocks < MANY_BLOCKS:
+                _kernels.phased_iterations(*table, words, keys, sampler.n_actions, q)
+            else:  # one iteration on all the cores: the blocks of rows have streams of their own
+                each_state(_kernels.best_values, q, sampler.n_actions, value)
+                each_block(_kernels.phased_blocks, *table, words[0], keys, value, q)
+            report("iterations", some.stop, plan.iterations)
     return q.reshape(sampler.n_states, sampler.n_actions), plan.samples
 
 

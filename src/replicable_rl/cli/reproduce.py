@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from replicable_rl.cli.output import print_all
-from replicable_rl.errors import InvalidFile
+from replicable_rl.errors import InvalidFile, InvalidInput
 
 if TYPE_CHECKING:
     from replicable_rl.experiments.dataset import Dataset
@@ -43,6 +43,8 @@ def reproduce_command(
     from replicable_rl.report.reproduction import write_page
 
     wanted, scale = chosen(names or []), Scale.of(runs, quick)
+    if jobs == 0:
+        raise InvalidInput("reproduce: --jobs must be how many workers to use, or -1 for one on every core; got 0.")
     _make_folder(output)
     holds = True
     made = reproduce(wanted, output / "runs.sqlite", scale, n_jobs=jobs)

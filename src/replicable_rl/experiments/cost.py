@@ -13,6 +13,7 @@ and as it is linear in log m_i, the ends of the m_i give the ends of the slope.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -123,6 +124,7 @@ def _plan(mdp: TabularMDP, calls: int | None) -> PhasedVIPlan:
     return phased_vi(pairs, mdp.gamma, EPSILON, DELTA, RHO, tolerance=EPSILON, calls=calls)
 
 
+@functools.cache  # the plan asks, and the analysis again
 def _predicted_calls(mdp: TabularMDP) -> float:
     """Return the m at which the prediction for two runs is an agreement of 1 - rho."""
     low, high = math.log(1e2), math.log(1e12)

@@ -50,7 +50,7 @@ def plan(scale: Scale) -> list[Study]:
         for problem, label in ((GRID, "grid"), (KNIFE_EDGE, "knife edge")):
             if problem is KNIFE_EDGE and estimate == "plain":
                 continue
-            for episodes in EPISODES[::2] if problem is KNIFE_EDGE else scale.some(EPISODES):
+            for episodes in scale.some(EPISODES[::2] if problem is KNIFE_EDGE else EPISODES, every=3):
                 algorithm = _algorithm(episodes, threshold, estimate)
                 about = ("part", label), ("problem", problem.text), ("variant", variant), ("episodes", episodes)
                 studies.append(Study(problem, algorithm, pairs, about=about))

@@ -30,6 +30,7 @@ __all__ = ["CONFIDENCE", "SHARED_SEED", "Lab", "Scale", "Study"]
 
 SHARED_SEED = 2023  # the published seed, where one is enough
 CONFIDENCE = 0.95  # of every interval
+_FEW = 200  # runs that are made before worker processes are even there
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class Lab:
         """Return an audit of every study; what the store has is read, the rest is run first."""
         lacking = {study: missing for study in dict.fromkeys(studies) if (missing := self._missing(study))}
         self._advance(sum(study.size for study in studies) - sum(lacking.values()))
-        here = self._n_jobs == 1 or len(lacking) < 2
+        here = self._n_jobs == 1 or sum(lacking.values()) <= _FEW
         for made in self._here(lacking) if here else self._on_workers(lacking):
             self._advance(lacking[made])
         return [study.audit(self.store) for study in studies]

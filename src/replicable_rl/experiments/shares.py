@@ -37,7 +37,7 @@ def modal_share(sizes: Sequence[int], confidence: float) -> Estimate:
     """Return the share of the largest class, and an interval of the probability of the likeliest output.
 
     >>> print(modal_share([120, 20, 10], 0.95))
-    0.800 (0.724–0.861)
+    0.800 (0.722–0.861)
     >>> print(modal_share([1] * 150, 0.95))
     0.007 (0.000–0.037)
     """
@@ -59,7 +59,7 @@ def unique_share(sizes: Sequence[int], confidence: float) -> Estimate:
     """Return the number of classes by the number of runs, and an interval of its expectation.
 
     >>> print(unique_share([120, 20, 10], 0.95))
-    0.020 (0.007–0.083)
+    0.020 (0.007–0.084)
     """
     runs, found = sum(sizes), len(sizes)
     needed = math.log(2.0 / (1.0 - confidence))

@@ -38,15 +38,14 @@ def backup(
     n_actions: int,
     value: Floats,
     out: Floats,
-    q: Floats,
-    row_of: Integers,
+    row_of: NDArray[np.int32],
     first: int,
     last: int,
 ) -> tuple[float, float]:
-    """Q(s, a) = reward(s, a) + gamma * E V(s') in the states from ``first`` up to ``last``, and its maxima.
+    """out(s) = max over a of reward(s, a) + gamma * E V(s'), for the states from ``first`` up to ``last``.
 
-    ``out`` takes the maxima and ``row_of`` the rows where they are, the first among equals.
-    Returns the smallest and the largest difference ``out - value``.
+    ``row_of`` takes the rows where the maxima are, the first among equals. Returns the smallest and
+    the largest difference ``out - value``.
     """
     low, high = np.inf, -np.inf
     for s in range(first, last):
@@ -56,7 +55,6 @@ def backup(
             for k in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
                 total += probability[k] * value[np.uint32(next_state[k])]
             total = reward[row] + gamma * total
-            q[row] = total
             # Selections and not jumps: half of them would be guessed wrong, with loads in flight.
             chosen = row if total > best else chosen
             best = total if total > best else best
@@ -69,12 +67,34 @@ def backup(
 
 
 @compiled
+def action_values(
+    indptr: Integers,
+    next_state: NDArray[np.int32],
+    probability: Floats,
+    reward: Floats,
+    gamma: float,
+    n_actions: int,
+    value: Floats,
+    q: Floats,
+    first: int,
+    last: int,
+) -> None:
+    """q(s, a) = reward(s, a) + gamma * E V(s') in the states from ``first`` up to ``last``: what `backup` maximises."""
+    for row in range(first * n_actions, last * n_actions):
+        total = 0.0
+        for k in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+            total += probability[k] * value[np.uint32(next_state[k])]
+        q[row] = reward[row] + gamma * total
+
+
+@compiled
 def policy_rows(
     indptr: Integers,
     next_state: NDArray[np.int32],
     probability: Floats,
     reward: Floats,
-    row_of: Integers,
+    row_of: NDArray[np.int32],
+    copied: NDArray[np.int32],
     chain_indptr: Integers,
     chain_next: NDArray[np.int32],
     chain_probability: Floats,
@@ -85,10 +105,14 @@ def policy_rows(
     """Copy the rows of a policy to where a sweep over them reads memory in one go.
 
     ``chain_indptr`` leaves room for the longest row of every state, so that it serves every
-    policy and the states can be copied in parts; what is left of it gets probability 0.
+    policy and the states can be copied in parts; what is left of it gets probability 0. ``copied``
+    are the rows that were copied last (-1: none): policies soon differ in few states.
     """
     for s in range(first, last):
         row, k = row_of[s], chain_indptr[s]
+        if row == copied[s]:
+            continue
+        copied[s] = row
         chain_reward[s] = reward[row]
         for i in range(indptr[row], indptr[row + 1]):
             chain_next[k] = next_state[i]
@@ -146,7 +170,7 @@ def relax(
     n_actions: int,
     value: Floats,
     out: Floats,
-    row_of: Integers,
+    row_of: NDArray[np.int32],
     width: int,
     backward: bool,
     first: int,

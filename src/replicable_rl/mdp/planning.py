@@ -26,11 +26,7 @@ same bits on every machine.
 
 from __future__ import annotations
 
-import itertools
 import math
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,12 +37,21 @@ from replicable_rl.errors import InvalidInput, check_in_open_interval
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from replicable_rl.compiled import Team
     from replicable_rl.mdp.tabular import TabularMDP
 
     Floats = NDArray[np.float64]
     _Chain = tuple[NDArray[np.int64], NDArray[np.int32], Floats, Floats]  # one row per state, as in _Table
 
-__all__ = ["Evaluation", "Optimum", "action_probabilities", "evaluate_policy", "greedy", "optimal_values"]
+__all__ = [
+    "Evaluation",
+    "Optimum",
+    "action_probabilities",
+    "chosen_actions",
+    "evaluate_policy",
+    "greedy",
+    "optimal_values",
+]
 
 _SWEEPS = 25  # sweeps along the greedy policy between two full backups, at most
 _BLOCK_SWEEPS = 8  # the same for sweeps in blocks, which do more
@@ -56,7 +61,6 @@ _RELATIVE_TOLERANCE = 1e-10
 _BLOCKS = 32  # fixed, so that the bits are; more threads than this find no work
 _BLOCKS_FROM = 50_000  # below, plain sweeps take no time and keep symmetric states exactly equal
 _MANY_STATES = 50_000  # below, starting threads takes longer than they save
-_THREADS = os.cpu_count() or 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,9 +167,9 @@ def _followed(mdp: TabularMDP, weight: NDArray[np.float64]) -> _Table:
     first = np.arange(0, n_states * n_actions + 1, n_actions)  # the first row of every state
     if (weight.max(axis=1) == 1.0).all():
         chain = _room_for_policies(rows.indptr, n_actions)
-        row_of = first[:-1] + weight.argmax(axis=1)
-        with _Team(n_states) as each:
-            each(_kernels.policy_rows, *rows[:3], reward, row_of, *chain)
+        row_of = (first[:-1] + weight.argmax(axis=1)).astype(np.int32)
+        with _team(n_states) as each:
+            each(_kernels.policy_rows, *rows[:3], reward, row_of, np.full(n_states, -1, np.int32), *chain)
         return _Table(*chain, mdp.gamma, 1)
     mean = np.empty(n_states)
     _kernels.row_means(first, weight.reshape(-1), reward, mean)
@@ -189,25 +193,29 @@ def _solve(table: _Table, reward_range: tuple[float, float], tolerance: float) -
     gamma, n_actions = table.gamma, table.n_actions
     n_states, horizon = (table.indptr.size - 1) // n_actions, gamma / (1.0 - gamma)
     value = np.full(n_states, reward_range[0] / (1.0 - gamma))  # from below: the iterates only rise
-    out, q, row_of = np.empty(n_states), np.empty(n_states * n_actions), np.empty(n_states, dtype=np.int64)
+    out, row_of, copied = np.empty(n_states), np.empty(n_states, dtype=np.int32), np.full(n_states, -1, dtype=np.int32)
     chain = table[:4] if n_actions == 1 else _room_for_policies(table.indptr, n_actions)
     width = _block_width(n_states) if _has_near_successors(table) else 0
     sweeps, stop, certify, backward = 0, math.inf, True, False
-    with _Team(n_states) as each:
+    longest = int(np.diff(table.indptr).max())
+    with _team(n_states) as each:
         while True:
             if certify:
-                low, high = each(_kernels.backup, *table, value, out, q, row_of)
-                shift, spread, rounding = _macqueen(table, reward_range, value, low, high)
+                low, high = _extremes(each(_kernels.backup, *table, value, out, row_of))
+                shift, spread, rounding = _macqueen(table, longest, reward_range, value, low, high)
                 stop = max(tolerance - rounding, rounding)
                 if spread <= stop:
+                    del chain, out  # large, and of no more use
+                    q = np.empty(n_states * n_actions)
+                    each(_kernels.action_values, *table, value, q)
                     q += shift
                     return _Certified(q, spread + rounding, sweeps + 1)
             else:
-                low, high = each(_kernels.relax, *table, value, out, row_of, width, backward)
+                low, high = _extremes(each(_kernels.relax, *table, value, out, row_of, width, backward))
                 backward = not backward  # or policies would improve in one direction only
             value, out = out, value
             if n_actions > 1:
-                each(_kernels.policy_rows, *table[:4], row_of, *chain)
+                each(_kernels.policy_rows, *table[:4], row_of, copied, *chain)
             # A full backup with differences this close would be the last.
             target = max(_ENOUGH * (high - low) if n_actions > 1 else 0.0, stop / horizon)
             limit = _PATIENCE if n_actions == 1 else _BLOCK_SWEEPS if width > 0 else _SWEEPS
@@ -222,7 +230,7 @@ def _solve(table: _Table, reward_range: tuple[float, float], tolerance: float) -
 
 
 def _follow(
-    each: _Team, chain: tuple[Any, ...], value: Floats, out: Floats, limit: int, target: float, _width: int
+    each: Team, chain: tuple[Any, ...], value: Floats, out: Floats, limit: int, target: float, _width: int
 ) -> tuple[float, float, int]:
     """Sweep along a policy until the differences lie within ``target``; the arrays change places every time.
 
@@ -232,7 +240,7 @@ def _follow(
 
     low, high, times = 0.0, math.inf, 0
     while times < limit and high - low > target:
-        low, high, more = each(_kernels.follow, *chain, value, out, 1 if each.pool else limit, target)
+        low, high, more = _extremes(each(_kernels.follow, *chain, value, out, limit if each.is_one else 1, target))
         times += more
         if more % 2 == 1:
             value, out = out, value
@@ -240,23 +248,38 @@ def _follow(
 
 
 def _follow_in_blocks(
-    each: _Team, chain: tuple[Any, ...], value: Floats, out: Floats, limit: int, target: float, width: int
+    each: Team, chain: tuple[Any, ...], value: Floats, out: Floats, limit: int, target: float, width: int
 ) -> tuple[float, float, int]:
     """Like :func:`_follow`, with Gauss-Seidel sweeps and a last plain one, whose differences bound the error."""
     from replicable_rl.mdp import _kernels
 
-    nothing = np.empty(0, dtype=np.int64)
+    nothing = np.empty(0, dtype=np.int32)
     low, high, times = 0.0, math.inf, 0
     while times < limit and high - low > target:
-        low, high = each(_kernels.relax, *chain, 1, value, out, nothing, width, times % 2 == 1)
+        low, high = _extremes(each(_kernels.relax, *chain, 1, value, out, nothing, width, times % 2 == 1))
         times += 1
         value, out = out, value
-    low, high, _ = each(_kernels.follow, *chain, value, out, 1, target)
+    low, high, _ = _extremes(each(_kernels.follow, *chain, value, out, 1, target))
     return low, high, times + 1
+
+
+def _team(n_states: int) -> Team:
+    """Return threads that divide the states by whole blocks."""
+    from replicable_rl.compiled import Team
+
+    return Team(n_states, whole_below=_MANY_STATES, step=_block_width(n_states))
 
 
 def _block_width(n_states: int) -> int:
     return -(-n_states // _BLOCKS)
+
+
+def _extremes(parts: list[Any]) -> tuple[Any, ...]:
+    """Return the smallest of the first results of all parts, and the largest of the others."""
+    if len(parts) == 1:
+        return tuple(parts[0])
+    low, *largest = zip(*parts, strict=True)
+    return min(low), *map(max, largest)
 
 
 def _has_near_successors(table: _Table) -> bool:
@@ -270,41 +293,13 @@ def _has_near_successors(table: _Table) -> bool:
     return bool(2 * np.count_nonzero(state // width == table.next_state[outcome] // width) > outcome.size)
 
 
-class _Team:
-    """Calls a kernel for all states, in parts on several threads where they are many.
-
-    The parts are whole blocks, and every block is computed from the arguments alone, so
-    the number of threads does not change a bit.
-    """
-
-    def __init__(self, n_states: int) -> None:
-        threads = min(_THREADS, _BLOCKS) if n_states >= _MANY_STATES else 1
-        ends = [min(n_states, _BLOCKS * i // threads * _block_width(n_states)) for i in range(threads + 1)]
-        self.parts = list(itertools.pairwise(ends))
-        self.pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
-
-    def __enter__(self) -> _Team:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.pool is not None:
-            self.pool.shutdown()
-
-    def __call__(self, kernel: Callable[..., Any], *arguments: Any) -> Any:
-        """Return the smallest of the first results of all parts, and the largest of the others."""
-        (first, last), *others = self.parts
-        if self.pool is None:
-            return kernel(*arguments, first, last)
-        running = [self.pool.submit(kernel, *arguments, *part) for part in others]
-        results = [kernel(*arguments, first, last), *(part.result() for part in running)]
-        if results[0] is None:
-            return None
-        low, *largest = zip(*results, strict=True)
-        return min(low), *map(max, largest)
-
-
 def _macqueen(
-    table: _Table, reward_range: tuple[float, float], value: NDArray[np.float64], low: float, high: float
+    table: _Table,
+    longest: int,
+    reward_range: tuple[float, float],
+    value: NDArray[np.float64],
+    low: float,
+    high: float,
 ) -> tuple[float, float, float]:
     """Return midpoint and half length of MacQueen's interval, and the allowance for rounding."""
     horizon = table.gamma / (1.0 - table.gamma)
@@ -314,7 +309,6 @@ def _macqueen(
     # of an outcome is a product of two, and its rows are as long as those of all actions together.)
     # The values that are returned include the shift, so the magnitude does. 2**-1074 is what
     # underflow can lose.
-    longest = int(np.diff(table.indptr).max())
     largest = max(-float(value.min()), float(value.max()))
     magnitude = max(map(abs, reward_range)) + largest + horizon * max(abs(low), abs(high))
     unit = 2.0**-52 * magnitude + 2.0**-1074 if magnitude > 0.0 else 0.0
@@ -353,19 +347,27 @@ def _as_table(name: str, values: ArrayLike) -> NDArray[Any]:
     return table
 
 
-def action_probabilities(owner: str, policy: ArrayLike, n_states: int, n_actions: int) -> NDArray[np.float64]:
-    """Return a policy, given as one action per state or as an (S, A) table, as an (S, A) table of probabilities."""
+def chosen_actions(owner: str, policy: ArrayLike, n_states: int, n_actions: int) -> NDArray[np.int64] | None:
+    """Return a policy that holds one action per state; None for a table, whose shape is right."""
     table = _as_table(f"{owner}: policy", policy)
     shape = (n_states, n_actions)
     if table.shape == shape[:1]:
         if table.dtype.kind not in "iu" or table.min() < 0 or table.max() >= n_actions:
             raise InvalidInput(f"{owner}: the actions of a policy must be integers in 0..{n_actions - 1}.")
-        weights = np.zeros(shape)
-        weights[np.arange(n_states), table] = 1.0
-        return weights
+        return table.astype(np.int64, copy=False)
     if table.shape != shape or table.dtype.kind not in "fiu":
         raise InvalidInput(f"{owner}: policy must have shape (S,) or (S, A) = {shape}, got {table.shape}.")
-    weights = table.astype(np.float64)
+    return None
+
+
+def action_probabilities(owner: str, policy: ArrayLike, n_states: int, n_actions: int) -> NDArray[np.float64]:
+    """Return a policy, given as one action per state or as an (S, A) table, as an (S, A) table of probabilities."""
+    actions = chosen_actions(owner, policy, n_states, n_actions)
+    if actions is not None:
+        weights = np.zeros((n_states, n_actions))
+        weights[np.arange(n_states), actions] = 1.0
+        return weights
+    weights = np.asarray(policy).astype(np.float64)
     if not ((weights >= 0) & (weights <= 2)).all() or not (np.abs(weights.sum(axis=1) - 1.0) <= 1e-9).all():
         raise InvalidInput(f"{owner}: the action probabilities of every state must be >= 0 and sum to 1.")
     normalised: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)

@@ -199,16 +199,14 @@ def _table(dataset: Dataset, name: str, columns: Mapping[str, str], caption: str
     )
 
 
-def _cell(column: str, value: Any) -> Cell:
+def _cell(column: str, value: str | float | None) -> Cell:
+    if not isinstance(value, str):
+        return value
     if column == "verdict":
         return Mark(value, _TONES[value])
-    if column == "algorithm":
-        return _SHORT.get(value, value)
     if column in ("where", "problem"):
         return Code(value)
-    if isinstance(value, str) and value.isdigit():  # an integer beyond what JSON holds
-        return float(value)
-    return value  # type: ignore[no-any-return]  # a cell of a table
+    return float(value) if value.isdigit() else _SHORT.get(value, value)  # digits: beyond what JSON holds
 
 
 _BLOCKS: dict[str, Callable[[Dataset, Path], list[Block]]] = {

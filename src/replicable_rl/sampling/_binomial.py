@@ -101,22 +101,23 @@ def binomials(
     which, trial_n, trial, verdict, at = integers[0], integers[1], integers[2], integers[3], integers[4]
     tried = _whole_vectors(size)
     _easy_candidates(n, signed_p, tried, stream, position, out, verdict)
-    pending = np.int64(0)
+    pending = np.uint64(0)
     for i in range(size):  # without a branch: luck is not predictable
         which[pending], trial_n[pending], trial_p[pending], at[pending] = i, n[i], signed_p[i], position + i
-        pending += verdict[i] != _ACCEPTED
+        pending += np.uint64(verdict[i] != _ACCEPTED)
     position += tried
     while pending > 0:
-        _candidates(trial_n, trial_p, _whole_vectors(pending), stream, at, trial, verdict)
-        rejected = np.int64(0)
+        _candidates(trial_n, trial_p, _whole_vectors(np.int64(pending)), stream, at, trial, verdict)
+        rejected = np.uint64(0)
         for j in range(pending):
-            drawn = _decided(trial[j], verdict[j], trial_n[j], trial_p[j], stream, at[j])
-            out[which[j]] = drawn
-            if drawn < 0:
-                which[rejected], trial_n[rejected], trial_p[rejected] = which[j], trial_n[j], trial_p[j]
-                at[rejected] = position + rejected
-                rejected += 1
-        position += rejected
+            drawn = trial[j]
+            if verdict[j] != _ACCEPTED:
+                drawn = _decided(drawn, verdict[j], trial_n[j], trial_p[j], stream, at[j])
+            out[np.uint64(which[j])] = drawn
+            which[rejected], trial_n[rejected], trial_p[rejected] = which[j], trial_n[j], trial_p[j]
+            at[rejected] = position + np.int64(rejected)
+            rejected += np.uint64(drawn < 0)
+        position += np.int64(rejected)
         pending = rejected
     return position
 

@@ -65,20 +65,20 @@ def draw_rows(
     """
     integers, p, binomial_room = room
     at, end, drawn = integers[0], integers[1], integers[2]
-    open_rows = np.int64(0)
+    open_rows = np.uint64(0)
     for i in range(size):
         at[open_rows], end[open_rows], left[open_rows] = start[i], stop[i], left[i]
-        open_rows += _goes_on(start[i], stop[i], left[i], out)
+        open_rows += np.uint64(_goes_on(start[i], stop[i], left[i], out))
     while open_rows > 0:
         for j in range(open_rows):
-            p[j] = conditional[at[j]]
-        position = binomials(left, p, open_rows, stream, position, binomial_room, drawn)
-        still_open = np.int64(0)
+            p[j] = conditional[np.uint64(at[j])]
+        position = binomials(left, p, np.int64(open_rows), stream, position, binomial_room, drawn)
+        still_open = np.uint64(0)
         for j in range(open_rows):
-            out[at[j]] = drawn[j]
+            out[np.uint64(at[j])] = drawn[j]
             following, last, remaining = at[j] + 1, end[j], left[j] - drawn[j]
             at[still_open], end[still_open], left[still_open] = following, last, remaining
-            still_open += _goes_on(following, last, remaining, out)
+            still_open += np.uint64(_goes_on(following, last, remaining, out))
         open_rows = still_open
     return position
 
@@ -138,7 +138,8 @@ def propagate(
     indptr: Integers,
     next_state: NDArray[np.int32],
     conditional: Floats,
-    policy: Floats,
+    action: Integers,
+    choice: Floats,
     episodes: int,
     horizon: int,
     words: Words,
@@ -146,63 +147,64 @@ def propagate(
 ) -> None:
     """Add to ``count`` the outcomes of ``horizon`` steps of ``episodes`` episodes.
 
-    ``here[s]`` episodes are in state s; they choose actions by the table ``policy`` and move on together. Only states
-    that some episode has reached are touched, and only choices that are not sure take random numbers.
+    ``here[s]`` episodes are in state s; they take ``action[s]``, or where that is -1 choose by the conditional
+    probabilities ``choice``, and move on together. Only states that some episode has reached are touched.
     """
-    n_states, n_actions = policy.shape
-    choice = np.empty(policy.size)
-    conditional_rows(np.arange(0, policy.size + 1, n_actions), policy.reshape(policy.size), choice)
-    room, bounds = row_workspace(), np.empty((3, ROWS_PER_BLOCK), dtype=np.int64)
-    start, stop, left = bounds[0], bounds[1], bounds[2]
-    chosen, drawn = np.empty(policy.size, dtype=np.int64), np.empty(count.size, dtype=np.int64)
-    row, moving = np.empty(policy.size, dtype=np.int64), np.empty(policy.size, dtype=np.int64)
+    n_states, n_pairs = action.size, indptr.size - 1
+    n_actions = n_pairs // n_states
+    room, drawn = row_workspace(), np.empty(count.size, dtype=np.int64)
+    rows, choices = (
+        np.empty((3, n_pairs + ROWS_PER_BLOCK), dtype=np.int64),
+        np.empty((3, ROWS_PER_BLOCK), dtype=np.int64),
+    )
+    start, stop, left = rows[0], rows[1], rows[2]
+    chosen = np.empty(choice.size, dtype=np.int64)
     here, reached = np.zeros(n_states, dtype=np.int64), np.empty(n_states + 1, dtype=np.int64)
     start[0], stop[0], left[0] = 0, first_state.size, episodes
     draw_rows(start, stop, left, 1, first_conditional, stream_of(words, horizon), np.int64(0), room, reached)
     here[first_state] = reached[: first_state.size]
-    n_reached = first_state.size
+    n_reached = np.int64(first_state.size)
     reached[:n_reached] = first_state
     for h in range(horizon):
         stream = stream_of(words, h)
         position: Index = np.int64(0)
-        n_rows = 0
+        n_rows = np.uint64(0)
         for at in range(0, n_reached, ROWS_PER_BLOCK):
-            undecided = np.int64(0)
-            for s in reached[at : min(at + ROWS_PER_BLOCK, n_reached)]:
-                action = _sure_action(policy[s])
-                if action >= 0:
-                    row[n_rows], moving[n_rows] = s * n_actions + action, here[s]
-                    n_rows += 1
+            undecided = np.uint64(0)
+            for i in range(np.uint64(at), np.uint64(at + _at_most(n_reached - at))):
+                s = np.uint64(reached[i])
+                if action[s] >= 0:
+                    pair = s * np.uint64(n_actions) + np.uint64(action[s])
+                    start[n_rows], stop[n_rows], left[n_rows] = indptr[pair], indptr[pair + np.uint64(1)], here[s]
+                    n_rows += np.uint64(1)
                 else:
-                    start[undecided], stop[undecided], left[undecided] = s * n_actions, (s + 1) * n_actions, here[s]
-                    undecided += 1
+                    choices[0, undecided], choices[1, undecided] = s * n_actions, (s + np.uint64(1)) * n_actions
+                    choices[2, undecided] = here[s]
+                    undecided += np.uint64(1)
                 here[s] = 0
             if undecided > 0:
-                position = draw_rows(start, stop, left, undecided, choice, stream, position, room, chosen)
+                size = np.int64(undecided)
+                position = draw_rows(choices[0], choices[1], choices[2], size, choice, stream, position, room, chosen)
             for i in range(undecided):
-                for pair in range(start[i], stop[i]):
-                    if chosen[pair] > 0:
-                        row[n_rows], moving[n_rows] = pair, chosen[pair]
-                        n_rows += 1
-        n_reached = 0
-        for at in range(0, n_rows, ROWS_PER_BLOCK):
-            size = min(ROWS_PER_BLOCK, n_rows - at)
-            for i in range(size):
-                start[i], stop[i], left[i] = indptr[row[at + i]], indptr[row[at + i] + 1], moving[at + i]
-            position = draw_rows(start, stop, left, size, conditional, stream, position, room, drawn)
-            for i in range(size):
-                for k in range(start[i], stop[i]):
-                    successor = next_state[k]
-                    reached[n_reached] = successor
-                    n_reached += (here[successor] == 0) & (drawn[k] > 0)
-                    here[successor] += drawn[k]
+                for k in range(choices[0, i], choices[1, i]):
+                    start[n_rows], stop[n_rows], left[n_rows] = indptr[k], indptr[k + 1], chosen[k]
+                    n_rows += np.uint64(chosen[k] > 0)
+        arrived = np.uint64(0)
+        for at in range(0, np.int64(n_rows), ROWS_PER_BLOCK):
+            taken = _at_most(np.int64(n_rows) - at)
+            position = draw_rows(start[at:], stop[at:], left[at:], taken, conditional, stream, position, room, drawn)
+            for i in range(np.uint64(at), np.uint64(at + taken)):
+                for k in range(np.uint64(start[i]), np.uint64(stop[i])):
+                    successor = np.uint32(next_state[k])
+                    before = here[successor]
+                    here[successor] = before + drawn[k]
+                    reached[arrived] = successor
+                    arrived += np.uint64((before == 0) & (drawn[k] > 0))
                     count[k] += drawn[k]
+        n_reached = np.int64(arrived)
 
 
 @inlined
-def _sure_action(weights: Floats) -> int:
-    """Return the action of weight 1, or -1 if there is none."""
-    for a in range(weights.size):
-        if weights[a] == 1.0:
-            return a
-    return -1
+def _at_most(rows: Index) -> Index:
+    """Return how many of so many rows the next block takes."""
+    return rows if rows < ROWS_PER_BLOCK else np.int64(ROWS_PER_BLOCK)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 
 from replicable_rl.errors import InvalidInput, check_integer
-from replicable_rl.mdp import TabularMDP, action_probabilities
+from replicable_rl.mdp import TabularMDP, action_probabilities, chosen_actions
 from replicable_rl.sampling.counts import TransitionCounts, check_calls, sums
 from replicable_rl.sampling.generative import FromTable, conditional_probabilities, stream_words
 from replicable_rl.sampling.problem import Problem
@@ -70,10 +70,15 @@ class _EpisodicTable(FromTable):
         rows = mdp.rows
         row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
         self._key, self._transition = np.unique(row * mdp.n_states + rows.next_state, return_inverse=True)
+        self._outcome = np.argsort(self._transition, kind="stable")  # of every transition, where each has one
 
     def _episode_counts(self, outcome_count: NDArray[np.float64], episodes: int, horizon: int) -> EpisodeCounts:
-        count = sums(self._transition, outcome_count, self._key.size)
-        reward_sum = sums(self._transition, outcome_count * self._mdp.rows.reward, self._key.size)
+        rewards = outcome_count * self._mdp.rows.reward
+        if self._key.size == rewards.size:
+            count, reward_sum = outcome_count[self._outcome], rewards[self._outcome]
+        else:
+            count = sums(self._transition, outcome_count, self._key.size)
+            reward_sum = sums(self._transition, rewards, self._key.size)
         steps = episodes * horizon
         return EpisodeCounts(self.n_states, self.n_actions, self._key, count, reward_sum, episodes, steps)
 
@@ -99,11 +104,22 @@ class EpisodicTable(_EpisodicTable):
         from replicable_rl.sampling import _kernels
 
         episodes, horizon = check_calls("EpisodicTable", episodes, "episodes"), check_horizon(horizon)
-        weights = action_probabilities("EpisodicTable", policy, self.n_states, self.n_actions)
         rows, count = self._mdp.rows, np.zeros(self._conditional.size)
         table = (self._first, self._initial, rows.indptr, rows.next_state, self._conditional)
-        _kernels.propagate(*table, weights, episodes, horizon, stream_words(rng, 1)[0], count)
+        decisions = _decisions(policy, self.n_states, self.n_actions)
+        _kernels.propagate(*table, *decisions, episodes, horizon, stream_words(rng, 1)[0], count)
         return self._episode_counts(count, episodes, horizon)
+
+
+def _decisions(policy: ArrayLike, n_states: int, n_actions: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the action of every state, -1 where it is left to chance, and the conditional probabilities if any is."""
+    actions = chosen_actions("EpisodicTable", policy, n_states, n_actions)
+    if actions is not None:
+        return actions, np.empty(0)
+    weights = action_probabilities("EpisodicTable", policy, n_states, n_actions)
+    sure = weights.max(axis=1) == 1.0
+    first = np.arange(0, weights.size + 1, n_actions)
+    return np.where(sure, weights.argmax(axis=1), -1), conditional_probabilities(first, weights.reshape(-1))
 
 
 class PerTrajectorySampler(_EpisodicTable):

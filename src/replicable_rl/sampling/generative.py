@@ -104,14 +104,15 @@ class CountSampler(FromTable):
 
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw ``calls`` fresh successors of every pair and return their counts."""
-        from replicable_rl.compiled import in_parts
+        from replicable_rl.compiled import Team
         from replicable_rl.sampling import _kernels
 
         calls = check_calls("CountSampler", calls)
         indptr = self._mdp.rows.indptr
         count = np.empty(self._conditional.size, dtype=np.int64)
         arguments = (indptr, self._conditional, calls, stream_words(rng, 1)[0], count)
-        in_parts(_kernels.multinomial_blocks, n_blocks(indptr), *arguments, whole_below=MANY_BLOCKS)
+        with Team(n_blocks(indptr), whole_below=MANY_BLOCKS) as each:
+            each(_kernels.multinomial_blocks, *arguments)
         return self._counts(count, calls)
 
 

@@ -16,6 +16,7 @@ from replicable_rl.report.figures.style import (
     banded,
     dotted,
     label_end,
+    logarithmic,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def draw(dataset: Dataset) -> Figure:
         rows = points.where(grid=grid)
         label = f"{grid}, N = {rows[0]['pairs_sa']}"
         banded(left, rows, "calls", "agreement", colour=COLOURS[k], marker=MARKERS[k], label=label)
-    left.set_xscale("log")
+    logarithmic(left)
     left.set_ylim(0.35, 1.02)
     left.set_xlabel("calls m per iteration")
     left.set_ylabel("pairs with identical value functions")
@@ -73,7 +74,7 @@ def _growth(panel: Axes, dataset: Dataset) -> None:
         label_end(
             panel, rows[-1]["pairs_sa"], rows[-1]["measured"], f"measured\n{_slope(slopes['measured'])}", BLUE, dy=-6
         )
-    panel.set_xscale("log")
+    logarithmic(panel)
     panel.set_yscale("log")
     panel.set_xlim(xs[0] / 1.2, xs[-1] * 3.6)
     panel.set_xticks(xs, [str(x) for x in xs])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from replicable_rl.experiments.dataset import Dataset, Table
-from replicable_rl.report.figures.style import BLUE, COLOURS, MARKERS, RED, banded, dotted
+from replicable_rl.report.figures.style import BLUE, COLOURS, MARKERS, RED, banded, dotted, logarithmic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,6 +17,13 @@ _LEVELS = {
     "model": "model (and value)",
     "policy": "policy",
     "story": "known pairs, round by round",
+}
+
+_SHORT = {
+    "RepRMAX": "random, rSTAT",
+    "fixed threshold, rSTAT": "fixed, rSTAT",
+    "random threshold, plain means": "random, plain",
+    "R-max": "fixed, plain",
 }
 
 
@@ -35,12 +42,19 @@ def draw(dataset: Dataset) -> Figure:
     axes[0, 1].legend(loc="center", bbox_to_anchor=(0.5, 0.24))
     _variants(axes[0, 2], table, "grid", "model")
     axes[0, 2].set_title("Which ingredient? Same model")
-    axes[0, 2].legend(loc="lower right", bbox_to_anchor=(1.02, 0.1), fontsize=9)
+    axes[0, 2].legend(
+        loc="center left",
+        bbox_to_anchor=(-0.01, 0.58),
+        title="threshold, estimate",
+        title_fontsize=9,
+        fontsize=9,
+        handlelength=1.6,
+    )
     _variants(axes[1, 0], table, "knife edge", "story")
     axes[1, 0].set_title("A problem against a fixed threshold")
     axes[1, 0].legend(loc="center right", title="same known pairs in every round", title_fontsize=9, fontsize=9)
     for panel in (*axes[0], axes[1, 0]):
-        panel.set_xscale("log")
+        logarithmic(panel)
         panel.set_ylim(-0.03, 1.05)
         panel.set_xlabel("episodes m per round")
         dotted(panel, 1.0 - rho, "1 − ρ", x=0.9, above=False)
@@ -55,7 +69,7 @@ def _variants(panel: Axes, table: Table, part: str, level: str) -> None:
     for k, variant in enumerate(table.distinct("variant")):
         rows = table.where(part=part, variant=variant, level=level)
         if rows:
-            style = {"colour": COLOURS[k], "marker": MARKERS[k], "label": variant}
+            style = {"colour": COLOURS[k], "marker": MARKERS[k], "label": _SHORT[variant]}
             dash: dict[str, Any] = {"linestyle": "--"} if variant.startswith(("fixed", "R-max")) else {}
             banded(panel, rows, "episodes", "agreement", **style, **dash)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from replicable_rl.experiments.dataset import Dataset
-from replicable_rl.report.figures.style import COLOURS, MARKERS, banded, dotted, power
+from replicable_rl.report.figures.style import COLOURS, MARKERS, banded, dotted, logarithmic, power
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,6 +65,6 @@ def _finish(panel: Axes, top: bool, title: str, meaning: str, many: object, data
         panel.annotate(
             f"{meaning}; {what}", (0, 1.02), xycoords="axes fraction", fontsize=9.5, color="#555555", va="bottom"
         )
-    panel.set_xscale("log")
+    logarithmic(panel)
     panel.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"×{x:g}"))
     panel.set_ylim(-0.02, 1.04)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from replicable_rl.experiments.dataset import Dataset
-from replicable_rl.report.figures.style import BLUE, GREEN, ORANGE, RED, banded, dotted
+from replicable_rl.report.figures.style import BLUE, GREEN, ORANGE, RED, banded, dotted, logarithmic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,7 +65,7 @@ def _needed(panel: Axes, rows: list[dict[str, Any]], first: bool) -> None:
     labels = [f"{_NAMES[row['algorithm']]}: {row['level']}" for row in rows]
     panel.set_yticks(range(len(rows)), list(reversed(labels)) if first else [""] * len(rows))
     panel.set_ylim(-0.6, len(rows) - 0.4)
-    panel.set_xscale("log")
+    logarithmic(panel)
     panel.grid(True, axis="x")
     panel.set_xlabel("samples of a run, in all")
     panel.annotate(

@@ -32,6 +32,7 @@ __all__ = [
     "banded",
     "dotted",
     "label_end",
+    "logarithmic",
     "power",
     "save",
     "styled",
@@ -146,6 +147,12 @@ def label_end(axes: Axes, x: float, y: float, text: str, colour: str, *, dy: flo
         fontsize=9.5,
         annotation_clip=False,
     )
+
+
+def logarithmic(axes: Axes) -> None:
+    """Make the x axis logarithmic; ticks at powers of ten are enough, and the others take most of the time."""
+    axes.set_xscale("log")
+    axes.minorticks_off()
 
 
 def power(x: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from replicable_rl.experiments.dataset import Dataset
-from replicable_rl.report.figures.style import BLUE, GREEN, GREY, MARKERS, RED
+from replicable_rl.report.figures.style import BLUE, GREEN, GREY, MARKERS, RED, logarithmic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,19 +67,19 @@ def _line(axes: Any, y: float, row: dict[str, Any]) -> None:
 
 def _scales(axes: Any, dataset: Dataset) -> None:
     rho = float(str(dataset.details["rho"]))
-    axes[0].set_xscale("log")
+    logarithmic(axes[0])
     axes[0].set_title("Samples of a run")
     axes[0].set_xlabel("drawn, at the theorem's own m")
     _limit(axes[1], rho, f"ρ = {rho:g}")
     axes[1].set_xlim(-0.01, rho + 0.02)
     axes[1].set_title("Pairs that differ")
     axes[1].set_xlabel("share, 95 % interval")
-    axes[2].set_xscale("log")
+    logarithmic(axes[2])
     _limit(axes[2], 1.0, "ε")
     axes[2].set_xlim(_SMALLEST / 2, 5.0)
     axes[2].set_title("Worst error, in ε")
     axes[2].set_xlabel("of the loss, of an entry")
-    axes[3].set_xscale("log")
+    logarithmic(axes[3])
     axes[3].set_title("Time of a run")
     axes[3].set_xlabel("milliseconds, median")
 

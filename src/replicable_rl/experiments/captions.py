@@ -1,0 +1,133 @@
+"""What the paper says about its Figure 2, in the captions and the section on experiments, judged on our data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replicable_rl.experiments.dataset import Dataset
+from replicable_rl.experiments.verdicts import HELD, NOT_HELD, Claim, judged, shown
+
+__all__ = ["captions", "figure2_claims"]
+
+Row = dict[str, Any]
+Curve = list[Row]  # one rho_SQ on one grid, over the multiples
+
+
+def figure2_claims(dataset: Dataset) -> list[Claim]:
+    """Return the claims about Figure 2 for every grid."""
+    return [claim for grid in dataset.tables["points"].distinct("problem") for claim in captions(dataset, grid)]
+
+
+def captions(dataset: Dataset, grid: str) -> list[Claim]:
+    """Return the claims about Figure 2 on one grid."""
+    points, rho = dataset.tables["points"], float(str(dataset.details["rho"]))
+    curves = [points.where(problem=grid, rho_sq=value) for value in points.distinct("rho_sq")]
+    return [
+        _rises(grid, curves, rho),
+        _matters_less(grid, curves),
+        _falls(grid, curves),
+        _negligible(grid, curves),
+        _far_above(grid, curves, rho),
+        _smaller_is_better(grid, curves),
+    ]
+
+
+def _rises(grid: str, curves: list[Curve], rho: float) -> Claim:
+    first, last = [curve[0] for curve in curves], [curve[-1] for curve in curves]
+    lowest = min(last, key=lambda row: float(row["modal_share"]))
+    rises = all(a["modal_share"] < b["modal_share"] for a, b in zip(first, last, strict=True))
+    return Claim(
+        f"With more data the modal share rises past 1 − rho ({grid})",
+        "fig:exp_results",
+        f"from {_range(first, 'modal_share')} at x{first[0]['multiple']} to at least {shown(lowest, 'modal_share')} at "
+        f"x{last[0]['multiple']}, over all rho_SQ",
+        judged(
+            rises and all(row["modal_share_low"] > 1 - rho for row in last),
+            any(row["modal_share_high"] < 1 - rho for row in last),
+        ),
+    )
+
+
+def _matters_less(grid: str, curves: list[Curve]) -> Claim:
+    apart = _apart(curves, "modal_share")
+    first, last = [curve[0] for curve in curves], [curve[-1] for curve in curves]
+    end = last[0]["multiple"]
+    return Claim(
+        f"With more data the choice of rho_SQ matters less for the modal share ({grid})",
+        "fig:exp_results",
+        f"modal shares range over {_range(first, 'modal_share')} at x{first[0]['multiple']}, "
+        f"{_range(last, 'modal_share')} at x{end}; their intervals have no point in common at {_listed(apart)}",
+        judged(bool(apart) and end not in apart, end in apart),
+    )
+
+
+def _falls(grid: str, curves: list[Curve]) -> Claim:
+    first, then = [curve[0] for curve in curves], [_at(curve, 10) for curve in curves]
+    falls = all(b["unique_share"] <= max(a["unique_share"] / 2, 0.1) for a, b in zip(first, then, strict=True))
+    return Claim(
+        f"More samples quickly reduce the unique share ({grid})",
+        "fig:exp_results",
+        f"from {_range(first, 'unique_share')} at x{first[0]['multiple']} to {_range(then, 'unique_share')} at "
+        f"x{then[0]['multiple']}",
+        HELD if falls else NOT_HELD,
+    )
+
+
+def _negligible(grid: str, curves: list[Curve]) -> Claim:
+    apart, first = _apart(curves, "unique_share"), [curve[0] for curve in curves]
+    return Claim(
+        f"rho_SQ has a negligible impact on the unique share ({grid})",
+        "fig:exp_results",
+        f"intervals over all rho_SQ have no point in common at {_listed(apart)}; at x{first[0]['multiple']} the shares "
+        f"range over {_range(first, 'unique_share')}",
+        NOT_HELD if apart else HELD,
+    )
+
+
+def _far_above(grid: str, curves: list[Curve], rho: float) -> Claim:
+    row = max(curves, key=lambda curve: float(curve[0]["rho_sq"]))[-1]
+    return Claim(
+        f"A rho_SQ far above the theorem's still replicates ({grid})",
+        "sec:experiments",
+        f"rho_SQ = {row['rho_sq']:g} at x{row['multiple']}: pairwise agreement {shown(row, 'agreement')} against "
+        f"1 − rho = {1 - rho:g}",
+        judged(row["agreement_low"] >= 1 - rho, row["agreement_high"] < 1 - rho),
+    )
+
+
+def _smaller_is_better(grid: str, curves: list[Curve]) -> Claim:
+    small, large = curves[0], curves[-1]
+    pairs = list(zip(small, large, strict=True))
+    better = [a["multiple"] for a, b in pairs if a["agreement_low"] > b["agreement_high"]]
+    worse = [a["multiple"] for a, b in pairs if a["agreement_high"] < b["agreement_low"]]
+    widest = max(pairs, key=lambda pair: float(pair[0]["agreement"] - pair[1]["agreement"]))
+    return Claim(
+        f"A smaller rho_SQ improves replicability at a given sample ({grid})",
+        "sec:experiments",
+        f"pairwise agreement with rho_SQ = {small[0]['rho_sq']:g} and {large[0]['rho_sq']:g}: intervals apart at "
+        f"{_listed(better + worse)}; widest at x{widest[0]['multiple']}, {shown(widest[0], 'agreement')} and "
+        f"{shown(widest[1], 'agreement')}",
+        judged(bool(better) and not worse, bool(worse)),
+    )
+
+
+def _apart(curves: list[Curve], name: str) -> list[int]:
+    """Return the multiples at which the intervals have no point in common: no one value fits all rho_SQ."""
+    return [
+        rows[0]["multiple"]
+        for rows in zip(*curves, strict=True)
+        if max(row[f"{name}_low"] for row in rows) > min(row[f"{name}_high"] for row in rows)
+    ]
+
+
+def _at(curve: Curve, multiple: int) -> Row:
+    """Return the last point up to a multiple."""
+    return [row for row in curve if row["multiple"] <= multiple][-1]
+
+
+def _range(rows: list[Row], name: str) -> str:
+    return f"{min(row[name] for row in rows):.3f}–{max(row[name] for row in rows):.3f}"
+
+
+def _listed(multiples: list[int]) -> str:
+    return ", ".join(f"x{multiple}" for multiple in multiples) or "no multiple"
