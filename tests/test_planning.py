@@ -650,7 +650,7 @@ def test_both_ways_of_sweeping_agree_within_their_certificates(
 def test_a_goal_has_its_value_after_one_sweep_in_blocks() -> None:
     """And a probability to stay that rounding put above 1 does not divide by zero."""
     indptr, one = np.array([0, 1]), np.array([1.0])
-    out, nothing = np.empty(1), np.empty(0, dtype=np.int64)
+    out, nothing = np.empty(1), np.empty(0, dtype=np.int32)
     for gamma, stay in ((0.5, 1.0), (1.0 - 2.0**-53, 1.0 + 2.0**-52)):
         table = indptr, np.zeros(1, dtype=np.int32), np.array([stay]), one
         _kernels.relax(*table, gamma, 1, np.zeros(1), out, nothing, 1, False, 0, 1)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 @compiled
-def row_means(indptr: Integers, weight: NDArray[np.generic], x: Floats, out: Floats) -> None:
-    """out[row] = sum of weight * x over the outcomes of the row."""
-    for row in range(indptr.size - 1):
+def row_means(indptr: Integers, weight: NDArray[np.generic], x: Floats, out: Floats, first: int, last: int) -> None:
+    """out[row] = sum of weight * x over the outcomes of the row, for the rows from ``first`` up to ``last``."""
+    for row in range(first, last):
         total = 0.0
         for k in range(indptr[row], indptr[row + 1]):
             total += weight[k] * x[k]
@@ -41,13 +41,13 @@ def backup(
     row_of: NDArray[np.int32],
     first: int,
     last: int,
-) -> tuple[float, float]:
+) -> tuple[float, float, float]:
     """out(s) = max over a of reward(s, a) + gamma * E V(s'), for the states from ``first`` up to ``last``.
 
     ``row_of`` takes the rows where the maxima are, the first among equals. Returns the smallest and
-    the largest difference ``out - value``.
+    the largest difference ``out - value``, and the largest magnitude of a value.
     """
-    low, high = np.inf, -np.inf
+    low, high, largest = np.inf, -np.inf, 0.0
     for s in range(first, last):
         best, chosen = -np.inf, s * n_actions
         for row in range(s * n_actions, (s + 1) * n_actions):
@@ -63,7 +63,9 @@ def backup(
         change = best - value[s]
         low = change if change < low else low
         high = change if change > high else high
-    return low, high
+        magnitude = abs(value[s])
+        largest = magnitude if magnitude > largest else largest
+    return low, high, largest
 
 
 @compiled
@@ -75,16 +77,25 @@ def action_values(
     gamma: float,
     n_actions: int,
     value: Floats,
+    shift: float,
     q: Floats,
+    policy: Integers,
     first: int,
     last: int,
 ) -> None:
-    """q(s, a) = reward(s, a) + gamma * E V(s') in the states from ``first`` up to ``last``: what `backup` maximises."""
-    for row in range(first * n_actions, last * n_actions):
-        total = 0.0
-        for k in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
-            total += probability[k] * value[np.uint32(next_state[k])]
-        q[row] = reward[row] + gamma * total
+    """q(s, a) = what `backup` maximises, plus ``shift``; and the first action where it is largest."""
+    for s in range(first, last):
+        best, chosen = -np.inf, 0
+        for a in range(n_actions):
+            row = s * n_actions + a
+            total = 0.0
+            for k in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+                total += probability[k] * value[np.uint32(next_state[k])]
+            total = reward[row] + gamma * total + shift
+            q[row] = total
+            chosen = a if total > best else chosen
+            best = total if total > best else best
+        policy[s] = chosen
 
 
 @compiled

@@ -125,7 +125,7 @@ def optimal_values(mdp: TabularMDP, *, tolerance: float | None = None) -> Optimu
     table = _Table(rows.indptr, rows.next_state, rows.probability, _expected_rewards(mdp), mdp.gamma, mdp.n_actions)
     found = _solve(table, mdp.reward_range, tolerance)
     q = found.q.reshape(mdp.n_states, mdp.n_actions)
-    return Optimum(q, greedy(q), found.error, found.sweeps, converged=found.error <= tolerance)
+    return Optimum(q, found.policy, found.error, found.sweeps, converged=found.error <= tolerance)
 
 
 def evaluate_policy(mdp: TabularMDP, policy: ArrayLike, *, tolerance: float | None = None) -> Evaluation:
@@ -155,6 +155,7 @@ class _Certified(NamedTuple):
     """Values of all rows, within ``error`` of the optimal ones."""
 
     q: NDArray[np.float64]
+    policy: NDArray[np.int64]  # greedy for these very numbers
     error: float
     sweeps: int
 
@@ -172,7 +173,7 @@ def _followed(mdp: TabularMDP, weight: NDArray[np.float64]) -> _Table:
             each(_kernels.policy_rows, *rows[:3], reward, row_of, np.full(n_states, -1, np.int32), *chain)
         return _Table(*chain, mdp.gamma, 1)
     mean = np.empty(n_states)
-    _kernels.row_means(first, weight.reshape(-1), reward, mean)
+    _kernels.row_means(first, weight.reshape(-1), reward, mean, 0, n_states)
     probability = rows.probability * np.repeat(weight.reshape(-1), np.diff(rows.indptr))
     return _Table(rows.indptr[first], rows.next_state, probability, mean, mdp.gamma, 1)
 
@@ -197,19 +198,18 @@ def _solve(table: _Table, reward_range: tuple[float, float], tolerance: float) -
     chain = table[:4] if n_actions == 1 else _room_for_policies(table.indptr, n_actions)
     width = _block_width(n_states) if _has_near_successors(table) else 0
     sweeps, stop, certify, backward = 0, math.inf, True, False
-    longest = int(np.diff(table.indptr).max())
+    longest = int(np.diff(chain[0]).max())
     with _team(n_states) as each:
         while True:
             if certify:
-                low, high = _extremes(each(_kernels.backup, *table, value, out, row_of))
-                shift, spread, rounding = _macqueen(table, longest, reward_range, value, low, high)
+                low, high, largest = _extremes(each(_kernels.backup, *table, value, out, row_of))
+                shift, spread, rounding = _macqueen(table, longest, reward_range, largest, low, high)
                 stop = max(tolerance - rounding, rounding)
                 if spread <= stop:
                     del chain, out  # large, and of no more use
-                    q = np.empty(n_states * n_actions)
-                    each(_kernels.action_values, *table, value, q)
-                    q += shift
-                    return _Certified(q, spread + rounding, sweeps + 1)
+                    q, policy = np.empty(n_states * n_actions), np.empty(n_states, dtype=np.int64)
+                    each(_kernels.action_values, *table, value, shift, q, policy)
+                    return _Certified(q, policy, spread + rounding, sweeps + 1)
             else:
                 low, high = _extremes(each(_kernels.relax, *table, value, out, row_of, width, backward))
                 backward = not backward  # or policies would improve in one direction only
@@ -297,7 +297,7 @@ def _macqueen(
     table: _Table,
     longest: int,
     reward_range: tuple[float, float],
-    value: NDArray[np.float64],
+    largest: float,
     low: float,
     high: float,
 ) -> tuple[float, float, float]:
@@ -309,7 +309,6 @@ def _macqueen(
     # of an outcome is a product of two, and its rows are as long as those of all actions together.)
     # The values that are returned include the shift, so the magnitude does. 2**-1074 is what
     # underflow can lose.
-    largest = max(-float(value.min()), float(value.max()))
     magnitude = max(map(abs, reward_range)) + largest + horizon * max(abs(low), abs(high))
     unit = 2.0**-52 * magnitude + 2.0**-1074 if magnitude > 0.0 else 0.0
     rounding = 4.0 * (longest + table.n_actions + 5) * unit / (1.0 - table.gamma)
@@ -320,7 +319,8 @@ def _expected_rewards(mdp: TabularMDP) -> NDArray[np.float64]:
     from replicable_rl.mdp import _kernels
 
     reward = np.empty(mdp.rows.indptr.size - 1)
-    _kernels.row_means(mdp.rows.indptr, mdp.rows.probability, mdp.rows.reward, reward)
+    with _team(reward.size) as each:
+        each(_kernels.row_means, mdp.rows.indptr, mdp.rows.probability, mdp.rows.reward, reward)
     return reward
 
 

@@ -51,7 +51,7 @@ class OutcomeCounts:
         from replicable_rl.mdp import _kernels
 
         total = np.empty(self.indptr.size - 1)
-        _kernels.row_means(self.indptr, self.count, outcome_values, total)
+        _kernels.row_means(self.indptr, self.count, outcome_values, total, 0, total.size)
         return total / float(self.calls)
 
     def transitions(self, n_states: int, n_actions: int) -> TransitionCounts:
