@@ -93,7 +93,7 @@ def test_a_bias_of_a_thousandth_in_the_ratio_is_caught() -> None:
 def test_exponential() -> None:
     x = np.linspace(-40.0, 1.0, 5001)
     error = [module.exponential(y) / math.exp(y) - 1.0 for y in x.tolist()]
-    assert max(map(abs, error)) < 5e-6
+    assert max(map(abs, error)) < 1.5e-4
 
 
 def test_exponents_stay_in_its_range() -> None:
@@ -125,25 +125,27 @@ def check_decisions(sampler: dict[str, Any], n: int, signed: float, size: int = 
     a, alpha = -0.0873 + 0.0248 * b + 0.01 * r, (2.83 + 5.1 / b) * spread
     stream: Any = tuple(np.uint64(word) for word in (SEED % 2**32, 5, 0, 6, 7))
     candidate, verdict = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
-    draws = np.full(size, n), np.full(size, signed)
-    sampler["_candidates"](*draws, size, stream, np.arange(size), candidate, verdict)
+    us, vs = np.empty(size), np.empty(size)
+    module._fill_uniforms(stream, 0, size, us, vs)
+    assert (us[7], vs[7]) == module.uniforms(stream, 7)
+    draws = np.full(size, n), np.full(size, signed), us, vs
+    sampler["_candidates"](*draws, size, candidate, verdict)
     easy, easy_verdict = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
-    sampler["_easy_candidates"](*draws, size, stream, 0, easy, easy_verdict)
+    sampler["_easy_candidates"](*draws, size, easy, easy_verdict)
     assert np.array_equal(easy, candidate)
     assert (verdict[easy_verdict == module._ACCEPTED] == module._ACCEPTED).all()
     assert 0.3 < (easy_verdict == module._ACCEPTED).mean() < 0.9
     log_mode = module.log_pmf(n, r, mode, mode - mean)
     for i in range(size):
-        u, v = module.uniforms(stream, i)
-        u -= 0.5
-        us = 0.5 - abs(u)
-        exact = (2.0 * a / us + b) * u + (mean - mode + 0.5)
+        u, v = us[i] - 0.5, vs[i]
+        edge = 0.5 - abs(u)
+        exact = (2.0 * a / edge + b) * u + (mean - mode + 0.5)
         k = mode + math.floor(exact)
         possible = 0 <= k <= n
         if possible and abs(exact - round(exact)) > 1e-7 * max(abs(exact), 1.0):
             assert candidate[i] == (n - k if signed < 0.0 else k)
         if verdict[i] in (module._ACCEPTED, module._REJECTED):
-            kept = possible and math.log(v * alpha / (a / (us * us) + b)) <= (
+            kept = possible and math.log(v * alpha / (a / (edge * edge) + b)) <= (
                 module.log_pmf(n, r, k, (k - mode) + (mode - mean)) - log_mode
             )
             assert kept == (verdict[i] == module._ACCEPTED)
@@ -232,14 +234,14 @@ PLANTED: dict[str, tuple[str, str, Callable[[dict[str, Any]], None]]] = {
     "inversion: the odds": ("odds = r / (1.0 - r)", "odds = 1.001 * r / (1.0 - r)", law("inversion")),
     "inversion: the next one": ("(n - k + 1.0) / k", "(n - k + 1.1) / k", law("inversion")),
     "one in sixteen is off by one": (
-        "        under_the_hat = (abs(u) <= 0.43) & (v <= enough) & (mean",
-        "        candidate[i] += k % 16 == 0\n        under_the_hat = (abs(u) <= 0.43) & (v <= enough) & (mean",
+        "        under_the_hat = (abs(u[i] - 0.5) <= 0.43) & (v[i] <= enough) & (mean",
+        "        candidate[i] += k % 16 == 0\n        under_the_hat = (abs(u[i] - 0.5) <= 0.43) & (v[i] <= enough) & (mean",
         law("ordinary"),
     ),
     "accepts too much": ("height <= ratio * (1.0 - error)", "height <= ratio * 1.001", decisions),
     "rejects too much": ("height > ratio * (1.0 + 2.0 * error)", "height > ratio * 0.999", decisions),
     "under the hat: too high": ("0.92 - 4.2 * over_b", "0.94 - 4.2 * over_b", decisions),
-    "under the hat: too wide": ("(abs(u) <= 0.43) & (v <= enough) &", "(abs(u) <= 0.45) & (v <= enough) &", decisions),
+    "under the hat: too wide": ("<= 0.43) & (v[i] <= enough) &", "<= 0.45) & (v[i] <= enough) &", decisions),
     "the centre": ("(mean - mode + 0.5)", "(mean - mode + 0.501)", decisions),
     "the slope": ("(a + b * square)", "(a + 1.001 * b * square)", decisions),
 }

@@ -765,7 +765,7 @@ LONG = "rpvi-v1:epsilon=0.123456789,delta=0.00123456789,rho=0.2123456789,calls=1
             "--sample-seed",
             str(2**64 - 1),
         ),
-        ("reproduce",),
+        ("reproduce", "figure1"),
     ],
     ids=lambda command: " ".join(command[:2])[:40],
 )

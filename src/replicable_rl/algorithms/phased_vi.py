@@ -112,12 +112,15 @@ def over_a_table(
 class _Phased(Promise):
     """What the two algorithms share."""
 
-    in_one_compiled_loop: ClassVar[bool] = True  # over a table: audits may run on threads
-
     def plan(self, problem: TabularMDP | GenerativeModel) -> PhasedVIPlan:
         """Return what a run on this problem will do, and what it may promise."""
         model = as_generative(problem)
         return self._plan(model.n_states * model.n_actions, model.gamma, model.known_rewards is not None)
+
+    def compiled_rows(self, problem: TabularMDP) -> int:
+        """Return how many rows a run over a table draws, all of them in compiled loops: audits choose threads by it."""
+        plan = self.plan(problem)
+        return plan.pairs * plan.iterations
 
     def _check(self) -> None:
         self._plan(pairs=2**62, gamma=0.5, known_rewards=True)

@@ -27,6 +27,7 @@ from replicable_rl.store.arrays import Encoded, encode_array, encode_history, en
 __all__ = ["Job", "OnError", "Output", "SolveJob", "Task", "check_travels", "output_of", "run_chunk", "run_one_by_one"]
 
 OnError = Literal["raise", "record"]
+_MANY_ROWS = 20_000  # drawn in compiled loops: most of such a run leaves the interpreter to other threads
 
 
 class Task(NamedTuple):
@@ -74,7 +75,8 @@ class SolveJob:
             parts[0], digest = problem.spec, problem.digest
         if _rebuilds(make_algorithm, algorithm_spec(algorithm), algorithm):
             parts[1] = algorithm_spec(algorithm)
-        threads = isinstance(problem, TabularMDP) and getattr(type(algorithm), "in_one_compiled_loop", False)
+        compiled = getattr(algorithm, "compiled_rows", None) if isinstance(problem, TabularMDP) else None
+        threads = compiled is not None and compiled(problem) >= _MANY_ROWS
         return cls(parts[0], parts[1], digest, threads)
 
     def run(self, shared_seed: int, sample_seed: int) -> Output:

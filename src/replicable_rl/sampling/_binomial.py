@@ -2,7 +2,7 @@ r"""Many binomial draws at once, compiled: exact in law for every n up to 2**63 
 
 *Random numbers.* Candidate i of a stream is made of two uniform numbers, the 128 bits of Philox4x32-10 at counter i
 (Salmon, Moraes, Dror and Shaw 2011). Nothing has a state, so a loop over candidates has no order, and the compiler
-turns it into vector instructions; streams are told apart by the rest of the counter and the key.
+turns it into vector instructions. The rest of the counter and the key tell streams apart.
 
 *Binomial(n, r)* with r <= 1/2 is drawn by inversion where n r < 10 and otherwise by Hörmann's transformed rejection
 (BTRS, 1993). A candidate k = mode + d is kept with probability f(k)/f(mode) over the height of the hat. Two things let
@@ -79,7 +79,7 @@ def uniforms(stream: Stream, position: Index) -> tuple[float, float]:
 @compiled
 def workspace() -> tuple[Integers, Floats]:
     """Return room for `binomials` to work in."""
-    return np.zeros((5, AT_ONCE), dtype=np.int64), np.zeros(AT_ONCE)
+    return np.zeros((4, AT_ONCE), dtype=np.int64), np.zeros((5, AT_ONCE))
 
 
 @compiled
@@ -97,37 +97,46 @@ def binomials(
     Takes numbers of the stream from ``position`` on, and returns the first one that is left. The arrays are as long
     as whole vectors need; what lies beyond ``size`` does not matter.
     """
-    integers, trial_p = room
-    which, trial_n, trial, verdict, at = integers[0], integers[1], integers[2], integers[3], integers[4]
+    integers, floats = room
+    which, trial_n, trial, verdict = integers[0], integers[1], integers[2], integers[3]
+    trial_p, u, v, trial_u, trial_v = floats[0], floats[1], floats[2], floats[3], floats[4]
     tried = _whole_vectors(size)
-    _easy_candidates(n, signed_p, tried, stream, position, out, verdict)
+    _fill_uniforms(stream, position, tried, u, v)
+    _easy_candidates(n, signed_p, u, v, tried, out, verdict)
+    position += tried
     pending = np.uint64(0)
     for i in range(size):  # without a branch: luck is not predictable
-        which[pending], trial_n[pending], trial_p[pending], at[pending] = i, n[i], signed_p[i], position + i
+        which[pending], trial_n[pending], trial_p[pending] = i, n[i], signed_p[i]
+        trial_u[pending], trial_v[pending] = u[i], v[i]
         pending += np.uint64(verdict[i] != _ACCEPTED)
-    position += tried
     while pending > 0:
-        _candidates(trial_n, trial_p, _whole_vectors(np.int64(pending)), stream, at, trial, verdict)
+        _candidates(trial_n, trial_p, trial_u, trial_v, _whole_vectors(np.int64(pending)), trial, verdict)
         rejected = np.uint64(0)
         for j in range(pending):
             drawn = trial[j]
             if verdict[j] != _ACCEPTED:
-                drawn = _decided(drawn, verdict[j], trial_n[j], trial_p[j], stream, at[j])
+                drawn = _decided(drawn, verdict[j], trial_n[j], trial_p[j], trial_u[j], trial_v[j])
             out[np.uint64(which[j])] = drawn
             which[rejected], trial_n[rejected], trial_p[rejected] = which[j], trial_n[j], trial_p[j]
-            at[rejected] = position + np.int64(rejected)
             rejected += np.uint64(drawn < 0)
-        position += np.int64(rejected)
         pending = rejected
+        _fill_uniforms(stream, position, _whole_vectors(np.int64(pending)), trial_u, trial_v)
+        position += np.int64(pending)
     return position
 
 
 @compiled
-def _decided(candidate: int, verdict: int, n: int, signed_p: float, stream: Stream, position: Index) -> int:
+def _fill_uniforms(stream: Stream, position: Index, size: Index, u: Floats, v: Floats) -> None:
+    for i in range(size):
+        u[i], v[i] = uniforms(stream, position + i)
+
+
+@compiled
+def _decided(candidate: int, verdict: int, n: int, signed_p: float, u: float, v: float) -> int:
     """Return a draw, or -1 if there must be another candidate."""
     if verdict == _SMALL:
-        return _by_inversion(n, signed_p, stream, position)
-    if verdict == _REJECTED or (verdict == _CLOSE and not _accepts(n, signed_p, stream, position)):
+        return _by_inversion(n, signed_p, u)
+    if verdict == _REJECTED or (verdict == _CLOSE and not _accepts(n, signed_p, u, v)):
         return -1
     return candidate
 
@@ -150,50 +159,44 @@ def _hat(n: float, r: float) -> tuple[float, float, float, float, float, float, 
 
 @inlined
 def _offset(u: float, mean: float, mode: float, a: float, b: float) -> float:
-    """Return a candidate's distance from the mode, u in (-1/2, 1/2)."""
-    far = (2.0 * a / (0.5 - abs(u)) + b) * u + (mean - mode + 0.5)
+    """Return a candidate's distance from the mode."""
+    w = u - 0.5
+    far = (2.0 * a / (0.5 - abs(w)) + b) * w + (mean - mode + 0.5)
     return float(np.floor(min(max(far, -9.0e18), 9.0e18)))  # beyond is outside of every support
 
 
 @inlined
 def _height(u: float, v: float, a: float, b: float, alpha: float) -> float:
     """Return what f(k)/f(mode) must reach for a candidate to be kept."""
-    square = (0.5 - abs(u)) * (0.5 - abs(u))
+    square = (0.5 - abs(u - 0.5)) * (0.5 - abs(u - 0.5))
     return v * alpha * square / (a + b * square)
 
 
 @compiled
 def _easy_candidates(
-    n: Integers, signed_p: Floats, size: Index, stream: Stream, position: Index, candidate: Integers, verdict: Integers
+    n: Integers, signed_p: Floats, u: Floats, v: Floats, size: Index, candidate: Integers, verdict: Integers
 ) -> None:
     """A candidate for each draw, and whether it is accepted whatever the ratio is: four in five are."""
     for i in range(size):
-        u, v = uniforms(stream, position + i)
-        u -= 0.5
         mean, mode, _, a, b, _, enough = _hat(float(n[i]), abs(signed_p[i]))
-        k = np.int64(mode) + np.int64(_offset(u, mean, mode, a, b))
+        k = np.int64(mode) + np.int64(_offset(u[i], mean, mode, a, b))
         candidate[i] = n[i] - k if signed_p[i] < 0.0 else k
-        under_the_hat = (abs(u) <= 0.43) & (v <= enough) & (mean >= _INVERSION_BELOW)
+        under_the_hat = (abs(u[i] - 0.5) <= 0.43) & (v[i] <= enough) & (mean >= _INVERSION_BELOW)
         verdict[i] = _ACCEPTED if under_the_hat else _CLOSE
 
 
 @compiled
 def _candidates(
-    n: Integers, signed_p: Floats, size: Index, stream: Stream, at: Integers, candidate: Integers, verdict: Integers
+    n: Integers, signed_p: Floats, u: Floats, v: Floats, size: Index, candidate: Integers, verdict: Integers
 ) -> None:
-    """A candidate for each draw of Binomial(n[i], p[i]), and what is to be done with it.
-
-    Candidate i uses number at[i] of the stream; ``size`` is a multiple of `_LANES`.
-    """
+    """A candidate for each draw of Binomial(n[i], p[i]), and what is to be done with it."""
     for i in range(size):
-        u, v = uniforms(stream, at[i])
-        u -= 0.5
         trials, r = float(n[i]), abs(signed_p[i])
         mean, mode, spread, a, b, alpha, enough = _hat(trials, r)
-        offset = _offset(u, mean, mode, a, b)
-        height = _height(u, v, a, b, alpha)
+        offset = _offset(u[i], mean, mode, a, b)
+        height = _height(u[i], v[i], a, b, alpha)
         ratio, error, reach = ratio_to_mode(offset, trials, mean, mode, spread)
-        under_the_hat = (abs(u) <= 0.43) & (v <= enough)  # Hörmann: the ratio is above, whatever k is
+        under_the_hat = (abs(u[i] - 0.5) <= 0.43) & (v[i] <= enough)  # Hörmann: the ratio is above, whatever k is
         possible = (offset >= -mode) & (offset <= trials - mode)
         accept = under_the_hat | (possible & (abs(offset) <= reach) & (height <= ratio * (1.0 - error)))
         reject = (not possible) | ((error < 1.0) & (height > ratio * (1.0 + 2.0 * error)))
@@ -227,27 +230,24 @@ def ratio_to_mode(offset: float, n: float, mean: float, mode: float, spread: flo
     )
     e = d + 2.0
     pp, qq = e * e * p * p, e * e * q * q
-    error = 0.1 * e * (pp * pp + qq * qq) + 1e-5
+    error = 0.1 * e * (pp * pp + qq * qq) + 2e-4
     return exponential(logarithm), error, reach
 
 
 @inlined
 def exponential(x: float) -> float:
-    """e**x for -40 <= x <= 1 up to a factor 1 ± 1e-5, by sums and products only."""
-    y = x * (1.0 / 64.0)
-    tail = 1 / 24 + y * (1 / 120 + y * (1 / 720 + y * (1 / 5040 + y * (1 / 40320))))
-    power = 1.0 + y * (1.0 + y * (1 / 2 + y * (1 / 6 + y * tail)))
-    for _ in range(6):
+    """e**x for -40 <= x <= 1 up to a factor 1 ± 2e-4, by sums and products only."""
+    y = x * (1.0 / 1024.0)
+    power = 1.0 + y * (1.0 + y * (1 / 2 + y * (1 / 6)))
+    for _ in range(10):
         power *= power
     return power
 
 
 @compiled
-def _accepts(n: int, signed_p: float, stream: Stream, position: Index) -> bool:
+def _accepts(n: int, signed_p: float, u: float, v: float) -> bool:
     """Decide a close case exactly."""
     r = abs(signed_p)
-    u, v = uniforms(stream, position)
-    u -= 0.5
     mean, mode, _, a, b, alpha, _ = _hat(float(n), r)
     offset = _offset(u, mean, mode, a, b)
     deviation = mode - mean
@@ -256,12 +256,11 @@ def _accepts(n: int, signed_p: float, stream: Stream, position: Index) -> bool:
 
 
 @compiled
-def _by_inversion(n: int, signed_p: float, stream: Stream, position: Index) -> int:
+def _by_inversion(n: int, signed_p: float, u: float) -> int:
     """Return a draw where n r < 10; -1 in the one case in 10**15 where rounding leaves none."""
     r = abs(signed_p)
     k = 0
     if n > 0 and r > 0.0:
-        u, _ = uniforms(stream, position)
         odds = r / (1.0 - r)
         probability = math.exp(n * math.log1p(-r))
         while u > probability:
