@@ -234,8 +234,8 @@ PLANTED: dict[str, tuple[str, str, Callable[[dict[str, Any]], None]]] = {
     "inversion: the odds": ("odds = r / (1.0 - r)", "odds = 1.001 * r / (1.0 - r)", law("inversion")),
     "inversion: the next one": ("(n - k + 1.0) / k", "(n - k + 1.1) / k", law("inversion")),
     "one in sixteen is off by one": (
-        "        under_the_hat = (abs(u[i] - 0.5) <= 0.43) & (v[i] <= enough) & (mean",
-        "        candidate[i] += k % 16 == 0\n        under_the_hat = (abs(u[i] - 0.5) <= 0.43) & (v[i] <= enough) & (mean",
+        "        verdict[i] = _ACCEPTED if under_the_hat",
+        "        candidate[i] += k % 16 == 0\n        verdict[i] = _ACCEPTED if under_the_hat",
         law("ordinary"),
     ),
     "accepts too much": ("height <= ratio * (1.0 - error)", "height <= ratio * 1.001", decisions),

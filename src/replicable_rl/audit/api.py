@@ -66,8 +66,8 @@ def audit(
         A file that keeps every finished run: the same call resumes and more seeds extend.
     n_jobs : int, optional
         Workers; -1 for all cores. They are processes, or threads where nearly all of a run is compiled (phased value
-        iteration over a table that is not small). None means what ``joblib.parallel_config`` says, or else this thread alone.
-        Another backend, Dask or Ray: ``with joblib.parallel_config(backend=...)``.
+        iteration over a table that is not small). None means what ``joblib.parallel_config`` says, or else this
+        thread alone. Another backend, Dask or Ray: ``with joblib.parallel_config(backend=...)``.
     on_error : {"raise", "record"}
         Whether a failing run ends the audit (finished runs are kept) or is recorded; a recorded
         failure counts as different from every other run.
