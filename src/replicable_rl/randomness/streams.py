@@ -36,7 +36,7 @@ class SharedRandomness:
     """The published randomness r: addressed, stateless, frozen for ever.
 
     A number is a function of the seed, a label that says what it is for, and an address: what was drawn before, and
-    in which order, has no effect. Use a label of your own, such as ``"my-algorithm/offset"``.
+    in which order, has no effect. Use a label of your own, such as ``my-algorithm/offset``.
 
     Parameters
     ----------

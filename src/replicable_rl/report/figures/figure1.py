@@ -22,9 +22,11 @@ _GOAL = dict(zip(_SIDES, (BLUE, ORANGE), strict=True))
 def draw(dataset: Dataset) -> Figure:
     """Draw one row for each grid: its map, then both runs of both algorithms."""
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     maps: Any = dataset.details["maps"]
-    figure = Figure(figsize=(13.0, 5.3), layout="constrained")
+    # Titles of panels that keep their shape need room of their own.
+    figure = Figure(figsize=(13.0, 5.5), layout=ConstrainedLayoutEngine(rect=(0.0, 0.0, 1.0, 0.96)))
     axes = figure.subplots(len(maps), 5, gridspec_kw={"height_ratios": [1.15, 1.0]})
     for line, (grid, drawn) in zip(axes, maps.items(), strict=True):
         layout = drawn["layout"]
