@@ -29,7 +29,7 @@ def test_generator_is_philox_4x32_10() -> None:
     }
     for (counter, key), words in answers.items():
         stream: Any = tuple(np.uint64(word) for word in (*key, *counter[1:]))
-        expected = tuple((((high << 32 | low) >> 11) + 0.5) * 2.0**-53 for high, low in (words[:2], words[2:]))
+        expected = tuple((((high << 32 | low) >> 12) + 0.5) * 2.0**-52 for high, low in (words[:2], words[2:]))
         assert module.uniforms(stream, counter[0]) == expected
 
 

@@ -355,7 +355,7 @@ def between(name: str, low: float, middle: float, high: float) -> dict[str, floa
 def test_verdicts_about_rho(interval: tuple[float, float, float], verdict: str) -> None:
     rows = [
         a_row(algorithm=algorithm, epsilon=0.1, rho=0.2, differ=1, pairs=9, worst_error=0.05, kept_epsilon=True)
-        | {"refuted_rho": interval[0] > 0.2}
+        | {"refuted_rho": interval[0] > 0.2, "refuted_epsilon": False}
         | between("disagreement", *interval)
         for algorithm in ("rpvi-v1", "replicable-approximate-mdp-v1")
     ]
@@ -399,6 +399,7 @@ def points(first: Sequence[float], last: Sequence[float], column: str) -> Datase
         ("modal_share", (0.6, 0.6), (0.95, 0.7), 1, "not held"),
         ("unique_share", (0.8, 0.6), (0.3, 0.2), 2, "held"),
         ("unique_share", (0.8, 0.6), (0.3, 0.5), 2, "not held"),
+        ("unique_share", (0.8, 0.6), (0.38, 0.2), 2, "cannot tell"),
         ("unique_share", (0.5, 0.55), (0.1, 0.1), 3, "held"),
         ("unique_share", (0.5, 0.65), (0.1, 0.1), 3, "not held"),
         ("agreement", (0.5, 0.5), (0.9, 0.9), 4, "held"),
@@ -412,6 +413,34 @@ def test_verdicts_about_captions(
     column: str, first: tuple[float, float], last: tuple[float, float], number: int, verdict: str
 ) -> None:
     assert captions.captions(points(first, last, column), "grid")[number].verdict == verdict
+
+
+def test_wide_intervals_show_nothing() -> None:
+    """With little data, neither likeness nor difference of curves is shown."""
+    rows = [
+        a_row(rho_sq=rho_sq, multiple=multiple)
+        | between("modal_share", 0.2, 0.5, 0.9)
+        | between("unique_share", 0.2, 0.5, 0.9)
+        | between("agreement", 0.2, 0.5, 0.9)
+        for rho_sq in (0.01, 0.9)
+        for multiple in (1, 10)
+    ]
+    found = captions.captions(Dataset("figure2", "", {"points": Table.of(rows)}, {"rho": 0.2}), "grid")
+    assert {claim.verdict for claim in found} == {"cannot tell"}
+
+
+def test_the_theorem_lets_one_run_in_a_thousand_lose() -> None:
+    rows = [
+        a_row(algorithm=algorithm, epsilon=0.1, rho=0.2, differ=0, pairs=100, worst_error=0.2, kept_epsilon=False)
+        | {"refuted_rho": False, "refuted_epsilon": False}
+        | between("disagreement", 0.0, 0.0, 0.04)
+        for algorithm in ("rpvi-v1", "replicable-approximate-mdp-v1")
+    ]
+    found = claims._theorems({"theorem": Dataset("theorem", "", {"theorems": Table.of(rows)})})
+    assert found[1].verdict == "cannot tell"
+    rows[0]["refuted_epsilon"] = True
+    found = claims._theorems({"theorem": Dataset("theorem", "", {"theorems": Table.of(rows)})})
+    assert found[1].verdict == "not held"
 
 
 def test_every_module_has_a_name_and_a_title() -> None:

@@ -229,3 +229,11 @@ def test_help_does_not_load_what_draws_pages() -> None:
     code = f"import sys; from replicable_rl.cli import main; main(['--help']); print({heavy})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("set()\n")
+
+
+def test_what_is_no_store_is_said_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "empty.sqlite").touch()
+    with pytest.raises(rr.InvalidInput, match=r"none.sqlite: there is no such file. Make a store with"):
+        store_page(tmp_path / "none.sqlite")
+    with pytest.raises(rr.InvalidInput, match=r"empty.sqlite: is empty, and no run store"):
+        store_page(tmp_path / "empty.sqlite")

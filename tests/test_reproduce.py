@@ -381,5 +381,17 @@ def test_an_output_that_cannot_be_made(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_a_damaged_dataset_in_the_folder_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "figure2.json").write_text(json.dumps({"format": "other"}))
+    (tmp_path / "figure2.svg").write_text("<svg/>")
     assert main(["reproduce", "figure1", "--quick", "--jobs", "1", "--output", str(tmp_path)]) == 2
     assert f"{tmp_path}/figure2.json: is no dataset" in capsys.readouterr().err
+
+
+def test_data_without_its_figure_is_left_out_of_the_page(tmp_path: Path) -> None:
+    """What a kill between the two can leave of an older version."""
+    quick = ["--quick", "--runs", "3", "--jobs", "1", "--output", str(tmp_path)]
+    assert main(["reproduce", "figure1", *quick]) == 0
+    (tmp_path / "figure1.svg").unlink()
+    assert main(["reproduce", "levels", *quick]) == 0
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert 'id="levels"' in page
+    assert 'id="figure1"' not in page

@@ -19,6 +19,7 @@ Why two runs agree, and with what probability, is in :mod:`replicable_rl.theory.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -96,6 +97,7 @@ def explore(
     ended = StatusCode.BUDGET_SPENT
     history: dict[str, list[float]] = {
         "known": [],
+        "known_set": [],
         "threshold": [],
         "unknown_rate": [],
         "stop_below": [],
@@ -117,7 +119,9 @@ def explore(
         count[unknown] += rate[unknown]
         new = np.flatnonzero(unknown & (count >= threshold))
         stops = unknown_rate < theta
-        row = (learned.known.sum() + (0 if stops else new.size), threshold, unknown_rate, theta, samples)
+        known = learned.known.copy()
+        known[new] = not stops
+        row = (known.sum(), _digest(known), threshold, unknown_rate, theta, samples)
         for column, value in zip(history.values(), row, strict=True):
             column.append(float(value))
         if stops:
@@ -133,6 +137,11 @@ def explore(
             ended = StatusCode.ALL_KNOWN
             break
     return Exploration(policy, planned, ended, samples, cut_short, history)
+
+
+def _digest(known: NDArray[np.bool_]) -> int:
+    """Return 48 bits that tell sets apart: a whole number that 64-bit floats hold exactly."""
+    return int(hashlib.sha256(np.packbits(known).tobytes()).hexdigest()[:12], 16)
 
 
 class _RMax(Promise):

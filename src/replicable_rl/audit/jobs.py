@@ -75,8 +75,8 @@ class SolveJob:
             parts[0], digest = problem.spec, problem.digest
         if _rebuilds(make_algorithm, algorithm_spec(algorithm), algorithm):
             parts[1] = algorithm_spec(algorithm)
-        compiled = getattr(algorithm, "compiled_rows", None) if isinstance(problem, TabularMDP) else None
-        threads = compiled is not None and compiled(problem) >= _MANY_ROWS
+        ours = isinstance(problem, TabularMDP) and isinstance(parts[1], ObjectSpec)  # and nobody's subclass
+        threads = ours and hasattr(algorithm, "compiled_rows") and algorithm.compiled_rows(problem) >= _MANY_ROWS
         return cls(parts[0], parts[1], digest, threads)
 
     def run(self, shared_seed: int, sample_seed: int) -> Output:

@@ -53,8 +53,8 @@ def reproduce_command(
             dataset = next(made, None)
             if dataset is None:
                 break
-            dataset.save(output)
             save_figure(dataset, output)
+            dataset.save(output)  # last: where the data is, all of it is there
         if dataset.name == "figure1":
             holds = _show_headline(dataset)
         print_all("\n".join(_summary(dataset)))

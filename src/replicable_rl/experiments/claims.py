@@ -24,6 +24,7 @@ NEEDS = ("figure1", "figure2", "exploration", "theorem", "cost", "levels")
 
 Data = Mapping[str, Dataset]
 Row = dict[str, Any]
+_ENOUGH_PAIRS = 50  # that never differ, to say that two levels do not
 
 
 def analyse(datasets: Data) -> Dataset:
@@ -98,7 +99,9 @@ def _theorems(data: Data) -> list[Claim]:
                 where,
                 f"worst of {2 * pairs} runs: {off['worst_error']:.3g} against epsilon = {off['epsilon']:g} "
                 f"({off['problem']}){beyond}",
-                judged(all(row["kept_epsilon"] for row in rows), policy),
+                judged(
+                    all(row["kept_epsilon"] for row in rows), policy and any(row["refuted_epsilon"] for row in rows)
+                ),
             )
         )
     return claims
@@ -108,7 +111,8 @@ def _theorems(data: Data) -> list[Claim]:
 
 
 def _cost(data: Data) -> list[Claim]:
-    rows = [row for row in data["cost"].tables["needed"] if row["measured_high"] is not None]
+    grids = list(data["cost"].tables["needed"])
+    rows = [row for row in grids if row["measured_high"] is not None]
     slope = data["cost"].tables["slopes"].where(samples="measured")[0]
     ratio = min((row["tight"] / row["measured_high"] for row in rows), default=0.0)
     known = slope["slope"] is not None and slope["slope_low"] is not None and slope["slope_high"] is not None
@@ -118,8 +122,10 @@ def _cost(data: Data) -> list[Claim]:
         Claim(
             "Replicable value functions take orders of magnitude fewer samples than the bound",
             "sec:experiments",
-            f"at most 1/{ratio:.2g} of the tight bound on each of {len(rows)} grids, at the same tolerance",
-            judged(len(rows) > 0 and ratio >= 100.0, False),
+            f"at most 1/{ratio:.2g} of the tight bound on {len(rows)} of {len(grids)} grids, at the same tolerance"
+            if rows
+            else "an agreement of 0.8 was shown on no grid",
+            judged(len(rows) == len(grids) and ratio >= 100.0, False),
         ),
         Claim(
             "The overhead is far better than the squared dependence on |S||A|",
@@ -175,7 +181,7 @@ def _easier(table: Table, algorithm: str, easy: str, hard: str) -> Claim:
         f"A {easy} is easier to replicate than a {hard} ({name})",
         "sec:rep-rl",
         f"agreement of {easy} and {hard}, where furthest apart on {grids[-1]}: {text}{same}",
-        judged(clear == len(grids), all(alike)),
+        judged(clear == len(grids), all(alike) and min(row["pairs"] for row in table) >= _ENOUGH_PAIRS),
     )
 
 
@@ -211,7 +217,7 @@ def _exploration(data: Data) -> list[Claim]:
             "lem:repmax-convergence",
             f"largest loss of any run, from the start and before normalisation: {loss:.2g} against epsilon = "
             f"{epsilon:g}",
-            HELD if loss <= epsilon else NOT_HELD,
+            judged(loss <= epsilon, False),  # normalised, it is smaller still
         ),
     ]
 
@@ -226,7 +232,7 @@ def _ingredients(data: Data) -> list[Claim]:
         Claim(
             "A threshold that is random and shared keeps the known sets of two runs together",
             "alg:repmax",
-            f"problem built against a fixed threshold, m = {random['episodes']:.0e}: same known pairs in every round "
+            f"problem built against a fixed threshold, m = {random['episodes']:.0e}: same known set in every round "
             f"{shown(random, 'agreement')}, fixed threshold {shown(fixed, 'agreement')}",
             judged(
                 random["agreement_low"] > fixed["agreement_high"], random["agreement_high"] < fixed["agreement_low"]

@@ -2,9 +2,7 @@
 
 Two ingredients turn R-max into RepRMAX: a threshold k' for "known" that is random and shared, and rSTAT for the
 entries of the model. All four combinations run on the two-goals grid, over the episodes m of a round. Agreement
-is counted for the model, the value, the policy, and the *story*: the number of known pairs after every round.
-(The known sets themselves are not stored; a different set of the same size would also have to last to the end
-to go unnoticed.)
+is counted for the model, the value, the policy, and the *story*: the set of known pairs after every round.
 
 On a grid where nothing depends on k, a random threshold has nothing to repair. So there is a second problem,
 built against a fixed one: two starts of probability 1/2, left at once, so that exactly half of the episodes
@@ -83,7 +81,7 @@ def analyse(studies: Sequence[Study], results: Sequence[AuditResult]) -> Dataset
 def _levels(about: dict[str, Any], result: AuditResult) -> list[dict[str, Any]]:
     found: dict[str, Agreement] = {level: result.agreement(level) for level in ("model", "value", "policy")}
     if about["part"] != "grid" or about["variant"] in ("RepRMAX", "R-max"):  # reading histories takes its time
-        texts = ["-".join(map(str, _story(result, record))) for record in result.records]
+        texts = ["-".join(map(str, _story(result, record, "known_set"))) for record in result.records]
         found["story"] = measure("story", texts, result.plan.runs_per_seed, CONFIDENCE)
     loss = max(one.loss + one.error for one in result.policies or ())
     return [
@@ -99,10 +97,10 @@ def _stories(about: dict[str, Any], result: AuditResult) -> list[dict[str, Any]]
     return [
         about | {"run": number, "round": i, "known": known}
         for number, record in enumerate(result.records, start=1)
-        for i, known in enumerate(_story(result, record), start=1)
+        for i, known in enumerate(_story(result, record, "known"), start=1)
     ]
 
 
-def _story(result: AuditResult, record: RunRecord) -> list[int]:
-    """Return how many pairs were known after every round."""
-    return [int(known) for known in result.store.history(record.history or "")["known"]]
+def _story(result: AuditResult, record: RunRecord, column: str) -> list[int]:
+    """Return how many pairs were known after every round, or the digest of which."""
+    return [int(known) for known in result.store.history(record.history or "")[column]]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.audit import AuditResult, Estimate
+from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
 from replicable_rl.experiments.lab import CONFIDENCE, Scale, Study
 from replicable_rl.records import Level, ObjectSpec
@@ -82,6 +83,7 @@ def _row(study: Study, result: AuditResult) -> dict[str, Any]:
             "worst_error": off,
         }
         | {"kept_epsilon": off <= float(study.point["epsilon"]), "refuted_rho": differ.low > RHO}
+        | {"refuted_epsilon": level == "value" and _too_many_lose(result, float(study.point["epsilon"]))}
         | {"guarantee": min(record.guarantee.kind for record in result.records if record.guarantee is not None)}
         | {"median_seconds_a_run": statistics.median(record.seconds for record in result.records)}
     )
@@ -90,6 +92,14 @@ def _row(study: Study, result: AuditResult) -> dict[str, Any]:
 def _worst_loss(result: AuditResult) -> float:
     """The largest loss of any policy from any state, in values normalised to [0, 1]; certified from above."""
     return max(one.worst_loss + one.normalised_error for one in result.policies or ())
+
+
+def _too_many_lose(result: AuditResult, epsilon: float) -> bool:
+    """Whether more runs than a share delta must have lost more than epsilon; one or two may."""
+    lost = {one.fingerprint for one in result.policies or () if one.worst_loss - one.normalised_error > epsilon}
+    policies = [record.policy for record in result.records]
+    low, _ = clopper_pearson(sum(policy in lost for policy in policies), len(policies), CONFIDENCE)
+    return low > DELTA
 
 
 def _worst_entry(problem: TabularMDP, result: AuditResult) -> float:

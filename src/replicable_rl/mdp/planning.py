@@ -168,14 +168,19 @@ def _followed(mdp: TabularMDP, weight: NDArray[np.float64]) -> _Table:
     first = np.arange(0, n_states * n_actions + 1, n_actions)  # the first row of every state
     if (weight.max(axis=1) == 1.0).all():
         chain = _room_for_policies(rows.indptr, n_actions)
-        row_of = (first[:-1] + weight.argmax(axis=1)).astype(np.int32)
+        row_of = (first[:-1] + weight.argmax(axis=1)).astype(_row_type(rows.indptr))
         with _team(n_states) as each:
-            each(_kernels.policy_rows, *rows[:3], reward, row_of, np.full(n_states, -1, np.int32), *chain)
+            each(_kernels.policy_rows, *rows[:3], reward, row_of, np.full_like(row_of, -1), *chain)
         return _Table(*chain, mdp.gamma, 1)
     mean = np.empty(n_states)
     _kernels.row_means(first, weight.reshape(-1), reward, mean, 0, n_states)
     probability = rows.probability * np.repeat(weight.reshape(-1), np.diff(rows.indptr))
     return _Table(rows.indptr[first], rows.next_state, probability, mean, mdp.gamma, 1)
+
+
+def _row_type(indptr: NDArray[np.int64]) -> type[np.signedinteger[Any]]:
+    """Return the type of a row's number: half the memory, unless there are more rows than it can count."""
+    return np.int32 if indptr.size < 2**31 else np.int64
 
 
 def _room_for_policies(indptr: NDArray[np.int64], n_actions: int) -> _Chain:
@@ -194,7 +199,8 @@ def _solve(table: _Table, reward_range: tuple[float, float], tolerance: float) -
     gamma, n_actions = table.gamma, table.n_actions
     n_states, horizon = (table.indptr.size - 1) // n_actions, gamma / (1.0 - gamma)
     value = np.full(n_states, reward_range[0] / (1.0 - gamma))  # from below: the iterates only rise
-    out, row_of, copied = np.empty(n_states), np.empty(n_states, dtype=np.int32), np.full(n_states, -1, dtype=np.int32)
+    index = _row_type(table.indptr)
+    out, row_of, copied = np.empty(n_states), np.empty(n_states, dtype=index), np.full(n_states, -1, dtype=index)
     chain = table[:4] if n_actions == 1 else _room_for_policies(table.indptr, n_actions)
     width = _block_width(n_states) if _has_near_successors(table) else 0
     sweeps, stop, certify, backward = 0, math.inf, True, False

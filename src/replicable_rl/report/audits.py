@@ -79,8 +79,10 @@ def _check_is_there(path: str | os.PathLike[str]) -> str:
             raise InvalidFile(f"{name}: there is no such file. Make a store with `replicable-rl audit --store {name}`.")
         if Path(path).is_file() and not Path(path).stat().st_size:
             raise InvalidFile(f"{name}: is empty, and no run store. Name the file that an audit wrote.")
-    except (OSError, ValueError):
-        raise InvalidFile(f"{path!r}: cannot be opened. Name the file that an audit wrote.") from None
+    except InvalidFile:
+        raise
+    except (OSError, ValueError):  # a name that no file can have
+        raise InvalidFile(f"{os.fspath(path)!r}: cannot be opened. Name the file that an audit wrote.") from None
     return name
 
 

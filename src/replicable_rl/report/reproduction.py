@@ -39,9 +39,10 @@ _TONES: dict[str, Tone] = {"held": "good", "not held": "bad", "cannot tell": "un
 
 
 def datasets_in(folder: Path) -> dict[str, Dataset]:
-    """Return the datasets of a folder by name, in the order of the page."""
-    paths = {name: folder / f"{name}.json" for name in ORDER}
-    return {name: Dataset.load(path) for name, path in paths.items() if path.is_file()}
+    """Return the datasets of a folder by name, in the order of the page; those without their figure are left out."""
+    needed = {name: [f"{name}.json", *([f"{name}.svg"] if name in FIGURES else [])] for name in ORDER}
+    whole = [name for name, files in needed.items() if all((folder / file).is_file() for file in files)]
+    return {name: Dataset.load(folder / f"{name}.json") for name in whole}
 
 
 def write_page(folder: Path, command: str) -> Path:
@@ -81,7 +82,7 @@ def _downloads(dataset: Dataset) -> list[tuple[str, str]]:
 
 
 def _command(dataset: Dataset) -> str:
-    return str(dataset.details["command"])
+    return str(dataset.details.get("command", "replicable-rl reproduce"))
 
 
 # --- the sections ------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ _ACCEPTED, _REJECTED, _CLOSE, _SMALL = 0, 1, 2, 3  # verdicts on a candidate; th
 
 _MULTIPLY_0, _MULTIPLY_1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _WEYL_0, _WEYL_1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
-_LOW, _32, _11 = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(11)
+_LOW, _32, _12 = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(12)
 
 # ln k! = (k + 1/2) ln k - k + ln(2 pi)/2 + STIRLING[k], for k = 1 ... 15
 _STIRLING = np.array(
@@ -65,7 +65,7 @@ def stream_of(words: NDArray[np.uint64], block: int) -> Stream:
 
 @inlined
 def uniforms(stream: Stream, position: Index) -> tuple[float, float]:
-    """Two numbers in (0, 1): 53 bits each and a half, so that neither end occurs."""
+    """Two numbers in (0, 1): 52 bits each and a half, which is exact, so that neither end occurs."""
     k0, k1, c1, c2, c3 = stream
     c0 = np.uint64(position) & _LOW
     for _ in range(10):
@@ -73,7 +73,7 @@ def uniforms(stream: Stream, position: Index) -> tuple[float, float]:
         c0, c1, c2, c3 = (product_1 >> _32) ^ c1 ^ k0, product_1 & _LOW, (product_0 >> _32) ^ c3 ^ k1, product_0 & _LOW
         k0, k1 = (k0 + _WEYL_0) & _LOW, (k1 + _WEYL_1) & _LOW
     first, second = (c0 << _32) | c1, (c2 << _32) | c3
-    return (float(first >> _11) + 0.5) * 2.0**-53, (float(second >> _11) + 0.5) * 2.0**-53
+    return (float(first >> _12) + 0.5) * 2.0**-52, (float(second >> _12) + 0.5) * 2.0**-52
 
 
 @compiled
@@ -162,7 +162,7 @@ def _offset(u: float, mean: float, mode: float, a: float, b: float) -> float:
     """Return a candidate's distance from the mode."""
     w = u - 0.5
     far = (2.0 * a / (0.5 - abs(w)) + b) * w + (mean - mode + 0.5)
-    return float(np.floor(min(max(far, -9.0e18), 9.0e18)))  # beyond is outside of every support
+    return float(np.floor(min(max(far, -9.0e18), 9.0e18)))  # what 64 bits hold; so far out, none is kept
 
 
 @inlined

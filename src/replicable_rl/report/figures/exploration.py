@@ -16,7 +16,7 @@ __all__ = ["draw"]
 _LEVELS = {
     "model": "model (and value)",
     "policy": "policy",
-    "story": "known pairs, round by round",
+    "story": "known set, round by round",
 }
 
 _SHORT = {
