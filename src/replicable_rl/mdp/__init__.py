@@ -1,15 +1,8 @@
 """Markov decision processes as tables of outcomes, their files, and exact planning."""
 
 from replicable_rl.mdp.files import load_mdp
-from replicable_rl.mdp.planning import (
-    Evaluation,
-    Optimum,
-    action_probabilities,
-    chosen_actions,
-    evaluate_policy,
-    greedy,
-    optimal_values,
-)
+from replicable_rl.mdp.planning import Evaluation, Optimum, evaluate_policy, optimal_values
+from replicable_rl.mdp.policies import action_probabilities, chosen_actions, greedy
 from replicable_rl.mdp.rows import Rows
 from replicable_rl.mdp.tabular import Labels, TabularMDP
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.compiled import compiled
+from replicable_rl.compiled import compiled, inlined
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,6 +26,15 @@ def row_means(indptr: Integers, weight: NDArray[np.generic], x: Floats, out: Flo
         for k in range(indptr[row], indptr[row + 1]):
             total += weight[k] * x[k]
         out[row] = total
+
+
+@inlined
+def _expected(indptr: Integers, next_state: NDArray[np.int32], probability: Floats, value: Floats, row: int) -> float:
+    """E V(s') for the outcomes of a row."""
+    total = 0.0
+    for k in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+        total += probability[k] * value[np.uint32(next_state[k])]
+    return total
 
 
 @compiled
@@ -51,10 +60,7 @@ def backup(
     for s in range(first, last):
         best, chosen = -np.inf, s * n_actions
         for row in range(s * n_actions, (s + 1) * n_actions):
-            total = 0.0
-            for k in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
-                total += probability[k] * value[np.uint32(next_state[k])]
-            total = reward[row] + gamma * total
+            total = reward[row] + gamma * _expected(indptr, next_state, probability, value, row)
             # Selections and not jumps: half of them would be guessed wrong, with loads in flight.
             chosen = row if total > best else chosen
             best = total if total > best else best
@@ -88,10 +94,7 @@ def action_values(
         best, chosen = -np.inf, 0
         for a in range(n_actions):
             row = s * n_actions + a
-            total = 0.0
-            for k in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
-                total += probability[k] * value[np.uint32(next_state[k])]
-            total = reward[row] + gamma * total + shift
+            total = reward[row] + gamma * _expected(indptr, next_state, probability, value, row) + shift
             q[row] = total
             chosen = a if total > best else chosen
             best = total if total > best else best
@@ -158,10 +161,7 @@ def follow(
     while sweeps < limit and (sweeps == 0 or high - low > enough):
         low, high = np.inf, -np.inf
         for s in range(first, last):
-            total = 0.0
-            for k in range(np.uint64(indptr[s]), np.uint64(indptr[s + 1])):
-                total += probability[k] * value[np.uint32(next_state[k])]
-            total = reward[s] + gamma * total
+            total = reward[s] + gamma * _expected(indptr, next_state, probability, value, s)
             out[s] = total
             change = total - value[s]
             low = change if change < low else low

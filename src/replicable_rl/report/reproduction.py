@@ -30,7 +30,7 @@ from replicable_rl.report.page import (
     policy_run,
     write,
 )
-from replicable_rl.report.reproduction_texts import ALTERNATIVES, CAPTIONS, LEAD, ORDER, READING
+from replicable_rl.report.reproduction_texts import ALTERNATIVES, CAPTIONS, LEAD, NUMBERS, ORDER, READING
 
 __all__ = ["compose", "datasets_in", "write_page"]
 
@@ -119,51 +119,9 @@ def _picture(dataset: Dataset, algorithm: str) -> Block:
 
 
 def _drawn(dataset: Dataset, folder: Path) -> list[Block]:
-    return [_figure(dataset, folder)]
-
-
-def _theorem(dataset: Dataset, folder: Path) -> list[Block]:
-    columns = {
-        "problem": "problem",
-        "algorithm": "algorithm",
-        "epsilon": "ε",
-        "calls": "m asked",
-        "samples_a_run": "samples of a run",
-        "differ": "pairs that differ",
-        "pairs": "of",
-        "disagreement_high": "at most (95 %)",
-        "worst_error": "worst error",
-        "median_seconds_a_run": "seconds a run",
-    }
-    return [_figure(dataset, folder), _table(dataset, "theorems", columns, "The same numbers.")]
-
-
-def _cost(dataset: Dataset, folder: Path) -> list[Block]:
-    columns = {
-        "grid": "grid",
-        "pairs_sa": "N",
-        "measured": "m measured",
-        "measured_low": "shown too few",
-        "measured_high": "shown enough",
-        "predicted": "predicted",
-        "tight": "theorem, tight",
-        "printed": "theorem, printed",
-        "plain": "accuracy alone",
-    }
-    caption = "Calls m per iteration for an agreement of 0.8, and what theory asks for at the same tolerance."
-    return [_figure(dataset, folder), _table(dataset, "needed", columns, caption)]
-
-
-def _levels(dataset: Dataset, folder: Path) -> list[Block]:
-    columns = {
-        "problem": "problem",
-        "algorithm": "algorithm",
-        "level": "level",
-        "samples": "samples",
-        "samples_low": "shown too few",
-        "samples_high": "shown enough",
-    }
-    return [_figure(dataset, folder), _table(dataset, "needed", columns, "Samples of a run for an agreement of 0.8.")]
+    """The figure, and below it the table of the same numbers, if the page shows one."""
+    tables = [_table(dataset, *shown) for name, shown in NUMBERS.items() if name == dataset.name]
+    return [_figure(dataset, folder), *tables]
 
 
 def _claims(dataset: Dataset, folder: Path) -> list[Block]:
@@ -211,11 +169,7 @@ def _cell(column: str, value: str | float | None) -> Cell:
 
 
 _BLOCKS: dict[str, Callable[[Dataset, Path], list[Block]]] = {
+    **dict.fromkeys(ORDER, _drawn),
     "figure1": _figure1,
-    "figure2": _drawn,
-    "exploration": _drawn,
-    "theorem": _theorem,
-    "cost": _cost,
-    "levels": _levels,
     "claims": _claims,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ALTERNATIVES", "CAPTIONS", "LEAD", "ORDER", "READING"]
+__all__ = ["ALTERNATIVES", "CAPTIONS", "LEAD", "NUMBERS", "ORDER", "READING"]
 
 ORDER = ("figure1", "figure2", "exploration", "theorem", "cost", "levels", "claims")
 
@@ -103,4 +103,51 @@ ALTERNATIVES = {
     "cost": "Two panels: agreement over calls for growing grids, and calls needed over the number of pairs.",
     "levels": "Agreement of model, value and policy over samples on two grids, and the samples for an agreement of "
     "0.8.",
+}
+
+# The tables below the figures: which, its columns and their headings, and its caption.
+NUMBERS: dict[str, tuple[str, dict[str, str], str]] = {
+    "theorem": (
+        "theorems",
+        {
+            "problem": "problem",
+            "algorithm": "algorithm",
+            "epsilon": "ε",
+            "calls": "m asked",
+            "samples_a_run": "samples of a run",
+            "differ": "pairs that differ",
+            "pairs": "of",
+            "disagreement_high": "at most (95 %)",
+            "worst_error": "worst error",
+            "median_seconds_a_run": "seconds a run",
+        },
+        "The same numbers.",
+    ),
+    "cost": (
+        "needed",
+        {
+            "grid": "grid",
+            "pairs_sa": "N",
+            "measured": "m measured",
+            "measured_low": "shown too few",
+            "measured_high": "shown enough",
+            "predicted": "predicted",
+            "tight": "theorem, tight",
+            "printed": "theorem, printed",
+            "plain": "accuracy alone",
+        },
+        "Calls m per iteration for an agreement of 0.8, and what theory asks for at the same tolerance.",
+    ),
+    "levels": (
+        "needed",
+        {
+            "problem": "problem",
+            "algorithm": "algorithm",
+            "level": "level",
+            "samples": "samples",
+            "samples_low": "shown too few",
+            "samples_high": "shown enough",
+        },
+        "Samples of a run for an agreement of 0.8.",
+    ),
 }
