@@ -775,3 +775,16 @@ def test_missing_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -
         with pytest.raises(InvalidInput) as caught, use_backend(name):
             pass
         assert str(caught.value) == f"audit: {called} is not installed. Run pip install 'replicable-rl[{name}]'."
+
+
+class _Slow(rr.ReplicablePhasedVI):
+    """A subclass may do anything in its solve."""
+
+
+def test_threads_are_for_our_own_compiled_runs_that_are_long() -> None:
+    large, small = rr.make("garnet-v1", n_states=100, n_actions=4, branching=3, seed=1), rr.make("two-goals-v1")
+    ours = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=10, iterations=100)
+    assert SolveJob.of(large, ours).threads
+    assert not SolveJob.of(small, ours).threads
+    assert not SolveJob.of(large, _Slow(0.1, 0.001, 0.2, calls=10, iterations=100)).threads
+    assert not SolveJob.of(large, rr.ApproximateMDP(0.1, 0.001, calls=10)).threads

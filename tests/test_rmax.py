@@ -549,3 +549,5 @@ def test_history_tells_known_sets_of_one_size_apart() -> None:
     known, sets = run.history["known"], run.history["known_set"]
     assert len(known) == len(sets)
     assert all((a == b) == (p == q) for a, b, p, q in zip(known, known[1:], sets, sets[1:], strict=False))
+    assert known[0] > 0  # the pairs that became known in a round are in its line
+    assert sets[0] != _digest(np.zeros(32, dtype=bool))
