@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
+NEARLY = 0.93  # of the way to where news neither grow nor fade
+
 
 @compiled
 def row_means(indptr: Integers, weight: NDArray[np.generic], x: Floats, out: Floats, first: int, last: int) -> None:
@@ -107,43 +109,57 @@ def policy_rows(
     next_state: NDArray[np.int32],
     probability: Floats,
     reward: Floats,
+    gamma: float,
     row_of: NDArray[np.int32],
+    solve: bool,
     copied: NDArray[np.int32],
     chain_indptr: Integers,
     chain_next: NDArray[np.int32],
-    chain_probability: Floats,
+    chain_weight: Floats,
     chain_reward: Floats,
+    chain_leave: Floats,
     first: int,
     last: int,
-) -> None:
-    """Copy the rows of a policy to where a sweep over them reads memory in one go.
+) -> int:
+    """Copy the rows of a policy, v(s) = reward(s) + sum of weight * v(s'), to where a sweep reads them in one go.
 
-    ``chain_indptr`` leaves room for the longest row of every state, so that it serves every
-    policy and the states can be copied in parts; what is left of it gets probability 0. ``copied``
-    are the rows that were copied last (-1: none): policies soon differ in few states.
+    They can be solved for their own state, that is divided by leave(s) = 1 - gamma * P(stay): then a goal that is
+    never left has its value after one sweep. ``chain_indptr`` leaves room for the longest row of every state, so that
+    it serves every policy and the states can be copied in parts; what is left of it gets weight 0. ``copied`` are the
+    rows that were copied last (-1: none), for policies soon differ in few states. Returns in how many.
     """
-    for s in range(first, last):
-        row, k = row_of[s], chain_indptr[s]
+    changed = 0
+    for s in range(np.uint64(first), np.uint64(last)):
+        row = row_of[s]
         if row == copied[s]:
             continue
+        changed += 1
         copied[s] = row
-        chain_reward[s] = reward[row]
-        for i in range(indptr[row], indptr[row + 1]):
-            chain_next[k] = next_state[i]
-            chain_probability[k] = probability[i]
-            k += 1
-        for unused in range(k, chain_indptr[s + 1]):
-            chain_next[unused] = s
-            chain_probability[unused] = 0.0
+        begin, end = np.uint64(indptr[np.uint64(row)]), np.uint64(indptr[np.uint64(row) + np.uint64(1)])
+        stay = 0.0
+        for i in range(begin, end):
+            stay += probability[i] if solve and np.uint32(next_state[i]) == s else 0.0
+        leave = 1.0 - gamma * min(stay, 1.0)  # rounding may have put the sum above 1
+        discount = gamma / leave
+        chain_reward[s] = reward[np.uint64(row)] / leave
+        if solve:
+            chain_leave[s] = leave
+        k = np.uint64(chain_indptr[s])
+        for i in range(begin, end):
+            is_itself = solve and np.uint32(next_state[i]) == s
+            chain_next[k], chain_weight[k] = next_state[i], 0.0 if is_itself else discount * probability[i]
+            k += np.uint64(1)
+        for unused in range(k, np.uint64(chain_indptr[s + np.uint64(1)])):
+            chain_next[unused], chain_weight[unused] = s, 0.0
+    return changed
 
 
 @compiled
 def follow(
     indptr: Integers,
     next_state: NDArray[np.int32],
-    probability: Floats,
+    weight: Floats,
     reward: Floats,
-    gamma: float,
     value: Floats,
     out: Floats,
     limit: int,
@@ -151,7 +167,7 @@ def follow(
     first: int,
     last: int,
 ) -> tuple[float, float, int]:
-    """Sweep along one row per state until the differences of a sweep lie within ``enough`` of each other.
+    """Sweep along a policy until the differences of a sweep lie within ``enough`` of each other.
 
     At most ``limit`` times, and more than once only if ``first`` to ``last`` are all the states.
     The arrays change places after every sweep. Returns the smallest and the largest difference
@@ -161,7 +177,7 @@ def follow(
     while sweeps < limit and (sweeps == 0 or high - low > enough):
         low, high = np.inf, -np.inf
         for s in range(first, last):
-            total = reward[s] + gamma * _expected(indptr, next_state, probability, value, s)
+            total = reward[s] + _expected(indptr, next_state, weight, value, s)
             out[s] = total
             change = total - value[s]
             low = change if change < low else low
@@ -187,10 +203,9 @@ def relax(
     first: int,
     last: int,
 ) -> tuple[float, float]:
-    """A Gauss-Seidel sweep inside blocks of ``width`` states; other blocks are read as they were before it.
+    """`backup`, but inside blocks of ``width`` states with the new values of the states before (Gauss and Seidel).
 
-    A state whose action may stay in place is solved for, v = (r + gamma * E v(others)) / (1 - gamma * P(stay)):
-    a goal that is never left has its value after one sweep. Fills ``row_of`` unless it is empty.
+    Other blocks are read as they were before the sweep. An action that may stay is solved for its own state.
     """
     low, high = np.inf, -np.inf
     for start in range(first, last, width):
@@ -209,13 +224,120 @@ def relax(
                         total += probability[k] * (out[j] if start <= j < end else value[j])
                 total = reward[row] + gamma * total
                 if stay > 0.0:
-                    total /= 1.0 - gamma * min(stay, 1.0)  # rounding may have put the sum above 1
+                    total /= 1.0 - gamma * min(stay, 1.0)
                 chosen = row if total > best else chosen
                 best = total if total > best else best
             out[s] = best
-            if row_of.size > 0:
-                row_of[s] = chosen
+            row_of[s] = chosen
             change = best - value[s]
             low = change if change < low else low
             high = change if change > high else high
+    return low, high
+
+
+@compiled
+def upstream(
+    indptr: Integers,
+    next_state: NDArray[np.int32],
+    weight: Floats,
+    width: int,
+    most: float,
+    backward: NDArray[np.bool_],
+    over: Floats,
+    first: int,
+    last: int,
+) -> None:
+    """Find the direction in which to sweep each block, and how far beyond its new value to move each state.
+
+    A sweep goes against the flow of the policy: most successors of a state come before it. A state whose new value
+    is made of new values to a part ``known`` moves by 1/known at most, or news would grow on their way.
+    """
+    for start in range(first, last, width):
+        end = min(start + width, last)
+        ahead = _flow(indptr, next_state, weight, most, backward[start // width], over, start, end)
+        if (ahead > 0.0) != backward[start // width]:
+            backward[start // width] = ahead > 0.0
+            _flow(indptr, next_state, weight, most, backward[start // width], over, start, end)
+
+
+@inlined
+def _flow(
+    indptr: Integers,
+    next_state: NDArray[np.int32],
+    weight: Floats,
+    most: float,
+    backward: bool,
+    over: Floats,
+    start: int,
+    end: int,
+) -> float:
+    """Fill ``over`` for a block and a direction. Returns by how much more of the policy leads to later states."""
+    balance = 0.0
+    first, last = np.uint64(start), np.uint64(end)
+    for s in range(first, last):
+        ahead, behind = 0.0, 0.0
+        for k in range(np.uint64(indptr[s]), np.uint64(indptr[s + np.uint64(1)])):
+            j, w = np.uint64(np.uint32(next_state[k])), weight[k]
+            ahead += w if s < j < last else 0.0
+            behind += w if first <= j < s else 0.0
+        balance += ahead - behind
+        known = ahead if backward else behind
+        over[s] = min(most, max(1.0, NEARLY / known)) if known > 0.5 else 1.0
+    return balance
+
+
+@compiled
+def relax_policy(
+    indptr: Integers,
+    next_state: NDArray[np.int32],
+    weight: Floats,
+    reward: Floats,
+    value: Floats,
+    out: Floats,
+    width: int,
+    backward: NDArray[np.bool_],
+    over: Floats,
+    first: int,
+    last: int,
+) -> tuple[float, float]:
+    """`follow` once, in blocks like `relax`, each in its direction; states move ``over`` times as far as they should.
+
+    Returns the smallest and the largest change of a value.
+    """
+    low, high = np.inf, -np.inf
+    for start in range(first, last, width):
+        end = min(start + width, last)
+        out[start:end] = value[start:end]
+        back = backward[start // width]
+        for i in range(end - start):
+            s = np.uint64(end - 1 - i if back else start + i)
+            w = over[s]
+            total = (1.0 - w) * value[s] + w * reward[s]
+            for k in range(np.uint64(indptr[s]), np.uint64(indptr[s + np.uint64(1)])):
+                j = np.uint32(next_state[k])
+                total += w * weight[k] * (out[j] if start <= j < end else value[j])
+            out[s] = total
+            change = total - value[s]
+            low = change if change < low else low
+            high = change if change > high else high
+    return low, high
+
+
+@compiled
+def residuals(
+    indptr: Integers,
+    next_state: NDArray[np.int32],
+    weight: Floats,
+    reward: Floats,
+    leave: Floats,
+    value: Floats,
+    first: int,
+    last: int,
+) -> tuple[float, float]:
+    """Return the smallest and the largest r + gamma * E v(s') - v(s) along the solved rows of a policy."""
+    low, high = np.inf, -np.inf
+    for s in range(first, last):
+        change = (reward[s] + _expected(indptr, next_state, weight, value, s) - value[s]) * leave[s]
+        low = change if change < low else low
+        high = change if change > high else high
     return low, high

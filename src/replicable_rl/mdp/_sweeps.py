@@ -1,0 +1,222 @@
+"""The sweeps of exact planning: values, their greedy policy, and the loops that bring both closer to the optimum.
+
+Nothing depends on the number of threads: they divide states or whole blocks between them, and
+only minima and maxima are put together. Sums run in a fixed order.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from replicable_rl.compiled import Team
+from replicable_rl.mdp import _kernels
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+__all__ = ["BlockSweeps", "Sweeps", "Table", "have_near_successors", "sweeps_over", "team"]
+
+_SWEEPS = 25  # sweeps along the greedy policy between two full backups, at most
+_PATIENCE = 1000  # the same where there is one action, and no policy to improve
+_BLOCK_SWEEPS = 16  # the same for sweeps in blocks, which do more
+_OVER = 1.1  # how far values move in blocks, of the way to where they should be, at most
+_BLOCKS = 8  # fixed, so that the bits are; more threads than this find no work
+_BLOCKS_FROM = 50_000  # below, plain sweeps take no time and keep symmetric states exactly equal
+_MANY_STATES = 50_000  # below, starting threads takes longer than they save
+
+
+class Table(NamedTuple):
+    """The rows of a process, with the expected reward of each."""
+
+    indptr: Integers
+    next_state: NDArray[np.int32]
+    probability: Floats
+    reward: Floats
+    gamma: float
+    n_actions: int
+
+    @property
+    def n_states(self) -> int:
+        """How many states there are."""
+        return (self.indptr.size - 1) // self.n_actions
+
+    @property
+    def horizon(self) -> float:
+        """What a constant difference of one sweep comes to in all those that follow."""
+        return self.gamma / (1.0 - self.gamma)
+
+
+class _Chain(NamedTuple):
+    """The rows of a policy, v(s) = reward(s) + sum of weight * v(s'), as `policy_rows` makes them."""
+
+    indptr: Integers
+    next_state: NDArray[np.int32]
+    weight: Floats
+    reward: Floats
+    leave: Floats  # empty unless the rows are solved for their own state
+
+
+def sweeps_over(table: Table, reward_range: tuple[float, float]) -> Sweeps:
+    """Return the kind of sweeps that suits a process."""
+    return (BlockSweeps if have_near_successors(table) else Sweeps)(table, reward_range)
+
+
+def have_near_successors(table: Table) -> bool:
+    """Whether sweeps in blocks pay: there are many states, and most outcomes stay inside a block."""
+    if table.n_states < _BLOCKS_FROM:
+        return False
+    outcome = np.arange(0, table.next_state.size, table.next_state.size // 10_000 + 1)
+    state = (np.searchsorted(table.indptr, outcome, side="right") - 1) // table.n_actions
+    width = _block_width(table.n_states)
+    return bool(2 * np.count_nonzero(state // width == table.next_state[outcome] // width) > outcome.size)
+
+
+def _block_width(n_states: int) -> int:
+    return -(-n_states // _BLOCKS)
+
+
+def team(size: int, step: int = 1) -> Team:
+    """Return threads that divide so many states, or rows, between them."""
+    return Team(size, whole_below=_MANY_STATES, step=step)
+
+
+class Sweeps:
+    """Plain sweeps: every state reads the values from before the sweep."""
+
+    # Solving rows for their own state would spoil that a constant is no news.
+    solve_rows = False
+
+    def __init__(self, table: Table, reward_range: tuple[float, float], step: int = 1) -> None:
+        n_states = table.n_states
+        self.table, self.count = table, 0
+        self._lowest, self._highest = (reward / (1.0 - table.gamma) for reward in reward_range)
+        self._value, self._out = np.full(n_states, self._lowest), np.empty(n_states)  # from below: they only rise
+        index = np.int32 if table.indptr.size < 2**31 else np.int64  # half the memory, where it can count the rows
+        self._row_of, self._copied = np.empty(n_states, dtype=index), np.full(n_states, -1, dtype=index)
+        self._chain = _room_for_policies(table, self.solve_rows)
+        self._each = team(n_states, step)
+
+    def __enter__(self) -> Sweeps:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self._each.__exit__(*reason)
+
+    def backup(self) -> tuple[float, float, float]:
+        """Back up all actions. Returns the extremes of the differences, and the largest magnitude of a value."""
+        self.count += 1
+        low, high, largest = _extremes(self._each(_kernels.backup, *self.table, self._value, self._out, self._row_of))
+        return low, high, largest
+
+    def action_values(self, shift: float) -> tuple[Floats, Integers]:
+        """Return what the last `backup` maximised, plus ``shift``, and the greedy policy; the last thing to ask for."""
+        del self._chain, self._out  # large, and of no more use
+        q, policy = np.empty(self.table.reward.size), np.empty(self.table.n_states, dtype=np.int64)
+        self._each(_kernels.action_values, *self.table, self._value, shift, q, policy)
+        return q, policy
+
+    def improve(self) -> float:
+        """Go on with the new values and their greedy policy. Returns the share of states where it is a new one."""
+        self._swap()
+        arguments = *self.table[:5], self._row_of, self.solve_rows, self._copied, *self._chain
+        changed = self._each(_kernels.policy_rows, *arguments)
+        return float(sum(changed) / self.table.n_states)
+
+    def follow(self, target: float) -> tuple[float, float]:
+        """Sweep along the policy until its differences lie within ``target`` of each other; return their extremes."""
+        low, high, times = 0.0, math.inf, 0
+        limit = _SWEEPS if self.table.n_actions > 1 else _PATIENCE
+        while times < limit and high - low > target:
+            at_once = limit if self._each.is_one else 1
+            arguments = *self._chain[:4], self._value, self._out, at_once, target
+            low, high, more = _extremes(self._each(_kernels.follow, *arguments))
+            if more % 2 == 1:
+                self._swap()
+            times += more
+        self.count += times
+        return low, high
+
+    def _swap(self) -> None:
+        self._value, self._out = self._out, self._value
+
+
+class BlockSweeps(Sweeps):
+    """Sweeps inside blocks, where a state reads the new values of those before it (Gauss and Seidel).
+
+    A block reads the others as they were before the sweep.
+    """
+
+    solve_rows = True
+
+    def __init__(self, table: Table, reward_range: tuple[float, float]) -> None:
+        self._width = _block_width(table.n_states)
+        super().__init__(table, reward_range, step=self._width)
+        self._is_upstream, self._over = np.zeros(_BLOCKS, dtype=np.bool_), np.empty(table.n_states)
+        self._backward, self._most = False, _OVER
+        self._closest, self._closest_at = math.inf, 0
+
+    def relax(self) -> tuple[float, float]:
+        """Back up all actions, in blocks. Returns the extremes of the changes."""
+        self.count += 1
+        arguments = *self.table, self._value, self._out, self._row_of, self._width, self._backward
+        self._backward = not self._backward  # or policies would improve in one direction only
+        low, high = _extremes(self._each(_kernels.relax, *arguments))
+        return low, high
+
+    def improve(self) -> float:
+        """Also find the direction of the flow of the new policy."""
+        share = super().improve()
+        if share > 0.0:
+            self._look_upstream()
+        return share
+
+    def follow(self, target: float) -> tuple[float, float]:
+        """Sweep in blocks. The extremes are those of a plain backup, which bound the error of the policy's values."""
+        low, high, times = 0.0, math.inf, 0
+        while times < _BLOCK_SWEEPS and high - low > target:
+            arguments = *self._chain[:4], self._value, self._out, self._width, self._is_upstream, self._over
+            low, high = _extremes(self._each(_kernels.relax_policy, *arguments))
+            self._swap()
+            times += 1
+        self.count += times
+        low, high = _extremes(self._each(_kernels.residuals, *self._chain, self._value))
+        if low > 0.0:
+            self._value += self.table.horizon * low  # still below, for a backup keeps up with it
+        if self._most > 1.0 and self._is_astray(high - low):
+            self._most = 1.0
+            self._look_upstream()
+            self._value.fill(self._lowest)
+        return low, high
+
+    def _is_astray(self, spread: float) -> bool:
+        """Whether values moved too far: differences lie further apart than values can, or come no closer for long."""
+        if spread < self._closest:
+            self._closest, self._closest_at = spread, self.count
+        return not spread <= 2.0 * (self._highest - self._lowest) or self.count > 2 * self._closest_at + _PATIENCE
+
+    def _look_upstream(self) -> None:
+        self._each(_kernels.upstream, *self._chain[:3], self._width, self._most, self._is_upstream, self._over)
+
+
+def _room_for_policies(table: Table, solve: bool) -> _Chain:
+    """Return a chain that holds the rows of any policy: in every state there is room for its longest row."""
+    longest = reduce(np.maximum, np.diff(table.indptr).reshape(-1, table.n_actions).T)
+    indptr = np.concatenate(([0], np.cumsum(longest)))
+    size, n_states = int(indptr[-1]), table.n_states
+    leave = np.empty(n_states if solve else 0)
+    return _Chain(indptr, np.empty(size, dtype=np.int32), np.empty(size), np.empty(n_states), leave)
+
+
+def _extremes(parts: list[Any]) -> tuple[Any, ...]:
+    """Return the smallest of the first results of all parts, and the largest of the others."""
+    if len(parts) == 1:
+        return tuple(parts[0])
+    low, *largest = zip(*parts, strict=True)
+    return min(low), *map(max, largest)
