@@ -16,7 +16,17 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import replicable_rl as rr
-from replicable_rl.mdp import Optimum, Rows, TabularMDP, _kernels, evaluate_policy, greedy, optimal_values, planning
+from replicable_rl.mdp import (
+    Optimum,
+    Rows,
+    TabularMDP,
+    _kernels,
+    _sweeps,
+    evaluate_policy,
+    greedy,
+    optimal_values,
+    planning,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -553,10 +563,10 @@ def test_two_hundred_thousand_states() -> None:
 @pytest.mark.parametrize("blocks_from", [1, 10**9], ids=["blocks", "plain"])
 def test_threads_do_not_change_a_bit(blocks_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problems = [rr.make(id) for id in ("two-goals-wide-v1", "garnet-v1", "inventory-v1")] + [grid(40, 0.97)]
-    monkeypatch.setattr(planning, "_BLOCKS_FROM", blocks_from)
-    monkeypatch.setattr(planning, "_MANY_STATES", 10**9)
+    monkeypatch.setattr(_sweeps, "_BLOCKS_FROM", blocks_from)
+    monkeypatch.setattr(_sweeps, "_MANY_STATES", 10**9)
     alone = [(optimal_values(problem), evaluate_policy(problem, uniform(problem))) for problem in problems]
-    monkeypatch.setattr(planning, "_MANY_STATES", 1)
+    monkeypatch.setattr(_sweeps, "_MANY_STATES", 1)
     for threads in (1, 2, 3, 7, 100):
         monkeypatch.setattr("replicable_rl.compiled._THREADS", threads)
         for problem, (best, mixed) in zip(problems, alone, strict=True):
@@ -595,8 +605,8 @@ def deterministic(n_states: int, gamma: float) -> TabularMDP:
 @pytest.fixture
 def in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sweep small processes the way large ones are, whether that pays or not."""
-    monkeypatch.setattr(planning, "_has_near_successors", lambda table: True)
-    monkeypatch.setattr(planning, "_BLOCKS", 2)
+    monkeypatch.setattr(_sweeps, "have_near_successors", lambda table: True)
+    monkeypatch.setattr(_sweeps, "_BLOCKS", 2)
 
 
 @pytest.mark.usefixtures("in_blocks")
@@ -650,18 +660,22 @@ def test_both_ways_of_sweeping_agree_within_their_certificates(
 def test_a_goal_has_its_value_after_one_sweep_in_blocks() -> None:
     """And a probability to stay that rounding put above 1 does not divide by zero."""
     indptr, one = np.array([0, 1]), np.array([1.0])
-    out, nothing = np.empty(1), np.empty(0, dtype=np.int32)
+    out, row_of = np.empty(1), np.empty(1, dtype=np.int32)
     for gamma, stay in ((0.5, 1.0), (1.0 - 2.0**-53, 1.0 + 2.0**-52)):
-        table = indptr, np.zeros(1, dtype=np.int32), np.array([stay]), one
-        _kernels.relax(*table, gamma, 1, np.zeros(1), out, nothing, 1, False, 0, 1)
+        table = indptr, np.zeros(1, dtype=np.int32), np.array([stay]), one, gamma
+        _kernels.relax(*table, 1, np.zeros(1), out, row_of, 1, False, 0, 1)
+        assert out[0] == 1.0 / (1.0 - gamma)
+        chain = indptr, np.empty(1, dtype=np.int32), np.empty(1), np.empty(1), np.empty(1)
+        assert _kernels.policy_rows(*table, row_of, True, np.array([-1], dtype=np.int32), *chain, 0, 1) == 1
+        _kernels.relax_policy(*chain[:4], np.zeros(1), out, 1, np.array([False]), one, 0, 1)
         assert out[0] == 1.0 / (1.0 - gamma)
 
 
 def test_only_large_processes_with_near_successors_are_swept_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "_BLOCKS_FROM", 1000)
+    monkeypatch.setattr(_sweeps, "_BLOCKS_FROM", 1000)
 
     def decision(mdp: TabularMDP) -> bool:
-        return planning._has_near_successors(planning._followed(mdp, uniform(mdp)))
+        return _sweeps.have_near_successors(planning._followed(mdp, uniform(mdp)))
 
     assert decision(grid(40, 0.9))
     assert not decision(rr.envs.garnet(n_states=2000))

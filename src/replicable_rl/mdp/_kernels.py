@@ -5,7 +5,7 @@ Inner loops index with unsigned integers: a signed index costs a test for counti
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Singles = NDArray[np.float32]
     Integers = NDArray[np.int64]
 
 NEARLY = 0.93  # of the way to where news neither grow nor fade
@@ -115,18 +116,20 @@ def policy_rows(
     copied: NDArray[np.int32],
     chain_indptr: Integers,
     chain_next: NDArray[np.int32],
-    chain_weight: Floats,
+    chain_weight: NDArray[np.floating[Any]],
     chain_reward: Floats,
     chain_leave: Floats,
     first: int,
     last: int,
 ) -> int:
-    """Copy the rows of a policy, v(s) = reward(s) + sum of weight * v(s'), to where a sweep reads them in one go.
+    """Copy the rows of a policy, weight = gamma * probability, to where a sweep reads them in one go.
 
-    They can be solved for their own state, that is divided by leave(s) = 1 - gamma * P(stay): then a goal that is
-    never left has its value after one sweep. ``chain_indptr`` leaves room for the longest row of every state, so that
-    it serves every policy and the states can be copied in parts; what is left of it gets weight 0. ``copied`` are the
-    rows that were copied last (-1: none), for policies soon differ in few states. Returns in how many.
+    Or solve v(s) = r + gamma * E v(s') for v(s) = reward(s) + sum of weight * v(s') over other states, by dividing
+    by leave(s) = 1 - gamma * P(stay): a goal that is never left has its value after one sweep.
+
+    ``chain_indptr`` leaves room for the longest row of every state, so that it serves every policy and the states
+    can be copied in parts; what is left of it gets weight 0. ``copied`` are the rows that were copied last (-1:
+    none), for policies soon differ in few states. Returns in how many.
     """
     changed = 0
     for s in range(np.uint64(first), np.uint64(last)):
@@ -141,9 +144,8 @@ def policy_rows(
             stay += probability[i] if solve and np.uint32(next_state[i]) == s else 0.0
         leave = 1.0 - gamma * min(stay, 1.0)  # rounding may have put the sum above 1
         discount = gamma / leave
-        chain_reward[s] = reward[np.uint64(row)] / leave
         if solve:
-            chain_leave[s] = leave
+            chain_reward[s], chain_leave[s] = reward[np.uint64(row)] / leave, leave
         k = np.uint64(chain_indptr[s])
         for i in range(begin, end):
             is_itself = solve and np.uint32(next_state[i]) == s
@@ -155,36 +157,55 @@ def policy_rows(
 
 
 @compiled
+def differences(
+    before: Floats,
+    value: Floats,
+    middle: float,
+    unit: float,
+    difference: Singles,
+    total: Singles,
+    first: int,
+    last: int,
+) -> None:
+    """Difference = value - before, without its constant part and in units that fit; nothing is summed up yet."""
+    for s in range(first, last):
+        difference[s] = (value[s] - before[s] - middle) / unit
+        total[s] = 0.0
+
+
+@compiled
 def follow(
     indptr: Integers,
     next_state: NDArray[np.int32],
-    weight: Floats,
-    reward: Floats,
-    value: Floats,
-    out: Floats,
+    weight: Singles,
+    difference: Singles,
+    out: Singles,
+    total: Singles,
     limit: int,
     enough: float,
     first: int,
     last: int,
 ) -> tuple[float, float, int]:
-    """Sweep along a policy until the differences of a sweep lie within ``enough`` of each other.
+    """Sweep along a policy, and sum up the differences of the sweeps, until they lie within ``enough`` of each other.
 
-    At most ``limit`` times, and more than once only if ``first`` to ``last`` are all the states.
-    The arrays change places after every sweep. Returns the smallest and the largest difference
-    of the last sweep, and the number of sweeps.
+    At most ``limit`` times, and more than once only if ``first`` to ``last`` are all the states. The arrays of
+    differences change places after every sweep. Returns the smallest and the largest difference of the last sweep,
+    and the number of sweeps.
     """
-    low, high, sweeps = np.inf, -np.inf, 0
+    low, high, sweeps = np.float32(np.inf), np.float32(-np.inf), 0
     while sweeps < limit and (sweeps == 0 or high - low > enough):
-        low, high = np.inf, -np.inf
+        low, high = np.float32(np.inf), np.float32(-np.inf)
         for s in range(first, last):
-            total = reward[s] + _expected(indptr, next_state, weight, value, s)
-            out[s] = total
-            change = total - value[s]
-            low = change if change < low else low
-            high = change if change > high else high
-        value, out = out, value
+            new = np.float32(0.0)
+            for k in range(np.uint64(indptr[s]), np.uint64(indptr[s + 1])):
+                new += weight[k] * difference[np.uint32(next_state[k])]
+            out[s] = new
+            total[s] += new
+            low = new if new < low else low
+            high = new if new > high else high
+        difference, out = out, difference
         sweeps += 1
-    return low, high, sweeps
+    return float(low), float(high), sweeps
 
 
 @compiled

@@ -54,13 +54,13 @@ class Table(NamedTuple):
 
 
 class _Chain(NamedTuple):
-    """The rows of a policy, v(s) = reward(s) + sum of weight * v(s'), as `policy_rows` makes them."""
+    """The rows of a policy, as `policy_rows` copies them; the last two are empty unless it solves them."""
 
     indptr: Integers
     next_state: NDArray[np.int32]
-    weight: Floats
+    weight: NDArray[np.floating[Any]]
     reward: Floats
-    leave: Floats  # empty unless the rows are solved for their own state
+    leave: Floats
 
 
 def sweeps_over(table: Table, reward_range: tuple[float, float]) -> Sweeps:
@@ -88,19 +88,24 @@ def team(size: int, step: int = 1) -> Team:
 
 
 class Sweeps:
-    """Plain sweeps: every state reads the values from before the sweep."""
+    """Plain sweeps: every state reads the values from before the sweep.
 
-    # Solving rows for their own state would spoil that a constant is no news.
-    solve_rows = False
+    Along a policy, the differences of a sweep are the policy's expectation of those of the sweep before. So they are
+    followed instead of values: without their constant part, which is no news, and in single precision, because the
+    next backup sees what is wrong with their sum.
+    """
+
+    in_blocks = False
 
     def __init__(self, table: Table, reward_range: tuple[float, float], step: int = 1) -> None:
         n_states = table.n_states
         self.table, self.count = table, 0
         self._lowest, self._highest = (reward / (1.0 - table.gamma) for reward in reward_range)
-        self._value, self._out = np.full(n_states, self._lowest), np.empty(n_states)  # from below: they only rise
+        self._value, self._out = np.full(n_states, self._lowest), np.empty(n_states)
         index = np.int32 if table.indptr.size < 2**31 else np.int64  # half the memory, where it can count the rows
         self._row_of, self._copied = np.empty(n_states, dtype=index), np.full(n_states, -1, dtype=index)
-        self._chain = _room_for_policies(table, self.solve_rows)
+        self._chain = _room_for_policies(table, self.in_blocks)
+        self._singles = [np.empty(0 if self.in_blocks else n_states, dtype=np.float32) for _ in range(3)]
         self._each = team(n_states, step)
 
     def __enter__(self) -> Sweeps:
@@ -117,7 +122,7 @@ class Sweeps:
 
     def action_values(self, shift: float) -> tuple[Floats, Integers]:
         """Return what the last `backup` maximised, plus ``shift``, and the greedy policy; the last thing to ask for."""
-        del self._chain, self._out  # large, and of no more use
+        del self._chain, self._singles, self._out  # large, and of no more use
         q, policy = np.empty(self.table.reward.size), np.empty(self.table.n_states, dtype=np.int64)
         self._each(_kernels.action_values, *self.table, self._value, shift, q, policy)
         return q, policy
@@ -125,23 +130,29 @@ class Sweeps:
     def improve(self) -> float:
         """Go on with the new values and their greedy policy. Returns the share of states where it is a new one."""
         self._swap()
-        arguments = *self.table[:5], self._row_of, self.solve_rows, self._copied, *self._chain
+        arguments = *self.table[:5], self._row_of, self.in_blocks, self._copied, *self._chain
         changed = self._each(_kernels.policy_rows, *arguments)
         return float(sum(changed) / self.table.n_states)
 
-    def follow(self, target: float) -> tuple[float, float]:
-        """Sweep along the policy until its differences lie within ``target`` of each other; return their extremes."""
-        low, high, times = 0.0, math.inf, 0
-        limit = _SWEEPS if self.table.n_actions > 1 else _PATIENCE
-        while times < limit and high - low > target:
+    def follow(self, low: float, high: float, target: float) -> tuple[float, float]:
+        """Sweep along the policy until its differences lie within ``target`` of each other.
+
+        Takes the extremes of the differences of the last backup, and returns those of the last sweep.
+        """
+        unit, middle = high - low, (low + high) / 2.0
+        difference, new, total = self._singles
+        self._each(_kernels.differences, self._out, self._value, middle, unit, difference, total)
+        times, limit, low, high = 0, _SWEEPS if self.table.n_actions > 1 else _PATIENCE, 0.0, math.inf
+        while times < limit and high - low > target / unit:
             at_once = limit if self._each.is_one else 1
-            arguments = *self._chain[:4], self._value, self._out, at_once, target
+            arguments = *self._chain[:3], difference, new, total, at_once, target / unit
             low, high, more = _extremes(self._each(_kernels.follow, *arguments))
             if more % 2 == 1:
-                self._swap()
+                difference, new = new, difference
             times += more
+        self._value += np.multiply(total, unit, dtype=np.float64)
         self.count += times
-        return low, high
+        return low * unit, high * unit
 
     def _swap(self) -> None:
         self._value, self._out = self._out, self._value
@@ -153,7 +164,7 @@ class BlockSweeps(Sweeps):
     A block reads the others as they were before the sweep.
     """
 
-    solve_rows = True
+    in_blocks = True
 
     def __init__(self, table: Table, reward_range: tuple[float, float]) -> None:
         self._width = _block_width(table.n_states)
@@ -177,7 +188,7 @@ class BlockSweeps(Sweeps):
             self._look_upstream()
         return share
 
-    def follow(self, target: float) -> tuple[float, float]:
+    def follow(self, low: float, high: float, target: float) -> tuple[float, float]:
         """Sweep in blocks. The extremes are those of a plain backup, which bound the error of the policy's values."""
         low, high, times = 0.0, math.inf, 0
         while times < _BLOCK_SWEEPS and high - low > target:
@@ -189,17 +200,20 @@ class BlockSweeps(Sweeps):
         low, high = _extremes(self._each(_kernels.residuals, *self._chain, self._value))
         if low > 0.0:
             self._value += self.table.horizon * low  # still below, for a backup keeps up with it
-        if self._most > 1.0 and self._is_astray(high - low):
-            self._most = 1.0
-            self._look_upstream()
-            self._value.fill(self._lowest)
+        if self._most > 1.0:
+            self._turn_back_if_astray(high - low)
         return low, high
 
-    def _is_astray(self, spread: float) -> bool:
-        """Whether values moved too far: differences lie further apart than values can, or come no closer for long."""
+    def _turn_back_if_astray(self, spread: float) -> None:
+        """Stop over-relaxing where differences come no closer for long, or lie further apart than values can."""
         if spread < self._closest:
             self._closest, self._closest_at = spread, self.count
-        return not spread <= 2.0 * (self._highest - self._lowest) or self.count > 2 * self._closest_at + _PATIENCE
+        is_lost = not spread <= 2.0 * (self._highest - self._lowest)
+        if is_lost:
+            self._value.fill(self._lowest)
+        if is_lost or self.count > 2 * self._closest_at + _PATIENCE:
+            self._most = 1.0
+            self._look_upstream()
 
     def _look_upstream(self) -> None:
         self._each(_kernels.upstream, *self._chain[:3], self._width, self._most, self._is_upstream, self._over)
@@ -210,8 +224,9 @@ def _room_for_policies(table: Table, solve: bool) -> _Chain:
     longest = reduce(np.maximum, np.diff(table.indptr).reshape(-1, table.n_actions).T)
     indptr = np.concatenate(([0], np.cumsum(longest)))
     size, n_states = int(indptr[-1]), table.n_states
-    leave = np.empty(n_states if solve else 0)
-    return _Chain(indptr, np.empty(size, dtype=np.int32), np.empty(size), np.empty(n_states), leave)
+    weight: NDArray[np.floating[Any]] = np.empty(size) if solve else np.empty(size, dtype=np.float32)
+    solved = np.empty((2, n_states if solve else 0))
+    return _Chain(indptr, np.empty(size, dtype=np.int32), weight, *solved)
 
 
 def _extremes(parts: list[Any]) -> tuple[Any, ...]:

@@ -157,7 +157,7 @@ def _solve(table: Table, reward_range: tuple[float, float], tolerance: float) ->
             # A full backup with differences as close as ``last`` would be the last.
             new, last = sweeps.improve(), stop / table.horizon
             target = last if table.n_actions == 1 else max(new * (high - low), last)
-            low, high = sweeps.follow(target)
+            low, high = sweeps.follow(low, high, target)
             certify = table.n_actions == 1 or (not certify and high - low <= 2.0 * last)
 
 
