@@ -124,15 +124,15 @@ def check_decisions(sampler: dict[str, Any], n: int, signed: float, size: int = 
     mode, b = math.floor(mean + r), 1.15 + 2.53 * spread
     a, alpha = -0.0873 + 0.0248 * b + 0.01 * r, (2.83 + 5.1 / b) * spread
     stream: Any = tuple(np.uint64(word) for word in (SEED % 2**32, 5, 0, 6, 7))
-    candidate, verdict = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
-    us, vs = np.empty(size), np.empty(size)
-    module._fill_uniforms(stream, 0, size, us, vs)
+    integers, floats = np.full((8, size), n), np.full((6, size), signed)
+    module._fill_uniforms(stream, 0, size, floats)
+    us, vs = floats[module._U], floats[module._V]
     assert (us[7], vs[7]) == module.uniforms(stream, 7)
-    draws = np.full(size, n), np.full(size, signed), us, vs
-    sampler["_candidates"](*draws, size, candidate, verdict)
-    easy, easy_verdict = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
-    sampler["_easy_candidates"](*draws, size, easy, easy_verdict)
-    assert np.array_equal(easy, candidate)
+    sampler["_easy_candidates"](size, integers, floats)
+    candidate, easy_verdict = integers[[module.DRAWN, module._VERDICT]]
+    sampler["_candidates"](size, module._U, 0, integers, floats)
+    verdict = integers[module._VERDICT]
+    assert np.array_equal(np.where(verdict == module._REJECTED, -1, candidate), integers[module._TRIAL])
     assert (verdict[easy_verdict == module._ACCEPTED] == module._ACCEPTED).all()
     assert 0.3 < (easy_verdict == module._ACCEPTED).mean() < 0.9
     log_mode = module.log_pmf(n, r, mode, mode - mean)
@@ -163,18 +163,19 @@ def test_candidates_are_decided_exactly(n: int, p: float) -> None:
 
 def sums_of(binomials: Any, stream_of: Any, workspace: Any) -> Any:
     """Return a compiled loop that draws and keeps the first two moments around a centre, and a histogram."""
+    N, DRAWN, P = module.N, module.DRAWN, module.P
 
     @numba.njit(nogil=True)
     def draw(n: int, p: float, centre: int, scale: float, words: Any, blocks: int, cells: int) -> Any:
         size = 512
-        ns, ps, out = np.full(size, n), np.full(size, p), np.empty(size, dtype=np.int64)
-        room = workspace()
+        integers, floats = workspace()
         histogram = np.zeros(cells, dtype=np.int64)
         first = second = 0.0
         for block in range(blocks):
-            binomials(ns, ps, size, stream_of(words, block), np.int64(0), room, out)
+            integers[N, :size], floats[P, :size] = n, p
+            binomials(np.int64(size), stream_of(words, block), np.int64(0), integers, floats)
             for j in range(size):
-                k = out[j]
+                k = integers[DRAWN, j]
                 z = (k - centre) / scale
                 first += z
                 second += z * z
@@ -234,14 +235,14 @@ PLANTED: dict[str, tuple[str, str, Callable[[dict[str, Any]], None]]] = {
     "inversion: the odds": ("odds = r / (1.0 - r)", "odds = 1.001 * r / (1.0 - r)", law("inversion")),
     "inversion: the next one": ("(n - k + 1.0) / k", "(n - k + 1.1) / k", law("inversion")),
     "one in sixteen is off by one": (
-        "        verdict[i] = _ACCEPTED if under_the_hat",
-        "        candidate[i] += k % 16 == 0\n        verdict[i] = _ACCEPTED if under_the_hat",
+        "        integers[_VERDICT, i] = _ACCEPTED if under_the_hat",
+        "        integers[DRAWN, i] += k % 16 == 0\n        integers[_VERDICT, i] = _ACCEPTED if under_the_hat",
         law("ordinary"),
     ),
     "accepts too much": ("height <= ratio * (1.0 - error)", "height <= ratio * 1.001", decisions),
     "rejects too much": ("height > ratio * (1.0 + 2.0 * error)", "height > ratio * 0.999", decisions),
     "under the hat: too high": ("0.92 - 4.2 * over_b", "0.94 - 4.2 * over_b", decisions),
-    "under the hat: too wide": ("<= 0.43) & (v[i] <= enough) &", "<= 0.45) & (v[i] <= enough) &", decisions),
+    "under the hat: too wide": ("<= 0.43) & (v <= enough) &", "<= 0.45) & (v <= enough) &", decisions),
     "the centre": ("(mean - mode + 0.5)", "(mean - mode + 0.501)", decisions),
     "the slope": ("(a + b * square)", "(a + 1.001 * b * square)", decisions),
 }

@@ -8,7 +8,8 @@ import numpy as np
 
 from replicable_rl.compiled import compiled, inlined
 from replicable_rl.randomness._kernels import fill_uniform
-from replicable_rl.sampling._kernels import ROWS_PER_BLOCK, draw_block, row_workspace
+from replicable_rl.sampling._binomial import workspace
+from replicable_rl.sampling._kernels import ROWS_PER_BLOCK, draw_block
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,7 +81,8 @@ def phased_blocks(
     not rounded. Counts and offsets are made and used block by block, and never stored as a whole.
     """
     known, rounded = pair_reward.size > 0, keys.shape[0] > 0
-    room, offset, answer = row_workspace(), np.empty(ROWS_PER_BLOCK), np.empty(ROWS_PER_BLOCK)
+    integers, floats = workspace()
+    offset, answer = np.empty(ROWS_PER_BLOCK), np.empty(ROWS_PER_BLOCK)
     bounds = np.empty((3, ROWS_PER_BLOCK), dtype=np.int64)
     longest = 0
     for block in range(first, last):
@@ -89,7 +91,7 @@ def phased_blocks(
     count = np.empty(longest, dtype=np.int64)
     for block in range(first, last):
         row = block * ROWS_PER_BLOCK
-        size = draw_block(indptr, conditional, calls, words, block, room, bounds, count)
+        size = draw_block(indptr, conditional, calls, words, block, integers, floats, bounds, count)
         if rounded:
             fill_uniform(keys[0], row, size, offset)
         of_block = np.uint64(indptr[row])

@@ -46,6 +46,11 @@ _LANES = 8  # numbers in the longest vectors of today's processors
 _INVERSION_BELOW = 10.0
 _ACCEPTED, _REJECTED, _CLOSE, _SMALL = 0, 1, 2, 3  # verdicts on a candidate; the last: it does not matter
 
+# The rows of two tables to work in, of integers and of floats. One table and not many arrays, because a part that
+# gets a name, or goes in a tuple, is counted by atomic instructions, which would take a tenth of the time.
+N, DRAWN, AT, END, _WHICH, _TRIAL_N, _TRIAL, _VERDICT = range(8)
+P, _U, _V, _TRIAL_U, _TRIAL_V, _TRIAL_P = range(6)
+
 _MULTIPLY_0, _MULTIPLY_1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _WEYL_0, _WEYL_1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 _LOW, _32, _12 = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(12)
@@ -78,57 +83,56 @@ def uniforms(stream: Stream, position: Index) -> tuple[float, float]:
 
 @compiled
 def workspace() -> tuple[Integers, Floats]:
-    """Return room for `binomials` to work in."""
-    return np.zeros((4, AT_ONCE), dtype=np.int64), np.zeros((5, AT_ONCE))
+    """Return the tables to work in, with room for `AT_ONCE` draws."""
+    return np.zeros((8, AT_ONCE), dtype=np.int64), np.zeros((6, AT_ONCE + AT_ONCE // 4))
 
 
 @compiled
-def binomials(
-    n: Integers,
-    signed_p: Floats,
-    size: Index,
-    stream: Stream,
-    position: Index,
-    room: tuple[Integers, Floats],
-    out: Integers,
-) -> Index:
-    """out[i] = a draw of Binomial(n[i], p[i]), where signed_p[i] is p, or -(1 - p) for p > 1/2; at most `AT_ONCE`.
+def binomials(size: Index, stream: Stream, position: Index, integers: Integers, floats: Floats) -> Index:
+    """integers[DRAWN, i] = a draw of Binomial(n, p) for n = integers[N, i], and i = 0 ... size - 1 < `AT_ONCE`.
 
-    Takes numbers of the stream from ``position`` on, and returns the first one that is left. The arrays are as long
-    as whole vectors need; what lies beyond ``size`` does not matter.
+    floats[P, i] is p, or -(1 - p) for p > 1/2. Takes numbers of the stream from ``position`` on, and returns the
+    first one that is left.
     """
-    integers, floats = room
-    which, trial_n, trial, verdict = integers[0], integers[1], integers[2], integers[3]
-    trial_p, u, v, trial_u, trial_v = floats[0], floats[1], floats[2], floats[3], floats[4]
-    tried = _whole_vectors(size)
-    _fill_uniforms(stream, position, tried, u, v)
-    _easy_candidates(n, signed_p, u, v, tried, out, verdict)
-    position += tried
+    taken = _whole_vectors(size)  # what lies beyond size does not matter
+    ready = _whole_vectors(size + size // 6)  # enough, as a rule, for those that need more than one
+    _fill_uniforms(stream, position, ready, floats)
+    _easy_candidates(taken, integers, floats)
     pending = np.uint64(0)
     for i in range(size):  # without a branch: luck is not predictable
-        which[pending], trial_n[pending], trial_p[pending] = i, n[i], signed_p[i]
-        trial_u[pending], trial_v[pending] = u[i], v[i]
-        pending += np.uint64(verdict[i] != _ACCEPTED)
+        integers[_WHICH, pending] = i
+        pending += np.uint64(integers[_VERDICT, i] != _ACCEPTED)
+    for j in range(pending):
+        i = np.uint64(integers[_WHICH, j])
+        integers[_TRIAL_N, j], floats[_TRIAL_P, j] = integers[N, i], floats[P, i]
+        floats[_TRIAL_U, j], floats[_TRIAL_V, j] = floats[_U, i], floats[_V, i]
+    row, first = _TRIAL_U, np.int64(0)
     while pending > 0:
-        _candidates(trial_n, trial_p, trial_u, trial_v, _whole_vectors(np.int64(pending)), trial, verdict)
+        _candidates(_whole_vectors(np.int64(pending)), row, first, integers, floats)
         rejected = np.uint64(0)
         for j in range(pending):
-            drawn = trial[j]
-            if verdict[j] != _ACCEPTED:
-                drawn = _decided(drawn, verdict[j], trial_n[j], trial_p[j], trial_u[j], trial_v[j])
-            out[np.uint64(which[j])] = drawn
-            which[rejected], trial_n[rejected], trial_p[rejected] = which[j], trial_n[j], trial_p[j]
+            drawn, n, p = integers[_TRIAL, j], integers[_TRIAL_N, j], floats[_TRIAL_P, j]
+            if integers[_VERDICT, j] >= _CLOSE:
+                u, v = floats[row, first + j], floats[row + 1, first + j]
+                drawn = _decided(drawn, integers[_VERDICT, j], n, p, u, v)
+            which = integers[_WHICH, j]
+            integers[DRAWN, np.uint64(which)] = drawn
+            integers[_WHICH, rejected], integers[_TRIAL_N, rejected], floats[_TRIAL_P, rejected] = which, n, p
             rejected += np.uint64(drawn < 0)
         pending = rejected
-        _fill_uniforms(stream, position, _whole_vectors(np.int64(pending)), trial_u, trial_v)
-        position += np.int64(pending)
-    return position
+        if taken + np.int64(pending) > ready:
+            position += taken
+            taken, ready = np.int64(0), _whole_vectors(np.int64(pending))
+            _fill_uniforms(stream, position, ready, floats)
+        row, first = _U, taken
+        taken += np.int64(pending)
+    return position + taken
 
 
 @compiled
-def _fill_uniforms(stream: Stream, position: Index, size: Index, u: Floats, v: Floats) -> None:
+def _fill_uniforms(stream: Stream, position: Index, size: Index, floats: Floats) -> None:
     for i in range(size):
-        u[i], v[i] = uniforms(stream, position + i)
+        floats[_U, i], floats[_V, i] = uniforms(stream, position + i)
 
 
 @compiled
@@ -136,9 +140,7 @@ def _decided(candidate: int, verdict: int, n: int, signed_p: float, u: float, v:
     """Return a draw, or -1 if there must be another candidate."""
     if verdict == _SMALL:
         return _by_inversion(n, signed_p, u)
-    if verdict == _REJECTED or (verdict == _CLOSE and not _accepts(n, signed_p, u, v)):
-        return -1
-    return candidate
+    return candidate if _accepts(n, signed_p, u, v) else -1
 
 
 @inlined
@@ -173,37 +175,39 @@ def _height(u: float, v: float, a: float, b: float, alpha: float) -> float:
 
 
 @compiled
-def _easy_candidates(
-    n: Integers, signed_p: Floats, u: Floats, v: Floats, size: Index, candidate: Integers, verdict: Integers
-) -> None:
+def _easy_candidates(size: Index, integers: Integers, floats: Floats) -> None:
     """A candidate for each draw, and whether it is accepted whatever the ratio is: four in five are."""
     for i in range(size):
-        mean, mode, _, a, b, _, enough = _hat(float(n[i]), abs(signed_p[i]))
-        k = np.int64(mode) + np.int64(_offset(u[i], mean, mode, a, b))
-        candidate[i] = n[i] - k if signed_p[i] < 0.0 else k
-        under_the_hat = (abs(u[i] - 0.5) <= 0.43) & (v[i] <= enough) & (mean >= _INVERSION_BELOW)
-        verdict[i] = _ACCEPTED if under_the_hat else _CLOSE
+        n, p, u, v = integers[N, i], floats[P, i], floats[_U, i], floats[_V, i]
+        mean, mode, _, a, b, _, enough = _hat(float(n), abs(p))
+        k = np.int64(mode) + np.int64(_offset(u, mean, mode, a, b))
+        integers[DRAWN, i] = n - k if p < 0.0 else k
+        under_the_hat = (abs(u - 0.5) <= 0.43) & (v <= enough) & (mean >= _INVERSION_BELOW)
+        integers[_VERDICT, i] = _ACCEPTED if under_the_hat else _CLOSE
 
 
 @compiled
-def _candidates(
-    n: Integers, signed_p: Floats, u: Floats, v: Floats, size: Index, candidate: Integers, verdict: Integers
-) -> None:
-    """A candidate for each draw of Binomial(n[i], p[i]), and what is to be done with it."""
+def _candidates(size: Index, row: int, first: Index, integers: Integers, floats: Floats) -> None:
+    """A candidate for each trial, -1 if it is rejected, and what is to be done with it.
+
+    Their uniform numbers are in ``row`` and the next, from ``first`` on.
+    """
     for i in range(size):
-        trials, r = float(n[i]), abs(signed_p[i])
-        mean, mode, spread, a, b, alpha, enough = _hat(trials, r)
-        offset = _offset(u[i], mean, mode, a, b)
-        height = _height(u[i], v[i], a, b, alpha)
+        n, p, u, v = integers[_TRIAL_N, i], floats[_TRIAL_P, i], floats[row, first + i], floats[row + 1, first + i]
+        trials = float(n)
+        mean, mode, spread, a, b, alpha, enough = _hat(trials, abs(p))
+        offset = _offset(u, mean, mode, a, b)
+        height = _height(u, v, a, b, alpha)
         ratio, error, reach = ratio_to_mode(offset, trials, mean, mode, spread)
-        under_the_hat = (abs(u[i] - 0.5) <= 0.43) & (v[i] <= enough)  # Hörmann: the ratio is above, whatever k is
+        under_the_hat = (abs(u - 0.5) <= 0.43) & (v <= enough)  # Hörmann: the ratio is above, whatever k is
         possible = (offset >= -mode) & (offset <= trials - mode)
         accept = under_the_hat | (possible & (abs(offset) <= reach) & (height <= ratio * (1.0 - error)))
         reject = (not possible) | ((error < 1.0) & (height > ratio * (1.0 + 2.0 * error)))
         k = np.int64(mode) + np.int64(offset)
-        candidate[i] = n[i] - k if signed_p[i] < 0.0 else k
+        k = n - k if p < 0.0 else k
+        integers[_TRIAL, i] = k if accept | (not reject) else -1
         decided = _ACCEPTED if accept else (_REJECTED if reject else _CLOSE)
-        verdict[i] = decided if mean >= _INVERSION_BELOW else _SMALL
+        integers[_VERDICT, i] = decided if mean >= _INVERSION_BELOW else _SMALL
 
 
 @inlined

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from replicable_rl.compiled import compiled, inlined
-from replicable_rl.sampling._binomial import AT_ONCE, binomials, stream_of, workspace
+from replicable_rl.sampling._binomial import AT, AT_ONCE, DRAWN, END, N, P, binomials, stream_of, workspace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
     Words = NDArray[np.uint64]
-    Room = tuple[Integers, Floats, tuple[Integers, Floats]]
 
 ROWS_PER_BLOCK = AT_ONCE  # another number would draw other counts from the same seed
 
@@ -42,43 +41,39 @@ def conditional_rows(indptr: Integers, probability: Floats, out: Floats) -> None
 
 
 @compiled
-def row_workspace() -> Room:
-    """Return room for `draw_rows` to work in."""
-    return np.zeros((3, ROWS_PER_BLOCK), dtype=np.int64), np.zeros(ROWS_PER_BLOCK), workspace()
-
-
-@compiled
 def draw_rows(
     start: Integers,
     stop: Integers,
     left: Integers,
-    size: Index,
+    first: Index,
+    last: Index,
     conditional: Floats,
     stream: Stream,
     position: Index,
-    room: Room,
+    integers: Integers,
+    floats: Floats,
     out: Integers,
 ) -> Index:
-    """out[start[i]:stop[i]] = the counts of left[i] outcomes of row i, for a block of rows; ``left`` is used up.
+    """out[start[i]:stop[i]] = the counts of left[i] outcomes of row i, for a block of rows, from ``first`` to ``last``.
 
-    Takes numbers of the stream from ``position`` on, and returns the first one that is left.
+    Takes numbers of the stream from ``position`` on, and returns the first one that is left. ``integers`` and
+    ``floats`` are a `workspace`.
     """
-    integers, p, binomial_room = room
-    at, end, drawn = integers[0], integers[1], integers[2]
     open_rows = np.uint64(0)
-    for i in range(size):
-        at[open_rows], end[open_rows], left[open_rows] = start[i], stop[i], left[i]
+    for i in range(np.uint64(first), np.uint64(last)):
+        integers[AT, open_rows], integers[END, open_rows], integers[N, open_rows] = start[i], stop[i], left[i]
         open_rows += np.uint64(_goes_on(start[i], stop[i], left[i], out))
     while open_rows > 0:
         for j in range(open_rows):
-            p[j] = conditional[np.uint64(at[j])]
-        position = binomials(left, p, np.int64(open_rows), stream, position, binomial_room, drawn)
+            floats[P, j] = conditional[np.uint64(integers[AT, j])]
+        position = binomials(np.int64(open_rows), stream, position, integers, floats)
         still_open = np.uint64(0)
         for j in range(open_rows):
-            out[np.uint64(at[j])] = drawn[j]
-            following, last, remaining = at[j] + 1, end[j], left[j] - drawn[j]
-            at[still_open], end[still_open], left[still_open] = following, last, remaining
-            still_open += np.uint64(_goes_on(following, last, remaining, out))
+            at, end, drawn = integers[AT, j], integers[END, j], integers[DRAWN, j]
+            out[np.uint64(at)] = drawn
+            remaining = integers[N, j] - drawn
+            integers[AT, still_open], integers[END, still_open], integers[N, still_open] = at + 1, end, remaining
+            still_open += np.uint64(_goes_on(at + 1, end, remaining, out))
         open_rows = still_open
     return position
 
@@ -101,7 +96,8 @@ def draw_block(
     calls: int,
     words: Words,
     block: int,
-    room: Room,
+    integers: Integers,
+    floats: Floats,
     bounds: Integers,
     out: Integers,
 ) -> int:
@@ -116,7 +112,8 @@ def draw_block(
         start[i], stop[i] = indptr[first + i] - indptr[first], indptr[first + i + 1] - indptr[first]
         left[i] = calls
     of_block = conditional[indptr[first] : indptr[first + size]]
-    draw_rows(start, stop, left, size, of_block, stream_of(words, block), np.int64(0), room, out)
+    stream, zero = stream_of(words, block), np.int64(0)
+    draw_rows(start, stop, left, zero, np.int64(size), of_block, stream, zero, integers, floats, out)
     return size
 
 
@@ -125,10 +122,11 @@ def multinomial_blocks(
     indptr: Integers, conditional: Floats, calls: int, words: Words, out: Integers, first: int, last: int
 ) -> None:
     """Fill ``out`` with the counts of ``calls`` outcomes of every row in the blocks from ``first`` to ``last``."""
-    room = row_workspace()
+    integers, floats = workspace()
     bounds = np.empty((3, ROWS_PER_BLOCK), dtype=np.int64)
     for block in range(first, last):
-        draw_block(indptr, conditional, calls, words, block, room, bounds, out[indptr[block * ROWS_PER_BLOCK] :])
+        of_block = out[indptr[block * ROWS_PER_BLOCK] :]
+        draw_block(indptr, conditional, calls, words, block, integers, floats, bounds, of_block)
 
 
 @compiled
@@ -152,22 +150,23 @@ def propagate(
     """
     n_states, n_pairs = action.size, indptr.size - 1
     n_actions = n_pairs // n_states
-    room, drawn = row_workspace(), np.empty(count.size, dtype=np.int64)
-    rows, choices = (
-        np.empty((3, n_pairs + ROWS_PER_BLOCK), dtype=np.int64),
-        np.empty((3, ROWS_PER_BLOCK), dtype=np.int64),
-    )
+    integers, floats = workspace()
+    drawn = np.empty(count.size, dtype=np.int64)
+    rows, choices = np.empty((3, n_pairs + 1), dtype=np.int64), np.empty((3, ROWS_PER_BLOCK), dtype=np.int64)
     start, stop, left = rows[0], rows[1], rows[2]
+    maybe_start, maybe_stop, maybe_left = choices[0], choices[1], choices[2]
     chosen = np.empty(choice.size, dtype=np.int64)
     here, reached = np.zeros(n_states, dtype=np.int64), np.empty(n_states + 1, dtype=np.int64)
     start[0], stop[0], left[0] = 0, first_state.size, episodes
-    draw_rows(start, stop, left, 1, first_conditional, stream_of(words, horizon), np.int64(0), room, reached)
+    zero, one = np.int64(0), np.int64(1)
+    stream = stream_of(words, horizon)
+    draw_rows(start, stop, left, zero, one, first_conditional, stream, zero, integers, floats, reached)
     here[first_state] = reached[: first_state.size]
     n_reached = np.int64(first_state.size)
     reached[:n_reached] = first_state
     for h in range(horizon):
         stream = stream_of(words, h)
-        position: Index = np.int64(0)
+        position: Index = zero
         n_rows = np.uint64(0)
         for at in range(0, n_reached, ROWS_PER_BLOCK):
             undecided = np.uint64(0)
@@ -178,29 +177,33 @@ def propagate(
                     start[n_rows], stop[n_rows], left[n_rows] = indptr[pair], indptr[pair + np.uint64(1)], here[s]
                     n_rows += np.uint64(1)
                 else:
-                    choices[0, undecided], choices[1, undecided] = s * n_actions, (s + np.uint64(1)) * n_actions
-                    choices[2, undecided] = here[s]
+                    maybe_start[undecided], maybe_stop[undecided] = s * n_actions, (s + np.uint64(1)) * n_actions
+                    maybe_left[undecided] = here[s]
                     undecided += np.uint64(1)
                 here[s] = 0
             if undecided > 0:
                 size = np.int64(undecided)
-                position = draw_rows(choices[0], choices[1], choices[2], size, choice, stream, position, room, chosen)
+                position = draw_rows(
+                    maybe_start, maybe_stop, maybe_left, zero, size, choice, stream, position, integers, floats, chosen
+                )
             for i in range(undecided):
-                for k in range(choices[0, i], choices[1, i]):
+                for k in range(maybe_start[i], maybe_stop[i]):
                     start[n_rows], stop[n_rows], left[n_rows] = indptr[k], indptr[k + 1], chosen[k]
                     n_rows += np.uint64(chosen[k] > 0)
         arrived = np.uint64(0)
         for at in range(0, np.int64(n_rows), ROWS_PER_BLOCK):
-            taken = _at_most(np.int64(n_rows) - at)
-            position = draw_rows(start[at:], stop[at:], left[at:], taken, conditional, stream, position, room, drawn)
-            for i in range(np.uint64(at), np.uint64(at + taken)):
+            end = at + _at_most(np.int64(n_rows) - at)
+            position = draw_rows(
+                start, stop, left, np.int64(at), end, conditional, stream, position, integers, floats, drawn
+            )
+            for i in range(np.uint64(at), np.uint64(end)):
                 for k in range(np.uint64(start[i]), np.uint64(stop[i])):
-                    successor = np.uint32(next_state[k])
+                    successor, times = np.uint32(next_state[k]), drawn[k]
                     before = here[successor]
-                    here[successor] = before + drawn[k]
+                    here[successor] = before + times
                     reached[arrived] = successor
-                    arrived += np.uint64((before == 0) & (drawn[k] > 0))
-                    count[k] += drawn[k]
+                    arrived += np.uint64((before == 0) & (times > 0))
+                    count[k] += times
         n_reached = np.int64(arrived)
 
 

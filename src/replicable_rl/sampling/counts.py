@@ -120,7 +120,7 @@ def merge_tallies(tallies: Iterator[Tally]) -> Tally:
 
 def sums(index: NDArray[np.int64], weight: NDArray[np.float64], size: int) -> NDArray[np.float64]:
     """Return the sums of the weights with index 0, 1, ... size-1, added in their order."""
-    return np.bincount(index, weights=weight, minlength=size).astype(np.float64)
+    return np.bincount(index, weights=weight, minlength=size).astype(np.float64, copy=False)
 
 
 def check_calls(owner: str, calls: int, name: str = "calls") -> int:
