@@ -22,6 +22,7 @@ from replicable_rl.mdp import (
     TabularMDP,
     _kernels,
     _sweeps,
+    action_probabilities,
     evaluate_policy,
     greedy,
     optimal_values,
@@ -680,3 +681,105 @@ def test_only_large_processes_with_near_successors_are_swept_in_blocks(monkeypat
     assert decision(grid(40, 0.9))
     assert not decision(rr.envs.garnet(n_states=2000))
     assert not decision(grid(20, 0.9))
+
+
+def corridor(n_states: int, goal: int, slip: float = 0.0) -> TabularMDP:
+    """Left and right along a line, with a goal that is never left; a step may go the other way."""
+
+    def step(s: int, d: int) -> list[tuple[float, int, float]]:
+        if s == goal:
+            return [(1.0, s, 1.0)]
+        ahead, back = (min(max(s + e, 0), n_states - 1) for e in (d, -d))
+        return [(1.0 - slip, ahead, 0.0), (slip, back, 0.0)] if slip else [(1.0, ahead, 0.0)]
+
+    return TabularMDP.from_outcomes([[step(s, -1), step(s, 1)] for s in range(n_states)], gamma=0.99)
+
+
+@pytest.mark.usefixtures("in_blocks")
+@pytest.mark.parametrize("goal", [0, 200, 399], ids=["at the start", "in the middle", "at the end"])
+def test_sweeps_against_the_flow_need_not_be_many(goal: int) -> None:
+    """News cross a block of 200 states in one sweep; in the other direction they would take 200."""
+    best = optimal_values(corridor(400, goal))
+    assert best.converged
+    assert best.sweeps <= 20
+    assert best.policy.tolist() == [int(s < goal) for s in range(400)]
+    assert np.allclose(best.value, 0.99 ** np.abs(np.arange(400) - goal) * 100.0, rtol=0.0, atol=best.error)
+
+
+def test_a_block_is_swept_from_where_its_policy_leads() -> None:
+    """And a value moves further than it should where it is made of new values in part, not where of nothing else."""
+    n, over, backward = 40, np.empty(40), np.zeros(2, dtype=np.bool_)
+    state = np.arange(n)
+    indptr, next_state = np.arange(0, 2 * n + 1, 2), np.stack([state - 1, state + 1], axis=1).clip(0, n - 1)
+    for towards_0 in (0.2, 0.5001, 0.8, 1.0):
+        weight = np.tile([towards_0, 1.0 - towards_0], n) * 0.999
+        chain = indptr, next_state.reshape(-1).astype(np.int32), weight
+        _kernels.upstream(*chain, 20, 1.1, backward, over, 0, n)
+        assert backward.tolist() == [towards_0 < 0.5] * 2
+        known = 0.999 * max(towards_0, 1.0 - towards_0)
+        expected = 1.0 if known < 0.5 else min(1.1, max(1.0, _kernels.NEARLY / known))
+        assert over[1:19] == pytest.approx([expected] * 18)
+        first_in_order = [19, 39] if towards_0 < 0.5 else [0, 20]  # they know nothing new of their block
+        assert over[first_in_order].tolist() == [1.0, 1.0]
+        _kernels.upstream(*chain, 20, 1.0, backward, over, 0, n)
+        assert (over == 1.0).all()
+
+
+def test_too_much_over_relaxation_is_noticed_and_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_sweeps, "_OVER", 2.0)
+    mdp = rr.envs.gridworld(["G" + "." * 59, *["." * 60] * 59], gamma=0.99)
+    plain = optimal_values(mdp)
+    table = planning._followed(mdp, action_probabilities("test", plain.policy, mdp.n_states, mdp.n_actions))
+    sweeps, low, high, spreads = _sweeps.BlockSweeps(table, mdp.reward_range), 0.0, 1.0, [1.0]
+    with sweeps:
+        sweeps.backup()
+        sweeps.improve()
+        while len(spreads) < 100 and high - low > 1e-6:
+            low, high = sweeps.follow(low, high, 1e-6)
+            spreads.append(high - low)
+        assert sweeps._most == 1.0
+    assert max(spreads) > 200.0  # further apart than the differences of values can lie
+    assert spreads[-1] <= 1e-6
+    monkeypatch.setattr(_sweeps, "have_near_successors", lambda table: True)
+    blocks = optimal_values(mdp)
+    assert np.abs(blocks.q - plain.q).max() <= blocks.error + plain.error
+
+
+def test_over_relaxation_that_gets_nowhere_is_given_up() -> None:
+    mdp = grid(10, 0.9)
+    sweeps = _sweeps.BlockSweeps(rows_of(mdp), mdp.reward_range)
+    sweeps.backup()
+    sweeps.improve()
+    sweeps.count = 10
+    sweeps._turn_back_if_astray(0.5)
+    sweeps.count = 20 + _sweeps._PATIENCE
+    sweeps._turn_back_if_astray(0.5)
+    assert sweeps._most > 1.0
+    sweeps.count += 1
+    sweeps._turn_back_if_astray(0.5)
+    assert sweeps._most == 1.0
+
+
+@pytest.mark.parametrize("kind", [_sweeps.Sweeps, _sweeps.BlockSweeps])
+def test_following_a_policy_comes_closer_to_its_value(kind: type[_sweeps.Sweeps]) -> None:
+    """The differences bound the distance from the policy's exact value, up to a constant and single precision."""
+    mdp = rr.envs.garnet(n_states=50, n_actions=3, gamma=0.9)
+    with kind(rows_of(mdp), mdp.reward_range) as sweeps:
+        low, high, _ = sweeps.backup()
+        assert sweeps.improve() == 1.0
+        policy = sweeps._row_of % 3
+        exact = evaluate_policy(mdp, policy, tolerance=1e-12).value
+        low, high = sweeps.follow(low, high, 1e-5)
+        while kind is _sweeps.BlockSweeps and high - low > 1e-5:
+            low, high = sweeps.follow(low, high, 1e-5)
+        assert high - low <= 1e-5
+        assert np.ptp(exact - sweeps._value) <= 2e-5 / (1.0 - 0.9) + 1e-5
+        sweeps.backup()
+        share = sweeps.improve()
+        assert share == np.mean(policy != sweeps._row_of % 3)
+        assert 0.0 < share < 0.5
+
+
+def rows_of(mdp: TabularMDP) -> _sweeps.Table:
+    rows = mdp.rows
+    return _sweeps.Table(*rows[:3], planning._expected_rewards(mdp), mdp.gamma, mdp.n_actions)

@@ -103,10 +103,11 @@ def binomials(size: Index, stream: Stream, position: Index, integers: Integers, 
         integers[_WHICH, pending] = i
         pending += np.uint64(integers[_VERDICT, i] != _ACCEPTED)
     for j in range(pending):
-        i = np.uint64(integers[_WHICH, j])
-        integers[_TRIAL_N, j], floats[_TRIAL_P, j] = integers[N, i], floats[P, i]
-        floats[_TRIAL_U, j], floats[_TRIAL_V, j] = floats[_U, i], floats[_V, i]
-    row, first = _TRIAL_U, np.int64(0)
+        which = np.uint64(integers[_WHICH, j])
+        integers[_TRIAL_N, j], floats[_TRIAL_P, j] = integers[N, which], floats[P, which]
+        floats[_TRIAL_U, j], floats[_TRIAL_V, j] = floats[_U, which], floats[_V, which]
+    row = _TRIAL_U
+    first: Index = np.int64(0)
     while pending > 0:
         _candidates(_whole_vectors(np.int64(pending)), row, first, integers, floats)
         rejected = np.uint64(0)
@@ -115,8 +116,8 @@ def binomials(size: Index, stream: Stream, position: Index, integers: Integers, 
             if integers[_VERDICT, j] >= _CLOSE:
                 u, v = floats[row, first + j], floats[row + 1, first + j]
                 drawn = _decided(drawn, integers[_VERDICT, j], n, p, u, v)
-            which = integers[_WHICH, j]
-            integers[DRAWN, np.uint64(which)] = drawn
+            which = np.uint64(integers[_WHICH, j])
+            integers[DRAWN, which] = drawn
             integers[_WHICH, rejected], integers[_TRIAL_N, rejected], floats[_TRIAL_P, rejected] = which, n, p
             rejected += np.uint64(drawn < 0)
         pending = rejected
