@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import inspect
 import math
 from collections.abc import Callable
@@ -117,6 +118,32 @@ def test_log_pmf() -> None:
             assert log_ratio == pytest.approx(exact_log_ratio(n, r, offset), abs=1e-9)
 
 
+@pytest.mark.parametrize("r", [0.0, 1e-300, 1e-18, 1e-9, 1e-3, 0.1, 1.0 / 3.0, 0.49999, 0.5])
+def test_powers_are_exact_up_to_rounding(r: float) -> None:
+    with decimal.localcontext(prec=50):
+        for part in (0.0, 1e-3, 0.1, 0.5, 0.9, 1.0):
+            n = int(min(part * 10.0 / r, 2.0**63 - 1024.0)) if r > 0.0 else int(part * 1e18)
+            exact = (n * (1 - decimal.Decimal(r)).ln()).exp()
+            assert abs(decimal.Decimal(module.power(r, float(n))) / exact - 1) < 1e-14
+
+
+def test_small_draws_are_the_inverse_of_the_distribution_function() -> None:
+    """Also at its ends: no draw beyond n, and r = 0 on either side."""
+    integers, floats = module.workspace()
+    rng = np.random.default_rng(SEED)
+    for n, p in [(0, 0.3), (1, 0.5), (3, -0.2), (12, 1.0 / 3.0), (19, -0.5), (10**6, 9e-6), (7, 0.0), (7, -0.0)]:
+        u = np.concatenate([[2.0**-53, 1.0 - 2.0**-53], rng.random(62)])
+        integers[module.N, :64], floats[module.P, :64], floats[module._SMALL_U, :64] = n, p, u
+        integers[module._WHICH_SMALL, :64] = np.arange(64)[::-1]
+        module._invert(np.uint64(64), integers, floats)
+        drawn = integers[module.DRAWN, :64][::-1]
+        k = n - drawn if math.copysign(1.0, p) < 0.0 else drawn
+        assert (k >= 0).all()
+        assert (k <= n).all()
+        inner = slice(2, None)  # at 1 - 2**-53, rounding decides
+        assert k[inner].tolist() == stats.binom.ppf(u[inner], n, abs(p)).clip(0).astype(int).tolist()
+
+
 def check_decisions(sampler: dict[str, Any], n: int, signed: float, size: int = 100_000) -> None:
     """Every candidate is Hörmann's, and is accepted or rejected as his rule without the squeezes says."""
     r = abs(signed)
@@ -124,7 +151,8 @@ def check_decisions(sampler: dict[str, Any], n: int, signed: float, size: int = 
     mode, b = math.floor(mean + r), 1.15 + 2.53 * spread
     a, alpha = -0.0873 + 0.0248 * b + 0.01 * r, (2.83 + 5.1 / b) * spread
     stream: Any = tuple(np.uint64(word) for word in (SEED % 2**32, 5, 0, 6, 7))
-    integers, floats = np.full((8, size), n), np.full((6, size), signed)
+    rows, more = (len(table) for table in module.workspace())
+    integers, floats = np.full((rows, size), n), np.full((more, size), signed)
     module._fill_uniforms(stream, 0, size, floats)
     us, vs = floats[module._U], floats[module._V]
     assert (us[7], vs[7]) == module.uniforms(stream, 7)
@@ -232,11 +260,12 @@ def decisions(sampler: dict[str, Any]) -> None:
 # Every one is wrong by about a thousandth of what its branch does. (A hat that is moved or stretched is no bias: the
 # rule corrects it, as it should; `decisions` sees it all the same.)
 PLANTED: dict[str, tuple[str, str, Callable[[dict[str, Any]], None]]] = {
-    "inversion: the odds": ("odds = r / (1.0 - r)", "odds = 1.001 * r / (1.0 - r)", law("inversion")),
-    "inversion: the next one": ("(n - k + 1.0) / k", "(n - k + 1.1) / k", law("inversion")),
+    "inversion: the odds": (", r / (1.0 - r)", ", 1.001 * r / (1.0 - r)", law("inversion")),
+    "inversion: the next one": ("(left * over_step", "((left + 0.1) * over_step", law("inversion")),
+    "inversion: the first one": ("x = n * z * artanh", "x = 1.001 * n * z * artanh", law("inversion")),
     "one in sixteen is off by one": (
-        "        integers[_VERDICT, i] = _ACCEPTED if under_the_hat",
-        "        integers[DRAWN, i] += k % 16 == 0\n        integers[_VERDICT, i] = _ACCEPTED if under_the_hat",
+        "integers[DRAWN, i] = n - k if p < 0.0 else k",
+        "integers[DRAWN, i] = (n - k if p < 0.0 else k) + (k % 16 == 0)",
         law("ordinary"),
     ),
     "accepts too much": ("height <= ratio * (1.0 - error)", "height <= ratio * 1.001", decisions),

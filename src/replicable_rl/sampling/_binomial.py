@@ -44,12 +44,13 @@ if TYPE_CHECKING:
 AT_ONCE = 512  # draws for which `workspace` has room
 _LANES = 8  # numbers in the longest vectors of today's processors
 _INVERSION_BELOW = 10.0
+_STEPS = 200  # of an inversion: less than 1e-100 lies beyond
 _ACCEPTED, _REJECTED, _CLOSE, _SMALL = 0, 1, 2, 3  # verdicts on a candidate; the last: it does not matter
 
 # The rows of two tables to work in, of integers and of floats. One table and not many arrays, because a part that
 # gets a name, or goes in a tuple, is counted by atomic instructions, which would take a tenth of the time.
-N, DRAWN, AT, END, _WHICH, _TRIAL_N, _TRIAL, _VERDICT = range(8)
-P, _U, _V, _TRIAL_U, _TRIAL_V, _TRIAL_P = range(6)
+N, DRAWN, AT, END, _WHICH, _WHICH_SMALL, _TRIAL_N, _TRIAL, _VERDICT = range(9)
+P, _U, _V, _TRIAL_U, _TRIAL_V, _TRIAL_P, _SMALL_U, _CHANCE, _ODDS = range(9)
 
 _MULTIPLY_0, _MULTIPLY_1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _WEYL_0, _WEYL_1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
@@ -84,7 +85,7 @@ def uniforms(stream: Stream, position: Index) -> tuple[float, float]:
 @compiled
 def workspace() -> tuple[Integers, Floats]:
     """Return the tables to work in, with room for `AT_ONCE` draws."""
-    return np.zeros((8, AT_ONCE), dtype=np.int64), np.zeros((6, AT_ONCE + AT_ONCE // 4))
+    return np.zeros((9, AT_ONCE), dtype=np.int64), np.zeros((9, AT_ONCE + AT_ONCE // 4))
 
 
 @compiled
@@ -98,7 +99,7 @@ def binomials(size: Index, stream: Stream, position: Index, integers: Integers, 
     ready = _whole_vectors(size + size // 6)  # enough, as a rule, for those that need more than one
     _fill_uniforms(stream, position, ready, floats)
     _easy_candidates(taken, integers, floats)
-    pending = np.uint64(0)
+    pending, small = np.uint64(0), np.uint64(0)
     for i in range(size):  # without a branch: luck is not predictable
         integers[_WHICH, pending] = i
         pending += np.uint64(integers[_VERDICT, i] != _ACCEPTED)
@@ -112,11 +113,14 @@ def binomials(size: Index, stream: Stream, position: Index, integers: Integers, 
         _candidates(_whole_vectors(np.int64(pending)), row, first, integers, floats)
         rejected = np.uint64(0)
         for j in range(pending):
-            drawn, n, p = integers[_TRIAL, j], integers[_TRIAL_N, j], floats[_TRIAL_P, j]
-            if integers[_VERDICT, j] >= _CLOSE:
-                u, v = floats[row, first + j], floats[row + 1, first + j]
-                drawn = _decided(drawn, integers[_VERDICT, j], n, p, u, v)
-            which = np.uint64(integers[_WHICH, j])
+            which, n, p = np.uint64(integers[_WHICH, j]), integers[_TRIAL_N, j], floats[_TRIAL_P, j]
+            drawn, verdict = integers[_TRIAL, j], integers[_VERDICT, j]
+            if verdict == _SMALL:
+                integers[_WHICH_SMALL, small], floats[_SMALL_U, small] = which, floats[row, first + j]
+                small += np.uint64(1)
+                drawn = 0
+            elif verdict == _CLOSE and not _accepts(n, p, floats[row, first + j], floats[row + 1, first + j]):
+                drawn = -1
             integers[DRAWN, which] = drawn
             integers[_WHICH, rejected], integers[_TRIAL_N, rejected], floats[_TRIAL_P, rejected] = which, n, p
             rejected += np.uint64(drawn < 0)
@@ -127,6 +131,8 @@ def binomials(size: Index, stream: Stream, position: Index, integers: Integers, 
             _fill_uniforms(stream, position, ready, floats)
         row, first = _U, taken
         taken += np.int64(pending)
+    if small > 0:
+        _invert(small, integers, floats)
     return position + taken
 
 
@@ -134,14 +140,6 @@ def binomials(size: Index, stream: Stream, position: Index, integers: Integers, 
 def _fill_uniforms(stream: Stream, position: Index, size: Index, floats: Floats) -> None:
     for i in range(size):
         floats[_U, i], floats[_V, i] = uniforms(stream, position + i)
-
-
-@compiled
-def _decided(candidate: int, verdict: int, n: int, signed_p: float, u: float, v: float) -> int:
-    """Return a draw, or -1 if there must be another candidate."""
-    if verdict == _SMALL:
-        return _by_inversion(n, signed_p, u)
-    return candidate if _accepts(n, signed_p, u, v) else -1
 
 
 @inlined
@@ -206,9 +204,9 @@ def _candidates(size: Index, row: int, first: Index, integers: Integers, floats:
         reject = (not possible) | ((error < 1.0) & (height > ratio * (1.0 + 2.0 * error)))
         k = np.int64(mode) + np.int64(offset)
         k = n - k if p < 0.0 else k
-        integers[_TRIAL, i] = k if accept | (not reject) else -1
-        decided = _ACCEPTED if accept else (_REJECTED if reject else _CLOSE)
-        integers[_VERDICT, i] = decided if mean >= _INVERSION_BELOW else _SMALL
+        integers[_TRIAL, i] = -1 if reject & (not accept) else k
+        verdict = _ACCEPTED if accept else (_REJECTED if reject else _CLOSE)
+        integers[_VERDICT, i] = verdict if mean >= _INVERSION_BELOW else _SMALL
 
 
 @inlined
@@ -261,20 +259,48 @@ def _accepts(n: int, signed_p: float, u: float, v: float) -> bool:
 
 
 @compiled
-def _by_inversion(n: int, signed_p: float, u: float) -> int:
-    """Return a draw where n r < 10; -1 in the one case in 10**15 where rounding leaves none."""
-    r = abs(signed_p)
-    k = 0
-    if n > 0 and r > 0.0:
-        odds = r / (1.0 - r)
-        probability = math.exp(n * math.log1p(-r))
-        while u > probability:
-            u -= probability
-            k += 1
-            if k > n or k > 200:  # beyond the support, or where less than 1e-100 is left
-                return -1
-            probability *= (n - k + 1.0) / k * odds
-    return n - k if math.copysign(1.0, signed_p) < 0.0 else k
+def _invert(size: np.uint64, integers: Integers, floats: Floats) -> None:
+    """Draw the small ones, n r < 10: how many of the probabilities of 0, 1, 2, ... sum up to less than u."""
+    whole = _whole_vectors(np.int64(size))
+    for j in range(np.uint64(whole)):
+        which = np.uint64(integers[_WHICH_SMALL, j])
+        integers[_TRIAL_N, j] = integers[N, which] if j < size else 0
+        floats[_TRIAL_P, j] = floats[P, which] if j < size else 0.0
+    for j in range(whole):
+        r = abs(floats[_TRIAL_P, j])
+        floats[_CHANCE, j], floats[_ODDS, j] = power(r, float(integers[_TRIAL_N, j])), r / (1.0 - r)
+        integers[_TRIAL, j] = 0
+    active, step = whole, 0
+    while active > 0 and step < _STEPS:
+        step += 1
+        active, over_step = np.int64(0), 1.0 / step
+        for j in range(whole):
+            u, chance, left = floats[_SMALL_U, j], floats[_CHANCE, j], float(integers[_TRIAL_N, j]) - (step - 1.0)
+            above = (u > chance) & (left > 0.0)  # once it is not, nothing changes any more
+            floats[_SMALL_U, j] = u - chance if above else u
+            floats[_CHANCE, j] = chance * (left * over_step * floats[_ODDS, j]) if above else chance
+            integers[_TRIAL, j] += above
+            active += above
+    for j in range(size):
+        drawn, mirrored = integers[_TRIAL, j], math.copysign(1.0, floats[_TRIAL_P, j]) < 0.0
+        integers[DRAWN, np.uint64(integers[_WHICH_SMALL, j])] = integers[_TRIAL_N, j] - drawn if mirrored else drawn
+
+
+@inlined
+def power(r: float, n: float) -> float:
+    """(1 - r)**n up to a factor 1 ± 1e-14, for r <= 1/2 and n r <= 10; a vector instruction has no logarithm."""
+    z = r / (2.0 - r)  # ln(1 - r) = -2 artanh z
+    zz = z * z
+    artanh = 0.0
+    for k in range(37, -1, -2):
+        artanh = artanh * zz + 1.0 / k
+    x = n * z * artanh * -0.125  # a sixteenth of the logarithm, more than -0.9
+    total = 1.0
+    for k in range(18, 0, -1):
+        total = 1.0 + total * x * (1.0 / k)
+    for _ in range(4):
+        total *= total
+    return total
 
 
 @compiled
