@@ -15,7 +15,7 @@ __all__ = ["OURS", "At", "Job", "Measurement", "all_cores", "in_turns", "one_cor
 
 OURS = "ours"
 At = Mapping[str, float | str]
-_SHORTEST = 1e-3  # seconds: what is shorter is repeated
+_SHORTEST = 1e-2  # seconds: what is shorter is repeated
 
 
 @dataclass(frozen=True)

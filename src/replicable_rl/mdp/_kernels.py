@@ -32,10 +32,12 @@ def row_means(indptr: Integers, weight: NDArray[np.generic], x: Floats, out: Flo
 
 
 @inlined
-def _expected(indptr: Integers, next_state: NDArray[np.int32], probability: Floats, value: Floats, row: int) -> float:
-    """E V(s') for the outcomes of a row."""
+def _expected(
+    next_state: NDArray[np.int32], probability: Floats, value: Floats, begin: np.uint64, end: np.uint64
+) -> float:
+    """E V(s') for the outcomes of a row, which are those from ``begin`` up to ``end``."""
     total = 0.0
-    for k in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+    for k in range(begin, end):
         total += probability[k] * value[np.uint32(next_state[k])]
     return total
 
@@ -60,13 +62,16 @@ def backup(
     the largest difference ``out - value``, and the largest magnitude of a value.
     """
     low, high, largest = np.inf, -np.inf, 0.0
-    for s in range(first, last):
-        best, chosen = -np.inf, s * n_actions
-        for row in range(s * n_actions, (s + 1) * n_actions):
-            total = reward[row] + gamma * _expected(indptr, next_state, probability, value, row)
+    row, begin = np.uint64(first * n_actions), np.uint64(indptr[first * n_actions])
+    for s in range(np.uint64(first), np.uint64(last)):
+        best, chosen = -np.inf, row
+        for _ in range(n_actions):
+            end = np.uint64(indptr[row + np.uint64(1)])
+            total = reward[row] + gamma * _expected(next_state, probability, value, begin, end)
             # Selections and not jumps: half of them would be guessed wrong, with loads in flight.
             chosen = row if total > best else chosen
             best = total if total > best else best
+            row, begin = row + np.uint64(1), end
         out[s] = best
         row_of[s] = chosen
         change = best - value[s]
@@ -93,14 +98,16 @@ def action_values(
     last: int,
 ) -> None:
     """q(s, a) = what `backup` maximises, plus ``shift``; and the first action where it is largest."""
-    for s in range(first, last):
+    row, begin = np.uint64(first * n_actions), np.uint64(indptr[first * n_actions])
+    for s in range(np.uint64(first), np.uint64(last)):
         best, chosen = -np.inf, 0
         for a in range(n_actions):
-            row = s * n_actions + a
-            total = reward[row] + gamma * _expected(indptr, next_state, probability, value, row) + shift
+            end = np.uint64(indptr[row + np.uint64(1)])
+            total = reward[row] + gamma * _expected(next_state, probability, value, begin, end) + shift
             q[row] = total
             chosen = a if total > best else chosen
             best = total if total > best else best
+            row, begin = row + np.uint64(1), end
         policy[s] = chosen
 
 
@@ -195,10 +202,12 @@ def follow(
     low, high, sweeps = np.float32(np.inf), np.float32(-np.inf), 0
     while sweeps < limit and (sweeps == 0 or high - low > enough):
         low, high = np.float32(np.inf), np.float32(-np.inf)
-        for s in range(first, last):
-            new = np.float32(0.0)
-            for k in range(np.uint64(indptr[s]), np.uint64(indptr[s + 1])):
+        begin = np.uint64(indptr[first])
+        for s in range(np.uint64(first), np.uint64(last)):
+            new, end = np.float32(0.0), np.uint64(indptr[s + np.uint64(1)])
+            for k in range(begin, end):
                 new += weight[k] * difference[np.uint32(next_state[k])]
+            begin = end
             out[s] = new
             total[s] += new
             low = new if new < low else low
@@ -233,21 +242,24 @@ def relax(
         end = min(start + width, last)
         out[start:end] = value[start:end]
         for i in range(end - start):
-            s = end - 1 - i if backward else start + i
-            best, chosen = -np.inf, s * n_actions
-            for row in range(s * n_actions, (s + 1) * n_actions):
-                total, stay = 0.0, 0.0
-                for k in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+            s = np.uint64(end - 1 - i if backward else start + i)
+            row = s * np.uint64(n_actions)
+            best, chosen, k = -np.inf, row, np.uint64(indptr[row])
+            for _ in range(n_actions):
+                total, stay, until = 0.0, 0.0, np.uint64(indptr[row + np.uint64(1)])
+                while k < until:
                     j = np.uint32(next_state[k])
                     if j == s:
                         stay += probability[k]
                     else:
                         total += probability[k] * (out[j] if start <= j < end else value[j])
+                    k += np.uint64(1)
                 total = reward[row] + gamma * total
                 if stay > 0.0:
                     total /= 1.0 - gamma * min(stay, 1.0)
                 chosen = row if total > best else chosen
                 best = total if total > best else best
+                row += np.uint64(1)
             out[s] = best
             row_of[s] = chosen
             change = best - value[s]
@@ -357,8 +369,11 @@ def residuals(
 ) -> tuple[float, float]:
     """Return the smallest and the largest r + gamma * E v(s') - v(s) along the solved rows of a policy."""
     low, high = np.inf, -np.inf
-    for s in range(first, last):
-        change = (reward[s] + _expected(indptr, next_state, weight, value, s) - value[s]) * leave[s]
+    begin = np.uint64(indptr[first])
+    for s in range(np.uint64(first), np.uint64(last)):
+        end = np.uint64(indptr[s + np.uint64(1)])
+        change = (reward[s] + _expected(next_state, weight, value, begin, end) - value[s]) * leave[s]
+        begin = end
         low = change if change < low else low
         high = change if change > high else high
     return low, high
