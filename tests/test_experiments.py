@@ -191,6 +191,21 @@ def test_rising_curves_rise_and_keep_their_mean(values: list[float]) -> None:
         assert curve == pytest.approx(values)
 
 
+def test_intervals_of_all_grids_hold_at_once() -> None:
+    """83 of 92 pairs show that a size is enough for one grid, and do not for three grids at once."""
+    points = [
+        {"grid": grid, "calls": calls, "pairs": 92, "same": same}
+        for grid in "abc"
+        for calls, same in ((10.0, 20), (100.0, 83))
+    ]
+    needed = [{"grid": grid} | cost._crossing(points[:2], cost.CONFIDENCE).columns("measured") for grid in "abc"]
+    assert [row["measured_high"] for row in needed] == [100.0] * 3
+    together = cost._together(needed, points)
+    assert [row["grid"] for row in together] == list("abc")
+    assert [row["measured_high"] for row in together] == [None] * 3
+    assert [row["measured_low"] for row in together] == [10.0] * 3
+
+
 def test_slopes_of_power_laws() -> None:
     rows = [{"pairs_sa": n, "m": 7.0 * n**1.5, "m_low": 6.0 * n**1.5, "m_high": 8.0 * n**1.5} for n in (10, 30, 100)]
     found = cost._slope("m", rows)

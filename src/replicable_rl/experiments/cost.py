@@ -84,15 +84,21 @@ def analyse(studies: Sequence[Study], results: Sequence[AuditResult]) -> Dataset
             | {"printed": float(at.calls_printed or 0), "plain": float(at.calls_plain)}
             | {"tight_of_the_proof": float(proof.calls_needed)}
         )
-    # The slope's interval takes an end of every grid's: their errors add up, so each gets its share.
-    joint = 1.0 - (1.0 - CONFIDENCE) / len(needed)
-    ends = [
-        row | _crossing([p for p in points if p["grid"] == row["grid"]], joint).columns("measured") for row in needed
-    ]
-    slopes = [_slope(name, ends) for name in ("measured", "predicted", "tight", "printed", "plain")]
+    together = _together(needed, points)
+    slopes = [_slope(name, together) for name in ("measured", "predicted", "tight", "printed", "plain")]
     details = {"epsilon": EPSILON, "delta": DELTA, "rho": RHO, "tolerance": EPSILON, "confidence": CONFIDENCE}
     tables = {"points": Table.of(points), "needed": Table.of(needed), "slopes": Table.of(slopes)}
     return Dataset(NAME, TITLE, tables, details)
+
+
+def _together(needed: Sequence[dict[str, Any]], points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what is needed with intervals that hold for all grids at once.
+
+    The slope's interval takes an end of every grid's: their errors add up, so each gets its share.
+    """
+    joint = 1.0 - (1.0 - CONFIDENCE) / len(needed)
+    of_grid = {row["grid"]: [point for point in points if point["grid"] == row["grid"]] for row in needed}
+    return [row | _crossing(of_grid[row["grid"]], joint).columns("measured") for row in needed]
 
 
 def _crossing(rows: Sequence[dict[str, Any]], confidence: float) -> Crossing:
