@@ -36,12 +36,12 @@ Solve = Callable[[], "np.ndarray[Any, Any]"]  # returns the values
 class Sizes:
     """How much is measured; a peer that takes more than ``patience`` seconds is timed once and spared larger sizes."""
 
-    rounds: int = 7
-    seconds: float = 4.0
+    rounds: int = 15
+    seconds: float = 8.0
     states: tuple[int, ...] = (1000, 10_000, 100_000, 1_000_000)
     gammas: tuple[float, ...] = (0.95, 0.99, 0.999)
     large: int = 1_000_000
-    patience: float = 2.0
+    patience: float = 4.0
 
 
 FULL, QUICK = Sizes(), Sizes(rounds=2, states=(100, 400), gammas=(0.95,), large=1000)

@@ -198,7 +198,7 @@ def test_intervals_of_all_grids_hold_at_once() -> None:
         for grid in "abc"
         for calls, same in ((10.0, 20), (100.0, 83))
     ]
-    needed = [{"grid": grid} | cost._crossing(points[:2], cost.CONFIDENCE).columns("measured") for grid in "abc"]
+    needed = [{"grid": grid} | cost._crossing(points[:2], 0.95).columns("measured") for grid in "abc"]
     assert [row["measured_high"] for row in needed] == [100.0] * 3
     together = cost._together(needed, points)
     assert [row["grid"] for row in together] == list("abc")
