@@ -25,6 +25,7 @@ __all__ = ["BlockSweeps", "Sweeps", "Table", "have_near_successors", "sweeps_ove
 
 _SWEEPS = 25  # sweeps along the greedy policy between two full backups, at most
 _PATIENCE = 1000  # the same where there is one action, and no policy to improve
+_SINGLE = 1e-6  # differences this much smaller than at first are lost in the rounding of single precision
 _BLOCK_SWEEPS = 16  # the same for sweeps in blocks, which do more
 _OVER = 1.1  # how far values move in blocks, of the way to where they should be, at most
 _BLOCKS = 8  # fixed, so that the bits are; more threads than this find no work
@@ -95,7 +96,7 @@ class Sweeps:
     next backup sees what is wrong with their sum.
     """
 
-    in_blocks = False
+    in_blocks = False  # nor are rows solved for their own state: it would spoil that a constant is no news
 
     def __init__(self, table: Table, reward_range: tuple[float, float], step: int = 1) -> None:
         n_states = table.n_states
@@ -140,12 +141,13 @@ class Sweeps:
         Takes the extremes of the differences of the last backup, and returns those of the last sweep.
         """
         unit, middle = high - low, (low + high) / 2.0
+        enough = max(target / unit, _SINGLE)
         difference, new, total = self._singles
         self._each(_kernels.differences, self._out, self._value, middle, unit, difference, total)
         times, limit, low, high = 0, _SWEEPS if self.table.n_actions > 1 else _PATIENCE, 0.0, math.inf
-        while times < limit and high - low > target / unit:
+        while times < limit and high - low > enough:
             at_once = limit if self._each.is_one else 1
-            arguments = *self._chain[:3], difference, new, total, at_once, target / unit
+            arguments = *self._chain[:3], difference, new, total, at_once, enough
             low, high, more = _extremes(self._each(_kernels.follow, *arguments))
             if more % 2 == 1:
                 difference, new = new, difference
