@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
-    Singles = NDArray[np.float32]
+    Reals = NDArray[np.floating[Any]]  # in single precision, unless gamma is very near 1
     Integers = NDArray[np.int64]
 
 NEARLY = 0.93  # of the way to where news neither grow nor fade
@@ -123,7 +123,7 @@ def policy_rows(
     copied: NDArray[np.int32],
     chain_indptr: Integers,
     chain_next: NDArray[np.int32],
-    chain_weight: NDArray[np.floating[Any]],
+    chain_weight: Reals,
     chain_reward: Floats,
     chain_leave: Floats,
     first: int,
@@ -169,8 +169,8 @@ def differences(
     value: Floats,
     middle: float,
     unit: float,
-    difference: Singles,
-    total: Singles,
+    difference: Reals,
+    total: Reals,
     first: int,
     last: int,
 ) -> None:
@@ -184,10 +184,10 @@ def differences(
 def follow(
     indptr: Integers,
     next_state: NDArray[np.int32],
-    weight: Singles,
-    difference: Singles,
-    out: Singles,
-    total: Singles,
+    weight: Reals,
+    difference: Reals,
+    out: Reals,
+    total: Reals,
     limit: int,
     enough: float,
     first: int,
@@ -199,22 +199,24 @@ def follow(
     differences change places after every sweep. Returns the smallest and the largest difference of the last sweep,
     and the number of sweeps.
     """
-    low, high, sweeps = np.float32(np.inf), np.float32(-np.inf), 0
+    low, high, sweeps = np.inf, -np.inf, 0
+    zero = np.zeros(1, dtype=total.dtype)[0]
     while sweeps < limit and (sweeps == 0 or high - low > enough):
-        low, high = np.float32(np.inf), np.float32(-np.inf)
+        low, high = np.inf, -np.inf
         begin = np.uint64(indptr[first])
         for s in range(np.uint64(first), np.uint64(last)):
-            new, end = np.float32(0.0), np.uint64(indptr[s + np.uint64(1)])
+            new, end = zero, np.uint64(indptr[s + np.uint64(1)])
             for k in range(begin, end):
                 new += weight[k] * difference[np.uint32(next_state[k])]
             begin = end
             out[s] = new
             total[s] += new
-            low = new if new < low else low
-            high = new if new > high else high
+            change = float(new)
+            low = change if change < low else low
+            high = change if change > high else high
         difference, out = out, difference
         sweeps += 1
-    return float(low), float(high), sweeps
+    return low, high, sweeps
 
 
 @compiled
@@ -364,16 +366,22 @@ def residuals(
     reward: Floats,
     leave: Floats,
     value: Floats,
+    out: Floats,
     first: int,
     last: int,
 ) -> tuple[float, float]:
-    """Return the smallest and the largest r + gamma * E v(s') - v(s) along the solved rows of a policy."""
+    """Sweep once along the solved rows of a policy, every state with the values from before the sweep.
+
+    Returns the smallest and the largest r + gamma * E v(s') - v(s).
+    """
     low, high = np.inf, -np.inf
     begin = np.uint64(indptr[first])
     for s in range(np.uint64(first), np.uint64(last)):
         end = np.uint64(indptr[s + np.uint64(1)])
-        change = (reward[s] + _expected(next_state, weight, value, begin, end) - value[s]) * leave[s]
+        total = reward[s] + _expected(next_state, weight, value, begin, end)
         begin = end
+        out[s] = total
+        change = (total - value[s]) * leave[s]
         low = change if change < low else low
         high = change if change > high else high
     return low, high

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 __all__ = ["BlockSweeps", "Sweeps", "Table", "have_near_successors", "sweeps_over", "team"]
 
 _SWEEPS = 25  # sweeps along the greedy policy between two full backups, at most
-_PATIENCE = 1000  # the same where there is one action, and no policy to improve
+_PATIENCE = 1000  # the same where there is one action, and no policy to improve; and what over-relaxation may waste
+_SINGLE_FROM = 1e-5  # where 1 - gamma is smaller, single precision would not see that differences shrink
 _SINGLE = 1e-6  # differences this much smaller than at first are lost in the rounding of single precision
 _BLOCK_SWEEPS = 16  # the same for sweeps in blocks, which do more
 _OVER = 1.1  # how far values move in blocks, of the way to where they should be, at most
 _BLOCKS = 8  # fixed, so that the bits are; more threads than this find no work
+_NEAR = 32  # a successor is near if no further than this part of all states
 _BLOCKS_FROM = 50_000  # below, plain sweeps take no time and keep symmetric states exactly equal
 _MANY_STATES = 50_000  # below, starting threads takes longer than they save
 
@@ -55,7 +57,7 @@ class Table(NamedTuple):
 
 
 class _Chain(NamedTuple):
-    """The rows of a policy, as `policy_rows` copies them; the last two are empty unless it solves them."""
+    """The rows of a policy, as `policy_rows` copies them; the last two are for sweeps in blocks alone."""
 
     indptr: Integers
     next_state: NDArray[np.int32]
@@ -70,13 +72,13 @@ def sweeps_over(table: Table, reward_range: tuple[float, float]) -> Sweeps:
 
 
 def have_near_successors(table: Table) -> bool:
-    """Whether sweeps in blocks pay: there are many states, and most outcomes stay inside a block."""
+    """Whether sweeps in blocks pay: there are many states, and most successors are near."""
     if table.n_states < _BLOCKS_FROM:
         return False
     outcome = np.arange(0, table.next_state.size, table.next_state.size // 10_000 + 1)
     state = (np.searchsorted(table.indptr, outcome, side="right") - 1) // table.n_actions
-    width = _block_width(table.n_states)
-    return bool(2 * np.count_nonzero(state // width == table.next_state[outcome] // width) > outcome.size)
+    distance = np.abs(table.next_state[outcome] - state)
+    return bool(2 * np.count_nonzero(distance * _NEAR < table.n_states) > outcome.size)
 
 
 def _block_width(n_states: int) -> int:
@@ -92,8 +94,8 @@ class Sweeps:
     """Plain sweeps: every state reads the values from before the sweep.
 
     Along a policy, the differences of a sweep are the policy's expectation of those of the sweep before. So they are
-    followed instead of values: without their constant part, which is no news, and in single precision, because the
-    next backup sees what is wrong with their sum.
+    followed instead of values: without their constant part, which is no news, and in single precision unless gamma is
+    very near 1, because the next backup sees what is wrong with their sum.
     """
 
     in_blocks = False  # nor are rows solved for their own state: it would spoil that a constant is no news
@@ -106,7 +108,8 @@ class Sweeps:
         index = np.int32 if table.indptr.size < 2**31 else np.int64  # half the memory, where it can count the rows
         self._row_of, self._copied = np.empty(n_states, dtype=index), np.full(n_states, -1, dtype=index)
         self._chain = _room_for_policies(table, self.in_blocks)
-        self._singles = [np.empty(0 if self.in_blocks else n_states, dtype=np.float32) for _ in range(3)]
+        precision = self._chain.weight.dtype
+        self._differences = [np.empty(0 if self.in_blocks else n_states, dtype=precision) for _ in range(3)]
         self._each = team(n_states, step)
 
     def __enter__(self) -> Sweeps:
@@ -123,7 +126,7 @@ class Sweeps:
 
     def action_values(self, shift: float) -> tuple[Floats, Integers]:
         """Return what the last `backup` maximised, plus ``shift``, and the greedy policy; the last thing to ask for."""
-        del self._chain, self._singles, self._out  # large, and of no more use
+        del self._chain, self._differences, self._out  # large, and of no more use
         q, policy = np.empty(self.table.reward.size), np.empty(self.table.n_states, dtype=np.int64)
         self._each(_kernels.action_values, *self.table, self._value, shift, q, policy)
         return q, policy
@@ -142,11 +145,11 @@ class Sweeps:
         """
         unit, middle = high - low, (low + high) / 2.0
         enough = max(target / unit, _SINGLE)
-        difference, new, total = self._singles
+        difference, new, total = self._differences
         self._each(_kernels.differences, self._out, self._value, middle, unit, difference, total)
         times, limit, low, high = 0, _SWEEPS if self.table.n_actions > 1 else _PATIENCE, 0.0, math.inf
         while times < limit and high - low > enough:
-            at_once = limit if self._each.is_one else 1
+            at_once = limit - times if self._each.is_one else 1
             arguments = *self._chain[:3], difference, new, total, at_once, enough
             low, high, more = _extremes(self._each(_kernels.follow, *arguments))
             if more % 2 == 1:
@@ -172,7 +175,8 @@ class BlockSweeps(Sweeps):
         self._width = _block_width(table.n_states)
         super().__init__(table, reward_range, step=self._width)
         self._is_upstream, self._over = np.zeros(_BLOCKS, dtype=np.bool_), np.empty(table.n_states)
-        self._backward, self._most = False, _OVER
+        can_grow = max(abs(self._lowest), abs(self._highest)) < 1e290  # without overflow, should it go astray
+        self._backward, self._most = False, _OVER if can_grow else 1.0
         self._closest, self._closest_at = math.inf, 0
 
     def relax(self) -> tuple[float, float]:
@@ -191,31 +195,35 @@ class BlockSweeps(Sweeps):
         return share
 
     def follow(self, low: float, high: float, target: float) -> tuple[float, float]:
-        """Sweep in blocks. The extremes are those of a plain backup, which bound the error of the policy's values."""
+        """Sweep in blocks, then plainly, which spreads the news of the states that were swept last.
+
+        The extremes are those of a plain backup, which bound the error of the policy's values.
+        """
         low, high, times = 0.0, math.inf, 0
         while times < _BLOCK_SWEEPS and high - low > target:
             arguments = *self._chain[:4], self._value, self._out, self._width, self._is_upstream, self._over
             low, high = _extremes(self._each(_kernels.relax_policy, *arguments))
             self._swap()
             times += 1
-        self.count += times
-        low, high = _extremes(self._each(_kernels.residuals, *self._chain, self._value))
-        if low > 0.0:
-            self._value += self.table.horizon * low  # still below, for a backup keeps up with it
-        if self._most > 1.0:
-            self._turn_back_if_astray(high - low)
-        return low, high
-
-    def _turn_back_if_astray(self, spread: float) -> None:
-        """Stop over-relaxing where differences come no closer for long, or lie further apart than values can."""
-        if spread < self._closest:
-            self._closest, self._closest_at = spread, self.count
-        is_lost = not spread <= 2.0 * (self._highest - self._lowest)
-        if is_lost:
-            self._value.fill(self._lowest)
-        if is_lost or self.count > 2 * self._closest_at + _PATIENCE:
+        for _ in range(2):
+            self._each(_kernels.residuals, *self._chain, self._value, self._out)
+            self._swap()
+        self.count += times + 2
+        low, high = _extremes(self._each(_kernels.residuals, *self._chain, self._value, self._out))
+        if self._most > 1.0 and self._is_astray(high - low):
             self._most = 1.0
             self._look_upstream()
+            self._value.fill(self._lowest)  # from there, sweeps that do not over-relax can but rise
+        elif low > 0.0:
+            self._value += low / (1.0 - self.table.gamma)  # still below the policy's value
+        return low, high
+
+    def _is_astray(self, spread: float) -> bool:
+        """Whether values moved too far: differences lie further apart than values can, or come no closer for long."""
+        if spread < self._closest:
+            self._closest, self._closest_at = spread, self.count
+        is_possible = 0.0 <= spread <= 2.0 * (self._highest - self._lowest)
+        return not is_possible or self.count > 2 * self._closest_at + _PATIENCE
 
     def _look_upstream(self) -> None:
         self._each(_kernels.upstream, *self._chain[:3], self._width, self._most, self._is_upstream, self._over)
@@ -223,10 +231,12 @@ class BlockSweeps(Sweeps):
 
 def _room_for_policies(table: Table, solve: bool) -> _Chain:
     """Return a chain that holds the rows of any policy: in every state there is room for its longest row."""
-    longest = reduce(np.maximum, np.diff(table.indptr).reshape(-1, table.n_actions).T)
+    length = np.diff(table.indptr).reshape(-1, table.n_actions)
+    longest = reduce(np.maximum, length.T) if table.n_actions < table.n_states else length.max(axis=1)  # the faster one
     indptr = np.concatenate(([0], np.cumsum(longest)))
     size, n_states = int(indptr[-1]), table.n_states
-    weight: NDArray[np.floating[Any]] = np.empty(size) if solve else np.empty(size, dtype=np.float32)
+    in_single = not solve and 1.0 - table.gamma >= _SINGLE_FROM
+    weight: NDArray[np.floating[Any]] = np.empty(size, dtype=np.float32) if in_single else np.empty(size)
     solved = np.empty((2, n_states if solve else 0))
     return _Chain(indptr, np.empty(size, dtype=np.int32), weight, *solved)
 

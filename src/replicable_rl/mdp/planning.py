@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -64,7 +63,9 @@ class Optimum:
     @property
     def value(self) -> NDArray[np.float64]:
         """max_a q(s, a), within ``error`` of V*."""
-        return reduce(np.maximum, self.q.T)  # max(axis=1), ten times as fast
+        # Faster than max(axis=1), by far.
+        value: NDArray[np.float64] = self.q.reshape(-1)[np.arange(0, self.q.size, self.q.shape[1]) + self.policy]
+        return value
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 AT_ONCE = 512  # draws for which `workspace` has room
 _LANES = 8  # numbers in the longest vectors of today's processors
 _INVERSION_BELOW = 10.0
-_STEPS = 200  # of an inversion: less than 1e-100 lies beyond
+_NEGLIGIBLE = 2.0**-57  # a probability that no uniform number can tell from 0
 _ACCEPTED, _REJECTED, _CLOSE, _SMALL = 0, 1, 2, 3  # verdicts on a candidate; the last: it does not matter
 
 # The rows of two tables to work in, of integers and of floats. One table and not many arrays, because a part that
@@ -271,12 +271,12 @@ def _invert(size: np.uint64, integers: Integers, floats: Floats) -> None:
         floats[_CHANCE, j], floats[_ODDS, j] = power(r, float(integers[_TRIAL_N, j])), r / (1.0 - r)
         integers[_TRIAL, j] = 0
     active, step = whole, 0
-    while active > 0 and step < _STEPS:
+    while active > 0:
         step += 1
         active, over_step = np.int64(0), 1.0 / step
         for j in range(whole):
             u, chance, left = floats[_SMALL_U, j], floats[_CHANCE, j], float(integers[_TRIAL_N, j]) - (step - 1.0)
-            above = (u > chance) & (left > 0.0)  # once it is not, nothing changes any more
+            above = (u > chance) & (left > 0.0) & (chance > _NEGLIGIBLE)  # once it is not, nothing changes any more
             floats[_SMALL_U, j] = u - chance if above else u
             floats[_CHANCE, j] = chance * (left * over_step * floats[_ODDS, j]) if above else chance
             integers[_TRIAL, j] += above

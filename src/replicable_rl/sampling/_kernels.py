@@ -177,7 +177,8 @@ def propagate(
                     start[n_rows], stop[n_rows], left[n_rows] = indptr[pair], indptr[pair + np.uint64(1)], here[s]
                     n_rows += np.uint64(1)
                 else:
-                    maybe_start[undecided], maybe_stop[undecided] = s * n_actions, (s + np.uint64(1)) * n_actions
+                    pair = s * np.uint64(n_actions)
+                    maybe_start[undecided], maybe_stop[undecided] = pair, pair + np.uint64(n_actions)
                     maybe_left[undecided] = here[s]
                     undecided += np.uint64(1)
                 here[s] = 0
