@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["BlockSweeps", "Sweeps", "Table", "have_near_successors", "sweeps_over", "team"]
 
 _SWEEPS = 25  # sweeps along the greedy policy between two full backups, at most
-_PATIENCE = 1000  # the same where there is one action, and no policy to improve; and what over-relaxation may waste
+_PATIENCE = 1000  # the same where the policy is the same as before; and what over-relaxation may waste
 _SINGLE_FROM = 1e-5  # where 1 - gamma is smaller, single precision would not see that differences shrink
 _SINGLE = 1e-6  # differences this much smaller than at first are lost in the rounding of single precision
 _BLOCK_SWEEPS = 16  # the same for sweeps in blocks, which do more
@@ -110,6 +110,7 @@ class Sweeps:
         self._chain = _room_for_policies(table, self.in_blocks)
         precision = self._chain.weight.dtype
         self._differences = [np.empty(0 if self.in_blocks else n_states, dtype=precision) for _ in range(3)]
+        self._is_settled = False
         self._each = team(n_states, step)
 
     def __enter__(self) -> Sweeps:
@@ -135,8 +136,9 @@ class Sweeps:
         """Go on with the new values and their greedy policy. Returns the share of states where it is a new one."""
         self._swap()
         arguments = *self.table[:5], self._row_of, self.in_blocks, self._copied, *self._chain
-        changed = self._each(_kernels.policy_rows, *arguments)
-        return float(sum(changed) / self.table.n_states)
+        share = float(sum(self._each(_kernels.policy_rows, *arguments)) / self.table.n_states)
+        self._is_settled = share == 0.0 or self.table.n_actions == 1
+        return share
 
     def follow(self, low: float, high: float, target: float) -> tuple[float, float]:
         """Sweep along the policy until its differences lie within ``target`` of each other.
@@ -147,7 +149,7 @@ class Sweeps:
         enough = max(target / unit, _SINGLE)
         difference, new, total = self._differences
         self._each(_kernels.differences, self._out, self._value, middle, unit, difference, total)
-        times, limit, low, high = 0, _SWEEPS if self.table.n_actions > 1 else _PATIENCE, 0.0, math.inf
+        times, limit, low, high = 0, _PATIENCE if self._is_settled else _SWEEPS, 0.0, math.inf
         while times < limit and high - low > enough:
             at_once = limit - times if self._each.is_one else 1
             arguments = *self._chain[:3], difference, new, total, at_once, enough
