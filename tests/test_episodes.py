@@ -287,8 +287,8 @@ def test_wrong_reward_sums_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch,
         module._EpisodicTable,
         "_episode_counts",
-        "outcome_count * self._mdp.rows.reward",
-        "outcome_count * self._mdp.rows.reward.mean()",
+        "self._mdp.rows.reward, outcome_count",
+        "np.full_like(outcome_count, self._mdp.rows.reward.mean()), outcome_count",
     )
     with pytest.raises(AssertionError):
         check_reward_law()

@@ -208,6 +208,14 @@ def propagate(
         n_reached = np.int64(arrived)
 
 
+@compiled
+def merge(transition: Integers, reward: Floats, outcome_count: Floats, count: Floats, reward_sum: Floats) -> None:
+    """Add the counts of outcomes, and their rewards, to those of the transitions that they belong to."""
+    for k in range(transition.size):
+        count[np.uint64(transition[k])] += outcome_count[k]
+        reward_sum[np.uint64(transition[k])] += outcome_count[k] * reward[k]
+
+
 @inlined
 def _at_most(rows: Index) -> Index:
     """Return how many of so many rows the next block takes."""

@@ -70,15 +70,12 @@ class _EpisodicTable(FromTable):
         rows = mdp.rows
         row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
         self._key, self._transition = np.unique(row * mdp.n_states + rows.next_state, return_inverse=True)
-        self._outcome = np.argsort(self._transition, kind="stable")  # of every transition, where each has one
 
     def _episode_counts(self, outcome_count: NDArray[np.float64], episodes: int, horizon: int) -> EpisodeCounts:
-        rewards = outcome_count * self._mdp.rows.reward
-        if self._key.size == rewards.size:
-            count, reward_sum = outcome_count[self._outcome], rewards[self._outcome]
-        else:
-            count = sums(self._transition, outcome_count, self._key.size)
-            reward_sum = sums(self._transition, rewards, self._key.size)
+        from replicable_rl.sampling import _kernels
+
+        count, reward_sum = np.zeros(self._key.size), np.zeros(self._key.size)
+        _kernels.merge(self._transition, self._mdp.rows.reward, outcome_count, count, reward_sum)
         steps = episodes * horizon
         return EpisodeCounts(self.n_states, self.n_actions, self._key, count, reward_sum, episodes, steps)
 
