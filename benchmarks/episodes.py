@@ -61,7 +61,7 @@ def _round(lake: rr.TabularMDP, sizes: Sizes) -> Iterator[Measurement]:
         Job("trajectories, numpy", slow, at, EPISODES / sizes.played, part),
         Job("Gymnasium steps", _gymnasium(policy, sizes.steps), at, all_steps, some),
     ]
-    yield from in_turns("episodes", ROUND, jobs, rounds=sizes.rounds)
+    yield from in_turns("episodes", ROUND, jobs, rounds=3 * sizes.rounds)
 
 
 def _compiled(mdp: rr.TabularMDP, policy: NDArray[np.int64], episodes: int) -> Callable[[], object]:

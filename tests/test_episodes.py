@@ -285,10 +285,10 @@ def test_stochastic_rewards_are_summed() -> None:
 def test_wrong_reward_sums_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     plant(
         monkeypatch,
-        module._EpisodicTable,
-        "_episode_counts",
-        "self._mdp.rows.reward, outcome_count",
-        "np.full_like(outcome_count, self._mdp.rows.reward.mean()), outcome_count",
+        module.EpisodicTable,
+        "play",
+        "rows.reward, seen.count",
+        "np.full_like(rows.reward, rows.reward.mean()), seen.count",
     )
     with pytest.raises(AssertionError):
         check_reward_law()

@@ -81,7 +81,7 @@ def phased_blocks(
     not rounded. Counts and offsets are made and used block by block, and never stored as a whole.
     """
     known, rounded = pair_reward.size > 0, keys.shape[0] > 0
-    integers, floats = workspace()
+    integers, floats = workspace(q.size)
     offset, answer = np.empty(ROWS_PER_BLOCK), np.empty(ROWS_PER_BLOCK)
     bounds = np.empty((3, ROWS_PER_BLOCK), dtype=np.int64)
     longest = 0

@@ -32,7 +32,7 @@ def chosen_actions(owner: str, policy: ArrayLike, n_states: int, n_actions: int)
     table = _as_table(f"{owner}: policy", policy)
     shape = (n_states, n_actions)
     if table.shape == shape[:1]:
-        if table.dtype.kind not in "iu" or (table.astype(np.uint64, copy=False) >= n_actions).any():  # -1 is 2**64 - 1
+        if table.dtype.kind not in "iu" or table.astype(np.uint64, copy=False).max() >= n_actions:  # -1 is 2**64 - 1
             raise InvalidInput(f"{owner}: the actions of a policy must be integers in 0..{n_actions - 1}.")
         return table.astype(np.int64, copy=False)
     if table.shape != shape or table.dtype.kind not in "fiu":

@@ -83,9 +83,10 @@ def uniforms(stream: Stream, position: Index) -> tuple[float, float]:
 
 
 @compiled
-def workspace() -> tuple[Integers, Floats]:
-    """Return the tables to work in, with room for `AT_ONCE` draws."""
-    return np.zeros((9, AT_ONCE), dtype=np.int64), np.zeros((9, AT_ONCE + AT_ONCE // 4))
+def workspace(draws: Index = AT_ONCE) -> tuple[Integers, Floats]:
+    """Return the tables to work in, with room for so many draws, or for `AT_ONCE` if that is less."""
+    width = _whole_vectors(min(draws, AT_ONCE))
+    return np.zeros((9, width), dtype=np.int64), np.zeros((9, width + width // 6 + 2 * _LANES))
 
 
 @compiled

@@ -122,7 +122,7 @@ def multinomial_blocks(
     indptr: Integers, conditional: Floats, calls: int, words: Words, out: Integers, first: int, last: int
 ) -> None:
     """Fill ``out`` with the counts of ``calls`` outcomes of every row in the blocks from ``first`` to ``last``."""
-    integers, floats = workspace()
+    integers, floats = workspace(indptr.size - 1)
     bounds = np.empty((3, ROWS_PER_BLOCK), dtype=np.int64)
     for block in range(first, last):
         of_block = out[indptr[block * ROWS_PER_BLOCK] :]
@@ -141,17 +141,20 @@ def propagate(
     episodes: int,
     horizon: int,
     words: Words,
+    transition: Integers,
+    reward: Floats,
     count: Floats,
+    reward_sum: Floats,
 ) -> None:
-    """Add to ``count`` the outcomes of ``horizon`` steps of ``episodes`` episodes.
+    """Add to ``count`` and ``reward_sum`` the transitions in ``horizon`` steps of ``episodes`` episodes.
 
     ``here[s]`` episodes are in state s; they take ``action[s]``, or where that is -1 choose by the conditional
     probabilities ``choice``, and move on together. Only states that some episode has reached are touched.
     """
     n_states, n_pairs = action.size, indptr.size - 1
     n_actions = n_pairs // n_states
-    integers, floats = workspace()
-    drawn = np.empty(count.size, dtype=np.int64)
+    integers, floats = workspace(max(n_pairs, first_state.size))
+    outcome_count, drawn = np.zeros(conditional.size), np.empty(conditional.size, dtype=np.int64)
     rows, choices = np.empty((3, n_pairs + 1), dtype=np.int64), np.empty((3, ROWS_PER_BLOCK), dtype=np.int64)
     start, stop, left = rows[0], rows[1], rows[2]
     maybe_start, maybe_stop, maybe_left = choices[0], choices[1], choices[2]
@@ -204,8 +207,9 @@ def propagate(
                     here[successor] = before + times
                     reached[arrived] = successor
                     arrived += np.uint64((before == 0) & (times > 0))
-                    count[k] += times
+                    outcome_count[k] += times
         n_reached = np.int64(arrived)
+    merge(transition, reward, outcome_count, count, reward_sum)
 
 
 @compiled

@@ -71,12 +71,9 @@ class _EpisodicTable(FromTable):
         row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
         self._key, self._transition = np.unique(row * mdp.n_states + rows.next_state, return_inverse=True)
 
-    def _episode_counts(self, outcome_count: NDArray[np.float64], episodes: int, horizon: int) -> EpisodeCounts:
-        from replicable_rl.sampling import _kernels
-
-        count, reward_sum = np.zeros(self._key.size), np.zeros(self._key.size)
-        _kernels.merge(self._transition, self._mdp.rows.reward, outcome_count, count, reward_sum)
-        steps = episodes * horizon
+    def _nothing_yet(self, episodes: int, horizon: int) -> EpisodeCounts:
+        """Return the counts of no transition, to add to."""
+        count, reward_sum, steps = np.zeros(self._key.size), np.zeros(self._key.size), episodes * horizon
         return EpisodeCounts(self.n_states, self.n_actions, self._key, count, reward_sum, episodes, steps)
 
 
@@ -101,11 +98,12 @@ class EpisodicTable(_EpisodicTable):
         from replicable_rl.sampling import _kernels
 
         episodes, horizon = check_calls("EpisodicTable", episodes, "episodes"), check_horizon(horizon)
-        rows, count = self._mdp.rows, np.zeros(self._conditional.size)
+        rows, seen = self._mdp.rows, self._nothing_yet(episodes, horizon)
         table = (self._first, self._initial, rows.indptr, rows.next_state, self._conditional)
         decisions = _decisions(policy, self.n_states, self.n_actions)
-        _kernels.propagate(*table, *decisions, episodes, horizon, stream_words(rng, 1)[0], count)
-        return self._episode_counts(count, episodes, horizon)
+        played = *table, *decisions, episodes, horizon, stream_words(rng, 1)[0]
+        _kernels.propagate(*played, self._transition, rows.reward, seen.count, seen.reward_sum)
+        return seen
 
 
 def _decisions(policy: ArrayLike, n_states: int, n_actions: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -124,6 +122,8 @@ class PerTrajectorySampler(_EpisodicTable):
 
     def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
         """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
+        from replicable_rl.sampling import _kernels
+
         episodes, horizon = check_calls("PerTrajectorySampler", episodes, "episodes"), check_horizon(horizon)
         weights = action_probabilities("PerTrajectorySampler", policy, self.n_states, self.n_actions)
         rows = self._mdp.rows
@@ -141,7 +141,9 @@ class PerTrajectorySampler(_EpisodicTable):
             drawn = np.clip(drawn, rows.indptr[pair], rows.indptr[pair + 1] - 1)
             count += np.bincount(drawn, minlength=count.size)
             state = rows.next_state[drawn]
-        return self._episode_counts(count, episodes, horizon)
+        seen = self._nothing_yet(episodes, horizon)
+        _kernels.merge(self._transition, rows.reward, count, seen.count, seen.reward_sum)
+        return seen
 
 
 def as_episodic(problem: TabularMDP | EpisodicModel) -> EpisodicModel:

@@ -128,7 +128,7 @@ def stream_words(rng: np.random.Generator, how_many: int) -> NDArray[np.uint64]:
 
     Draws are then the same under every version of numpy, whose Generator methods promise no such thing.
     """
-    return rng.bit_generator.random_raw(2 * how_many).astype(np.uint64).reshape(how_many, 2)
+    return rng.bit_generator.random_raw(2 * how_many).astype(np.uint64, copy=False).reshape(how_many, 2)
 
 
 def conditional_probabilities(indptr: NDArray[np.int64], probability: NDArray[np.float64]) -> NDArray[np.float64]:
