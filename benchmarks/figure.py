@@ -37,7 +37,8 @@ def _panel(panel: Any, size: str, label: str, curves: list[list[Measurement]]) -
         first = curve[0]
         if first.section == "planning" and "0.99" not in first.job.split()[-1:]:
             continue  # one discount is enough to see
-        name = first.job if first.section != "planning" else f"planning, {first.job}: {first.by}"
+        name = first.job if first.by == OURS else first.by
+        name = f"planning, {first.job}: {first.by}" if first.section == "planning" else name
         x = [float(point.at[size]) for point in curve]
         style = "o-" if first.by == OURS else "o:"
         panel.plot(x, [1e3 * point.best for point in curve], style, markersize=3, linewidth=1, label=name)
