@@ -145,6 +145,17 @@ def test_small_draws_are_the_inverse_of_the_distribution_function() -> None:
         assert k[inner].tolist() == stats.binom.ppf(u[inner], n, abs(p)).clip(0).astype(int).tolist()
 
 
+def test_small_draws_end_where_chances_do() -> None:
+    """The probabilities may sum up to less than the largest u: no draw runs on for that."""
+    integers, floats = module.workspace()
+    u = 1.0 - np.arange(1, 65) * 2.0**-53
+    integers[module._WHICH_SMALL, :64] = np.arange(64)
+    for r in np.linspace(1e-3, 9.9e-3, 100):
+        integers[module.N, :64], floats[module.P, :64], floats[module._SMALL_U, :64] = 1000, r, u
+        module._invert(np.uint64(64), integers, floats)
+        assert integers[module.DRAWN, :64].max() <= stats.binom.isf(1e-20, 1000, r)
+
+
 def check_decisions(sampler: dict[str, Any], n: int, signed: float, size: int = 100_000) -> None:
     """Every candidate is Hörmann's, and is accepted or rejected as his rule without the squeezes says."""
     r = abs(signed)
