@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["BlockSweeps", "Sweeps", "Table", "have_near_successors", "sweeps_over", "team"]
 
 _SWEEPS = 25  # sweeps along the greedy policy between two full backups, at most
+_BLOCK_SWEEPS = 16  # the same for sweeps in blocks, which do more
 _PATIENCE = 1000  # the same where the policy is the same as before; and what over-relaxation may waste
 _SINGLE_FROM = 1e-5  # where 1 - gamma is smaller, single precision would not see that differences shrink
 _SINGLE = 1e-6  # differences this much smaller than at first are lost in the rounding of single precision
-_BLOCK_SWEEPS = 16  # the same for sweeps in blocks, which do more
 _OVER = 1.1  # how far values move in blocks, of the way to where they should be, at most
 _BLOCKS = 8  # fixed, so that the bits are; more threads than this find no work
 _NEAR = 32  # a successor is near if no further than this part of all states
