@@ -70,7 +70,7 @@ def test_baseline_is_the_empirical_model() -> None:
         dense(model_of(run))[dense(model_of(run)) > 0], counts[counts > 0] / 1000.0, rtol=1e-15, atol=0
     )
     np.testing.assert_array_equal(
-        np.asarray(model_of(run).deterministic_rewards), np.asarray(mdp.deterministic_rewards)
+        np.asarray(model_of(run).known_rewards), np.asarray(mdp.known_rewards)
     )
 
 
@@ -148,7 +148,7 @@ def test_norm_l1_is_finer() -> None:
 def test_learned_rewards() -> None:
     mdp = rr.make("chain-v1")
     run = rr.solve(mdp, THEOREM, shared_seed=4, sample_seed=1)
-    learned = model_of(run).deterministic_rewards
+    learned = model_of(run).known_rewards
     assert learned is not None
     expected = np.array([[0.8 * (s == 4) + 0.2 * 0.2, 0.2 * (s == 4) + 0.8 * 0.2] for s in range(5)])
     assert np.abs(learned - expected).max() <= 0.05
@@ -158,7 +158,7 @@ def test_learned_rewards() -> None:
 def test_a_simulator_is_learned_like_its_table() -> None:
     mdp = rr.make("riverswim-v1", n_states=4)
     P = dense(mdp)
-    rewards = np.asarray(mdp.deterministic_rewards).reshape(-1)
+    rewards = np.asarray(mdp.known_rewards).reshape(-1)
 
     def step(state: Any, action: Any, rng: np.random.Generator) -> tuple[Any, Any]:
         row = state * 2 + action

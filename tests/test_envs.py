@@ -62,7 +62,7 @@ def test_two_goals_is_the_grid_of_the_paper() -> None:
     assert mdp.labels.actions == ("up", "down", "left", "right")
     assert mdp.labels.states == ("(0,0)", "(0,1)", "(0,2)", "(1,0)", "(1,2)", "(2,0)", "(2,1)", "(2,2)")
     assert mdp.labels.layout == ("G.G", ".#.", ".S.")
-    rewards = mdp.deterministic_rewards
+    rewards = mdp.known_rewards
     assert rewards is not None
     assert rewards[[0, 2]].tolist() == [[1.0] * 4] * 2
     assert not np.delete(rewards, [0, 2], axis=0).any()
@@ -156,7 +156,7 @@ def test_starts_are_uniform_on_s_or_on_all_but_the_goals() -> None:
 
 def test_goals_pay_what_they_say() -> None:
     mdp = gridworld("A.B", goals={"A": -2.0, "B": 3.0, "C": 9.0})
-    rewards = mdp.deterministic_rewards
+    rewards = mdp.known_rewards
     assert rewards is not None
     assert rewards[:, 0].tolist() == [-2.0, 0.0, 3.0]
     assert mdp.reward_range == (-2.0, 9.0)
@@ -196,7 +196,7 @@ def test_chain_swaps_effect_and_reward_when_it_slips() -> None:
     assert row_of(mdp, 2, 1) == pytest.approx({(3, 0.0): 0.2, (0, 0.2): 0.8})
     assert row_of(mdp, 4, 0) == pytest.approx({(4, 1.0): 0.8, (0, 0.2): 0.2})
     assert row_of(mdp, 4, 1) == pytest.approx({(4, 1.0): 0.2, (0, 0.2): 0.8})
-    assert mdp.deterministic_rewards is None
+    assert mdp.known_rewards is None
     assert chain(slip=0.0).rows.probability.tolist() == [1.0] * 10
     assert optimal_values(mdp).policy.tolist() == [0] * 5  # Strens 2000: always forward
 
@@ -226,7 +226,7 @@ def test_garnet_against_a_plain_reference(n_states: int, n_actions: int, branchi
     assert [successors(mdp, s, a) for s, a in pairs] == reference_garnet(
         n_states, n_states * n_actions, branching, seed
     )
-    rewards = mdp.deterministic_rewards
+    rewards = mdp.known_rewards
     assert rewards is not None
     expected = SharedRandomness(seed).uniform("garnet/reward", shape=(n_states, n_actions))
     assert np.array_equal(rewards, expected)

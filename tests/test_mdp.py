@@ -129,8 +129,8 @@ def test_rewards_of_pairs_are_rewards_of_all_their_transitions(t: Tables) -> Non
     matrices = [sp.csr_array(t.P[:, a]) for a in range(t.P.shape[1])]
     sparse = rr.TabularMDP.from_sparse(matrices, per_pair, gamma=t.gamma)
     assert short.digest == long.digest == sparse.digest
-    assert short.deterministic_rewards is not None
-    assert (short.deterministic_rewards == per_pair).all()
+    assert short.known_rewards is not None
+    assert (short.known_rewards == per_pair).all()
 
 
 pieces = st.lists(
@@ -171,7 +171,7 @@ def test_three_equal_outcomes_merge_alike_in_every_order() -> None:
 def test_outcomes_with_one_successor_and_two_rewards_stay_apart() -> None:
     mdp = rr.TabularMDP.from_outcomes([[[(0.25, 0, 2.0), (0.75, 0, -1.0)]]], gamma=0.5)
     assert row_of(mdp, 0, 0) == [(0, 0.75, -1.0), (0, 0.25, 2.0)]
-    assert mdp.deterministic_rewards is None
+    assert mdp.known_rewards is None
 
 
 def test_duplicate_entries_of_sparse_matrices_add_up() -> None:
@@ -180,15 +180,15 @@ def test_duplicate_entries_of_sparse_matrices_add_up() -> None:
     assert row_of(mdp, 0, 0) == [(1, 1.0, 2.0)]
 
 
-def test_deterministic_rewards_are_read_only_and_none_when_random() -> None:
+def test_known_rewards_are_read_only_and_none_when_random() -> None:
     mdp = rr.TabularMDP.from_outcomes([[[(0.5, 0, 2.0), (0.5, 1, 2.0)]], [[(1.0, 0, -3.0)]]], gamma=0.5)
-    table = mdp.deterministic_rewards
+    table = mdp.known_rewards
     assert table is not None
     assert table.tolist() == [[2.0], [-3.0]]
     with pytest.raises(ValueError, match="read-only"):
         table[0, 0] = 1.0
     random_rewards = rr.TabularMDP.from_outcomes([[[(0.5, 0, 2.0), (0.5, 1, 3.0)]], [[(1.0, 0, -3.0)]]], gamma=0.5)
-    assert random_rewards.deterministic_rewards is None
+    assert random_rewards.known_rewards is None
 
 
 def test_what_was_given_is_what_is_there() -> None:

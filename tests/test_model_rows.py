@@ -156,7 +156,7 @@ def test_never_seen_successors_stay_absent() -> None:
 def test_rows_of_a_large_problem_stay_sparse() -> None:
     mdp = rr.make("riverswim-v1", n_states=2000)
     seen = CountSampler(mdp).draw(10**12, sample_stream(SEED)).transitions(2000, 2)
-    model = LearnedModel(2000, 2, (0.0, 1.0), 1.0, mdp.deterministic_rewards)
+    model = LearnedModel(2000, 2, (0.0, 1.0), 1.0, mdp.known_rewards)
     model.learn(np.arange(4000), seen, RoundedRows(SHARED, "rmax", 1e-3))
     learned = model.to_mdp(0.95, None).rows
     assert learned.next_state.tolist() == mdp.rows.next_state.tolist()

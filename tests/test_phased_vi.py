@@ -37,7 +37,7 @@ def reference_q(
     rng = sample_stream(sample_seed)
     sampler = CountSampler(mdp)
     A = mdp.n_actions
-    known = mdp.deterministic_rewards is not None
+    known = mdp.known_rewards is not None
     Q = [0.0] * (mdp.n_states * A)
     for t in range(plan.iterations):
         counts = sampler.draw(m, rng)
@@ -320,7 +320,7 @@ def test_too_many_samples_are_refused_before_drawing() -> None:
 def test_values_come_in_the_users_units() -> None:
     """Scaling and shifting rewards changes Q accordingly and the policy not at all."""
     mdp = rr.make("two-goals-v1")
-    R = mdp.deterministic_rewards
+    R = mdp.known_rewards
     assert R is not None
     P = np.zeros((8, 4, 8))
     for row in range(32):

@@ -195,7 +195,7 @@ def reference_rmax(
                     row[s] = (low + high) / 2
             K[p] = {s: x / sum(row.values()) for s, x in row.items()} or {p // A: 1.0}
         known_by_round.append(len(K))
-        R = mdp.deterministic_rewards
+        R = mdp.known_rewards
         assert R is not None
         P = np.zeros((S, A, S))
         rewards = np.full((S, A), mdp.reward_range[1])
@@ -293,7 +293,7 @@ def test_stochastic_rewards_are_rounded_on_a_shared_grid() -> None:
     ]
     assert len({run.fingerprints.model for run in runs}) == 1
     assert runs[0].model is not None
-    learned = runs[0].model.deterministic_rewards
+    learned = runs[0].model.known_rewards
     assert learned is not None
     expected = np.array([[0.8 * (s == 4) + 0.2 * 0.2, 0.2 * (s == 4) + 0.8 * 0.2] for s in range(5)])
     assert np.abs(learned - expected).max() <= 0.01

@@ -1,6 +1,6 @@
-"""The run store: finished runs never change, nothing finished is lost, and a resumed audit is the same audit.
+"""The run store: finished runs never change, nothing finished is lost, and what was interrupted resumes.
 
-``tests/vectors/store_v1.py`` wrote the golden store, which every later release must open.
+Runs are made here, without an algorithm, by :func:`made`: a function of their specs, as runs are.
 """
 
 from __future__ import annotations
@@ -23,30 +23,93 @@ from typing import Any
 import numpy as np
 import pytest
 
-import replicable_rl as rr
-from replicable_rl.audit import jobs
-from replicable_rl.audit import run as audit_run
-from replicable_rl.errors import InvalidFile
-from replicable_rl.records import RunFamily, RunRecord
-from replicable_rl.solve import algorithm_spec
-from replicable_rl.store import arrays as codec
-from tests.vectors import store_v1
+from replicable_rl.errors import InvalidFile, InvalidInput
+from replicable_rl.mdp import TabularMDP
+from replicable_rl.records import (
+    LEVELS,
+    AuditSpec,
+    Claim,
+    Claims,
+    Fingerprints,
+    Level,
+    ObjectSpec,
+    Recorded,
+    Run,
+    RunFamily,
+    RunSpec,
+    Status,
+    StatusCode,
+    register_level,
+)
+from replicable_rl.store import RunStore, packed
+from replicable_rl.store.contents import decode
 
-VECTORS = Path(__file__).parent / "vectors"
-CHAIN = rr.make("chain-v1")
-VALUES = rr.ReplicablePhasedVI(0.1, 0.01, 0.2, calls=1000, iterations=5)
-MODEL = rr.ApproximateMDP(0.2, 0.1, calls=1000)
-HISTORY = rr.RMax(0.2, 0.05, horizon=5)  # and a model
+TESTS = Path(__file__).parent
+CHAIN, RIVER = ObjectSpec("chain-v1"), ObjectSpec("riverswim-v1", {"n_states": 6})
+VALUES, MODEL, HISTORY = (ObjectSpec(id, {"calls": 1000}) for id in ("values-v1", "model-v1", "history-v1"))
 LARGEST = 2**64 - 1
+DONE = Status(StatusCode.COMPLETED, "made")
+CLAIMS = Claims(
+    (Claim("accuracy", "proved", "it is right", 0.1, "thm:x", 0.01),), {"replicability": "nobody proved it"}
+)
 
 
-def family_of(algorithm: Any) -> RunFamily:
-    return RunFamily(CHAIN.spec, algorithm_spec(algorithm))
+def audit_of(algorithm: ObjectSpec = MODEL, seeds: Any = 2, **options: Any) -> AuditSpec:
+    return AuditSpec(CHAIN, algorithm, shared_seeds=seeds, **options)
 
 
-def found(result: rr.AuditResult) -> str:
-    """Everything that an audit found, but for the time."""
-    return json.dumps([result.to_json(), result.rows()])
+FAMILY = audit_of().family
+
+
+def made(spec: RunSpec) -> Run:
+    """Make a run: values that the shared seed decides, but for a few; then a model and a history."""
+    q = np.random.default_rng(spec.shared_seed).random((4, 2))
+    q[3, 0] = np.random.default_rng(spec.sample_seed).integers(2)
+    outputs: dict[str, Any] = {"value": q, "policy": q.argmax(axis=1)}
+    history = None
+    if spec.algorithm.id in ("model-v1", "history-v1"):
+        P = np.full((4, 2, 4), 0.25) if spec.problem == CHAIN else np.eye(4)[:, None, :].repeat(2, axis=1)
+        outputs["model"] = TabularMDP.from_dense(P, q, gamma=0.9, initial=[1.0, 0.0, 0.0, 0.0])
+    if spec.algorithm.id == "history-v1":
+        history = {"known": np.array([1.0, np.nan]), "rate": q[:, 0]}
+    run = Run.of(outputs, status=DONE, claims=CLAIMS, samples=2**70, history=history)
+    return run.completed(spec, seconds=0.5)
+
+
+@dataclass
+class Made:
+    """The runs that were really made, and what to do before the first, second, ... of them."""
+
+    specs: list[RunSpec] = field(default_factory=list)
+    before: dict[int, Callable[[], object]] = field(default_factory=dict)
+
+    def run(self, spec: RunSpec) -> Run:
+        self.specs.append(spec)
+        if len(self.specs) in self.before:
+            self.before.pop(len(self.specs))()
+        return made(spec)
+
+
+def audit(spec: AuditSpec, where: Path | str | RunStore | None, make: Callable[[RunSpec], Run] = made) -> list[Run]:
+    """Make the runs that a store lacks, each committed by itself, as an audit does; then keep its spec."""
+    store = where if isinstance(where, RunStore) else RunStore(where)
+    known = store.runs(spec.family)
+    for one in spec.runs:
+        if one.digest not in known or known[one.digest].error is not None:
+            contents: dict[str, bytes] = {}
+            run = packed(make(one), contents)
+            store.add([run], contents)
+    store.add_audit(spec)
+    runs = store.runs(spec.family)
+    if store is not where and store.path is not None:
+        store.close()
+    return [runs[one.digest] for one in spec.runs]
+
+
+def found(runs: list[Run]) -> str:
+    """Everything that runs are, but for the time."""
+    bits = [[level, str(getattr(one, "digest", one))] for run in runs for level, one in run.outputs.items()]
+    return json.dumps([[run.to_json() for run in runs], bits], sort_keys=True)
 
 
 def rows(path: Path, query: str) -> list[tuple[Any, ...]]:
@@ -61,47 +124,34 @@ def change(path: Path, *statements: str) -> None:
             connection.execute(statement)
 
 
+def counts(store: RunStore) -> list[int]:
+    return [runs for _, runs in store.families()]
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "runs.sqlite"
 
 
-@dataclass
-class Made:
-    """The seeds of the runs that were really made, and what to do before the first, second, ... of them."""
-
-    seeds: list[tuple[int, int]] = field(default_factory=list)
-    before: dict[int, Callable[[], object]] = field(default_factory=dict)
-
-    def solve(self, problem: Any, algorithm: Any, *, shared_seed: int, sample_seed: int) -> rr.Solution:
-        self.seeds.append((shared_seed, sample_seed))
-        if len(self.seeds) in self.before:
-            self.before.pop(len(self.seeds))()
-        return rr.solve(problem, algorithm, shared_seed=shared_seed, sample_seed=sample_seed)
-
-    def fail(self, error: BaseException) -> None:
-        raise error
-
-
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> Made:
-    """Watch the runs of audits in this process, each of which is committed by itself."""
-    watch = Made()
-    monkeypatch.setattr(jobs, "solve", watch.solve)
-    monkeypatch.setattr(audit_run, "_COMMIT_EVERY", 0.0)
-    return watch
+def weights() -> Iterator[str]:
+    """A level that somebody registered, and does not register later."""
+    register_level(Level("weights", implies=("policy",)))
+    yield "weights"
+    LEVELS.pop("weights", None)
 
 
 # --- a row for every finished run, which never changes -----------------------------------------------
 
 
 def test_file_is_wal_with_one_row_for_every_run_under_the_digest_of_its_spec(path: Path) -> None:
-    result = rr.audit(CHAIN, VALUES, shared_seeds=[0, 2**63, LARGEST], store=path)
-    specs = [rr.RunSpec(CHAIN.spec, algorithm_spec(VALUES), *seeds) for seeds in result.plan.seeds]
-    assert [record.key for record in result.records] == [spec.digest for spec in specs]
-    kept = rows(path, "SELECT lower(hex(key)), shared_seed, sample_seed FROM runs ORDER BY id")
-    assert kept == [(spec.digest, str(spec.shared_seed), str(spec.sample_seed)) for spec in specs]
+    spec = audit_of(VALUES, [0, 2**63, LARGEST])
+    runs = audit(spec, path)
+    assert [run.key for run in runs] == [one.digest for one in spec.runs]
+    kept = rows(path, "SELECT lower(hex(key)), sampler, shared_seed, sample FROM runs ORDER BY id")
+    assert kept == [(one.digest, "counts-v1", str(one.shared_seed), str(one.sample_seed)) for one in spec.runs]
     assert rows(path, "PRAGMA journal_mode") == [("wal",)]
+    assert rows(path, "PRAGMA user_version") == [(2,)]
     assert sorted(path.parent.iterdir()) == [path]  # closed: the log has gone into the file
 
 
@@ -111,13 +161,13 @@ def test_file_is_wal_with_one_row_for_every_run_under_the_digest_of_its_spec(pat
         ("UPDATE runs SET seconds = 0", "finished runs never change"),
         ("UPDATE OR REPLACE runs SET key = x'00' WHERE id = 1", "finished runs never change"),
         ("DELETE FROM runs WHERE id = 2", "finished runs are never deleted"),
-        ("INSERT OR REPLACE INTO runs SELECT id, key, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9 FROM runs", None),
-        ("INSERT OR REPLACE INTO runs SELECT NULL, key, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9 FROM runs", None),
-        ("INSERT OR REPLACE INTO runs SELECT id, x'00', 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9 FROM runs", None),
+        (f"INSERT OR REPLACE INTO runs SELECT id, key{', 9' * 13} FROM runs", None),
+        (f"INSERT OR REPLACE INTO runs SELECT NULL, key{', 9' * 13} FROM runs", None),
+        (f"INSERT OR REPLACE INTO runs SELECT id, x'00'{', 9' * 13} FROM runs", None),
     ],
 )
 def test_finished_rows_never_change(path: Path, statement: str, complaint: str | None) -> None:
-    rr.audit(CHAIN, MODEL, shared_seeds=2, store=path)
+    audit(audit_of(), path)
     before = rows(path, "SELECT * FROM runs")
     if complaint is None:  # ignored
         change(path, statement)
@@ -128,117 +178,234 @@ def test_finished_rows_never_change(path: Path, statement: str, complaint: str |
 
 
 def test_the_first_to_finish_a_run_keeps_it_and_add_counts_what_is_new() -> None:
-    family, status = family_of(MODEL), rr.Status(rr.StatusCode.COMPLETED, "made once")
-    one, two = (RunRecord(family.key(7, i), 7, i, policy="00", samples=0, status=status) for i in (1, 2))
-    with rr.RunStore() as store:
-        assert store.add(family, [one], {}) == 1
-        changed = one._replace(policy="ff", seconds=9.0, status=replace(status, sentence="made twice"))
-        assert store.add(family, [changed, two], {}) == 1  # a new status is no run
-        assert store.runs(family) == [one, two]
-        assert store.run(one.key) == one
+    one, two = (Run.of({"policy": [0, 1]}, status=DONE).completed(spec) for spec in audit_of(seeds=1).runs)
+    with RunStore() as store:
+        assert store.add([one], {}) == 1
+        changed = replace(Run.of({"policy": [1, 1]}, status=replace(DONE, sentence="made twice")), spec=one.spec)
+        assert store.add([changed, two], {}) == 1  # a new status is no run
+        assert list(store.runs(FAMILY).values()) == [one, two]
+        assert store.run(one.key) == one != changed
         assert store.finished([one.key, "ab"]) == {one.key}
 
 
 def test_large_numbers_survive(path: Path) -> None:
-    family, many = family_of(MODEL), rr.PhasedVI(0.1, 0.01, calls=10**18, iterations=1)
-    record = RunRecord(family.key(LARGEST, LARGEST - 1), LARGEST, LARGEST - 1, policy="00", samples=2**200 + 1)
-    with rr.RunStore(path) as store:
-        store.add(family, [record], {})
-    with rr.RunStore(path) as store:
-        assert store.runs(family) == [record]
-        first, *_ = rr.audit(CHAIN, many, shared_seeds=[LARGEST], store=store).records
-        assert first.samples == store.solution(first.key).samples == 10**19 > 2**63
+    family = RunFamily(CHAIN, ObjectSpec("many-v1", {"calls": 10**18, "share": 0.5, "on": True}))
+    run = replace(Run.of({"policy": [0]}, samples=2**200 + 1), spec=family.spec(LARGEST, LARGEST - 1))
+    with RunStore(path) as store:
+        store.add([run], {})
+    with RunStore(path) as store:
+        assert store.runs(family) == {run.key: run}
+        assert store.families() == [(family, 1)]
+        assert store.run(run.key).samples == 2**200 + 1
 
 
-def test_arrays_and_documents_are_kept_once(path: Path) -> None:
-    records = [r for seed in (0, 1) for r in rr.audit(CHAIN, HISTORY, shared_seeds=6, seed=seed, store=path).records]
-    digests = {digest for r in records for digest in (r.policy, r.value, r.model, r.history)}
-    assert len({r.policy for r in records}) < len(records)
-    assert rows(path, "SELECT count(*), count(DISTINCT digest) FROM arrays") == [(len(digests),) * 2]
-    documents = {*(r.status for r in records), *(r.guarantee for r in records), "problem", "algorithm"}
-    assert rows(path, "SELECT count(*), count(DISTINCT json) FROM documents") == [(len(documents),) * 2]
+def test_equal_parameters_of_other_types_are_other_runs() -> None:
+    """In Python 1 == True, but their JSON differs, and so do the keys."""
+    families = [RunFamily(CHAIN, ObjectSpec("own-v1", {"on": on})) for on in (1, True)]
+    runs = [replace(Run.of({"policy": [0]}), spec=family.spec(1, 2)) for family in families]
+    with RunStore() as store:
+        assert store.add(runs, {}) == 2
+        assert [list(store.runs(family)) for family in families] == [[run.key] for run in runs]
 
 
-# --- solutions come back whole, or not at all --------------------------------------------------------
+def test_contents_and_documents_are_kept_once(path: Path) -> None:
+    runs = [run for seed in (0, 1) for run in audit(audit_of(HISTORY, 6, seed=seed), path)]
+    digests = {digest for run in runs for digest in (*run.fingerprints.values(), run.history_digest)}
+    assert len({run.fingerprints.policy for run in runs}) < len(runs)
+    assert rows(path, "SELECT count(*), count(DISTINCT digest) FROM contents") == [(len(digests),) * 2]
+    # problem, algorithm, levels, status, claims, what made them
+    assert rows(path, "SELECT count(*), count(DISTINCT json) FROM documents") == [(6, 6)]
+
+
+# --- runs come back whole, or not at all -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("algorithm", [VALUES, MODEL, HISTORY], ids=lambda algorithm: str(algorithm.id))
-def test_solution_is_the_one_that_solve_gives(path: Path, algorithm: Any) -> None:
-    for record in rr.audit(CHAIN, algorithm, shared_seeds=2, store=path).records:
-        with rr.RunStore(path) as store:
-            kept = store.solution(record.key)
-        solved = rr.solve(CHAIN, algorithm, shared_seed=record.shared_seed, sample_seed=record.sample_seed)
-        for name in ("spec", "status", "guarantee", "samples", "fingerprints", "model"):
-            assert getattr(kept, name) == getattr(solved, name)
-        assert (kept.q.tobytes(), kept.policy.tobytes()) == (solved.q.tobytes(), solved.policy.tobytes())
-        assert [(k, v.tobytes()) for k, v in kept.history.items()] == [
-            (k, v.tobytes()) for k, v in solved.history.items()
-        ]
-        assert json.dumps(kept.to_json(), sort_keys=True) == json.dumps(solved.to_json(), sort_keys=True)
-        assert getattr(kept.model, "labels", None) == getattr(solved.model, "labels", None)
-        assert not any(array.flags.writeable for array in (kept.q, kept.policy, *kept.history.values()))
+def test_runs_are_those_that_were_added(path: Path, algorithm: ObjectSpec) -> None:
+    for run in audit(audit_of(algorithm), path):
+        assert run.spec is not None
+        expected = made(run.spec)
+        for kept in (run, RunStore(path).run(run.key)):
+            assert kept == expected
+            assert (kept.made_with, kept.seconds) == (expected.made_with, 0.5)
+            assert list(kept.outputs) == list(expected.outputs) == list(kept.fingerprints)
+            assert (kept.q.tobytes(), kept.policy.tobytes()) == (expected.q.tobytes(), expected.policy.tobytes())
+            assert kept.model == expected.model
+            assert [(k, v.tobytes()) for k, v in kept.history.items()] == [
+                (k, v.tobytes()) for k, v in expected.history.items()
+            ]
+            assert not any(array.flags.writeable for array in (kept.q, kept.policy, *kept.history.values()))
+
+
+def test_packed_runs_travel_and_bring_each_output_once() -> None:
+    runs = [made(spec) for spec in audit_of(HISTORY, 3).runs]
+    contents: dict[str, bytes] = {}
+    sent = pickled([packed(run, contents) for run in runs])
+    assert sent == runs
+    assert all(run.outputs == {} and run.made_with == runs[0].made_with for run in sent)
+    assert set(contents) == {d for run in runs for d in (*run.fingerprints.values(), run.history_digest)}
+    with RunStore() as store:
+        assert store.add(sent, contents) == 6
+        assert found(list(store.runs(audit_of(HISTORY, 3).family).values())) == found(runs)
+        assert store.add([packed(run, {}) for run in store.runs(audit_of(HISTORY, 3).family).values()], {}) == 0
 
 
 def test_histories_of_any_names_and_bits() -> None:
     names = ("file", "allow_pickle", "a b/c", "", "ρ", "names", "arr_0")
-    history = {name: np.array([np.nan, -0.0, i, np.inf]) for i, name in enumerate(names)}
-    digest = codec.history_digest(history)
-    kept = codec.decode_history("history", codec.encode_history(history), digest)
-    assert {name: column.tobytes() for name, column in kept.items()} == {k: v.tobytes() for k, v in history.items()}
-    assert codec.history_digest({**history, "": np.array([np.nan, 0.0, 3, np.inf])}) != digest
+    run = Run.of({"policy": [0]}, history={name: np.array([np.nan, -0.0, i, np.inf]) for i, name in enumerate(names)})
+    contents: dict[str, bytes] = {}
+    digest = packed(run, contents).history_digest
+    assert digest is not None
+    kept = decode("here", "history", contents[digest], digest)
+    assert [(name, column.tobytes()) for name, column in kept.items()] == [
+        (name, column.tobytes()) for name, column in run.history.items()
+    ]
 
 
 @pytest.mark.parametrize("damage", ["substr(data, 1, length(data) - 8)", "x''", "'text'", "other", "flip"])
 @pytest.mark.parametrize("kind", ["policy", "value", "model", "history"])
-def test_damaged_arrays_are_found_out(path: Path, kind: str, damage: str) -> None:
-    record = rr.audit(CHAIN, HISTORY, shared_seeds=1, store=path).records[0]
-    other = rr.audit(rr.make("riverswim-v1"), HISTORY, shared_seeds=1, store=path).records[0]
-    digest = getattr(record, kind)
+def test_damaged_contents_are_found_out(path: Path, kind: str, damage: str) -> None:
+    run = audit(audit_of(HISTORY, 1), path)[0]
+    other = audit(AuditSpec(RIVER, HISTORY, shared_seeds=2), path)[-1]
+    digest, another = (str(one.history_digest if kind == "history" else one.fingerprints[kind]) for one in (run, other))
+    assert digest != another
     if damage == "other":  # sound, but not what this fingerprint means
-        damage = f"(SELECT data FROM arrays WHERE digest = x'{getattr(other, kind)}')"
+        damage = f"(SELECT data FROM contents WHERE digest = x'{another}')"
     if damage == "flip":
-        ((data,),) = rows(path, f"SELECT data FROM arrays WHERE digest = x'{digest}'")
-        middle = len(data) // 2
-        damage = f"x'{(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]).hex()}'"
-    change(path, f"UPDATE arrays SET data = {damage} WHERE digest = x'{digest}'")
-    with rr.RunStore(path) as store, pytest.raises(rr.InvalidInput, match=rf"{path}.*{digest[:16]}: is damaged \("):
-        store.solution(record.key)
+        ((data,),) = rows(path, f"SELECT data FROM contents WHERE digest = x'{digest}'")
+        at = len(data) // 2 if kind in ("model", "history") else len(data) - 3
+        damage = f"x'{(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]).hex()}'"
+    change(path, f"UPDATE contents SET data = {damage} WHERE digest = x'{digest}'")
+    kept = RunStore(path).run(run.key)
+    with pytest.raises(InvalidFile, match=rf"{path}.*{kind} {digest[:16]}: is damaged \("):
+        dict(kept.history) if kind == "history" else kept.outputs[kind]
 
 
-def test_changed_rows_and_documents_are_found_out(path: Path) -> None:
-    record, _ = rr.audit(CHAIN, VALUES, shared_seeds=1, store=path).records
-    change(path, "DROP TRIGGER finished_runs_never_change", "UPDATE runs SET sample_seed = '7'")
-    with rr.RunStore(path) as store, pytest.raises(rr.InvalidInput, match="the file was changed"):
-        store.solution(record.key)
-    change(path, "UPDATE documents SET json = '{' || id")
-    with rr.RunStore(path) as store, pytest.raises(rr.InvalidInput, match="is damaged"):
-        store.solution(record.key)
+@pytest.mark.parametrize(
+    "column", ["sample = '7'", "shared_seed = '7'", "problem = algorithm", "sampler = 'own'", "key = x'00'"]
+)
+def test_rows_that_were_changed_are_found_out(path: Path, column: str) -> None:
+    run, _ = audit(audit_of(VALUES, 1), path)
+    change(path, "DROP TRIGGER finished_runs_never_change", f"UPDATE runs SET {column} WHERE id = 1")
+    with RunStore(path) as store:
+        families = [family for family, _ in store.families()]
+        with pytest.raises(InvalidFile, match="is another than its key says"):
+            [store.runs(family) for family in families]
+        with pytest.raises(InvalidInput, match=r"is another than its key says|no run has the key"):
+            store.run(run.key)
 
 
 def test_results_read_their_file_wherever_the_process_has_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
-    result = rr.audit(CHAIN, MODEL, shared_seeds=2, store=":memory:")  # a name like any other
+    runs = audit(audit_of(), ":memory:")  # a name like any other
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert found(result) == found(rr.audit(CHAIN, MODEL, shared_seeds=2))
+    assert found(runs) == found(audit(audit_of(), None))
     assert sorted(path.name for path in tmp_path.rglob("*")) == [":memory:", "elsewhere"]
 
 
 def test_what_is_not_there_is_said() -> None:
-    with rr.RunStore() as store:
-        store.add(family_of(MODEL), [RunRecord("00", 1, 2, policy="11")], {})
+    run = replace(Run.of({"policy": [0]}), spec=FAMILY.spec(1, 2))
+    with RunStore() as store:
+        store.add([run], {})
         for ask, complaint in (
-            (lambda: store.solution("ab" * 32), "no finished run has the key abab"),
+            (lambda: store.run("ab" * 32), "no run has the key abab"),
             (lambda: store.run("nonsense"), "hexadecimal digits, got 'nonsense'"),
-            (lambda: store.array("ab" * 32), "holds no array with the fingerprint abab"),
-            (lambda: store.solution("00"), "no action values"),
+            (lambda: store.finished(["nonsense"]), "hexadecimal digits, got 'nonsense'"),
+            (lambda: store.output("policy", "ab" * 32), "holds nothing with the fingerprint abab"),
+            (lambda: store.run(run.key).policy, "holds nothing with the fingerprint"),
+            (lambda: store.add([Run.of({"policy": [0]})], {}), "has no identity yet"),
+            (lambda: store.add([replace(run, fingerprints=Fingerprints(policy="00"))], {}), "64 hexadecimal digits"),
         ):
-            with pytest.raises(rr.InvalidInput, match=complaint):
+            with pytest.raises(InvalidInput, match=complaint):
                 ask()
-    with pytest.raises(rr.InvalidInput, match="closed"):
+        assert len(store.runs(FAMILY)) == 1
+    with pytest.raises(InvalidInput, match="closed"):
         store.families()
-    with pytest.raises(rr.InvalidInput, match="closed"), store:
+    with pytest.raises(InvalidInput, match="closed"), store:
         pass
+
+
+# --- levels are open, samples may be recorded, audits are kept ---------------------------------------
+
+
+def test_levels_of_ones_own_are_kept_compared_and_read(path: Path, weights: str) -> None:
+    spec = audit_of(ObjectSpec("learned-v1"), 3)
+
+    def make(one: RunSpec) -> Run:
+        return Run.of({weights: [0.5, one.sample_seed or 0], "policy": [0, one.shared_seed % 2]}).completed(one)
+
+    audit(spec, path, make)
+    with RunStore(path) as store:
+        assert store.summary()[0].same == {weights: 0, "policy": 3}
+        (first, *_) = store.runs(spec.family).values()
+        assert first.outputs[weights].tolist() == [0.5, float(first.sample_seed or 0)]
+        assert list(first.fingerprints) == [weights, "policy"]
+        del LEVELS[weights]  # another process, which does not know it
+        (again, *others) = store.runs(spec.family).values()
+        assert again == first
+        assert again.fingerprints[weights] != others[0].fingerprints[weights]
+        assert set(store.summary()[0].same) == {weights, "policy"}
+        assert again.policy.tolist() == first.policy.tolist()
+        with pytest.raises(InvalidInput, match=r"registered the level 'weights' here. Call register_level first"):
+            again.outputs[weights]
+
+
+def test_runs_of_one_family_with_different_levels_are_compared_at_those_they_share() -> None:
+    policies = [{"policy": [0, 1]}, {"policy": [0, 1], "value": [[1.0, 0.0], [0.0, 1.0]]}, {"policy": [1, 1]}]
+    runs = [Run.of(one).completed(FAMILY.spec(7, i)) for i, one in enumerate(policies * 2)]
+    with RunStore() as store:
+        store.add(runs, {})
+        (summary,) = store.summary()
+        assert summary[1:] == (6, 1, 15, {"value": 1, "policy": 6 + 1})  # 4 and 2 equal policies
+
+
+def test_recorded_samples_round_trip(path: Path) -> None:
+    log = Recorded("ab" * 32)
+    runs = [Run.of({"policy": [0, i]}, status=DONE).completed(RunSpec(CHAIN, MODEL, i, log)) for i in range(2)]
+    failed = Run.failed(RunSpec(CHAIN, MODEL, 2, log), "RuntimeError: out of luck", 0.5)
+    with RunStore(path) as store:
+        assert store.add([*runs, failed], {}) == 2
+        audit(audit_of(), store)
+    with RunStore(path) as store:
+        assert [store.run(run.key) for run in (*runs, failed)] == [*runs, failed]
+        kept = store.run(runs[1].key)
+        assert kept.spec == runs[1].spec
+        assert kept.spec is not None
+        assert (kept.spec.sample, kept.sample_seed) == (log, None)
+        assert store.finished([run.key for run in (*runs, failed)]) == {run.key for run in runs}
+        # they are nobody's pairs: fresh samples of a family are drawn
+        assert store.families() == [(FAMILY, 4)]
+        assert len(store.summary()) == 1
+        assert len(store.runs(FAMILY)) == 4
+
+
+def test_samplers_are_families_of_their_own() -> None:
+    families = [RunFamily(CHAIN, MODEL, sampler) for sampler in ("counts-v1", "own", "per-sample-v1")]
+    runs = [Run.of({"policy": [0, i]}).completed(family.spec(1, 2)) for i, family in enumerate(families)]
+    with RunStore() as store:
+        assert store.add(runs, {}) == 3
+        assert store.families() == [(family, 1) for family in families]
+        assert [list(store.runs(family).values()) for family in families] == [[run] for run in runs]
+        assert [store.run(run.key).spec for run in runs] == [run.spec for run in runs]
+
+
+def test_audits_are_kept_once_in_their_order(path: Path) -> None:
+    specs = [
+        audit_of(seeds=5, rho=0.2, require=0.9, level="value", code="ab"),
+        audit_of(seeds=[LARGEST, 2**63, 0], runs_per_seed=3, seed=LARGEST, confidence=0.5),
+        audit_of(HISTORY, sampler="own"),
+    ]
+    with RunStore(path) as store:
+        for spec in (*specs, specs[0], replace(specs[1], job="not part of it")):
+            store.add_audit(spec)
+        assert store.audits() == specs
+    with RunStore(path) as store:
+        assert store.audits() == specs
+        assert [spec.runs for spec in store.audits()] == [spec.runs for spec in specs]
+        change(path, "UPDATE audits SET json = '{}' WHERE id = 2")
+        with pytest.raises(InvalidFile, match=r"the file is damaged \(an audit: .*Restore it from a copy"):
+            store.audits()
 
 
 # --- closed, copied, moved and deleted stores --------------------------------------------------------
@@ -255,69 +422,67 @@ def open_files(folder: Path) -> list[str]:
 
 
 def test_closed_stores_open_for_as_long_as_they_are_used(path: Path) -> None:
-    result = rr.audit(CHAIN, HISTORY, shared_seeds=2, store=path)
+    spec = audit_of(HISTORY)
+    runs = audit(spec, path)
+    closed = RunStore(path)
+    closed.close()
     for use in (
-        lambda: result.store.families(),
-        lambda: result.store.runs(result.family),
-        lambda: result.store.failures(result.family),
-        lambda: result.store.keys(result.family, failed=True),
-        lambda: result.store.solution(result.records[0].key),
-        lambda: result.table(),
-        lambda: result.store.add(result.family, result.records, {}),
+        lambda: closed.families(),
+        lambda: closed.runs(spec.family),
+        lambda: closed.run(runs[0].key).policy,
+        lambda: closed.audits(),
+        lambda: closed.summary(),
+        lambda: closed.add(runs, {}),
+        lambda: found(runs),
     ):
         assert use() is not None
         assert sorted(path.parent.iterdir()) == [path]
         if Path("/proc/self/fd").exists():
             assert open_files(path.parent) == []
-    with result.store as store:
-        assert store is result.store
+    with closed as store:
+        assert store is closed
         assert len(list(path.parent.iterdir())) > 1  # open, with its log, until the end of the block
-        assert found(rr.audit(CHAIN, HISTORY, shared_seeds=2, store=store)) == found(result)
+        assert found(audit(spec, store)) == found(runs)
         assert len(list(path.parent.iterdir())) > 1
     assert sorted(path.parent.iterdir()) == [path]
 
 
 def test_closed_stores_do_not_mistake_the_documents_of_a_file_in_their_place(path: Path) -> None:
-    result = rr.audit(CHAIN, MODEL, shared_seeds=2, store=path)
+    runs, store = audit(audit_of(), path), RunStore(path)
+    store.add(runs, {})  # it knows the numbers of documents now
+    store.close()
     path.unlink()
-    rr.audit(rr.make("riverswim-v1"), VALUES, shared_seeds=1, store=path)
-    result.store.add(result.family, result.records, {})
-    with rr.RunStore(path) as store:
-        assert store.families()[1:] == [(result.problem, result.algorithm, 4)]
-        assert store.runs(result.family) == list(result.records)
+    audit(AuditSpec(RIVER, VALUES, shared_seeds=1), path)
+    store.add(runs, {})
+    with RunStore(path) as opened:
+        assert opened.families()[1:] == [(FAMILY, 4)]
+        assert list(opened.runs(FAMILY).values()) == runs
 
 
 @pytest.mark.parametrize("in_file", [True, False])
-@pytest.mark.parametrize("used", [True, False])
-def test_copies_of_results_say_the_same(path: Path, in_file: bool, used: bool) -> None:
-    result = rr.audit(CHAIN, HISTORY, shared_seeds=3, store=path if in_file else None)
-    if used:  # then what was read is copied too
-        found(result)
-    for duplicate in (pickled(result), copy.deepcopy(result)):
-        assert (duplicate.table(), duplicate.to_json()) == (result.table(), result.to_json())
-        assert found(duplicate) == found(result)
-        assert duplicate.store.families() == result.store.families()
-        assert duplicate.family.key(7, 1) == result.family.key(7, 1)
-        more = rr.audit(CHAIN, HISTORY, shared_seeds=5, store=duplicate.store)
-        assert found(more) == found(rr.audit(CHAIN, HISTORY, shared_seeds=5))
-        assert [runs for *_, runs in result.store.families()] == [10 if in_file else 6]
-
-
-def test_results_of_callables_are_copied() -> None:
-    result = rr.audit_callable(lambda shared, fresh: np.array([shared % 2, 0]), shared_seeds=3)
-    assert found(pickled(result)) == found(copy.deepcopy(result)) == found(result)
+def test_copies_of_runs_say_the_same(path: Path, in_file: bool) -> None:
+    store = RunStore(path if in_file else None)
+    runs = audit(audit_of(HISTORY, 3), store)
+    for duplicate in (pickled(runs), copy.deepcopy(runs)):
+        assert found(duplicate) == found(runs)
+    for duplicate in (pickled(store), copy.deepcopy(store)):
+        assert duplicate.families() == store.families()
+        assert duplicate.audits() == store.audits()
+        more = audit(audit_of(HISTORY, 5), duplicate)
+        assert found(more) == found(audit(audit_of(HISTORY, 5), None))
+        assert counts(store) == [10 if in_file else 6]
 
 
 def test_copies_of_stores(path: Path) -> None:
-    with rr.RunStore(path) as store, rr.RunStore() as memory:
+    with RunStore(path) as store, RunStore() as memory:
         assert pickled(store).path == copy.deepcopy(store).path == str(path)
         assert copy.deepcopy(memory).families() == []
         store.close()
         path.unlink()
         duplicate = pickled(store)
-    with pytest.raises(rr.InvalidInput, match=f"^{path}: the store is gone"):
+    with pytest.raises(InvalidInput, match=f"^{path}: the store is gone"):
         duplicate.families()
-    with pytest.raises(rr.InvalidInput, match="closed"):
+    with pytest.raises(InvalidInput, match="closed"):
         pickle.dumps(memory)
     assert list(path.parent.iterdir()) == []
 
@@ -326,7 +491,8 @@ def test_copies_of_stores(path: Path) -> None:
 def test_stores_that_are_gone_are_not_made_again(tmp_path: Path, how: str) -> None:
     path = tmp_path / "folder" / "runs.sqlite"
     path.parent.mkdir()
-    result = rr.audit(CHAIN, MODEL, shared_seeds=2, store=path)
+    runs, store = audit(audit_of(), path), RunStore(path)
+    store.close()
     if how == "moved":
         path.rename(tmp_path / "elsewhere.sqlite")
     elif how == "deleted":
@@ -337,95 +503,110 @@ def test_stores_that_are_gone_are_not_made_again(tmp_path: Path, how: str) -> No
         path.parent.rename(tmp_path / "elsewhere")
     complaint = f"^{path}: {'is empty' if how == 'emptied' else 'the store is gone; it was moved or deleted'}"
     before = sorted(tmp_path.rglob("*"))
-    for use in (result.table, result.store.families, lambda: result.store.add(result.family, [], {})):
+    for use in (lambda: runs[0].policy, store.families, lambda: store.add([], {})):
         with pytest.raises(InvalidFile, match=complaint) as caught:
             use()
         assert caught.value.__cause__ is None
-    with pytest.raises(InvalidFile, match=complaint), result.store:
+    with pytest.raises(InvalidFile, match=complaint), store:
         pass
     assert sorted(tmp_path.rglob("*")) == before
     if how == "moved":
         (tmp_path / "elsewhere.sqlite").rename(path)
-        assert found(result) == found(rr.audit(CHAIN, MODEL, shared_seeds=2))
+        assert found(runs) == found(audit(audit_of(), None))
 
 
 def test_names_with_signs_that_mean_something_in_addresses(tmp_path: Path) -> None:
     names = ["a?mode=memory", "b#c", "%41 %", "file:d", "é&immutable=1"]
     for name in names:
-        result = rr.audit(CHAIN, MODEL, shared_seeds=1, store=tmp_path / name)
-        assert [runs for *_, runs in result.store.families()] == [2]
+        audit(audit_of(seeds=1), tmp_path / name)
+        assert counts(RunStore(tmp_path / name)) == [2]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
 
 
 # --- the same call resumes, more seeds extend --------------------------------------------------------
 
 
-def test_failures_are_kept_and_a_later_success_counts(path: Path, made: Made) -> None:
-    family, whole = family_of(MODEL), found(rr.audit(CHAIN, MODEL, shared_seeds=3))
-    made.seeds.clear()
-    made.before[4] = lambda: made.fail(RuntimeError("out of luck"))
-    first = rr.audit(CHAIN, MODEL, shared_seeds=3, store=path, on_error="record")
-    with rr.RunStore(path) as store:
-        (failure,) = store.failures(family)
-        assert failure == first.records[3]
-        assert "out of luck" in str(failure.error)
-        assert store.keys(family) == store.keys(family, failed=True) - {failure.key}
-        assert [runs for *_, runs in store.families()] == [5]
-    made.seeds.clear()
-    assert found(rr.audit(CHAIN, MODEL, shared_seeds=3, store=path, on_error="record")) == found(first)
-    assert made.seeds == []
-    assert found(rr.audit(CHAIN, MODEL, shared_seeds=3, store=path)) == whole
-    assert made.seeds == [first.plan.seeds[3]]
+def fail(error: BaseException) -> None:
+    raise error
 
 
-def test_resuming_and_extending_make_only_what_is_missing(path: Path, made: Made) -> None:
-    def audit(seeds: int, runs: int, algorithm: Any = MODEL) -> tuple[int, str]:
-        made.seeds.clear()
-        result = rr.audit(CHAIN, algorithm, shared_seeds=seeds, runs_per_seed=runs, store=path)
-        return len(made.seeds), found(result)
+def test_failures_are_kept_and_a_later_success_counts(path: Path) -> None:
+    spec = audit_of(seeds=3)
+    runs = [made(one) for one in spec.runs]
+    failed = Run.failed(spec.runs[3], "RuntimeError: out of luck", 0.25)
+    with RunStore(path) as store:
+        assert store.add([*runs[:3], failed, *runs[4:]], {}) == 5
+        kept = store.runs(FAMILY)
+        assert list(kept.values()) == [*runs[:3], *runs[4:], failed]
+        assert store.run(failed.key) == kept[failed.key] == failed
+        assert (kept[failed.key].seconds, kept[failed.key].made_with) == (0.25, failed.made_with)
+        assert store.finished(kept) == set(kept) - {failed.key}
+        assert counts(store) == [5]
+        again = replace(failed, error="RuntimeError: again", status=replace(DONE, code=StatusCode.FAILED))
+        store.add([again], {})
+        assert store.run(failed.key).error == "RuntimeError: again"
+        assert store.add([runs[3]], {}) == 1
+        assert store.run(failed.key) == store.runs(FAMILY)[failed.key] == runs[3]
+        assert [store.runs(FAMILY)[one.digest] for one in spec.runs] == runs
 
-    small = audit(5, 2)
-    assert small == (10, found(rr.audit(CHAIN, MODEL, shared_seeds=5)))
-    assert audit(10, 2) == (10, found(rr.audit(CHAIN, MODEL, shared_seeds=10)))
-    assert audit(10, 3) == (10, found(rr.audit(CHAIN, MODEL, shared_seeds=10, runs_per_seed=3)))
-    assert [audit(2, 2, HISTORY)[0], audit(2, 2, VALUES)[0]] == [4, 4]
-    assert audit(5, 2) == (0, small[1])  # among many others
-    with rr.RunStore(path) as store:
-        expected = [(CHAIN.spec, algorithm_spec(a), n) for a, n in ((MODEL, 30), (HISTORY, 4), (VALUES, 4))]
+
+def test_resuming_and_extending_make_only_what_is_missing(path: Path) -> None:
+    def numbers(seeds: int, runs: int, algorithm: ObjectSpec = MODEL) -> tuple[int, str]:
+        watch, spec = Made(), audit_of(algorithm, seeds, runs_per_seed=runs)
+        runs_made = audit(spec, path, watch.run)
+        return len(watch.specs), found(runs_made)
+
+    small = numbers(5, 2)
+    assert small == (10, found(audit(audit_of(seeds=5), None)))
+    assert numbers(10, 2) == (10, found(audit(audit_of(seeds=10), None)))
+    assert numbers(10, 3) == (10, found(audit(audit_of(seeds=10, runs_per_seed=3), None)))
+    assert [numbers(2, 2, HISTORY)[0], numbers(2, 2, VALUES)[0]] == [4, 4]
+    assert numbers(5, 2) == (0, small[1])  # among many others
+    with RunStore(path) as store:
+        expected = [(audit_of(algorithm).family, n) for algorithm, n in ((MODEL, 30), (HISTORY, 4), (VALUES, 4))]
         assert store.families() == expected
-        assert [len(store.runs(RunFamily(problem, algorithm))) for problem, algorithm, _ in expected] == [30, 4, 4]
-        assert store.runs(family_of(replace(MODEL, calls=999))) == []
+        assert [len(store.runs(family)) for family, _ in expected] == [30, 4, 4]
+        assert store.runs(RunFamily(CHAIN, ObjectSpec("model-v1", {"calls": 999}))) == {}
 
 
-def resumes(store: Path | rr.RunStore, made: Made, algorithm: Any, *, finished: int) -> None:
+def resumes(store: Path | RunStore, algorithm: ObjectSpec, *, finished: int) -> None:
     """Check that ten seeds come out as if uninterrupted, and that only what had not finished is made."""
-    whole = rr.audit(CHAIN, algorithm, shared_seeds=10)
-    made.seeds.clear()
-    assert found(rr.audit(CHAIN, algorithm, shared_seeds=10, store=store)) == found(whole)
-    assert len(made.seeds) == 20 - finished
+    spec, watch = audit_of(algorithm, 10), Made()
+    assert found(audit(spec, store, watch.run)) == found(audit(spec, None))
+    assert watch.specs == spec.runs[finished:]
 
 
-def test_interrupted_by_ctrl_c(path: Path, made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit_run, "_COMMIT_EVERY", 1e9)  # so that runs wait to be written when it comes
-    made.before[8] = lambda: made.fail(KeyboardInterrupt())
+def test_interrupted_by_ctrl_c(path: Path) -> None:
+    watch = Made(before={8: lambda: fail(KeyboardInterrupt())})
     with pytest.raises(KeyboardInterrupt):
-        rr.audit(CHAIN, HISTORY, shared_seeds=10, store=path)
+        audit(audit_of(HISTORY, 10), path, watch.run)
     assert rows(path, "SELECT count(*) FROM runs") == [(7,)]
-    resumes(path, made, HISTORY, finished=7)
+    resumes(path, HISTORY, finished=7)
+
+
+def test_a_batch_that_is_refused_leaves_nothing_and_its_documents_get_numbers_again(path: Path) -> None:
+    good, bad = made(audit_of().runs[0]), replace(made(audit_of().runs[1]), fingerprints=Fingerprints(policy="00"))
+    with RunStore(path) as store:
+        with pytest.raises(InvalidInput, match="64 hexadecimal digits"):
+            store.add([good, bad], {})
+        assert rows(path, "SELECT count(*) FROM documents") == rows(path, "SELECT count(*) FROM runs") == [(0,)]
+        audit(AuditSpec(RIVER, VALUES, shared_seeds=1), store)  # takes the numbers that were taken back
+        store.add([good], {})
+        assert store.runs(FAMILY) == {good.key: good}
 
 
 @pytest.mark.parametrize("full_at", [1, 9])
-def test_full_disk(path: Path, made: Made, full_at: int) -> None:
-    with rr.RunStore(path) as store:
+def test_full_disk(path: Path, full_at: int) -> None:
+    with RunStore(path) as store:
         sql = store._connection.execute
-        made.before[full_at] = lambda: sql(f"PRAGMA max_page_count = {sql('PRAGMA page_count').fetchone()[0]}")
-        with pytest.raises(rr.InvalidInput, match=f"{path}: database or disk is full.*resumes") as caught:
-            rr.audit(CHAIN, HISTORY, shared_seeds=10, store=store)
+        full = {full_at: lambda: sql(f"PRAGMA max_page_count = {sql('PRAGMA page_count').fetchone()[0]}")}
+        with pytest.raises(InvalidInput, match=f"{path}: database or disk is full.*resumes") as caught:
+            audit(audit_of(HISTORY, 10), store, Made(before=full).run)
         assert caught.value.__suppress_context__  # one clear sentence
-        finished = len(store.runs(family_of(HISTORY)))
+        finished = len(store.runs(audit_of(HISTORY).family))
         assert full_at - 1 <= finished < 20
         sql("PRAGMA max_page_count = 1000000")
-        resumes(store, made, HISTORY, finished=finished)  # with the very store that had failed
+        resumes(store, HISTORY, finished=finished)  # with the very store that had failed
 
 
 @pytest.fixture
@@ -437,15 +618,15 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(tmp_path)], check=True)
 
 
-def test_really_full_disk(small_disk: Path, made: Made) -> None:
+def test_really_full_disk(small_disk: Path) -> None:
     path = small_disk / "runs.sqlite"
     for _ in range(2):  # the second time there is no room from the start
-        with pytest.raises(rr.InvalidInput, match=rf"{path}: .*(full|I/O|unable).*resumes"):
-            rr.audit(CHAIN, MODEL, shared_seeds=10, store=path)
+        with pytest.raises(InvalidInput, match=rf"{path}: .*(full|I/O|unable).*resumes"):
+            audit(audit_of(seeds=10), path)
     subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True)
     ((finished,),) = rows(path, "SELECT count(*) FROM runs")
     assert 0 < finished < 20
-    resumes(path, made, MODEL, finished=finished)
+    resumes(path, MODEL, finished=finished)
 
 
 # --- other processes ---------------------------------------------------------------------------------
@@ -456,7 +637,7 @@ def processes(count: int, code: str, *arguments: object) -> list[str]:
     code = f"from tests.test_store import *\nstart = float(sys.argv[1])\nwhile time.time() < start: pass\n{code}"
     command = [sys.executable, "-W", "error", "-c", code, str(time.time() + 2 * (count > 1)), *map(str, arguments)]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    running = [subprocess.Popen(command, cwd=VECTORS.parent.parent, **pipes) for _ in range(count)]
+    running = [subprocess.Popen(command, cwd=TESTS.parent, **pipes) for _ in range(count)]
     ended = [(*process.communicate(timeout=100), process.returncode) for process in running]
     assert [(errors, code) for _, errors, code in ended] == [("", 0)] * count
     return [printed for printed, _, _ in ended]
@@ -466,33 +647,32 @@ def test_several_processes_may_create_one_file(tmp_path: Path) -> None:
     code = """
 for i in range(60):
     while time.time() < start + i * 0.02: pass
-    with rr.RunStore(f"{sys.argv[2]}/{i}.sqlite") as store: assert store.families() == []
+    with RunStore(f"{sys.argv[2]}/{i}.sqlite") as store: assert store.families() == []
 """
     processes(4, code, tmp_path)
     assert len(list(tmp_path.glob("*.sqlite"))) == 60
 
 
 def test_two_processes_may_make_one_audit(path: Path) -> None:
-    code = "print(found(rr.audit(CHAIN, MODEL, shared_seeds=200, store=sys.argv[2])))"
-    assert processes(2, code, path) == [found(rr.audit(CHAIN, MODEL, shared_seeds=200)) + "\n"] * 2
-    assert rows(path, "SELECT count(*) FROM runs") == [(400,)]
+    code = "print(found(audit(audit_of(seeds=100), sys.argv[2])))"
+    assert processes(2, code, path) == [found(audit(audit_of(seeds=100), None)) + "\n"] * 2
+    assert rows(path, "SELECT count(*) FROM runs") == [(200,)]
+    assert rows(path, "SELECT count(*) FROM audits") == [(1,)]
 
 
 def test_a_second_store_in_a_process_does_not_take_the_locks_of_the_first(path: Path) -> None:
-    with rr.RunStore(path) as store:
-        result = rr.audit(CHAIN, MODEL, shared_seeds=2, store=store)
-        assert len(copy.deepcopy(store).runs(result.family)) == 4
-        with rr.RunStore(path) as second:
-            assert len(second.runs(result.family)) == 4
-        processes(1, "with rr.RunStore(sys.argv[2]) as store: store.families()", path)
+    with RunStore(path) as store:
+        audit(audit_of(), store)
+        assert len(copy.deepcopy(store).runs(FAMILY)) == 4
+        with RunStore(path) as second:
+            assert len(second.runs(FAMILY)) == 4
+        processes(1, "with RunStore(sys.argv[2]) as store: store.families()", path)
         assert Path(f"{path}-wal").exists()  # the other process knows that it was not the last to close the file
 
 
-def test_killed_at_every_statement(tmp_path: Path) -> None:
-    code = """
+DIE = """
 import signal
-audit_run._COMMIT_EVERY = 0.0
-connect, whole = sqlite3.connect, found(rr.audit(CHAIN, MODEL, shared_seeds=2))
+connect = sqlite3.connect
 
 def die_at(statement):  # counted from the first that SQLite is given
     countdown = iter(range(statement, -1, -1))
@@ -502,20 +682,27 @@ def die_at(statement):  # counted from the first that SQLite is given
         return connection
     sqlite3.connect = traced
 
-kept = []
-for statement in range(1000):
-    path = f"{sys.argv[2]}/{statement}.sqlite"
+def killed(statement, work):
     child = os.fork()
     if not child:
         die_at(statement)
-        rr.audit(CHAIN, MODEL, shared_seeds=2, store=path)
+        work()
         os._exit(0)
-    if not os.waitpid(child, 0)[1]: break
-    with rr.RunStore(path) as store:
-        finished = store.runs(family_of(MODEL))
-        for record in finished: store.solution(record.key)  # whole, with all arrays
-    assert found(rr.audit(CHAIN, MODEL, shared_seeds=2, store=path)) == whole
-    with rr.RunStore(path) as store: assert store.runs(family_of(MODEL))[:len(finished)] == finished
+    return os.waitpid(child, 0)[1] != 0
+"""
+
+
+def test_killed_at_every_statement(tmp_path: Path) -> None:
+    code = f"""{DIE}
+kept, spec = [], audit_of()
+for statement in range(1000):
+    path = f"{{sys.argv[2]}}/{{statement}}.sqlite"
+    if not killed(statement, lambda: audit(spec, path)): break
+    with RunStore(path) as store:
+        finished = list(store.runs(FAMILY).values())
+        found(finished)  # whole, with all contents
+    assert found(audit(spec, path)) == found(audit(spec, None))
+    with RunStore(path) as store: assert list(store.runs(FAMILY).values())[:len(finished)] == finished
     kept.append(len(finished))
 print(kept)
 """
@@ -536,22 +723,23 @@ print(kept)
         (bytes(5000), "is not a run store"),
         (b"problem,algorithm\n" * 1000, "is not a run store"),
         (["CREATE TABLE notes (x)"], "of another program"),
-        (["CREATE TABLE runs (key)", "PRAGMA user_version = 1"], "of another program"),
-        (["PRAGMA application_id = 1", "PRAGMA user_version = 1"], "of another program"),
-        (["PRAGMA user_version = 2"], "schema version 2; this release reads version 1. Upgrade replicable-rl"),
+        (["CREATE TABLE runs (key)", "PRAGMA user_version = 2"], "of another program"),
+        (["PRAGMA application_id = 1", "PRAGMA user_version = 2"], "of another program"),
+        (["PRAGMA user_version = 3"], "schema version 3; this release reads versions 1 and 2. Upgrade replicable-rl"),
         (["PRAGMA user_version = 0"], "schema version 0; .* Use the release that wrote it"),
+        (["PRAGMA user_version = 1"], r"the file is damaged \("),
     ],
 )
 def test_other_files_are_refused_and_left_alone(path: Path, content: bytes | list[str], complaint: str) -> None:
     if isinstance(content, bytes):
         path.write_bytes(content)
     else:
-        if "schema version" in complaint:
-            rr.RunStore(path).close()
+        if "another program" not in complaint:
+            RunStore(path).close()
         change(path, *content)
     before = path.read_bytes()
-    with pytest.raises(rr.InvalidInput, match=f"^{path}: .*{complaint}"):
-        rr.audit(CHAIN, MODEL, shared_seeds=2, store=path)
+    with pytest.raises(InvalidFile, match=f"^{path}: .*{complaint}"):
+        audit(audit_of(), path)
     assert path.read_bytes() == before
 
 
@@ -564,8 +752,8 @@ def test_names_that_are_no_file(tmp_path: Path) -> None:
     }
     names |= {"a\0b": "must name a file.*a.x00b", b"a\0b": "must name a file", "a\ud800": "must name a file"}
     for name, complaint in names.items():
-        with pytest.raises(rr.InvalidInput, match=complaint):
-            rr.RunStore(name)
+        with pytest.raises(InvalidInput, match=complaint):
+            RunStore(name)
 
 
 def test_devices_and_pipes_are_refused_and_nothing_is_left_beside_them(tmp_path: Path) -> None:
@@ -573,7 +761,7 @@ def test_devices_and_pipes_are_refused_and_nothing_is_left_beside_them(tmp_path:
     for name in ("/dev/null", "/dev/full", str(tmp_path / "pipe")):
         before = sorted(Path(name).parent.iterdir())
         with pytest.raises(InvalidFile, match=f"^{name}: is not a regular file"):
-            rr.RunStore(name)
+            RunStore(name)
         assert sorted(Path(name).parent.iterdir()) == before
 
 
@@ -583,46 +771,46 @@ def test_devices_and_pipes_are_refused_and_nothing_is_left_beside_them(tmp_path:
 def reads_and_does_not_write(path: Path) -> None:
     """Check that two seeds, which the file has, are found, and a third is refused."""
     before = sorted((one, one.read_bytes()) for one in path.parent.iterdir())
-    result = rr.audit(CHAIN, MODEL, shared_seeds=2, store=path)
-    assert found(result) == found(rr.audit(CHAIN, MODEL, shared_seeds=2))
-    assert [runs for *_, runs in result.store.families()] == [4]
+    assert found(audit(audit_of(), path)) == found(audit(audit_of(), None))
+    assert counts(RunStore(path)) == [4]
     for _ in range(2):
-        with pytest.raises(InvalidFile, match=rf"^{path}: the file cannot be written .*copy it"):
-            rr.audit(CHAIN, MODEL, shared_seeds=3, store=path)
+        for write in (lambda: audit(audit_of(seeds=3), path), lambda: RunStore(path).add_audit(audit_of(seeds=9))):
+            with pytest.raises(InvalidFile, match=rf"^{path}: the file cannot be written .*copy it"):
+                write()
     assert sorted((one, one.read_bytes()) for one in path.parent.iterdir()) == before
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_files_that_may_not_be_written_or_read(path: Path) -> None:
-    rr.audit(CHAIN, MODEL, shared_seeds=2, store=path)
+    audit(audit_of(), path)
     path.chmod(0o444)
     reads_and_does_not_write(path)
     path.chmod(0o644)
     path.parent.chmod(0o555)
     reads_and_does_not_write(path)
-    with pytest.raises(rr.InvalidInput, match="cannot be made"):
-        rr.RunStore(path.with_name("new"))
+    with pytest.raises(InvalidInput, match="cannot be made"):
+        RunStore(path.with_name("new"))
     path.parent.chmod(0o755)
     path.chmod(0o000)
-    with pytest.raises(rr.InvalidInput, match="cannot be opened"):
-        rr.audit(CHAIN, MODEL, shared_seeds=3, store=path)
+    with pytest.raises(InvalidInput, match="cannot be opened"):
+        audit(audit_of(seeds=3), path)
 
 
 @pytest.mark.parametrize("refused", ["file", "folder"])
 def test_files_that_the_system_says_cannot_be_written(
     path: Path, refused: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rr.audit(CHAIN, MODEL, shared_seeds=2, store=path)
+    audit(audit_of(), path)
     no = path if refused == "file" else path.parent
     monkeypatch.setattr(os, "access", lambda asked, mode: mode != os.W_OK or Path(asked) != no)
     reads_and_does_not_write(path)
     if refused == "folder":
         with pytest.raises(InvalidFile, match="cannot be made, for its directory cannot be written"):
-            rr.RunStore(path.with_name("new"))
+            RunStore(path.with_name("new"))
         assert sorted(path.parent.iterdir()) == [path]
     path.write_bytes(b"")
     with pytest.raises(InvalidFile, match="is empty"):
-        rr.RunStore(path)
+        RunStore(path)
 
 
 def test_read_only_disk(small_disk: Path) -> None:
@@ -630,11 +818,11 @@ def test_read_only_disk(small_disk: Path) -> None:
     path, logged, lost, idle = (small_disk / name / "runs.sqlite" for name in ("whole", "logged", "lost", "idle"))
     for one in (path, logged, lost, idle):
         one.parent.mkdir()
-    rr.audit(CHAIN, MODEL, shared_seeds=2, store=path)
+    audit(audit_of(), path)
     shutil.copy(path, idle)
     Path(f"{idle}-wal").touch()
-    with rr.RunStore(small_disk / "open.sqlite") as store:  # as a killed process leaves it: the runs are in the log
-        rr.audit(CHAIN, MODEL, shared_seeds=2, store=store)
+    with RunStore(small_disk / "open.sqlite") as store:  # as a killed process leaves it: the runs are in the log
+        audit(audit_of(), store)
         for ending in ("", "-wal", "-shm"):
             shutil.copy(f"{store.path}{ending}", f"{logged}{ending}")
         for ending in ("", "-wal"):
@@ -643,9 +831,9 @@ def test_read_only_disk(small_disk: Path) -> None:
     for one in (path, logged, idle):
         reads_and_does_not_write(one)
     with pytest.raises(InvalidFile, match=r"its last runs are in runs.sqlite-wal.*Copy both"):
-        rr.RunStore(lost)
+        RunStore(lost)
     with pytest.raises(InvalidFile, match="cannot be made"):
-        rr.RunStore(path.with_name("new"))
+        RunStore(path.with_name("new"))
 
 
 # --- damaged files -----------------------------------------------------------------------------------
@@ -653,16 +841,25 @@ def test_read_only_disk(small_disk: Path) -> None:
 
 def test_empty_files_become_stores_and_cut_ones_are_refused(path: Path) -> None:
     path.touch()
-    rr.audit(CHAIN, MODEL, shared_seeds=10, store=path)
+    audit(audit_of(seeds=10), path)
     path.write_bytes(path.read_bytes()[:20_000])
-    with pytest.raises(
-        rr.InvalidInput, match=rf"^{path}: the file is damaged \(.*malformed\). Restore it from a copy.$"
-    ):
-        rr.audit(CHAIN, MODEL, shared_seeds=10, store=path)
+    with pytest.raises(InvalidInput, match=rf"^{path}: the file is damaged \(.*malformed\). Restore it from a copy.$"):
+        audit(audit_of(seeds=10), path)
+
+
+def everything(path: Path) -> None:
+    """Read all that a store holds."""
+    with RunStore(path) as store:
+        store.audits()
+        store.summary()
+        for family, _ in store.families():
+            for run in store.runs(family).values():
+                store.run(run.key)
+                found([run])
 
 
 def test_bytes_changed_anywhere_are_one_sentence_at_most(path: Path) -> None:
-    rr.audit(CHAIN, HISTORY, shared_seeds=3, store=path)
+    audit(audit_of(HISTORY, 3), path)
     sound, said = path.read_bytes(), set()
     rng = np.random.default_rng(1)
     for start in range(0, len(sound), 509):
@@ -670,12 +867,8 @@ def test_bytes_changed_anywhere_are_one_sentence_at_most(path: Path) -> None:
         damaged[start : start + 40] = rng.bytes(len(damaged[start : start + 40]))
         path.write_bytes(damaged)
         try:
-            with rr.RunStore(path) as store:
-                for problem, algorithm, _ in store.families():
-                    store.failures(RunFamily(problem, algorithm))
-                    for record in store.runs(RunFamily(problem, algorithm)):
-                        store.solution(record.key)
-        except rr.InvalidInput as error:
+            everything(path)
+        except InvalidInput as error:
             said.add(str(error))
         for suffix in ("-wal", "-shm"):
             Path(f"{path}{suffix}").unlink(missing_ok=True)
@@ -684,56 +877,50 @@ def test_bytes_changed_anywhere_are_one_sentence_at_most(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "column", ["key = 7", "shared_seed = 'x'", "policy = 'text'", "samples = '1.5'", "status = 99"]
+    "column",
+    [
+        *("key = 7", "shared_seed = 'x'", "digests = 'text'", "digests = x'00'", "digests = digests || x'00'"),
+        *("samples = '1.5'", "status = 99", "claims = status", "levels = status", "history = 'text'"),
+    ],
 )
 def test_damaged_rows(path: Path, column: str) -> None:
-    result = rr.audit(CHAIN, MODEL, shared_seeds=1, store=path)
+    audit(audit_of(seeds=1), path)
     change(path, "DROP TRIGGER finished_runs_never_change", f"UPDATE runs SET {column} WHERE id = 1")
     with pytest.raises(InvalidFile, match=rf"^{path}: the file is damaged \(.*Restore it from a copy"):
-        result.store.runs(result.family)
+        RunStore(path).runs(FAMILY)
 
 
-def test_damaged_text_and_failures(path: Path) -> None:
-    record = RunRecord("00", 1, 2, error="out of luck")
-    with rr.RunStore(path) as store:
-        store.add(family_of(MODEL), [record], {})
-        change(path, "UPDATE failures SET key = 7")
-        for ask in (store.failures, lambda family: store.keys(family, failed=True)):
+def test_damaged_documents_text_and_failures(path: Path) -> None:
+    failed = Run.failed(FAMILY.spec(1, 2), "RuntimeError: out of luck")
+    with RunStore(path) as store:
+        store.add([failed, made(FAMILY.spec(1, 1))], {})
+        for statement in ("error = CAST(x'ff' AS TEXT)", "made_with = 99", "sample = '3'", "key = 7"):
+            change(path, f"UPDATE failures SET {statement}")
             with pytest.raises(InvalidFile, match="the file is damaged"):
-                ask(family_of(MODEL))
-        change(path, "UPDATE failures SET error = CAST(x'ff' AS TEXT)")
-        with pytest.raises(InvalidFile, match="the file is damaged"):
-            store.failures(family_of(MODEL))
+                store.runs(FAMILY)
+        change(path, "DELETE FROM failures", "UPDATE documents SET json = '{' || id")
+        for ask in (store.families, store.summary, lambda: store.run(FAMILY.key(1, 1))):
+            with pytest.raises(InvalidFile, match="the file is damaged"):
+                ask()
 
 
-# --- files of every release --------------------------------------------------------------------------
+# --- what the database counts ------------------------------------------------------------------------
 
 
-def test_stores_of_earlier_releases_open(path: Path, made: Made) -> None:
-    expected = json.loads((VECTORS / "store-v1.json").read_text())
-    shutil.copy(VECTORS / "store-v1.sqlite", path)
-    with rr.RunStore(path) as store:
-        assert json.dumps(store_v1.described(store)) == json.dumps(expected["content"])
-        assert [runs for *_, runs in store.families()] == [6, 6, 1]
-        for kept, one in zip(expected["agreements"], store_v1.agreements(store_v1.audits(store)), strict=True):
-            assert one[:4] == kept[:4]
-            assert one[4:] == pytest.approx(kept[4:], abs=1e-9)
-    assert made.seeds == []
-
-
-def test_summary_counts_what_an_audit_finds(tmp_path: Path) -> None:
+def test_summary_counts_what_pairs_have_in_common(path: Path) -> None:
     """Several families in one file, unequal numbers of runs under a seed, levels that are absent."""
-    store = tmp_path / "runs.sqlite"
-    problem = rr.make("two-goals-v1")
-    algorithms = (rr.PhasedVI(0.1, 0.01, calls=1000, iterations=5), rr.ApproximateMDP(0.3, 0.1, calls=50))
-    results = [rr.audit(problem, algorithm, shared_seeds=6, runs_per_seed=3, store=store) for algorithm in algorithms]
-    with rr.RunStore(store) as opened:
-        summaries = opened.summary()
-    for result, summary in zip(results, summaries, strict=True):
-        assert (summary.problem, summary.algorithm) == (result.problem, result.algorithm)
-        assert (summary.runs, summary.shared_seeds, summary.pairs) == (18, 6, 18)
-        assert summary.same == {level: result.agreement(level).same for level in result.levels}
-    rr.audit(problem, algorithms[0], shared_seeds=1, runs_per_seed=5, store=store)
-    with rr.RunStore(store) as opened:
-        assert opened.summary()[0][2:5] == (20, 6, 5 * 3 + 10)
-    assert rr.RunStore().summary() == []
+    specs = [audit_of(VALUES, 6, runs_per_seed=3), AuditSpec(RIVER, HISTORY, shared_seeds=6, runs_per_seed=3)]
+    results = [audit(spec, path) for spec in specs]
+    summaries = RunStore(path).summary()
+    for spec, runs, summary in zip(specs, results, summaries, strict=True):
+        assert summary[:4] == (spec.family, 18, 6, 18)
+        pairs = [(one, two) for i, one in enumerate(runs) for two in runs[:i] if one.shared_seed == two.shared_seed]
+        levels = ["value", "policy"] if spec is specs[0] else ["model", "value", "policy"]
+        assert summary.same == {
+            level: sum(one.fingerprints[level] == two.fingerprints[level] for one, two in pairs) for level in levels
+        }
+        assert list(summary.same) == levels
+        assert 0 < summary.same["policy"] < 18
+    audit(audit_of(VALUES, 1, runs_per_seed=5), path)
+    assert RunStore(path).summary()[0][1:4] == (20, 6, 5 * 3 + 10)
+    assert RunStore().summary() == []

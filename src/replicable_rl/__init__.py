@@ -9,7 +9,8 @@
 True
 """
 
-from replicable_rl import testing, theory
+from replicable_rl import queries, testing, theory
+from replicable_rl.adapters import StableBaselines3, audit_callable
 from replicable_rl.algorithms import (
     ApproximateMDP,
     PhasedVI,
@@ -24,19 +25,41 @@ from replicable_rl.audit import (
     AuditResult,
     Estimate,
     RunFailed,
-    StableBaselines3,
     audit,
-    audit_callable,
-    audit_plan,
+    audit_sweep,
+    read_audits,
+    run_audits,
 )
 from replicable_rl.envs import from_gymnasium, gridworld
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import Labels, TabularMDP, evaluate_policy, greedy, load_mdp, optimal_values
 from replicable_rl.randomness import SharedRandomness
-from replicable_rl.records import Fingerprints, Guarantee, RunSpec, Solution, Status, StatusCode
-from replicable_rl.registry import make, make_algorithm
+from replicable_rl.records import (
+    AuditSpec,
+    Claim,
+    Claims,
+    Drawn,
+    Fingerprints,
+    Level,
+    ObjectSpec,
+    Recorded,
+    Run,
+    RunSpec,
+    Status,
+    StatusCode,
+    register_level,
+)
+from replicable_rl.report import audit_tables as _audit_tables  # shows results
+from replicable_rl.registry import (
+    build,
+    make,
+    make_algorithm,
+    register_algorithm,
+    register_problem,
+    register_sampler,
+)
 from replicable_rl.sampling import EpisodicEnv, Simulator
-from replicable_rl.solve import load_solution, plan, save_solution, solve
+from replicable_rl.solve import load_run, plan, save_run, solve
 from replicable_rl.store import RunStore
 
 __version__ = "0.1.0"
@@ -45,42 +68,56 @@ __all__ = [
     "Agreement",
     "ApproximateMDP",
     "AuditResult",
+    "AuditSpec",
+    "Claim",
+    "Claims",
+    "Drawn",
     "EpisodicEnv",
     "Estimate",
     "Fingerprints",
-    "Guarantee",
     "InvalidInput",
     "Labels",
+    "Level",
+    "ObjectSpec",
     "PhasedVI",
     "RMax",
+    "Recorded",
     "ReplicableApproximateMDP",
     "ReplicablePhasedVI",
     "ReplicableRMax",
+    "Run",
     "RunFailed",
     "RunSpec",
     "RunStore",
     "SharedRandomness",
     "Simulator",
-    "Solution",
     "StableBaselines3",
     "Status",
     "StatusCode",
     "TabularMDP",
     "audit",
     "audit_callable",
-    "audit_plan",
+    "audit_sweep",
+    "build",
     "evaluate_policy",
     "from_gymnasium",
     "greedy",
     "gridworld",
     "load_mdp",
-    "load_solution",
+    "load_run",
     "make",
     "make_algorithm",
     "optimal_values",
     "plan",
     "predicted_disagreement",
-    "save_solution",
+    "queries",
+    "read_audits",
+    "register_algorithm",
+    "register_level",
+    "register_problem",
+    "register_sampler",
+    "run_audits",
+    "save_run",
     "solve",
     "testing",
     "theory",

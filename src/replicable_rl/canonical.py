@@ -8,6 +8,9 @@ little-endian, C order, with -0.0 written as 0.0 and NaN refused.
 from __future__ import annotations
 
 import hashlib
+import io
+import math
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +21,18 @@ from replicable_rl.errors import InvalidInput
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Json", "array_digest", "canonical_json", "json_digest"]
+__all__ = [
+    "Json",
+    "array_digest",
+    "array_to_bytes",
+    "bytes_to_array",
+    "canonical_json",
+    "decimal",
+    "from_decimal",
+    "from_json",
+    "json_digest",
+    "to_json",
+]
 
 Json = Any  # None, bool, int, float, str, and lists and dicts of these
 
@@ -37,6 +51,50 @@ def canonical_json(value: Json) -> bytes:
         return rfc8785.dumps(value)
     except rfc8785.CanonicalizationError as error:
         raise InvalidInput(f"canonical JSON: {error}. Use strings for integers beyond 2**53.") from None
+
+
+_MAX_JSON_INTEGER = 2**53 - 1
+_LARGE = "integer"  # the one key of the form that a larger integer has
+
+
+def to_json(value: Json) -> Json:
+    """Return a value with the integers that JSON cannot hold everywhere written as ``{"integer": "..."}``.
+
+    >>> to_json({"calls": 10**16, "rho": 0.2})
+    {'calls': {'integer': '10000000000000000'}, 'rho': 0.2}
+    """
+    if isinstance(value, (int, float)) and _MAX_JSON_INTEGER < abs(value) < math.inf:  # such a float is whole
+        return {_LARGE: str(int(value))}
+    if isinstance(value, dict):
+        return {key: to_json(item) for key, item in value.items()}
+    return [to_json(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def from_json(value: Json) -> Json:
+    """Read back what :func:`to_json` wrote."""
+    if isinstance(value, dict) and set(value) == {_LARGE} and isinstance(value[_LARGE], str):
+        if not re.fullmatch(r"-?[0-9]{1,4000}", value[_LARGE]):
+            raise InvalidInput(f"JSON: expected the digits of an integer, got {value[_LARGE]!r:.80}.")
+        return int(value[_LARGE])
+    if isinstance(value, dict):
+        return {key: from_json(item) for key, item in value.items()}
+    return [from_json(item) for item in value] if isinstance(value, list) else value
+
+
+def decimal(number: int | None) -> str | None:
+    """Return a seed or a count as text: always text, for some pass what JSON holds."""
+    return None if number is None else str(number)
+
+
+def from_decimal(name: str, text: Json, digits: int = 4000) -> int:
+    """Read a seed or a count back.
+
+    >>> from_decimal("seed", "18446744073709551615")
+    18446744073709551615
+    """
+    if not (isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) <= digits):
+        raise InvalidInput(f"{name} must be a string of decimal digits, got {text!r:.80}.")
+    return int(text)
 
 
 def json_digest(value: Json) -> str:
@@ -82,3 +140,29 @@ def _heading(label: str, arrays: int) -> bytes:
 @lru_cache(maxsize=256)
 def _description(is_float: bool, shape: tuple[int, ...]) -> bytes:
     return canonical_json({"dtype": "<f8" if is_float else "<i8", "shape": list(shape)})
+
+
+def array_to_bytes(array: NDArray[Any]) -> bytes:
+    """Return the bytes of a ``.npy`` file; integers and floats of 64 bits only.
+
+    >>> bytes_to_array(array_to_bytes(np.array([[1, 2], [3, 4]]))).tolist()
+    [[1, 2], [3, 4]]
+    """
+    dtype = "<f8" if array.dtype.kind == "f" else "<i8"
+    return _npy_header(dtype, array.shape) + array.astype(dtype, copy=False).tobytes()
+
+
+def bytes_to_array(data: bytes) -> NDArray[Any]:
+    """Read the bytes of a ``.npy`` file, which nothing can unpickle; the array is read-only."""
+    array: NDArray[Any] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    if array.dtype.str not in ("<f8", "<i8"):
+        raise ValueError(f"type {array.dtype}")
+    array.setflags(write=False)
+    return array
+
+
+@lru_cache(maxsize=256)
+def _npy_header(dtype: str, shape: tuple[int, ...]) -> bytes:
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": dtype, "fortran_order": False, "shape": shape})
+    return stream.getvalue()

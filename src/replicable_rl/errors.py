@@ -10,10 +10,11 @@ one sentence or two:
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 __all__ = [
     "InvalidFile",
@@ -26,6 +27,7 @@ __all__ = [
     "check_real",
     "check_share",
     "did_you_mean",
+    "speaking_as",
 ]
 
 
@@ -105,6 +107,23 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     """
     close = difflib.get_close_matches(wrong, list(known), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+@contextlib.contextmanager
+def speaking_as(owner: str) -> Iterator[None]:
+    """Let what is refused inside the block be refused in the name of ``owner``, which the user knows.
+
+    >>> with speaking_as("PhasedVI"):
+    ...     check_integer("theory.phased_vi", "calls", 0, low=1, high=9)
+    Traceback (most recent call last):
+    ...
+    replicable_rl.errors.InvalidInput: PhasedVI: calls must be an integer from 1 to 9, got 0.
+    """
+    try:
+        yield
+    except InvalidInput as error:
+        first, colon, rule = str(error).partition(": ")
+        raise type(error)(f"{owner}: {rule if colon else first}") from None
 
 
 def _as_float(value: object) -> float | None:

@@ -11,7 +11,7 @@ import contextvars
 from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Protocol, TypeVar
 
-__all__ = ["announce", "listening", "report", "track"]
+__all__ = ["announce", "listening", "report", "track", "unheard"]
 
 T = TypeVar("T", covariant=True)
 Listener = Callable[[str, int, int], None]  # (what, done, total)
@@ -65,3 +65,8 @@ def listening(listener: Listener, hear: Callable[[str], None] | None = None) -> 
     finally:
         _listener.reset(tokens[0])
         _hear.reset(tokens[1])
+
+
+def unheard() -> contextlib.AbstractContextManager[None]:
+    """Let nobody hear of the work inside the block: it is a part of work that reports itself."""
+    return listening(lambda what, done, total: None)

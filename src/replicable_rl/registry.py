@@ -1,36 +1,53 @@
-"""Readable, versioned ids for problems and algorithms, and the objects they stand for.
+"""Readable, versioned ids for problems, algorithms and samplers, and the objects they stand for.
 
-An id is for ever: what ``two-goals-v1`` means never changes; a better one is ``-v2``.
+An id is for ever: what ``two-goals-v1`` means never changes; a better one is ``-v2``. Ids of your own are added with
+:func:`register_problem`, :func:`register_algorithm` and :func:`register_sampler`, from your program or from a package
+that names its module under the entry points ``replicable_rl.plugins``. They then work in `make`, in sweeps, in stored
+specs and on the command line.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from replicable_rl import algorithms, envs
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput, UnknownId, did_you_mean
 from replicable_rl.mdp import TabularMDP, load_mdp
 from replicable_rl.records import ObjectSpec
-from replicable_rl.solve import Algorithm
+from replicable_rl.solve import SAMPLERS, Algorithm
 
 __all__ = [
     "ALGORITHMS",
     "PROBLEMS",
+    "SAMPLERS",
+    "build",
     "has_parameter",
+    "is_ours",
+    "load_plugins",
     "make",
     "make_algorithm",
     "parse_object",
-    "problem_from_spec",
+    "register_algorithm",
+    "register_problem",
+    "register_sampler",
     "resolve_problem",
     "whole_number",
 ]
 
-PROBLEMS: Mapping[str, Callable[..., TabularMDP]] = {
+_GYMNASIUM = "gymnasium/"
+_ID = re.compile(r"[a-z0-9][a-z0-9._-]*-v[0-9]+")
+_SCIENTIFIC = re.compile(r"(-?)([0-9]{0,40})(?:\.([0-9]{0,40}))?e\+?([0-9]{1,3})", re.IGNORECASE)
+_PLUGINS = "replicable_rl.plugins"
+
+Kind = TypeVar("Kind")
+
+PROBLEMS: dict[str, Callable[..., TabularMDP]] = {
     "two-goals-v1": envs.two_goals,
     "two-goals-wide-v1": envs.two_goals_wide,
     "gridworld-v1": envs.gridworld,
@@ -41,7 +58,7 @@ PROBLEMS: Mapping[str, Callable[..., TabularMDP]] = {
     "machine-repair-v1": envs.machine_repair,
 }
 
-ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = {
+ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     algorithm.id: algorithm
     for algorithm in (
         algorithms.PhasedVI,
@@ -53,8 +70,129 @@ ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = {
     )
 }
 
-_GYMNASIUM = "gymnasium/"
-_SCIENTIFIC = re.compile(r"(-?)([0-9]{0,40})(?:\.([0-9]{0,40}))?e\+?([0-9]{1,3})", re.IGNORECASE)
+
+def register_problem(id: str, constructor: Callable[..., TabularMDP]) -> None:
+    """Give a problem an id of its own.
+
+    Parameters
+    ----------
+    id : str
+        Readable, and with a version: ``"my-queue-v1"``. What it means must never change.
+    constructor : callable
+        Returns a `TabularMDP` from keywords that JSON can say.
+
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> rr.register_problem("two-states-v1", lambda p=0.5: rr.TabularMDP.from_dense(
+    ...     [[[1 - p, p]], [[0.0, 1.0]]], [[0.0], [1.0]], gamma=0.9))
+    >>> rr.make("two-states-v1", p=0.25).spec.text
+    'two-states-v1:p=0.25'
+    """
+    _register(PROBLEMS, "problem", id, constructor)
+
+
+def register_algorithm(algorithm: type[Kind]) -> type[Kind]:
+    """Give an algorithm its id, the class attribute ``id``; usable as a decorator.
+
+    Parameters
+    ----------
+    algorithm : type
+        A frozen dataclass with ``solve(source, shared, rng)`` and a class attribute such as ``id = "mine-v1"``.
+    """
+    _register(ALGORITHMS, "algorithm", vars(algorithm).get("id"), algorithm)
+    return algorithm
+
+
+def register_sampler(sampler: type[Kind]) -> type[Kind]:
+    """Give a sampler its id, the class attribute ``id``; usable as a decorator.
+
+    Parameters
+    ----------
+    sampler : type
+        Called with a `TabularMDP`, it returns a source with ``draw(calls, rng)``, ``play(...)`` or both.
+    """
+    _register(SAMPLERS, "sampler", vars(sampler).get("id"), sampler)
+    return sampler
+
+
+def _register(table: dict[str, Any], kind: str, id: object, made_by: object) -> None:
+    if not isinstance(id, str) or not _ID.fullmatch(id):
+        raise InvalidInput(
+            f"register_{kind}: an id is lower-case and ends in its version, such as 'my-{kind}-v1'; got {id!r:.60}."
+        )
+    if not callable(made_by):
+        raise InvalidInput(f"register_{kind}: {id} must be made by something callable, got {made_by!r:.60}.")
+    for taken in (PROBLEMS, ALGORITHMS, SAMPLERS):
+        if taken.get(id, made_by) is not made_by and not _is_reloaded(taken[id], made_by):
+            raise InvalidInput(f"register_{kind}: {id!r} is taken, and an id never changes its meaning. Use '-v2'.")
+    table[id] = made_by
+
+
+def _is_reloaded(old: Any, new: Any) -> bool:
+    """Whether the same definition was run again, as a notebook does; the library's own are never replaced."""
+    names = [(getattr(one, "__module__", None), getattr(one, "__qualname__", None)) for one in (old, new)]
+    return names[0] == names[1] and not is_ours(old)
+
+
+def is_ours(constructor: object) -> bool:
+    """Whether something is defined in this package, so that its id means the same everywhere."""
+    return str(getattr(constructor, "__module__", "")).partition(".")[0] == "replicable_rl"
+
+
+@functools.cache
+def load_plugins() -> None:
+    """Import, once, what installed packages name under the entry points ``replicable_rl.plugins``."""
+    from importlib.metadata import entry_points
+
+    for plugin in entry_points(group=_PLUGINS):
+        try:
+            plugin.load()
+        except Exception as error:  # whatever somebody's module raises, its own sentence says why
+            raise InvalidInput(
+                f"plugin {plugin.name}: cannot be loaded ({type(error).__name__}: {str(error).rstrip('.')})."
+            ) from error
+
+
+def _known(table: Mapping[str, Any], kind: str, id: str) -> Any:
+    """Return what makes an id, or say which ids there are."""
+    if id not in table:
+        load_plugins()
+    if id not in table:
+        hint = did_you_mean(id, table) or f" Known: {', '.join(table)}."
+        raise UnknownId(f"No {kind} is called {id!r:.80}.{hint}")
+    return table[id]
+
+
+def build(spec: ObjectSpec) -> Any:
+    """Return the problem or the algorithm that a spec stands for.
+
+    Parameters
+    ----------
+    spec : ObjectSpec
+        An id of ``replicable-rl list`` or a Gymnasium id, and parameters.
+
+    Examples
+    --------
+    >>> build(ObjectSpec("riverswim-v1", {"n_states": 20}))
+    TabularMDP(S=20, A=2, outcomes=78, gamma=0.95)
+    >>> build(ObjectSpec("phased-vi-v1", {"epsilon": 0.1, "delta": 0.01})).epsilon
+    0.1
+    """
+    load_plugins()
+    if spec.id in ALGORITHMS:
+        return make_algorithm(spec.id, **spec.params)
+    if spec.id in PROBLEMS or spec.id.startswith(_GYMNASIUM):
+        return make(spec.id, **spec.params)
+    import gymnasium
+
+    if spec.id in gymnasium.registry:
+        return _from_gymnasium(spec.id, spec.params)
+    known = did_you_mean(spec.id, [*PROBLEMS, *gymnasium.registry])
+    raise UnknownId(
+        f"No problem is called {spec.id!r:.80}.{known} A problem is an id of `replicable-rl list`, a Gymnasium id, "
+        "or a saved .npz file."
+    )
 
 
 def make(id: str, /, **params: Any) -> TabularMDP:
@@ -81,12 +219,12 @@ def make(id: str, /, **params: Any) -> TabularMDP:
     """
     if id.startswith(_GYMNASIUM):
         return _from_gymnasium(id.removeprefix(_GYMNASIUM), params)
-    if id not in PROBLEMS:
-        hint = did_you_mean(id, PROBLEMS) or f" Known: {', '.join(PROBLEMS)}."
-        raise UnknownId(f"No problem is called {id!r}.{hint}")
-    _check_names(id, PROBLEMS[id], params)
-    problem = PROBLEMS[id](**params)  # first: it refuses values that cannot even be compared
-    known = inspect.signature(PROBLEMS[id]).parameters
+    constructor = _known(PROBLEMS, "problem", id)
+    _check_names(id, constructor, params)
+    problem = constructor(**params)  # first: it refuses values that cannot even be compared
+    if not isinstance(problem, TabularMDP):
+        raise InvalidInput(f"{id}: must make a TabularMDP, got {type(problem).__name__}.")
+    known = inspect.signature(constructor).parameters
     given = {name: value for name, value in params.items() if value != known[name].default}
     return problem.with_source(ObjectSpec(id, given))
 
@@ -106,15 +244,15 @@ def make_algorithm(id: str, /, **params: Any) -> Algorithm:
     >>> make_algorithm("phased-vi-v1", epsilon=0.1, delta=0.01).epsilon
     0.1
     """
-    if id not in ALGORITHMS:
-        known = did_you_mean(id, ALGORITHMS) or f" Known: {', '.join(ALGORITHMS)}."
-        raise UnknownId(f"No algorithm is called {id!r}.{known}")
-    _check_names(id, ALGORITHMS[id], params)
-    return ALGORITHMS[id](**params)
+    constructor = _known(ALGORITHMS, "algorithm", id)
+    _check_names(id, constructor, params)
+    algorithm: Algorithm = constructor(**params)
+    return algorithm
 
 
 def has_parameter(id: str, name: str) -> bool:
     """Whether the algorithm registered under an id has a parameter of this name."""
+    load_plugins()
     return id in ALGORITHMS and name in inspect.signature(ALGORITHMS[id]).parameters
 
 
@@ -126,22 +264,11 @@ def resolve_problem(text: str) -> TabularMDP:
     """
     if text.endswith(".npz") or os.path.isfile(text):  # noqa: PTH113  # Path's raises where a long map is no file name
         return load_mdp(text)
-    return problem_from_spec(parse_object(text))
-
-
-def problem_from_spec(spec: ObjectSpec) -> TabularMDP:
-    """Return the problem with a registered id, or with a Gymnasium id."""
-    if spec.id in PROBLEMS or spec.id.startswith(_GYMNASIUM):
-        return make(spec.id, **spec.params)
-    import gymnasium
-
-    if spec.id in gymnasium.registry:
-        return _from_gymnasium(spec.id, spec.params)
-    known = did_you_mean(spec.id, [*PROBLEMS, *gymnasium.registry])
-    raise UnknownId(
-        f"No problem is called {spec.id!r}.{known} A problem is an id of `replicable-rl list`, a Gymnasium id, "
-        "or a saved .npz file."
-    )
+    spec = parse_object(text)
+    if spec.id in ALGORITHMS:
+        raise UnknownId(f"{spec.id} is an algorithm. Name a problem first; `replicable-rl list` shows both.")
+    problem: TabularMDP = build(spec)
+    return problem
 
 
 def parse_object(text: str) -> ObjectSpec:

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from replicable_rl.algorithms.model_rows import LearnedModel, PlainRows, RoundedRows, RowQuery
-from replicable_rl.algorithms.promise import Promise, guarantee
-from replicable_rl.errors import InvalidInput
-from replicable_rl.mdp import TabularMDP, optimal_values
-from replicable_rl.records import Guarantee, Solution, Status, StatusCode
-from replicable_rl.sampling import GenerativeModel, as_generative
+from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
+from replicable_rl.algorithms.promise import Promise
+from replicable_rl.mdp import optimal_values
+from replicable_rl.queries import Estimate, Plain, Rounded
+from replicable_rl.records import Run, Status, StatusCode
+from replicable_rl.sampling import GenerativeModel, draw_from
 from replicable_rl.theory import ApproximateMDPPlan, approximate_mdp
 
 if TYPE_CHECKING:
@@ -35,45 +35,26 @@ if TYPE_CHECKING:
 __all__ = ["ApproximateMDP", "ReplicableApproximateMDP"]
 
 
-class _ApproximateMDP(Promise):
-    """What the two algorithms share."""
+class _ApproximateMDP(Promise[ApproximateMDPPlan]):
+    """What the two algorithms share: everything but the queries."""
 
-    def plan(self, problem: TabularMDP | GenerativeModel) -> ApproximateMDPPlan:
-        """Return what a run on this problem will do, and what it may promise."""
-        model = as_generative(problem)
-        return self._plan(model.n_states, model.n_actions, model.known_rewards is not None)
+    needs: ClassVar[type] = GenerativeModel
 
-    def _check(self) -> None:
-        self._plan(2, 1, known_rewards=True)
+    def _plan(self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool) -> ApproximateMDPPlan:
+        return approximate_mdp(n_states, n_actions, known_rewards=known_rewards, **self._parameters())
 
-    def _plan(self, n_states: int, n_actions: int, known_rewards: bool) -> ApproximateMDPPlan:
-        return approximate_mdp(
-            n_states, n_actions, known_rewards=known_rewards, owner=type(self).__name__, **self._parameters()
-        )
-
-    def _run(
-        self, problem: GenerativeModel, plan: ApproximateMDPPlan, query: RowQuery, rng: np.random.Generator
-    ) -> Solution:
+    def solve(self, source: GenerativeModel, shared: SharedRandomness, rng: np.random.Generator) -> Run:
+        """Run with the shared randomness r, which the baseline does not use, and fresh samples from ``rng``."""
+        plan = self.plan(source)
         self._refuse_beyond_64_bits("calls", plan.calls)
-        S, A = problem.n_states, problem.n_actions
-        counts = problem.draw(plan.calls, rng)
-        if counts.calls != plan.calls:
-            raise InvalidInput(
-                f"{type(problem).__name__}: {plan.calls} calls were asked for, {counts.calls} were made."
-            )
-        seen = counts.transitions(S, A)
-        learned = LearnedModel(S, A, problem.reward_range, problem.reward_range[1], problem.known_rewards)
-        learned.learn(np.arange(S * A), seen, query)
-        model = learned.to_mdp(problem.gamma, getattr(problem, "initial", None))
+        queries = RowQueries.of(self._estimate, shared, "approximate-mdp", plan.width, plan.form)
+        counts = draw_from(source, plan.calls, rng)
+        learned = LearnedModel(source, unknown_reward=source.reward_range[1])
+        learned.learn(np.arange(learned.known.size), counts.transitions(source.n_states, source.n_actions), queries)
+        model = learned.to_mdp()
         best = optimal_values(model)
-        return Solution.from_q(
-            best.q,
-            best.policy,
-            samples=counts.calls * S * A,
-            status=_status(learned),
-            guarantee=_guarantee(plan),
-            model=model,
-        )
+        outputs = {"model": model, "value": best.q, "policy": best.policy}
+        return Run.of(outputs, status=_status(learned), claims=plan.claims(), samples=plan.samples)
 
 
 @dataclass(frozen=True)
@@ -97,13 +78,7 @@ class ApproximateMDP(_ApproximateMDP):
     calls: int | None = None
 
     id: ClassVar[str] = "approximate-mdp-v1"
-
-    def solve(
-        self, problem: TabularMDP | GenerativeModel, shared: SharedRandomness, rng: np.random.Generator
-    ) -> Solution:
-        """Run with fresh samples from ``rng``; ``shared`` is not used, for nothing here is replicable."""
-        model = as_generative(problem)
-        return self._run(model, self.plan(model), PlainRows(), rng)
+    _estimate: ClassVar[Estimate] = Plain()
 
 
 @dataclass(frozen=True)
@@ -146,14 +121,7 @@ class ReplicableApproximateMDP(_ApproximateMDP):
     tolerance: float | None = None
 
     id: ClassVar[str] = "replicable-approximate-mdp-v1"
-
-    def solve(
-        self, problem: TabularMDP | GenerativeModel, shared: SharedRandomness, rng: np.random.Generator
-    ) -> Solution:
-        """Run with the shared randomness r and fresh samples from ``rng``."""
-        model = as_generative(problem)
-        plan = self.plan(model)
-        return self._run(model, plan, RoundedRows(shared, "approximate-mdp", plan.width, plan.form), rng)
+    _estimate: ClassVar[Estimate] = Rounded()
 
 
 def _status(learned: LearnedModel) -> Status:
@@ -162,26 +130,3 @@ def _status(learned: LearnedModel) -> Status:
         sentence = f"{learned.self_loops} of {rows} rows were rounded to nothing and became self-loops"
         return Status(StatusCode.COMPLETED, sentence)
     return Status(StatusCode.COMPLETED, f"learned all {rows} rows")
-
-
-def _guarantee(plan: ApproximateMDPPlan) -> Guarantee:
-    what = "every transition probability" if plan.norm == "entry" else "every row, in l1,"
-    before = "" if plan.rho is None else " before rows are divided by their sums"
-    departures: dict[str, tuple[float | None, float | None]] = {}
-    if plan.calls < plan.calls_needed:
-        departures["calls"] = plan.calls, plan.calls_needed
-    if plan.tolerance > plan.tolerance_needed:
-        departures["tolerance"] = plan.tolerance, plan.tolerance_needed
-    return guarantee(
-        "obs:rep-mdp",
-        departures,
-        accuracy=f"{what} is within {plan.epsilon:g} of the truth{before}, except with probability {plan.delta:g}",
-        accurate=plan.accuracy_proved,
-        replicability=None
-        if plan.rho is None
-        else f"two runs learn the same model, except with probability {plan.rho:g}",
-        replicable=plan.replicability_proved,
-        epsilon=plan.epsilon,
-        delta=plan.delta,
-        rho=plan.rho,
-    )

@@ -1,8 +1,8 @@
 """From counted transitions to a model: the part that ApproximateMDP and R-max share.
 
 A row asks S indicator queries, "was the successor s'?", and is then divided by its sum; rewards that
-are not known are one more query. A successor that was never seen has mean 0, and the zero-preserving form
-answers 0: rows stay as sparse as the data.
+are not known are one more query. A successor that was never seen has mean 0: where a query keeps 0, it is not even
+asked about, and rows stay as sparse as the data.
 
 Offsets are addressed by (s, a, s') and by (s, a), never by when a row was learned: two runs that learn a
 pair in different rounds still round it on the same grid.
@@ -10,115 +10,63 @@ pair in different rounds still round it on the same grid.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import Rows, TabularMDP
-from replicable_rl.queries import rstat
+from replicable_rl.queries import Estimate, Query
 from replicable_rl.sampling.counts import sums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from replicable_rl.randomness import SharedRandomness
-    from replicable_rl.sampling import TransitionCounts
+    from replicable_rl.sampling import Problem, TransitionCounts
     from replicable_rl.theory.rstat import Form
 
-__all__ = ["LearnedModel", "PlainRows", "RoundedRows", "RowQuery"]
+__all__ = ["LearnedModel", "RowQueries"]
 
-_MAX_DENSE = 10**8  # entries of dense rows, in the midpoint form
-
-
-class RowQuery(Protocol):
-    """How the means of a row are answered."""
-
-    @property
-    def dense(self) -> bool:
-        """Whether successors that were never seen are asked about."""
-        ...
-
-    def probabilities(self, key: NDArray[np.int64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Answer the means of the transitions ``key`` = (s*A + a)*S + s'."""
-        ...
-
-    def rewards(self, pair: NDArray[np.int64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Answer the mean rewards, scaled to [0, 1], of the pairs s*A + a."""
-        ...
+_MAX_DENSE = 10**8  # entries of dense rows, where 0 is rounded to something else
 
 
-@dataclass(frozen=True)
-class PlainRows:
-    """The empirical means themselves."""
+class RowQueries(NamedTuple):
+    """The two queries of a row: of its transitions, element (s*A + a)*S + s', and of its reward, element s*A + a."""
 
-    dense: bool = False
+    transitions: Query
+    rewards: Query
 
-    def probabilities(self, key: NDArray[np.int64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the means."""
-        return mean
-
-    def rewards(self, pair: NDArray[np.int64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the means."""
-        return mean
-
-
-@dataclass(frozen=True)
-class RoundedRows:
-    """rSTAT with offsets at ``label``/offset and ``label``/reward."""
-
-    shared: SharedRandomness
-    label: str
-    width: float
-    form: Form = "zero-preserving"
-
-    @property
-    def dense(self) -> bool:
-        """Whether 0 is rounded to something else."""
-        return self.form == "midpoint"
-
-    def probabilities(self, key: NDArray[np.int64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Round on the grid of each transition."""
-        offset = self.shared.uniform_at(f"{self.label}/offset", index=key)
-        return rstat(mean, offset, self.width, form=self.form).answer
-
-    def rewards(self, pair: NDArray[np.int64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Round on the grid of each pair."""
-        return rstat(mean, self.shared.uniform_at(f"{self.label}/reward", index=pair), self.width).answer
+    @classmethod
+    def of(cls, estimate: Estimate, shared: SharedRandomness, label: str, width: float, form: Form) -> RowQueries:
+        """Return the queries with offsets at ``label``/offset and ``label``/reward."""
+        rewards = estimate.bind(shared, f"{label}/reward", width, "midpoint")
+        return cls(estimate.bind(shared, f"{label}/offset", width, form), rewards)
 
 
 class LearnedModel:
-    """A model that grows pair by pair; what is not known yet is a self-loop with reward ``unknown_reward``."""
+    """A model of a problem that grows pair by pair; what is not known is a self-loop with reward ``unknown_reward``."""
 
-    def __init__(
-        self,
-        n_states: int,
-        n_actions: int,
-        reward_range: tuple[float, float],
-        unknown_reward: float,
-        known_rewards: NDArray[np.float64] | None,
-    ) -> None:
-        self._n_states, self._n_actions = n_states, n_actions
-        self._range = reward_range
-        self._known_rewards = None if known_rewards is None else known_rewards.reshape(-1)
-        pairs = n_states * n_actions
+    def __init__(self, problem: Problem, unknown_reward: float) -> None:
+        self._problem = problem
+        self._n_states, self._n_actions = problem.n_states, problem.n_actions
+        pairs = self._n_states * self._n_actions
         self.known = np.zeros(pairs, dtype=bool)
         self.self_loops = 0  # rows that rounding left without any probability
         self.most_successors = 0  # that any learned pair was seen to have
         self._reward = np.full(pairs, unknown_reward)
-        self._key = np.arange(pairs) * n_states + np.arange(pairs) // n_actions
+        self._key = np.arange(pairs) * self._n_states + np.arange(pairs) // self._n_actions
         self._probability = np.ones(pairs)
 
-    def learn(self, pairs: NDArray[np.int64], seen: TransitionCounts, query: RowQuery) -> None:
+    def learn(self, pairs: NDArray[np.int64], seen: TransitionCounts, queries: RowQueries) -> None:
         """Replace the rows of ``pairs`` by what was seen of them."""
         S = self._n_states
         is_new = np.zeros(self.known.size, dtype=bool)
         is_new[pairs] = True
         visits = seen.visits
-        key, count = self._queries(pairs, is_new, seen, query)
+        key, count = self._asked(pairs, is_new, seen, dense=not queries.transitions.keeps_zero)
         self.most_successors = max(self.most_successors, int(np.bincount(key[count > 0.0] // S, minlength=1).max()))
-        answer = query.probabilities(key, count / visits[key // S])
+        answer = queries.transitions.answer(count / visits[key // S], index=key)
         key, answer = key[answer > 0.0], answer[answer > 0.0]
         total = sums(key // S, answer, self.known.size)
         lost = pairs[total[pairs] == 0.0]
@@ -130,31 +78,31 @@ class LearnedModel:
         )
         order = np.argsort(key)
         self._key, self._probability = key[order], answer[order]
-        self._reward[pairs] = self._rewards(pairs, visits, seen, query)
+        self._reward[pairs] = self._rewards(pairs, visits, seen, queries.rewards)
         self.known[pairs] = True
 
-    def to_mdp(self, gamma: float, initial: NDArray[np.float64] | None) -> TabularMDP:
-        """Return the model as it stands."""
+    def to_mdp(self) -> TabularMDP:
+        """Return the model as it stands: a table that was estimated, and says so."""
         row = self._key // self._n_states
         indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=self.known.size))])
         successor = (self._key % self._n_states).astype(np.int32)
-        rows = Rows(indptr, successor, self._probability, self._reward[row])
-        low, high = self._range
+        low, high = self._problem.reward_range
         return TabularMDP(
-            rows,
+            Rows(indptr, successor, self._probability, self._reward[row]),
             n_actions=self._n_actions,
-            gamma=gamma,
-            initial=initial,
+            gamma=self._problem.gamma,
+            initial=self._problem.initial,
             reward_range=(min(low, float(self._reward.min())), max(high, float(self._reward.max()))),
+            estimated=True,
         )
 
-    def _queries(
-        self, pairs: NDArray[np.int64], is_new: NDArray[np.bool_], seen: TransitionCounts, query: RowQuery
+    def _asked(
+        self, pairs: NDArray[np.int64], is_new: NDArray[np.bool_], seen: TransitionCounts, *, dense: bool
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the transitions to ask about, and their counts."""
         chosen = is_new[seen.row] & (seen.count > 0.0)
         key, count = seen.key[chosen], seen.count[chosen]
-        if not query.dense:
+        if not dense:
             return key, count
         if pairs.size * self._n_states > _MAX_DENSE:
             raise InvalidInput(
@@ -167,11 +115,11 @@ class LearnedModel:
         return every, counts
 
     def _rewards(
-        self, pairs: NDArray[np.int64], visits: NDArray[np.float64], seen: TransitionCounts, query: RowQuery
+        self, pairs: NDArray[np.int64], visits: NDArray[np.float64], seen: TransitionCounts, query: Query
     ) -> NDArray[np.float64]:
-        if self._known_rewards is not None:
-            return self._known_rewards[pairs]
-        low, high = self._range
+        if self._problem.known_rewards is not None:
+            return self._problem.known_rewards.reshape(-1)[pairs]
+        low, high = self._problem.reward_range
         scale = (high - low) or 1.0
         mean = (seen.rewards[pairs] / visits[pairs] - low) / scale
-        return np.clip(low + (high - low) * query.rewards(pairs, np.clip(mean, 0.0, 1.0)), low, high)
+        return np.clip(low + (high - low) * query.answer(np.clip(mean, 0.0, 1.0), index=pairs), low, high)

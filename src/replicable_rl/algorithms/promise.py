@@ -1,28 +1,41 @@
-"""What every algorithm here is: a frozen promise with overrides, and how a guarantee is worded."""
+"""What every algorithm here is: a frozen promise with overrides, which plans a run before it makes one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
-from replicable_rl.errors import SampleSizeTooLarge
-from replicable_rl.records import Guarantee
-from replicable_rl.sampling import MAX_CALLS
+from replicable_rl.errors import SampleSizeTooLarge, speaking_as
+from replicable_rl.queries import Estimate
+from replicable_rl.sampling import MAX_CALLS, Problem
+from replicable_rl.theory import Plan
 
-__all__ = ["Promise", "guarantee", "number"]
+__all__ = ["Promise"]
 
 
-class Promise:
+P = TypeVar("P", bound=Plan, covariant=True)
+
+
+class Promise(Generic[P]):
     """Base of the algorithms, which are dataclasses: first the promise, then overrides that default to None."""
 
     id: ClassVar[str]
+    needs: ClassVar[type]  # what a problem must be able to do
+    _estimate: ClassVar[Estimate]  # how means are answered: where a baseline and its replicable version differ
+    _sizes: ClassVar[tuple[int, int]] = (2, 1)  # states and actions with which parameters are tried
 
     def __post_init__(self) -> None:
-        self._check()
+        with speaking_as(type(self).__name__):
+            self._plan(*self._sizes, gamma=0.5, known_rewards=True)  # refuses bad parameters now, not at the first run
 
-    def _check(self) -> None:
-        """Refuse bad parameters now, and not at the first run."""
+    def plan(self, problem: Problem) -> P:
+        """Return what a run on this problem will do, and what may be claimed of it."""
+        known_rewards = problem.known_rewards is not None
+        with speaking_as(type(self).__name__):
+            return self._plan(problem.n_states, problem.n_actions, gamma=problem.gamma, known_rewards=known_rewards)
+
+    def _plan(self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool) -> P:
+        raise NotImplementedError
 
     def _parameters(self) -> dict[str, Any]:
         """The parameters, named as in the function of `theory` that plans this algorithm."""
@@ -33,61 +46,8 @@ class Promise:
             return
         given = getattr(self, name) is not None
         promises = [field.name for field in fields(self) if field.name in ("epsilon", "rho")]  # type: ignore[arg-type]  # as above
-        remedy = f"a smaller {name}" if given else f"{name}=... (the result is then measured only)"
-        remedy += "" if given else f", or raise {' or '.join(promises)}"
+        less = f"{name}=... (the theorem then proves nothing), or raise {' or '.join(promises)}"
         raise SampleSizeTooLarge(
             f"{type(self).__name__}: {name}={asked:.3g} is asked for, more than the 2**63 - 1 that can be counted. "
-            f"Pass {remedy}."
+            f"Pass {f'a smaller {name}' if given else less}."
         )
-
-
-def guarantee(
-    theorem: str,
-    departures: Mapping[str, tuple[float | None, float | None]],
-    *,
-    accuracy: str,
-    accurate: bool,
-    replicability: str | None,
-    replicable: bool,
-    epsilon: float,
-    delta: float,
-    rho: float | None,
-) -> Guarantee:
-    """Word what is promised about a run.
-
-    ``departures`` holds, by name, the value used and the value needed where it falls short. ``accuracy`` and
-    ``replicability`` say what each promise is; ``replicability`` is None for algorithms that make none.
-    """
-    promises = [(accuracy, accurate)] + ([] if replicability is None else [(replicability, replicable)])
-    proved = "; ".join(text for text, holds in promises if holds)
-    numbers = {
-        "epsilon": epsilon if accurate else None,
-        "delta": delta if accurate or replicable else None,
-        "rho": rho if replicable else None,
-    }
-    if all(holds for _, holds in promises):
-        closing = " Nothing is promised about a second run." if replicability is None else ""
-        return Guarantee("proved", theorem, f"proved ({theorem}): {proved}.{closing}", **numbers)
-    listed = "; ".join(
-        f"{name}={used} where {theorem} needs {needed}"
-        for name, (used, needed) in ((name, _digits(*pair)) for name, pair in departures.items())
-    )
-    also = f" Proved all the same: {proved}." if proved else ""
-    return Guarantee("measured", theorem, f"measured only: {listed}.{also}", **numbers)
-
-
-def number(x: float) -> str:
-    """Write a number in a sentence: whole where it is short, else three significant digits."""
-    return str(x) if isinstance(x, int) and x < 10**9 else f"{x:.3g}"
-
-
-def _digits(used: float | None, needed: float | None) -> tuple[str, str]:
-    """Write two numbers with as many digits as it takes to tell them apart."""
-    for digits in (3, 6, 17):
-        pair = tuple(
-            str(x) if isinstance(x, int) and (x < 10**9 or digits == 17) else f"{x or 0.0:.{digits}g}"
-            for x in (used, needed)
-        )
-        if pair[0] != pair[1]:
-            break
-    return pair[0], pair[1]

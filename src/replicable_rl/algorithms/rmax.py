@@ -20,19 +20,19 @@ Why two runs agree, and with what probability, is in :mod:`replicable_rl.theory.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from replicable_rl.algorithms.model_rows import LearnedModel, PlainRows, RoundedRows, RowQuery
+from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
 from replicable_rl.algorithms.promise import Promise
-from replicable_rl.algorithms.rmax_verdict import guarantee_of, status_of
-from replicable_rl.errors import InvalidInput, check_real
+from replicable_rl.errors import InvalidInput, check_real, speaking_as
 from replicable_rl.mdp import Optimum, TabularMDP, optimal_values
 from replicable_rl.progress import track
-from replicable_rl.records import Solution, StatusCode
-from replicable_rl.sampling import EpisodeCounts, EpisodicModel, as_episodic
+from replicable_rl.queries import Estimate, Fixed, Plain, Randomised, Rounded, Threshold, ingredient
+from replicable_rl.records import Run, Status, StatusCode
+from replicable_rl.sampling import EpisodeCounts, EpisodicModel
 from replicable_rl.theory import RMaxPlan, rmax_practical
 
 if TYPE_CHECKING:
@@ -41,102 +41,91 @@ if TYPE_CHECKING:
     from replicable_rl.randomness import SharedRandomness
     from replicable_rl.theory.rstat import Form
 
-__all__ = ["RMax", "ReplicableRMax"]
+__all__ = ["RMax", "ReplicableRMax", "explore"]
 
-Threshold = Literal["randomised", "fixed"]
-Estimate = Literal["rstat", "plain"]
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """Where k' and theta come from: the shared randomness, or fixed at k and in the middle of its window."""
-
-    plan: RMaxPlan
-    shared: SharedRandomness | None
-
-    def known(self, i: int) -> float:
-        """Return k' of round i: one for all pairs."""
-        if self.shared is None:
-            return self.plan.known
-        return self.plan.known + self.plan.window * float(self.shared.uniform("rmax/threshold", i, shape=1)[0])
-
-    def stop(self) -> float:
-        """Return theta, the same in every round."""
-        share = 0.5 if self.shared is None else float(self.shared.uniform("rmax/stop", shape=1)[0])
-        return self.plan.epsilon / 4.0 * (1.0 + share)
+_RANDOMISED, _ROUNDED = Randomised(), Rounded()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass
 class Exploration:
-    """What a run of the loop found: the last policy, how it ended, and the story so far."""
+    """What a run of the loop finds: the last policy with its model, how it ended, and the story so far."""
 
     policy: NDArray[np.int64]
-    planned: tuple[TabularMDP, Optimum] | None  # the last model and its plan; None if nothing was learned
-    ended: StatusCode
-    samples: int
-    cut_short: bool  # whether some episode was observed for less than H steps
-    history: dict[str, list[float]]
+    learned: LearnedModel
+    planned: tuple[TabularMDP, Optimum] | None = None  # the last model and the plan on it; None if nothing was learned
+    seen: EpisodeCounts | None = None
+    ended: StatusCode = StatusCode.BUDGET_SPENT
+    cut_short: bool = False  # whether some episode was observed for less than H steps
+    history: dict[str, list[float]] = field(default_factory=dict)
+
+    def replan(self) -> tuple[TabularMDP, Optimum]:
+        """Plan on the model as it stands: a function of it alone, without a warm start."""
+        model = self.learned.to_mdp()
+        return model, optimal_values(model)
+
+    def note(self, **row: float) -> None:
+        """Add a line to the story."""
+        for name, number in row.items():
+            self.history.setdefault(name, []).append(float(number))
 
 
 def explore(
-    problem: EpisodicModel,
+    source: EpisodicModel,
     plan: RMaxPlan,
-    learned: LearnedModel,
-    thresholds: Thresholds,
-    query: RowQuery,
-    first_policy: NDArray[np.int64],
+    r_max: float,
+    threshold: Threshold,
+    queries: RowQueries,
+    shared: SharedRandomness,
     rng: np.random.Generator,
 ) -> Exploration:
-    """Grow the model round by round."""
-    initial = getattr(problem, "initial", None)
-    policy, theta = first_policy, thresholds.stop()
+    """Grow the model round by round: the loop of Algorithm 2 with any threshold and any queries."""
+    S, A = source.n_states, source.n_actions
+    learned = LearnedModel(source, unknown_reward=r_max)
+    run = Exploration(np.floor(shared.uniform("rmax/first-policy", shape=S) * A).astype(np.int64), learned)
+    theta = plan.epsilon / 4.0 * (1.0 + threshold.share(shared, "rmax/stop", fixed=0.5))
     count = np.zeros(plan.pairs)
-    seen: EpisodeCounts | None = None
-    samples, cut_short = 0, False
-    planned: tuple[TabularMDP, Optimum] | None = None
-    ended = StatusCode.BUDGET_SPENT
-    history: dict[str, list[float]] = {
-        "known": [],
-        "known_set": [],
-        "threshold": [],
-        "unknown_rate": [],
-        "stop_below": [],
-        "samples": [],
-    }
     for i in track(range(plan.rounds), "rounds"):
-        played = problem.play(policy, plan.episodes, plan.horizon, rng)
-        seen = played if seen is None else seen + played
-        if played.episodes != plan.episodes:
-            raise InvalidInput(
-                f"{type(problem).__name__}: {plan.episodes} episodes were asked for, {played.episodes} were played."
-            )
-        samples = seen.steps
+        played = _play(source, run.policy, plan, rng)
+        run.seen = played if run.seen is None else run.seen + played
         rate = played.visits / plan.episodes
-        cut_short |= float(rate.sum()) < plan.horizon * (1.0 - 1e-9)
+        run.cut_short |= float(rate.sum()) < plan.horizon * (1.0 - 1e-9)
         unknown = ~learned.known
         unknown_rate = float(rate[unknown].sum())
-        threshold = thresholds.known(i)
+        known_from = plan.known + plan.window * threshold.share(shared, "rmax/threshold", i, fixed=0.0)
         count[unknown] += rate[unknown]
-        new = np.flatnonzero(unknown & (count >= threshold))
+        new = np.flatnonzero(unknown & (count >= known_from))
         stops = unknown_rate < theta
         known = learned.known.copy()
         known[new] = not stops
-        row = (known.sum(), _digest(known), threshold, unknown_rate, theta, samples)
-        for column, value in zip(history.values(), row, strict=True):
-            column.append(float(value))
+        run.note(
+            known=known.sum(),
+            known_set=_digest(known),
+            threshold=known_from,
+            unknown_rate=unknown_rate,
+            stop_below=theta,
+            samples=run.seen.steps,
+        )
         if stops:
-            ended = StatusCode.STOPPED_BY_RULE
+            run.ended = StatusCode.STOPPED_BY_RULE
             break
         if new.size:
-            learned.learn(new, seen, query)
+            learned.learn(new, run.seen, queries)
             _check_support(plan, learned)
-            model = learned.to_mdp(problem.gamma, initial)  # the plan is a function of it alone: a cold start
-            planned = model, optimal_values(model)
-            policy = planned[1].policy
+            run.planned = run.replan()
+            run.policy = run.planned[1].policy
         if learned.known.all():
-            ended = StatusCode.ALL_KNOWN
+            run.ended = StatusCode.ALL_KNOWN
             break
-    return Exploration(policy, planned, ended, samples, cut_short, history)
+    return run
+
+
+def _play(source: EpisodicModel, policy: NDArray[np.int64], plan: RMaxPlan, rng: np.random.Generator) -> EpisodeCounts:
+    played = source.play(policy, plan.episodes, plan.horizon, rng)
+    if played.episodes != plan.episodes:
+        raise InvalidInput(
+            f"{type(source).__name__}: {plan.episodes} episodes were asked for, {played.episodes} were played."
+        )
+    return played
 
 
 def _digest(known: NDArray[np.bool_]) -> int:
@@ -144,63 +133,47 @@ def _digest(known: NDArray[np.bool_]) -> int:
     return int(hashlib.sha256(np.packbits(known).tobytes()).hexdigest()[:12], 16)
 
 
-class _RMax(Promise):
-    """What the two algorithms share."""
+class _RMax(Promise[RMaxPlan]):
+    """What the two algorithms share: everything but the thresholds and the queries."""
 
-    def plan(self, problem: TabularMDP | EpisodicModel) -> RMaxPlan:
-        """Return what a run on this problem will do, and what it may promise."""
-        model = as_episodic(problem)
-        return self._plan(model.n_states, model.n_actions, model.gamma, model.known_rewards is not None)
+    needs: ClassVar[type] = EpisodicModel
+    _sizes: ClassVar[tuple[int, int]] = (2**20, 2)
+    r_max: float | None
 
-    def _check(self) -> None:
-        self._plan(2**20, 2, 0.5, known_rewards=True)
+    def _ingredients(self) -> tuple[Threshold, Estimate]:
+        return Fixed(), Plain()
 
-    def _plan(self, n_states: int, n_actions: int, gamma: float, known_rewards: bool) -> RMaxPlan:
+    def _plan(self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool) -> RMaxPlan:
         parameters: dict[str, Any] = {"rho": None, **self._parameters()}
         for own in ("r_max", "threshold", "estimate"):
             parameters.pop(own, None)
-        if parameters.get("support") is not None:
+        if parameters["support"] is not None:
             parameters["support"] = min(parameters["support"], n_states)
-        return rmax_practical(
-            n_states, n_actions, gamma, known_rewards=known_rewards, owner=type(self).__name__, **parameters
-        )
+        plan = rmax_practical(n_states, n_actions, gamma, known_rewards=known_rewards, **parameters)
+        threshold, estimate = self._ingredients()
+        return replace(plan, threshold=threshold.id, estimate=estimate.id)
 
-    def _run(
-        self,
-        problem: EpisodicModel,
-        plan: RMaxPlan,
-        thresholds: Thresholds,
-        query: RowQuery,
-        shared: SharedRandomness,
-        rng: np.random.Generator,
-        r_max: float | None,
-    ) -> Solution:
+    def solve(self, source: EpisodicModel, shared: SharedRandomness, rng: np.random.Generator) -> Run:
+        """Run with the shared randomness r, of which R-max uses the first policy alone, and fresh episodes."""
+        plan = self.plan(source)
         self._refuse_beyond_64_bits("episodes", plan.episodes)
-        S, A = problem.n_states, problem.n_actions
-        hi = problem.reward_range[1]
-        top = _check_r_max(type(self).__name__, r_max, problem.reward_range)
-        learned = LearnedModel(S, A, problem.reward_range, top, problem.known_rewards)
-        first = np.floor(shared.uniform("rmax/first-policy", shape=S) * A).astype(np.int64)
-        run = explore(problem, plan, learned, thresholds, query, first, rng)
-        if run.planned is None:
-            model = learned.to_mdp(problem.gamma, getattr(problem, "initial", None))
-            best = optimal_values(model)
-        else:
-            model, best = run.planned
-        return Solution.from_q(
-            best.q,
-            run.policy,
-            samples=run.samples,
-            status=status_of(run, plan, learned),
-            # The bound on the loss is about episodes of H steps and unknown pairs that are worth exactly 1.
-            guarantee=guarantee_of(plan, run, self._replicates(), bounded=not run.cut_short and top == hi),
-            model=model,
+        threshold, estimate = self._ingredients()
+        queries = RowQueries.of(estimate, shared, "rmax", plan.width, plan.form)
+        top, r_max = source.reward_range[1], _check_r_max(type(self).__name__, self.r_max, source.reward_range)
+        run = explore(source, plan, r_max, threshold, queries, shared, rng)
+        broken = {
+            "the run spent its budget of rounds": run.ended is StatusCode.BUDGET_SPENT,
+            "some episodes were cut short": run.cut_short,
+            f"r_max={r_max:g} is not the top of the reward range, {top:g}": r_max != top,
+        }
+        model, best = run.planned or run.replan()
+        return Run.of(
+            {"model": model, "value": best.q, "policy": run.policy},
+            status=_status(run, plan),
+            claims=plan.claims([what for what, happened in broken.items() if happened]),
+            samples=0 if run.seen is None else run.seen.steps,
             history={name: np.array(column) for name, column in run.history.items()},
         )
-
-    def _replicates(self) -> bool:
-        """Whether nothing in the loop depends on the samples but through shared grids and thresholds."""
-        return False
 
 
 @dataclass(frozen=True)
@@ -219,6 +192,8 @@ class RMax(_RMax):
     rounds, known, tolerance : optional
         T, the visits per episode that make a pair known, and the accuracy asked of an entry of the
         model; None means the practical plan (see :func:`replicable_rl.theory.rmax_practical`).
+    support : int, optional
+        The most successors that any pair has, where that is known: fewer entries can be wrong.
     r_max : float, optional
         The reward of what is unknown; the top of the problem's reward range by default.
     """
@@ -236,14 +211,6 @@ class RMax(_RMax):
     r_max: float | None = None
 
     id: ClassVar[str] = "rmax-v1"
-
-    def solve(
-        self, problem: TabularMDP | EpisodicModel, shared: SharedRandomness, rng: np.random.Generator
-    ) -> Solution:
-        """Run; of ``shared`` only the first policy is used."""
-        model = as_episodic(problem)
-        plan = self.plan(model)
-        return self._run(model, plan, Thresholds(plan, None), PlainRows(), shared, rng, self.r_max)
 
 
 @dataclass(frozen=True)
@@ -266,7 +233,8 @@ class ReplicableRMax(_RMax):
     support : int, optional
         The most successors that any pair has, where that is known: fewer queries can go wrong.
     threshold, estimate : optional
-        "fixed" and "plain" switch off one of the two ingredients, for ablation.
+        The two ingredients of :mod:`replicable_rl.queries`, by object or short id. "fixed" and "plain" switch
+        one of them off, for ablation; an object of your own goes here too.
     form : {"zero-preserving", "midpoint"}
         How rSTAT answers near 0.
     r_max : float, optional
@@ -296,35 +264,35 @@ class ReplicableRMax(_RMax):
     window: float | None = None
     tolerance: float | None = None
     support: int | None = None
-    threshold: Threshold = "randomised"
-    estimate: Estimate = "rstat"
+    threshold: Threshold | str = _RANDOMISED
+    estimate: Estimate | str = _ROUNDED
     form: Form = "zero-preserving"
     r_max: float | None = None
 
     id: ClassVar[str] = "replicable-rmax-v1"
 
-    def _check(self) -> None:
-        super()._check()
-        for name, value, allowed in (
-            ("threshold", self.threshold, ("randomised", "fixed")),
-            ("estimate", self.estimate, ("rstat", "plain")),
-        ):
-            if value not in allowed:
-                raise InvalidInput(f"ReplicableRMax: {name} must be {' or '.join(map(repr, allowed))}, got {value!r}.")
+    def __post_init__(self) -> None:
+        with speaking_as(type(self).__name__):
+            for kind in ("threshold", "estimate"):
+                object.__setattr__(self, kind, ingredient(kind, getattr(self, kind)))
+        super().__post_init__()
 
-    def solve(
-        self, problem: TabularMDP | EpisodicModel, shared: SharedRandomness, rng: np.random.Generator
-    ) -> Solution:
-        """Run with the shared randomness r and fresh episodes from ``rng``."""
-        model = as_episodic(problem)
-        plan = self.plan(model)
-        thresholds = Thresholds(plan, shared if self.threshold == "randomised" else None)
-        rounded = RoundedRows(shared, "rmax", plan.width, plan.form)
-        query = rounded if self.estimate == "rstat" else PlainRows()
-        return self._run(model, plan, thresholds, query, shared, rng, self.r_max)
+    def _ingredients(self) -> tuple[Threshold, Estimate]:
+        return ingredient("threshold", self.threshold), ingredient("estimate", self.estimate)
 
-    def _replicates(self) -> bool:
-        return self.threshold == "randomised" and self.estimate == "rstat"
+
+def _status(run: Exploration, plan: RMaxPlan) -> Status:
+    """Say how a run ended."""
+    history, known, loops = run.history, int(run.learned.known.sum()), run.learned.self_loops
+    rounds, pairs = len(history["known"]), plan.pairs
+    sentence = {
+        StatusCode.STOPPED_BY_RULE: f"after {rounds} rounds, with {known} of {pairs} pairs known, the policy visits "
+        f"unknown pairs {history['unknown_rate'][-1]:.2g} times an episode, below {history['stop_below'][-1]:.2g}",
+        StatusCode.ALL_KNOWN: f"all {pairs} pairs after {rounds} rounds",
+        StatusCode.BUDGET_SPENT: f"{rounds} rounds, {known} of {pairs} pairs known; the last policy may still explore",
+    }[run.ended]
+    sentence += f"; {loops} rows were rounded to nothing and became self-loops" if loops else ""
+    return Status(run.ended, sentence + ("; some episodes were cut short" if run.cut_short else ""))
 
 
 def _check_support(plan: RMaxPlan, learned: LearnedModel) -> None:

@@ -1,13 +1,13 @@
 """How replicable is it? Many shared seeds, several samples each, and the agreement with an exact interval."""
 
 from replicable_rl.audit.agreement import Agreement, Estimate
-from replicable_rl.audit.api import audit
-from replicable_rl.audit.callables import audit_callable
+from replicable_rl.audit.api import audit, audit_spec, opened_store
+from replicable_rl.audit.reading import read_audits
 from replicable_rl.audit.result import AuditResult, OutputClass, PolicyValue
-from replicable_rl.audit.run import RunFailed
-from replicable_rl.audit.sb3 import StableBaselines3
+from replicable_rl.audit.run import run_audits
 from replicable_rl.audit.states import StateAgreement
-from replicable_rl.audit.sweep import audit_plan
+from replicable_rl.audit.sweep import audit_sweep
+from replicable_rl.audit.workers import RunFailed
 
 __all__ = [
     "Agreement",
@@ -16,9 +16,11 @@ __all__ = [
     "OutputClass",
     "PolicyValue",
     "RunFailed",
-    "StableBaselines3",
     "StateAgreement",
     "audit",
-    "audit_callable",
-    "audit_plan",
+    "audit_spec",
+    "audit_sweep",
+    "opened_store",
+    "read_audits",
+    "run_audits",
 ]

@@ -15,8 +15,8 @@ over J shared seeds is the **pairwise agreement**, an unbiased estimate of 1 - r
   :func:`~replicable_rl.audit.intervals.bounded_mean`.
 
 The paper's figure shows the **modal share** (largest class / R) and the **unique share**
-(classes / R). They are given by these names and never called agreement: a modal share of 0.8 is
-a pairwise agreement of 0.64 to 0.68. A failed run agrees with nothing, not with another failure.
+(classes / R). They are given by these names and never called agreement: under one shared seed, a modal
+share of 0.8 is a pairwise agreement of 0.64 to 0.68. A failed run agrees with nothing, not with another failure.
 """
 
 from __future__ import annotations

@@ -1,59 +1,53 @@
-"""What a worker runs: a job, and the seeds to run it with.
+"""What makes the runs of an audit: a job, here or in a worker.
 
-A job of a registered problem and algorithm travels as two specs; the worker builds the objects
-again and checks that the problem has the same content. What no spec can rebuild (a user's own
-arrays, simulator, algorithm or training function) travels as it is.
+A job of a problem and an algorithm of this package travels as two specs; the worker builds the objects again and
+checks that the problem has the same content. What no spec rebuilds everywhere (somebody's own arrays, simulator,
+algorithm or training function) travels as it is.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, Protocol
 
 from replicable_rl.canonical import canonical_json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import TabularMDP
-from replicable_rl.progress import listening
-from replicable_rl.records import ObjectSpec, RunRecord, Solution
-from replicable_rl.registry import make, make_algorithm
+from replicable_rl.progress import unheard
+from replicable_rl.records import AuditSpec, ObjectSpec, Run, RunSpec
+from replicable_rl.registry import ALGORITHMS, PROBLEMS, build, is_ours
 from replicable_rl.solve import algorithm_spec, solve
-from replicable_rl.store.arrays import Encoded, encode_array, encode_history, encode_model, history_digest
+from replicable_rl.store import packed
+from replicable_rl.wording import sentence
 
-__all__ = ["Job", "OnError", "Output", "SolveJob", "Task", "check_travels", "output_of", "run_chunk", "run_one_by_one"]
+__all__ = ["Job", "OnError", "SolveJob", "check_travels", "job_of", "run_chunk", "run_one_by_one"]
 
 OnError = Literal["raise", "record"]
+Contents = dict[str, bytes]
 _MANY_ROWS = 20_000  # drawn in compiled loops: most of such a run leaves the interpreter to other threads
 
 
-class Task(NamedTuple):
-    """One run to make: its key and its seeds."""
-
-    key: str
-    shared_seed: int
-    sample_seed: int
-
-
-@dataclass(frozen=True)
-class Output:
-    """What a run yields: the fields of its record, and how to write its arrays, by fingerprint.
-
-    Equal outputs are written once, so an array is encoded only when its fingerprint is new.
-    """
-
-    fields: dict[str, Any]
-    arrays: dict[str, Callable[[], Encoded]]
-
-
 class Job(Protocol):
-    """Something that can be run with two seeds, here or in a worker."""
+    """Something that makes runs from their specs, here or in a worker."""
 
-    def run(self, shared_seed: int, sample_seed: int) -> Output:
-        """Run once."""
+    @property
+    def mdp(self) -> TabularMDP | None:
+        """The problem where it is known as a table: policies are evaluated on it."""
+        ...
+
+    @property
+    def threads(self) -> bool:
+        """Whether runs leave the interpreter to others, so that threads do as well as processes."""
+        ...
+
+    def run(self, spec: RunSpec) -> Run:
+        """Make one run."""
         ...
 
 
@@ -61,61 +55,45 @@ class Job(Protocol):
 class SolveJob:
     """Solve a problem with an algorithm; each is a spec, or an object that no spec rebuilds."""
 
-    problem: ObjectSpec | Any
-    algorithm: ObjectSpec | Any
+    problem: Any
+    algorithm: Any
     digest: str | None = None
-    threads: bool = False  # whether runs leave the interpreter to others, so that threads do as well as processes
+    threads: bool = False
 
     @classmethod
     def of(cls, problem: Any, algorithm: Any) -> SolveJob:
-        """Describe the job by specs where these rebuild the very same objects."""
+        """Describe the job by specs where these rebuild the very same objects everywhere."""
         parts: list[Any] = [problem, algorithm]
-        digest = None
-        if isinstance(problem, TabularMDP) and _rebuilds(make, problem.spec, problem):
+        digest, spec = None, algorithm_spec(algorithm)
+        if isinstance(problem, TabularMDP) and _rebuilds(problem.spec, problem):
             parts[0], digest = problem.spec, problem.digest
-        if _rebuilds(make_algorithm, algorithm_spec(algorithm), algorithm):
-            parts[1] = algorithm_spec(algorithm)
+        if _rebuilds(spec, algorithm):
+            parts[1] = spec
         ours = isinstance(problem, TabularMDP) and isinstance(parts[1], ObjectSpec)  # and nobody's subclass
         threads = ours and hasattr(algorithm, "compiled_rows") and algorithm.compiled_rows(problem) >= _MANY_ROWS
         return cls(parts[0], parts[1], digest, threads)
 
-    def run(self, shared_seed: int, sample_seed: int) -> Output:
+    @property
+    def mdp(self) -> TabularMDP | None:
+        """The problem, where it is a table."""
+        problem = _problem(_text(self.problem), self.digest) if isinstance(self.problem, ObjectSpec) else self.problem
+        return problem if isinstance(problem, TabularMDP) else None
+
+    def run(self, spec: RunSpec) -> Run:
         """Solve once."""
         problem, algorithm = self.problem, self.algorithm
         if isinstance(problem, ObjectSpec):
             problem = _problem(_text(problem), self.digest)
         if isinstance(algorithm, ObjectSpec):
             algorithm = _algorithm(_text(algorithm))
-        solution = solve(problem, algorithm, shared_seed=shared_seed, sample_seed=sample_seed)
-        if solution.q.shape != (problem.n_states, problem.n_actions):
-            raise InvalidInput(
-                f"{type(algorithm).__name__}: the problem has {problem.n_states} states and {problem.n_actions} "
-                f"actions, the solution's q has shape {solution.q.shape}."
-            )
-        return output_of(solution)
+        sampler = getattr(spec.sample, "sampler", "")
+        return solve(problem, algorithm, shared_seed=spec.shared_seed, sample_seed=spec.sample_seed, sampler=sampler)
 
 
-def output_of(solution: Solution) -> Output:
-    """Return a solution as a record's fields and arrays."""
-    prints = solution.fingerprints
-    arrays: dict[str, Callable[[], Encoded]] = {
-        prints.policy: partial(encode_array, solution.policy),
-        prints.value: partial(encode_array, solution.q),
-    }
-    fields: dict[str, Any] = {
-        "policy": prints.policy,
-        "value": prints.value,
-        "model": prints.model,
-        "samples": solution.samples,
-        "status": solution.status,
-        "guarantee": solution.guarantee,
-    }
-    if solution.model is not None and prints.model is not None:
-        arrays[prints.model] = partial(encode_model, solution.model)
-    if solution.history:
-        fields["history"] = history_digest(solution.history)
-        arrays[fields["history"]] = partial(encode_history, solution.history)
-    return Output(fields, arrays)
+def job_of(spec: AuditSpec) -> Job:
+    """Return what makes the runs of an audit: what it came with, or what its ids stand for."""
+    job: Job = spec.job or SolveJob.of(build(spec.problem), build(spec.algorithm))
+    return job
 
 
 def check_travels(job: Job) -> None:
@@ -131,42 +109,33 @@ def check_travels(job: Job) -> None:
         ) from None
 
 
-def run_chunk(job: Job, tasks: Sequence[Task], on_error: OnError) -> tuple[list[RunRecord], dict[str, Encoded]]:
-    """Run the tasks of a chunk; return the records and each distinct array once."""
-    arrays: dict[str, Encoded] = {}
-    return list(run_one_by_one(job, tasks, on_error, arrays)), arrays
+def run_chunk(job: Job, specs: Sequence[RunSpec], on_error: OnError) -> tuple[list[Run], Contents]:
+    """Make the runs of a chunk; return them without their outputs, and each distinct output once."""
+    contents: Contents = {}
+    return list(run_one_by_one(job, specs, on_error, contents)), contents
 
 
-def run_one_by_one(
-    job: Job, tasks: Sequence[Task], on_error: OnError, arrays: dict[str, Encoded]
-) -> Iterator[RunRecord]:
-    """Run the tasks in order and add new arrays to ``arrays``; a failed one is the last, unless it is recorded."""
-    for task in tasks:
+def run_one_by_one(job: Job, specs: Sequence[RunSpec], on_error: OnError, contents: Contents) -> Iterator[Run]:
+    """Make runs in order and add new outputs to ``contents``; a failed one is the last, unless it is recorded."""
+    for spec in specs:
         started = time.perf_counter()
         try:
-            with listening(_nobody):  # the audit's own progress is runs, not iterations
-                output = job.run(task.shared_seed, task.sample_seed)
+            with unheard():  # the audit's own progress is runs, not iterations
+                run = job.run(spec)
         except (Exception, SystemExit) as error:
-            seconds = time.perf_counter() - started
-            yield RunRecord(*task, seconds=seconds, error=_describe(error))
+            yield Run.failed(spec, _describe(error), time.perf_counter() - started)
             if on_error == "raise":
                 return
         else:
-            seconds = time.perf_counter() - started
-            for digest, encode in output.arrays.items():
-                if digest not in arrays:
-                    arrays[digest] = encode()
-            yield RunRecord(*task, seconds=seconds, **output.fields)
-
-
-def _nobody(what: str, done: int, total: int) -> None:
-    """Listen to nothing."""
+            run = packed(run, contents)
+            # The spec of the audit: somebody's own code is known there by the name that its author gave it.
+            yield dataclasses.replace(run, spec=spec, seconds=time.perf_counter() - started)
 
 
 def _describe(error: BaseException) -> str:
     """Say what went wrong in one line; where, if it was not our own refusal."""
     try:
-        message = " ".join(str(error).split())[:500]
+        message = sentence(error) + "." * str(error).rstrip().endswith(".")
     except Exception:  # an exception that cannot even be written
         message = ""
     if isinstance(error, InvalidInput):
@@ -176,9 +145,13 @@ def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}{where}" if message else f"{type(error).__name__}{where}"
 
 
-def _rebuilds(constructor: Callable[..., Any], spec: ObjectSpec, original: Any) -> bool:
+def _rebuilds(spec: ObjectSpec, original: Any) -> bool:
+    """Whether the spec makes an equal object on every machine that has this package."""
+    known = PROBLEMS.get(spec.id) or ALGORITHMS.get(spec.id)
+    if not (spec.id.startswith("gymnasium/") if known is None else is_ours(known)):
+        return False
     try:
-        return bool(constructor(spec.id, **spec.params) == original)
+        return bool(build(spec) == original)
     except InvalidInput:
         return False
 
@@ -189,23 +162,21 @@ def _text(spec: ObjectSpec) -> str:
 
 @lru_cache(maxsize=8)
 def _problem(text: str, digest: str) -> TabularMDP:
-    spec = _read_spec(text)
-    problem = make(spec.id, **spec.params)
+    problem = _built(text)
     if problem.digest != digest:
         raise InvalidInput(
-            f"audit: {spec.text} is another problem on this worker than where the audit was started. "
+            f"audit: {problem.spec.text} is another problem on this worker than where the audit was started. "
             "Install the same versions of replicable-rl and Gymnasium."
         )
-    return problem
+    return problem  # type: ignore[no-any-return]  # a spec of a problem makes one
 
 
 @lru_cache(maxsize=8)
 def _algorithm(text: str) -> Any:
-    spec = _read_spec(text)
-    return make_algorithm(spec.id, **spec.params)
+    return _built(text)
 
 
-def _read_spec(text: str) -> ObjectSpec:
+def _built(text: str) -> Any:
     import json
 
-    return ObjectSpec.from_json(json.loads(text))
+    return build(ObjectSpec.from_json(json.loads(text)))

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.audit.agreement import Agreement, measure
-from replicable_rl.audit.plan import AuditPlan
 from replicable_rl.audit.states import StateAgreement, measure_states
 from replicable_rl.canonical import Json
-from replicable_rl.errors import InvalidInput, check_in_open_interval, did_you_mean
+from replicable_rl.display import shown
+from replicable_rl.errors import InvalidInput, check_in_open_interval
 from replicable_rl.files import replacing, write_csv
 from replicable_rl.mdp import TabularMDP, evaluate_policy, optimal_values
-from replicable_rl.records import LEVELS, Level, ObjectSpec, RunFamily, RunRecord
+from replicable_rl.records import AuditSpec, Claim, Measurement, ObjectSpec, Run, in_order, level_of
 from replicable_rl.store import RunStore
 
 if TYPE_CHECKING:
@@ -57,60 +57,64 @@ class PolicyValue:
 
 @dataclass(frozen=True, eq=False)
 class AuditResult:
-    """The records of an audit, and what they say; immutable.
+    """The runs of an audit, and what they say; immutable.
 
     Everything but ``seconds`` is the same bits whenever the same audit is made: serially or on many
     workers, in one go or killed and resumed.
 
     Attributes
     ----------
-    problem, algorithm : ObjectSpec
-        What was run.
-    records : tuple of RunRecord
-        One for every run, those of one shared seed together.
-    rho : float or None
-        What the algorithm promises, or was asked for.
-    shared_randomness, fresh_randomness : str
-        Which randomness two runs with one shared seed have in common, and which they do not.
+    spec : AuditSpec
+        What was run, and what is asked of it.
+    runs : tuple of Run
+        All of them, those of one shared seed together.
+    store : RunStore
+        Where their outputs are.
+    mdp : TabularMDP or None
+        The problem, where it is known as a table.
     probe : array or None
         The observations on which functions were compared.
+    planned : int or None
+        How many runs the audit asks for, where it was read from a store, which may lack some of them.
     """
 
-    family: RunFamily
-    plan: AuditPlan
-    records: tuple[RunRecord, ...]
+    spec: AuditSpec
+    runs: tuple[Run, ...]
     store: RunStore
-    mdp: TabularMDP | None
-    rho: float | None
-    shared_randomness: str
-    fresh_randomness: str
+    mdp: TabularMDP | None = None
     probe: NDArray[Any] | None = None
+    planned: int | None = None
 
     @property
     def problem(self) -> ObjectSpec:
         """The problem."""
-        return self.family.problem
+        return self.spec.problem
 
     @property
     def algorithm(self) -> ObjectSpec:
         """The algorithm."""
-        return self.family.algorithm
+        return self.spec.algorithm
 
     @property
-    def failures(self) -> tuple[RunRecord, ...]:
+    def rho(self) -> float | None:
+        """What the algorithm promises, or was asked for."""
+        return self.spec.rho
+
+    @property
+    def failures(self) -> tuple[Run, ...]:
         """The runs that failed."""
-        return tuple(record for record in self.records if record.error is not None)
+        return tuple(run for run in self.runs if run.error is not None)
 
     @cached_property
-    def levels(self) -> tuple[Level, ...]:
-        """The levels that the runs produced, of model, value, policy."""
-        return tuple(level for level in LEVELS if any(record.fingerprint(level) for record in self.records))
+    def levels(self) -> tuple[str, ...]:
+        """The levels that the runs have, each before what it implies."""
+        return in_order({level for run in self.runs for level in run.fingerprints})
 
     @cached_property
-    def agreements(self) -> dict[Level, Agreement]:
+    def agreements(self) -> dict[str, Agreement]:
         """The agreement at every level there is."""
         return {
-            level: measure(level, self._outputs(level), self.plan.runs_per_seed, self.plan.confidence)
+            level: measure(level, self._prints(level), self.spec.runs_per_seed, self.spec.confidence)
             for level in self.levels
         }
 
@@ -130,21 +134,34 @@ class AuditResult:
         found = self.agreement(level)
         return True if found.low >= required else False if found.high < required else None
 
+    def claim(self, level: str = "policy") -> Claim:
+        """Return what was measured about a second run, as a claim that carries its measurement.
+
+        >>> import replicable_rl as rr
+        >>> result = rr.audit(rr.make("two-goals-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2), shared_seeds=20)
+        >>> print(result.claim("policy"))
+        measured (audit): two runs have the same policy in 20 of 20 pairs, agreement 1.000 (0.832–1.000).
+        """
+        found = self.agreement(level)
+        seen = Measurement(found.estimate, found.low, found.high, self.spec.confidence, found.pairs)
+        said = f"two runs have the same {level} in {found.same} of {found.pairs} pairs, agreement {found.value}"
+        return Claim("replicability", "measured", said, 1.0 - found.low, "audit", level=level, measurement=seen)
+
     def classes(self, level: str = "policy") -> tuple[OutputClass, ...]:
         """Return the classes of identical outputs over all shared seeds, largest first."""
-        outputs = self._outputs(self._check_level(level))
+        outputs = self._prints(self._check_level(level))
         seeds = defaultdict(set)
-        for output, record in zip(outputs, self.records, strict=True):
-            seeds[output].add(record.shared_seed)
+        for output, run in zip(outputs, self.runs, strict=True):
+            seeds[output].add(run.shared_seed)
         sizes = Counter(outputs)
         found = [OutputClass(name, size, len(seeds[name])) for name, size in sizes.items() if name is not None]
         return tuple(sorted(found, key=lambda one: (-one.runs, one.fingerprint)))
 
     def class_sizes(self, level: str = "policy") -> dict[int, tuple[int, ...]]:
         """Return, for every shared seed, the sizes of its classes, largest first; a failed run is its own class."""
-        outputs, R = self._outputs(self._check_level(level)), self.plan.runs_per_seed
+        outputs, R = self._prints(self._check_level(level)), self.spec.runs_per_seed
         sizes = {}
-        for j, seed in enumerate(self.plan.shared_seeds):
+        for j, seed in enumerate(self.spec.seeds):
             counted = Counter(outputs[j * R : (j + 1) * R])
             failed = counted.pop(None, 0)
             sizes[seed] = tuple(sorted([*counted.values(), *[1] * failed], reverse=True))
@@ -153,7 +170,8 @@ class AuditResult:
     @cached_property
     def states(self) -> StateAgreement:
         """Agreement of the action in every state (or observation of the probe set)."""
-        return measure_states(self._policies, self._outputs("policy"), self.plan.runs_per_seed, self.plan.confidence)
+        R, confidence = self.spec.runs_per_seed, self.spec.confidence
+        return measure_states(self.outputs("policy"), self._prints("policy"), R, confidence)
 
     def actions(self, state: int) -> dict[Any, int]:
         """Return which actions the runs take in a state, and how many runs take each.
@@ -164,9 +182,10 @@ class AuditResult:
         40
         """
         seen: Counter[Any] = Counter()
-        for fingerprint, runs in Counter(self._outputs("policy")).items():
+        policies = self.outputs("policy")
+        for fingerprint, runs in Counter(self._prints("policy")).items():
             if fingerprint is not None:
-                action = self._policies[fingerprint][state]
+                action = policies[fingerprint][state]
                 seen[tuple(action.tolist()) if action.ndim else action.item()] += runs
         return dict(sorted(seen.items(), key=lambda pair: (-pair[1], pair[0])))
 
@@ -180,7 +199,7 @@ class AuditResult:
         span = (high - low) / (1.0 - self.mdp.gamma) or 1.0
         found = []
         for one in self.classes("policy"):
-            worth = evaluate_policy(self.mdp, self._policies[one.fingerprint])
+            worth = evaluate_policy(self.mdp, self.outputs("policy")[one.fingerprint])
             lacking = np.maximum(best.value - worth.value, 0.0)
             loss, worst = float(self.mdp.initial @ lacking), float(lacking.max()) / span
             error = best.error + worth.error
@@ -191,45 +210,44 @@ class AuditResult:
     @property
     def samples(self) -> int | None:
         """Samples drawn by all runs together; None where the training code does not report them."""
-        drawn = [record.samples for record in self.records if record.error is None]
+        drawn = [run.samples for run in self.runs if run.error is None]
         return None if not drawn or None in drawn else sum(n for n in drawn if n is not None)
 
     @property
     def seconds(self) -> float:
         """Time of all runs together, where they ran; the one number that a repetition changes."""
-        return sum(record.seconds for record in self.records)
+        return sum(run.seconds for run in self.runs)
 
     # --- out of here -----------------------------------------------------------------------------
 
     def table(self, level: str = "policy", *, require: float | None = None) -> str:
         """Return what was found as text, 80 columns wide."""
-        from replicable_rl.audit.tables import result_table
-
-        return result_table(self, self._check_level(level), require)
+        text: str = shown("audit table", self, self._check_level(level), require)
+        return text
 
     def __str__(self) -> str:
-        return self.table() if "policy" in self.levels else f"audit of {self.algorithm.text}: every run failed"
+        if not self.levels:
+            return f"audit of {self.algorithm.text}: every run failed"
+        return self.table("policy" if "policy" in self.levels else self.levels[-1])
 
     def to_json(self, *, timing: bool = False) -> dict[str, Json]:
         """Return everything found as JSON; the time, which no repetition repeats, only when asked for."""
-        from replicable_rl.audit.tables import result_json
-
-        return result_json(self, timing)
+        data: dict[str, Json] = shown("audit JSON", self, timing)
+        return data
 
     def rows(self, *, timing: bool = False) -> list[dict[str, Json]]:
         """Return one row for every run: seeds, fingerprints, samples, status, return and loss."""
         worth = {one.fingerprint: one for one in self.policies or ()}
         rows = []
-        for record in self.records:
-            row: dict[str, Json] = {"shared_seed": record.shared_seed, "sample_seed": record.sample_seed}
-            row |= {level: record.fingerprint(level) for level in self.levels}
-            row |= {"samples": record.samples, "status": None if record.status is None else record.status.code.value}
-            if record.policy in worth:
-                row |= {"return": worth[record.policy].expected_return, "loss": worth[record.policy].loss}
-            elif worth:
-                row |= {"return": None, "loss": None}
-            row |= {"error": record.error, "run": record.key}
-            rows.append(row | {"seconds": record.seconds} if timing else row)
+        for run in self.runs:
+            row: dict[str, Json] = {"shared_seed": run.shared_seed, "sample_seed": run.sample_seed}
+            row |= {level: run.fingerprints.get(level) for level in self.levels}
+            row |= {"samples": run.samples, "status": None if run.status is None else run.status.code.value}
+            one = worth.get(run.fingerprints.get("policy", ""))
+            if worth:
+                row |= {"return": one and one.expected_return, "loss": one and one.loss}
+            row |= {"error": run.error, "run": run.key}
+            rows.append(row | {"seconds": run.seconds} if timing else row)
         return rows
 
     def to_pandas(self, *, timing: bool = True) -> pd.DataFrame:
@@ -254,20 +272,22 @@ class AuditResult:
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _outputs(self, level: Level) -> list[str | None]:
-        return [record.fingerprint(level) for record in self.records]
-
     @cached_property
-    def _policies(self) -> dict[str, NDArray[Any]]:
-        return self.store.arrays(one.fingerprint for one in self.classes("policy"))
+    def _fetched(self) -> dict[str, dict[str, Any]]:
+        return {}
 
-    def _check_level(self, level: str) -> Level:
-        for known in self.levels:
-            if known == level:
-                return known
-        if level in LEVELS:
-            has = f"produces {', '.join(self.levels)}" if self.levels else "had no run that did not fail"
-            raise InvalidInput(f"audit: there is no {level} to compare; {self.algorithm.id} {has}.")
-        raise InvalidInput(
-            f"audit: level must be one of {', '.join(LEVELS)}, got {level!r}.{did_you_mean(level, LEVELS)}"
-        )
+    def outputs(self, level: str = "policy") -> dict[str, Any]:
+        """Return every distinct output at a level by its fingerprint."""
+        if level not in self._fetched:
+            self._fetched[level] = self.store.outputs(level, [one.fingerprint for one in self.classes(level)])
+        return self._fetched[level]
+
+    def _prints(self, level: str) -> list[str | None]:
+        return [run.fingerprints.get(level) for run in self.runs]
+
+    def _check_level(self, level: str) -> str:
+        if level in self.levels:
+            return level
+        level_of(level)
+        has = f"produces {', '.join(self.levels)}" if self.levels else "had no run that did not fail"
+        raise InvalidInput(f"audit: there is no {level} to compare; {self.algorithm.id} {has}.")

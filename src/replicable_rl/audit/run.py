@@ -1,237 +1,280 @@
-"""Run what an audit still lacks, in chunks, here or on joblib's workers, and store it.
+"""``run_audits``: make the runs that audits still lack, store them, and say what all of them show.
 
-Chunks last a fraction of a second, so that fast runs do not drown in overhead and a killed audit
-repeats little; slow runs travel one by one. The order in which runs finish has no influence on
-any result: records are looked up by their keys.
+The store is asked once what it has. What it lacks is made in chunks that last a fraction of a second, so that fast runs
+do not drown in overhead and a killed audit repeats little; slow runs travel one by one. The order in which runs finish
+has no influence on any result: runs are looked up by their keys.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
+import gc
 import random
-import sys
 import threading
 import time
-import warnings
-from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from replicable_rl.audit.backends import check_n_jobs
-from replicable_rl.audit.jobs import Job, OnError, Task, check_travels, run_chunk, run_one_by_one
+from replicable_rl.audit.jobs import Contents, Job, OnError, job_of, run_one_by_one
+from replicable_rl.audit.result import AuditResult
+from replicable_rl.audit.workers import Batch, Chunk, RunFailed, kept_where, on_workers, wants_workers
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.progress import report
-from replicable_rl.records import RunFamily, RunRecord
+from replicable_rl.records import AuditSpec, Run, RunFamily, RunSpec
 from replicable_rl.store import RunStore
-from replicable_rl.store.arrays import Encoded
 
-__all__ = ["RunFailed", "check_settings", "finish"]
+__all__ = ["run_audits"]
 
 _COMMIT_EVERY = 0.2  # seconds of finished runs that a kill may cost
 _CHUNK = 0.5  # seconds that a chunk should take on a worker
 _LARGEST_CHUNK = 2000
-_DEATHS = ("TerminatedWorkerError", "KilledWorker", "ActorDiedError", "WorkerCrashedError")  # loky, Dask, Ray, Ray
-
-Batch = tuple[list[RunRecord], dict[str, Encoded]]
-Call = tuple[Callable[..., Batch], tuple[Any, ...], dict[str, Any]]  # what joblib.delayed makes
+_FIRST_CHUNK = 8  # runs of an audit whose pace is not known, where those before it were fast
+_FAST = 0.01  # seconds of a run
 
 
-class RunFailed(InvalidInput):
-    """A run of an audit raised; the runs that had finished are kept."""
+def run_audits(
+    specs: Sequence[AuditSpec], store: RunStore, *, n_jobs: int | None = None, on_error: OnError = "raise"
+) -> Iterator[AuditResult]:
+    """Make the runs that a store lacks, and yield the results of the audits in their order, each when it is whole.
 
+    Parameters
+    ----------
+    specs : list of AuditSpec
+        What to run; each is stored with its runs.
+    store : RunStore
+        Keeps every finished run: the same specs resume, and more seeds extend.
+    n_jobs : int, optional
+        Workers, as for :func:`replicable_rl.audit`.
+    on_error : {"raise", "record"}
+        Whether a failing run ends the work or is recorded.
 
-def check_settings(n_jobs: int | None, on_error: str) -> int | None:
-    """Refuse settings that nothing can be run with; return the number of workers."""
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> from replicable_rl.records import AuditSpec, ObjectSpec
+    >>> spec = AuditSpec(ObjectSpec("chain-v1"), ObjectSpec("phased-vi-v1", {"epsilon": 0.1, "delta": 0.01}), 3)
+    >>> (result,) = run_audits([spec], rr.RunStore())
+    >>> len(result.runs)
+    6
+    """
     if on_error not in ("raise", "record"):
         raise InvalidInput(f"audit: on_error must be 'raise' or 'record', got {on_error!r}.")
-    return check_n_jobs(n_jobs)
-
-
-def finish(
-    job: Job,
-    family: RunFamily,
-    tasks: Sequence[Task],
-    store: RunStore,
-    *,
-    n_jobs: int | None,
-    on_error: OnError,
-    at_most: int | None = None,
-) -> int:
-    """Make the runs that the store lacks, or the first of them, add them to it, and return how many were made."""
-    n_jobs = check_settings(n_jobs, on_error)
-    done = store.keys(family, failed=on_error == "record")
-    missing = [task for task in tasks if task.key not in done]
-    if not missing:
-        return 0
-    queue = _Queue(missing[:at_most], store)
-    batches = _on_workers(job, queue, n_jobs, on_error) if _wants_workers(n_jobs) else _here(job, queue, on_error)
-    before = finished = len(tasks) - len(missing)
+    n_jobs = check_n_jobs(n_jobs)
+    with _without_collection():
+        audits = _opened(specs, store, on_error)
+    waiting = _Waiting(audits)
+    yield from waiting.whole(store)
+    queue = _Queue([audit for audit in audits if audit.missing], store)
+    if not queue.size:
+        return
+    workers = wants_workers(n_jobs) and queue.size > 1
+    batches = on_workers(queue.chunks, queue.jobs, store, n_jobs, on_error) if workers else _here(queue, on_error)
+    total = sum(spec.size for spec in specs)
+    finished = total - queue.size
     with contextlib.closing(batches):
-        for records, arrays in batches:
-            kept = [record for record in records if record.error is None or on_error == "record"]
-            new = store.add(family, kept, arrays)
-            queue.learn(records, rivals=new < sum(record.error is None for record in records))
-            finished += len(records)
-            report("runs", min(finished, len(tasks)), len(tasks))
-            if on_error == "raise":
-                _refuse_failures(records, tasks, store)
-    return finished - before
+        for number, runs, contents in batches:
+            new = store.add([run for run in runs if run.error is None or on_error == "record"], contents)
+            queue.learn(number, runs, rivals=new < sum(run.error is None for run in runs))
+            queue.audits[number].take(runs, store, on_error)
+            finished += len(runs)
+            report("runs", min(finished, total), total)
+            yield from waiting.whole(store)
+    for audit in queue.audits:  # what another process made meanwhile
+        audit.found |= store.runs(audit.spec.family) if not audit.is_whole else {}
+    yield from waiting.whole(store)
+
+
+@dataclass(eq=False)
+class _Audit:
+    """An audit under way: its runs in order, which of them are there, and which are missing."""
+
+    spec: AuditSpec
+    job: Job
+    found: dict[str, Run]  # of the whole family, shared with other audits of it
+    runs: list[RunSpec] = field(default_factory=list)
+    missing: list[RunSpec] = field(default_factory=list)
+    first: str | None = None  # the shapes that the first run returned, where all must return the same
+    there: int = 0  # so many runs, from the first on, are there
+
+    def take(self, runs: Sequence[Run], store: RunStore, on_error: OnError) -> None:
+        """Take in finished runs; the first that failed ends the work, unless failures are recorded."""
+        for run in runs:
+            if run.error is not None and on_error == "raise":
+                raise self._failed(run, store)
+            self.found[run.key] = run.kept(store.output)
+            self._check_shapes(run, store, on_error)
+
+    def _check_shapes(self, run: Run, store: RunStore, on_error: OnError) -> None:
+        """Refuse training code that returns arrays of several shapes, as soon as it is seen."""
+        shape = _shape(self.job, run)
+        self.first = self.first or shape
+        if shape != self.first and on_error == "raise":
+            raise self._failed(replace(run, error=_other_shape(self.first, shape)), store)
+
+    def _failed(self, run: Run, store: RunStore) -> RunFailed:
+        number = 1 + next(i for i, spec in enumerate(self.runs) if spec == run.spec)
+        seeds = f"shared_seed={run.shared_seed}, sample_seed={run.sample_seed}"
+        return RunFailed(
+            f"audit: run {number} of {len(self.runs)} ({seeds}) failed: {(run.error or '').rstrip('.')}. "
+            f"Use on_error='record' to count failures and go on; {kept_where(store)}."
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every run is there."""
+        while self.there < len(self.runs) and self.runs[self.there].digest in self.found:
+            self.there += 1
+        return self.there == len(self.runs)
+
+    def result(self, store: RunStore) -> AuditResult:
+        """Return what the runs show."""
+        with _without_collection():
+            runs = tuple(self.found[spec.digest] for spec in self.runs)
+        first = next(filter(None, (_shape(self.job, run) for run in runs)), None)
+        if first is not None:
+            runs = tuple(_unless_of_shape(first, _shape(self.job, run), run) for run in runs)
+        probe = getattr(self.job, "probe", None)
+        return AuditResult(self.spec, runs, store, self.job.mdp, probe)
+
+
+def _shape(job: Job, run: Run) -> str | None:
+    """Say what a run of training code returned; None where that does not matter."""
+    shape_of = getattr(job, "shape_of", None)
+    return None if shape_of is None or run.error is not None else shape_of(run)
+
+
+def _unless_of_shape(first: str, shape: str | None, run: Run) -> Run:
+    if shape in (None, first) or run.spec is None:
+        return run
+    return Run.failed(run.spec, _other_shape(first, shape), run.seconds)
+
+
+def _other_shape(first: str | None, shape: str | None) -> str:
+    return f"train: the first run {first}, this one {shape}."
+
+
+def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> list[_Audit]:
+    """Look up, once, what the store has of every audit, and keep the specs in it."""
+    known = store.audits()
+    for spec in specs:
+        _refuse_other_code(spec, known, store)
+        if spec not in known:
+            store.add_audit(spec)
+    families: dict[RunFamily, dict[str, Run]] = {}
+    asked: set[str] = set()
+    audits = []
+    for spec in specs:
+        if spec.family not in families:
+            families[spec.family] = store.runs(spec.family)
+        audit = _Audit(spec, job_of(spec), families[spec.family], spec.runs)
+        for run in audit.runs:
+            there = audit.found.get(run.digest)
+            if there is None or (there.error is not None and on_error == "raise"):
+                audit.found.pop(run.digest, None)
+                audit.missing.append(run)
+        audit.missing = [run for run in audit.missing if run.digest not in asked]  # those of two audits are made once
+        asked.update(run.digest for run in audit.missing)
+        audits.append(audit)
+    return audits
+
+
+def _refuse_other_code(spec: AuditSpec, known: Sequence[AuditSpec], store: RunStore) -> None:
+    """Refuse runs under a name that other code has in this store."""
+    for other in known:
+        if other.family == spec.family and other.code != spec.code:
+            raise InvalidInput(
+                f"audit: the code of {spec.algorithm.id} on {spec.problem.id} has changed since its runs in "
+                f"{store.path or 'this store'} were made. Give the changed code another version."
+            )
+
+
+class _Waiting:
+    """The audits whose results are still to be yielded, in order."""
+
+    def __init__(self, audits: Sequence[_Audit]) -> None:
+        self._audits = list(reversed(audits))
+
+    def whole(self, store: RunStore) -> Iterator[AuditResult]:
+        """Yield the results of those that come next and are whole."""
+        while self._audits and self._audits[-1].is_whole:
+            yield self._audits.pop().result(store)
 
 
 class _Queue:
-    """The tasks still to make, handed out in chunks that last about as long as asked."""
+    """The runs still to make, handed out in chunks that last about as long as asked."""
 
-    def __init__(self, tasks: Sequence[Task], store: RunStore) -> None:
-        self._tasks = list(reversed(tasks))  # taken from the end
-        self.store = store
+    def __init__(self, audits: Sequence[_Audit], store: RunStore) -> None:
+        self.audits, self.store = audits, store
+        self.jobs = [audit.job for audit in audits]
+        self.size = sum(len(audit.missing) for audit in audits)
+        self._left = [list(reversed(audit.missing)) for audit in audits]  # taken from the end
+        self._paces = [[0.0, 0.0] for _ in audits]  # seconds, runs
         self._seconds = self._runs = 0.0
         self._lock = threading.Lock()  # joblib asks for work from threads of its own
 
-    def learn(self, records: Sequence[RunRecord], *, rivals: bool) -> None:
+    def learn(self, number: int, runs: Sequence[Run], *, rivals: bool) -> None:
         """Take note of how long runs last, and get out of the way of another process."""
         with self._lock:
-            self._seconds += sum(record.seconds for record in records)
-            self._runs += len(records)
+            seconds = sum(run.seconds for run in runs)
+            self._paces[number] = [self._paces[number][0] + seconds, self._paces[number][1] + len(runs)]
+            self._seconds, self._runs = self._seconds + seconds, self._runs + len(runs)
             if rivals:  # it works in the same order and would be met at every chunk
-                random.Random().shuffle(self._tasks)
+                random.Random().shuffle(self._left[number])
 
-    def chunks(self, workers: int) -> Iterator[list[Task]]:
-        """Yield chunks until no task is left; what another process finished meanwhile is left out."""
-        while True:
-            with self._lock:
-                size = int(_CHUNK * self._runs / self._seconds) if self._seconds else 1
-                size = max(1, min(size, _LARGEST_CHUNK, len(self._tasks) // (2 * workers)))
-                chunk = [self._tasks.pop() for _ in range(min(size, len(self._tasks)))]
-            if not chunk:
-                return
-            if self.store.path is not None:
-                with contextlib.suppress(InvalidFile):  # nobody hears a thread of joblib's; the next `add` will say it
-                    finished = self.store.finished(task.key for task in chunk)
-                    chunk = [task for task in chunk if task.key not in finished]
-            if chunk:
-                yield chunk
+    def chunks(self, workers: int) -> Iterator[Chunk]:
+        """Yield chunks until no run is left; what another process finished meanwhile is left out."""
+        for number, left in enumerate(self._left):
+            while left:
+                with self._lock:
+                    size = max(1, min(self._size(number), _LARGEST_CHUNK, -(-len(left) // (2 * workers))))
+                    chunk = [left.pop() for _ in range(min(size, len(left)))]
+                if self.store.path is not None:
+                    with contextlib.suppress(InvalidFile):  # nobody hears a thread of joblib's; the next `add` says it
+                        finished = self.store.finished(spec.digest for spec in chunk)
+                        chunk = [spec for spec in chunk if spec.digest not in finished]
+                if chunk:
+                    yield number, self.jobs[number], chunk
+
+    def _size(self, number: int) -> int:
+        """How many runs of an audit last about as long as a chunk should."""
+        seconds, runs = self._paces[number]
+        if runs:
+            return int(_CHUNK * runs / seconds) if seconds else _LARGEST_CHUNK
+        return _FIRST_CHUNK if self._runs and self._seconds / self._runs < _FAST else 1
 
 
-def _here(job: Job, queue: _Queue, on_error: OnError) -> Generator[Batch, None, None]:
+def _here(queue: _Queue, on_error: OnError) -> Generator[Batch, None, None]:
     """Run in this process; yield what has finished every so often, and what is left when interrupted."""
-    for chunk in queue.chunks(workers=1):
-        records: list[RunRecord] = []
-        arrays: dict[str, Encoded] = {}
+    for number, job, chunk in queue.chunks(workers=1):
+        runs: list[Run] = []
+        contents: Contents = {}
         since = time.monotonic()
-        runs = run_one_by_one(job, chunk, on_error, arrays)
+        making = run_one_by_one(job, chunk, on_error, contents)
         while True:
             try:
-                records.append(next(runs))
+                runs.append(next(making))
             except StopIteration:
                 break
             except BaseException:
-                if records:  # Ctrl-C: what has finished is kept
-                    yield records, arrays
+                if runs:  # Ctrl-C: what has finished is kept
+                    yield number, runs, contents
                 raise
             if time.monotonic() - since >= _COMMIT_EVERY:
-                yield records, arrays
-                records, since = [], time.monotonic()
-                arrays.clear()  # they are stored
-        if records:
-            yield records, arrays
-
-
-def _on_workers(job: Job, queue: _Queue, n_jobs: int | None, on_error: OnError) -> Generator[Batch, None, None]:
-    """Run on joblib's workers: processes, or threads where they do as well, or those of `joblib.parallel_config`."""
-    import joblib
-    from joblib.parallel import get_active_backend
-
-    prefer = "threads" if getattr(job, "threads", False) else "processes"
-    backend, _ = get_active_backend(prefer=prefer)
-    client = getattr(backend, "client", None)
-    with _as_run_failed(queue.store):
-        workers = max(1, joblib.effective_n_jobs(n_jobs))
-        if client is not None or (workers > 1 and not getattr(backend, "supports_sharedmem", False)):
-            check_travels(job)
-        calls = (joblib.delayed(run_chunk)(job, chunk, on_error) for chunk in queue.chunks(workers))
-        yield from _on_joblib(calls, n_jobs, workers, prefer) if client is None else _on_dask(backend, calls, workers)
-
-
-def _on_joblib(calls: Iterator[Call], n_jobs: int | None, workers: int, prefer: str) -> Iterator[Batch]:
-    import joblib
-
-    try:
-        parallel = joblib.Parallel(n_jobs=n_jobs, batch_size=1, prefer=prefer, return_as="generator_unordered")
-    except ValueError:  # Ray and multiprocessing return lists only: go round by round
-        with joblib.Parallel(n_jobs=n_jobs, batch_size=1, prefer=prefer) as parallel:
-            while some := list(itertools.islice(calls, 2 * workers)):
-                yield from parallel(some)
-    else:
-        batches = parallel(calls)
-        try:
-            for batch in batches:  # noqa: UP028  # `yield from` would close it outside of what follows
-                yield batch
-        finally:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # joblib has advice for those who stop early
-                batches.close()
-
-
-def _on_dask(backend: Any, calls: Iterator[Call], workers: int) -> Iterator[Batch]:
-    """Run on the cluster of joblib's Dask backend, which itself never learns of a chunk that Dask has given up."""
-    from dask.distributed import as_completed
-
-    client, options = backend.client, {"pure": False, **backend.submit_kwargs}
-
-    def submitted(how_many: int) -> list[Any]:
-        some = itertools.islice(calls, how_many)
-        return [client.submit(function, *given, **named, **options) for function, given, named in some]
-
-    running = as_completed(submitted(2 * workers))
-    try:
-        for future in running:
-            batch = future.result()
-            running.update(submitted(1))
-            yield batch
-    finally:
-        client.cancel(list(running.futures))
+                yield number, runs, contents
+                runs, since = [], time.monotonic()
+                contents.clear()  # they are stored
+        if runs:
+            yield number, runs, contents
 
 
 @contextlib.contextmanager
-def _as_run_failed(store: RunStore) -> Iterator[None]:
-    """Word what befalls the workers; what the runs themselves raise comes back as records."""
+def _without_collection() -> Iterator[None]:
+    """Make many small objects without cycles; the collector of cycles would go through all of them in vain."""
+    was_on = gc.isenabled()
+    gc.disable()
     try:
         yield
-    except InvalidInput:
-        raise
-    except Exception as error:
-        if type(error).__name__ in _DEATHS:
-            raise RunFailed(
-                "audit: a worker process died, by a crash, a signal or for want of memory. Use fewer workers if memory "
-                f"is short; {_kept(store)}."
-            ) from None
-        what = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}".rstrip(".")
-        raise RunFailed(f"audit: the workers failed ({what}); {_kept(store)}.") from error
-
-
-def _wants_workers(n_jobs: int | None) -> bool:
-    """Whether n_jobs, or a backend that the user has set up in joblib, asks for more than this thread."""
-    if n_jobs is not None or "joblib" not in sys.modules:
-        return n_jobs not in (None, 1)
-    import joblib
-    from joblib.parallel import get_active_backend
-
-    return hasattr(get_active_backend()[0], "client") or bool(joblib.effective_n_jobs(None) != 1)
-
-
-def _refuse_failures(records: Sequence[RunRecord], tasks: Sequence[Task], store: RunStore) -> None:
-    failed = next((record for record in records if record.error is not None), None)
-    if failed is None:
-        return
-    number = 1 + next(i for i, task in enumerate(tasks) if task.key == failed.key)
-    seeds = f"shared_seed={failed.shared_seed}, sample_seed={failed.sample_seed}"
-    raise RunFailed(
-        f"audit: run {number} of {len(tasks)} ({seeds}) failed: {(failed.error or '').rstrip('.')}. "
-        f"Use on_error='record' to count failures and go on; {_kept(store)}."
-    )
-
-
-def _kept(store: RunStore) -> str:
-    if store.path is None:
-        return "pass store=... to keep the runs that finished before it"
-    return f"finished runs are kept in {store.path}, and the same call resumes"
+    finally:
+        if was_on:
+            gc.enable()

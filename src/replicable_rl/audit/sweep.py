@@ -1,4 +1,4 @@
-"""Many audits from one plan file: every problem with every algorithm, and every value of a list.
+"""Many audits from one file, a sweep: every problem with every algorithm, and every value of a list.
 
     shared_seeds = 60            # or a list of seeds
     runs_per_seed = 2
@@ -16,7 +16,7 @@
     delta = 0.001
     rho = 0.2
 
-A problem may also be ``file = "saved.npz"``, found from where the plan is, or have a Gymnasium id.
+A problem may also be ``file = "saved.npz"``, found from where the sweep is, or have a Gymnasium id.
 A parameter that is a list itself is written as a list of lists.
 """
 
@@ -25,92 +25,75 @@ from __future__ import annotations
 import itertools
 import os
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from replicable_rl.audit.api import audit
+from replicable_rl.audit.api import StoreLike, audit_spec, opened_store
 from replicable_rl.audit.jobs import OnError
 from replicable_rl.audit.result import AuditResult
+from replicable_rl.audit.run import run_audits
 from replicable_rl.errors import InvalidFile, InvalidInput, did_you_mean
 from replicable_rl.mdp import TabularMDP, load_mdp
-from replicable_rl.records import ObjectSpec
-from replicable_rl.registry import make_algorithm, problem_from_spec
-from replicable_rl.solve import Algorithm
-from replicable_rl.store import RunStore
+from replicable_rl.records import AuditSpec, ObjectSpec
+from replicable_rl.registry import build, make_algorithm
 
-__all__ = ["Sweep", "audit_plan", "load_plan"]
+__all__ = ["audit_sweep", "load_sweep"]
 
-_SETTINGS = ("shared_seeds", "runs_per_seed", "seed", "confidence")
+_SETTINGS = ("shared_seeds", "runs_per_seed", "seed", "confidence", "sampler", "require", "level")
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """Problems and algorithms to be audited with each other, and the settings of the audits."""
-
-    problems: tuple[TabularMDP, ...]
-    algorithms: tuple[Algorithm, ...]
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.problems) * len(self.algorithms)
-
-    def run(
-        self,
-        *,
-        store: str | os.PathLike[str] | RunStore | None = None,
-        n_jobs: int | None = None,
-        on_error: OnError = "raise",
-        **settings: Any,
-    ) -> Iterator[AuditResult]:
-        """Make the audits one after the other; ``settings`` go before those of the plan."""
-        for problem, algorithm in itertools.product(self.problems, self.algorithms):
-            chosen = {**self.settings, **settings}
-            yield audit(problem, algorithm, store=store, n_jobs=n_jobs, on_error=on_error, **chosen)
-
-
-def audit_plan(path: str | os.PathLike[str], **options: Any) -> list[AuditResult]:
-    """Make all audits of a plan file: every problem with every algorithm, and every value of a list.
+def audit_sweep(
+    path: str | os.PathLike[str],
+    *,
+    store: StoreLike = None,
+    n_jobs: int | None = None,
+    on_error: OnError = "raise",
+    **settings: Any,
+) -> list[AuditResult]:
+    """Make all audits of a sweep: every problem with every algorithm, and every value of a list.
 
     Parameters
     ----------
     path : path
         A TOML file; ``docs/audit.md`` shows one.
-    **options
-        ``store``, ``n_jobs`` and ``on_error`` as for :func:`replicable_rl.audit`, and settings that go before
-        those of the plan: ``shared_seeds``, ``runs_per_seed``, ``seed``, ``confidence``.
+    store, n_jobs, on_error
+        As for :func:`replicable_rl.audit`.
+    **settings
+        What goes before the settings of the file: ``shared_seeds``, ``runs_per_seed``, ``seed``, ``confidence``,
+        ``sampler``, ``require``, ``level``.
     """
-    return list(load_plan(path).run(**options))
+    specs = load_sweep(path, in_store=store is not None, **settings)
+    with opened_store(store) as opened:
+        return list(run_audits(specs, opened, n_jobs=n_jobs, on_error=on_error))
 
 
-def load_plan(path: str | os.PathLike[str]) -> Sweep:
-    """Read a plan file; every problem and algorithm is built and checked before anything runs."""
+def load_sweep(path: str | os.PathLike[str], *, in_store: bool = False, **settings: Any) -> list[AuditSpec]:
+    """Read a sweep; every problem and algorithm is built and checked before anything runs."""
     try:
         with Path(path).open("rb") as stream:
             data = tomllib.load(stream)
     except FileNotFoundError:
         raise InvalidFile(f"{path}: no such file.") from None
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidFile(f"{path}: not a plan in TOML ({error}).") from None
+        raise InvalidFile(f"{path}: not a sweep in TOML ({error}).") from None
     known = ("problem", "algorithm", *_SETTINGS)
     for name in data:
         if name not in known:
-            hint = did_you_mean(name, known) or f" A plan has: {', '.join(known)}."
-            raise InvalidFile(f"{path}: a plan has no entry {name!r}.{hint}")
-    return Sweep(
-        tuple(_built(path, "problem", data, problem_from_spec)),
-        tuple(_built(path, "algorithm", data, lambda spec: make_algorithm(spec.id, **spec.params))),
-        {name: _whole(data[name]) for name in _SETTINGS if name in data},
-    )
+            hint = did_you_mean(name, known) or f" A sweep has: {', '.join(known)}."
+            raise InvalidFile(f"{path}: a sweep has no entry {name!r}.{hint}")
+    problems, algorithms = (list(_built(path, kind, data)) for kind in ("problem", "algorithm"))
+    chosen = {name: _whole(data[name]) for name in _SETTINGS if name in data} | settings
+    return [
+        audit_spec(problem, algorithm, in_store=in_store, **chosen)
+        for problem, algorithm in itertools.product(problems, algorithms)
+    ]
 
 
-def _built(
-    path: str | os.PathLike[str], kind: str, data: Mapping[str, Any], build: Callable[[ObjectSpec], Any]
-) -> Iterator[Any]:
+def _built(path: str | os.PathLike[str], kind: str, data: Mapping[str, Any]) -> Iterator[Any]:
     tables = data.get(kind)
     if not (isinstance(tables, list) and tables and all(isinstance(table, dict) for table in tables)):
-        raise InvalidFile(f"{path}: a plan needs one table [[{kind}]] or more.")
+        raise InvalidFile(f"{path}: a sweep needs one table [[{kind}]] or more.")
     for table in tables:
         if kind == "problem" and "id" not in table and set(table) == {"file"}:
             yield from _files(path, table["file"])
@@ -124,13 +107,14 @@ def _built(
         swept = [value if isinstance(value, list) else [value] for value in table.values()]
         for values in itertools.product(*swept):
             try:
-                yield build(ObjectSpec(id, {name: _whole(value) for name, value in zip(table, values, strict=True)}))
+                params = {name: _whole(value) for name, value in zip(table, values, strict=True)}
+                yield build(ObjectSpec(id, params)) if kind == "problem" else make_algorithm(id, **params)
             except InvalidInput as error:
                 raise InvalidFile(f"{path}: {error}") from None
 
 
 def _files(path: str | os.PathLike[str], names: Any) -> Iterator[TabularMDP]:
-    """Load saved problems, which are found from where the plan is."""
+    """Load saved problems, which are found from where the sweep is."""
     listed = names if isinstance(names, list) else [names]
     if not listed or not all(isinstance(name, str) for name in listed):
         raise InvalidFile(f"{path}: file must be the name of a saved problem, got {names!r}.")

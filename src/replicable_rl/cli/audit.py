@@ -6,6 +6,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,15 +22,17 @@ from replicable_rl.cli.options import (
     with_algorithm_options,
 )
 from replicable_rl.cli.output import print_all
-from replicable_rl.errors import InvalidInput, check_in_open_interval, did_you_mean
+from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval
 from replicable_rl.files import replacing, write_csv
-from replicable_rl.records import LEVELS
+from replicable_rl.records import check_level
 
 if TYPE_CHECKING:
     from replicable_rl.audit import AuditResult
-    from replicable_rl.audit.sweep import Sweep
+    from replicable_rl.records import AuditSpec
 
 __all__ = ["audit_command"]
+
+_MET, _NOT_MET, _CANNOT_TELL = 0, 1, 2  # exit codes
 
 
 @with_algorithm_options
@@ -38,91 +41,132 @@ def audit_command(
         str | None, typer.Argument(help="An id, id:key=value,..., a Gymnasium id or a .npz file.")
     ] = None,
     algorithm: Annotated[str | None, typer.Argument(help="An id (see `list`), or id:key=value,...")] = None,
-    plan: Annotated[Path | None, typer.Option(metavar="FILE", help="A TOML plan of many audits instead.")] = None,
+    sweep: Annotated[Path | None, typer.Option(metavar="FILE", help="A TOML file of many audits instead.")] = None,
     shared_seeds: Annotated[str | None, typer.Option(help="How many shared seeds J [default: 60].")] = None,
     shared_seed: Annotated[list[str] | None, typer.Option(help="A shared seed itself; may be repeated.")] = None,
     runs: Annotated[str | None, typer.Option(help="Runs R on fresh samples under each seed [default: 2].")] = None,
     seed: Annotated[str | None, typer.Option(help="What all seeds follow from [default: 0].")] = None,
     confidence: Annotated[float | None, typer.Option(help="Of every interval [default: 0.95].")] = None,
+    sampler: Annotated[str | None, typer.Option(metavar="ID", help="Who draws the samples of a table.")] = None,
     store: Store = None,
     jobs: Annotated[int | None, typer.Option(help="Workers; -1 for all cores.")] = None,
     backend: Annotated[str | None, typer.Option(help="processes, threads, dask or ray [default: processes].")] = None,
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask or Ray cluster.")] = None,
-    require: Annotated[float | None, typer.Option(help="Exit with 1 unless this agreement is shown.")] = None,
-    level: Annotated[str, typer.Option(help="What must agree: model, value or policy.")] = "policy",
+    require: Annotated[
+        float | None, typer.Option(help="The agreement that is asked for: exit 0 if it is shown, 1 if not, 2 if open.")
+    ] = None,
+    level: Annotated[str | None, typer.Option(help="What must agree: a level [default: policy].")] = None,
     on_error: Annotated[str, typer.Option(help="raise, or record failures and go on.")] = "raise",
     csv_file: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a row for every run.")] = None,
     as_json: AsJson = False,
     *,
     given: dict[str, Any],
 ) -> int:
-    """Measure how often two runs of ALGORITHM on PROBLEM agree; with --store alone, list what it holds."""
+    """Measure how often two runs of ALGORITHM on PROBLEM agree; with --store alone, judge the audits it holds."""
+    asked = dict(locals())
+    settings = _settings(asked)
+    if csv_file is not None and (csv_file.is_file() or not csv_file.exists()):  # a pipe is opened once only
+        refuse_early(replacing(csv_file))
+    if store is not None and sweep is None and problem is None and algorithm is None:
+        results = _stored(store, asked, settings)
+    else:
+        results = _made(_specs(asked, settings), asked)
+    if csv_file is not None:
+        _write_csv(csv_file, results)
+    many = sweep is not None or problem is None
+    if as_json:
+        data = [result.to_json() for result in results]
+        print_all(json.dumps(data if many else data[0], allow_nan=False))
+    elif not many:
+        print_all(results[0].table(results[0].spec.level))
+        if sys.stdout.isatty():
+            print_all(f"Time of all runs: {results[0].seconds:.3g} s.")
+    return max((_verdict(result) for result in results), default=_CANNOT_TELL)
+
+
+def _verdict(result: AuditResult) -> int:
+    """Return the exit code of what was asked of an audit."""
+    required, level = result.spec.require, result.spec.level
+    if required is None:
+        return _MET
+    met = result.meets(required, level) if level in result.levels else None
+    return {True: _MET, False: _NOT_MET, None: _CANNOT_TELL}[met]
+
+
+def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
+    """Return the audits that the command line, or a sweep, describes."""
+    from replicable_rl.audit import audit_spec
+    from replicable_rl.audit.sweep import load_sweep
+    from replicable_rl.registry import resolve_problem
+
+    in_store = asked["store"] is not None
+    if asked["sweep"] is not None:
+        also = [name for name in ("problem", "algorithm") if asked[name] is not None] + given_options(asked["given"])
+        if also:
+            raise InvalidInput(
+                f"audit: {', '.join(also)} cannot be given beside --sweep; write it into {asked['sweep']}."
+            )
+        return load_sweep(asked["sweep"], in_store=in_store, **settings)
+    if asked["problem"] is None or asked["algorithm"] is None:
+        raise InvalidInput("audit: give PROBLEM and ALGORITHM, or --sweep FILE. Try `replicable-rl audit --help`.")
+    problem, algorithm = resolve_problem(asked["problem"]), build_algorithm(asked["algorithm"], asked["given"])
+    return [audit_spec(problem, algorithm, in_store=in_store, **settings)]
+
+
+def _made(specs: Sequence[AuditSpec], asked: dict[str, Any]) -> list[AuditResult]:
+    """Make the audits; those of a sweep are told one by one."""
+    from replicable_rl.audit import opened_store, run_audits
     from replicable_rl.audit.backends import use_backend
     from replicable_rl.cli.progress import progress_bar
 
-    asked = dict(locals())
-    if require is not None:
-        check_in_open_interval("audit", "--require", require)
-    if level not in LEVELS:
-        raise InvalidInput(
-            f"audit: --level must be one of {', '.join(LEVELS)}, got {level!r}.{did_you_mean(level, LEVELS)}"
-        )
-    if csv_file is not None and (csv_file.is_file() or not csv_file.exists()):  # a pipe is opened once only
-        refuse_early(replacing(csv_file))
-    if store is not None and store.exists() and plan is None and problem is None and algorithm is None:
-        return _list_store(store)
-    sweep = _sweep(plan, problem, algorithm, given)
-    settings = _settings(asked)
+    backend, scheduler, jobs, store = (asked[name] for name in ("backend", "scheduler", "jobs", "store"))
     workers = use_backend(backend, scheduler, jobs) if backend else _no_backend(scheduler)
     n_jobs = None if backend in ("dask", "ray") else jobs
+    tell = asked["sweep"] is not None and not asked["as_json"]
     results: list[AuditResult] = []
-    with _saying_what_is_kept(store), workers, progress_bar():
-        for result in sweep.run(store=store, n_jobs=n_jobs, **settings):
+    with _saying_what_is_kept(store), workers, progress_bar(), opened_store(store) as opened:
+        for result in run_audits(specs, opened, n_jobs=n_jobs, on_error=asked["on_error"]):
             results.append(result)
-            if plan is not None and not as_json:
-                _print_line(len(results), len(sweep), result, level, require)
-    if csv_file is not None:
-        _write_csv(csv_file, results)
-    met = all(result.levels and result.meets(require, level) for result in results) if require is not None else True
-    if as_json:
-        data = [result.to_json() for result in results]
-        print_all(json.dumps(data if plan is not None else data[0], allow_nan=False))
-    elif plan is None:
-        print_all(results[0].table(level, require=require))
-        if sys.stdout.isatty():
-            print_all(f"Time of all runs: {results[0].seconds:.3g} s.")
-    return 0 if met else 1
+            if tell:
+                _tell(f"{len(results)}/{len(specs)}", result)
+    return results
 
 
-def _sweep(plan: Path | None, problem: str | None, algorithm: str | None, given: dict[str, Any]) -> Sweep:
-    from replicable_rl.audit.sweep import Sweep, load_plan
-    from replicable_rl.registry import resolve_problem
-
-    if plan is not None:
-        named = {"problem": problem, "algorithm": algorithm}
-        also = [name for name, text in named.items() if text is not None] + given_options(given)
-        if also:
-            raise InvalidInput(f"audit: {', '.join(also)} cannot be given beside --plan; write it into {plan}.")
-        return load_plan(plan)
-    if problem is None or algorithm is None:
-        raise InvalidInput("audit: give PROBLEM and ALGORITHM, or --plan FILE. Try `replicable-rl audit --help`.")
-    return Sweep((resolve_problem(problem),), (build_algorithm(algorithm, given),))
-
-
-def _list_store(store: Path) -> int:
-    """Print which audits a store holds, and how many pairs of runs agree."""
-    from replicable_rl.audit.tables import listing
+def _stored(store: Path, asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditResult]:
+    """Judge the audits that a store holds, by what they asked or by what is asked now."""
+    from replicable_rl.audit import read_audits
     from replicable_rl.store import RunStore
 
+    if not store.exists():
+        raise InvalidFile(f"{store}: there is no such file. Name a problem and an algorithm to make a store.")
+    fixed = [f"--{name.replace('_', '-')}" for name in _SIZES if asked[name] not in (None, [])]
+    if fixed:
+        raise InvalidInput(
+            f"audit: {', '.join(fixed)} cannot be changed of runs that were made. Name problem and algorithm to make "
+            "more of them."
+        )
+    changes = {name: settings[name] for name in ("require", "level", "confidence") if name in settings}
     with RunStore(store) as opened:
-        families = opened.summary()
-    print_all("\n".join(listing(families)) if families else f"{store} holds no finished runs.")
-    return 0
+        found = read_audits(opened)
+        results = [replace(result, spec=replace(result.spec, **changes)) for result in found]
+        for number, result in enumerate(results, start=1):
+            if not asked["as_json"]:
+                _tell(str(number), result)
+    if not results and not asked["as_json"]:
+        print_all(f"{store} holds no audits.")
+    return results
+
+
+_SIZES = ("shared_seeds", "shared_seed", "runs", "seed", "sampler")
 
 
 def _settings(asked: dict[str, Any]) -> dict[str, Any]:
-    """The size of the audits, where the command line says something about it."""
-    settings: dict[str, Any] = {"on_error": asked["on_error"]}
+    """What the command line says about the size of the audits and what is asked of them."""
+    settings: dict[str, Any] = {}
+    if asked["require"] is not None:
+        settings["require"] = check_in_open_interval("audit", "--require", asked["require"])
+    if asked["level"] is not None:
+        settings["level"] = check_level("audit: --level", asked["level"])
     if asked["shared_seed"]:
         if asked["shared_seeds"] is not None:
             raise InvalidInput("audit: give --shared-seeds, how many, or --shared-seed, which, but not both.")
@@ -130,9 +174,7 @@ def _settings(asked: dict[str, Any]) -> dict[str, Any]:
     for name, option in (("shared_seeds", "--shared-seeds"), ("runs", "--runs"), ("seed", "--seed")):
         if asked[name] is not None:
             settings["runs_per_seed" if name == "runs" else name] = whole(option, asked[name])
-    if asked["confidence"] is not None:
-        settings["confidence"] = asked["confidence"]
-    return settings
+    return settings | {name: asked[name] for name in ("confidence", "sampler") if asked[name] is not None}
 
 
 def _no_backend(scheduler: str | None) -> contextlib.AbstractContextManager[None]:
@@ -151,10 +193,10 @@ def _saying_what_is_kept(store: Path | None) -> Iterator[None]:
         raise
 
 
-def _print_line(number: int, total: int, result: AuditResult, level: str, require: float | None) -> None:
-    from replicable_rl.audit.tables import summary_lines
+def _tell(number: str, result: AuditResult) -> None:
+    from replicable_rl.report.audit_tables import summary_lines
 
-    print_all("\n".join(summary_lines(f"{number}/{total}", result, level, require)))
+    print_all("\n".join(summary_lines(number, result)))
 
 
 def _write_csv(path: Path, results: Sequence[AuditResult]) -> None:

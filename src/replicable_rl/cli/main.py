@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import os
@@ -28,7 +29,9 @@ from replicable_rl.cli.report import report_command
 from replicable_rl.cli.reproduce import reproduce_command
 from replicable_rl.errors import InvalidInput
 from replicable_rl.files import new_directory
+from replicable_rl.records import COUNTS
 from replicable_rl.registry import resolve_problem
+from replicable_rl.wording import sentence
 
 __all__ = ["main"]
 
@@ -95,13 +98,32 @@ def _fail(message: str) -> int:
 def _options(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    plugin: Annotated[
+        list[str] | None, typer.Option(metavar="MODULE", help="Import your module first: it registers ids of your own.")
+    ] = None,
 ) -> int | None:
+    for module in plugin or []:
+        _import(module)
     if version:
         from replicable_rl import __version__
 
         print(f"replicable-rl {__version__}")
         raise typer.Exit
     return None
+
+
+def _import(module: str) -> None:
+    """Import somebody's module, which may be in this folder."""
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        importlib.import_module(module)
+    except InvalidInput:
+        raise
+    except Exception as error:  # whatever somebody's module raises, its own sentence says why
+        raise InvalidInput(
+            f"--plugin {module}: cannot be imported ({type(error).__name__}: {sentence(error)})."
+        ) from error
 
 
 @app.command("solve")
@@ -111,15 +133,16 @@ def solve_command(
     algorithm: AlgorithmId,
     shared_seed: Annotated[str, typer.Option(help="The published randomness: runs that should agree share it.")],
     sample_seed: Annotated[str | None, typer.Option(help="The fresh samples; default: new entropy.")] = None,
+    sampler: Annotated[str, typer.Option(metavar="ID", help="Who draws the samples (see `list`).")] = COUNTS,
     as_json: AsJson = False,
-    save: Annotated[Path | None, typer.Option(metavar="DIR", help="Save the solution in a new directory.")] = None,
+    save: Annotated[Path | None, typer.Option(metavar="DIR", help="Save the run in a new directory.")] = None,
     *,
     given: dict[str, Any],
 ) -> int:
     """Solve PROBLEM with ALGORITHM once, and show the policy and its fingerprints."""
     from replicable_rl.cli.progress import progress_bar
-    from replicable_rl.cli.show import show_solution
-    from replicable_rl.solve import save_solution, solve
+    from replicable_rl.cli.show import show_run
+    from replicable_rl.solve import save_run, solve
 
     mdp = resolve_problem(problem)
     chosen = build_algorithm(algorithm, given)
@@ -129,14 +152,15 @@ def solve_command(
         refuse_early(new_directory(save))
     started = time.perf_counter()
     with progress_bar():
-        solution = solve(mdp, chosen, shared_seed=shared, sample_seed=sample)
+        run = solve(mdp, chosen, shared_seed=shared, sample_seed=sample, sampler=sampler)
     seconds = time.perf_counter() - started
     if save is not None:
-        save_solution(solution, save)
+        save_run(run, save)
     if as_json:
-        print(json.dumps(solution.to_json(), allow_nan=False))
+        outputs = {level: output.tolist() for level, output in run.outputs.items() if hasattr(output, "tolist")}
+        print(json.dumps(run.to_json() | {"outputs": outputs}, allow_nan=False))
     else:
-        show_solution(mdp, solution, seconds)
+        show_run(mdp, run, seconds)
     return 0
 
 
@@ -154,9 +178,10 @@ def plan_command(
     from replicable_rl.solve import plan
 
     mdp = resolve_problem(problem)
-    plans = [plan(mdp, chosen) for chosen in alternatives(algorithm, given)]
+    chosen = alternatives(algorithm, given)
+    plans = [(one, plan(mdp, one)) for one in chosen]
     if as_json:
-        print(json.dumps([plan_to_json(mdp, one) for one in plans], allow_nan=False))
+        print(json.dumps([plan_to_json(mdp, *one) for one in plans], allow_nan=False))
     else:
         show_plans(mdp, plans)
     return 0

@@ -11,6 +11,7 @@ import typer
 from replicable_rl.cli.options import refuse_early
 from replicable_rl.cli.output import print_all
 from replicable_rl.files import replacing
+from replicable_rl.wording import plural
 
 __all__ = ["report_command"]
 
@@ -22,7 +23,9 @@ def report_command(
     ] = None,
     problem: Annotated[str | None, typer.Option(metavar="ID", help="Show the runs of this problem only.")] = None,
     algorithm: Annotated[str | None, typer.Option(metavar="ID", help="Show the runs of this algorithm only.")] = None,
-    confidence: Annotated[float, typer.Option(help="Of every interval.")] = 0.95,
+    confidence: Annotated[
+        float | None, typer.Option(help="Of every interval [default: what each audit asked for].")
+    ] = None,
 ) -> int:
     """Make a page of the audits in STORE: one HTML file that opens without a server."""
     from replicable_rl.report.audits import store_page
@@ -31,13 +34,10 @@ def report_command(
     target = store.with_suffix(".html") if output is None else output
     if target.is_file() or not target.exists():  # a pipe is opened once only
         refuse_early(replacing(target))
-    chosen = [("--problem", problem), ("--algorithm", algorithm)]
-    if confidence != 0.95:
-        chosen.append(("--confidence", f"{confidence:g}"))
-    options = [word for option, value in chosen if value is not None for word in (option, value)]
+    chosen = {"problem": problem, "algorithm": algorithm, "confidence": confidence}
+    options = [word for name, value in chosen.items() if value is not None for word in (f"--{name}", str(value))]
     command = shlex.join(["replicable-rl", "report", str(store), *options])
     made = store_page(store, problem=problem, algorithm=algorithm, confidence=confidence, command=command)
     write(made.page, target)
-    audits, runs = f"{made.audits} audit{'s' * (made.audits > 1)}", f"{made.runs} run{'s' * (made.runs > 1)}"
-    print_all(f"{target}: {audits}, {runs}. Open it in a browser.")
+    print_all(f"{target}: {plural(made.audits, 'audit')}, {plural(made.runs, 'run')}. Open it in a browser.")
     return 0

@@ -13,16 +13,17 @@ from rich.table import Table
 from rich.text import Text
 
 from replicable_rl.cli.output import can_encode
-from replicable_rl.mdp.tabular import OPEN_CELLS
-from replicable_rl.registry import ALGORITHMS, PROBLEMS
+from replicable_rl.records import in_order
+from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS, load_plugins
+from replicable_rl.wording import number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from replicable_rl.mdp import TabularMDP
-    from replicable_rl.records import Solution
+    from replicable_rl.records import Run
 
-__all__ = ["console", "draw_policy", "number", "show_lists", "show_solution"]
+__all__ = ["console", "draw_policy", "show_lists", "show_run"]
 
 _ARROWS = {"up": "↑", "down": "↓", "left": "←", "right": "→"}
 _PLAIN_ARROWS = {"up": "^", "down": "v", "left": "<", "right": ">"}
@@ -36,36 +37,26 @@ def console() -> Console:
     return Console(highlight=False, markup=False, emoji=False, width=width)  # names are shown as they are
 
 
-def number(x: float | None) -> str:
-    """Write a number for a person: whole up to nine digits, else four significant ones.
-
-    >>> number(12967), number(8187898146367124), number(0.0005), number(None)
-    ('12967', '8.188e+15', '0.0005', '-')
-    """
-    if x is None:
-        return "-"
-    return str(x) if isinstance(x, int) and abs(x) < 10**9 else f"{x:.4g}"
-
-
-def show_solution(mdp: TabularMDP, solution: Solution, seconds: float) -> None:
-    """Print the policy, how the run ended, what is promised, and the fingerprints."""
+def show_run(mdp: TabularMDP, run: Run, seconds: float) -> None:
+    """Print the policy, how the run ended, what is claimed, and the fingerprints."""
     out = console()
-    spec = solution.spec
-    if spec is not None:
-        out.print(f"{spec.problem.text}  {spec.algorithm.text}")
-        out.print(f"shared seed {spec.shared_seed}, sample seed {spec.sample_seed}\n")
-    if out.is_terminal and mdp.labels.layout and 4 * len(mdp.labels.layout[0]) + 3 <= out.width:
-        out.print(draw_policy(mdp, solution.policy))
-    else:
-        out.print(policy_table(mdp, solution, out.width))
+    if run.spec is not None:
+        out.print(f"{run.spec.problem.text}  {run.spec.algorithm.text}")
+        out.print(f"shared seed {run.shared_seed}, sample seed {run.sample_seed}\n")
+    if "policy" in run.outputs:
+        if out.is_terminal and mdp.labels.layout and 4 * len(mdp.labels.layout[0]) + 3 <= out.width:
+            out.print(draw_policy(mdp, run.policy))
+        else:
+            out.print(policy_table(mdp, run, out.width))
     facts = Table.grid(padding=(0, 2))
-    facts.add_row("status", str(solution.status))
-    facts.add_row("guarantee", str(solution.guarantee))
-    facts.add_row("samples", number(solution.samples))
-    facts.add_row("policy", solution.fingerprints.policy)
-    facts.add_row("value", solution.fingerprints.value)
-    if solution.fingerprints.model is not None:
-        facts.add_row("model", solution.fingerprints.model)
+    facts.add_row("status", str(run.status))
+    for claim in run.claims:
+        facts.add_row(claim.about, str(claim))
+    for about, why in run.claims.missing.items():
+        facts.add_row(about, f"nothing is proved: {why}.")
+    facts.add_row("samples", number(run.samples))
+    for level in reversed(in_order(run.fingerprints)):
+        facts.add_row(level, run.fingerprints[level])
     if out.is_terminal:
         facts.add_row("time", f"{seconds:.3g} s")
     out.print()
@@ -82,40 +73,36 @@ def draw_policy(mdp: TabularMDP, policy: NDArray[np.int64], marked: NDArray[np.b
     width = max((len(line) for line in layout), default=0)
     rule = cross.join([dash] * width)
     picture = Text()
-    state = 0
-    for i, line in enumerate(layout):
-        picture.append(f"  {_edge(rule, i == 0, unicode)}\n")
-        picture.append(f"  {bar}")
-        for letter in line:
-            if letter == "#":
-                picture.append(wall, style="dim")
-            elif letter in OPEN_CELLS:
-                action = names[policy[state]]
-                is_marked = marked is not None and bool(marked[state])
-                cell = arrows.get(action, action[:1])
-                picture.append(f"*{cell} " if is_marked else f" {cell} ", style="bold yellow" if is_marked else "cyan")
-            else:
-                picture.append(f" {letter} ", style="bold green")
-            state += letter != "#"
-            picture.append(bar)
-        picture.append("\n")
+    for cell in mdp.labels.cells():
+        if cell.column == 0:
+            picture.append(f"  {_edge(rule, cell.row == 0, unicode)}\n  {bar}")
+        if cell.state is None:
+            picture.append(wall, style="dim")
+        elif cell.open:
+            action = names[policy[cell.state]]
+            is_marked = marked is not None and bool(marked[cell.state])
+            arrow = arrows.get(action, action[:1])
+            picture.append(f"*{arrow} " if is_marked else f" {arrow} ", style="bold yellow" if is_marked else "cyan")
+        else:
+            picture.append(f" {cell.letter} ", style="bold green")
+        picture.append(f"{bar}\n" if cell.column == width - 1 else bar)
     picture.append(f"  {_edge(rule, False, unicode, last=True)}")
     return picture
 
 
-def policy_table(mdp: TabularMDP, solution: Solution, width: int) -> Table:
-    """Return states, actions and values as a table; a long one is cut, and says so.
+def policy_table(mdp: TabularMDP, run: Run, width: int) -> Table:
+    """Return states and actions, and values where the run has them, as a table; a long one is cut, and says so.
 
     Action values stand beside a state where they are few and fit into the width.
     """
     names = mdp.labels.actions or tuple(map(str, range(mdp.n_actions)))
-    shown = names if len(names) <= _MAX_COLUMNS else ()
     states = mdp.labels.states or tuple(map(str, range(min(mdp.n_states, _MAX_ROWS))))
-    lines = [["state", "action", "value", *(f"q {name}" for name in shown)]]
-    value = solution.value
-    for s in range(min(mdp.n_states, _MAX_ROWS)):
-        q = (f"{solution.q[s, a]:.4f}" for a in range(len(shown)))
-        lines.append([states[s], names[solution.policy[s]], f"{value[s]:.4f}", *q])
+    lines = [["state", "action"]] + [[states[s], names[run.policy[s]]] for s in range(min(mdp.n_states, _MAX_ROWS))]
+    if "value" in run.outputs:
+        q, shown = run.q, names if len(names) <= _MAX_COLUMNS else ()
+        lines[0] += ["value", *(f"q {name}" for name in shown)]
+        for s, line in enumerate(lines[1:]):
+            line += [f"{q[s].max():.4f}", *(f"{q[s, a]:.4f}" for a in range(len(shown)))]
     if sum(max(map(cell_len, column)) + 2 for column in zip(*lines, strict=True)) > width:
         lines = [line[:3] for line in lines]
     table = Table(box=None, padding=(0, 1), header_style="bold")
@@ -129,7 +116,8 @@ def policy_table(mdp: TabularMDP, solution: Solution, width: int) -> Table:
 
 
 def show_lists() -> None:
-    """Print the registered problems with their sizes, and the algorithms with their parameters."""
+    """Print the registered problems with their sizes, the algorithms with their parameters, and the samplers."""
+    load_plugins()
     out = console()
     problems = Table(box=None, padding=(0, 1), header_style="bold")
     for column, right in (("problem", False), ("S", True), ("A", True), ("gamma", True), ("parameters", False)):
@@ -149,6 +137,13 @@ def show_lists() -> None:
         summary = (inspect.getdoc(algorithm) or "").splitlines()[0]
         algorithms.add_row(id, summary, _parameters(algorithm))
     out.print(algorithms)
+    samplers = Table(box=None, padding=(0, 1), header_style="bold")
+    for column in ("sampler", "what it is"):
+        samplers.add_column(column, overflow="fold", no_wrap=column == "sampler")
+    for id, sampler in SAMPLERS.items():
+        samplers.add_row(id, (inspect.getdoc(sampler) or "").splitlines()[0])
+    out.print()
+    out.print(samplers)
 
 
 def _parameters(constructor: Any) -> str:

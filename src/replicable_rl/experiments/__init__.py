@@ -1,1 +1,1 @@
-"""Experiments: a plan (data) and an analysis of the runs; drawing is done elsewhere."""
+"""Experiments: every folder here is one, with its design, analysis, figure and texts side by side."""

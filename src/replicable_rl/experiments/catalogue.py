@@ -1,87 +1,87 @@
-"""All experiments by name, and how to make them from one store."""
+"""All experiments that are there, and how they are made from one store."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import pkgutil
+from collections.abc import Iterator, Sequence
 
-from replicable_rl.audit import AuditResult
+from replicable_rl import experiments as package
+from replicable_rl.audit import run_audits
 from replicable_rl.errors import UnknownId, did_you_mean
-from replicable_rl.experiments import claims, cost, exploration, figure1, figure2, levels, theorem
 from replicable_rl.experiments.dataset import Dataset
-from replicable_rl.experiments.lab import Lab, Scale, Study
+from replicable_rl.experiments.experiment import Experiment, Scale
+from replicable_rl.store import RunStore
 
-__all__ = ["EXPERIMENTS", "Experiment", "chosen", "reproduce"]
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """A figure or table: its plan, and what its analysis makes of the runs."""
-
-    name: str
-    title: str
-    plan: Callable[[Scale], Sequence[Study]]
-    analyse: Callable[[Sequence[Study], Sequence[AuditResult]], Dataset]
+__all__ = ["chosen", "experiments", "reproduce"]
 
 
-EXPERIMENTS: Mapping[str, Experiment] = {
-    module.NAME: Experiment(module.NAME, module.TITLE, module.plan, module.analyse)
-    for module in (figure1, figure2, exploration, theorem, cost, levels)
-}
-NAMES = (*EXPERIMENTS, claims.NAME)
+def experiments() -> dict[str, Experiment]:
+    """Return all experiments by name, in their own order; the folders of this package are looked through.
+
+    >>> list(experiments())
+    ['figure1', 'figure2', 'exploration', 'theorem', 'cost', 'levels', 'claims']
+    """
+    folders = [one.name for one in pkgutil.iter_modules(package.__path__) if one.ispkg]
+    found = [importlib.import_module(f"{package.__name__}.{folder}").EXPERIMENT for folder in folders]
+    return {one.name: one for one in sorted(found, key=lambda one: (one.order, one.name))}
 
 
-def chosen(names: Sequence[str]) -> tuple[str, ...]:
+def chosen(names: Sequence[str]) -> list[Experiment]:
     """Return the experiments that are asked for, in their own order; all of them where none is named.
 
-    >>> chosen(["levels", "figure1"])
-    ('figure1', 'levels')
+    >>> [one.name for one in chosen(["levels", "figure1"])]
+    ['figure1', 'levels']
     >>> chosen(["figure3"])
     Traceback (most recent call last):
     ...
     replicable_rl.errors.UnknownId: reproduce: no experiment is called 'figure3'. Did you mean 'figure2'?
     """
+    known = experiments()
     for name in names:
-        if name not in NAMES:
-            hint = did_you_mean(name, NAMES) or f" Known: {', '.join(NAMES)}."
+        if name not in known:
+            hint = did_you_mean(name, known) or f" Known: {', '.join(known)}."
             raise UnknownId(f"reproduce: no experiment is called {name!r}.{hint}")
-    return tuple(name for name in NAMES if name in names or not names)
+    return [one for one in known.values() if one.name in names or not names]
 
 
 def reproduce(
-    names: Sequence[str], store: str | os.PathLike[str], scale: Scale, *, n_jobs: int = -1
-) -> Iterator[Dataset]:
-    """Make experiments, and yield their data one by one; the first is there soon.
+    names: Sequence[str], store: str | os.PathLike[str], scale: Scale, *, n_jobs: int | None = -1
+) -> Iterator[tuple[Experiment, Dataset]]:
+    """Make experiments, and yield each with its data; the first is there soon.
 
     Runs that the store has are read, the others are made and kept in it. The data depends on names, scale and the store
     alone, and on the store only in the times of runs.
     """
     wanted = chosen(names)
-    needed = [name for name in EXPERIMENTS if name in wanted or claims.NAME in wanted]
-    plans = {name: list(EXPERIMENTS[name].plan(scale)) for name in needed}
-    lab = Lab(store, n_jobs=n_jobs, expected=sum(study.size for plan in plans.values() for study in plan))
-    try:
-        made: dict[str, Dataset] = {}
+    collecting = [one for one in wanted if one.collect]
+    needed = [one for one in experiments().values() if not one.collect and (one in wanted or collecting)]
+    made: list[tuple[Experiment, Dataset]] = []
+    with RunStore(store) as opened:
         for some in (needed[:1], needed[1:]):  # what remains in one go, so that no worker waits for another
-            for name, dataset in _made(lab, {name: plans[name] for name in some}).items():
-                made[name] = dataset
-                if name in wanted:
-                    yield _said(dataset, scale)
-        if claims.NAME in wanted:
-            yield _said(claims.analyse(made), scale)
-    finally:
-        lab.close()
+            for one, dataset in _made(some, opened, scale, n_jobs):
+                made.append((one, dataset))
+                if one in wanted:
+                    yield one, dataset
+        for one in collecting:
+            assert one.collect is not None
+            yield one, _named(one, one.collect(made), scale)
 
 
-def _made(lab: Lab, plans: Mapping[str, list[Study]]) -> dict[str, Dataset]:
-    results = iter(lab.audits([study for plan in plans.values() for study in plan]))
-    return {name: EXPERIMENTS[name].analyse(plan, [next(results) for _ in plan]) for name, plan in plans.items()}
+def _made(
+    some: Sequence[Experiment], store: RunStore, scale: Scale, n_jobs: int | None
+) -> Iterator[tuple[Experiment, Dataset]]:
+    designs = [one.design(scale) for one in some]
+    specs = list(dict.fromkeys(study.audit for design in designs for study in design))
+    results = dict(zip(specs, run_audits(specs, store, n_jobs=n_jobs), strict=True))
+    for one, design in zip(some, designs, strict=True):
+        yield one, _named(one, one.analyse(design, [results[study.audit] for study in design]), scale)
 
 
-def _said(dataset: Dataset, scale: Scale) -> Dataset:
-    """Add the command that makes this data."""
+def _named(one: Experiment, dataset: Dataset, scale: Scale) -> Dataset:
+    """Add what the data is about, and the command that makes it."""
     options = f"{' --quick' * scale.quick}{'' if scale == Scale.of(quick=scale.quick) else f' --runs {scale.runs}'}"
-    command = f"replicable-rl reproduce {dataset.name}{options}"
-    return dataclasses.replace(dataset, details={**dataset.details, "command": command})
+    command = f"replicable-rl reproduce {one.name}{options}"
+    return dataclasses.replace(dataset, name=one.name, title=one.title, details={**dataset.details, "command": command})

@@ -1,7 +1,7 @@
 """Where an agreement that rises with the samples passes a target, with an interval.
 
 Pairs are counted at a few sample sizes. Agreement rises with the samples, so the counts are first made monotone
-(pool adjacent violators: the least-squares rising curve), and the crossing is read off between two sizes, on a
+(isotonic regression: the least-squares rising curve), and the crossing is read off between two sizes, on a
 logarithmic axis. The interval needs no curve: its low end is the largest size that is *shown* to be too small,
 its high end the smallest that is *shown* to be enough, by Clopper and Pearson with the error shared out over
 the sizes. An end beyond the sizes tried is None.
@@ -40,7 +40,10 @@ def crossing(
     >>> round(found.samples), found.low, found.high
     (215443, 10000.0, 1000000.0)
     """
-    curve = _rising([s / n for s, n in zip(same, pairs, strict=True)], pairs)
+    from scipy.optimize import isotonic_regression
+
+    shares = [s / n for s, n in zip(same, pairs, strict=True)]
+    curve = isotonic_regression(shares, weights=pairs).x.tolist()
     each = 1.0 - (1.0 - confidence) / len(sizes)
     ends = [clopper_pearson(s, n, each) for s, n in zip(same, pairs, strict=True)]
     too_few = [float(x) for x, (_, high) in zip(sizes, ends, strict=True) if high < target]
@@ -55,16 +58,3 @@ def _passes(sizes: Sequence[float], curve: Sequence[float], target: float) -> fl
     i = next(i for i, share in enumerate(curve) if share >= target)
     part = (target - curve[i - 1]) / (curve[i] - curve[i - 1])
     return math.exp(math.log(sizes[i - 1]) + part * math.log(sizes[i] / sizes[i - 1]))
-
-
-def _rising(values: Sequence[float], weights: Sequence[int]) -> list[float]:
-    """Return the rising sequence nearest to the values (pool adjacent violators)."""
-    blocks: list[tuple[float, int, int]] = []  # mean, weight, length
-    for value, weight in zip(values, weights, strict=True):
-        block = value, weight, 1
-        while blocks and blocks[-1][0] > block[0]:
-            mean, w, length = blocks.pop()
-            total = w + block[1]
-            block = (mean * w + block[0] * block[1]) / total, total, length + block[2]
-        blocks.append(block)
-    return [mean for mean, _, length in blocks for _ in range(length)]

@@ -88,12 +88,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Dataset:
-    """The data of one figure or table: its name, what it is about, tables, and whatever else is said of it."""
+    """The data of one figure or table: tables, whatever else is said of it, its name and title."""
 
-    name: str
-    title: str
     tables: Mapping[str, Table]
     details: Mapping[str, Json] = field(default_factory=dict)
+    name: str = ""
+    title: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tables", MappingProxyType(dict(self.tables)))
@@ -105,14 +105,8 @@ class Dataset:
             name: {"columns": list(table.columns), "rows": [list(row) for row in table.rows]}
             for name, table in self.tables.items()
         }
-        return {
-            "format": _FORMAT,
-            "version": 1,
-            "name": self.name,
-            "title": self.title,
-            "tables": tables,
-            "details": dict(self.details),
-        }
+        about = {"format": _FORMAT, "version": 1, "name": self.name, "title": self.title}
+        return {**about, "tables": tables, "details": dict(self.details)}
 
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Write ``<name>.json`` and a ``<name>-<table>.csv`` for each table, each whole or not at all."""
@@ -136,7 +130,7 @@ class Dataset:
                 name: Table(tuple(table["columns"]), tuple(tuple(row) for row in table["rows"]))
                 for name, table in data["tables"].items()
             }
-            return cls(data["name"], data["title"], tables, data["details"])
+            return cls(tables, data["details"], data["name"], data["title"])
         except OSError as error:
             raise InvalidFile(f"{path}: cannot be read ({error.strerror}).") from None
         except (ValueError, KeyError, TypeError, AttributeError) as error:

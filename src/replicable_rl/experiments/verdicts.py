@@ -1,16 +1,16 @@
-"""A claim and its verdict: *held* or *not held* where an interval says so, else *cannot tell*."""
+"""What the data says about a claim of the paper: *held* or *not held* where an interval says so, else *cannot tell*."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-__all__ = ["CANNOT_TELL", "HELD", "NOT_HELD", "Claim", "judged", "shown"]
+__all__ = ["CANNOT_TELL", "HELD", "NOT_HELD", "Verdict", "judged", "shown"]
 
 HELD, NOT_HELD, CANNOT_TELL = "held", "not held", "cannot tell"
 
 
-class Claim(NamedTuple):
+class Verdict(NamedTuple):
     """What is claimed, where in the paper, what was measured, and the verdict."""
 
     claim: str

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -16,6 +17,7 @@ from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.files import replacing
 from replicable_rl.mdp.rows import Rows
 from replicable_rl.mdp.tabular import Labels, TabularMDP
+from replicable_rl.records import Level, register_level
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,6 +47,7 @@ def write_mdp(mdp: TabularMDP, stream: IO[bytes]) -> None:
         "actions": mdp.labels.actions,
         "layout": mdp.labels.layout,
         "digest": mdp.digest,
+        "estimated": mdp.estimated,
     }
     arrays: dict[str, NDArray[Any]] = {**mdp.rows._asdict(), "initial": mdp.initial}
     arrays["metadata"] = np.frombuffer(canonical_json(metadata), dtype=np.uint8)
@@ -100,6 +103,7 @@ def _options(metadata: dict[str, Any]) -> dict[str, Any]:
         "gamma": metadata["gamma"],
         "reward_range": (low, high),
         "labels": Labels(**names),
+        "estimated": metadata.get("estimated", False) is True,
     }
 
 
@@ -122,3 +126,28 @@ def _read_array(path: str | os.PathLike[str], archive: Any, name: str) -> NDArra
     if array.dtype.kind != _KINDS[name] or array.ndim != 1:
         raise InvalidFile(f"{path}: array {name!r} has type {array.dtype} and shape {array.shape}.")
     return array
+
+
+def _freeze_model(name: str, output: Any) -> TabularMDP:
+    if not isinstance(output, TabularMDP):
+        raise InvalidInput(f"Run: a {name} must be a TabularMDP, got {type(output).__name__}.")
+    return output
+
+
+def _encode_model(model: TabularMDP) -> bytes:
+    stream = io.BytesIO()
+    write_mdp(model, stream)
+    return stream.getvalue()
+
+
+register_level(
+    Level(
+        "model",
+        implies=("value",),
+        freeze=_freeze_model,
+        digest=lambda name, model: model.digest,
+        encode=_encode_model,
+        decode=lambda data: read_mdp("model", io.BytesIO(data)),
+        suffix=".npz",
+    )
+)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,9 +27,10 @@ from replicable_rl.records import ObjectSpec
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["OPEN_CELLS", "Labels", "TabularMDP"]
+__all__ = ["OPEN_CELLS", "WALL", "Cell", "Labels", "TabularMDP"]
 
 OPEN_CELLS = ".SF"  # letters of a layout whose cells show the policy
+WALL = "#"  # the letter of a cell that is no state
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,33 @@ class Labels:
     states: tuple[str, ...] | None = None
     actions: tuple[str, ...] | None = None
     layout: tuple[str, ...] | None = None
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield the cells of the map line by line: the one place that knows how a map numbers its states.
+
+        >>> [cell.state for cell in Labels(layout=("G#.",)).cells()]
+        [0, None, 1]
+        """
+        state = 0
+        for row, line in enumerate(self.layout or ()):
+            for column, letter in enumerate(line):
+                wall = letter == WALL
+                yield Cell(row, column, letter, None if wall else state)
+                state += not wall
+
+
+class Cell(NamedTuple):
+    """A cell of a map: where it is, its letter, and its state; a wall has none."""
+
+    row: int
+    column: int
+    letter: str
+    state: int | None
+
+    @property
+    def open(self) -> bool:
+        """Whether the cell shows the policy."""
+        return self.letter in OPEN_CELLS
 
 
 class TabularMDP:
@@ -70,6 +98,8 @@ class TabularMDP:
         Names and a map for drawing.
     source : ObjectSpec, optional
         The registered id this was made from; the digest stands in for it otherwise.
+    estimated : bool
+        Whether the table was estimated from data. What is claimed of runs on it is then claimed of the table alone.
 
     Examples
     --------
@@ -86,6 +116,7 @@ class TabularMDP:
     _reward_range: tuple[float, float]
     _labels: Labels
     _source: ObjectSpec | None
+    _estimated: bool
 
     def __init__(
         self,
@@ -97,6 +128,7 @@ class TabularMDP:
         reward_range: tuple[float, float] | None = None,
         labels: Labels | None = None,
         source: ObjectSpec | None = None,
+        estimated: bool = False,
     ) -> None:
         if isinstance(n_actions, bool) or not isinstance(n_actions, (int, np.integer)):
             raise InvalidMDP(f"TabularMDP: n_actions must be an integer, got {n_actions!r}.")
@@ -112,6 +144,7 @@ class TabularMDP:
             _reward_range=_check_reward_range(reward_range, checked, n_actions),
             _labels=_check_labels(labels, n_states, n_actions),
             _source=source,
+            _estimated=bool(estimated),
         )
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -121,7 +154,7 @@ class TabularMDP:
     def from_dense(cls, P: ArrayLike, R: ArrayLike, *, gamma: float, **options: Any) -> TabularMDP:
         """Build from P of shape (S, A, S) and R of shape (S, A) or (S, A, S).
 
-        ``options`` are ``initial``, ``reward_range`` and ``labels``, as for the class.
+        ``options`` are ``initial``, ``reward_range``, ``labels`` and ``estimated``, as for the class.
         """
         rows, n_actions = rows_from_dense(P, R)
         return cls(rows, n_actions=n_actions, gamma=gamma, **options)
@@ -178,10 +211,16 @@ class TabularMDP:
     @property
     def spec(self) -> ObjectSpec:
         """The registered id with its parameters, or the digest of the arrays."""
-        return self._source or ObjectSpec("mdp", {"digest": self.digest})
+        kind = {"estimated": True} if self._estimated else {}
+        return self._source or ObjectSpec("mdp", {"digest": self.digest, **kind})
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the table was estimated from data."""
+        return self._estimated
 
     @cached_property
-    def deterministic_rewards(self) -> NDArray[np.float64] | None:
+    def known_rewards(self) -> NDArray[np.float64] | None:
         """The (S, A) table of rewards if each pair has one reward, else None."""
         indptr, reward = self._rows.indptr, self._rows.reward
         first = reward[indptr[:-1]]
@@ -305,7 +344,7 @@ def _check_labels(labels: Labels | None, n_states: int, n_actions: int) -> Label
     if labels.layout is not None:
         if len({len(line) for line in labels.layout}) > 1:
             raise InvalidMDP("TabularMDP: the lines of labels.layout must have one length.")
-        cells = sum(len(line) - line.count("#") for line in labels.layout)
+        cells = sum(cell.state is not None for cell in labels.cells())
         if cells > n_states:
             raise InvalidMDP(f"TabularMDP: labels.layout draws {cells} states, the process has {n_states}.")
     return Labels(

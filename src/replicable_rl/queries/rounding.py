@@ -1,4 +1,7 @@
-r"""rSTAT: round empirical means to bins whose grid is shifted by a shared offset (``thm:rep-sq``).
+r"""Queries: how an empirical mean becomes an answer; one protocol, the plain means, and rSTAT (``thm:rep-sq``).
+
+A query is a pure function of the means and of the shared randomness at an address. rSTAT rounds means to bins whose
+grid is shifted by a shared offset:
 
     k = floor((v - off)/beta)          answer = middle of [off + k beta, off + (k+1) beta] within [0, 1]
 
@@ -7,24 +10,120 @@ The answer is computed from the integer k alone, so two means in one bin get the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput, check_in_open_interval
+from replicable_rl.sampling import Grid
+from replicable_rl.theory.rstat import pieces_of
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from replicable_rl.randomness import SharedRandomness
     from replicable_rl.theory.rstat import Form
 
-__all__ = ["RoundedMeans", "rstat"]
+__all__ = ["Means", "Query", "RStat", "RoundedMeans", "rstat"]
+
+Floats = NDArray[np.float64]
+Index = NDArray[np.int64] | None
+
+
+class Query(Protocol):
+    """Answers means in [0, 1]."""
+
+    @property
+    def keeps_zero(self) -> bool:
+        """Whether a mean of 0 is answered 0: then what was never seen need not be asked about."""
+        ...
+
+    def answer(self, means: Floats, *address: int, index: Index = None) -> Floats:
+        """Answer the means at an address: what they are about, such as the iteration.
+
+        They are the elements ``index`` of that address, or all of them, in order. Equal addresses and elements share
+        their randomness in all runs.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Means:
+    """The means themselves: accurate, but never the same twice."""
+
+    keeps_zero: ClassVar[bool] = True
+
+    @property
+    def grid(self) -> Grid | None:
+        """What a compiled loop is told: nothing is rounded."""
+        return Grid(0.0, _no_keys) if type(self) is Means else None
+
+    def answer(self, means: Floats, *address: int, index: Index = None) -> Floats:
+        """Return the means."""
+        return means
+
+
+@dataclass(frozen=True)
+class RStat:
+    """rSTAT with offsets from shared randomness.
+
+    Parameters
+    ----------
+    shared : SharedRandomness
+        Where the offsets come from.
+    label : str
+        What they are for; with the address of a query it says which they are.
+    width : float
+        Width of the bins.
+    form : {"midpoint", "zero-preserving"}
+        Whether the bin that contains 0 answers its middle or 0.
+
+    Examples
+    --------
+    >>> from replicable_rl.randomness import SharedRandomness
+    >>> query = RStat(SharedRandomness(2023), "rpvi/offset", 0.2)
+    >>> query.answer(np.array([0.41, 0.45, 0.62]), 0).round(4).tolist()  # elements 0, 1 and 2 at the address 0
+    [0.4088, 0.3655, 0.6768]
+    >>> query.answer(np.array([0.62]), 0, index=np.array([2])).round(4).tolist()  # element 2 alone
+    [0.6768]
+    """
+
+    shared: SharedRandomness
+    label: str
+    width: float
+    form: Form = "midpoint"
+
+    def __post_init__(self) -> None:
+        check_in_open_interval("rstat", "width", self.width, 0.0, np.inf)
+        pieces_of(self.form)
+
+    @property
+    def keeps_zero(self) -> bool:
+        """Whether the bin at 0 answers 0."""
+        return self.form == "zero-preserving"
+
+    @property
+    def grid(self) -> Grid | None:
+        """What a compiled loop is told: width and offsets; nothing where 0 is a case of its own."""
+        midpoint = type(self) is RStat and not self.keeps_zero
+        return Grid(self.width, partial(self.shared.keys, self.label)) if midpoint else None
+
+    def answer(self, means: Floats, *address: int, index: Index = None) -> Floats:
+        """Round the means on the grids of their address."""
+        if index is None:
+            offset = self.shared.uniform(self.label, *address, shape=means.shape)
+        else:
+            offset = self.shared.uniform_at(self.label, *address, index=index)
+        return rstat(means, offset, self.width, form=self.form).answer
 
 
 class RoundedMeans(NamedTuple):
     """The answers, and the integer bins they stand for."""
 
-    answer: NDArray[np.float64]
+    answer: Floats
     bin: NDArray[np.int64]
 
 
@@ -49,8 +148,10 @@ def rstat(means: ArrayLike, offset: ArrayLike, width: float, *, form: Form = "mi
     low = np.clip(shift + k * width, 0.0, 1.0)
     high = np.clip(shift + (k + 1.0) * width, 0.0, 1.0)
     answer = low + (high - low) / 2.0
-    if form == "zero-preserving":
+    if pieces_of(form) == 2:  # zero-preserving
         answer = np.where(low == 0.0, 0.0, answer)
-    elif form != "midpoint":
-        raise InvalidInput(f"rstat: form must be 'midpoint' or 'zero-preserving', got {form!r}.")
     return RoundedMeans(answer, k.astype(np.int64))
+
+
+def _no_keys(addresses: range) -> NDArray[np.uint64]:
+    return np.empty((0, 2), dtype=np.uint64)

@@ -1,25 +1,37 @@
-"""What a run is (:class:`RunSpec`) and what it yields (:class:`Solution`, :class:`RunRecord`)."""
+"""The nouns: what is run (:class:`RunSpec`, :class:`AuditSpec`), what it yields (:class:`Run`), and what is claimed."""
 
-from replicable_rl.records.run import LEVELS, Level, RunRecord
-from replicable_rl.records.solution import (
-    Fingerprints,
-    Guarantee,
-    Solution,
-    Status,
-    StatusCode,
-)
-from replicable_rl.records.spec import ObjectSpec, RunFamily, RunSpec
+from replicable_rl.records.audits import AuditSpec, derived_seed
+from replicable_rl.records.claims import Claim, Claims, Measurement, shortfall
+from replicable_rl.records.levels import LEVELS, Level, check_level, implied, in_order, level_of, register_level
+from replicable_rl.records.run import Fingerprints, Run, Status, StatusCode, history_digest, made_with
+from replicable_rl.records.specs import COUNTS, OWN, Drawn, ObjectSpec, Recorded, RunFamily, RunSpec, Sample
 
 __all__ = [
+    "COUNTS",
     "LEVELS",
+    "OWN",
+    "AuditSpec",
+    "Claim",
+    "Claims",
+    "Drawn",
     "Fingerprints",
-    "Guarantee",
     "Level",
+    "Measurement",
     "ObjectSpec",
+    "Recorded",
+    "Run",
     "RunFamily",
-    "RunRecord",
     "RunSpec",
-    "Solution",
+    "Sample",
     "Status",
     "StatusCode",
+    "check_level",
+    "derived_seed",
+    "history_digest",
+    "implied",
+    "in_order",
+    "level_of",
+    "made_with",
+    "register_level",
+    "shortfall",
 ]

@@ -1,1 +1,1 @@
-"""Reports: saved records become figures and pages; the only importer of matplotlib."""
+"""Reports: what was run and found becomes tables for the terminal and pages for the browser."""

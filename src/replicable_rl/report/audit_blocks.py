@@ -1,15 +1,13 @@
-"""What a page says of one audit: what was run, how often runs agree, what is promised, and which runs failed."""
+"""What a page says of one audit: what was run, how often runs agree, what is claimed, and which runs failed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from replicable_rl.audit import AuditResult
-from replicable_rl.audit.tables import headline, short
-from replicable_rl.records import Level
-from replicable_rl.report.commands import audit_command, brief
-from replicable_rl.report.page import (
-    Block,
+from replicable_rl.report.audit_tables import headline, number_range
+from replicable_rl.report.blocks import (
     Callout,
     Cell,
     Code,
@@ -23,13 +21,15 @@ from replicable_rl.report.page import (
     Text,
     Tone,
 )
-from replicable_rl.report.policy_blocks import policy_blocks
-from replicable_rl.report.stored import StoredAudit
+from replicable_rl.report.page import Block
+from replicable_rl.report.policy_blocks import output_blocks
+from replicable_rl.wording import brief, number
 
-__all__ = ["audit_blocks", "shown_level", "tone_of", "verdict"]
+__all__ = ["asked_for", "audit_blocks", "interval", "shown_level", "verdict"]
 
 _PARAMETERS = 40
 _FAILURES = 5
+_CLAIMS = 8
 _VERDICTS: dict[bool | None, tuple[str, Tone]] = {
     True: ("met", "good"),
     False: ("not met", "bad"),
@@ -37,78 +37,81 @@ _VERDICTS: dict[bool | None, tuple[str, Tone]] = {
 }
 
 
-def shown_level(result: AuditResult) -> Level | None:
-    """Return the level that decides: the policy, or the last that the runs have."""
-    return result.levels[-1] if result.levels else None
+def shown_level(result: AuditResult) -> str | None:
+    """Return the level that decides: the one that is asked about, or the last that the runs have."""
+    return result.spec.level if result.spec.level in result.levels else next(reversed(result.levels), None)
 
 
-def verdict(result: AuditResult, level: Level) -> Mark | None:
-    """Say whether what is promised was shown, None where nothing is promised."""
-    return None if result.rho is None else Mark(*_VERDICTS[result.meets(1.0 - result.rho, level)])
+def asked_for(result: AuditResult, level: str) -> float | None:
+    """Return the agreement that is required at a level, or else what is promised, 1 - rho."""
+    if result.spec.require is not None and level == result.spec.level:
+        return result.spec.require
+    return None if result.rho is None else 1.0 - result.rho
 
 
-def tone_of(result: AuditResult, level: Level) -> Tone:
-    """Return the tone of the verdict."""
-    mark = verdict(result, level)
-    return "plain" if mark is None else mark.tone
+def verdict(result: AuditResult, level: str) -> Mark | None:
+    """Say whether what is asked for was shown, None where nothing is asked for."""
+    asked = asked_for(result, level)
+    return None if asked is None else Mark(*_VERDICTS[result.meets(asked, level)])
 
 
-def audit_blocks(audit: StoredAudit, store: str) -> Iterator[Block]:
-    """Yield everything there is to say of an audit."""
-    result = audit.result
-    yield _parameters(audit)
-    if result is None:
-        yield Callout("No two of these runs have one shared seed, so there is nothing to compare.", "unsure")
-        return
+def interval(result: AuditResult, level: str) -> Interval:
+    """Return the agreement at a level as a bar."""
+    found, mark = result.agreement(level), verdict(result, level)
+    tone: Tone = "plain" if mark is None else mark.tone
+    return Interval(f"same {level}", found.estimate, found.low, found.high, asked_for(result, level), tone)
+
+
+def audit_blocks(result: AuditResult, command: str | None) -> Iterator[Block]:
+    """Yield everything there is to say of an audit; ``command`` is what makes it."""
     level = shown_level(result)
-    if level is None:
+    yield Facts([*_parameters(result), *_size(result)])
+    if not result.runs:
+        yield Callout("No shared seed has all of its runs yet, so there is nothing to compare.", "unsure")
+    elif level is None:
         yield Callout("Every run failed.", "bad")
     else:
-        yield Callout([Plain(headline(result, level))], tone_of(result, level))
-        yield _figure(result, audit_command(audit, store))
+        mark = verdict(result, level)
+        yield Callout([Plain(headline(result, level))], "plain" if mark is None else mark.tone)
+        yield _figure(result, command)
         yield _levels(result)
-        if "policy" in result.levels:
-            yield from policy_blocks(result)
-    yield from _notes(audit)
+        yield from output_blocks(result, level)
+    yield from _claims(result)
+    yield from _notes(result)
     yield from _failures(result)
 
 
-def _parameters(audit: StoredAudit) -> Facts:
-    specs = (("problem", audit.family.problem), ("algorithm", audit.family.algorithm))
-    pairs: list[tuple[str, Cell]] = []
-    for name, spec in specs:
-        pairs.append((name, Code(brief(spec.id))))
-        given = [(brief(key, 40), _value(value)) for key, value in spec.params.items()]
-        pairs += given[:_PARAMETERS]
-        if len(given) > _PARAMETERS:
-            pairs.append(("more parameters", len(given) - _PARAMETERS))
-    result = audit.result
-    if result is not None:
-        samples = {record.samples for record in result.records if record.error is None} - {None}
-        pairs.append(("shared seeds × runs", f"{len(result.plan.shared_seeds)} × {result.plan.runs_per_seed}"))
-        if samples:
-            low, high = min(filter(None, samples), default=0), max(filter(None, samples), default=0)
-            pairs.append(("samples a run", short(low) if low == high else f"{short(low)} to {short(high)}"))
-    return Facts(pairs)
+def _parameters(result: AuditResult) -> Iterator[tuple[str, Cell]]:
+    for name, spec in (("problem", result.problem), ("algorithm", result.algorithm)):
+        yield name, Code(brief(spec.id))
+        yield from [(brief(key, 40), _value(value)) for key, value in spec.params.items()][:_PARAMETERS]
+        if len(spec.params) > _PARAMETERS:
+            yield "more parameters", len(spec.params) - _PARAMETERS
+
+
+def _size(result: AuditResult) -> Iterator[tuple[str, Cell]]:
+    spec, samples = result.spec, [run.samples for run in result.runs if run.samples is not None]
+    yield "sampler", Code(brief(spec.sampler))
+    if result.runs:
+        yield "shared seeds × runs", f"{len(spec.seeds)} × {spec.runs_per_seed}"
+    if samples:
+        yield "samples a run", number_range(min(samples), max(samples))
+    versions = _versions(result)
+    if len(versions) == 1:
+        yield "made with", next(iter(versions))
 
 
 def _value(value: object) -> Cell:
     plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return short(value) if plain else Code(brief(str(value), 80))  # type: ignore[arg-type]  # a number
+    return number(value) if plain else Code(brief(str(value), 80))  # type: ignore[arg-type]  # a number
 
 
 def _figure(result: AuditResult, command: str | None) -> Intervals:
-    required = None if result.rho is None else 1.0 - result.rho
-    rows = [
-        Interval(f"same {level}", found.estimate, found.low, found.high, required, tone_of(result, level))
-        for level, found in result.agreements.items()
-    ]
-    percent = f"{100 * result.plan.confidence:.10g} %"
+    rows = [interval(result, level) for level in result.levels]
+    percent = f"{100 * result.spec.confidence:.10g} %"
     caption = f"How often two runs with one shared seed and fresh samples give identical results: {percent} intervals."
-    if required is not None:
-        caption += (
-            f" The dashed line is what is promised, 1−ρ = {required:.6g}: met where the whole bar lies right of it."
-        )
+    if any(row.required is not None for row in rows):
+        caption += " The dashed line is the agreement that is asked for: met where the whole bar lies right of it."
     return Intervals(rows, caption, command=command)
 
 
@@ -116,39 +119,64 @@ def _levels(result: AuditResult) -> DataTable:
     columns = ["level", "same pairs", "pairs", "agreement", "interval", "modal share", "unique share", "groups"]
     rows: list[list[Cell]] = [
         [
-            level,
-            found.same,
-            found.pairs,
-            f"{found.estimate:.3f}",
-            f"{found.low:.3f}–{found.high:.3f}",
-            f"{float(found.modal_share):.3f}",
-            f"{float(found.unique_share):.3f}",
+            *(level, found.same, found.pairs, f"{found.estimate:.3f}", f"{found.low:.3f}–{found.high:.3f}"),
+            *(f"{float(share):.3f}" for share in (found.modal_share, found.unique_share)),
             len(result.classes(level)),
         ]
         for level, found in result.agreements.items()
     ]
     caption = (
-        "Of the runs under one shared seed, the *modal share* is in the largest group of identical ones, and the "
-        "*unique share* is the number of groups divided by the runs; both are means over shared seeds. "
-        "*Groups* counts different results over all shared seeds."
+        "Under one shared seed, the *modal share* is the largest group of identical runs divided by all runs, and the "
+        "*unique share* is the number of groups divided by all runs; both are means over shared seeds. *Groups* counts "
+        "different results over all shared seeds."
     )
     return DataTable(columns, rows, caption)
 
 
-def _notes(audit: StoredAudit) -> Iterator[Block]:
-    result = audit.result
-    assert result is not None
-    said = list(dict.fromkeys(str(record.guarantee) for record in result.records if record.guarantee is not None))
-    if said:
-        yield Heading("What the runs themselves promise")
-        yield Text([[Plain(brief(sentence, 600))] for sentence in said[:3]])
-    if audit.left_out:
-        R = result.plan.runs_per_seed
+def _claims(result: AuditResult) -> Iterator[Block]:
+    """Say what is claimed of the runs, accuracy and replicability apart, and why nothing is where nothing is."""
+    seen: Counter[tuple[str, str, str, str]] = Counter()
+    for run in result.runs:
+        for claim in run.claims:
+            holds = f"{claim.statement}{''.join(f'; if {one}' for one in claim.conditions)}"
+            seen[claim.about, holds, claim.kind, claim.source] += 1
+        for about, why in run.claims.missing.items():
+            seen[about, f"Nothing is proved: {why}", "none", "–"] += 1
+    if not seen:
+        return
+    rows: list[list[Cell]] = [
+        [about, brief(holds, 600), kind, Code(brief(source)), runs]
+        for (about, holds, kind, source), runs in seen.most_common(_CLAIMS)
+    ]
+    yield Heading("What is claimed about a run")
+    note = f"{len(seen) - _CLAIMS} more are not listed." if len(seen) > _CLAIMS else None
+    caption = "What the algorithm itself claims, before any measurement, and for how many of the runs."
+    yield DataTable(["about", "what holds", "kind", "source", "runs"], rows, caption, note=note)
+
+
+def _versions(result: AuditResult) -> Mapping[str, int]:
+    """Return what the runs were made with, and how many runs with each."""
+    return Counter(
+        brief(", ".join(f"{name} {version}" for name, version in run.made_with.items()) or "not recorded", 300)
+        for run in result.runs
+    )
+
+
+def _notes(result: AuditResult) -> Iterator[Block]:
+    versions = _versions(result)
+    if len(versions) > 1:
+        yield Heading("Versions")
+        rows: list[list[Cell]] = [[text, runs] for text, runs in versions.items()]
+        caption = (
+            f"These runs were made with {len(versions)} different sets of versions. Two of them may differ because of "
+            "that, and not because of their samples."
+        )
+        yield DataTable(["made with", "runs"], rows[:_CLAIMS], caption)
+    if result.planned is not None and result.planned > len(result.runs):
         yield Text(
             [
-                f"*Left out:* {audit.left_out} of {audit.runs} runs. The numbers are about the "
-                f"{len(result.plan.shared_seeds)} shared seeds with at least {R} runs, and {R} of each, chosen by "
-                "their seeds alone."
+                f"*Unfinished:* {len(result.runs)} of {result.planned} runs finished, counted by whole shared seeds. "
+                "The same audit makes the others."
             ]
         )
 
@@ -158,9 +186,10 @@ def _failures(result: AuditResult) -> Iterator[Block]:
     if not failed:
         return
     rows: list[list[Cell]] = [
-        [Code(str(r.shared_seed)), Code(str(r.sample_seed)), brief(r.error or "", 300)] for r in failed[:_FAILURES]
+        [Code(str(run.shared_seed)), Code(str(run.sample_seed)), brief(run.error or "", 300)]
+        for run in failed[:_FAILURES]
     ]
     yield Heading("Failures")
     more = f"{len(failed) - _FAILURES} more are not listed." if len(failed) > _FAILURES else None
-    caption = f"{len(failed)} of {len(result.records)} runs failed; each counts as different from every other run."
+    caption = f"{len(failed)} of {len(result.runs)} runs failed; each counts as different from every other run."
     yield DataTable(["shared seed", "sample seed", "what it said"], rows, caption, note=more)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from replicable_rl.audit import AuditResult, read_audits
+from replicable_rl.audit.reading import current
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval, did_you_mean
-from replicable_rl.records import LEVELS, Level, ObjectSpec
-from replicable_rl.report.audit_blocks import audit_blocks, shown_level, tone_of, verdict
-from replicable_rl.report.commands import brief
-from replicable_rl.report.page import Cell, Code, DataTable, Interval, Intervals, Mark, Page, Section
-from replicable_rl.report.stored import StoredAudit, StoredProblems, read_audit
+from replicable_rl.records import LEVELS, AuditSpec, RunFamily, in_order
+from replicable_rl.report.audit_blocks import asked_for, audit_blocks, interval, shown_level, verdict
+from replicable_rl.report.blocks import Cell, Code, DataTable, Interval, Intervals
+from replicable_rl.report.commands import audit_command
+from replicable_rl.report.page import Block, Page, Section
 from replicable_rl.store import RunStore
+from replicable_rl.wording import brief, listed, plural
 
 __all__ = ["StorePage", "store_page"]
 
@@ -30,45 +34,35 @@ class StorePage(NamedTuple):
     runs: int
 
 
-class _Line(NamedTuple):
-    """An audit in the overview."""
-
-    problem: ObjectSpec
-    algorithm: ObjectSpec
-    runs: int
-    agreements: dict[Level, str]
-    required: float | None
-    verdict: Mark | None
-    bar: Interval | None
-
-
 def store_page(
     path: str | os.PathLike[str],
     *,
     problem: str | None = None,
     algorithm: str | None = None,
-    confidence: float = 0.95,
+    confidence: float | None = None,
     command: str | None = None,
 ) -> StorePage:
-    """Make the page of a store; ``problem`` and ``algorithm`` are ids of what to show, all by default."""
-    confidence = check_in_open_interval("report", "confidence", confidence)
+    """Make the page of a store; ``problem`` and ``algorithm`` are ids of what to show, all by default.
+
+    ``confidence`` is that of every interval, by default what each audit asked for.
+    """
+    if confidence is not None:
+        confidence = check_in_open_interval("report", "confidence", confidence)
     name = _check_is_there(path)
     with RunStore(path) as store:
-        families = _chosen(name, store.families(), problem, algorithm)
-        problems = StoredProblems()
-        lines, sections = [], []
-        for number, (one, two, _) in enumerate(families[:_ROWS], start=1):
-            audit = read_audit(store, one, two, confidence, problems)
-            id = f"audit-{number}" if number <= _SECTIONS else None
-            lines.append(_line(audit, id))
-            if id is not None:
-                sections.append(_section(audit, id, name))
-    overview = Section("overview", "Overview", _overview(lines, len(families), confidence, command))
-    runs = sum(line.runs for line in lines)
-    audits = f"{len(families)} audit{'s' * (len(families) > 1)}"
-    lead = (f"If one trains again, with fresh samples, is the policy the same? {audits} of ", Code(name), ".")
-    page = Page(f"Audits in {Path(name).name}", lead, [overview, *sections], command)
-    return StorePage(page, len(families), runs)
+        specs, strays = _chosen(name, store, problem, algorithm)
+        results = read_audits(store, confidence=confidence, wanted=lambda spec: spec in specs)
+        sections = [
+            _section(result, f"audit-{i}", audit_command(spec, name))
+            for i, (spec, result) in enumerate(zip(specs, results, strict=True), start=1)
+            if i <= _SECTIONS
+        ]
+        blocks = [*_overview(results, command), *_strays(strays)]
+    runs = sum(len(result.runs) for result in results) + sum(strays.values())
+    lead = ("If one trains again, with fresh samples, is the policy the same? ", plural(len(specs), "audit"), " in ")
+    overview = Section("overview", "Overview", blocks)
+    page = Page(f"Audits in {Path(name).name}", (*lead, Code(name), "."), [overview, *sections], command)
+    return StorePage(page, len(specs), runs)
 
 
 def _check_is_there(path: str | os.PathLike[str]) -> str:
@@ -87,73 +81,84 @@ def _check_is_there(path: str | os.PathLike[str]) -> str:
 
 
 def _chosen(
-    name: str, families: Sequence[tuple[ObjectSpec, ObjectSpec, int]], problem: str | None, algorithm: str | None
-) -> list[tuple[ObjectSpec, ObjectSpec, int]]:
-    """Return the families with these ids, those of one problem together."""
-    if not families:
+    name: str, store: RunStore, problem: str | None, algorithm: str | None
+) -> tuple[list[AuditSpec], dict[RunFamily, int]]:
+    """Return the audits with these ids, and the families with runs for which no audit asks."""
+    specs, families = current(store.audits()), dict(store.families())
+    known = dict.fromkeys([*(spec.family for spec in specs), *families])
+    if not known:
         raise InvalidInput(f"{name}: holds no finished runs.")
-    chosen = list(families)
-    for which, wanted, what in ((0, problem, "problem"), (1, algorithm, "algorithm")):
-        if wanted is None:
-            continue
-        ids = list(dict.fromkeys(family[which].id for family in chosen))  # type: ignore[union-attr]  # specs
-        chosen = [family for family in chosen if wanted in (family[which].id, family[which].text)]  # type: ignore[union-attr]
-        if not chosen:
-            hint = did_you_mean(wanted, ids) or f" It has: {', '.join(brief(id, 40) for id in ids[:8])}."
-            raise InvalidInput(f"{name}: holds no runs of the {what} {wanted!r}.{hint}")
-    order = {text: i for i, text in reversed(list(enumerate(one.text for one, _, _ in chosen)))}
-    return sorted(chosen, key=lambda family: order[family[0].text])
+    for part, wanted in (("problem", problem), ("algorithm", algorithm)):
+        ids = list(dict.fromkeys(getattr(family, part).id for family in known))
+        if wanted is not None:
+            known = {one: None for one in known if wanted in (getattr(one, part).id, getattr(one, part).text)}
+        if not known:
+            hint = did_you_mean(str(wanted), ids) or f" It has: {', '.join(brief(id, 40) for id in ids[:8])}."
+            raise InvalidInput(f"{name}: holds no runs of the {part} {wanted!r}.{hint}")
+    asked = {spec.family for spec in specs}
+    strays = {family: runs for family, runs in families.items() if family in known and family not in asked}
+    return [spec for spec in specs if spec.family in known][:_ROWS], strays
 
 
-def _section(audit: StoredAudit, id: str, store: str) -> Section:
-    problem, algorithm = (brief(spec.text) for spec in (audit.family.problem, audit.family.algorithm))
+def _section(result: AuditResult, id: str, command: str | None) -> Section:
+    problem, algorithm = (brief(spec.text) for spec in (result.problem, result.algorithm))
     title = (Code(algorithm), " on ", Code(problem))
-    return Section(id, title, list(audit_blocks(audit, store)), [Code(brief(algorithm, 70))], brief(problem, 70))
+    return Section(id, title, list(audit_blocks(result, command)), [Code(brief(algorithm, 70))], brief(problem, 70))
 
 
-def _line(audit: StoredAudit, id: str | None) -> _Line:
-    result, (problem, algorithm) = audit.result, (audit.family.problem, audit.family.algorithm)
-    level = None if result is None else shown_level(result)
-    if result is None or level is None:
-        return _Line(problem, algorithm, audit.runs, {}, None, None, None)
-    agreements = {one: str(agreement.value) for one, agreement in result.agreements.items()}
-    required = None if result.rho is None else 1.0 - result.rho
-    found = result.agreement(level)
-    label = (Code(brief(algorithm.text, 60)), " on ", Code(brief(problem.text, 40)))
-    href = None if id is None else f"#{id}"
-    bar = Interval(label, found.estimate, found.low, found.high, required, tone_of(result, level), href)
-    return _Line(problem, algorithm, audit.runs, agreements, required, verdict(result, level), bar)
-
-
-def _overview(
-    lines: Sequence[_Line], audits: int, confidence: float, command: str | None
-) -> list[Intervals | DataTable]:
-    percent = f"{100 * confidence:.10g} %"
-    bars = [line.bar for line in lines if line.bar is not None]
-    cut = f" The first {_BARS} of {len(bars)} are drawn." if len(bars) > _BARS else ""
+def _overview(results: Sequence[AuditResult], command: str | None) -> list[Block]:
+    """Return the figure and the table of all audits."""
+    bars = [bar for i, result in enumerate(results, start=1) if (bar := _bar(result, i)) is not None]
+    levels = list(reversed(in_order({level for result in results for level in result.levels})))
+    columns = ["problem", "algorithm", "asked for", "verdict", *(f"same {level}" for level in levels), "runs"]
+    rows = [_line(result, levels) for result in results]
+    confidences = {result.spec.confidence for result in results}
+    percent = f"{100 * min(confidences):.10g} % " if len(confidences) == 1 else ""
+    implied = (
+        f" The same {level} implies the same {listed(list(LEVELS[level].implies))}."
+        for level in reversed(levels)
+        if level in LEVELS and LEVELS[level].implies
+    )
     caption = (
-        "How often two runs with one shared seed and fresh samples give the same policy. The tick is the estimate, "
-        f"the bar its {percent} interval, the dashed line what is promised, 1−ρ: *met* where the whole bar lies right "
-        f"of it, *not met* where it lies left of it, *undecided* in between.{cut}"
+        "How often two runs with one shared seed and fresh samples give the same result, at the level that the audit "
+        f"asks about. The tick is the estimate, the bar its {percent}interval, the dashed line the agreement that is "
+        "asked for, 1−ρ unless the audit says otherwise: *met* where the whole bar lies right of it, *not met* where "
+        "it lies left of it, *undecided* in between."
     )
-    levels = [level for level in reversed(LEVELS) if any(level in line.agreements for line in lines)]
-    columns = ["problem", "algorithm", "1−ρ", "promise", *(f"same {level}" for level in levels), "runs"]
+    cut = f" The first {_BARS} of {len(bars)} are drawn." if len(bars) > _BARS else ""
+    figure = Intervals(bars[:_BARS], caption + cut, command=command)
+    many = f"The first {_SECTIONS} have a section below; choose others with `--problem` and `--algorithm`."
+    note = many if len(results) > _SECTIONS else None
+    said = f"Agreement at every level that an algorithm produces, with {percent}intervals.{''.join(implied)}"
+    table = DataTable(columns, rows, said, note=note)
+    return [*([figure] if bars else []), *([table] if rows else [])]
+
+
+def _bar(result: AuditResult, number: int) -> Interval | None:
+    level = shown_level(result)
+    if level is None:
+        return None
+    what = "" if level == "policy" else f" ({level})"
+    label = (Code(brief(result.algorithm.text, 60)), " on ", Code(brief(result.problem.text, 40)), what)
+    return replace(interval(result, level), label=label, href=f"#audit-{number}" if number <= _SECTIONS else None)
+
+
+def _line(result: AuditResult, levels: Sequence[str]) -> list[Cell]:
+    level = shown_level(result)
+    judged = [None, None] if level is None else [asked_for(result, level), verdict(result, level)]
+    agreements = {name: str(found.value) for name, found in result.agreements.items()}
+    names: list[Cell] = [Code(brief(spec.text)) for spec in (result.problem, result.algorithm)]
+    part = "" if result.planned in (None, len(result.runs)) else f" of {result.planned}"
+    return [*names, *judged, *(agreements.get(name) for name in levels), f"{len(result.runs)}{part}"]
+
+
+def _strays(families: dict[RunFamily, int]) -> list[Block]:
+    """List runs for which no audit in the store asks."""
     rows: list[list[Cell]] = [
-        [Code(brief(line.problem.text)), Code(brief(line.algorithm.text)), line.required, line.verdict]
-        + [line.agreements.get(level) for level in levels]
-        + [line.runs]
-        for line in lines
+        [Code(brief(family.problem.text)), Code(brief(family.algorithm.text)), Code(brief(family.sampler)), runs]
+        for family, runs in families.items()
     ]
-    notes = []
-    if audits > len(lines):
-        notes.append(f"{audits - len(lines)} more audits are not listed.")
-    if audits > _SECTIONS:
-        notes.append(f"The first {_SECTIONS} have a section below; choose others with `--problem` and `--algorithm`.")
-    table = DataTable(
-        columns,
-        rows,
-        f"Agreement at every level that an algorithm produces, with {percent} intervals. The same model implies the "
-        "same values, and these the same policy.",
-        note=" ".join(notes) or None,
-    )
-    return [*([Intervals(bars[:_BARS], caption, command=command)] if bars else []), table]
+    caption = "Runs without an audit: no audit in this store asks for them, so they are not compared."
+    more = f"{len(rows) - _ROWS} more are not listed." if len(rows) > _ROWS else None
+    table = DataTable(["problem", "algorithm", "sampler", "runs"], rows[:_ROWS], caption, note=more)
+    return [table] if rows else []

@@ -19,6 +19,7 @@ from typing import ClassVar, Literal
 from urllib.parse import urlsplit
 
 from replicable_rl.errors import InvalidInput
+from replicable_rl.wording import number
 
 __all__ = [
     "Callout",
@@ -28,7 +29,6 @@ __all__ = [
     "Facts",
     "Figure",
     "Heading",
-    "Image",
     "Inline",
     "Interval",
     "Intervals",
@@ -111,62 +111,27 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Image:
-    """A picture as its bytes.
+class Figure:
+    """A picture, how to read it, and the command that made it.
 
     It is shown as an image, never as a part of the page: its ids cannot clash with those of another, and no
     script inside it runs.
     """
 
-    data: bytes
-    mime: Literal["image/svg+xml", "image/png"]
+    kind: ClassVar[str] = "figure"
+    svg: bytes  # the text of an SVG file
+    alt: str  # what it shows, for those who cannot see it
+    caption: Inline
+    command: str | None = None
+    downloads: Sequence[tuple[str, str]] = ()  # label and relative address of files beside the page
 
-    @classmethod
-    def svg(cls, text: str | bytes) -> Image:
-        """Take the text of an SVG file."""
-        return cls(text.encode() if isinstance(text, str) else text, "image/svg+xml")
-
-    @classmethod
-    def png(cls, data: bytes) -> Image:
-        """Take the bytes of a PNG file."""
-        return cls(data, "image/png")
+    def __post_init__(self) -> None:
+        _check_downloads(self.downloads)
 
     @property
     def uri(self) -> str:
         """The picture as a ``data:`` address."""
-        return f"data:{self.mime};base64,{base64.b64encode(self.data).decode('ascii')}"
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A picture, how to read it, and the command that made it.
-
-    Attributes
-    ----------
-    image : Image
-        The picture on a light ground.
-    alt : str
-        What it shows, for those who cannot see it.
-    caption : Inline
-        How to read it.
-    command : str or None
-        What to type to make it again.
-    dark : Image or None
-        The picture on a dark ground; without one, the light picture sits on a light card.
-    downloads : pairs of label and relative address
-        Files beside the page: the data, the picture for a paper.
-    """
-
-    kind: ClassVar[str] = "figure"
-    image: Image
-    alt: str
-    caption: Inline
-    command: str | None = None
-    dark: Image | None = None
-    downloads: Sequence[tuple[str, str]] = ()
-
-    def __post_init__(self) -> None:
-        _check_downloads(self.downloads)
+        return f"data:image/svg+xml;base64,{base64.b64encode(self.svg).decode('ascii')}"
 
 
 @dataclass(frozen=True)
@@ -236,7 +201,7 @@ class Intervals:
 
 
 def text_of(cell: Cell) -> str:
-    """Write a cell for a person: a number whole up to nine digits, else with four significant ones.
+    """Write a cell for a person, with a real minus sign and a dash for nothing.
 
     >>> [text_of(x) for x in (12967, 8187898146367124, 0.25, None, Code("<b>"), Mark("met", "good"))]
     ['12967', '8.188e+15', '0.25', '–', '<b>', 'met']
@@ -245,9 +210,7 @@ def text_of(cell: Cell) -> str:
         return "–"
     if isinstance(cell, (Code, Mark)):
         return cell.text
-    if isinstance(cell, str):
-        return cell
-    return str(cell) if isinstance(cell, int) and abs(cell) < 10**9 else f"{cell:.4g}".replace("-", "−")
+    return cell if isinstance(cell, str) else number(cell).replace("-", "−")
 
 
 def aligned(column: Sequence[Cell]) -> list[Cell]:

@@ -1,44 +1,48 @@
-"""Names short enough for a page, and the commands that would make again what it shows."""
+"""The commands that would make again what a page shows."""
 
 from __future__ import annotations
 
 import shlex
+from dataclasses import fields
 
-from replicable_rl.audit import AuditResult
 from replicable_rl.errors import InvalidInput
-from replicable_rl.records import ObjectSpec, RunRecord
+from replicable_rl.records import COUNTS, AuditSpec, Drawn, ObjectSpec, Run
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, parse_object
-from replicable_rl.report.stored import StoredAudit
 
-__all__ = ["audit_command", "brief", "solve_command"]
+__all__ = ["audit_command", "solve_command"]
 
-_LONGEST = 160  # characters of a name or a value
+_LONGEST = 160  # characters of a problem or an algorithm
+_SEEDS = 8  # shared seeds that are listed one by one
+_OPTIONS = {one.name: one.default for one in fields(AuditSpec)}  # and what they are when nobody says anything
 
 
-def brief(text: str, longest: int = _LONGEST) -> str:
-    """Cut what is too long for a page.
+def audit_command(spec: AuditSpec, store: str) -> str | None:
+    """Return the command that makes the same audit, where there is one.
 
-    >>> brief("abcdef", 4)
-    'abc…'
+    >>> spec = AuditSpec(ObjectSpec("chain-v1"), ObjectSpec("phased-vi-v1", {"epsilon": 0.1, "delta": 0.01}), seed=7)
+    >>> audit_command(spec, "runs.sqlite")[65:]
+    '--shared-seeds 60 --runs 2 --seed 7 --store runs.sqlite'
     """
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def audit_command(audit: StoredAudit, store: str) -> str | None:
-    """Return the command that makes the same audit, where there is one."""
-    names = _on_command_line(audit.family.problem, audit.family.algorithm)
-    if audit.result is None or not audit.planned or names is None:
+    names, seeds = _on_command_line(spec.problem, spec.algorithm), spec.shared_seeds
+    if names is None or (isinstance(seeds, tuple) and len(seeds) > _SEEDS):
         return None
-    plan = audit.result.plan
-    size = ["--shared-seeds", str(len(plan.shared_seeds)), "--runs", str(plan.runs_per_seed)]
-    return shlex.join(["replicable-rl", "audit", *names, *size, "--store", store])
+    size = ["--shared-seeds", seeds] if isinstance(seeds, int) else [w for s in seeds for w in ("--shared-seed", s)]
+    size += ["--runs", spec.runs_per_seed]
+    for name in ("seed", "confidence", "sampler", "require", "level"):
+        value = getattr(spec, name)
+        size += [f"--{name}", value] if value != _OPTIONS[name] else []
+    return shlex.join(["replicable-rl", "audit", *names, *map(str, size), "--store", store])
 
 
-def solve_command(result: AuditResult, run: RunRecord) -> str | None:
+def solve_command(run: Run) -> str | None:
     """Return the command that makes the same run, where there is one."""
-    names = _on_command_line(result.problem, result.algorithm)
-    seeds = ["--shared-seed", str(run.shared_seed), "--sample-seed", str(run.sample_seed)]
-    return None if names is None else shlex.join(["replicable-rl", "solve", *names, *seeds])
+    spec = run.spec
+    names = None if spec is None else _on_command_line(spec.problem, spec.algorithm)
+    if spec is None or names is None or not isinstance(spec.sample, Drawn):
+        return None
+    seeds = ["--shared-seed", str(spec.shared_seed), "--sample-seed", str(spec.sample.seed)]
+    sampler = [] if spec.sample.sampler == COUNTS else ["--sampler", spec.sample.sampler]
+    return shlex.join(["replicable-rl", "solve", *names, *seeds, *sampler])
 
 
 def _on_command_line(problem: ObjectSpec, algorithm: ObjectSpec) -> list[str] | None:

@@ -3,8 +3,7 @@
     page = Page("Title", "What this is.", [Section("first", "First", [Text(["A sentence with `code`."])])])
     write(page, "results/index.html")
 
-The same page gives the same bytes: nothing is drawn from a clock. The blocks are re-exported here, so that this
-module is all that one needs to import.
+The same page gives the same bytes: nothing is drawn from a clock.
 """
 
 from __future__ import annotations
@@ -16,51 +15,10 @@ from dataclasses import dataclass
 
 from replicable_rl.errors import InvalidInput
 from replicable_rl.files import replacing
-from replicable_rl.report.blocks import (
-    Callout,
-    Cell,
-    Code,
-    DataTable,
-    Facts,
-    Figure,
-    Heading,
-    Image,
-    Inline,
-    Interval,
-    Intervals,
-    Mark,
-    Plain,
-    Text,
-    Tone,
-)
-from replicable_rl.report.policy import PolicyPicture, PolicyRun, picture_of, policy_run
+from replicable_rl.report.blocks import Callout, DataTable, Facts, Figure, Heading, Inline, Intervals, Text
+from replicable_rl.report.policy import PolicyPicture
 
-__all__ = [
-    "Block",
-    "Callout",
-    "Cell",
-    "Code",
-    "DataTable",
-    "Facts",
-    "Figure",
-    "Heading",
-    "Image",
-    "Inline",
-    "Interval",
-    "Intervals",
-    "Mark",
-    "Page",
-    "Plain",
-    "PolicyPicture",
-    "PolicyRun",
-    "Section",
-    "Text",
-    "Tone",
-    "picture_of",
-    "policy_run",
-    "render",
-    "write",
-]
+__all__ = ["Block", "Page", "Section", "render", "write"]
 
 Block = Text | Heading | Callout | Facts | Figure | DataTable | Intervals | PolicyPicture
 

@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from replicable_rl.errors import InvalidInput
-from replicable_rl.mdp.tabular import OPEN_CELLS, Labels
+from replicable_rl.mdp.tabular import OPEN_CELLS, Cell, Labels
 from replicable_rl.report.blocks import Inline
 from replicable_rl.report.state_words import state_words
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["MOST_STATES", "PolicyPicture", "PolicyRun", "Square", "picture_of", "policy_run"]
+__all__ = ["MOST_STATES", "PolicyPicture", "PolicyRun", "picture_of", "policy_run"]
 
 MOST_STATES = 400  # drawn in one picture; more are no picture any more
-_WALL = "#"
 _STRIP = 10  # states in a row where there is no map
 _ANGLES = {"right": 0, "east": 0, "down": 90, "south": 90, "left": 180, "west": 180, "up": 270, "north": 270}
 
@@ -37,33 +36,12 @@ class PolicyRun(NamedTuple):
     q: NDArray[np.float64] | None = None
 
 
-class Square(NamedTuple):
-    """A cell of the picture: a wall (state None), a state that shows its action, or one that shows a letter."""
-
-    row: int
-    column: int
-    state: int | None
-    letter: str = ""
-
-
 @dataclass(frozen=True, eq=False)
 class PolicyPicture:
     """Two policies as pictures; :func:`picture_of` makes one.
 
-    Attributes
-    ----------
-    runs : two PolicyRun
-        What is compared.
-    states, actions : names
-        Of every state and action.
-    layout : lines or None
-        The map, as in :class:`~replicable_rl.mdp.Labels`; None draws a strip.
-    shown : state numbers
-        Which states are drawn, in order.
-    caption, command
-        How to read it, and what made it.
-    note : Inline or None
-        What was left out.
+    ``states`` and ``actions`` are names, ``layout`` is the map as in :class:`~replicable_rl.mdp.Labels` (None draws a
+    strip), ``shown`` are the states that are drawn, and ``note`` says what was left out.
     """
 
     kind: ClassVar[str] = "policy"
@@ -83,19 +61,13 @@ class PolicyPicture:
         return [int(s) for s in np.flatnonzero(one.policy != two.policy)]
 
     @cached_property
-    def squares(self) -> list[Square]:
+    def squares(self) -> list[Cell]:
         """What is drawn; states that the map leaves out are a row of their own under it."""
-        squares: list[Square] = []
-        waiting = list(self.shown)
-        for row, line in enumerate(self.layout or ()):
-            for column, letter in enumerate(line):
-                state = None if letter == _WALL else waiting.pop(0)
-                squares.append(Square(row, column, state, "" if letter in OPEN_CELLS else letter))
-        top = len(self.layout or ())
-        for i, state in enumerate(waiting):
-            row, column = divmod(i, self.columns)
-            squares.append(Square(top + row, column, state))
-        return squares
+        cells = list(Labels(layout=None if self.layout is None else tuple(self.layout)).cells())
+        top, drawn = len(self.layout or ()), sum(cell.state is not None for cell in cells)
+        places = (divmod(i, self.columns) for i in range(len(self.shown) - drawn))
+        below = (Cell(top + row, column, OPEN_CELLS[0], 0) for row, column in places)
+        return [*cells, *(cell._replace(state=s) for cell, s in zip(below, self.shown[drawn:], strict=True))]
 
     @property
     def columns(self) -> int:
@@ -110,7 +82,7 @@ class PolicyPicture:
     @property
     def first(self) -> int:
         """The state that the page tells of before anybody chose one: where the runs differ, if they do."""
-        drawn = [square.state for square in self.squares if square.state is not None and not square.letter]
+        drawn = [square.state for square in self.squares if square.state is not None and square.open]
         differing = set(self.differing)
         return next((s for s in drawn if s in differing), drawn[0] if drawn else self.shown[0])
 

@@ -1,7 +1,7 @@
 """What a page says of the policies of an audit: which there are, where they differ, and two beside each other.
 
-A page stays small however large the audit: long lists are cut and say so, and what would take a pass over very
-many policies is measured under the first shared seeds.
+A page stays small however large the audit: long lists are cut and say so, and what would take a pass over very many
+policies is measured under the first shared seeds.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from typing import Any
 
 from replicable_rl.audit import AuditResult
 from replicable_rl.errors import InvalidFile, InvalidInput
-from replicable_rl.records import RunRecord
-from replicable_rl.report.commands import brief, solve_command
-from replicable_rl.report.page import Block, Cell, Code, DataTable, Heading, Plain, Text, picture_of, policy_run
+from replicable_rl.records import Run
+from replicable_rl.report.blocks import Cell, Code, DataTable, Heading, Plain, Text
+from replicable_rl.report.commands import solve_command
+from replicable_rl.report.page import Block
+from replicable_rl.report.policy import picture_of, policy_run
+from replicable_rl.wording import brief, plural
 
-__all__ = ["policy_blocks"]
+__all__ = ["output_blocks"]
 
 _CLASSES = 8
 _VALUED = 50  # distinct policies whose returns are computed
@@ -26,42 +29,36 @@ _STATES = 12
 _ACTIONS = 5
 
 
-def policy_blocks(result: AuditResult) -> Iterator[Block]:
-    """Yield the policies there are, the states in which they differ, and two of them beside each other."""
+def output_blocks(result: AuditResult, level: str) -> Iterator[Block]:
+    """Yield the outputs there are at a level; of policies, also where they differ, and two beside each other."""
     try:
-        yield Heading("Which policies there are")
-        yield _classes(result)
-        yield from _states(result, len(result.classes("policy")))
-        yield from _picture(result)
+        yield Heading("Which policies there are" if level == "policy" else f"Which outputs there are: {level}")
+        yield _classes(result, level)
+        if "policy" in result.levels:
+            yield from _states(result, len(result.classes("policy")))
+            yield from _picture(result)
     except InvalidFile:
         raise
     except InvalidInput as error:  # runs of one name whose tables do not fit together
         yield Text([["The policies cannot be compared: ", Plain(brief(str(error), 300))]])
 
 
-def _classes(result: AuditResult) -> DataTable:
-    classes = result.classes("policy")
-    worth = {}
-    if len(classes) <= _VALUED:
-        worth = {one.fingerprint: one for one in result.policies or ()}
+def _classes(result: AuditResult, level: str) -> DataTable:
+    classes = result.classes(level)
+    valued = level == "policy" and len(classes) <= _VALUED
+    worth = {one.fingerprint: one for one in result.policies or ()} if valued else {}
     rows: list[list[Cell]] = []
     for one in classes[:_CLASSES]:
-        value = worth.get(one.fingerprint)
-        row: list[Cell] = [
-            Code(one.fingerprint[:16]),
-            one.runs,
-            f"{one.runs / len(result.records):.3f}",
-            one.shared_seeds,
-        ]
+        share, value = f"{one.runs / len(result.runs):.3f}", worth.get(one.fingerprint)
+        row: list[Cell] = [Code(one.fingerprint[:16]), one.runs, share, one.shared_seeds]
         rows.append([*row, value.expected_return, value.loss] if value else row)
-    columns = ["policy", "runs", "share of runs", "shared seeds"]
-    caption = "The most common policies over all shared seeds, by the beginning of their fingerprints."
+    columns = [level, "runs", "share of runs", "shared seeds"]
+    caption = "The most common ones over all shared seeds, by the beginning of their fingerprints."
     if worth:
         columns += ["return", "loss"]
         caption += " The return is exact, and the loss is what it lacks to the best."
     more = len(classes) - _CLASSES
-    note = f"{more} more {'policies are' if more > 1 else 'policy is'} not listed." if more > 0 else None
-    return DataTable(columns, rows, caption, note=note)
+    return DataTable(columns, rows, caption, note=f"{more} more are not listed." if more > 0 else None)
 
 
 def _states(result: AuditResult, distinct: int) -> Iterator[Block]:
@@ -74,8 +71,7 @@ def _states(result: AuditResult, distinct: int) -> Iterator[Block]:
     S, many = states.per_state.size, states.differing.size
     noun = "state" if result.mdp is not None else "state or observation"
     yield Heading("Where two runs differ")
-    limited = some is not result
-    where = f" (measured under the first {len(some.plan.shared_seeds)} shared seeds)" if limited else ""
+    where = "" if some is result else f" (measured under the first {len(some.spec.seeds)} shared seeds)"
     if not many:
         yield Text([f"Two runs take the same action in every {noun} ({S}){where}."])
         return
@@ -92,27 +88,28 @@ def _states(result: AuditResult, distinct: int) -> Iterator[Block]:
 
 
 def _first_seeds(result: AuditResult, distinct: int) -> AuditResult | None:
-    first = next(record.policy for record in result.records if record.policy is not None)
-    size = result.store.array(first).size
+    """Return the audit, or as many of its first shared seeds as have few enough policies."""
+    size = next(run.policy for run in result.runs if "policy" in run.fingerprints).size
     most = min(_POLICIES, _ENTRIES // max(1, size))
     if distinct <= most:
         return result
-    R, seen, taken = result.plan.runs_per_seed, set[str | None](), 0
-    for i in range(0, len(result.records), R):
-        seen |= {record.policy for record in result.records[i : i + R]}
+    R, seen, taken = result.spec.runs_per_seed, set[str | None](), 0
+    for i in range(0, len(result.runs), R):
+        seen |= {run.fingerprints.policy for run in result.runs[i : i + R]}
         if len(seen) > most:
             break
         taken += 1
     if taken == 0:
         return None
-    plan = replace(result.plan, shared_seeds=result.plan.shared_seeds[:taken])
-    return replace(result, plan=plan, records=result.records[: taken * R])
+    return replace(
+        result, spec=replace(result.spec, shared_seeds=result.spec.seeds[:taken]), runs=result.runs[: taken * R]
+    )
 
 
 def _actions(result: AuditResult, state: int) -> str:
     names = None if result.mdp is None else result.mdp.labels.actions
     taken = list(result.actions(state).items())
-    said = [f"{_name(names, action)} in {runs} run{'s' * (runs > 1)}" for action, runs in taken[:_ACTIONS]]
+    said = [f"{_name(names, action)} in {plural(runs, 'run')}" for action, runs in taken[:_ACTIONS]]
     return ", ".join([*said, f"{len(taken) - _ACTIONS} others"] if len(taken) > _ACTIONS else said)
 
 
@@ -122,35 +119,32 @@ def _name(names: Sequence[str] | None, action: Any) -> str:
 
 def _picture(result: AuditResult) -> Iterator[Block]:
     """Draw two runs with one shared seed: two that differ, if there are any."""
-    one, two = _pair(result)
-    if one is None or two is None:
-        return
-    store = result.store
-    runs = []
-    for name, record in (("First run", one), ("Second run", two)):
-        policy = store.array(record.policy or "")
-        if policy.ndim != 1 or policy.dtype.kind != "i":
-            return  # what a function does on observations is no picture
-        runs.append(policy_run(name, policy, None if record.value is None else store.array(record.value)))
-    differ = one.policy != two.policy
+    pair = _pair(result)
+    if pair is None or any(run.policy.ndim != 1 or run.policy.dtype.kind != "i" for run in pair):
+        return  # what a function does on observations is no picture
+    one, two = pair
+    drawn = [
+        policy_run(name, run.policy, run.outputs.get("value"))
+        for name, run in (("First run", one), ("Second run", two))
+    ]
+    differ = one.fingerprints.policy != two.fingerprints.policy
     seeds = f"shared seed {one.shared_seed}; sample seeds {one.sample_seed} and {two.sample_seed}"
-    first = "Two runs that differ" if differ else "Two runs, which give the same policy"
     yield Heading("Two runs beside each other")
     yield picture_of(
         None if result.mdp is None else result.mdp.labels,
-        (runs[0], runs[1]),
-        caption=f"{first} ({seeds}).",
-        command=solve_command(result, one),
+        (drawn[0], drawn[1]),
+        caption=f"Two runs {'that differ' if differ else 'with the same policy'} ({seeds}).",
+        command=solve_command(one),
     )
 
 
-def _pair(result: AuditResult) -> tuple[RunRecord | None, RunRecord | None]:
-    R, same = result.plan.runs_per_seed, (None, None)
-    for i in range(0, len(result.records), R):
-        done = [record for record in result.records[i : i + R] if record.policy is not None]
+def _pair(result: AuditResult) -> tuple[Run, Run] | None:
+    R, same = result.spec.runs_per_seed, None
+    for i in range(0, len(result.runs), R):
+        done = [run for run in result.runs[i : i + R] if "policy" in run.fingerprints]
         for other in done[1:]:
-            if other.policy != done[0].policy:
+            if other.fingerprints.policy != done[0].fingerprints.policy:
                 return done[0], other
-        if len(done) > 1 and same == (None, None):
-            same = done[0], done[1]  # type: ignore[assignment]  # two records now
+        if len(done) > 1 and same is None:
+            same = done[0], done[1]
     return same

@@ -5,157 +5,83 @@ It is composed from the datasets and figures in a folder and computes nothing. W
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from replicable_rl.experiments.dataset import Dataset, Table
-from replicable_rl.experiments.figure1 import PLAIN, RPVI
-from replicable_rl.mdp import Labels
-from replicable_rl.report.figures import FIGURES
-from replicable_rl.report.page import (
-    Block,
-    Callout,
-    Cell,
-    Code,
-    DataTable,
-    Figure,
-    Image,
-    Mark,
-    Page,
-    Section,
-    Text,
-    Tone,
-    picture_of,
-    policy_run,
-    write,
+from replicable_rl.experiments.catalogue import experiments
+from replicable_rl.experiments.dataset import Dataset
+from replicable_rl.experiments.experiment import SHORT_NAMES, Comparison, Experiment, Numbers
+from replicable_rl.experiments.verdicts import CANNOT_TELL, HELD, NOT_HELD
+from replicable_rl.plotting import FORMATS
+from replicable_rl.report.blocks import Callout, Cell, Code, DataTable, Figure, Mark, Text, Tone
+from replicable_rl.report.page import Block, Page, Section, write
+from replicable_rl.report.policy import PolicyPicture, picture_of, policy_run
+
+__all__ = ["datasets_in", "write_page"]
+
+_LEAD = (
+    "Every figure and table of *Replicable Reinforcement Learning* (Eaton, Hussing, Kearns and Sorrell, 2023) that can "
+    "be measured, and some that the paper lacks. Each comes with its data and with the command that makes it. All "
+    "intervals have confidence 95 % and are exact: they hold at every sample size."
 )
-from replicable_rl.report.reproduction_texts import ALTERNATIVES, CAPTIONS, LEAD, NUMBERS, ORDER, READING
-
-__all__ = ["compose", "datasets_in", "write_page"]
-
-_SHORT = {"rpvi-v1": "rPVI", "replicable-approximate-mdp-v1": "ApproximateMDP"}
-_TONES: dict[str, Tone] = {"held": "good", "not held": "bad", "cannot tell": "unsure"}
+_TONES: dict[str | bool | None, Tone] = {HELD: "good", NOT_HELD: "bad", CANNOT_TELL: "unsure"}
+_TONES |= {True: "good", False: "bad", None: "plain"}
 
 
 def datasets_in(folder: Path) -> dict[str, Dataset]:
     """Return the datasets of a folder by name, in the order of the page; those without their figure are left out."""
-    needed = {name: [f"{name}.json", *([f"{name}.svg"] if name in FIGURES else [])] for name in ORDER}
+    needed = {one.name: [f"{one.name}.json", *([f"{one.name}.svg"] * bool(one.draw))] for one in experiments().values()}
     whole = [name for name, files in needed.items() if all((folder / file).is_file() for file in files)]
     return {name: Dataset.load(folder / f"{name}.json") for name in whole}
 
 
 def write_page(folder: Path, command: str) -> Path:
     """Write ``index.html`` for whatever a folder holds; return its path."""
-    target = folder / "index.html"
-    write(compose(datasets_in(folder), folder, command), target)
-    return target
-
-
-def compose(datasets: Mapping[str, Dataset], folder: Path, command: str) -> Page:
-    """Lay out the page."""
     sections = [
-        Section(name, dataset.title, [*_opening(dataset), *_BLOCKS[name](dataset, folder)])
-        for name, dataset in datasets.items()
+        Section(name, dataset.title, list(_blocks(experiments()[name], dataset, folder)))
+        for name, dataset in datasets_in(folder).items()
     ]
-    return Page("Replicable reinforcement learning, reproduced", LEAD, sections, command)
+    page = Page("Replicable reinforcement learning, reproduced", _LEAD, sections, command)
+    write(page, folder / "index.html")
+    return folder / "index.html"
 
 
-def _opening(dataset: Dataset) -> list[Block]:
-    return [Text(READING[dataset.name])]
-
-
-def _figure(dataset: Dataset, folder: Path) -> Figure:
-    return Figure(
-        Image.svg((folder / f"{dataset.name}.svg").read_bytes()),
-        ALTERNATIVES[dataset.name],
-        CAPTIONS[dataset.name],
-        command=_command(dataset),
-        downloads=_downloads(dataset),
-    )
-
-
-def _downloads(dataset: Dataset) -> list[tuple[str, str]]:
-    pictures = [(kind.upper(), f"{dataset.name}.{kind}") for kind in ("png", "svg", "pdf") if dataset.name in FIGURES]
-    tables = [(f"CSV, {table}", f"{dataset.name}-{table}.csv") for table in dataset.tables]
-    return [*pictures, ("JSON", f"{dataset.name}.json"), *tables]
+def _blocks(experiment: Experiment, dataset: Dataset, folder: Path) -> Iterator[Block]:
+    """Yield how to read it, what was found, the figure, runs side by side, and the tables."""
+    texts = experiment.texts
+    yield Text(texts.reading)
+    if texts.finding is not None:
+        found = texts.finding(dataset)
+        yield Callout(found.sentence, _TONES[found.good])
+    if experiment.draw is not None:
+        svg = (folder / f"{dataset.name}.svg").read_bytes()
+        yield Figure(svg, texts.alternative, texts.caption, _command(dataset), _downloads(dataset))
+    for comparison in texts.comparisons(dataset):
+        yield _picture(comparison, _command(dataset))
+    for numbers in texts.tables:
+        yield _table(dataset, numbers)
 
 
 def _command(dataset: Dataset) -> str:
     return str(dataset.details.get("command", "replicable-rl reproduce"))
 
 
-# --- the sections ------------------------------------------------------------------------------
+def _downloads(dataset: Dataset) -> list[tuple[str, str]]:
+    pictures = [(kind.upper(), f"{dataset.name}.{kind}") for kind in FORMATS]
+    tables = [(f"CSV, {table}", f"{dataset.name}-{table}.csv") for table in dataset.tables]
+    return [*pictures, ("JSON", f"{dataset.name}.json"), *tables]
 
 
-def _figure1(dataset: Dataset, folder: Path) -> list[Block]:
-    headline: Any = dataset.details["headline"]
-    said = "rPVI gave the same answer twice; Phased Q-learning did not."
-    callout = Callout(
-        said if headline["holds"] else "The headline did not hold in this data.", _tone(headline["holds"])
-    )
-    return [callout, _figure(dataset, folder), *(_picture(dataset, name) for name in (PLAIN, RPVI))]
+def _picture(two: Comparison, command: str) -> PolicyPicture:
+    first, second = (policy_run(f"sample {i + 1}", two.policies[i], two.q[i]) for i in (0, 1))
+    caption = f"{two.title}: choose a cell to compare its action values in both runs."
+    return picture_of(two.problem.labels, (first, second), caption=caption, command=command)
 
 
-def _tone(good: bool) -> Tone:
-    return "good" if good else "bad"
-
-
-def _picture(dataset: Dataset, algorithm: str) -> Block:
-    """The interactive picture of both runs of an algorithm on the first grid."""
-    maps: Any = dataset.details["maps"]
-    grid, drawn = next(iter(maps.items()))
-    actions: list[str] = drawn["actions"]
-    runs = []
-    for sample in (1, 2):
-        rows = dataset.tables["states"].where(problem=grid, algorithm=algorithm, sample=sample)
-        policy = [actions.index(row["action"]) for row in rows]
-        q = [[row[f"q_{action}"] for action in actions] for row in rows]
-        runs.append(policy_run(f"sample {sample}", policy, q))
-    cells = tuple(row["cell"] for row in rows)
-    labels = Labels(states=cells, actions=tuple(actions), layout=tuple(drawn["layout"]))
-    caption = f"{algorithm} on {grid}: choose a cell to compare its action values in both runs."
-    return picture_of(labels, (runs[0], runs[1]), caption=caption, command=_command(dataset))
-
-
-def _drawn(dataset: Dataset, folder: Path) -> list[Block]:
-    """The figure, and below it the table of the same numbers, if the page shows one."""
-    tables = [_table(dataset, *shown) for name, shown in NUMBERS.items() if name == dataset.name]
-    return [_figure(dataset, folder), *tables]
-
-
-def _claims(dataset: Dataset, folder: Path) -> list[Block]:
-    verdicts: Any = dataset.details["verdicts"]
-    said = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
-    claims = {"claim": "claim", "where": "where", "measured": "measured", "verdict": "verdict"}
-    errata = {"number": "#", "text_says": "the text says", "right_is": "right is", "evidence": "evidence"}
-    return [
-        Callout(f"Of {len(dataset.tables['claims'])} claims: {said}."),
-        _table(
-            dataset,
-            "claims",
-            claims,
-            "Claims in our words; labels are the paper's. Verdicts are computed from the data.",
-        ),
-        _table(
-            dataset,
-            "errata",
-            errata,
-            "Errata of the paper's text, each with a number computed when this page was made.",
-        ),
-    ]
-
-
-def _table(dataset: Dataset, name: str, columns: Mapping[str, str], caption: str) -> DataTable:
-    table: Table = dataset.tables[name]
-    rows = [[_cell(column, row[column]) for column in columns] for row in table]
-    return DataTable(
-        list(columns.values()),
-        rows,
-        caption,
-        command=_command(dataset),
-        downloads=[("CSV", f"{dataset.name}-{name}.csv")],
-    )
+def _table(dataset: Dataset, numbers: Numbers) -> DataTable:
+    rows = [[_cell(column, row[column]) for column in numbers.columns] for row in dataset.tables[numbers.table]]
+    downloads = [("CSV", f"{dataset.name}-{numbers.table}.csv")]
+    return DataTable(list(numbers.columns.values()), rows, numbers.caption, _command(dataset), downloads)
 
 
 def _cell(column: str, value: str | float | None) -> Cell:
@@ -165,11 +91,4 @@ def _cell(column: str, value: str | float | None) -> Cell:
         return Mark(value, _TONES[value])
     if column in ("where", "problem"):
         return Code(value)
-    return float(value) if value.isdigit() else _SHORT.get(value, value)  # digits: beyond what JSON holds
-
-
-_BLOCKS: dict[str, Callable[[Dataset, Path], list[Block]]] = {
-    **dict.fromkeys(ORDER, _drawn),
-    "figure1": _figure1,
-    "claims": _claims,
-}
+    return float(value) if value.isdigit() else SHORT_NAMES.get(value, value)  # digits: beyond what JSON holds

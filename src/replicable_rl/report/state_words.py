@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from replicable_rl.wording import listed
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -35,10 +37,10 @@ def state_words(state: int, name: str, actions: Sequence[str], runs: Sequence[Po
     if tables[0] is None or tables[1] is None:
         return words
     one, two = tables[0][state], tables[1][state]
-    listed = _listed(one, two, chosen)
-    words["rows"] = [[actions[a], *pair_of_numbers(one[a], two[a]), [int(c == a) for c in chosen]] for a in listed]
-    if len(listed) < one.size:
-        words["remarks"].append(f"{one.size - len(listed)} more actions have smaller values.")
+    told_of = _listed(one, two, chosen)
+    words["rows"] = [[actions[a], *pair_of_numbers(one[a], two[a]), [int(c == a) for c in chosen]] for a in told_of]
+    if len(told_of) < one.size:
+        words["remarks"].append(f"{one.size - len(told_of)} more actions have smaller values.")
     remarks = [_lead(q, action, actions) for q, action in zip((one, two), chosen, strict=True)]
     if remarks[0] == remarks[1]:
         words["remarks"].append(f"In both: {remarks[0]}.")
@@ -93,13 +95,9 @@ def _lead(q: NDArray[np.float64], chosen: int, actions: Sequence[str]) -> str:
     if len(top) == q.size:
         return "all actions tie exactly" if q.size > 1 else "there is one action"
     if len(top) > 1:
-        return f"{_and([actions[a] for a in top[:4]])} tie exactly"
+        return f"{listed([actions[a] for a in top[:4]])} tie exactly"
     (best,) = top
     rest = np.delete(np.arange(q.size), best)
     rival = int(rest[np.argmax(q[rest])])
     said = f"{actions[best]} leads {actions[rival]} by {_minus(f'{float(q[best] - q[rival]):.2g}')}"
     return said if best == chosen else f"{said}, yet {actions[chosen]} is chosen"
-
-
-def _and(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}"

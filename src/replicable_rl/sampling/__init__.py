@@ -1,31 +1,28 @@
 """Samplers: fresh randomness lives here and nowhere else, and leaves as counts."""
 
-from replicable_rl.sampling.counts import MAX_CALLS, OutcomeCounts, TransitionCounts
-from replicable_rl.sampling.episodes import (
-    EpisodeCounts,
-    EpisodicModel,
-    EpisodicTable,
-    PerTrajectorySampler,
-    as_episodic,
-)
-from replicable_rl.sampling.generative import CountSampler, GenerativeModel, as_generative
-from replicable_rl.sampling.reference import PerSampleSampler
+from replicable_rl.sampling.counts import MAX_CALLS, EpisodeCounts, OutcomeCounts, TransitionCounts, draw_from
+from replicable_rl.sampling.fused import Fused, Grid, fused_iterations
+from replicable_rl.sampling.problem import EpisodicModel, GenerativeModel, Problem, check_source
+from replicable_rl.sampling.reference import PerSample
 from replicable_rl.sampling.simulator import Simulator
 from replicable_rl.sampling.stepping import EpisodicEnv
+from replicable_rl.sampling.tables import Counts
 
 __all__ = [
     "MAX_CALLS",
-    "CountSampler",
+    "Counts",
     "EpisodeCounts",
     "EpisodicEnv",
     "EpisodicModel",
-    "EpisodicTable",
+    "Fused",
     "GenerativeModel",
+    "Grid",
     "OutcomeCounts",
-    "PerSampleSampler",
-    "PerTrajectorySampler",
+    "PerSample",
+    "Problem",
     "Simulator",
     "TransitionCounts",
-    "as_episodic",
-    "as_generative",
+    "check_source",
+    "draw_from",
+    "fused_iterations",
 ]

@@ -8,23 +8,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.errors import SampleSizeTooLarge, check_integer
+from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer
+from replicable_rl.theory import MAX_CALLS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from replicable_rl.sampling.problem import GenerativeModel
+
 __all__ = [
     "MAX_CALLS",
+    "EpisodeCounts",
     "OutcomeCounts",
     "Tally",
     "TransitionCounts",
     "check_calls",
+    "check_horizon",
+    "draw_from",
     "merge_tallies",
     "sums",
     "tally",
 ]
-
-MAX_CALLS = 2**63 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +101,37 @@ class TransitionCounts:
         return sums(self.row, self.reward_sum, self.n_states * self.n_actions)
 
 
+@dataclass(frozen=True, eq=False)
+class EpisodeCounts(TransitionCounts):
+    """The transitions that some episodes saw; steps h = 0 ... H-1 are counted, so every one has a successor."""
+
+    episodes: int
+    steps: int
+
+    def __add__(self, other: EpisodeCounts) -> EpisodeCounts:
+        if (self.n_states, self.n_actions) != (other.n_states, other.n_actions):
+            raise InvalidInput(
+                f"EpisodeCounts: only counts of one problem add up, got (S, A) = {(self.n_states, self.n_actions)} and "
+                f"{(other.n_states, other.n_actions)}."
+            )
+        if self.key is other.key:  # two rounds on one table
+            key, count, reward_sum = self.key, self.count + other.count, self.reward_sum + other.reward_sum
+        else:
+            key, inverse = np.unique(np.concatenate([self.key, other.key]), return_inverse=True)
+            count = sums(inverse, np.concatenate([self.count, other.count]), key.size)
+            reward_sum = sums(inverse, np.concatenate([self.reward_sum, other.reward_sum]), key.size)
+        episodes, steps = self.episodes + other.episodes, self.steps + other.steps
+        return EpisodeCounts(self.n_states, self.n_actions, key, count, reward_sum, episodes, steps)
+
+
+def draw_from(source: GenerativeModel, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+    """Draw fresh successors of every pair, and see that they are as many as were asked for."""
+    counts = source.draw(calls, rng)
+    if counts.calls != calls:
+        raise InvalidInput(f"{type(source).__name__}: {calls} calls were asked for, {counts.calls} were made.")
+    return counts
+
+
 # Counts on their way: keys of transitions, how often, and the sums of their rewards.
 Tally = tuple["NDArray[np.int64]", "NDArray[np.int64]", "NDArray[np.float64]"]
 
@@ -131,3 +166,8 @@ def check_calls(owner: str, calls: int, name: str = "calls") -> int:
             "Pass a smaller number."
         )
     return check_integer(owner, name, calls, low=1, high=MAX_CALLS)
+
+
+def check_horizon(horizon: int) -> int:
+    """Return the number of steps of an episode."""
+    return check_integer("episodes", "horizon", horizon, low=1, high=2**31 - 1)

@@ -1,24 +1,32 @@
-"""What every problem tells an algorithm, however it is sampled."""
+"""What an algorithm can ask of a problem: its sizes, and samples of one kind or both."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+import numpy as np
+
+from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, check_real
+from replicable_rl.wording import listed, number
+
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from replicable_rl.records import ObjectSpec
+    from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts
 
-__all__ = ["Problem"]
+__all__ = ["BUDGET", "EpisodicModel", "GenerativeModel", "Problem", "Stepped", "check_source"]
+
+BUDGET = 10**9  # steps of one run, where nobody says otherwise: more would hardly end
 
 
 @runtime_checkable
 class Problem(Protocol):
     """Sizes, discount, rewards and identity of a problem.
 
-    ``known_rewards`` is the (S, A) table of rewards where each pair has one known reward, and None where
-    rewards must be learned from the samples.
+    ``known_rewards`` is the (S, A) table of rewards where each pair has one known reward, and None where rewards must
+    be learned from the samples. ``initial`` is the distribution of the first state, None where it is not known.
+    ``estimated`` says whether the problem was itself estimated from data.
     """
 
     @property
@@ -32,4 +40,108 @@ class Problem(Protocol):
     @property
     def known_rewards(self) -> NDArray[np.float64] | None: ...  # noqa: D102
     @property
+    def initial(self) -> NDArray[np.float64] | None: ...  # noqa: D102
+    @property
+    def estimated(self) -> bool: ...  # noqa: D102
+    @property
     def spec(self) -> ObjectSpec: ...  # noqa: D102
+
+
+_TOLD = ("n_states", "n_actions", "gamma", "reward_range", "known_rewards", "initial", "estimated", "spec")
+
+
+@runtime_checkable
+class GenerativeModel(Problem, Protocol):
+    """A problem whose every state-action pair can be sampled: what phased value iteration needs."""
+
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        """Draw ``calls`` fresh successors of every pair and return their counts."""
+        ...
+
+
+@runtime_checkable
+class EpisodicModel(Problem, Protocol):
+    """A problem that is played in episodes: what R-max needs."""
+
+    def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
+        """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
+        ...
+
+
+def check_source(problem: object) -> GenerativeModel | EpisodicModel:
+    """Return the problem if samples can be had from it, and refuse everything else.
+
+    >>> check_source("chain-v1")
+    Traceback (most recent call last):
+    ...
+    replicable_rl.errors.InvalidInput: problem must be a TabularMDP, a Simulator, an EpisodicEnv or another object with
+    the methods of GenerativeModel or EpisodicModel, got str. Use replicable_rl.make(...) to turn an id into a problem.
+    """
+    if not isinstance(problem, GenerativeModel | EpisodicModel):
+        hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
+        if hasattr(problem, "draw") or hasattr(problem, "play"):
+            hint = f" It has no {listed([name for name in _TOLD if not hasattr(problem, name)])}."
+        raise InvalidInput(
+            "problem must be a TabularMDP, a Simulator, an EpisodicEnv or another object with the methods of "
+            f"GenerativeModel or EpisodicModel, got {type(problem).__name__}.{hint}"
+        )
+    rewards, (low, high), shape = problem.known_rewards, problem.reward_range, (problem.n_states, problem.n_actions)
+    if rewards is not None and not (rewards.shape == shape and ((rewards >= low) & (rewards <= high)).all()):
+        raise InvalidInput(f"{type(problem).__name__}: known_rewards must be (S, A) and lie in [{low:g}, {high:g}].")
+    return problem
+
+
+class Stepped:
+    """What problems that somebody's own code steps have in common: no table, a version, and a budget of steps.
+
+    Attributes
+    ----------
+    most_samples : int
+        The most steps that one run may take.
+    """
+
+    initial: NDArray[np.float64] | None = None
+    known_rewards: None = None  # rewards are learned from the samples
+    estimated: bool = False
+    name: str
+
+    def __init__(self, gamma: float, reward_range: object, version: str | None, budget: int) -> None:
+        owner = type(self).__name__
+        below_one = float(np.nextafter(1.0, 0.0))
+        self.gamma = check_real(owner, "gamma", gamma, low=0.0, high=below_one, rule="a discount in [0, 1)")
+        self.reward_range = _check_range(owner, reward_range)
+        self.most_samples = check_integer(owner, "budget", budget, low=1, high=2**63 - 1)
+        if version is not None and not (isinstance(version, str) and version):
+            raise InvalidInput(f"{owner}: version must be a text such as '1', got {version!r:.60}.")
+        self.version = version
+
+    @property
+    def identity(self) -> str | None:
+        """What a store must be told before it can tell this problem from another one; None if nothing is missing."""
+        if self.version is not None:
+            return None
+        return (
+            f"{self}: a store knows somebody's own code by its version only. Give version='1' and change it whenever "
+            "the code changes."
+        )
+
+    def _refuse_beyond_budget(self, steps: int, remedy: str) -> None:
+        if steps > self.most_samples:
+            asked, most = number(steps, 3), number(self.most_samples, 3)
+            raise SampleSizeTooLarge(
+                f"{self}: {asked} steps would be taken one by one, more than budget={most}. {remedy}"
+            )
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__} {self.name}"
+
+
+def _check_range(owner: str, reward_range: object) -> tuple[float, float]:
+    bounds = tuple(reward_range) if isinstance(reward_range, (tuple, list, np.ndarray)) else ()
+    rule = "two finite numbers (low, high)"
+    if len(bounds) != 2:
+        raise InvalidInput(f"{owner}: reward_range must be {rule}, got {reward_range!r}.")
+    low, high = (check_real(owner, "reward_range", one, low=-np.inf, high=np.inf, rule=rule) for one in bounds)
+    if low > high:
+        raise InvalidInput(f"{owner}: reward_range must be (low, high) with low <= high, got {reward_range!r}.")
+    return low, high

@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.errors import InvalidInput, check_integer, check_real
+from replicable_rl.errors import InvalidInput, check_integer
 from replicable_rl.records import ObjectSpec
 from replicable_rl.sampling.counts import OutcomeCounts, Tally, check_calls, merge_tallies, tally
+from replicable_rl.sampling.problem import BUDGET, Stepped
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Simulator"]
 
 _CHUNK = 1 << 16  # samples asked of a vectorised simulator at a time
 
 
-class Simulator:
+class Simulator(Stepped):
     """A simulator ``step(state, action, rng) -> (next state, reward)`` as a problem.
 
     Its cost is that of the steps: m calls take m steps for every pair. Rewards are
@@ -32,8 +33,14 @@ class Simulator:
         With ``vectorized=True`` it takes and returns arrays of one length.
     n_states, n_actions, gamma, reward_range
         The problem it simulates.
+    initial : (S,) floats, optional
+        Distribution of the first state, where it is known; it is not sampled.
     name : str
         What the run record calls it.
+    version : str, optional
+        A store knows code by its version alone: give one, and change it whenever the code changes.
+    budget : int
+        The most steps that one run may take; more is refused before it starts.
 
     Examples
     --------
@@ -52,51 +59,35 @@ class Simulator:
         n_actions: int,
         gamma: float,
         reward_range: tuple[float, float],
+        initial: ArrayLike | None = None,
         vectorized: bool = False,
         name: str | None = None,
+        version: str | None = None,
+        budget: int = BUDGET,
     ) -> None:
         if not callable(step):
             raise InvalidInput(f"Simulator: step must be callable, got {step!r}.")
-        self._step, self._vectorized = step, vectorized
-        self._name = name or getattr(step, "__qualname__", type(step).__name__)
+        self.step, self._vectorized = step, vectorized
+        self.name = name or str(getattr(step, "__qualname__", type(step).__name__))
         self.n_states = check_integer("Simulator", "n_states", n_states, low=1, high=2**31 - 1)
         self.n_actions = check_integer("Simulator", "n_actions", n_actions, low=1, high=2**31 - 1)
         if self.n_states * self.n_states * self.n_actions >= 2**62:
             raise InvalidInput(f"Simulator: {n_states} states and {n_actions} actions are more than can be numbered.")
-        self.gamma = check_real(
-            "Simulator", "gamma", gamma, low=0.0, high=np.nextafter(1.0, 0.0), rule="a discount in [0, 1)"
-        )
-        self.reward_range = _check_range(reward_range)
-
-    @property
-    def step(self) -> Callable[[Any, Any, np.random.Generator], tuple[Any, Any]]:
-        """The function that simulates."""
-        return self._step
-
-    @property
-    def known_rewards(self) -> None:
-        """None: a simulator's rewards are learned from its samples."""
-        return
+        super().__init__(gamma, reward_range, version, budget)
+        self.initial = None if initial is None else _check_initial(initial, self.n_states)
 
     @property
     def spec(self) -> ObjectSpec:
-        """A simulator is known by its name and sizes; its runs cannot be rebuilt from a record."""
-        return ObjectSpec(
-            "simulator",
-            {
-                "name": self._name,
-                "n_states": self.n_states,
-                "n_actions": self.n_actions,
-                "gamma": self.gamma,
-                "reward_range": self.reward_range,
-                "vectorized": self._vectorized,
-            },
-        )
+        """A simulator is known by its name, version and sizes; its runs cannot be rebuilt from a record."""
+        sizes = {name: getattr(self, name) for name in ("n_states", "n_actions", "gamma", "reward_range")}
+        initial = None if self.initial is None else self.initial.tolist()
+        given = {key: value for key, value in (("version", self.version), ("initial", initial)) if value is not None}
+        return ObjectSpec("simulator", {"name": self.name, **sizes, "vectorized": self._vectorized, **given})
 
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw ``calls`` fresh successors of every pair and return their counts."""
-        calls = check_calls("Simulator", calls)
-        n_rows = self.n_states * self.n_actions
+        calls, n_rows = check_calls("Simulator", calls), self.n_states * self.n_actions
+        self._refuse_beyond_budget(calls * n_rows, "Pass fewer calls or raise budget.")
         # An outcome is a (row, next state); with it go its count and the sum of its rewards.
         key, count, reward = merge_tallies(self._batches(calls, rng))
         row = key // self.n_states
@@ -114,13 +105,13 @@ class Simulator:
         self, state: NDArray[np.int64], action: NDArray[np.int64], rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         if self._vectorized:
-            successor, reward = self._read([self._step(state, action, rng)])
+            successor, reward = self._read([self.step(state, action, rng)])
         else:
             pairs = zip(state.tolist(), action.tolist(), strict=True)
-            successor, reward = self._read([self._step(s, a, rng) for s, a in pairs])
+            successor, reward = self._read([self.step(s, a, rng) for s, a in pairs])
         if successor.shape != state.shape or reward.shape != state.shape or successor.dtype.kind not in "iu":
             raise InvalidInput(
-                f"Simulator {self._name}: step must return next states (integers) and rewards, one for each state "
+                f"{self}: step must return next states (integers) and rewards, one for each state "
                 f"asked; got {successor.dtype} of shape {successor.shape} and rewards of shape {reward.shape}."
             )
         low, high = self.reward_range
@@ -134,9 +125,7 @@ class Simulator:
         ):
             if bad.any():
                 i = int(np.argmax(bad))
-                raise InvalidInput(
-                    f"Simulator {self._name}: {rule}, got {values[i]:g} from state {state[i]}, action {action[i]}."
-                )
+                raise InvalidInput(f"{self}: {rule}, got {values[i]:g} from state {state[i]}, action {action[i]}.")
         return successor.astype(np.int64), reward
 
     def _read(self, answers: list[tuple[Any, Any]]) -> tuple[NDArray[Any], NDArray[np.float64]]:
@@ -149,17 +138,13 @@ class Simulator:
             wrong = next((one for one in answers if not (isinstance(one, tuple) and len(one) == 2)), answers[0])
             shown = " ".join(repr(wrong).split())
             raise InvalidInput(
-                f"Simulator {self._name}: step must return a pair (next state, reward) of numbers, got {shown:.80}."
+                f"{self}: step must return a pair (next state, reward) of numbers, got {shown:.80}."
             ) from None
 
 
-def _check_range(reward_range: tuple[float, float]) -> tuple[float, float]:
-    if not (isinstance(reward_range, (tuple, list)) and len(reward_range) == 2):
-        raise InvalidInput(f"Simulator: reward_range must be (low, high), got {reward_range!r}.")
-    low, high = (
-        check_real("Simulator", "reward_range", bound, low=-np.inf, high=np.inf, rule="two finite numbers")
-        for bound in reward_range
-    )
-    if low > high:
-        raise InvalidInput(f"Simulator: reward_range must be (low, high) with low <= high, got {reward_range!r}.")
-    return low, high
+def _check_initial(initial: ArrayLike, n_states: int) -> NDArray[np.float64]:
+    first = np.array(initial, dtype=np.float64)
+    if first.shape != (n_states,) or not (first >= 0.0).all() or abs(first.sum() - 1.0) > 1e-9:
+        raise InvalidInput(f"Simulator: initial must hold {n_states} probabilities that sum to 1, got {initial!r:.60}.")
+    first.setflags(write=False)
+    return first

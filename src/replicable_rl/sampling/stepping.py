@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, check_real, did_you_mean
+from replicable_rl.canonical import canonical_json
+from replicable_rl.errors import InvalidInput, check_integer, did_you_mean
 from replicable_rl.mdp import action_probabilities
 from replicable_rl.progress import track
 from replicable_rl.records import ObjectSpec
-from replicable_rl.sampling.counts import Tally, merge_tallies, tally
-from replicable_rl.sampling.episodes import EpisodeCounts, check_horizon
+from replicable_rl.sampling.counts import MAX_CALLS, EpisodeCounts, Tally, check_horizon, merge_tallies, tally
+from replicable_rl.sampling.problem import BUDGET, Stepped
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["EpisodicEnv"]
 
-_MAX_EPISODES = 10**9  # of one round: more would not end
 _BATCH = 1000  # episodes between two flushes of what was seen
 _SEEDS = 2**63  # so many that two calls of `play` hardly ever seed an environment alike
 
 
-class EpisodicEnv:
+class EpisodicEnv(Stepped):
     """A Gymnasium environment with discrete observations and actions, played in episodes.
 
     Parameters
@@ -42,6 +42,11 @@ class EpisodicEnv:
         Discount; Gymnasium has none.
     reward_range : (low, high)
         Bounds every reward is promised to obey; 0, the reward after the end, must lie between them.
+    version : str, optional
+        A store knows an environment of your own by its version alone: give one, and change it whenever the code does.
+        Gymnasium's own, made by their ids, need none.
+    budget : int
+        The most steps that one run may take; more is refused before it starts.
     make_kwargs
         For ``gymnasium.make`` when an id is given.
 
@@ -61,42 +66,43 @@ class EpisodicEnv:
         *,
         gamma: float,
         reward_range: tuple[float, float],
+        version: str | None = None,
+        budget: int = BUDGET,
         **make_kwargs: Any,
     ) -> None:
-        self.gamma = check_real(
-            "EpisodicEnv", "gamma", gamma, low=0.0, high=float(np.nextafter(1.0, 0.0)), rule="a discount in [0, 1)"
-        )
-        self.reward_range = _check_reward_range(reward_range)
+        super().__init__(gamma, reward_range, version, budget)
+        if not self.reward_range[0] <= 0.0 <= self.reward_range[1]:
+            raise InvalidInput(
+                f"EpisodicEnv: reward_range must contain 0, the reward after the end, got {reward_range}."
+            )
         self._env = _make(env, make_kwargs)
-        self._name = env if isinstance(env, str) else _name_of(self._env)
-        self._params = {"gamma": gamma, "reward_range": list(reward_range), **make_kwargs}
+        self.name = _name_of(self._env)
+        made = dict(self._env.spec.kwargs) if isinstance(env, str) else {}  # with what the id was registered with
+        self._params = {"gamma": gamma, "reward_range": list(reward_range), **made}
+        self._is_gymnasiums_own = isinstance(env, str) and _is_gymnasiums_own(self._env, self._params)
         self._is_vector = hasattr(self._env, "num_envs")
         observations, actions = _spaces(self._env, self._is_vector)
         self.n_states, self._first_state = int(observations.n) + 1, int(observations.start)
         self.n_actions, self._first_action = int(actions.n), int(actions.start)
 
     @property
-    def known_rewards(self) -> None:
-        """None: the rewards of an environment are learned from its episodes."""
-        return
+    def spec(self) -> ObjectSpec:
+        """The id of the environment; one made by hand is known by its class and its version."""
+        known = {} if self.version is None else {"version": self.version}
+        params = {name: value if _is_plain(value) else repr(value) for name, value in self._params.items()}
+        return ObjectSpec(f"episodes/{self.name}", params | known)
 
     @property
-    def spec(self) -> ObjectSpec:
-        """The id of the environment; one made by hand is known by its class alone."""
-        simple = (str, int, float, bool, list)
-        return ObjectSpec(
-            f"episodes/{self._name}", {k: v if isinstance(v, simple) else repr(v) for k, v in self._params.items()}
-        )
+    def identity(self) -> str | None:
+        """What a store must be told before it can tell this problem from another one; None if nothing is missing."""
+        return None if self._is_gymnasiums_own else super().identity
 
     def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
         """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
-        if isinstance(episodes, int) and episodes > _MAX_EPISODES:
-            raise SampleSizeTooLarge(
-                f"EpisodicEnv: {episodes:.3g} episodes would be stepped one by one, more than {_MAX_EPISODES:.0e}. "
-                "Pass a smaller episodes=..., or use from_gymnasium where the table is known."
-            )
-        episodes = check_integer("EpisodicEnv", "episodes", episodes, low=1, high=_MAX_EPISODES)
+        episodes = check_integer("EpisodicEnv", "episodes", episodes, low=1, high=MAX_CALLS)
         horizon = check_horizon(horizon)
+        remedy = "Pass a smaller episodes=..., raise budget, or use from_gymnasium where the table is known."
+        self._refuse_beyond_budget(episodes * horizon, remedy)
         weights = action_probabilities("EpisodicEnv", policy, self.n_states, self.n_actions)
         batches = self._vector_batches if self._is_vector else self._single_batches
         seen = _Seen()
@@ -166,7 +172,7 @@ class EpisodicEnv:
         bad = ~((reward >= low) & (reward <= high))
         if bad.any():
             raise InvalidInput(
-                f"EpisodicEnv {self._name}: rewards must lie in reward_range [{low:g}, {high:g}], got "
+                f"{self}: rewards must lie in reward_range [{low:g}, {high:g}], got "
                 f"{reward[np.argmax(bad)]:g}. Widen reward_range."
             )
         seen.steps += key.size
@@ -189,8 +195,7 @@ class EpisodicEnv:
     def _outside(self, observation: int) -> InvalidInput:
         last = self._first_state + self.n_states - 2
         return InvalidInput(
-            f"EpisodicEnv {self._name}: observations must lie in the observation space, {self._first_state} to {last}, "
-            f"got {observation}."
+            f"{self}: observations must lie in the observation space, {self._first_state} to {last}, got {observation}."
         )
 
     def _after_the_end(self, weights: NDArray[np.float64], seen: _Seen, rng: np.random.Generator) -> Tally:
@@ -208,19 +213,6 @@ class _Seen:
     def __init__(self) -> None:
         self.steps = 0
         self.absorbed = 0
-
-
-def _check_reward_range(reward_range: object) -> tuple[float, float]:
-    rule = "two finite numbers"
-    bounds = tuple(reward_range) if isinstance(reward_range, (tuple, list, np.ndarray)) else ()
-    if len(bounds) != 2:
-        raise InvalidInput(f"EpisodicEnv: reward_range must be {rule}, got {reward_range!r}.")
-    low, high = (
-        check_real("EpisodicEnv", "reward_range", bound, low=-np.inf, high=np.inf, rule=rule) for bound in bounds
-    )
-    if not low <= 0.0 <= high:
-        raise InvalidInput(f"EpisodicEnv: reward_range must contain 0, the reward after the end, got {reward_range}.")
-    return low, high
 
 
 def _make(env: Any, make_kwargs: dict[str, Any]) -> Any:
@@ -244,6 +236,23 @@ def _make(env: Any, make_kwargs: dict[str, Any]) -> Any:
 def _name_of(env: Any) -> str:
     spec = getattr(env, "spec", None)
     return str(spec.id) if spec is not None else type(getattr(env, "unwrapped", env)).__name__
+
+
+def _is_gymnasiums_own(env: Any, params: dict[str, Any]) -> bool:
+    """Return whether the id stands for code of Gymnasium, and the parameters can be written down."""
+    entry = getattr(env.spec, "entry_point", None)
+    wrapped = getattr(env.spec, "additional_wrappers", ())
+    ours = isinstance(entry, str) and entry.startswith("gymnasium.envs.") and not wrapped
+    return ours and all(map(_is_plain, params.values()))
+
+
+def _is_plain(value: object) -> bool:
+    """Return whether JSON can say a parameter exactly."""
+    try:
+        canonical_json(ObjectSpec("env", {"value": value}).to_json())
+    except InvalidInput:
+        return False
+    return True
 
 
 def _spaces(env: Any, is_vector: bool) -> tuple[Any, Any]:

@@ -1,6 +1,24 @@
-"""The verbs: ``solve`` a problem, ``plan`` a run, ``save`` and ``load`` a solution."""
+"""The verbs: ``solve`` a problem, ``plan`` a run, ``save`` and ``load`` it."""
 
-from replicable_rl.solve.files import load_solution, save_solution
-from replicable_rl.solve.run import Algorithm, PlanningAlgorithm, algorithm_spec, plan, solve
+from replicable_rl.solve.files import load_run, save_run
+from replicable_rl.solve.run import (
+    SAMPLERS,
+    Algorithm,
+    PlanningAlgorithm,
+    algorithm_spec,
+    plan,
+    solve,
+    source_of,
+)
 
-__all__ = ["Algorithm", "PlanningAlgorithm", "algorithm_spec", "load_solution", "plan", "save_solution", "solve"]
+__all__ = [
+    "SAMPLERS",
+    "Algorithm",
+    "PlanningAlgorithm",
+    "algorithm_spec",
+    "load_run",
+    "plan",
+    "save_run",
+    "solve",
+    "source_of",
+]

@@ -1,4 +1,8 @@
-"""The verb: ``solve(problem, algorithm, shared_seed=..., sample_seed=...)`` -> ``Solution``."""
+"""The verb: ``solve(problem, algorithm, shared_seed=..., sample_seed=...)`` -> ``Run``.
+
+This is the one place where a problem becomes something to sample from: a table gets a sampler, everything else samples
+itself. Algorithms get a source with ``draw`` or ``play`` and never ask what it is.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +11,25 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from replicable_rl.errors import InvalidInput, check_integer
+from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, did_you_mean
+from replicable_rl.mdp import TabularMDP
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
-from replicable_rl.records import ObjectSpec, RunSpec, Solution
-from replicable_rl.sampling import EpisodicModel, GenerativeModel
+from replicable_rl.records import COUNTS, OWN, Drawn, ObjectSpec, Recorded, Run, RunSpec, Sample
+from replicable_rl.sampling import Counts, PerSample, Problem, check_source
+from replicable_rl.wording import number
 
 if TYPE_CHECKING:
-    from replicable_rl.mdp import TabularMDP
     from replicable_rl.theory import Plan
 
-__all__ = ["Algorithm", "algorithm_spec", "plan", "solve"]
+__all__ = ["SAMPLERS", "Algorithm", "Sampler", "algorithm_spec", "plan", "solve", "source_of"]
 
 
 @runtime_checkable
 class Algorithm(Protocol):
     """Anything that solves a problem from shared randomness and fresh samples."""
 
-    def solve(self, problem: Any, shared: SharedRandomness, rng: np.random.Generator) -> Solution:
-        """Return the solution; every use of ``shared`` is addressed, every sample comes from ``rng``."""
+    def solve(self, source: Any, shared: SharedRandomness, rng: np.random.Generator) -> Run:
+        """Return the run; every use of ``shared`` is addressed, every sample comes from ``source`` and ``rng``."""
         ...
 
 
@@ -33,17 +38,31 @@ class PlanningAlgorithm(Protocol):
     """An algorithm that can say beforehand what a run will do."""
 
     def plan(self, problem: Any) -> Plan:
-        """Return the parameters of a run and what it may promise."""
+        """Return the parameters of a run and what it may claim."""
         ...
 
 
+class Sampler(Protocol):
+    """A class that makes a source of samples of a table; the same seed of another sampler gives other samples."""
+
+    id: str
+
+    def __call__(self, mdp: TabularMDP) -> Problem:
+        """Return a source with ``draw``, ``play``, or both."""
+        ...
+
+
+SAMPLERS: dict[str, Any] = {Counts.id: Counts, PerSample.id: PerSample}
+
+
 def solve(
-    problem: TabularMDP | GenerativeModel | EpisodicModel,
+    problem: Any,
     algorithm: Algorithm,
     *,
     shared_seed: int,
     sample_seed: int | None = None,
-) -> Solution:
+    sampler: str = COUNTS,
+) -> Run:
     """Run an algorithm on a problem once.
 
     Parameters
@@ -56,32 +75,32 @@ def solve(
         The published randomness r: two runs that should agree use the same.
     sample_seed : int, optional
         The fresh samples. None draws entropy from the operating system; the seed drawn is
-        in ``solution.spec``, so that the run can be repeated.
+        in ``run.spec``, so that the run can be repeated.
+    sampler : str
+        Who draws the samples of a table: an id of ``replicable-rl list``.
 
     Examples
     --------
     >>> import replicable_rl as rr
-    >>> solution = rr.solve(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seed=1, sample_seed=1)
-    >>> solution.policy.tolist(), str(solution.status)
+    >>> run = rr.solve(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seed=1, sample_seed=1)
+    >>> run.policy.tolist(), str(run.status)
     ([0, 0, 0, 0, 0], 'completed: ran all 240 iterations')
     """
-    if not callable(getattr(algorithm, "solve", None)) or isinstance(algorithm, type):
-        raise InvalidInput(
-            "solve: algorithm must be an object with solve(problem, shared, rng), such as "
-            f"ReplicablePhasedVI(epsilon=0.1, delta=0.001, rho=0.2); got {algorithm!r}."
-        )
-    if sample_seed is None:
-        sample_seed = fresh_seed()
+    _check_algorithm("solve", algorithm)
     shared_seed = check_integer("solve", "shared_seed", shared_seed, low=0, high=MAX_SEED)
-    sample_seed = check_integer("solve", "sample_seed", sample_seed, low=0, high=MAX_SEED)
-    solution = algorithm.solve(problem, SharedRandomness(shared_seed), sample_stream(sample_seed))
-    if not isinstance(solution, Solution):
-        raise InvalidInput(f"{type(algorithm).__name__}: solve must return a Solution, got {solution!r:.60}.")
-    return solution.with_spec(RunSpec(problem.spec, algorithm_spec(algorithm), shared_seed, sample_seed))
+    source, used = source_of(problem, algorithm, sampler)
+    sample = _sample(problem, sample_seed, used)
+    _refuse_endless(source, algorithm)
+    rng = sample_stream(sample.seed if isinstance(sample, Drawn) else 0)  # a recorded sample draws nothing
+    run = algorithm.solve(source, SharedRandomness(shared_seed), rng)
+    _check_run(run, source, algorithm)
+    if source.estimated:
+        run = dataclasses.replace(run, claims=run.claims.about_an_estimate())
+    return run.completed(RunSpec(problem.spec, algorithm_spec(algorithm), shared_seed, sample))
 
 
-def plan(problem: TabularMDP | GenerativeModel | EpisodicModel, algorithm: PlanningAlgorithm) -> Plan:
-    """Return what a run would do and may promise, without drawing a sample.
+def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan:
+    """Return what a run would do and may claim, without drawing a sample.
 
     Parameters
     ----------
@@ -93,7 +112,7 @@ def plan(problem: TabularMDP | GenerativeModel | EpisodicModel, algorithm: Plann
     Returns
     -------
     Plan
-        A `PhasedVIPlan`, `ApproximateMDPPlan` or `RMaxPlan` of :mod:`replicable_rl.theory`.
+        With ``.samples``, ``.claims()`` and ``.table()``; which class it is depends on the algorithm.
 
     Examples
     --------
@@ -103,19 +122,97 @@ def plan(problem: TabularMDP | GenerativeModel | EpisodicModel, algorithm: Plann
     (100, 8187898146367124, 26201274068374796800)
     """
     if not isinstance(algorithm, PlanningAlgorithm) or isinstance(algorithm, type):
-        raise InvalidInput(f"plan: algorithm must be an object with plan(problem), got {algorithm!r}.")
-    return algorithm.plan(problem)
+        raise InvalidInput(f"plan: algorithm must be an object with plan(problem), got {algorithm!r:.80}.")
+    return algorithm.plan(problem if isinstance(problem, TabularMDP) else check_source(problem))
 
 
-def algorithm_spec(algorithm: Algorithm) -> ObjectSpec:
+def source_of(problem: Any, algorithm: object, sampler: str = COUNTS) -> tuple[Any, str]:
+    """Return what an algorithm samples from, and the id of the sampler: the one adaptation of a problem."""
+    if isinstance(problem, TabularMDP):
+        if sampler not in SAMPLERS:
+            hint = did_you_mean(str(sampler), SAMPLERS) or f" Known: {', '.join(SAMPLERS)}."
+            raise InvalidInput(f"solve: no sampler is called {sampler!r:.60}.{hint}")
+        source = SAMPLERS[sampler](problem)
+    else:
+        source, sampler = check_source(problem), OWN
+    needs = getattr(algorithm, "needs", None)
+    if needs is not None and not isinstance(source, needs):
+        raise InvalidInput(
+            f"{type(algorithm).__name__}: needs a {needs.__name__}, which {type(problem).__name__} is not. "
+            f"{_REMEDIES.get(needs.__name__, '')}".rstrip()
+        )
+    return source, sampler
+
+
+_REMEDIES = {
+    "GenerativeModel": "Give it a table or a Simulator, or use an algorithm that plays episodes, such as R-max.",
+    "EpisodicModel": "Give it a table or an EpisodicEnv, or use an algorithm that draws successors, such as rPVI.",
+}
+
+
+def algorithm_spec(algorithm: object) -> ObjectSpec:
     """Return id and parameters of an algorithm; parameters left to the theorem are left out."""
     kind = type(algorithm)
     own = {**vars(kind), **getattr(algorithm, "__dict__", {})}  # an id that is inherited means another algorithm
-    name = algorithm.id if "id" in own else f"{kind.__module__}.{kind.__qualname__}"  # type: ignore[attr-defined]
+    name = own.get("id", f"{kind.__module__}.{kind.__qualname__}")
+    version = {"version": own["version"]} if "version" in own else {}
     if not dataclasses.is_dataclass(algorithm):
-        return ObjectSpec(name, {"repr": repr(algorithm)})
+        return ObjectSpec(name, {**({} if version else {"repr": repr(algorithm)}), **version})
     values = ((field, getattr(algorithm, field.name)) for field in dataclasses.fields(algorithm))
-    return ObjectSpec(name, {field.name: value for field, value in values if not _is_default(value, field.default)})
+    given = {field.name: value for field, value in values if not _is_default(value, field.default)}
+    return ObjectSpec(name, {key: getattr(value, "id", value) for key, value in given.items()} | version)
+
+
+def _sample(problem: Any, sample_seed: int | None, sampler: str) -> Sample:
+    """Return where the data comes from: what was recorded, or a seed."""
+    recorded = getattr(problem, "sample", None)
+    if isinstance(recorded, Recorded):
+        if sample_seed is not None:
+            raise InvalidInput("solve: sample_seed is for samples that are drawn; these were recorded. Leave it out.")
+        return recorded
+    seed = fresh_seed() if sample_seed is None else sample_seed
+    return Drawn(check_integer("solve", "sample_seed", seed, low=0, high=MAX_SEED), sampler)
+
+
+def _refuse_endless(source: Any, algorithm: Algorithm) -> None:
+    """Refuse, before it starts, a run that steps more often than the problem can be stepped."""
+    most = getattr(source, "most_samples", None)
+    if most is None or not isinstance(algorithm, PlanningAlgorithm):
+        return
+    planned: Any = algorithm.plan(source)
+    if planned.samples <= most:
+        return
+    name = "calls" if hasattr(planned, "calls") else "episodes"
+    affordable = most * getattr(planned, name) // planned.samples
+    remedy = f"With {name}={affordable} it would fit, and less would be claimed" if affordable else "It cannot fit"
+    raise SampleSizeTooLarge(
+        f"{type(algorithm).__name__}: a run would take {number(planned.samples, 3)} steps of {type(source).__name__}, "
+        f"more than its budget of {number(most, 3)}. {remedy}; budget=... of the problem allows more."
+    )
+
+
+def _check_algorithm(owner: str, algorithm: object) -> None:
+    if not callable(getattr(algorithm, "solve", None)) or isinstance(algorithm, type):
+        raise InvalidInput(
+            f"{owner}: algorithm must be an object with solve(source, shared, rng), such as "
+            f"ReplicablePhasedVI(epsilon=0.1, delta=0.001, rho=0.2); got {algorithm!r:.80}."
+        )
+
+
+def _check_run(run: object, source: Problem, algorithm: Algorithm) -> None:
+    """Refuse what is no run of this problem."""
+    name, S, A = type(algorithm).__name__, source.n_states, source.n_actions
+    if not isinstance(run, Run):
+        raise InvalidInput(f"{name}: solve must return a Run, got {run!r:.60}.")
+    for level, shape in (("policy", (S,)), ("value", (S, A))):
+        if level in run.outputs and run.outputs[level].shape != shape:
+            raise InvalidInput(
+                f"{name}: the problem has {S} states and {A} actions, so a {level} has shape {shape}; got "
+                f"{run.outputs[level].shape}."
+            )
+    policy = run.outputs.get("policy")
+    if policy is not None and (policy.dtype.kind != "i" or policy.min() < 0 or policy.max() >= A):
+        raise InvalidInput(f"{name}: the actions of a policy must be integers in 0..{A - 1}.")
 
 
 def _is_default(value: object, default: object) -> bool:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from replicable_rl.errors import InvalidFile, InvalidInput
-from replicable_rl.store.schema import connect, gone, restore, transaction
+from replicable_rl.store.connection import Copy, connect, gone, restore
+from replicable_rl.store.schema import transaction
 
 __all__ = ["Database"]
 
@@ -25,7 +26,7 @@ class Database:
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self._setup(path)
-        with self._explained():
+        with self._explained(), self._undamaged("version 1"):
             self._opened = connect(self.path)
 
     def _setup(self, path: str | os.PathLike[str] | None) -> None:
@@ -71,7 +72,7 @@ class Database:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._session() as connection:
+        with self._session(write=True) as connection:
             known = dict(self._documents)
             try:
                 with transaction(connection, "IMMEDIATE"):
@@ -81,13 +82,15 @@ class Database:
                 raise
 
     @contextlib.contextmanager
-    def _session(self) -> Iterator[sqlite3.Connection]:
+    def _session(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
         """Lend one thread the connection; a store that was closed is open for as long as the outermost of these."""
         with self._lock, self._explained():
             if self._opened is not None:
+                if write and isinstance(self._opened, Copy):  # of version 1: from now on, the file itself
+                    self._reopen(write=True)
                 yield self._opened
                 return
-            self._reopen()
+            self._reopen(write=write)
             try:
                 yield self._connection
             finally:
@@ -98,11 +101,13 @@ class Database:
         assert self._opened is not None, "asked for outside of a session"
         return self._opened
 
-    def _reopen(self) -> None:
+    def _reopen(self, *, write: bool = False) -> None:
         if self.path is None:
             raise InvalidInput(f"{self}: was closed, and what it held in memory is gone. Close it later.")
-        self._documents = {}  # the file may have been replaced
-        self._opened = connect(self.path, create=False)
+        with self._undamaged("version 1"):
+            opened = connect(self.path, create=False, write=write)
+        self.close()
+        self._opened, self._documents = opened, {}  # the file may have been replaced
 
     @contextlib.contextmanager
     def _undamaged(self, what: str) -> Iterator[None]:

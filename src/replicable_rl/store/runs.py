@@ -1,51 +1,49 @@
 """The run store: one SQLite file, a row for every finished run.
 
-A run is *finished* when its row is committed. Rows are added in batches, each one transaction
-with the arrays it needs, so that a process killed at any moment leaves whole rows and no
-others. Two processes may add to one file: the first to finish a run keeps it, and since a run
-is a function of its key, the second has found the same.
+A run is *finished* when its row is committed. Rows are added in batches, each one transaction with the contents that
+it needs, so that a process killed at any moment leaves whole rows and no others. Two processes may add to one file:
+the first to finish a run keeps it, and since a run is a function of its key, the second has found the same.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from replicable_rl.canonical import Json, canonical_json
-from replicable_rl.errors import InvalidFile, InvalidInput
-from replicable_rl.records import LEVELS, Guarantee, Level, ObjectSpec, RunFamily, RunRecord, RunSpec, Solution, Status
-from replicable_rl.store import arrays as codec
-from replicable_rl.store.arrays import Encoded
+from replicable_rl.errors import InvalidInput
+from replicable_rl.records import AuditSpec, Drawn, ObjectSpec, Run, RunFamily, in_order
+from replicable_rl.store.contents import decode
 from replicable_rl.store.database import Database
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from replicable_rl.mdp import TabularMDP
+from replicable_rl.store.reading import Reader, without_collection
+from replicable_rl.store.schema import document
 
 __all__ = ["FamilySummary", "RunStore"]
 
-_COLUMNS = "key, shared_seed, sample_seed, policy, value, model, history, samples, seconds, status, guarantee"
+_IDENTITY = "key, problem, algorithm, sampler, shared_seed, sample"
+_RUN = "levels, digests, history, samples, seconds, status, claims, made_with"
+_FAILURE = "seconds, error, made_with"
+_OF_FAMILY = "problem = ? AND algorithm = ? AND sampler = ?"
 
-_PAIRS = """SELECT problem, algorithm, SUM(n), COUNT(*), SUM(n * (n - 1) / 2), MIN(first) AS first FROM
-    (SELECT problem, algorithm, COUNT(*) AS n, MIN(id) AS first FROM runs GROUP BY problem, algorithm, shared_seed)
-    GROUP BY problem, algorithm ORDER BY first"""
-_SAME = """SELECT problem, algorithm, SUM(n * (n - 1) / 2) FROM
-    (SELECT problem, algorithm, COUNT(*) AS n FROM runs WHERE {level} IS NOT NULL
-    GROUP BY problem, algorithm, shared_seed, {level}) GROUP BY problem, algorithm"""
+_FAMILIES = """SELECT problem, algorithm, sampler, SUM(n), COUNT(*), SUM(n * (n - 1) / 2), MIN(first) AS first FROM
+    (SELECT problem, algorithm, sampler, COUNT(*) AS n, MIN(id) AS first FROM runs WHERE sampler IS NOT NULL
+    GROUP BY problem, algorithm, sampler, shared_seed) GROUP BY problem, algorithm, sampler ORDER BY first"""
+_SAME = """WITH places (levels, place) AS (VALUES {places})
+    SELECT problem, algorithm, sampler, SUM(n * (n - 1) / 2) FROM
+    (SELECT problem, algorithm, sampler, COUNT(*) AS n FROM runs JOIN places USING (levels) WHERE sampler IS NOT NULL
+    GROUP BY problem, algorithm, sampler, shared_seed, substr(digests, 1 + 32 * place, 32))
+    GROUP BY problem, algorithm, sampler"""
 
 
 class FamilySummary(NamedTuple):
-    """The finished runs of one algorithm on one problem: pairs have one shared seed; ``same`` is by level."""
+    """The finished runs of a family: pairs have one shared seed; ``same`` counts, by level, those that agree."""
 
-    problem: ObjectSpec
-    algorithm: ObjectSpec
+    family: RunFamily
     runs: int
     shared_seeds: int
     pairs: int
-    same: dict[Level, int]
+    same: dict[str, int]
 
 
 class RunStore(Database):
@@ -60,122 +58,140 @@ class RunStore(Database):
     -----
     After :meth:`close` a store in a file can still be used: it is opened for the length of each call, and
     never made again. A copy (``copy.deepcopy``, ``pickle``) of a store in a file names the same file; a copy
-    of one in memory has its content. A file that cannot be written can be read.
+    of one in memory has its content. A file that cannot be written can be read. A file of version 1 is read as it was
+    when it was opened, and the first write to it makes it one of version 2, which version 1 does not read.
 
     Examples
     --------
     >>> import replicable_rl as rr
     >>> store = RunStore()
     >>> result = rr.audit(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seeds=3, store=store)
-    >>> [(problem.id, algorithm.id, runs) for problem, algorithm, runs in store.families()]
+    >>> [(family.problem.id, family.algorithm.id, runs) for family, runs in store.families()]
     [('chain-v1', 'phased-vi-v1', 6)]
     """
 
     # --- adding ----------------------------------------------------------------------------------
 
-    def add(self, family: RunFamily, records: Sequence[RunRecord], arrays: Mapping[str, Encoded]) -> int:
-        """Add finished and failed runs and their arrays in one transaction; return how many runs are new."""
-        finished = [record for record in records if record.error is None]
-        failed = [record for record in records if record.error is not None]
+    def add(self, runs: Sequence[Run], contents: Mapping[str, bytes]) -> int:
+        """Add finished and failed runs in one transaction, and return how many finished ones are new.
+
+        Parameters
+        ----------
+        runs : sequence of Run
+            Each with its ``spec``.
+        contents : mapping
+            Their outputs by fingerprint, as :func:`replicable_rl.store.packed` collects them.
+        """
         with self._transaction() as connection:
-            ids = self._document(family.problem), self._document(family.algorithm)
-            rows = [(*ids, *self._row(record)) for record in finished]
+            families: dict[tuple[int, int], tuple[int, int]] = {}
+            finished = [(*self._identity(run, families), *self._row(run)) for run in runs if run.error is None]
+            failed = [
+                (*self._identity(run, families), run.seconds, run.error, self._made_with(run))
+                for run in runs
+                if run.error is not None
+            ]
             before = connection.total_changes  # not earlier: new documents are no new runs
-            connection.executemany(
-                f"INSERT OR IGNORE INTO runs (problem, algorithm, {_COLUMNS}) VALUES (?,?, ?,?,?,?,?,?,?,?,?,?,?)",
-                rows,
-            )
+            connection.executemany(_insert("OR IGNORE", "runs", f"{_IDENTITY}, {_RUN}"), finished)
             new = connection.total_changes - before
+            connection.executemany(_insert("OR REPLACE", "failures", f"{_IDENTITY}, {_FAILURE}"), failed)
             connection.executemany(
-                "INSERT OR REPLACE INTO failures (problem, algorithm, key, shared_seed, sample_seed, seconds, error)"
-                " VALUES (?,?,?,?,?,?,?)",
-                [
-                    (*ids, bytes.fromhex(r.key), str(r.shared_seed), str(r.sample_seed), r.seconds, r.error)
-                    for r in failed
-                ],
-            )
-            connection.executemany(
-                "INSERT OR IGNORE INTO arrays (digest, dtype, shape, data) VALUES (?,?,?,?)",
-                [(bytes.fromhex(digest), *encoded) for digest, encoded in arrays.items()],
+                _insert("OR IGNORE", "contents", "digest, data"),
+                [(bytes.fromhex(digest), data) for digest, data in contents.items()],
             )
         return new
 
-    def _row(self, record: RunRecord) -> tuple[Any, ...]:
-        digests = (record.policy, record.value, record.model, record.history)
+    def add_audit(self, spec: AuditSpec) -> None:
+        """Keep what an audit runs and asks; one that is there already changes nothing."""
+        text = (canonical_json(spec.to_json()).decode(),)
+        with self._session() as connection:
+            if connection.execute("SELECT 1 FROM audits WHERE json = ?", text).fetchone():
+                return
+        with self._transaction() as connection:
+            connection.execute(_insert("OR IGNORE", "audits", "json"), text)
+
+    def _identity(self, run: Run, families: dict[tuple[int, int], tuple[int, int]]) -> tuple[Any, ...]:
+        key, spec = bytes.fromhex(run.key), run.spec
+        assert spec is not None, "it has a key"
+        same = id(spec.problem), id(spec.algorithm)  # equal ones need not have equal JSON: 1 and True
+        if same not in families:
+            families[same] = self._object(spec.problem), self._object(spec.algorithm)
+        sampler, sample = (
+            (spec.sample.sampler, spec.sample.seed) if isinstance(spec.sample, Drawn) else (None, spec.sample.digest)
+        )
+        return key, *families[same], sampler, str(spec.shared_seed), str(sample)
+
+    def _row(self, run: Run) -> tuple[Any, ...]:
+        digests = bytes.fromhex("".join(run.fingerprints.values()))
+        if len(digests) != 32 * len(run.fingerprints):
+            raise InvalidInput(f"{self}: fingerprints have 64 hexadecimal digits, got {dict(run.fingerprints)!r:.200}.")
+        names, history, status = tuple(run.fingerprints), run.history_digest, run.status
         return (
-            bytes.fromhex(record.key),
-            str(record.shared_seed),
-            str(record.sample_seed),
-            *(None if digest is None else bytes.fromhex(digest) for digest in digests),
-            None if record.samples is None else str(record.samples),
-            record.seconds,
-            None if record.status is None else self._document(record.status),
-            None if record.guarantee is None else self._document(record.guarantee),
+            self._document(names, lambda: list(names)),
+            digests,
+            None if history is None else bytes.fromhex(history),
+            None if run.samples is None else str(run.samples),
+            run.seconds,
+            None if status is None else self._document(status, status.to_json),
+            self._document(run.claims, run.claims.to_json),
+            self._made_with(run),
         )
 
-    def _document(self, value: ObjectSpec | Status | Guarantee) -> int:
+    def _made_with(self, run: Run) -> int:
+        return self._document(frozenset(run.made_with.items()), lambda: dict(run.made_with))
+
+    def _object(self, spec: ObjectSpec) -> int:
+        return self._document(canonical_json(spec.to_json()), spec.to_json)
+
+    def _document(self, key: object, data: Callable[[], Json]) -> int:
         """Return the number of a document, which is added where it is new."""
-        key: object = value if not isinstance(value, ObjectSpec) else canonical_json(value.to_json())
         if key not in self._documents:
-            text = canonical_json(value.to_json()).decode()
-            self._connection.execute("INSERT OR IGNORE INTO documents (json) VALUES (?)", (text,))
-            (self._documents[key],) = self._connection.execute(
-                "SELECT id FROM documents WHERE json = ?", (text,)
-            ).fetchone()
+            self._documents[key] = document(self._connection, data())
         return self._documents[key]
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def runs(self, family: RunFamily) -> list[RunRecord]:
-        """Return the finished runs of a family."""
-        with self._session() as connection:
-            documents: dict[int, Any] = {}
-            query = f"SELECT {_COLUMNS} FROM runs WHERE problem = ? AND algorithm = ?"
-            rows = connection.execute(query, self._family_ids(family))
-            with self._undamaged("a run"):
-                return [self._record(row, documents) for row in rows]
+    def runs(self, family: RunFamily) -> dict[str, Run]:
+        """Return the runs of a family by their keys; those that failed follow, unless they finished later."""
+        with self._session() as connection, self._undamaged("a run"), without_collection():
+            read = Reader(self._json, self.output)
+            ids = (*(self._number_of(spec) for spec in (family.problem, family.algorithm)), family.sampler)
+            query = f"SELECT key, shared_seed, sample, {{}} FROM {{}} WHERE {_OF_FAMILY} ORDER BY id"
+            found = {}
+            for key, shared, sample, *row in connection.execute(query.format(_RUN, "runs"), ids):
+                run = read.run(key, family.spec(int(shared), int(sample)), row)
+                found[run.key] = run
+            for key, shared, sample, *row in connection.execute(query.format(_FAILURE, "failures"), ids):
+                run = read.failure(key, family.spec(int(shared), int(sample)), row)
+                found.setdefault(run.key, run)
+            return found
 
-    def run(self, key: str) -> RunRecord:
-        """Return the finished run with this key."""
-        return self._find(key)[0]
+    def run(self, key: str) -> Run:
+        """Return the run with this key; one that failed only where it did not finish later.
 
-    def failures(self, family: RunFamily) -> list[RunRecord]:
-        """Return the runs of a family that failed, whether or not they finished later."""
-        query = "SELECT key, shared_seed, sample_seed, seconds, error FROM failures WHERE problem = ? AND algorithm = ?"
-        with self._session() as connection:
-            rows = connection.execute(query, self._family_ids(family)).fetchall()
-        with self._undamaged("a failure"):
-            return [
-                RunRecord(key.hex(), int(shared), int(sample), seconds=seconds, error=error)
-                for key, shared, sample, seconds, error in rows
-            ]
-
-    def keys(self, family: RunFamily, *, failed: bool = False) -> set[str]:
-        """Return the keys of the finished runs of a family, and of those that failed where that is asked."""
-        query = "SELECT key FROM runs WHERE problem = ? AND algorithm = ?"
-        if failed:
-            query = f"{query} UNION {query.replace('runs', 'failures')}"
-        with self._session() as connection:
-            ids = self._family_ids(family) * (2 if failed else 1)
-            keys = connection.execute(query, ids).fetchall()
-        with self._undamaged("a key"):
-            return {key.hex() for (key,) in keys}
+        >>> import replicable_rl as rr
+        >>> store = RunStore()
+        >>> result = rr.audit(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seeds=3, store=store)
+        >>> store.run(result.runs[0].key).policy.tolist()
+        [0, 0, 0, 0, 0]
+        """
+        blob, query = self._blob(key), f"SELECT {_IDENTITY}, {{}} FROM {{}} WHERE key = ?"
+        with self._session() as connection, self._undamaged(f"run {key}"):
+            read = Reader(self._json, self.output)
+            if row := connection.execute(query.format(_RUN, "runs"), (blob,)).fetchone():
+                return read.run(row[0], read.spec(*row[1:6]), row[6:])
+            if row := connection.execute(query.format(_FAILURE, "failures"), (blob,)).fetchone():
+                return read.failure(row[0], read.spec(*row[1:6]), row[6:])
+        raise InvalidInput(f"{self}: no run has the key {key}.")
 
     def finished(self, keys: Iterable[str]) -> set[str]:
         """Return which of the keys have finished."""
         with self._session() as connection:
             query = "SELECT 1 FROM runs WHERE key = ?"
-            return {key for key in keys if connection.execute(query, (bytes.fromhex(key),)).fetchone()}
+            return {key for key in keys if connection.execute(query, (self._blob(key),)).fetchone()}
 
-    def families(self) -> list[tuple[ObjectSpec, ObjectSpec, int]]:
-        """Return problem, algorithm and number of finished runs of every family."""
-        query = """SELECT p.json, a.json, runs FROM
-            (SELECT problem, algorithm, count(*) AS runs, min(id) AS first FROM runs GROUP BY problem, algorithm)
-            JOIN documents p ON p.id = problem JOIN documents a ON a.id = algorithm ORDER BY first"""
-        with self._session() as connection:
-            rows = connection.execute(query).fetchall()
-        with self._undamaged("a document"):
-            return [(ObjectSpec.from_json(json.loads(p)), ObjectSpec.from_json(json.loads(a)), n) for p, a, n in rows]
+    def families(self) -> list[tuple[RunFamily, int]]:
+        """Return every family and the number of its finished runs; samples that were recorded belong to none."""
+        return [(summary.family, summary.runs) for summary in self._families().values()]
 
     def summary(self) -> list[FamilySummary]:
         """Return, for every family, how many runs there are and how many pairs of them agree.
@@ -189,103 +205,54 @@ class RunStore(Database):
         >>> one.runs, one.shared_seeds, one.pairs, one.same["policy"] == result.agreement("policy").same
         (6, 3, 3, True)
         """
-        found = {}
-        with self._session() as connection:
-            for problem, algorithm, runs, seeds, pairs, _ in connection.execute(_PAIRS).fetchall():
-                one, two = (ObjectSpec.from_json(self._json(id)) for id in (problem, algorithm))
-                found[problem, algorithm] = FamilySummary(one, two, runs, seeds, pairs, {})
-            for level in LEVELS:
-                for problem, algorithm, same in connection.execute(_SAME.format(level=level)).fetchall():
-                    found[problem, algorithm].same[level] = same
+        with self._session() as connection, self._undamaged("a family"):
+            found = self._families()
+            numbers = connection.execute("SELECT DISTINCT levels FROM runs").fetchall()
+            lists = {int(number): self._json(number) for (number,) in numbers}
+            for level in in_order(name for names in lists.values() for name in names):
+                places = [f"({number}, {names.index(level)})" for number, names in lists.items() if level in names]
+                for *ids, same in connection.execute(_SAME.format(places=", ".join(places))).fetchall():
+                    found[tuple(ids)].same[level] = same
         return list(found.values())
 
-    def array(self, digest: str) -> NDArray[Any]:
-        """Return the policy or the action values with this fingerprint."""
-        return codec.decode_array(f"{self}: array {digest[:16]}", self._encoded(digest), digest)
+    def _families(self) -> dict[tuple[Any, ...], FamilySummary]:
+        with self._session() as connection, self._undamaged("a family"):
+            read, found = Reader(self._json, self.output), {}
+            for problem, algorithm, sampler, runs, seeds, pairs, _ in connection.execute(_FAMILIES).fetchall():
+                family = RunFamily(read.objects[problem], read.objects[algorithm], sampler)
+                found[problem, algorithm, sampler] = FamilySummary(family, runs, seeds, pairs, {})
+            return found
 
-    def arrays(self, digests: Iterable[str]) -> dict[str, NDArray[Any]]:
-        """Return several of them by their fingerprints."""
-        with self._session():
-            return {digest: self.array(digest) for digest in digests}
+    def audits(self) -> list[AuditSpec]:
+        """Return what the audits in this store run and ask, in the order in which they came."""
+        with self._session() as connection, self._undamaged("an audit"):
+            rows = connection.execute("SELECT json FROM audits ORDER BY id").fetchall()
+            return [AuditSpec.from_json(json.loads(text)) for (text,) in rows]
 
-    def model(self, digest: str) -> TabularMDP:
-        """Return the learned model with this fingerprint."""
-        return codec.decode_model(f"{self}: model {digest[:16]}", self._encoded(digest), digest)
-
-    def history(self, digest: str) -> dict[str, NDArray[np.float64]]:
-        """Return what happened round by round, by its digest."""
-        return codec.decode_history(f"{self}: history {digest[:16]}", self._encoded(digest), digest)
-
-    def solution(self, key: str) -> Solution:
-        """Return a finished run whole, with its arrays.
-
-        >>> import replicable_rl as rr
-        >>> store = RunStore()
-        >>> result = rr.audit(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seeds=3, store=store)
-        >>> store.solution(result.records[0].key).policy.tolist()
-        [0, 0, 0, 0, 0]
-        """
-        with self._session():
-            return self._solution(key, *self._find(key))
-
-    def _solution(self, key: str, record: RunRecord, problem: ObjectSpec, algorithm: ObjectSpec) -> Solution:
-        if record.value is None or record.policy is None or record.status is None or record.guarantee is None:
-            raise InvalidInput(f"{self}: run {key} has no action values, so it is no Solution. Read array(policy).")
-        solution = Solution.from_q(
-            self.array(record.value),
-            self.array(record.policy),
-            samples=record.samples or 0,
-            status=record.status,
-            guarantee=record.guarantee,
-            model=None if record.model is None else self.model(record.model),
-            history=None if record.history is None else self.history(record.history),
-        )
-        spec = RunSpec(problem, algorithm, record.shared_seed, record.sample_seed)
-        if spec.digest != record.key:
-            raise InvalidFile(f"{self}: run {key} is another than its key says; the file was changed.")
-        return solution.with_spec(spec)
-
-    def _find(self, key: str) -> tuple[RunRecord, ObjectSpec, ObjectSpec]:
-        query = f"SELECT problem, algorithm, {_COLUMNS} FROM runs WHERE key = ?"
+    def output(self, level: str, digest: str) -> Any:
+        """Return the output of a level with this fingerprint; for ``"history"``, what happened round by round."""
         with self._session() as connection:
-            row = connection.execute(query, (self._blob(key),)).fetchone()
-            if row is None:
-                raise InvalidInput(f"{self}: no finished run has the key {key}.")
-            with self._undamaged(f"run {key}"):
-                problem, algorithm = (ObjectSpec.from_json(self._json(id)) for id in row[:2])
-                return self._record(row[2:], {}), problem, algorithm
-
-    def _record(self, row: Sequence[Any], documents: dict[int, Any]) -> RunRecord:
-        key, shared, sample, policy, value, model, history, samples, seconds, status, guarantee = row
-        for id, kind in ((status, Status), (guarantee, Guarantee)):
-            if id is not None and id not in documents:
-                documents[id] = kind.from_json(self._json(id))
-        return RunRecord(
-            key.hex(),
-            int(shared),
-            int(sample),
-            policy and policy.hex(),
-            value and value.hex(),
-            model and model.hex(),
-            history and history.hex(),
-            samples and int(samples),
-            seconds,
-            status and documents[status],
-            guarantee and documents[guarantee],
-        )
-
-    def _encoded(self, digest: str) -> Encoded:
-        with self._session() as connection:
-            query = "SELECT dtype, shape, data FROM arrays WHERE digest = ?"
+            query = "SELECT data FROM contents WHERE digest = ?"
             row = connection.execute(query, (self._blob(digest),)).fetchone()
         if row is None:
-            raise InvalidInput(f"{self}: holds no array with the fingerprint {digest}.")
-        return Encoded(*row)
+            raise InvalidInput(f"{self}: holds nothing with the fingerprint {digest}.")
+        return decode(repr(self), level, row[0], digest)
+
+    def outputs(self, level: str, digests: Iterable[str]) -> dict[str, Any]:
+        """Return several outputs of a level by their fingerprints."""
+        with self._session():
+            return {digest: self.output(level, digest) for digest in digests}
 
     def _json(self, id: int) -> Json:
         row = self._connection.execute("SELECT json FROM documents WHERE id = ?", (id,)).fetchone()
         with self._undamaged(f"document {id}"):
             return json.loads(row[0])
+
+    def _number_of(self, spec: ObjectSpec) -> int:
+        """Return the number of a problem or an algorithm; -1, which no document has, where it is new."""
+        text = canonical_json(spec.to_json()).decode()
+        row = self._connection.execute("SELECT id FROM documents WHERE json = ?", (text,)).fetchone()
+        return -1 if row is None else int(row[0])
 
     def _blob(self, digest: str) -> bytes:
         try:
@@ -293,13 +260,6 @@ class RunStore(Database):
         except (TypeError, ValueError):
             raise InvalidInput(f"{self}: keys and fingerprints are hexadecimal digits, got {digest!r}.") from None
 
-    def _family_ids(self, family: RunFamily) -> tuple[int, int]:
-        """The numbers of problem and algorithm; -1, which no document has, where a spec is new."""
-        query = "SELECT id FROM documents WHERE json = ?"
-        with self._session() as connection:
-            rows = [
-                connection.execute(query, (canonical_json(spec.to_json()).decode(),)).fetchone()
-                for spec in (family.problem, family.algorithm)
-            ]
-        problem, algorithm = (-1 if row is None else int(row[0]) for row in rows)
-        return problem, algorithm
+
+def _insert(what: str, table: str, columns: str) -> str:
+    return f"INSERT {what} INTO {table} ({columns}) VALUES ({','.join('?' * (columns.count(',') + 1))})"

@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.randomness.lending import lent_generators, seed_generators
-from replicable_rl.records import Solution
-from replicable_rl.solve import Algorithm
+from replicable_rl.records import Run
+from replicable_rl.solve import Algorithm, source_of
 from replicable_rl.testing.counting import AnyProblem
 from replicable_rl.testing.processes import Worker
 
@@ -26,7 +25,6 @@ __all__ = [
     "Case",
     "DoesNotApply",
     "Failed",
-    "Level",
     "Refused",
     "Seeds",
     "attributes",
@@ -39,7 +37,6 @@ __all__ = [
     "with_seeds",
 ]
 
-Level = Literal["model", "value", "policy"]
 Seeds = tuple[int, int]  # shared, sample
 
 SEEDS: Seeds = (2023, 1)
@@ -71,15 +68,16 @@ class Case:
     algorithm: Algorithm
     problem: AnyProblem
     neighbour: AnyProblem  # another problem, to be run in between
-    level: Level
+    level: str | None  # what a claimed rho is about; None: what the claim says
     worker: Worker = field(default_factory=Worker, compare=False)
 
-    def solve(self, seeds: Seeds, rng: np.random.Generator | None = None) -> Solution:
+    def solve(self, seeds: Seeds, rng: np.random.Generator | None = None) -> Run:
         """Run in the world as it is."""
         fresh = sample_stream(seeds[1]) if rng is None else rng
-        return self.algorithm.solve(self.problem, SharedRandomness(seeds[0]), fresh)
+        source, _ = source_of(self.problem, self.algorithm)
+        return self.algorithm.solve(source, SharedRandomness(seeds[0]), fresh)
 
-    def run(self, seeds: Seeds = SEEDS, *, world: int = 0) -> Solution:
+    def run(self, seeds: Seeds = SEEDS, *, world: int = 0) -> Run:
         """Run with the global generators seeded by ``world``, and leave those as they were."""
         with global_world(world):
             return self.solve(seeds)
@@ -93,35 +91,35 @@ class Case:
         return replace(self, problem=problem)
 
     @cached_property
-    def reference(self) -> Solution:
+    def reference(self) -> Run:
         """The run that others are compared with."""
         return self.run()
 
     @cached_property
-    def others(self) -> tuple[Solution, ...]:
+    def others(self) -> tuple[Run, ...]:
         """Runs with the shared seed of the reference and other samples."""
         return tuple(self.run((SEEDS[0], sample)) for sample in SAMPLE_SEEDS)
 
 
-def differences(one: Solution, two: Solution) -> str:
-    """Return the names of what differs between two solutions, '' if nothing does."""
+def differences(one: Run, two: Run) -> str:
+    """Return the names of what differs between two runs, '' if nothing does."""
     return unlike(recorded(one), recorded(two))
 
 
-def recorded(solution: Solution) -> dict[str, str]:
-    """Return the parts of a solution as texts, which differ if a bit does.
+def recorded(run: Run) -> dict[str, str]:
+    """Return the parts of a run as texts, which differ if a bit does.
 
     Everything that is recorded counts, the history and the sentences too: a time of day in them would make
     two records of one run.
     """
-    parts = solution.to_json()
-    names = ("policy", "q", "samples", "status", "guarantee", "history")
-    return {name: repr(parts[name]) for name in names} | {"model": repr(solution.fingerprints.model)}
+    parts = run.to_json()
+    names = ("samples", "status", "claims", "history")
+    return dict(run.fingerprints) | {name: repr(parts[name]) for name in names}
 
 
 def unlike(one: dict[str, str], two: dict[str, str]) -> str:
     """Return the names of the parts that differ, '' if none does."""
-    return ", ".join(name for name in one if one[name] != two[name])
+    return ", ".join(name for name in dict.fromkeys([*one, *two]) if one.get(name) != two.get(name))
 
 
 def attributes(algorithm: object) -> dict[str, object]:

@@ -18,7 +18,7 @@ import numpy as np
 from replicable_rl.canonical import canonical_json
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.randomness import sample_stream
-from replicable_rl.records import Solution
+from replicable_rl.records import Run, implied, in_order
 from replicable_rl.registry import ALGORITHMS
 from replicable_rl.solve import Algorithm, algorithm_spec
 from replicable_rl.testing.cases import (
@@ -85,7 +85,7 @@ def memory(case: Case) -> None:
     kept = case.run()
     case.run(OTHER_SEEDS)
     if recompute_fingerprints(kept) != kept.fingerprints:
-        raise Failed("a later run overwrote the arrays of an earlier solution. Return copies; Solution.from_q does.")
+        raise Failed("a later run overwrote the arrays of an earlier solution. Return copies; Run.of makes them.")
     with suppress(Exception):  # the algorithm need not take every problem
         case.on(case.neighbour).run(OTHER_SEEDS)
     if changed := differences(case.reference, case.run()):
@@ -216,47 +216,53 @@ def sample_count(case: Case) -> None:
 
 
 def levels(case: Case) -> None:
-    """Under one shared seed, an equal model implies an equal value, and that an equal policy."""
-    prints = [solution.fingerprints for solution in (case.reference, *case.others)]
+    """Under one shared seed, an equal level implies equal levels below it: model, value, policy."""
+    prints = [run.fingerprints for run in (case.reference, *case.others)]
+    upper = [level for level in in_order(prints[0]) if implied(level) & set(prints[0])]
+    if not upper:
+        raise DoesNotApply("the run has no level that implies another of its levels")
     agreed = False
-    for level, implied in (("model", "value"), ("value", "policy")):
-        pairs = {(getattr(f, level), getattr(f, implied)) for f in prints if getattr(f, level) is not None}
-        if len(pairs) > len({upper for upper, _ in pairs}):
-            raise Failed(
-                f"two of {len(prints)} runs with shared seed {SEEDS[0]} have the same {level} but not the same "
-                f"{implied}. Compute the {implied} from the {level} that is reported, and from nothing else."
-            )
-        agreed |= any(n > 1 for upper, n in Counter(getattr(f, level) for f in prints).items() if upper is not None)
+    for level in upper:
+        for lower in in_order(implied(level) & set(prints[0])):
+            pairs = {(one.get(level), one.get(lower)) for one in prints}
+            if len(pairs) > len({above for above, _ in pairs}):
+                raise Failed(
+                    f"two of {len(prints)} runs with shared seed {SEEDS[0]} have the same {level} but not the same "
+                    f"{lower}. Compute the {lower} from the {level} that is reported, and from nothing else."
+                )
+        agreed |= any(count > 1 for count in Counter(one.get(level) for one in prints).values())
     if not agreed:
-        raise DoesNotApply(f"no two of {len(prints)} runs with other samples had an equal model or value")
+        raise DoesNotApply(f"no two of {len(prints)} runs with other samples had an equal {' or '.join(upper)}")
 
 
 def replicability(case: Case) -> None:
     """Where rho is claimed, pairs of runs do not refute it."""
-    if case.reference.guarantee.rho is None:
-        raise DoesNotApply("the run claims no rho")
+    claim = case.reference.claims.replicability
+    if claim is None:
+        raise DoesNotApply("the run claims nothing about a second run")
     from scipy.special import bdtrc
 
     pairs = [tuple(case.run((j, 2 * j + i)) for i in (0, 1)) for j in range(PAIRS)]
-    claims = [solution.guarantee.rho for pair in pairs for solution in pair]
+    claims = [run.claims.replicability for pair in pairs for run in pair]
     if None in claims:
-        raise DoesNotApply("some runs claim no rho")
-    rho = max(claim for claim in claims if claim is not None)
-    prints = [tuple(getattr(solution.fingerprints, case.level) for solution in pair) for pair in pairs]
+        raise DoesNotApply("some runs claim nothing about a second run")
+    rho = max(one.bound for one in claims if one is not None)
+    level = case.level or claim.level or in_order(case.reference.fingerprints)[0]
+    prints = [tuple(run.fingerprints.get(level) for run in pair) for pair in pairs]
     if (None, None) in prints:
-        raise DoesNotApply(f"the solution has no {case.level}")
+        raise DoesNotApply(f"the run has no {level}")
     differ = sum(one != two for one, two in prints)
     chance = float(bdtrc(differ - 1, PAIRS, rho)) if differ else 1.0  # of so many pairs or more
     if chance < FALSE_ALARM:
         raise Failed(
             f"rho={rho:g} is claimed, but {differ} of {PAIRS} pairs of runs (shared seeds 0 to {PAIRS - 1}) differ in "
-            f"their {case.level}, which has probability {chance:.1g}. Claim rho only where it is proved."
+            f"their {level}, which has probability {chance:.1g}. Claim rho only where it is proved."
         )
 
 
 def _run_there(algorithm: Algorithm, problem: AnyProblem) -> dict[str, str]:
     """Run in a worker, and return the texts alone: they need no classes of the algorithm to be read."""
-    return recorded(Case(algorithm, problem, problem, "value").run())
+    return recorded(Case(algorithm, problem, problem, None).run())
 
 
 def _twins(algorithm: Algorithm) -> list[tuple[str, Algorithm]]:
@@ -269,7 +275,7 @@ def _twins(algorithm: Algorithm) -> list[tuple[str, Algorithm]]:
     return twins
 
 
-def _tapped(case: Case, seeds: Seeds) -> tuple[Solution | Exception, Tap]:
+def _tapped(case: Case, seeds: Seeds) -> tuple[Run | Exception, Tap]:
     """Run on the problem behind a counter, which an algorithm need not take."""
     problem, tap = counting(case.problem)
     try:

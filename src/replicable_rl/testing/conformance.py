@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Literal
 
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import TabularMDP
+from replicable_rl.records import check_level
 from replicable_rl.registry import make
 from replicable_rl.sampling import EpisodicModel, GenerativeModel
 from replicable_rl.solve import Algorithm, algorithm_spec
-from replicable_rl.testing.cases import Case, DoesNotApply, Failed, Level, Refused, short
+from replicable_rl.testing.cases import Case, DoesNotApply, Failed, Refused, short
 from replicable_rl.testing.checks import CHECKS
 from replicable_rl.testing.counting import AnyProblem
 from replicable_rl.testing.processes import Worker
@@ -78,13 +79,13 @@ class ConformanceError(AssertionError):
 
 
 def check_algorithm(
-    algorithm: Algorithm, *, problems: Iterable[AnyProblem] | None = None, level: Level = "value"
+    algorithm: Algorithm, *, problems: Iterable[AnyProblem] | None = None, level: str | None = None
 ) -> Conformance:
     """Run every check on an algorithm; raise `ConformanceError` with all that fail.
 
-    Each check answers one question about ``solve(problem, shared, rng)``:
+    Each check answers one question about ``solve(source, shared, rng)``:
 
-    - *interface*: does it return a `Solution` of the right types, shapes and fingerprints?
+    - *interface*: does it return a `Run` of the right types, shapes and fingerprints?
     - *same seeds*: do the same seeds give the same bits?
     - *global randomness*: is it independent of `random` and `np.random`, and does it leave them alone?
     - *memory*: does it forget earlier runs?
@@ -94,26 +95,26 @@ def check_algorithm(
     - *frozen*: do its attributes survive a run?
     - *copies*: does a copy give the same bits?
     - *fresh samples*: does it draw from ``rng``, and do all draws differ for other sample seeds?
-    - *sample count*: is ``solution.samples`` what was drawn?
-    - *levels*: under one shared seed, does model imply value, and value imply policy?
+    - *sample count*: is ``run.samples`` what was drawn?
+    - *levels*: under one shared seed, does each level imply those below it, as model implies value and value policy?
     - *replicability*: do 40 pairs of runs, under 40 shared seeds, fit the rho that is claimed?
 
     Seeds are fixed, so the answer is the same every time, unless the algorithm depends on the process: what one other
     process happens to share with this one, such as one of two orders of a set, is not found. Two of the checks are
     statistical tests, fresh samples and replicability: over the choice of seeds, each fails an algorithm that keeps the
-    rule with probability at most 1e-6 on a problem. Where ``guarantee.rho`` is None, nothing is claimed and
+    rule with probability at most 1e-6 on a problem. Where a run claims nothing about a second run,
     replicability does not apply.
 
     Parameters
     ----------
     algorithm : Algorithm
-        Anything with ``solve(problem, shared, rng) -> Solution``.
+        Anything with ``solve(source, shared, rng) -> Run``.
     problems : iterable of problems, optional
         What to run on, each about 40 times and 80 times more if a rho is claimed. By default five small ones:
         with ties, with rewards to be learned, with negative rewards, without structure, with one state and one
         action. Of those an algorithm may refuse some with `InvalidInput`, of yours none.
-    level : {"value", "model", "policy"}
-        What the rho that is claimed is about.
+    level : str, optional
+        What the rho that is claimed is about; None means what the claim itself says.
 
     Raises
     ------
@@ -127,26 +128,24 @@ def check_algorithm(
     An algorithm that looks one step ahead, for rewards that are learned from m samples of every pair:
 
     >>> import dataclasses, numpy as np, replicable_rl as rr
-    >>> from replicable_rl.sampling import as_generative
     >>> from replicable_rl.testing import check_algorithm
     >>> @dataclasses.dataclass(frozen=True)
     ... class Myopic:
     ...     m: int
     ...     id = "myopic-v1"
-    ...     def solve(self, problem, shared, rng):
-    ...         counts = as_generative(problem).draw(self.m, rng)
-    ...         q = counts.mean(counts.reward).reshape(problem.n_states, problem.n_actions)
-    ...         return rr.Solution.from_q(
-    ...             q, rr.greedy(q), samples=self.m * q.size,
-    ...             status=rr.Status(rr.StatusCode.COMPLETED, "looked one step ahead"),
-    ...             guarantee=rr.Guarantee("measured", "", "nothing is promised"))
+    ...     def solve(self, source, shared, rng):
+    ...         counts = source.draw(self.m, rng)
+    ...         q = counts.mean(counts.reward).reshape(source.n_states, source.n_actions)
+    ...         return rr.Run.of(
+    ...             {"value": q, "policy": rr.greedy(q)}, samples=self.m * q.size,
+    ...             status=rr.Status(rr.StatusCode.COMPLETED, "looked one step ahead"))
     >>> print(check_algorithm(Myopic(100), problems=[rr.make("chain-v1")]))
     myopic-v1:m=100 conforms
     chain-v1
       passed: interface, same seeds, global randomness, memory, threads, another process, identity, frozen,
         copies, fresh samples, sample count
-      levels: does not apply, no two of 9 runs with other samples had an equal model or value
-      replicability: does not apply, the run claims no rho
+      levels: does not apply, no two of 9 runs with other samples had an equal value
+      replicability: does not apply, the run claims nothing about a second run
 
     A mistake is named together with its remedy:
 
@@ -213,14 +212,14 @@ def _examine(case: Case, *, may_refuse: bool) -> list[Finding]:
     return findings
 
 
-def _check_arguments(algorithm: object, level: str) -> None:
+def _check_arguments(algorithm: object, level: str | None) -> None:
     if not isinstance(algorithm, Algorithm) or isinstance(algorithm, type):
         raise InvalidInput(
-            "check_algorithm: algorithm must be an object with solve(problem, shared, rng), such as "
+            "check_algorithm: algorithm must be an object with solve(source, shared, rng), such as "
             f"PhasedVI(epsilon=0.1, delta=0.01); got {algorithm!r}."
         )
-    if level not in get_args(Level):
-        raise InvalidInput(f"check_algorithm: level must be one of {', '.join(get_args(Level))}, got {level!r}.")
+    if level is not None:
+        check_level("check_algorithm", level)
 
 
 def _check_problems(problems: object) -> tuple[AnyProblem, ...]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from replicable_rl.canonical import array_digest
 from replicable_rl.mdp import TabularMDP
-from replicable_rl.sampling import EpisodicModel, GenerativeModel, as_episodic, as_generative
+from replicable_rl.sampling import Counts, EpisodicModel, GenerativeModel
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -50,32 +50,26 @@ def counting(problem: AnyProblem) -> tuple[AnyProblem, Tap]:
     >>> tap.transitions  # 100 of each of 10 pairs, and 10 episodes of 7 steps
     1070
     """
-    tap = Tap()
-    drawn = as_generative(problem) if isinstance(problem, TabularMDP | GenerativeModel) else None
-    played = as_episodic(problem) if isinstance(problem, TabularMDP | EpisodicModel) else None
-    if drawn is not None and played is not None:
-        return _CountedBoth(tap, drawn, played), tap
-    return (_CountedEpisodes if drawn is None else _CountedDraws)(tap, drawn, played), tap
+    tap, source = Tap(), Counts(problem) if isinstance(problem, TabularMDP) else problem
+    draws, plays = isinstance(source, GenerativeModel), isinstance(source, EpisodicModel)
+    kind = _CountedBoth if draws and plays else _CountedDraws if draws else _CountedEpisodes
+    return kind(tap, source), tap  # type: ignore[return-value]  # it has what the source has
 
 
 class _Counted:
     """What every problem tells, taken from the problem inside."""
 
-    def __init__(self, tap: Tap, generative: GenerativeModel | None, episodic: EpisodicModel | None) -> None:
-        self._tap, self._generative, self._episodic = tap, generative, episodic
-        model = episodic if generative is None else generative
-        assert model is not None
-        self.n_states, self.n_actions, self.gamma = model.n_states, model.n_actions, model.gamma
-        self.reward_range, self.known_rewards, self.spec = model.reward_range, model.known_rewards, model.spec
-        if hasattr(model, "initial"):
-            self.initial = model.initial
+    def __init__(self, tap: Tap, source: Any) -> None:
+        self._tap, self._source = tap, source
+        self.n_states, self.n_actions, self.gamma = source.n_states, source.n_actions, source.gamma
+        self.reward_range, self.known_rewards, self.spec = source.reward_range, source.known_rewards, source.spec
+        self.initial, self.estimated = source.initial, source.estimated
 
 
 class _CountedDraws(_Counted):
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
-        inside = self._generative
-        assert inside is not None
-        counts = inside.draw(calls, rng)
+        inside = self._source
+        counts: OutcomeCounts = inside.draw(calls, rng)
         self._tap.record(
             counts.calls * self.n_states * self.n_actions,
             _outcomes_digest(counts),
@@ -86,9 +80,8 @@ class _CountedDraws(_Counted):
 
 class _CountedEpisodes(_Counted):
     def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
-        inside, played = self._episodic, np.array(policy)  # a copy: the algorithm may reuse its array
-        assert inside is not None
-        seen = inside.play(policy, episodes, horizon, rng)
+        inside, played = self._source, np.array(policy)  # a copy: the algorithm may reuse its array
+        seen: EpisodeCounts = inside.play(policy, episodes, horizon, rng)
         self._tap.record(
             seen.steps,
             _episodes_digest(seen),

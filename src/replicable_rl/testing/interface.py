@@ -1,75 +1,73 @@
-"""The first check: ``solve`` returns a `Solution` that holds what it says."""
+"""The first check: ``solve`` returns a `Run` that holds what it says."""
 
 from __future__ import annotations
 
 import json
-import math
 
 import numpy as np
 
-from replicable_rl.canonical import array_digest
+from replicable_rl.canonical import to_json
 from replicable_rl.errors import InvalidInput
-from replicable_rl.mdp import TabularMDP
-from replicable_rl.records import Fingerprints, Guarantee, Solution, Status, StatusCode
+from replicable_rl.records import Claims, Fingerprints, Run, Status, StatusCode, level_of
 from replicable_rl.testing.cases import Case, Failed, Refused, short, with_seeds
 from replicable_rl.testing.counting import AnyProblem
 
 __all__ = ["interface", "recompute_fingerprints"]
 
-_KINDS = ("proved", "asymptotic", "measured")
+_BUILD = "Build it with Run.of"
 
 
 def interface(case: Case) -> None:
-    """A run returns a solution whose parts have their types, shapes, ranges and fingerprints."""
+    """A run has parts of the right types, shapes, ranges and fingerprints."""
     try:
         first = case.reference
     except InvalidInput as error:
         raise Refused(f"the algorithm refuses the problem: {short(error)}") from error
     except Exception as error:
         raise Failed(
-            f"solve raises {short(error)} A problem may be a TabularMDP: as_generative and as_episodic of "
-            "replicable_rl.sampling make something to draw from of it."
+            f"solve raises {short(error)} It gets a source of samples: draw(calls, rng) or play(policy, episodes, "
+            "horizon, rng)."
         ) from error
     try:
-        _check_solution(first, case.problem)
+        _check_run(first, case.problem)
     except Failed as seen:
         raise Failed(f"of a run {with_seeds()}: {seen}") from seen.__cause__
 
 
-def _check_solution(solution: object, problem: AnyProblem) -> None:
-    if not isinstance(solution, Solution):
-        raise Failed(f"solve returns {type(solution).__name__}, not a Solution. Build one with Solution.from_q.")
-    _check_arrays(solution, problem.n_states, problem.n_actions)
-    _check_samples(solution.samples)
-    _check_status(solution.status)
-    _check_guarantee(solution.guarantee)
-    _check_record(solution)
+def _check_run(run: object, problem: AnyProblem) -> None:
+    if not isinstance(run, Run):
+        raise Failed(f"solve returns {type(run).__name__}, not a Run. {_BUILD}.")
+    _check_outputs(run, problem.n_states, problem.n_actions)
+    if not isinstance(run.samples, int) or isinstance(run.samples, bool) or run.samples < 0:
+        raise Failed(f"samples must be an int >= 0, got {run.samples!r}. Convert it with int().")
+    _check_status(run.status)
+    if not isinstance(run.claims, Claims):
+        raise Failed(f"claims must be Claims, got {run.claims!r:.60}. Claim nothing with Claims().")
+    _check_record(run)
 
 
-def recompute_fingerprints(solution: Solution) -> Fingerprints:
-    """Return the fingerprints of what a solution holds now."""
-    return Fingerprints(
-        policy=array_digest("policy", solution.policy),
-        value=array_digest("value", solution.q),
-        model=None if solution.model is None else solution.model.digest,
-    )
+def recompute_fingerprints(run: Run) -> Fingerprints:
+    """Return the fingerprints of what a run holds now."""
+    return Fingerprints({name: level_of(name).digest(name, output) for name, output in run.outputs.items()})
 
 
-def _check_arrays(solution: Solution, n_states: int, n_actions: int) -> None:
-    policy, q, model = solution.policy, solution.q, solution.model
-    shapes = (("policy", policy, (n_states,), "iu"), ("q", q, (n_states, n_actions), "f"))
-    for name, array, shape, kinds in shapes:
+def _check_outputs(run: Run, n_states: int, n_actions: int) -> None:
+    if not run.outputs:
+        raise Failed(f"the run has no output at any level. {_BUILD}, with a policy for example.")
+    for name, shape, kinds in (("policy", (n_states,), "iu"), ("value", (n_states, n_actions), "f")):
+        if name not in run.outputs:
+            continue
+        array = run.outputs[name]
         if not isinstance(array, np.ndarray):
-            raise Failed(f"{name} must be an array, got {type(array).__name__}. Build it with Solution.from_q.")
+            raise Failed(f"the {name} must be an array, got {type(array).__name__}. {_BUILD}.")
         if array.shape != shape or array.dtype.kind not in kinds:
             what = "integers" if name == "policy" else "floats"
-            raise Failed(f"{name} must hold {what} of shape {shape}, got {array.dtype} of shape {array.shape}.")
-    if policy.min() < 0 or policy.max() >= n_actions:
+            raise Failed(f"the {name} must hold {what} of shape {shape}, got {array.dtype} of shape {array.shape}.")
+        if not np.isfinite(array).all():
+            raise Failed(f"the {name} must be finite. Find where the computation produced inf or NaN.")
+    policy = run.outputs.get("policy")
+    if policy is not None and (policy.min() < 0 or policy.max() >= n_actions):
         raise Failed(f"the policy must hold actions 0 to {n_actions - 1}, got {policy.min()} to {policy.max()}.")
-    if not np.isfinite(q).all():
-        raise Failed("q must be finite. Find where the computation produced inf or NaN.")
-    if model is not None and not isinstance(model, TabularMDP):
-        raise Failed(f"the model must be a TabularMDP or None, got {type(model).__name__}.")
 
 
 def _check_status(status: object) -> None:
@@ -79,28 +77,14 @@ def _check_status(status: object) -> None:
         raise Failed("the sentence of the status is empty. Say how the run ended.")
 
 
-def _check_guarantee(guarantee: object) -> None:
-    if not isinstance(guarantee, Guarantee) or guarantee.kind not in _KINDS:
-        raise Failed(f"guarantee must be a Guarantee of a kind among {', '.join(_KINDS)}, got {guarantee!r}.")
-    if not isinstance(guarantee.sentence, str) or not guarantee.sentence.strip():
-        raise Failed("the sentence of the guarantee is empty. Say what is promised, or that nothing is.")
-    if guarantee.kind != "measured" and not guarantee.theorem:
-        raise Failed(f"a guarantee of kind {guarantee.kind!r} must name its theorem. Name it, or claim 'measured'.")
-    for name, top in (("epsilon", math.inf), ("delta", 1.0), ("rho", 1.0)):
-        claim = getattr(guarantee, name)
-        if claim is not None and not (isinstance(claim, (int, float)) and 0.0 <= claim <= top):
-            raise Failed(f"{name} of the guarantee must be None or a number from 0 to {top:g}, got {claim!r}.")
-
-
-def _check_samples(samples: object) -> None:
-    if not isinstance(samples, int) or isinstance(samples, bool) or samples < 0:
-        raise Failed(f"samples must be an int >= 0, got {samples!r}. Convert it with int().")
-
-
-def _check_record(solution: Solution) -> None:
-    if recompute_fingerprints(solution) != solution.fingerprints:
-        raise Failed("the fingerprints are not those of policy, q and model. Build the solution with Solution.from_q.")
+def _check_record(run: Run) -> None:
     try:
-        json.dumps(solution.to_json(), allow_nan=False)
+        again = recompute_fingerprints(run)
     except Exception as error:
-        raise Failed(f"the solution cannot be saved: {short(error)} Keep the history to finite numbers.") from error
+        raise Failed(f"the outputs have no fingerprints: {short(error)} {_BUILD}.") from error
+    if again != run.fingerprints:
+        raise Failed(f"the fingerprints are not those of the outputs. {_BUILD}.")
+    try:
+        json.dumps(to_json(run.to_json()), allow_nan=False)
+    except Exception as error:
+        raise Failed(f"the run cannot be saved: {short(error)} Keep the history to finite numbers.") from error

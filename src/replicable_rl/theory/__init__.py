@@ -6,17 +6,18 @@ Labels such as ``thm:rpvi`` are the LaTeX labels of *Replicable Reinforcement Le
 
 from replicable_rl.theory.approximate_mdp import ApproximateMDPPlan, approximate_mdp
 from replicable_rl.theory.phased_vi import PhasedVIPlan, phased_vi, phased_vi_rho
-from replicable_rl.theory.rmax import RMaxPlan, rmax
-from replicable_rl.theory.rmax_practical import rmax_practical
+from replicable_rl.theory.plan import MAX_CALLS, Plan, PlanTable
+from replicable_rl.theory.rmax import RMaxPlan
+from replicable_rl.theory.rmax_parameters import rmax, rmax_practical
 from replicable_rl.theory.rstat import RStatPlan, rstat, rstat_mismatch, rstat_rho
 from replicable_rl.theory.units import Units
 
-Plan = PhasedVIPlan | ApproximateMDPPlan | RMaxPlan
-
 __all__ = [
+    "MAX_CALLS",
     "ApproximateMDPPlan",
     "PhasedVIPlan",
     "Plan",
+    "PlanTable",
     "RMaxPlan",
     "RStatPlan",
     "Units",

@@ -14,63 +14,44 @@ paper's text calls n*S*A "per triple"; see ``docs/errata.md``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from replicable_rl.errors import InvalidInput, check_integer, check_share
-from replicable_rl.theory.rstat import (
-    SLACK,
-    Form,
-    check_delta_rho,
-    hoeffding_radius,
-    hoeffding_samples,
-    pieces_of,
-    split_tolerance,
-)
+from replicable_rl.records import Claim
+from replicable_rl.theory.plan import SLACK, Pairs, PlanTable
+from replicable_rl.theory.query_plan import QueryPlan, query_parameters
+from replicable_rl.theory.rstat import Form, check_delta_rho, pieces_of
 
 __all__ = ["ApproximateMDPPlan", "Norm", "approximate_mdp"]
 
+_OWNER = "theory.approximate_mdp"
 Norm = Literal["entry", "l1"]
 
 
-@dataclass(frozen=True)
-class ApproximateMDPPlan:
+@dataclass(frozen=True, kw_only=True)
+class ApproximateMDPPlan(QueryPlan):
     """Everything a run of (replicable) ApproximateMDP needs, and what it may promise.
-
-    ``rho`` is None for the baseline, whose ``width`` is 0: it does not round.
 
     Attributes
     ----------
     calls, calls_needed, calls_plain : int
         Successors n per pair that a run draws, that the theorem needs, and that accuracy alone needs.
-    entry_error, rho_proved : float
-        Bounds that hold at ``calls``: on |P - answer| with probability 1 - delta, and on the
-        probability that two runs learn different models (1 when nothing is proved).
     """
 
     norm: Norm
     form: Form
-    epsilon: float
-    delta: float
-    rho: float | None
     n_states: int
     n_actions: int
-    known_rewards: bool
-    queries: int
-    tolerance: float
-    tolerance_needed: float
-    delta_sq: float
-    rho_sq: float | None
-    width: float
-    calls: int
-    calls_needed: int
-    calls_plain: int
-    entry_error: float
-    rho_proved: float | None
+
+    _derived: ClassVar[tuple[str, ...]] = ("entry_error",)
+    _level: ClassVar[str] = "model"
+    _same: ClassVar[str] = "learn the same model"
+    _words: ClassVar[tuple[str, str, str]] = ("n", "successors n per pair", "samples in all, N*n")
 
     @property
-    def samples(self) -> int:
-        """Transitions that a run draws: n for every pair."""
-        return self.total(self.calls)
+    def entry_error(self) -> float:
+        """Bound on |P - answer| that holds with probability 1 - delta."""
+        return self.sampling_error + pieces_of(self.form) * self.width / 2.0
 
     def total(self, calls: int) -> int:
         """Return the transitions drawn by a run with this many successors per pair."""
@@ -79,13 +60,24 @@ class ApproximateMDPPlan:
     @property
     def accuracy_proved(self) -> bool:
         """Whether the model is as close as ``epsilon`` and ``norm`` say, at these parameters."""
-        entries = 1 if self.norm == "entry" else self.n_states
-        return self.entry_error * entries <= self.epsilon * SLACK
+        return self._error <= self.epsilon * SLACK
 
     @property
-    def replicability_proved(self) -> bool:
-        """Whether two runs differ with probability at most rho at these parameters."""
-        return self.rho is not None and self.rho_proved is not None and self.rho_proved <= self.rho * SLACK
+    def _error(self) -> float:
+        return self.entry_error * (1 if self.norm == "entry" else self.n_states)
+
+    def _accuracy(self) -> tuple[Claim, float, Pairs]:
+        what = "every transition probability" if self.norm == "entry" else "every row, in l1,"
+        before = "" if self.rho is None else " before rows are divided by their sums"
+        said = f"{what} is within {self.epsilon:g} of the truth{before}, except with probability {self.delta:g}"
+        return Claim("accuracy", "proved", said, self.epsilon, "obs:rep-mdp", self.delta, "model"), self._error, {}
+
+    def table(self) -> PlanTable:
+        """Return the empirical model beside the replicable one."""
+        meaning = "entry is within epsilon" if self.norm == "entry" else "row is within epsilon in l1"
+        others = {} if self.rho is None else {"replicable": self.calls_needed}
+        heading = f"norm {self.norm}: every {meaning} of the truth"
+        return self._variants(heading, {"queries": self.queries}, "ApproximateMDP", others)
 
 
 def approximate_mdp(
@@ -100,7 +92,6 @@ def approximate_mdp(
     known_rewards: bool = True,
     calls: int | None = None,
     tolerance: float | None = None,
-    owner: str = "theory.approximate_mdp",
 ) -> ApproximateMDPPlan:
     """Return the plan of ``obs:rep-mdp``, or of the empirical model when ``rho`` is None.
 
@@ -122,8 +113,6 @@ def approximate_mdp(
         n, instead of what the theorem says.
     tolerance : float, optional
         tau, instead of what the theorem says.
-    owner : str
-        Whose name error messages bear.
 
     Examples
     --------
@@ -131,44 +120,20 @@ def approximate_mdp(
     >>> plan.queries, plan.calls, plan.calls_plain
     (256, 439857142095, 65731)
     """
-    n_states = check_integer(owner, "n_states", n_states, low=1, high=2**40)
-    n_actions = check_integer(owner, "n_actions", n_actions, low=1, high=2**40)
-    epsilon = check_share(owner, "epsilon", epsilon)
+    n_states = check_integer(_OWNER, "n_states", n_states, low=1, high=2**40)
+    n_actions = check_integer(_OWNER, "n_actions", n_actions, low=1, high=2**40)
+    epsilon = check_share(_OWNER, "epsilon", epsilon)
     if norm not in ("entry", "l1"):
-        raise InvalidInput(f"{owner}: norm must be 'entry' or 'l1', got {norm!r}.")
-    pieces = pieces_of(form, owner)
-    if rho is None:
-        delta = check_share(owner, "delta", delta)
-    else:
-        rho, delta = check_delta_rho(owner, rho, delta)
-    tau_needed = epsilon if norm == "entry" else epsilon / n_states
-    tau = tau_needed if tolerance is None else check_share(owner, "tolerance", tolerance)
+        raise InvalidInput(f"{_OWNER}: norm must be 'entry' or 'l1', got {norm!r}.")
+    rho, delta = check_delta_rho(_OWNER, rho, delta)
+    tau = epsilon if norm == "entry" else epsilon / n_states
     queries = n_states * n_actions * (n_states if known_rewards else n_states + 1)
-    delta_sq, rho_sq, width, sampling = delta / queries, None, 0.0, tau
-    if rho is not None:
-        rho_sq = rho / queries
-        width, sampling = split_tolerance(tau, rho_sq - 2.0 * delta_sq, pieces)
-    needed = hoeffding_samples(sampling, delta_sq)
-    n = needed if calls is None else check_integer(owner, "calls", calls, low=1, high=2**200)
-    radius = hoeffding_radius(n, delta_sq)
     return ApproximateMDPPlan(
+        epsilon=epsilon,
+        known_rewards=known_rewards,
         norm=norm,
         form=form,
-        epsilon=epsilon,
-        delta=delta,
-        rho=rho,
         n_states=n_states,
         n_actions=n_actions,
-        known_rewards=known_rewards,
-        queries=queries,
-        tolerance=tau,
-        tolerance_needed=tau_needed,
-        delta_sq=delta_sq,
-        rho_sq=rho_sq,
-        width=width,
-        calls=n,
-        calls_needed=needed,
-        calls_plain=hoeffding_samples(tau, delta_sq),
-        entry_error=radius + pieces * width / 2.0,
-        rho_proved=None if rho is None else min(1.0, queries * 2.0 * radius / width + 2.0 * delta),
+        **query_parameters(_OWNER, queries, tau, delta, rho, pieces_of(form), calls=calls, tolerance=tolerance),
     )

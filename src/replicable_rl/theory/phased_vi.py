@@ -23,36 +23,29 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from replicable_rl.errors import InvalidInput, check_integer, check_real, check_share
-from replicable_rl.theory.rstat import (
-    SLACK,
-    check_delta_rho,
-    gap_reached,
-    hoeffding_radius,
-    rstat_mismatch,
-    split_tolerance,
-)
+from replicable_rl.records import Claim
+from replicable_rl.theory.plan import SLACK, Pairs, PlanTable
+from replicable_rl.theory.query_plan import QueryPlan, query_parameters
+from replicable_rl.theory.rstat import check_delta_rho, gap_reached, rstat_mismatch
 
 __all__ = ["PhasedVIPlan", "Target", "phased_vi", "phased_vi_rho"]
 
+_OWNER = "theory.phased_vi"
 Target = Literal["policy", "value"]
 _POWER = {"value": 1, "policy": 2}  # of 1 - gamma in tau
 
 
-@dataclass(frozen=True)
-class PhasedVIPlan:
+@dataclass(frozen=True, kw_only=True)
+class PhasedVIPlan(QueryPlan):
     """Everything a run of (replicable) phased value iteration needs, and what it may promise.
-
-    ``rho`` is None for the baseline, whose ``width`` is 0: it does not round.
 
     Attributes
     ----------
     pairs, iterations, calls : int
-        N, T and the calls m per iteration that a run makes.
-    tolerance, rho_sq, delta_sq : float
-        Of one query; ``width`` is its beta. ``tolerance_needed`` and ``iterations_needed`` are the theorem's.
+        N, T and the calls m per iteration that a run makes; ``iterations_needed`` is the theorem's T.
     calls_needed, calls_printed, calls_plain : int
         m of the tight formula above, of the paper's printed one (about four times
         larger), and of Phased Q-learning, which promises accuracy alone.
@@ -60,32 +53,15 @@ class PhasedVIPlan:
 
     target: Target
     gamma: float
-    epsilon: float
-    delta: float
-    rho: float | None
-    known_rewards: bool
     pairs: int
     iterations: int
     iterations_needed: int
-    tolerance: float
-    tolerance_needed: float
-    delta_sq: float
-    rho_sq: float | None
-    width: float
-    calls: int
-    calls_needed: int
     calls_printed: int | None
-    calls_plain: int
 
-    @property
-    def queries(self) -> int:
-        """N*T: one for every pair and iteration."""
-        return self.pairs * self.iterations
-
-    @property
-    def sampling_error(self) -> float:
-        """Tau' at ``calls``: all means are this close to the truth, except with probability delta."""
-        return hoeffding_radius(self.calls, self.delta_sq)
+    _derived: ClassVar[tuple[str, ...]] = ("value_error", "policy_loss")
+    _level: ClassVar[str] = "value"
+    _same: ClassVar[str] = "have the same Q"
+    _words: ClassVar[tuple[str, str, str]] = ("m", "calls m per iteration", "samples in all, N*T*m")
 
     @property
     def value_error(self) -> float:
@@ -98,18 +74,6 @@ class PhasedVIPlan:
         """Bound on V* - V^pi that holds with probability 1 - delta."""
         return 2.0 * self.value_error / (1.0 - self.gamma)
 
-    @property
-    def rho_proved(self) -> float | None:
-        """Bound on the probability that two runs differ; 1 when nothing is proved, None for the baseline."""
-        if self.rho is None:
-            return None
-        return min(1.0, self.queries * 2.0 * self.sampling_error / self.width + 2.0 * self.delta)
-
-    @property
-    def samples(self) -> int:
-        """Transitions that a run draws: m for every pair and iteration."""
-        return self.total(self.calls)
-
     def total(self, calls: int) -> int:
         """Return the transitions drawn by a run with this many calls per iteration."""
         return calls * self.pairs * self.iterations
@@ -121,10 +85,21 @@ class PhasedVIPlan:
             return self.value_error <= self.epsilon / 2.0 * SLACK
         return self.policy_loss <= self.epsilon * SLACK
 
-    @property
-    def replicability_proved(self) -> bool:
-        """Whether two runs differ with probability at most rho at these parameters."""
-        return self.rho is not None and self.rho_proved is not None and self.rho_proved <= self.rho * SLACK
+    def _accuracy(self) -> tuple[Claim, float, Pairs]:
+        source = "lem:phasedvi-convergence" if self.rho is None else "thm:rpvi"
+        policy, value = ("the policy", self.epsilon, self.policy_loss), ("Q", self.epsilon / 2.0, self.value_error)
+        what, bound, reached = policy if self.target == "policy" else value
+        said = f"{what} is within {bound:g} of optimal (values in [0, 1]), except with probability {self.delta:g}"
+        claim = Claim("accuracy", "proved", said, bound, source, self.delta, self.target)
+        return claim, reached, {"iterations": (self.iterations, self.iterations_needed)}
+
+    def table(self) -> PlanTable:
+        """Return Phased Q-learning beside rPVI, with the tight number of samples and with the printed one."""
+        meaning = "the policy is within epsilon" if self.target == "policy" else "Q is within epsilon/2"
+        heading = f"target {self.target}: {meaning} of optimal (values in [0, 1])"
+        printed = {} if self.calls_printed is None else {"rPVI, as printed": self.calls_printed}
+        others = {} if self.rho is None else {"rPVI, tight": self.calls_needed, **printed}
+        return self._variants(heading, {"iterations T": self.iterations}, "Phased Q-learning", others)
 
     def predicted_disagreement_at(self, sigma: float = 0.5) -> float:
         """Predict Pr[two runs return different Q] when every query has standard deviation ``sigma``.
@@ -153,7 +128,6 @@ def phased_vi(
     iterations: int | None = None,
     tolerance: float | None = None,
     rho_sq: float | None = None,
-    owner: str = "theory.phased_vi",
 ) -> PhasedVIPlan:
     """Return the plan of ``thm:rpvi``, or of Phased Q-learning when ``rho`` is None.
 
@@ -178,8 +152,6 @@ def phased_vi(
         m and T.
     tolerance, rho_sq : float, optional
         tau and rho of one query.
-    owner : str
-        Whose name error messages bear.
 
     Examples
     --------
@@ -191,50 +163,33 @@ def phased_vi(
     >>> phased_vi(32, 0.9, 0.02, 0.001, 0.2, calls=104_000, tolerance=0.02).replicability_proved
     False
     """
-    gamma = check_real(owner, "gamma", gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)")
-    epsilon = check_share(owner, "epsilon", epsilon)
-    pairs = check_integer(owner, "pairs", pairs, low=1, high=2**62)
+    gamma = check_real(_OWNER, "gamma", gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)")
+    epsilon = check_share(_OWNER, "epsilon", epsilon)
+    pairs = check_integer(_OWNER, "pairs", pairs, low=1, high=2**62)
     if target not in _POWER:
-        raise InvalidInput(f"{owner}: target must be 'policy' or 'value', got {target!r}.")
-    if rho is None:
-        delta = check_share(owner, "delta", delta)
-    else:
-        rho, delta = check_delta_rho(owner, rho, delta)
-
-    T_needed = iterations_needed(gamma, epsilon, target)
-    T = T_needed if iterations is None else check_integer(owner, "iterations", iterations, low=1, high=2**62)
-    tau_needed = _theorem_tolerance(gamma, epsilon, target, known_rewards)
-    tau = tau_needed if tolerance is None else check_share(owner, "tolerance", tolerance)
-    delta_sq = delta / (pairs * T)
-    log_term = math.log(2.0 / delta_sq)
-    calls_plain = math.ceil(log_term / (2.0 * tau * tau))
-    width, calls_needed, calls_printed = 0.0, calls_plain, None
-    if rho is not None:
-        rho_sq = rho / (pairs * T) if rho_sq is None else check_share(owner, "rho_sq", rho_sq)
-        gap = _check_gap(owner, rho_sq, delta_sq)
-        width, sampling = split_tolerance(tau, gap, pieces=1)
-        calls_needed = math.ceil(log_term / (2.0 * sampling * sampling))
-        calls_printed = math.ceil(2.0 * log_term / (tau * tau * gap * gap))
+        raise InvalidInput(f"{_OWNER}: target must be 'policy' or 'value', got {target!r}.")
+    rho, delta = check_delta_rho(_OWNER, rho, delta)
+    needed = iterations_needed(gamma, epsilon, target)
+    T = needed if iterations is None else check_integer(_OWNER, "iterations", iterations, low=1, high=2**62)
+    tau = _theorem_tolerance(gamma, epsilon, target, known_rewards)
+    query = query_parameters(_OWNER, pairs * T, tau, delta, rho, 1, calls=calls, tolerance=tolerance, rho_sq=rho_sq)
     return PhasedVIPlan(
+        epsilon=epsilon,
+        known_rewards=known_rewards,
         target=target,
         gamma=gamma,
-        epsilon=epsilon,
-        delta=delta,
-        rho=rho,
-        known_rewards=known_rewards,
         pairs=pairs,
         iterations=T,
-        iterations_needed=T_needed,
-        tolerance=tau,
-        tolerance_needed=tau_needed,
-        delta_sq=delta_sq,
-        rho_sq=rho_sq,
-        width=width,
-        calls=calls_needed if calls is None else check_integer(owner, "calls", calls, low=1, high=2**200),
-        calls_needed=calls_needed,
-        calls_printed=calls_printed,
-        calls_plain=calls_plain,
+        iterations_needed=needed,
+        calls_printed=None if rho is None else _printed(**query),
+        **query,
     )
+
+
+def _printed(*, tolerance: float, rho_sq: float, delta_sq: float, **_: object) -> int:
+    """Return m as the paper prints it."""
+    gap = rho_sq - 2.0 * delta_sq
+    return math.ceil(2.0 * math.log(2.0 / delta_sq) / (tolerance * tolerance * gap * gap))
 
 
 def phased_vi_rho(
@@ -272,16 +227,6 @@ def iterations_needed(gamma: float, epsilon: float, target: Target) -> int:
     """Return T of the table above; at least 1."""
     horizon = 1.0 - gamma
     return max(1, math.ceil(math.log(2.0 / (horizon ** (_POWER[target] + 1) * epsilon)) / horizon))
-
-
-def _check_gap(owner: str, rho_sq: float, delta_sq: float) -> float:
-    """Return rho_SQ - 2 delta_SQ, which must be positive."""
-    if not 2.0 * delta_sq < rho_sq:
-        raise InvalidInput(
-            f"{owner}: rho_sq must exceed 2*delta/(N*T) = {2.0 * delta_sq:.3g} (thm:rep-sq), got {rho_sq:g}. "
-            "Raise rho_sq or lower delta."
-        )
-    return rho_sq - 2.0 * delta_sq
 
 
 def _theorem_tolerance(gamma: float, epsilon: float, target: Target, known_rewards: bool) -> float:

@@ -33,37 +33,23 @@ The bounds on samples fail with probability delta/2 in the queries, delta/2 in t
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from replicable_rl.errors import check_integer, check_real, check_share
-from replicable_rl.theory.rstat import (
-    SLACK,
-    Form,
-    check_delta_rho,
-    hoeffding_radius,
-    hoeffding_samples,
-    pieces_of,
-    split_tolerance,
-)
+from replicable_rl.records import Claim, Claims
+from replicable_rl.theory.plan import MAX_CALLS, SLACK, Cell, Plan, PlanTable, claim_if, claims_of
+from replicable_rl.theory.rstat import Form, hoeffding_radius, pieces_of
+from replicable_rl.wording import bound, number
 
-__all__ = [
-    "MAX_EPISODES",
-    "RMaxPlan",
-    "check_sizes",
-    "decisions",
-    "log_term",
-    "rmax",
-    "rounds_needed",
-    "wrong_entries",
-]
+__all__ = ["RMaxPlan", "decisions", "log_term", "rounds_needed", "wrong_entries"]
 
-MAX_EPISODES = 2**63 - 1
+_RANDOMISED, _RSTAT = "randomised", "rstat"  # the ingredients that make R-max replicable
 _PLANNING = 1e-10  # normalised error of the planner's values
 
 
-@dataclass(frozen=True)
-class RMaxPlan:
+@dataclass(frozen=True, kw_only=True)
+class RMaxPlan(Plan):
     """Parameters of a run of R-max, and explicit bounds on what it guarantees.
 
     Attributes
@@ -84,17 +70,15 @@ class RMaxPlan:
         run that does not spend its budget of rounds.
     rho_queries, rho_known, rho_stop : float or None
         Bounds on the probability that two runs part ways in each of the three ways; None for R-max.
+    threshold, estimate : str
+        The ids of the two ingredients; without the theorem's, two runs part ways with no bound.
     """
 
     kind: Literal["asymptotic", "refined", "practical"]
     n_states: int
     n_actions: int
     gamma: float
-    epsilon: float
-    delta: float
-    rho: float | None
     horizon: int
-    known_rewards: bool
     support: int
     form: Form
     rounds: int
@@ -107,6 +91,8 @@ class RMaxPlan:
     delta_sq: float
     rho_sq: float | None
     visits_needed: int
+    threshold: str = _RANDOMISED
+    estimate: str = _RSTAT
     rho_k: float | None = field(init=False)
     entry_error: float = field(init=False)
     loss: float = field(init=False)
@@ -137,6 +123,10 @@ class RMaxPlan:
             bounds["rho_queries"] = self.queries * 2.0 * radius / self.width
             bounds["rho_known"] = self.decisions * 2.0 * t_known / self.window
             bounds["rho_stop"] = T * 2.0 * t_stop / (self.epsilon / 4.0)
+            if self.threshold != _RANDOMISED:
+                bounds["rho_known"] = bounds["rho_stop"] = 1.0
+            if self.estimate != _RSTAT:
+                bounds["rho_queries"] = 1.0
         for name, value in bounds.items():
             object.__setattr__(self, name, value)
 
@@ -187,86 +177,79 @@ class RMaxPlan:
         """Whether the policy is within epsilon of optimal from the initial distribution, whatever happens."""
         return self.loss_proved and self.rounds >= self.rounds_needed
 
+    def claims(self, broken: Sequence[str] | None = None) -> Claims:
+        """Return what may be claimed, about accuracy and about replicability apart.
+
+        Some conditions only a run can settle: before it, they are part of the claim. After it, ``broken`` says which
+        of them the run did not meet.
+        """
+        theorem = "lem:repmax-convergence" if self.rho is None else "thm:repmax-replicable"
+        kind: Literal["proved", "asymptotic"] = "proved" if self.kind == "practical" else "asymptotic"
+        source = f"{theorem}, with the constants of docs/rmax.md" if kind == "proved" else theorem
+        episodes = {"episodes": (self.episodes, self.episodes_needed)}
+        support = (f"no pair has more than {self.support} successors",) if self.support < self.n_states else ()
+        conditions = (*self._to_settle, *support) if broken is None else support
+        said = f"the policy is within {self.epsilon:g} of optimal from the initial distribution (values in [0, 1])"
+        said += f", except with probability {self.delta:g}"
+        claim = Claim("accuracy", kind, said, self.epsilon, source, self.delta, "policy", conditions)
+        holds = self.loss_proved or kind == "asymptotic"
+        accuracy = claim_if(holds, claim, self.loss, at_least=episodes, of="the proof")
+        foreign = self._others({"threshold": (_RANDOMISED, "fixed"), "estimate": (_RSTAT, "plain")})
+        if why := [*foreign, *(broken or ())]:
+            accuracy = "; ".join([accuracy, *why] if isinstance(accuracy, str) else why)
+        if self.rho is None or self.rho_proved is None:
+            return claims_of(accuracy, None)
+        said = f"two runs learn the same model, except with probability {self.rho:g}"
+        claim = Claim("replicability", kind, said, self.rho, source, level="model", conditions=support)
+        holds = self.replicability_proved or kind == "asymptotic"
+        same = claim_if(holds, claim, self.rho_proved, at_least=episodes, of="the proof")
+        ablated = self._others({"threshold": (_RANDOMISED,), "estimate": (_RSTAT,)})
+        return claims_of(accuracy, "; ".join(ablated) or same)
+
     @property
-    def replicability_proved(self) -> bool:
-        """Whether two runs differ with probability at most rho."""
-        return self.rho is not None and self.rho_proved is not None and self.rho_proved <= self.rho * SLACK
+    def _to_settle(self) -> tuple[str, ...]:
+        """What the bound on the loss needs, and only a run can tell."""
+        ends = () if self.rounds >= self.rounds_needed else ("the run ends before its budget of rounds does",)
+        return *ends, f"every episode has {self.horizon} steps", "r_max is the top of the reward range"
 
+    def _others(self, needed: dict[str, tuple[str, ...]]) -> list[str]:
+        """Name the ingredients that are none of those that a proof needs."""
+        used = ((name, getattr(self, name), ids) for name, ids in needed.items())
+        return [f"{name}={id} where the proof needs {ids[0]}" for name, id, ids in used if id not in ids]
 
-def rmax(
-    n_states: int,
-    n_actions: int,
-    gamma: float,
-    epsilon: float,
-    delta: float,
-    rho: float,
-    horizon: int,
-    *,
-    refined: bool = False,
-    known_rewards: bool = True,
-    owner: str = "theory.rmax",
-) -> RMaxPlan:
-    """Return the paper's parameters with every constant 1: asymptotic, and not meant to be run.
+    def table(self) -> PlanTable:
+        """Return this plan beside the paper's own parameters, with every constant 1."""
+        from replicable_rl.theory.rmax_parameters import rmax
 
-    Parameters
-    ----------
-    n_states, n_actions : int
-        S and A.
-    gamma : float
-        Discount in [0, 1).
-    epsilon, delta, rho : float
-        Accuracy, the probability that it fails, and the probability that two runs differ.
-    horizon : int
-        H, the steps of an episode.
-    refined : bool
-        Whether T and m are those of the shorter argument of ``docs/rmax.md``, still with every constant 1.
-    known_rewards : bool
-        Whether the reward is a known function of (s, a).
-    owner : str
-        Whose name error messages bear.
+        variants = [self]
+        if self.rho is not None:
+            promise = self.n_states, self.n_actions, self.gamma, self.epsilon, self.delta, self.rho, self.horizon
+            variants += [rmax(*promise, refined=one, known_rewards=self.known_rewards) for one in (True, False)]
+        heading = f"episodes of H={self.horizon} steps (asymptotic, refined: every constant is 1)"
+        columns: dict[str, dict[str, Cell]] = {variant.kind: variant._column for variant in variants}
+        return self._table(heading, columns, f"m={number(self.episodes)}")
 
-    Examples
-    --------
-    >>> plan = rmax(8, 4, gamma=0.9, epsilon=0.1, delta=0.001, rho=0.2, horizon=30)
-    >>> plan.kind, plan.rounds, f"{plan.episodes:.2g}"
-    ('asymptotic', 631298, '6.5e+27')
-    >>> f"{rmax(8, 4, 0.9, 0.1, 0.001, 0.2, 30, refined=True).episodes:.2g}"
-    '3.6e+16'
-    """
-    check_sizes(owner, n_states, n_actions, gamma, epsilon, horizon)
-    rho, delta = check_delta_rho(owner, rho, delta)
-    N, H = n_states * n_actions, horizon
-    T = H * N / epsilon
-    if not refined:
-        T += H * H * math.log(1.0 / delta) / epsilon**2
-    rounds = math.ceil(T)
-    episodes = math.ceil(N**2 * float(rounds) ** (3 if refined else 4) * math.log(1.0 / rho) / rho**2)
-    queries = N * (n_states if known_rewards else n_states + 1)
-    tolerance = epsilon * (1.0 - gamma) ** 2 / n_states
-    width, sampling = split_tolerance(tolerance, (rho - 2.0 * delta) / queries, pieces_of("zero-preserving"))
-    return RMaxPlan(
-        kind="refined" if refined else "asymptotic",
-        n_states=n_states,
-        n_actions=n_actions,
-        gamma=gamma,
-        epsilon=epsilon,
-        delta=delta,
-        rho=rho,
-        horizon=H,
-        known_rewards=known_rewards,
-        support=n_states,
-        form="zero-preserving",
-        rounds=rounds,
-        episodes=episodes,
-        episodes_needed=episodes,
-        known=float(H),
-        window=float(H),
-        tolerance=tolerance,
-        width=width,
-        delta_sq=delta / queries,
-        rho_sq=rho / queries,
-        visits_needed=hoeffding_samples(sampling, delta / queries),
-    )
+    @property
+    def _column(self) -> dict[str, Cell]:
+        return {
+            "rounds T, at most": self.rounds,
+            "episodes m per round": self.episodes,
+            "episodes that prove it": self.episodes_needed if self.kind == "practical" else None,
+            "known from k": self.known,
+            "window w": None if self.rho is None else self.window,
+            "rho_K": self.rho_k,
+            "rho_SQ": self.rho_sq,
+            "tolerance tau of a query": self.tolerance,
+            "bin width beta": self.width or None,
+            "visits a query needs": self.visits_needed,
+            "visits it has, k*m": self.visits,
+            "samples in all, T*m*H": self.samples,
+            "can be run (m < 2**63)": "yes" if self.episodes <= MAX_CALLS else "no",
+            "bound: known set differs": bound(self.rho_known),
+            "bound: stopping differs": bound(self.rho_stop),
+            "bound: entries differ": bound(self.rho_queries),
+            "bound: loss of the policy": bound(self.loss),
+        }
 
 
 def _idle_rounds(epsilon: float, pairs: int, known: float, window: float) -> int:
@@ -288,15 +271,6 @@ def decisions(epsilon: float, pairs: int, known: float, window: float, rounds: i
 def wrong_entries(form: Form, n_states: int, support: int) -> int:
     """Return how many entries of a row rounding can make wrong."""
     return n_states if form == "midpoint" else support
-
-
-def check_sizes(owner: str, n_states: int, n_actions: int, gamma: float, epsilon: float, horizon: int) -> None:
-    """Refuse sizes that are no problem's."""
-    check_integer(owner, "n_states", n_states, low=1, high=2**40)
-    check_integer(owner, "n_actions", n_actions, low=1, high=2**40)
-    check_real(owner, "gamma", gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)")
-    check_share(owner, "epsilon", epsilon)
-    check_integer(owner, "horizon", horizon, low=1, high=2**31 - 1)
 
 
 def log_term(pairs: int, rounds: int, delta: float) -> float:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
-    "SLACK",
     "Form",
     "RStatPlan",
     "check_delta_rho",
@@ -43,7 +42,7 @@ __all__ = [
 ]
 
 Form = Literal["midpoint", "zero-preserving"]
-SLACK = 1.0 + 1e-13  # a promise met up to the rounding of these formulas is met
+Rho = TypeVar("Rho", float, float | None)
 _FORMS = ("midpoint", "zero-preserving")
 
 
@@ -166,11 +165,12 @@ def rstat_mismatch(sigma: ArrayLike, samples: int, width: float) -> NDArray[np.f
     return np.where(s > 0.0, np.minimum(near + _two_sided_tail(x), 1.0), 0.0)
 
 
-def check_delta_rho(owner: str, rho: float, delta: float) -> tuple[float, float]:
-    """Return (rho, delta) if 0 < 2*delta < rho < 1."""
-    rho = check_share(owner, "rho", rho)
+def check_delta_rho(owner: str, rho: Rho, delta: float) -> tuple[Rho, float]:
+    """Return (rho, delta) if 0 < 2*delta < rho < 1; a baseline has no rho."""
+    if rho is not None:
+        rho = check_share(owner, "rho", rho)
     delta = check_share(owner, "delta", delta)
-    if not 2.0 * delta < rho:
+    if rho is not None and not 2.0 * delta < rho:
         raise InvalidInput(
             f"{owner}: delta must satisfy 2*delta < rho (thm:rep-sq), got delta={delta:g}, rho={rho:g}. "
             f"Lower delta below {rho / 2.0:g} or raise rho."
@@ -200,10 +200,10 @@ def hoeffding_radius(samples: int, delta: float) -> float:
     return math.sqrt(math.log(2.0 / delta) / (2.0 * samples))
 
 
-def pieces_of(form: str, owner: str = "theory.rstat") -> int:
+def pieces_of(form: str) -> int:
     """Return how many half bins the rounding may move an answer: 1, or 2 where the bin at 0 answers 0."""
     if form not in _FORMS:
-        raise InvalidInput(f"{owner}: form must be one of {', '.join(_FORMS)}, got {form!r}.")
+        raise InvalidInput(f"rstat: form must be one of {', '.join(_FORMS)}, got {form!r}.")
     return 1 if form == "midpoint" else 2
 
 

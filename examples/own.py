@@ -1,0 +1,88 @@
+"""A problem, an algorithm, a level and a sampler of your own, in one file and without a change in the package.
+
+    replicable-rl --plugin examples.own list
+    replicable-rl --plugin examples.own solve two-doors-v1 good-enough-v1 --epsilon 0.05 --shared-seed 2023
+    replicable-rl --plugin examples.own audit two-doors-v1 good-enough-v1 --epsilon 0.05 --store own.sqlite
+    replicable-rl --plugin examples.own report own.sqlite
+
+The algorithm estimates the model once, plans on it, and takes in every state the first action that is good enough: whose
+value is within a tolerance of the best. The tolerance is random and shared, so that two runs hardly ever disagree about
+which actions are good enough. It stands for a policy and for the sets of good actions that this policy follows from;
+its values differ from run to run, so it does not publish them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+import replicable_rl as rr
+from replicable_rl.errors import check_share
+from replicable_rl.sampling import GenerativeModel, OutcomeCounts, Table
+
+rr.register_level(rr.Level("good-actions", implies=("policy",)))  # an (S, A) table of zeros and ones
+
+
+def two_doors(p: float = 0.5) -> rr.TabularMDP:
+    """Two doors that lead to a prize equally often: which one to take is for the samples to decide, or for nobody."""
+    door = [(p, 1, 1.0), (1.0 - p, 1, 0.0)]
+    return rr.TabularMDP.from_outcomes([[door, door], [[(1.0, 0, 0.0)], [(1.0, 0, 0.0)]]], gamma=0.9)
+
+
+rr.register_problem("two-doors-v1", two_doors)
+
+
+@rr.register_sampler
+class NumpyCounts(Table):
+    """Counts of successors from numpy's multinomial: slower, and somebody else's code."""
+
+    id: ClassVar[str] = "numpy-multinomial-v1"
+
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        """Draw ``calls`` fresh successors of every pair and return their counts."""
+        rows = self.mdp.rows
+        ends = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
+        counts = [rng.multinomial(calls, rows.probability[first:last]) for first, last in ends]
+        return OutcomeCounts(rows.indptr, rows.next_state, rows.reward, np.concatenate(counts), calls)
+
+
+@rr.register_algorithm
+@dataclass(frozen=True)
+class GoodEnough:
+    """Plan on one estimate of the model, and take the first action that is good enough."""
+
+    epsilon: float
+    calls: int = 1000
+
+    id: ClassVar[str] = "good-enough-v1"
+    needs: ClassVar[type] = GenerativeModel
+
+    def __post_init__(self) -> None:
+        check_share("GoodEnough", "epsilon", self.epsilon)
+
+    def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
+        """Draw once, plan, and decide."""
+        counts = source.draw(self.calls, rng)
+        weights, pairs = counts.count / counts.calls, zip(counts.indptr[:-1], counts.indptr[1:], strict=True)
+        outcomes = [
+            [(float(weights[k]), int(counts.next_state[k]), float(counts.reward[k])) for k in range(first, last)]
+            for first, last in pairs
+        ]
+        model = rr.TabularMDP.from_outcomes(
+            [outcomes[s : s + source.n_actions] for s in range(0, len(outcomes), source.n_actions)],
+            gamma=source.gamma,
+            reward_range=source.reward_range,
+            estimated=True,
+        )
+        q = rr.optimal_values(model).q
+        tolerance = self.epsilon * (1.0 + float(shared.uniform("good-enough/tolerance", shape=1)[0]))
+        span = (source.reward_range[1] - source.reward_range[0]) / (1.0 - source.gamma)
+        good = q >= q.max(axis=1, keepdims=True) - tolerance * span
+        return rr.Run.of(
+            {"good-actions": good.astype(np.int64), "policy": good.argmax(axis=1)},
+            samples=self.calls * len(outcomes),
+            status=rr.Status(rr.StatusCode.COMPLETED, f"planned on {self.calls} samples of every pair"),
+            claims=rr.Claims(missing={"accuracy": "no bound is known", "replicability": "no bound is known"}),
+        )

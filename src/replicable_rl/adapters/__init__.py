@@ -1,0 +1,6 @@
+"""Anybody's training code as runs: functions of two seeds, and Stable-Baselines3."""
+
+from replicable_rl.adapters.callables import audit_callable
+from replicable_rl.adapters.sb3 import StableBaselines3
+
+__all__ = ["StableBaselines3", "audit_callable"]

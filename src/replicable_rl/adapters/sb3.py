@@ -1,0 +1,296 @@
+"""Stable-Baselines3 models as something to audit: training split by where its randomness comes from.
+
+``seed=`` of Stable-Baselines3 seeds everything with one integer, the environment too. Two such runs
+are the same run, which says nothing about replicability. Here training draws from three streams:
+
+- *network*: the initial weights;
+- *exploration*: the algorithm's draws while it learns (actions, noise, minibatches);
+- *environment*: transitions and first states. These are the data, so they are fresh in every run.
+
+The first two can be taken from the shared seed. The library draws all it draws itself from the
+global generators of Python, NumPy and PyTorch and from the action space, so the streams are
+separated in time: the generators are seeded once before the network is built and again before
+learning starts, and the environment has a generator of its own. (``seed=None`` makes
+Stable-Baselines3 seed nothing itself, and the first reset of ``learn`` takes the seed given to the
+vectorised environment.) An environment that ignores the seed of ``reset`` escapes this: one that
+draws from NumPy's global generator draws from the exploration stream, and one that asks the
+operating system for entropy does not give the same run twice.
+
+The streams are *not* addressed as :class:`~replicable_rl.randomness.SharedRandomness` is. Two runs
+that share exploration draw the same numbers only until their data differ, after which one number
+may decide about another state, or about a minibatch instead of an action.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from replicable_rl.adapters import sb3_library as library
+from replicable_rl.canonical import Json, canonical_json
+from replicable_rl.errors import InvalidInput, check_integer, did_you_mean
+from replicable_rl.randomness import MAX_SEED
+from replicable_rl.records import ObjectSpec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["StableBaselines3", "TrainedPolicy"]
+
+_OWNER = library.OWNER
+_MEANING = {
+    "environment": "the transitions and first states of the environment",
+    "network": "the initial weights of the network",
+    "exploration": "the algorithm's draws during learning (actions, noise, minibatches)",
+}
+_SHAREABLE = ("network", "exploration")
+_RESERVED = ("policy", "env", "seed", "device", "tensorboard_log", "_init_setup_model")
+
+
+@dataclass(frozen=True)
+class StableBaselines3:
+    """Training with Stable-Baselines3, as a function of a shared seed and a sample seed.
+
+    Parameters
+    ----------
+    algorithm : str or type
+        ``"DQN"``, ``"PPO"``, ... or a class derived from Stable-Baselines3's ``BaseAlgorithm``.
+    env : str
+        The id of a Gymnasium environment. Worker processes know your own environments by
+        ``"module:id"``.
+    total_timesteps : int
+        Environment steps, as ``learn`` takes them (some algorithms round up to whole rollouts).
+    policy : str
+        The policy's name in Stable-Baselines3.
+    share : collection of {"network", "exploration"}
+        What two runs with one shared seed have in common. ``()``: nothing.
+    env_options, algorithm_options : mapping, optional
+        Keywords of ``gymnasium.make`` and of the algorithm; numbers, texts, lists and mappings,
+        because they are part of the run's identity. Put other settings (a class of activations, a
+        schedule) into a subclass of the algorithm.
+
+    Notes
+    -----
+    Training runs on the CPU with one thread, so that the same two seeds give the same bits on one
+    machine, and leaves the global generators and PyTorch's number of threads as they were. Within a
+    process, runs wait for each other: use processes, not threads, to train in parallel.
+
+    In an environment without randomness all data come from exploration. Sharing it leaves nothing
+    fresh, and two runs are one: audit such an environment with ``share=("network",)``.
+
+    A store knows a class or an environment of your own by the ``version`` that you give to `audit_callable`.
+
+    Examples
+    --------
+    >>> train = StableBaselines3("DQN", "FrozenLake-v1", 10_000)  # doctest: +SKIP
+    >>> policy = train(shared_seed=2023, sample_seed=1)  # doctest: +SKIP
+    >>> policy(train.probe()).shape  # one action for each of the 16 cells  # doctest: +SKIP
+    (16,)
+    """
+
+    algorithm: str | type[Any]
+    env: str
+    total_timesteps: int
+    _: KW_ONLY
+    policy: str = "MlpPolicy"
+    share: Collection[str] = ("network", "exploration")
+    env_options: Mapping[str, Any] | None = None
+    algorithm_options: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        algorithm = library.algorithm_class(self.algorithm)
+        env_options = _check_options("env_options", self.env_options)
+        algorithm_options = _check_options("algorithm_options", self.algorithm_options)
+        _check_names(algorithm, algorithm_options)
+        normal = {
+            "algorithm": library.exported_name(algorithm) or algorithm,
+            "env": library.env_id_with_version(self.env, env_options),
+            "total_timesteps": check_integer(_OWNER, "total_timesteps", self.total_timesteps, low=1, high=2**53 - 1),
+            "policy": _check_policy(algorithm, self.policy),
+            "share": _check_share(self.share),
+            "env_options": env_options,
+            "algorithm_options": algorithm_options,
+        }
+        for name, value in normal.items():
+            object.__setattr__(self, name, value)
+
+    def __hash__(self) -> int:
+        return hash((self.algorithm, self.env, self.total_timesteps))  # options may be lists
+
+    def __call__(self, shared_seed: int, sample_seed: int) -> TrainedPolicy:
+        """Train; return the policy as a function of an array of observations."""
+        shared = check_integer(_OWNER, "shared_seed", shared_seed, low=0, high=MAX_SEED)
+        sample = check_integer(_OWNER, "sample_seed", sample_seed, low=0, high=MAX_SEED)
+        seeds = library.stream_seeds(self.share, shared, sample)
+        algorithm = library.algorithm_class(self.algorithm)
+        with library.isolated():
+            library.seed_generators(seeds["environment"])  # for environments that draw while they are made
+            env = library.make_environment(self.env, self.env_options)
+            try:
+                for space in (env.unwrapped.action_space, env.unwrapped.observation_space):
+                    space.seed(seeds["environment"])  # for environments that draw from their spaces
+                library.seed_generators(seeds["network"])
+                model = library.build_model(algorithm, self.policy, env, self.algorithm_options)
+                model.env.seed(seeds["environment"])
+                model.action_space = copy.deepcopy(model.action_space)  # not the environment's own
+                model.action_space.seed(seeds["exploration"])
+                library.seed_generators(seeds["exploration"])
+                model.learn(self.total_timesteps)
+            finally:
+                env.close()
+        return TrainedPolicy(library.without_data(model))
+
+    @property
+    def name(self) -> str:
+        """What the run record calls this training code, such as ``stable-baselines3/DQN``."""
+        return f"stable-baselines3/{library.algorithm_class(self.algorithm).__name__}"
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether `params` say everything: algorithm and environment are those that come with the libraries."""
+        exported = isinstance(self.algorithm, str)
+        found = library.import_library("gymnasium").registry.get(self.env)
+        return exported and found is not None and str(found.entry_point).startswith("gymnasium.")
+
+    @property
+    def params(self) -> dict[str, Json]:
+        """Everything but the seeds that determines a run, with the versions of the libraries."""
+        algorithm = library.algorithm_class(self.algorithm)
+        packages = {"stable_baselines3", "torch", "gymnasium", algorithm.__module__.partition(".")[0]}
+        versions = {name: getattr(sys.modules.get(name), "__version__", None) for name in sorted(packages)}
+        plain = ObjectSpec(
+            _OWNER,
+            {
+                "env": self.env,
+                "total_timesteps": self.total_timesteps,
+                "share": list(self.share),
+                "policy": self.policy,
+                "algorithm": f"{algorithm.__module__}.{algorithm.__qualname__}",
+                "algorithm_options": self.algorithm_options,
+                "env_options": self.env_options,
+                "versions": {name: str(version) for name, version in versions.items() if version is not None},
+            },
+        )
+        return dict(plain.params)
+
+    @property
+    def shared_randomness(self) -> str:
+        """What two runs with one shared seed have in common."""
+        if not self.share:
+            return "nothing (the shared seed is not used)"
+        listed = " and ".join(_MEANING[name] for name in self.share)
+        if "exploration" not in self.share:
+            return listed
+        stream = "one stream of numbers, which means the same choices only until the runs' data differ"
+        return f"{listed.removesuffix(')')}; {stream})"
+
+    @property
+    def fresh_randomness(self) -> str:
+        """What is drawn anew in every run."""
+        *most, last = (text for name, text in _MEANING.items() if name not in self.share)
+        return f"{', '.join(most)}, and {last}" if most else last
+
+    def probe(self) -> NDArray[np.int64]:
+        """Return all observations of a discrete observation space."""
+        env = library.make_environment(self.env, self.env_options)
+        space = env.observation_space
+        env.close()
+        if not isinstance(space, library.import_library("gymnasium").spaces.Discrete):
+            raise InvalidInput(
+                f"{_OWNER}: only a Discrete observation space can be listed, got {space!r:.120} of {self.env!r}. "
+                "Pass the observations to compare policies on as probe=."
+            )
+        return np.arange(space.start, space.start + space.n, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class TrainedPolicy:
+    """The deterministic policy of a trained model, as a function of an array of observations."""
+
+    vectorized: ClassVar[bool] = True  # an audit asks it about the whole probe set at once
+
+    model: Any
+
+    def __call__(self, observations: NDArray[Any]) -> NDArray[Any]:
+        """Return the actions, one for each of the observations along the first axis."""
+        array = np.asarray(observations)
+        space = self.model.observation_space
+        expected = f"{_OWNER}: observations must be an array with a first axis over observations of {space!r:.120}"
+        try:
+            batch = self.model.policy.is_vectorized_observation(array)
+        except ValueError as error:
+            raise InvalidInput(f"{expected}, got one of shape {array.shape}.") from error
+        if not batch:
+            raise InvalidInput(f"{expected}, got a single observation. Pass observations[None].")
+        if isinstance(space, library.import_library("gymnasium").spaces.Discrete) and not (
+            array.dtype.kind in "iu" and ((array >= space.start) & (array < space.start + space.n)).all()
+        ):
+            raise InvalidInput(f"{expected}, got other values ({array.dtype}).")
+        with library.isolated():  # one thread: the last bit of a product may depend on their number
+            actions, _ = self.model.predict(array, deterministic=True)
+        return np.asarray(actions)
+
+
+# --- checks ----------------------------------------------------------------------------------
+
+
+def _check_share(share: object) -> tuple[str, ...]:
+    names = list(share) if isinstance(share, Collection) and not isinstance(share, str) else None
+    if names is not None and "environment" in names:
+        raise InvalidInput(
+            f"{_OWNER}: share must not contain 'environment', because two runs with the same data are one run. "
+            "Leave it out."
+        )
+    if names is None or not all(name in _SHAREABLE for name in names):
+        raise InvalidInput(
+            f"{_OWNER}: share must be a collection of names out of 'network' and 'exploration', got {share!r:.80}. "
+            "Write share=('network',) for one, share=() for none."
+        )
+    return tuple(name for name in _SHAREABLE if name in names)
+
+
+def _check_policy(algorithm: Any, policy: object) -> str:
+    known = algorithm.policy_aliases
+    if isinstance(policy, str) and policy in known:
+        return policy
+    hint = did_you_mean(policy, known) if isinstance(policy, str) else ""
+    raise InvalidInput(
+        f"{_OWNER}: policy of {algorithm.__name__} must be one of {', '.join(sorted(known))}, got {policy!r:.80}.{hint}"
+    )
+
+
+def _check_options(name: str, options: object) -> dict[str, Any]:
+    """Return a copy of the options, which JSON must be able to say."""
+    if options is None:
+        return {}
+    if not (isinstance(options, Mapping) and all(isinstance(key, str) for key in options)):
+        raise InvalidInput(f"{_OWNER}: {name} must be a mapping from names to values, got {options!r:.80}.")
+    try:
+        canonical_json(ObjectSpec(name, options).to_json())
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{_OWNER}: {name} are part of the run's identity and must be JSON values ({str(error).rstrip('.')}). "
+            "Put other settings into a subclass or an environment of your own."
+        ) from error
+    return copy.deepcopy(dict(options))
+
+
+def _check_names(algorithm: Any, options: Mapping[str, Any]) -> None:
+    """Refuse options that the algorithm does not take, and those that are set here."""
+    parameters = inspect.signature(algorithm).parameters
+    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    for name in options:
+        if name in _RESERVED:
+            raise InvalidInput(
+                f"{_OWNER}: algorithm_options must not contain {name!r}. policy and env are arguments of their own, "
+                "seeds come with every run, and training is on the CPU without logs."
+            )
+        if name not in parameters and not open_ended:
+            known = [parameter for parameter in parameters if parameter not in _RESERVED]
+            raise InvalidInput(f"{_OWNER}: {algorithm.__name__} has no option {name!r}.{did_you_mean(name, known)}")

@@ -1,0 +1,93 @@
+"""Audits read back from a store, without the program that made them.
+
+A store holds the specs of its audits. Where runs are still missing (an audit that was interrupted), the shared seeds
+that are complete are compared, and the result says how many runs were planned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from replicable_rl.audit.result import AuditResult
+from replicable_rl.errors import InvalidInput
+from replicable_rl.mdp import TabularMDP
+from replicable_rl.records import AuditSpec, ObjectSpec, Run
+from replicable_rl.registry import PROBLEMS, make
+from replicable_rl.store import RunStore
+
+__all__ = ["current", "read_audits"]
+
+_MOST_STATES = 20_000  # of a problem that is built again for its names and returns
+_GYMNASIUM = "gymnasium/"
+
+
+def read_audits(
+    store: RunStore, *, confidence: float | None = None, wanted: Callable[[AuditSpec], bool] = lambda spec: True
+) -> list[AuditResult]:
+    """Return the audits that a store holds, as far as their runs have finished.
+
+    Parameters
+    ----------
+    store : RunStore
+        What audits were kept in.
+    confidence : float, optional
+        Of every interval; None means what each audit asked for.
+    wanted : callable, optional
+        Which specs to read.
+
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> store = rr.RunStore()
+    >>> made = rr.audit(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seeds=3, store=store)
+    >>> (read,) = read_audits(store)
+    >>> read.runs == made.runs, read.mdp == made.mdp, read.planned
+    (True, True, 6)
+    """
+    chosen = [spec for spec in current(store.audits()) if wanted(spec)]
+    asked = chosen if confidence is None else [replace(spec, confidence=confidence) for spec in chosen]
+    return [_read(store, spec) for spec in asked]
+
+
+def current(specs: Sequence[AuditSpec]) -> list[AuditSpec]:
+    """Leave out audits that a later or larger one contains."""
+    return [
+        spec
+        for i, spec in enumerate(specs)
+        if not any(later.contains(spec) for later in specs[i + 1 :])
+        and not any(earlier.contains(spec) and not spec.contains(earlier) for earlier in specs[:i])
+    ]
+
+
+def _read(store: RunStore, spec: AuditSpec) -> AuditResult:
+    found = store.runs(spec.family)
+    wanted, R = spec.runs, spec.runs_per_seed
+    whole = [i for i in range(0, len(wanted), R) if all(run.digest in found for run in wanted[i : i + R])]
+    runs = tuple(found[run.digest] for i in whole for run in wanted[i : i + R])
+    if len(runs) < len(wanted) and runs:
+        spec = replace(spec, shared_seeds=tuple(wanted[i].shared_seed for i in whole))
+    return AuditResult(spec, runs, store, _problem(spec.problem, runs), planned=len(wanted))
+
+
+def _problem(spec: ObjectSpec, runs: Sequence[Run]) -> TabularMDP | None:
+    """Build the problem again where an id says how and a policy of its runs fits."""
+    policy = next((run.policy for run in runs if "policy" in run.fingerprints), None)
+    if policy is None or policy.ndim != 1 or policy.dtype.kind != "i" or policy.size > _MOST_STATES:
+        return None
+    if spec.id not in PROBLEMS and not _is_toy(spec.id):
+        return None  # a file may name anything: other ids could name a module to import
+    with contextlib.suppress(InvalidInput, TypeError, ValueError, MemoryError):
+        mdp = make(spec.id, **spec.params)
+        if mdp.n_states == policy.size and policy.max() < mdp.n_actions:
+            return mdp
+    return None
+
+
+def _is_toy(id: str) -> bool:
+    """Whether an id names one of Gymnasium's own problems with a table."""
+    import gymnasium
+
+    found = gymnasium.registry.get(id.removeprefix(_GYMNASIUM)) if id.startswith(_GYMNASIUM) else None
+    return found is not None and str(found.entry_point).startswith("gymnasium.envs.toy_text")

@@ -1,0 +1,154 @@
+"""Both algorithms on every problem that has a size of its own, with no parameter but the promise."""
+
+from __future__ import annotations
+
+import inspect
+import statistics
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from replicable_rl.audit import AuditResult, Estimate
+from replicable_rl.audit.intervals import clopper_pearson
+from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
+from replicable_rl.experiments.experiment import CONFIDENCE, Scale, Study, study
+from replicable_rl.experiments.verdicts import Verdict, judged, shown
+from replicable_rl.records import ObjectSpec
+from replicable_rl.registry import PROBLEMS, build, is_ours
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from replicable_rl.mdp import TabularMDP
+
+__all__ = ["LEVELS", "analyse", "dense", "design", "verdicts"]
+
+DELTA, RHO = 0.001, 0.2
+EPSILON = 0.1
+LARGER_EPSILON = {"inventory-v1": 0.5}  # where m at 0.1 would pass 2**63 - 1, the most that can be counted
+FEWER_PAIRS = {"inventory-v1": 4}  # where a run takes a hundred times as long
+ENTRY_EPSILON = 0.05
+LEVELS = {"rpvi-v1": "value", "replicable-approximate-mdp-v1": "model"}  # what each theorem is about
+
+
+def design(scale: Scale) -> list[Study]:
+    """Return both algorithms on every shipped problem."""
+    studies = []
+    for problem in filter(_is_shipped, PROBLEMS):
+        if scale.quick and problem in FEWER_PAIRS:
+            continue
+        pairs = max(2, scale.pairs // FEWER_PAIRS.get(problem, 1))
+        for algorithm, level in LEVELS.items():
+            epsilon = LARGER_EPSILON.get(problem, EPSILON) if level == "value" else ENTRY_EPSILON
+            promise = ObjectSpec(algorithm, {"epsilon": epsilon, "delta": DELTA, "rho": RHO})
+            point = {"problem": problem, "algorithm": algorithm, "epsilon": epsilon}
+            studies.append(study(point, problem, promise, pairs))
+    return studies
+
+
+def _is_shipped(id: str) -> bool:
+    """Whether a problem comes with the library and needs no input."""
+    given = inspect.signature(PROBLEMS[id]).parameters.values()
+    return is_ours(PROBLEMS[id]) and all(one.default is not one.empty for one in given)
+
+
+def analyse(studies: Sequence[Study], results: Sequence[AuditResult]) -> Dataset:
+    """Return a row for every theorem on every problem."""
+    rows = [_row(one, result) for one, result in zip(studies, results, strict=True)]
+    return Dataset({"theorems": Table.of(rows)}, {"delta": DELTA, "rho": RHO, "confidence": CONFIDENCE})
+
+
+def _row(one: Study, result: AuditResult) -> dict[str, Any]:
+    problem, algorithm = build(one.audit.problem), build(one.audit.algorithm)
+    level, epsilon = LEVELS[one.point["algorithm"]], float(one.point["epsilon"])
+    is_policy = level == "value"
+    found = result.agreement(level)
+    differ = Estimate(1.0 - found.estimate, 1.0 - found.high, 1.0 - found.low)
+    off = _worst_loss(result) if is_policy else _worst_entry(problem, result)
+    (drawn,) = {run.samples for run in result.runs}
+    return (
+        {**one.point, "states": problem.n_states, "actions": problem.n_actions, "rho": RHO, "level": level}
+        | {"calls": str(algorithm.plan(problem).calls_needed)}
+        | {"samples_a_run": str(drawn), "samples": str(result.samples)}
+        | {"pairs": found.pairs, "differ": found.pairs - found.same}
+        | estimate_columns("disagreement", differ)
+        | {"error_is": "loss of the policy" if is_policy else "error of an entry, divided row", "worst_error": off}
+        | {"kept_epsilon": off <= epsilon, "refuted_rho": differ.low > RHO}
+        | {"refuted_epsilon": is_policy and _too_many_lose(result, epsilon)}
+        | {"claims": "proved" if _all_proved(result) else "not proved"}
+        | {"median_seconds_a_run": statistics.median(run.seconds for run in result.runs)}
+    )
+
+
+def _all_proved(result: AuditResult) -> bool:
+    """Whether accuracy and replicability of every run are proved."""
+    made = (claim for run in result.runs for claim in (run.claims.accuracy, run.claims.replicability))
+    return all(claim is not None and claim.kind == "proved" for claim in made)
+
+
+def _worst_loss(result: AuditResult) -> float:
+    """The largest loss of any policy from any state, in values normalised to [0, 1]; certified from above."""
+    return max(one.worst_loss + one.normalised_error for one in result.policies or ())
+
+
+def _too_many_lose(result: AuditResult, epsilon: float) -> bool:
+    """Whether more runs than a share delta must have lost more than epsilon; one or two may."""
+    lost = {one.fingerprint for one in result.policies or () if one.worst_loss - one.normalised_error > epsilon}
+    losers = sum(run.fingerprints.policy in lost for run in result.runs)
+    low, _ = clopper_pearson(losers, len(result.runs), CONFIDENCE)
+    return low > DELTA
+
+
+def _worst_entry(problem: TabularMDP, result: AuditResult) -> float:
+    """The largest error of a transition probability of any learned model, after its rows were divided by their sums."""
+    truth = dense(problem)
+    return max(float(np.abs(dense(model) - truth).max()) for model in result.outputs("model").values())
+
+
+def dense(mdp: TabularMDP) -> NDArray[np.float64]:
+    """Return the (S*A, S) table of transition probabilities."""
+    rows = mdp.rows
+    table = np.zeros((mdp.n_states * mdp.n_actions, mdp.n_states))
+    np.add.at(table, (np.repeat(np.arange(len(table)), np.diff(rows.indptr)), rows.next_state), rows.probability)
+    return table
+
+
+_THEOREMS = {
+    "rpvi-v1": ("rPVI", "thm:rpvi"),
+    "replicable-approximate-mdp-v1": ("The replicable ApproximateMDP", "obs:rep-mdp"),
+}
+
+
+def verdicts(dataset: Dataset) -> list[Verdict]:
+    """Judge rho and epsilon for both algorithms, over all problems."""
+    found = []
+    for algorithm, (name, where) in _THEOREMS.items():
+        rows = dataset.tables["theorems"].where(algorithm=algorithm)
+        found += [_rho(name, where, rows), _epsilon(name, where, rows, is_policy=algorithm == "rpvi-v1")]
+    return found
+
+
+def _rho(name: str, where: str, rows: list[dict[str, Any]]) -> Verdict:
+    worst = max(rows, key=lambda row: float(row["disagreement_high"]))
+    differ, pairs = sum(row["differ"] for row in rows), sum(row["pairs"] for row in rows)
+    return Verdict(
+        f"{name} at its theorem's m: two runs differ with probability at most rho",
+        where,
+        f"{differ} of {pairs} pairs on {len(rows)} problems; least certain: {worst['problem']}, "
+        f"{shown(worst, 'disagreement')} against rho = {worst['rho']:g}",
+        judged(all(row["disagreement_high"] <= row["rho"] for row in rows), any(row["refuted_rho"] for row in rows)),
+    )
+
+
+def _epsilon(name: str, where: str, rows: list[dict[str, Any]], is_policy: bool) -> Verdict:
+    off = max(rows, key=lambda row: float(row["worst_error"] / row["epsilon"]))
+    what = "policies lose at most epsilon" if is_policy else "entries of the model are within epsilon"
+    beyond = "" if is_policy else ", after rows were divided by their sums, which is not promised"
+    return Verdict(
+        f"{name} at its theorem's m: {what}",
+        where,
+        f"worst of {2 * sum(row['pairs'] for row in rows)} runs: {off['worst_error']:.3g} against epsilon = "
+        f"{off['epsilon']:g} ({off['problem']}){beyond}",
+        judged(all(row["kept_epsilon"] for row in rows), is_policy and any(row["refuted_epsilon"] for row in rows)),
+    )

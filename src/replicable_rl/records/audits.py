@@ -1,0 +1,184 @@
+"""What an audit runs and what is asked of it: an :class:`AuditSpec`, which is stored with the runs.
+
+Replicability is a probability over two samples *and* over the shared randomness r, so an audit takes J shared seeds
+and R >= 2 samples for each. All seeds follow from the audit's own ``seed``: the same spec asks for the same runs and so
+resumes, more shared seeds or more runs extend it, and another ``seed`` is an independent audit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+from replicable_rl.canonical import Json, from_decimal
+from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer
+from replicable_rl.randomness import MAX_SEED
+from replicable_rl.records.specs import COUNTS, ObjectSpec, RunFamily, RunSpec
+
+__all__ = ["AuditSpec", "derived_seed"]
+
+_MOST = 10**7
+_SHARED, _FRESH = "what the algorithm draws from the shared seed", "every sample"
+
+
+def derived_seed(label: str, *address: int) -> int:
+    """Return 64 bits that depend on the label and the address alone, for ever.
+
+    >>> derived_seed("shared", 0, 0)
+    13084725234860710184
+    """
+    text = f"replicable-rl/audit/{label}" + ("/%d" * len(address)) % address
+    return int.from_bytes(hashlib.sha256(text.encode("ascii")).digest()[:8], "little")
+
+
+@dataclass(frozen=True)
+class AuditSpec:
+    """An audit as data: what is run, how often, and what is asked of it.
+
+    Attributes
+    ----------
+    problem, algorithm : ObjectSpec
+        What is run.
+    shared_seeds : int or tuple of int
+        How many shared seeds J follow from ``seed``, or the seeds themselves.
+    runs_per_seed : int
+        Runs R >= 2 on fresh samples under each of them.
+    seed : int
+        What all other seeds follow from.
+    confidence : float
+        Of every interval.
+    sampler : str
+        Who draws the samples.
+    rho : float or None
+        What is promised: two runs differ with at most this probability.
+    require : float or None
+        The agreement that is asked for at ``level``.
+    level : str
+        What the question is about.
+    shared, fresh : str
+        Which randomness the runs of a pair have in common, and which they do not.
+    code : str or None
+        What can be seen of somebody's own code. Runs of other code under the same name are refused; equal code grants
+        nothing.
+    job : object or None
+        What makes the runs where no id rebuilds it: somebody's own arrays, simulator or code. No part of the spec.
+    """
+
+    problem: ObjectSpec
+    algorithm: ObjectSpec
+    shared_seeds: int | tuple[int, ...] = 60
+    runs_per_seed: int = 2
+    seed: int = 0
+    confidence: float = 0.95
+    sampler: str = COUNTS
+    rho: float | None = None
+    require: float | None = None
+    level: str = "policy"
+    shared: str = _SHARED
+    fresh: str = _FRESH
+    code: str | None = None
+    job: Any = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        normal: dict[str, Any] = {
+            "seed": check_integer("audit", "seed", self.seed, low=0, high=MAX_SEED),
+            "confidence": check_in_open_interval("audit", "confidence", self.confidence),
+            "runs_per_seed": _check_runs(self.runs_per_seed),
+            "shared_seeds": _check_seeds(self.shared_seeds),
+        }
+        for name in ("rho", "require"):
+            if getattr(self, name) is not None:
+                normal[name] = check_in_open_interval("audit", name, getattr(self, name))
+        for name, value in normal.items():
+            object.__setattr__(self, name, value)
+        if self.size > _MOST:
+            seeds = self.size // self.runs_per_seed
+            raise InvalidInput(f"audit: {seeds} shared seeds x {self.runs_per_seed} runs are more than {_MOST} runs.")
+
+    @cached_property
+    def family(self) -> RunFamily:
+        """The runs with other seeds."""
+        return RunFamily(self.problem, self.algorithm, self.sampler)
+
+    @property
+    def size(self) -> int:
+        """Runs in all."""
+        seeds = self.shared_seeds if isinstance(self.shared_seeds, int) else len(self.shared_seeds)
+        return seeds * self.runs_per_seed
+
+    @cached_property
+    def seeds(self) -> tuple[int, ...]:
+        """The J shared seeds."""
+        if isinstance(self.shared_seeds, tuple):
+            return self.shared_seeds
+        return tuple(derived_seed("shared", self.seed, j) for j in range(self.shared_seeds))
+
+    @property
+    def runs(self) -> list[RunSpec]:
+        """The identities of all runs, those of one shared seed together."""
+        spec, each = self.family.spec, range(self.runs_per_seed)
+        return [spec(shared, derived_seed("sample", self.seed, shared, i)) for shared in self.seeds for i in each]
+
+    def contains(self, other: AuditSpec) -> bool:
+        """Whether this audit makes all runs of another one."""
+        same = self.family == other.family and self.seed == other.seed and self.runs_per_seed >= other.runs_per_seed
+        return same and set(self.seeds) >= set(other.seeds)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON form."""
+        data: dict[str, Json] = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "job"}
+        seeds = data["shared_seeds"]
+        return data | {
+            "problem": self.problem.to_json(),
+            "algorithm": self.algorithm.to_json(),
+            "shared_seeds": seeds if isinstance(seeds, int) else [str(seed) for seed in seeds],
+            "seed": str(self.seed),
+        }
+
+    @classmethod
+    def from_json(cls, data: Json) -> AuditSpec:
+        """Read the JSON form back."""
+        names = {one.name for one in fields(cls)} - {"job"}
+        if not isinstance(data, dict) or set(data) != names:
+            raise InvalidInput(f"AuditSpec: expected {', '.join(sorted(names))}; got {data!r:.200}.")
+        read: dict[str, Any] = dict(data)
+        read |= {name: ObjectSpec.from_json(data[name]) for name in ("problem", "algorithm")}
+        if isinstance(data["shared_seeds"], list):
+            read["shared_seeds"] = [from_decimal("AuditSpec: shared_seeds", one, 20) for one in data["shared_seeds"]]
+        return cls(**read | {"seed": from_decimal("AuditSpec: seed", data["seed"], 20)})
+
+
+def _check_runs(runs_per_seed: object) -> int:
+    if type(runs_per_seed) is int and runs_per_seed == 1:
+        raise InvalidInput(
+            "audit: runs_per_seed must be at least 2, got 1. One run under a shared seed has nothing to agree with."
+        )
+    return check_integer("audit", "runs_per_seed", runs_per_seed, low=2, high=_MOST)
+
+
+def _check_seeds(shared_seeds: object) -> int | tuple[int, ...]:
+    """Return how many shared seeds there are, or which."""
+    try:
+        operator.index(shared_seeds)  # type: ignore[arg-type]  # a sequence is the other case
+    except TypeError:
+        return _listed(shared_seeds)
+    return check_integer("audit", "shared_seeds", shared_seeds, low=1, high=_MOST)
+
+
+def _listed(shared_seeds: object) -> tuple[int, ...]:
+    rule = "audit: shared_seeds must be how many to use, or a list of different seeds"
+    if isinstance(shared_seeds, (str, bytes)) or (
+        not isinstance(shared_seeds, Sequence) and not hasattr(shared_seeds, "__iter__")
+    ):
+        raise InvalidInput(f"{rule}, got {shared_seeds!r:.60}.")
+    listed = tuple(check_integer("audit", "a shared seed", seed, low=0, high=MAX_SEED) for seed in shared_seeds)
+    if not listed:
+        raise InvalidInput(f"{rule}, got an empty list.")
+    if len(set(listed)) < len(listed):
+        twice = next(seed for seed in listed if listed.count(seed) > 1)
+        raise InvalidInput(f"{rule}, got {twice} twice.")
+    return listed

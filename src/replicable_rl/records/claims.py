@@ -1,0 +1,183 @@
+"""Claims: what is said of a run or a plan, of which kind, on what ground, and under which conditions.
+
+A claim is about accuracy *or* about replicability, never both, and of one kind:
+
+* ``proved``: every condition of the theorem holds, with its constants;
+* ``asymptotic``: the theorem hides constants;
+* ``measured``: repeated runs showed it, and the claim carries what they showed.
+
+Where nothing is proved, nothing is claimed, and :attr:`Claims.missing` says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Literal
+
+from replicable_rl.canonical import Json
+from replicable_rl.errors import InvalidInput
+from replicable_rl.wording import apart
+
+__all__ = ["Claim", "Claims", "Measurement", "Shortfalls", "shortfall"]
+
+About = Literal["accuracy", "replicability"]
+Kind = Literal["proved", "asymptotic", "measured"]
+_ABOUT = ("accuracy", "replicability")
+_KINDS = ("proved", "asymptotic", "measured")
+_DEFINITION = "def:replicability"
+Shortfalls = Mapping[str, tuple[float, float]]  # parameter -> what is used, what is needed
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What repeated runs showed: an estimate, its interval, and of how many pairs of runs."""
+
+    estimate: float
+    low: float
+    high: float
+    confidence: float
+    pairs: int
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One thing that is said, with its ground.
+
+    Attributes
+    ----------
+    about : {"accuracy", "replicability"}
+        What kind of thing is said.
+    kind : {"proved", "asymptotic", "measured"}
+        On what ground.
+    statement : str
+        What holds, as a clause for people.
+    bound : float
+        epsilon (in values normalised to [0, 1], or of an entry of the model) or rho.
+    source : str
+        The theorem, or the audit.
+    failure : float
+        The probability with which it may not hold; for rho there is none beside ``bound``.
+    level : str or None
+        What is accurate, or identical in two runs.
+    conditions : tuple of str
+        What must be true of the run or of the problem.
+    definition : str or None
+        Which definition of replicability is meant; None for accuracy.
+    measurement : Measurement or None
+        What was seen; exactly the claims of kind ``"measured"`` have one.
+    """
+
+    about: About
+    kind: Kind
+    statement: str
+    bound: float
+    source: str
+    failure: float = 0.0
+    level: str | None = None
+    conditions: tuple[str, ...] = ()
+    definition: str | None = None
+    measurement: Measurement | None = None
+
+    def __post_init__(self) -> None:
+        if self.about not in _ABOUT or self.kind not in _KINDS:
+            raise InvalidInput(
+                f"Claim: about must be one of {', '.join(_ABOUT)} and kind one of {', '.join(_KINDS)}, got "
+                f"{self.about!r} and {self.kind!r}."
+            )
+        if (self.kind == "measured") != (self.measurement is not None):
+            raise InvalidInput(
+                "Claim: a claim is measured exactly if it carries its measurement. Give measurement=..., or claim "
+                "nothing."
+            )
+        if not self.source or not self.statement:
+            raise InvalidInput("Claim: a claim says what holds and names its source; one of the two is empty.")
+        object.__setattr__(self, "conditions", tuple(self.conditions))
+        if self.about == "replicability" and self.definition is None:
+            object.__setattr__(self, "definition", _DEFINITION)
+
+    def __str__(self) -> str:
+        condition = f", if {' and '.join(self.conditions)}" if self.conditions else ""
+        return f"{self.kind} ({self.source}): {self.statement}{condition}."
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON form."""
+        return asdict(self) | {"conditions": list(self.conditions)}
+
+    @classmethod
+    def from_json(cls, data: Json) -> Claim:
+        """Read the JSON form back."""
+        names = [one.name for one in fields(cls)]
+        if not isinstance(data, dict) or sorted(data) != sorted(names):
+            raise InvalidInput(f"Claim: expected {', '.join(names)}; got {data!r:.200}.")
+        seen = data["measurement"]
+        return cls(**{**data, "measurement": None if seen is None else Measurement(**seen)})
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What is claimed, and a sentence for everything that is not.
+
+    >>> print(Claims(missing={"accuracy": "iterations=1 where thm:rpvi needs 100"}))
+    Nothing is proved about accuracy: iterations=1 where thm:rpvi needs 100.
+    """
+
+    made: tuple[Claim, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)  # what a claim would be about -> why there is none
+
+    def __iter__(self) -> Iterator[Claim]:
+        return iter(self.made)
+
+    def __len__(self) -> int:
+        return len(self.made)
+
+    def __hash__(self) -> int:
+        return hash((self.made, tuple(self.missing.items())))
+
+    @property
+    def accuracy(self) -> Claim | None:
+        """What is claimed about accuracy; None if nothing is."""
+        return next((claim for claim in self.made if claim.about == "accuracy"), None)
+
+    @property
+    def replicability(self) -> Claim | None:
+        """What is claimed about a second run; None if nothing is."""
+        return next((claim for claim in self.made if claim.about == "replicability"), None)
+
+    def __str__(self) -> str:
+        gaps = (f"Nothing is proved about {about}: {why}." for about, why in self.missing.items())
+        return " ".join([*map(_capital, map(str, self.made)), *gaps]) or "Nothing is claimed."
+
+    def about_an_estimate(self) -> Claims:
+        """Return the claims of a run on a table that was estimated from data: they end at the table."""
+        said = "as a statement about the estimated table, not about the process behind it"
+        made = tuple(replace(claim, statement=f"{claim.statement}, {said}") for claim in self.made)
+        return replace(self, made=made)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON form."""
+        return {"made": [claim.to_json() for claim in self.made], "missing": dict(self.missing)}
+
+    @classmethod
+    def from_json(cls, data: Json) -> Claims:
+        """Read the JSON form back."""
+        if not isinstance(data, dict) or not isinstance(data.get("made"), list):
+            raise InvalidInput(f"Claims: expected a list of claims, got {data!r:.200}.")
+        missing = data.get("missing")
+        if not isinstance(missing, dict) or not all(isinstance(text, str) for text in missing.values()):
+            raise InvalidInput(f"Claims: expected what is missing by name, got {missing!r:.200}.")
+        return cls(tuple(Claim.from_json(one) for one in data["made"]), missing)
+
+
+def shortfall(source: str, short: Shortfalls) -> str:
+    """Say which parameters fall short of what a theorem needs.
+
+    >>> shortfall("thm:rpvi", {"iterations": (1, 100)})
+    'iterations=1 where thm:rpvi needs 100'
+    """
+    pairs = ((name, *apart(*numbers)) for name, numbers in short.items())
+    return "; ".join(f"{name}={used} where {source} needs {needed}" for name, used, needed in pairs)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,148 @@
+"""Levels: what two runs can have in common, and the order in which one implies another.
+
+    model  =>  value  =>  policy
+
+Two runs with the same model have the same value, and so the same policy. The list is open: :func:`register_level`
+adds one, and an audit compares it, a store keeps it, and a report shows it like the others. A run has the levels that
+its algorithm stands for and no others: a rule that decides publishes a policy and no values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from replicable_rl.canonical import array_digest, array_to_bytes, bytes_to_array
+from replicable_rl.errors import InvalidInput, did_you_mean
+
+__all__ = ["LEVELS", "Level", "check_level", "freeze_array", "implied", "in_order", "level_of", "register_level"]
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
+
+
+def freeze_array(name: str, output: Any) -> Any:
+    """Return an output as a read-only array of 64-bit integers or floats."""
+    array = np.asarray(output)
+    if array.dtype.kind not in "iufb" or array.ndim == 0 or array.size == 0:
+        raise InvalidInput(f"Run: {name} must be an array of numbers, got {array.dtype} of shape {array.shape}.")
+    is_float = array.dtype.kind == "f"
+    frozen = array.astype(np.float64) + 0.0 if is_float else array.astype(np.int64)  # -0.0 becomes 0.0
+    if is_float and np.isnan(frozen).any():
+        raise InvalidInput(f"Run: {name} must hold numbers, got NaN. Find where the computation produced it.")
+    frozen.setflags(write=False)
+    return frozen
+
+
+@dataclass(frozen=True)
+class Level:
+    """A kind of output by its name, what it implies, and how it is kept.
+
+    Outputs are arrays of integers or floats unless the four functions say otherwise.
+
+    Parameters
+    ----------
+    name : str
+        Lower-case, such as ``"policy"``.
+    implies : tuple of str
+        Levels that are the same whenever this one is.
+    freeze : callable
+        (name, output) -> the output in its one form, read-only; refuses what is none.
+    digest : callable
+        (name, output) -> fingerprint: equal exactly where the outputs are.
+    encode, decode : callable
+        Output -> bytes, and back. ``suffix`` is that of the file with these bytes.
+
+    Examples
+    --------
+    >>> Level("weights", implies=("policy",)).implies
+    ('policy',)
+    """
+
+    name: str
+    implies: tuple[str, ...] = ()
+    freeze: Callable[[str, Any], Any] = field(default=freeze_array, repr=False)
+    digest: Callable[[str, Any], str] = field(default=array_digest, repr=False)
+    encode: Callable[[Any], bytes] = field(default=array_to_bytes, repr=False)
+    decode: Callable[[bytes], Any] = field(default=bytes_to_array, repr=False)
+    suffix: str = field(default=".npy", repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise InvalidInput(f"Level: name must be lower-case letters, digits, '-' and '_', got {self.name!r:.60}.")
+        object.__setattr__(self, "implies", tuple(self.implies))
+
+
+LEVELS: dict[str, Level] = {}  # by name, in the order of registration
+
+
+def register_level(level: Level) -> Level:
+    """Add a level for good; the same one again changes nothing.
+
+    Parameters
+    ----------
+    level : Level
+        What it implies must be registered before it.
+    """
+    known = LEVELS.get(level.name)
+    if known is not None and known != level:
+        raise InvalidInput(f"register_level: {level.name!r} is another level already. Choose another name.")
+    for name in level.implies:
+        level_of(name)
+    LEVELS[level.name] = level
+    return level
+
+
+def level_of(name: str) -> Level:
+    """Return a level by its name.
+
+    >>> level_of("polcy")
+    Traceback (most recent call last):
+    ...
+    replicable_rl.errors.InvalidInput: level must be one of model, value, policy, got 'polcy'. Did you mean 'policy'?
+    """
+    if name not in LEVELS:
+        known = in_order(LEVELS)
+        hint = did_you_mean(str(name), known)
+        raise InvalidInput(f"level must be one of {', '.join(known)}, got {name!r:.60}.{hint}")
+    return LEVELS[name]
+
+
+def check_level(owner: str, name: str) -> str:
+    """Return the name of a level, or refuse what is none."""
+    try:
+        return level_of(name).name
+    except InvalidInput as error:
+        raise InvalidInput(f"{owner}: {error}") from None
+
+
+def in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Return levels so that each comes before what it implies; unknown ones come last.
+
+    >>> in_order(["policy", "model", "value"])
+    ('model', 'value', 'policy')
+    """
+    found = list(dict.fromkeys(names))
+    order = {name: i for i, name in enumerate(LEVELS)}
+    return tuple(sorted(found, key=lambda name: (-len(implied(name)), order.get(name, len(order)), name)))
+
+
+def implied(name: str) -> set[str]:
+    """Return all levels that a level implies, directly or through others."""
+    direct = LEVELS[name].implies if name in LEVELS else ()
+    return {*direct, *(further for one in direct for further in implied(one))}
+
+
+def _freeze_value(name: str, output: Any) -> Any:
+    """Values are an (S, A) table of finite floats."""
+    q = freeze_array(name, np.asarray(output, dtype=np.float64))
+    if q.ndim != 2 or not np.isfinite(q).all():
+        raise InvalidInput(f"Run: {name} must be a finite (S, A) table, got shape {q.shape}.")
+    return q
+
+
+register_level(Level("policy"))  # actions of states, or of observations of a probe set
+register_level(Level("value", implies=("policy",), freeze=_freeze_value))

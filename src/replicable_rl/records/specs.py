@@ -1,0 +1,222 @@
+"""Identities: what is run, as canonical JSON and its digest.
+
+A :class:`RunSpec` says everything that determines the bits of a run: the problem (a registered id with parameters,
+or the digest of its arrays), the algorithm with its parameters, the shared seed, and the sample. Its digest is the
+key under which a run is stored, resumed and certified. An :class:`AuditSpec` says which runs an audit makes, and what
+is asked of them. JSON numbers end at 2**53: seeds are written as decimal strings, and a larger integer among the
+parameters as ``{"integer": "10000000000000000"}``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import numbers
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from replicable_rl.canonical import Json, canonical_json, from_decimal, from_json, json_digest, to_json
+from replicable_rl.errors import InvalidInput, check_integer
+from replicable_rl.randomness import MAX_SEED
+
+__all__ = ["COUNTS", "OWN", "Drawn", "ObjectSpec", "Recorded", "RunFamily", "RunSpec", "Sample", "sample_from_json"]
+
+COUNTS = "counts-v1"  # the sampler of tables: counts, at a cost that does not depend on their number
+OWN = "own"  # the problem samples itself: a simulator, an environment
+
+
+@dataclass(frozen=True)
+class ObjectSpec:
+    """A problem or an algorithm: its id and the parameters of its constructor.
+
+    >>> ObjectSpec("riverswim-v1", {"n_states": 20}).text
+    'riverswim-v1:n_states=20'
+    """
+
+    id: str
+    params: Mapping[str, Json] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        params = {str(key): _plain(self.id, str(key), value) for key, value in self.params.items()}
+        object.__setattr__(self, "params", MappingProxyType(params))
+
+    def __hash__(self) -> int:
+        return hash(self.id)  # parameters may be lists, and equal numbers of other types
+
+    def __reduce__(self) -> tuple[type[ObjectSpec], tuple[str, dict[str, Json]]]:
+        return ObjectSpec, (self.id, dict(self.params))  # a read-only mapping cannot be sent to a worker
+
+    @property
+    def text(self) -> str:
+        """The id and its parameters in the form the command line takes."""
+        listed = ",".join(f"{key}={value}" for key, value in self.params.items())
+        return f"{self.id}:{listed}" if listed else self.id
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON form."""
+        return {"id": self.id, "params": to_json(dict(self.params))}
+
+    @classmethod
+    def from_json(cls, data: Json) -> ObjectSpec:
+        """Read the JSON form back."""
+        if not (isinstance(data, dict) and isinstance(data.get("id"), str) and isinstance(data.get("params"), dict)):
+            raise InvalidInput(f"ObjectSpec: expected an object with 'id' and 'params', got {data!r:.200}.")
+        return cls(data["id"], {key: from_json(value) for key, value in data["params"].items()})
+
+
+class Drawn(NamedTuple):
+    """Data that a sampler drew from a seed."""
+
+    seed: int
+    sampler: str = COUNTS
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON form."""
+        return {"kind": "drawn", "sampler": self.sampler, "seed": str(self.seed)}
+
+
+class Recorded(NamedTuple):
+    """Data that somebody recorded, known by its digest."""
+
+    digest: str
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON form."""
+        return {"digest": self.digest, "kind": "recorded"}
+
+
+Sample = Drawn | Recorded  # where the data of a run came from
+
+
+def sample_from_json(data: Json) -> Sample:
+    """Read the JSON form of a sample back.
+
+    >>> sample_from_json(Drawn(7).to_json())
+    Drawn(seed=7, sampler='counts-v1')
+    """
+    if isinstance(data, dict) and data.get("kind") == "drawn" and isinstance(data.get("sampler"), str):
+        return Drawn(_seed("sample seed", data.get("seed")), data["sampler"])
+    if isinstance(data, dict) and data.get("kind") == "recorded" and isinstance(data.get("digest"), str):
+        return Recorded(data["digest"])
+    raise InvalidInput(f"sample: expected one that was drawn or recorded, got {data!r:.200}.")
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """Problem, algorithm, shared seed and sample: the identity of a run.
+
+    >>> spec = RunSpec(ObjectSpec("two-goals-v1"), ObjectSpec("phased-vi-v1", {"epsilon": 0.1}), 7, Drawn(1))
+    >>> RunSpec.from_json(spec.to_json()) == spec
+    True
+    """
+
+    problem: ObjectSpec
+    algorithm: ObjectSpec
+    shared_seed: int
+    sample: Sample
+
+    def __post_init__(self) -> None:
+        check_integer("RunSpec", "shared_seed", self.shared_seed, low=0, high=MAX_SEED)
+        if isinstance(self.sample, Drawn):
+            check_integer("RunSpec", "sample_seed", self.sample.seed, low=0, high=MAX_SEED)
+        elif not isinstance(self.sample, Recorded):
+            raise InvalidInput(f"RunSpec: sample must be Drawn or Recorded, got {self.sample!r:.60}.")
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the canonical JSON: the key of this run."""
+        return json_digest(self.to_json())
+
+    @property
+    def sample_seed(self) -> int | None:
+        """The seed of a sample that was drawn."""
+        return self.sample.seed if isinstance(self.sample, Drawn) else None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON form."""
+        return {
+            "problem": self.problem.to_json(),
+            "algorithm": self.algorithm.to_json(),
+            "shared_seed": str(self.shared_seed),
+            "sample": self.sample.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, data: Json) -> RunSpec:
+        """Read the JSON form back."""
+        if not isinstance(data, dict):
+            raise InvalidInput(f"RunSpec: expected an object, got {data!r:.200}.")
+        return cls(
+            ObjectSpec.from_json(data.get("problem")),
+            ObjectSpec.from_json(data.get("algorithm")),
+            _seed("shared_seed", data.get("shared_seed")),
+            sample_from_json(data.get("sample")),
+        )
+
+
+class RunFamily:
+    """All runs of one algorithm on one problem with samples of one sampler; they differ in their seeds alone.
+
+    >>> family = RunFamily(ObjectSpec("two-goals-v1"), ObjectSpec("phased-vi-v1", {"epsilon": 0.1}))
+    >>> family.key(7, 1) == family.spec(7, 1).digest
+    True
+    """
+
+    def __init__(self, problem: ObjectSpec, algorithm: ObjectSpec, sampler: str = COUNTS) -> None:
+        self.problem, self.algorithm, self.sampler = problem, algorithm, sampler
+        pieces = tuple(map(canonical_json, (algorithm.to_json(), problem.to_json(), sampler)))
+        # In canonical JSON keys are sorted, so the seeds come last; hash what comes before them once.
+        start = b'{"algorithm":%b,"problem":%b,"sample":{"kind":"drawn","sampler":%b,"seed":"' % pieces
+        self._hash = hashlib.sha256(start)
+
+    def __reduce__(self) -> tuple[type[RunFamily], tuple[ObjectSpec, ObjectSpec, str]]:
+        return RunFamily, (self.problem, self.algorithm, self.sampler)  # a hash under way cannot be copied
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RunFamily) and self.__reduce__() == other.__reduce__()
+
+    def __hash__(self) -> int:
+        return hash((self.problem, self.algorithm, self.sampler))
+
+    def key(self, shared_seed: int, sample_seed: int) -> str:
+        """Return the digest of the `RunSpec` with these seeds."""
+        digest = self._hash.copy()
+        digest.update(b'%d"},"shared_seed":"%d"}' % (sample_seed, shared_seed))
+        return digest.hexdigest()
+
+    def spec(self, shared_seed: int, sample_seed: int) -> RunSpec:
+        """Return the `RunSpec` with these seeds."""
+        spec = object.__new__(RunSpec)  # the seeds of an audit need no check, and there are many
+        spec.__dict__.update(
+            problem=self.problem,
+            algorithm=self.algorithm,
+            shared_seed=shared_seed,
+            sample=Drawn(sample_seed, self.sampler),
+            digest=self.key(shared_seed, sample_seed),
+        )
+        return spec
+
+
+def _plain(owner: str, key: str, value: object) -> Json:
+    """Return the value in Python's own types; what JSON cannot say is refused."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, Mapping):
+        if set(value) == {"integer"}:
+            raise InvalidInput(
+                f"{owner}: parameter {key!r} uses the form reserved for large integers. Rename 'integer'."
+            )
+        return {str(k): _plain(owner, key, v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(owner, key, v) for v in value]
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    raise InvalidInput(f"{owner}: parameter {key!r} must be a number, text, list or mapping, got {value!r:.200}.")
+
+
+def _seed(name: str, text: Any) -> int:
+    return check_integer("RunSpec", name, from_decimal(f"RunSpec: {name}", text, 20), low=0, high=MAX_SEED)

@@ -1,0 +1,235 @@
+"""An audit's result as text for people, 80 columns wide, and as JSON for programs."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from replicable_rl.canonical import Json
+from replicable_rl.display import shows
+from replicable_rl.wording import brief, number, plural
+
+if TYPE_CHECKING:
+    from replicable_rl.audit.agreement import Agreement
+    from replicable_rl.audit.result import AuditResult
+
+__all__ = ["headline", "number_range", "result_json", "result_table", "summary_lines"]
+
+_WIDTH = 80
+_SHOWN = 6  # states listed by name
+_LONGEST = 3  # lines about what was run
+_LEVEL = 13  # letters of a level in the table
+_VERDICT = {True: "met", False: "not met", None: "undecided (more shared seeds would tell)"}
+_SHARES = (
+    "Under one shared seed, the modal share is the largest group of identical runs divided by all runs, and the unique "
+    "share is the number of groups divided by all runs. Both are means over shared seeds."
+)
+
+
+def headline(result: AuditResult, level: str, require: float | None = None) -> str:
+    """Return the one sentence that answers the question of an audit."""
+    found = result.agreement(level)
+    text = f"Same {level} in {found.same} of {found.pairs} pairs: agreement {found.value}"
+    promised = None if result.rho is None else 1.0 - result.rho
+    if require is None and level == result.spec.level:
+        require = result.spec.require
+    if promised is not None:
+        text += f", 1−ρ = {promised:.6g} {_VERDICT[result.meets(promised, level)]}"
+    if require is not None and (promised is None or abs(require - promised) > 1e-12):
+        text += f", required {require:.6g} {_VERDICT[result.meets(require, level)]}"
+    return text + "."
+
+
+def summary_lines(number: str, result: AuditResult) -> list[str]:
+    """Return one audit of many in a few lines: what was run, the headline, and what is missing."""
+    level, indent = result.spec.level, " " * (len(number) + 2)
+    said = headline(result, level) if level in result.levels else f"No run of it has a {level}."
+    texts = (said, _unfinished(result), _failed(result))
+    lines = [f"{indent}{line}" for text in texts for line in _wrapped(text, _WIDTH - len(indent))]
+    return [*_specs(result, f"{number}  ", indent), *lines]
+
+
+@shows("audit table")
+def result_table(result: AuditResult, level: str, require: float | None = None) -> str:
+    """Return the table, the headline, and where and by how much runs differ."""
+    spec, width = result.spec, max(7, *(1 + len(brief(one, _LEVEL)) for one in result.levels))
+    samples = {run.samples for run in result.runs if run.samples is not None}
+    drawn = "" if not samples else f", {number_range(min(samples), max(samples))} samples each"
+    seeds = plural(len(spec.seeds), "shared seed")
+    pairs = f"{'pairs the same':>{29 - width}}"
+    lines = [
+        *_specs(result),
+        f"{seeds} × {spec.runs_per_seed} runs{drawn}; {100 * spec.confidence:.10g} % intervals",
+        "",
+        f"{'level':<{width}}{pairs}{'agreement':>11}{'interval':>15}{'modal share':>12}{'unique share':>13}",
+        *(_row(one, width) for one in result.agreements.values()),
+        *_wrapped(_SHARES),
+        "",
+        *_wrapped(headline(result, level, require)),
+        *(_where(result) if "policy" in result.levels else ()),
+        *_wrapped(_worth(result, level)),
+        *_wrapped(_unfinished(result)),
+        *_wrapped(_failed(result)),
+        *_wrapped(f"Shared by the runs of a pair: {spec.shared}. Fresh: {spec.fresh}."),
+    ]
+    return "\n".join(lines)
+
+
+def _row(one: Agreement, width: int) -> str:
+    pairs = f"{one.same} of {one.pairs}"
+    pairs = pairs if len(pairs) <= 29 - width else f"{one.same:.4g} of {one.pairs:.4g}"
+    interval = f"{one.low:.3f}–{one.high:.3f}"
+    shares = f"{float(one.modal_share):>12.3f}{float(one.unique_share):>13.3f}"
+    return f"{brief(one.level, _LEVEL):<{width}}{pairs:>{29 - width}}{one.estimate:>11.3f}{interval:>15}{shares}"
+
+
+def _where(result: AuditResult) -> list[str]:
+    """Say in which states runs differ, and what they do there."""
+    states = result.states
+    S, many = states.per_state.size, states.differing.size
+    noun = "state" if result.probe is None else "observation"
+    if not many:
+        return [f"Two runs take the same action in every {noun} ({S})."]
+    said = f"Two runs act alike in {states.overall} of the {S} {noun}s. They differ in {many}:"
+    lines = [*_wrapped(said), *(_state(result, noun, int(s)) for s in states.differing[:_SHOWN])]
+    return lines if many <= _SHOWN else [*lines, f"  and {many - _SHOWN} more"]
+
+
+def _state(result: AuditResult, noun: str, state: int) -> str:
+    """Say which actions the runs take in a state, in one line."""
+    labels = None if result.mdp is None else result.mdp.labels
+    name = labels.states[state] if labels and labels.states else str(state)
+    if result.probe is not None and result.probe.ndim == 1:
+        name = str(result.probe[state])
+    actions = labels.actions if labels else None
+    seen = [
+        (actions[action] if actions else f"action {action}", runs) for action, runs in result.actions(state).items()
+    ]
+    taken = ", ".join(f"{action} in {plural(runs, 'run')}" for action, runs in seen)
+    return "  " + textwrap.shorten(f"{noun} {name}: {taken}", _WIDTH - 2, placeholder=" ...")
+
+
+def _worth(result: AuditResult, level: str) -> str:
+    """Say how many different results there are, and what policies are worth."""
+    if "policy" not in result.levels:
+        return f"{plural(len(result.classes(level)), f'distinct {level}')} over all shared seeds."
+    n = len(result.classes("policy"))
+    count = "One policy in all" if n == 1 else f"{n} distinct policies over all shared seeds"
+    if result.policies is None:
+        return f"{count}; the model is not known, so neither are their returns."
+    returns = [one.expected_return for one in result.policies]
+    loss = max(one.loss + one.error for one in result.policies)  # certified, so that "at most" is true
+    worst = max(one.worst_loss + one.normalised_error for one in result.policies)
+    return (
+        f"{count}: return {number_range(min(returns), max(returns))}, loss against the optimum at most {loss:.3g} "
+        f"(from the worst state, in values normalised to [0, 1]: {worst:.3g})."
+    )
+
+
+def _unfinished(result: AuditResult) -> str:
+    """Say which runs of an audit are still to be made."""
+    if result.planned is None or result.planned == len(result.runs):
+        return ""
+    return (
+        f"{len(result.runs)} of {result.planned} runs finished, counted by whole shared seeds; the same audit makes "
+        "the others."
+    )
+
+
+def _failed(result: AuditResult) -> str:
+    failed = result.failures
+    if not failed:
+        return ""
+    return (
+        f"{len(failed)} of {len(result.runs)} runs failed and count as different from every other. The first: "
+        f"shared seed {failed[0].shared_seed}, sample seed {failed[0].sample_seed}: {failed[0].error}"
+    )
+
+
+def number_range(low: float, high: float) -> str:
+    """Write the ends of a range; one number where both read alike."""
+    return number(low) if number(low) == number(high) else f"{number(low)} to {number(high)}"
+
+
+def _wrapped(text: str, width: int = _WIDTH) -> list[str]:
+    return textwrap.wrap(text, width, break_on_hyphens=False) if text else []
+
+
+def _specs(result: AuditResult, first: str = "", indent: str = "") -> list[str]:
+    """Problem and algorithm; what is too long for a line is broken after a comma."""
+    text = f"{first}{result.problem.text}  {result.algorithm.text}".replace(",", ", ")
+    lines = textwrap.wrap(text, _WIDTH, subsequent_indent=indent, break_on_hyphens=False)
+    if len(lines) > _LONGEST:  # JSON has it whole
+        lines = [*lines[: _LONGEST - 1], f"{lines[_LONGEST - 1][: _WIDTH - 3]}..."]
+    return [line.replace(", ", ",") for line in lines]
+
+
+@shows("audit JSON")
+def result_json(result: AuditResult, timing: bool) -> dict[str, Json]:
+    """Return everything found, as JSON; seeds and samples are strings, for they may pass 2**53."""
+    spec = result.spec
+    data: dict[str, Json] = {
+        "format": "replicable-rl audit",
+        "version": 2,
+        "problem": result.problem.to_json(),
+        "algorithm": result.algorithm.to_json(),
+        "sampler": spec.sampler,
+        "shared_seeds": [str(seed) for seed in spec.seeds],
+        "runs_per_seed": spec.runs_per_seed,
+        "seed": str(spec.seed),
+        "confidence": spec.confidence,
+        "rho": result.rho,
+        "require": spec.require,
+        "level": spec.level,
+        "randomness": {"shared": spec.shared, "fresh": spec.fresh},
+        "samples": None if result.samples is None else str(result.samples),
+        "claims": [claims.to_json() for claims in dict.fromkeys(run.claims for run in result.runs if not run.error)],
+        "levels": {level: _level_json(result, level) for level in result.levels},
+        "failures": [
+            {"shared_seed": str(run.shared_seed), "sample_seed": str(run.sample_seed)}
+            | {"run": run.key, "error": run.error}
+            for run in result.failures
+        ],
+    }
+    if "policy" in result.levels:
+        data |= _policy_json(result)
+    return data | {"seconds": result.seconds} if timing else data
+
+
+def _level_json(result: AuditResult, level: str) -> dict[str, Json]:
+    found = result.agreement(level)
+    return {
+        "agreement": found.value.to_json(),
+        "same": found.same,
+        "pairs": found.pairs,
+        "modal_share": found.modal_share.to_json(),
+        "unique_share": found.unique_share.to_json(),
+        "classes": [asdict(one) for one in result.classes(level)],
+        "class_sizes": {str(seed): list(sizes) for seed, sizes in result.class_sizes(level).items()},
+    }
+
+
+def _policy_json(result: AuditResult) -> dict[str, Json]:
+    states = result.states
+    differing: list[dict[str, Any]] = [
+        {
+            "state": int(s),
+            "agreement": float(states.per_state[s]),
+            "actions": [{"action": action, "runs": runs} for action, runs in result.actions(int(s)).items()],
+        }
+        for s in states.differing
+    ]
+    policies = None
+    if result.policies is not None:
+        policies = [
+            {"fingerprint": p.fingerprint, "runs": p.runs, "return": p.expected_return, "loss": p.loss}
+            | {"worst_loss": p.worst_loss, "error": p.error}
+            for p in result.policies
+        ]
+    return {
+        "actions": states.overall.to_json(),
+        "states": states.per_state.size,
+        "differing": differing,
+        "policies": policies,
+    }

@@ -1,0 +1,175 @@
+"""Tables as sources of samples: fresh counts, exact in law, at a cost that does not depend on how many are drawn.
+
+*Pairs.* m i.i.d. outcomes of a row, counted, have exactly the law of one multinomial draw: the binomial of the first
+outcome, then of the second among what is left, and so on. Rows are drawn in blocks with a stream each, so the counts
+of a seed are the same on any number of threads.
+
+*Episodes.* Under a fixed policy the number of episodes in each state after h steps is a Markov chain of multinomials,
+
+    N_{h+1} = sum over s of multinomial(N_h(s), P(.|s, policy(s))),
+
+so m episodes are played by pushing counts along, in H * reached states * outcomes. What learning needs of a transition
+is the pair it left, the state it reached and the reward, so that is what is kept.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from replicable_rl.mdp import TabularMDP, action_probabilities, chosen_actions
+from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts, check_calls, check_horizon
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from replicable_rl.records import ObjectSpec
+    from replicable_rl.sampling.fused import Fused
+
+__all__ = ["MANY_BLOCKS", "Counts", "Table", "n_blocks", "stream_words"]
+
+MANY_BLOCKS = 100  # blocks of rows that are worth several threads
+
+
+class Table:
+    """What every sampler of a `TabularMDP` says about it, and how it returns counts."""
+
+    def __init__(self, mdp: TabularMDP) -> None:
+        self._mdp = mdp
+        self.n_states, self.n_actions, self.gamma = mdp.n_states, mdp.n_actions, mdp.gamma
+        self.reward_range, self.initial, self.estimated = mdp.reward_range, mdp.initial, mdp.estimated
+
+    @property
+    def known_rewards(self) -> NDArray[np.float64] | None:
+        """The (S, A) table of rewards if each pair has one reward, else None."""
+        return self._mdp.known_rewards
+
+    @property
+    def spec(self) -> ObjectSpec:
+        """The identity of the table."""
+        return self._mdp.spec
+
+    @cached_property
+    def _transitions(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The keys of the table's transitions, and the transition that each outcome belongs to."""
+        rows = self._mdp.rows
+        row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
+        return np.unique(row * self.n_states + rows.next_state, return_inverse=True)
+
+    def _drawn(self, count: NDArray[np.int64], calls: int) -> OutcomeCounts:
+        rows = self._mdp.rows
+        return OutcomeCounts(rows.indptr, rows.next_state, rows.reward, count, calls)
+
+    def _nothing_yet(self, episodes: int, horizon: int) -> EpisodeCounts:
+        """Return the counts of no transition, to add to."""
+        key, steps = self._transitions[0], episodes * horizon
+        count, reward_sum = np.zeros(key.size), np.zeros(key.size)
+        return EpisodeCounts(self.n_states, self.n_actions, key, count, reward_sum, episodes, steps)
+
+
+class Counts(Table):
+    """The sampler of tables: counts of fresh samples, drawn as counts.
+
+    Parameters
+    ----------
+    mdp : TabularMDP
+        The table.
+
+    Examples
+    --------
+    >>> from replicable_rl.envs import riverswim
+    >>> from replicable_rl.randomness import sample_stream
+    >>> river = Counts(riverswim())
+    >>> counts = river.draw(10**16, sample_stream(1))
+    >>> int(counts.count[counts.indptr[0] : counts.indptr[1]].sum())
+    10000000000000000
+    >>> int(river.play([1] * 6, episodes=10**15, horizon=20, rng=sample_stream(1)).visits.sum())
+    20000000000000000
+    """
+
+    id: ClassVar[str] = "counts-v1"
+
+    @cached_property
+    def _conditional(self) -> NDArray[np.float64]:
+        return conditional_probabilities(self._mdp.rows.indptr, self._mdp.rows.probability)
+
+    @cached_property
+    def _start(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The states that an episode may start in, and their conditional probabilities."""
+        first = np.flatnonzero(self.initial)
+        return first, conditional_probabilities(np.array([0, first.size]), self.initial[first])
+
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        """Draw ``calls`` fresh successors of every pair and return their counts."""
+        from replicable_rl.compiled import Team
+        from replicable_rl.sampling import _kernels
+
+        calls = check_calls("Counts", calls)
+        indptr = self._mdp.rows.indptr
+        count = np.empty(self._conditional.size, dtype=np.int64)
+        arguments = (indptr, self._conditional, calls, stream_words(rng, 1)[0], count)
+        with Team(n_blocks(indptr), whole_below=MANY_BLOCKS) as each:
+            each(_kernels.multinomial_blocks, *arguments)
+        return self._drawn(count, calls)
+
+    def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
+        """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
+        from replicable_rl.sampling import _kernels
+
+        episodes, horizon = check_calls("Counts", episodes, "episodes"), check_horizon(horizon)
+        rows, seen = self._mdp.rows, self._nothing_yet(episodes, horizon)
+        table = (*self._start, rows.indptr, rows.next_state, self._conditional)
+        decisions = _decisions(policy, self.n_states, self.n_actions)
+        played = *table, *decisions, episodes, horizon, stream_words(rng, 1)[0]
+        _kernels.propagate(*played, self._transitions[1], rows.reward, seen.count, seen.reward_sum)
+        return seen
+
+    def fused(self, query: object) -> Fused | None:
+        """Return iterations of phased value iteration with this query, compiled; None for queries it does not know.
+
+        A subclass may draw in its own way, which the compiled loop would pass by: it has none.
+        """
+        from replicable_rl.sampling.fused import fuse
+
+        return fuse(self, self._mdp.rows, self._conditional, query) if type(self) is Counts else None
+
+
+def _decisions(policy: ArrayLike, n_states: int, n_actions: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the action of every state, -1 where it is left to chance, and the conditional probabilities if any is."""
+    actions = chosen_actions("Counts", policy, n_states, n_actions)
+    if actions is not None:
+        return actions, np.empty(0)
+    weights = action_probabilities("Counts", policy, n_states, n_actions)
+    sure = weights.max(axis=1) == 1.0
+    first = np.arange(0, weights.size + 1, n_actions)
+    return np.where(sure, weights.argmax(axis=1), -1), conditional_probabilities(first, weights.reshape(-1))
+
+
+def n_blocks(indptr: NDArray[np.int64]) -> int:
+    """Return the number of blocks that the rows are drawn in."""
+    from replicable_rl.sampling import _kernels
+
+    return -(-(indptr.size - 1) // _kernels.ROWS_PER_BLOCK)
+
+
+def stream_words(rng: np.random.Generator, how_many: int) -> NDArray[np.uint64]:
+    """Return fresh words for so many calls of the kernels, two each, from which their own streams follow.
+
+    Draws are then the same under every version of numpy, whose Generator methods promise no such thing.
+    """
+    return rng.bit_generator.random_raw(2 * how_many).astype(np.uint64, copy=False).reshape(how_many, 2)
+
+
+def conditional_probabilities(indptr: NDArray[np.int64], probability: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return, for every outcome, its probability given that no earlier one of its row occurred.
+
+    Where that probability p exceeds 1/2 the entry is -(1 - p), so that probabilities near 1
+    keep their full precision.
+    """
+    from replicable_rl.sampling import _kernels
+
+    conditional = np.empty(probability.size)
+    _kernels.conditional_rows(indptr, probability, conditional)
+    return conditional

@@ -1,0 +1,77 @@
+"""Outputs and histories as bytes by fingerprint, and back; nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from replicable_rl.errors import InvalidFile, InvalidInput
+from replicable_rl.records import LEVELS, Run, history_digest, level_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["HISTORY", "decode", "packed"]
+
+HISTORY = "history"  # what a history is called beside the levels
+
+
+def packed(run: Run, contents: dict[str, bytes]) -> Run:
+    """Return a run without its outputs, which travels; what ``contents`` lacks of them is added to it.
+
+    Equal outputs have one fingerprint and are encoded once.
+
+    >>> contents = {}
+    >>> run = packed(Run.of({"policy": [0, 1]}), contents)
+    >>> list(contents) == [run.fingerprints.policy], run.outputs
+    (True, {})
+    """
+    for name, digest in run.fingerprints.items():
+        if digest not in contents:
+            contents[digest] = level_of(name).encode(run.outputs[name])
+    history = run.history_digest
+    if history is not None and history not in contents:
+        contents[history] = _encode_history(run.history)
+    return replace(run.kept(None, history), made_with=dict(run.made_with))  # a read-only mapping does not travel
+
+
+def decode(owner: str, name: str, data: bytes, digest: str) -> Any:
+    """Read an output of a level, or a history, and check its fingerprint."""
+    if name != HISTORY and name not in LEVELS:
+        raise InvalidInput(f"{owner}: nobody has registered the level {name!r} here. Call register_level first.")
+    try:
+        if name == HISTORY:
+            output: Any = _decode_history(data)
+            same = history_digest(output) == digest
+        else:
+            output = LEVELS[name].decode(data)
+            same = LEVELS[name].digest(name, output) == digest
+        if not same:
+            raise ValueError("its content does not have this fingerprint")  # worded below
+    except Exception as error:  # whatever numpy, zipfile or json say of bytes that they cannot read
+        reason = str(error).rstrip(".")
+        raise InvalidFile(
+            f"{owner}: {name} {digest[:16]}: is damaged ({reason}). Make its runs again in another file."
+        ) from None
+    return output
+
+
+def _encode_history(history: Mapping[str, NDArray[np.float64]]) -> bytes:
+    """Write a history: the names, which may be any text, as JSON, and the columns in their order."""
+    stream = io.BytesIO()
+    names = np.frombuffer(json.dumps(list(history)).encode(), dtype=np.uint8)
+    np.savez(stream, names, *(np.asarray(column, dtype=np.float64) for column in history.values()))
+    return stream.getvalue()
+
+
+def _decode_history(data: bytes) -> dict[str, NDArray[np.float64]]:
+    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+        names, *columns = (archive[name] for name in archive.files)
+    for column in columns:
+        column.setflags(write=False)
+    return dict(zip(json.loads(names.tobytes()), columns, strict=True))

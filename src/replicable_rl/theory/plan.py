@@ -1,0 +1,129 @@
+"""Plans: what a run takes and what may be claimed of it, before a sample is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import ClassVar, NamedTuple
+
+from replicable_rl.canonical import Json, decimal
+from replicable_rl.records import Claim, Claims, shortfall
+
+__all__ = ["MAX_CALLS", "SLACK", "Cell", "Plan", "PlanTable", "claim_if", "claims_of"]
+
+MAX_CALLS = 2**63 - 1  # what 64 bits can count
+SLACK = 1.0 + 1e-13  # a promise met up to the rounding of these formulas is met
+_NOT_PROMISED = "this algorithm promises nothing about a second run"
+_COUNTS = "samples calls calls_needed calls_printed calls_plain rounds episodes episodes_needed visits_needed".split()
+
+Cell = float | str | None
+Pairs = Mapping[str, tuple[float, float]]  # parameter -> what is used, what is needed
+
+
+class PlanTable(NamedTuple):
+    """A plan for people: the variants of an algorithm side by side."""
+
+    heading: str
+    labels: tuple[str, ...]
+    columns: Mapping[str, list[Cell]]  # by the name of the variant, one cell for each label
+    closing: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What every plan says, whatever the algorithm. A plan of your own may, but need not, derive from it.
+
+    Attributes
+    ----------
+    epsilon, delta, rho : float
+        The promise; ``rho`` is None for a baseline, which promises nothing about a second run.
+    known_rewards : bool
+        Whether the reward is a known function of (s, a), or learned from the samples.
+    """
+
+    epsilon: float
+    delta: float
+    rho: float | None
+    known_rewards: bool
+
+    _derived: ClassVar[tuple[str, ...]] = ()  # properties that the JSON form has beside the fields
+
+    @property
+    def samples(self) -> int:
+        """Transitions that a run draws, at most."""
+        raise NotImplementedError
+
+    @property
+    def rho_proved(self) -> float | None:
+        """Bound on the probability that two runs differ; 1 when nothing is proved, None for a baseline."""
+        raise NotImplementedError
+
+    @property
+    def accuracy_proved(self) -> bool:
+        """Whether the promise about accuracy holds at these parameters."""
+        raise NotImplementedError
+
+    @property
+    def replicability_proved(self) -> bool:
+        """Whether two runs differ with probability at most rho at these parameters."""
+        return self.rho is not None and self.rho_proved is not None and self.rho_proved <= self.rho * SLACK
+
+    def claims(self) -> Claims:
+        """Return what may be claimed of a run, about accuracy and about replicability apart."""
+        raise NotImplementedError
+
+    def table(self) -> PlanTable:
+        """Return the plan for people."""
+        raise NotImplementedError
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the plan as JSON; counts, which may pass what JSON can hold, are strings."""
+        names = [field.name for field in fields(self)]
+        names += ["samples", "rho_proved", "accuracy_proved", "replicability_proved", *self._derived]
+        said = ((name, getattr(self, name)) for name in names)
+        numbers = {name: decimal(value) if name in _COUNTS else value for name, value in said}
+        return {**numbers, "claims": self.claims().to_json()}
+
+    def _table(self, heading: str, variants: Mapping[str, Mapping[str, Cell]], run: str) -> PlanTable:
+        """Return a table from the cells of every variant, by their labels; ``run`` names the size of a run."""
+        labels = tuple(next(iter(variants.values())))
+        columns = {name: list(cells.values()) for name, cells in variants.items()}
+        return PlanTable(heading, labels, columns, _closing(run, self.claims()))
+
+
+def claims_of(accuracy: Claim | str, replicability: Claim | str | None) -> Claims:
+    """Put together what is claimed and, where nothing is, the reason; None: replicability is not even promised."""
+    both = {"accuracy": accuracy, "replicability": replicability or _NOT_PROMISED}
+    made = tuple(part for part in both.values() if isinstance(part, Claim))
+    return Claims(made, {about: part for about, part in both.items() if isinstance(part, str)})
+
+
+def claim_if(
+    holds: bool, claim: Claim, reached: float, *, at_least: Pairs, at_most: Pairs = MappingProxyType({}), of: str = ""
+) -> Claim | str:
+    """Return a claim that holds, or say why it does not.
+
+    ``at_least`` and ``at_most`` name the parameters that may fall short, with what is used and what is needed;
+    ``reached`` is the bound that holds instead, and ``of`` what needs them, if not the claim's own source.
+    """
+    if holds:
+        return claim
+    short = {name: pair for name, pair in at_least.items() if pair[0] < pair[1]}
+    short |= {name: pair for name, pair in at_most.items() if pair[0] > pair[1]}
+    why = [shortfall(of or claim.source, short)] if short else []
+    return "; ".join(why + [f"with these the bound is {reached:.3g}"] * (reached < 1.0 or not short))
+
+
+def _closing(run: str, claims: Claims) -> str:
+    """Say in one sentence what is claimed of a run, and of what there is no claim."""
+    said = []
+    for claim, about in ((claims.accuracy, "accuracy"), (claims.replicability, "replicability")):
+        if claim is None:
+            why = claims.missing[about]
+            said.append(why if why == _NOT_PROMISED else f"nothing is proved about {about} ({why})")
+        else:
+            given = f", if {' and '.join(claim.conditions)}" if claim.conditions else ""
+            differ = f"two runs differ with probability at most {claim.bound:g} ({claim.kind})"
+            said.append((f"accuracy is {claim.kind}" if about == "accuracy" else differ) + given)
+    return f"With {run}: {'; '.join(said)}."

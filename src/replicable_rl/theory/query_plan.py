@@ -1,0 +1,147 @@
+"""What the plans of phased value iteration and of ApproximateMDP have in common: so many queries, so many samples each.
+
+Of Q queries each gets rho_SQ = rho/Q and delta_SQ = delta/Q, by a union bound, and rSTAT's n; see `theory.rstat`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from replicable_rl.errors import InvalidInput, check_integer, check_share
+from replicable_rl.records import Claim, Claims
+from replicable_rl.theory.plan import MAX_CALLS, Cell, Pairs, Plan, PlanTable, claim_if, claims_of
+from replicable_rl.theory.rstat import hoeffding_radius, hoeffding_samples, split_tolerance
+from replicable_rl.wording import number
+
+__all__ = ["QueryPlan", "query_parameters"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryPlan(Plan):
+    """A plan of so many queries, each about means of ``calls`` samples.
+
+    Attributes
+    ----------
+    queries, calls : int
+        Queries in all, and the samples that a run draws for each: m, or n.
+    tolerance, rho_sq, delta_sq, width : float
+        Of one query; ``width`` is its beta, and 0 for a baseline, which does not round.
+    tolerance_needed, calls_needed, calls_plain : float and int
+        What the theorem needs; ``calls_plain`` is what accuracy alone needs.
+    """
+
+    queries: int
+    tolerance: float
+    tolerance_needed: float
+    delta_sq: float
+    rho_sq: float | None
+    width: float
+    calls: int
+    calls_needed: int
+    calls_plain: int
+
+    _level: ClassVar[str]  # at which two runs are the same
+    _same: ClassVar[str]  # what two runs do
+    _words: ClassVar[tuple[str, str, str]]  # the letter of ``calls``, what it counts, and the samples in all
+
+    @property
+    def sampling_error(self) -> float:
+        """Tau' at ``calls``: all means are this close to the truth, except with probability delta."""
+        return hoeffding_radius(self.calls, self.delta_sq)
+
+    @property
+    def rho_proved(self) -> float | None:
+        """Bound on the probability that two runs differ; 1 when nothing is proved, None for the baseline."""
+        if self.rho is None:
+            return None
+        return min(1.0, self.queries * 2.0 * self.sampling_error / self.width + 2.0 * self.delta)
+
+    @property
+    def samples(self) -> int:
+        """Transitions that a run draws."""
+        return self.total(self.calls)
+
+    def total(self, calls: int) -> int:
+        """Return the transitions drawn by a run with so many calls."""
+        raise NotImplementedError
+
+    def _accuracy(self) -> tuple[Claim, float, Pairs]:
+        """Return what is promised about accuracy, the bound that holds, and what else may fall short of the theorem."""
+        raise NotImplementedError
+
+    def claims(self) -> Claims:
+        """Return what may be claimed of a run, about accuracy and about replicability apart."""
+        claim, reached, more = self._accuracy()
+        calls, tolerance = (self.calls, self.calls_needed), (self.tolerance, self.tolerance_needed)
+        at_least, at_most = {"calls": calls, **more}, {"tolerance": tolerance}
+        accuracy = claim_if(self.accuracy_proved, claim, reached, at_least=at_least, at_most=at_most)
+        if self.rho is None or self.rho_sq is None or self.rho_proved is None:
+            return claims_of(accuracy, None)
+        said = f"two runs {self._same}, except with probability {self.rho:g}"
+        claim = Claim("replicability", "proved", said, self.rho, claim.source, level=self._level)
+        at_least, at_most = {"calls": calls}, {"rho_sq": (self.rho_sq, self.rho / self.queries)}
+        same = claim_if(self.replicability_proved, claim, self.rho_proved, at_least=at_least, at_most=at_most)
+        return claims_of(accuracy, same)
+
+    def _variants(self, heading: str, first: dict[str, Cell], baseline: str, others: dict[str, int]) -> PlanTable:
+        """Return the baseline beside the replicable variants, each with its own number of calls."""
+        letter, per, total = self._words
+        variants: dict[str, dict[str, Cell]] = {
+            name: {
+                **first,
+                "tolerance tau of a query": self.tolerance,
+                "rho_SQ": None if name == baseline else self.rho_sq,
+                "delta_SQ": self.delta_sq,
+                "bin width beta": None if name == baseline else self.width,
+                per: calls,
+                total: self.total(calls),
+                f"can be run ({letter} < 2**63)": "yes" if calls <= MAX_CALLS else "no",
+            }
+            for name, calls in {baseline: self.calls_plain, **others}.items()
+        }
+        return self._table(heading, variants, f"{letter}={number(self.calls)}")
+
+
+def query_parameters(
+    owner: str,
+    queries: int,
+    tau_needed: float,
+    delta: float,
+    rho: float | None,
+    pieces: int,
+    *,
+    calls: int | None,
+    tolerance: float | None,
+    rho_sq: float | None = None,
+) -> dict[str, Any]:
+    """Return what one of so many queries takes; what is not None overrides the theorem."""
+    tau = tau_needed if tolerance is None else check_share(owner, "tolerance", tolerance)
+    delta_sq, width, sampling = delta / queries, 0.0, tau
+    if rho is not None:
+        rho_sq = rho / queries if rho_sq is None else check_share(owner, "rho_sq", rho_sq)
+        width, sampling = split_tolerance(tau, _gap(owner, rho_sq, delta_sq), pieces)
+    needed = hoeffding_samples(sampling, delta_sq)
+    return {
+        "delta": delta,
+        "rho": rho,
+        "queries": queries,
+        "tolerance": tau,
+        "tolerance_needed": tau_needed,
+        "delta_sq": delta_sq,
+        "rho_sq": rho_sq,
+        "width": width,
+        "calls": needed if calls is None else check_integer(owner, "calls", calls, low=1, high=2**200),
+        "calls_needed": needed,
+        "calls_plain": hoeffding_samples(tau, delta_sq),
+    }
+
+
+def _gap(owner: str, rho_sq: float, delta_sq: float) -> float:
+    """Return rho_SQ - 2 delta_SQ, which must be positive."""
+    if not 2.0 * delta_sq < rho_sq:
+        raise InvalidInput(
+            f"{owner}: rho_sq must exceed 2*delta/(N*T) = {2.0 * delta_sq:.3g} (thm:rep-sq), got {rho_sq:g}. "
+            "Raise rho_sq or lower delta."
+        )
+    return rho_sq - 2.0 * delta_sq

@@ -1,0 +1,71 @@
+"""How numbers and long texts are written for people, everywhere alike."""
+
+from __future__ import annotations
+
+__all__ = ["apart", "bound", "brief", "listed", "number", "plural", "sentence"]
+
+
+def number(x: float | None, digits: int = 4) -> str:
+    """Write a number: whole up to nine digits, else with a few significant ones; a dash for None.
+
+    >>> number(12967), number(8187898146367124), number(0.0005), number(None), number(0.123456, 3)
+    ('12967', '8.188e+15', '0.0005', '-', '0.123')
+    """
+    if x is None:
+        return "-"
+    return str(x) if isinstance(x, int) and abs(x) < 10**9 else f"{x:.{digits}g}"
+
+
+def apart(one: float, two: float) -> tuple[str, str]:
+    """Write two numbers with as many digits as it takes to tell them apart.
+
+    >>> apart(1.0, 1.00001), apart(10**15, 10**15 + 1)
+    (('1', '1.00001'), ('1000000000000000', '1000000000000001'))
+    """
+    for digits in (3, 6):
+        texts = number(one, digits), number(two, digits)
+        if texts[0] != texts[1]:
+            return texts
+    exact = tuple(str(x) if isinstance(x, int) else f"{x:.17g}" for x in (one, two))
+    return exact[0], exact[1]
+
+
+def bound(probability: float | None) -> str:
+    """Write a bound on a probability: 1 or more bounds nothing.
+
+    >>> bound(0.0125), bound(1.0), bound(None)
+    ('0.013', 'none', '-')
+    """
+    return "-" if probability is None else "none" if probability >= 1.0 else f"{probability:.2g}"
+
+
+def plural(count: int, noun: str) -> str:
+    """Write how many there are.
+
+    >>> plural(1, "run"), plural(3, "run")
+    ('1 run', '3 runs')
+    """
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def listed(names: list[str]) -> str:
+    """Write names one after the other.
+
+    >>> listed(["model", "value", "policy"])
+    'model, value and policy'
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def brief(text: str, longest: int = 160) -> str:
+    """Cut what is too long to be read.
+
+    >>> brief("abcdef", 4)
+    'abc…'
+    """
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def sentence(text: object, longest: int = 500) -> str:
+    """Write a text, or what an exception says, on one line that does not end with a full stop."""
+    return " ".join(str(text).split())[:longest].rstrip(".")

@@ -1,0 +1,479 @@
+"""Runs on disk: whole or not at all, read back bit for bit, refused when changed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import replicable_rl as rr
+from replicable_rl.errors import InvalidFile, InvalidInput
+from replicable_rl.mdp import TabularMDP, load_mdp
+from replicable_rl.records import (
+    LEVELS,
+    Claim,
+    Claims,
+    Drawn,
+    Level,
+    ObjectSpec,
+    Recorded,
+    Run,
+    RunSpec,
+    Status,
+    StatusCode,
+    register_level,
+)
+from replicable_rl.solve.files import load_run, save_run
+from replicable_rl.store import RunStore, packed
+
+PARAMS = {"epsilon": 0.2, "delta": 0.001, "rho": 0.2, "calls": 10**16, "iterations": 5}
+SPEC = RunSpec(ObjectSpec("chain-v1", {"n_states": 6}), ObjectSpec("rpvi-v1", PARAMS), 2**64 - 1, Drawn(3))
+DONE = Status(StatusCode.COMPLETED, "ran all")
+CLAIMS = Claims((Claim("accuracy", "proved", "it is right", 0.2, "thm:rpvi", 0.001),), {"replicability": "by nobody"})
+Q = np.linspace(0.1, 2.0, 12).reshape(6, 2) / 3
+
+
+def made(outputs: dict[str, Any] | None = None, **options: Any) -> Run:
+    """Return a run with values, or with other outputs."""
+    tables = {"value": Q, "policy": Q.argmax(axis=1)} if outputs is None else outputs
+    return Run.of(tables, status=DONE, claims=CLAIMS, samples=6 * 10**17, **options).completed(SPEC)
+
+
+def model(p: float = 0.5) -> TabularMDP:
+    P = np.zeros((6, 2, 6))
+    P[:, :, 0], P[:, :, 5] = p, 1.0 - p
+    return TabularMDP.from_dense(P, Q, gamma=0.9, initial=np.eye(6)[0])
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return made()
+
+
+@pytest.fixture(scope="module")
+def with_model() -> Run:
+    return made({"value": Q, "policy": Q.argmax(axis=1), "model": model()})
+
+
+@pytest.fixture
+def saved(run: Run, tmp_path: Path) -> Path:
+    save_run(run, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def edit(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change the record of a saved run."""
+    path = folder / "run.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    change(record)
+    path.write_text(json.dumps(record), encoding="utf-8")
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+# --- there and back ----------------------------------------------------------------------------
+
+
+def test_round_trip(run: Run, saved: Path) -> None:
+    read = load_run(saved)
+    assert read.q.tobytes() == run.q.tobytes()
+    assert read.policy.tobytes() == run.policy.tobytes()
+    assert read.samples == run.samples == 10**16 * 12 * 5
+    for name in ("status", "claims", "fingerprints", "spec", "made_with"):
+        assert getattr(read, name) == getattr(run, name)
+        assert getattr(read, name)
+    assert read.model is None
+    assert read == run
+    assert read.to_json() == run.to_json()
+    assert not read.q.flags.writeable
+    assert not read.policy.flags.writeable
+
+
+def test_what_is_on_disk(saved: Path, run: Run) -> None:
+    assert set(everything(saved)) == {"run.json", "policy.npy", "value.npy"}
+    assert [path.name for path in saved.parent.iterdir()] == ["run"], "nothing temporary is left beside it"
+    record = json.loads((saved / "run.json").read_text(encoding="utf-8"))
+    assert (record.pop("format"), record.pop("version")) == ("replicable-rl run", 2)
+    assert record == run.to_json()
+    assert record["samples"] == "600000000000000000"
+    assert record["run"] == SPEC.digest
+    umask = os.umask(0)
+    os.umask(umask)
+    assert stat.S_IMODE(saved.stat().st_mode) == 0o777 & ~umask
+    assert np.load(saved / "value.npy", allow_pickle=False).tolist() == run.q.tolist()
+    assert np.load(saved / "policy.npy", allow_pickle=False).tolist() == run.policy.tolist()
+
+
+def test_round_trip_with_a_model(with_model: Run, tmp_path: Path) -> None:
+    save_run(with_model, tmp_path / "run")
+    assert set(everything(tmp_path / "run")) == {"run.json", "policy.npy", "value.npy", "model.npz"}
+    read = load_run(tmp_path / "run")
+    assert read.model == with_model.model == load_mdp(tmp_path / "run/model.npz")
+    assert read == with_model
+    assert read.fingerprints.model is not None
+
+
+def test_round_trip_without_a_spec_and_with_what_is_not_known(run: Run, tmp_path: Path) -> None:
+    bare = Run.of({"policy": [0, 1]})
+    for name, one in (("one", dataclasses.replace(run, spec=None)), ("two", bare)):
+        save_run(one, tmp_path / name)
+        assert load_run(tmp_path / name) == one
+        assert load_run(tmp_path / name).spec is None
+    assert (bare.status, bare.samples, bare.made_with) == (None, None, {})
+
+
+def test_round_trip_of_recorded_samples_and_any_history(tmp_path: Path) -> None:
+    history = {"a b/c": np.array([np.nan, -0.0, 1e-320, np.inf, -np.inf]), "": np.array([0.1])}
+    run = dataclasses.replace(made(history=history), spec=RunSpec(SPEC.problem, SPEC.algorithm, 1, Recorded("ab" * 32)))
+    save_run(run, tmp_path / "run")
+    read = load_run(tmp_path / "run")
+    assert (read, read.spec) == (run, run.spec)
+    assert [(k, v.tobytes()) for k, v in read.history.items()] == [(k, v.tobytes()) for k, v in history.items()]
+    json.loads((tmp_path / "run/run.json").read_text(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def test_levels_of_ones_own(tmp_path: Path) -> None:
+    register_level(Level("weights", implies=("policy",)))
+    run = made({"weights": [0.25, 0.5], "policy": [0, 1]})
+    save_run(run, tmp_path / "run")
+    assert set(everything(tmp_path / "run")) == {"run.json", "policy.npy", "weights.npy"}
+    assert load_run(tmp_path / "run") == run
+    del LEVELS["weights"]
+    with pytest.raises(InvalidFile, match=r"run: level must be one of model, value, policy, got 'weights'\.$"):
+        load_run(tmp_path / "run")
+
+
+def test_runs_of_a_store_are_saved_whole(with_model: Run, tmp_path: Path) -> None:
+    contents: dict[str, bytes] = {}
+    with RunStore(tmp_path / "runs.sqlite") as store:
+        store.add([packed(with_model, contents)], contents)
+        save_run(store.run(with_model.key), tmp_path / "run")
+    assert load_run(tmp_path / "run") == with_model
+    assert load_run(tmp_path / "run").model == with_model.model
+
+
+def test_runs_without_outputs_are_not_saved(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"save_run: this run failed, and has nothing to save \(out of luck\)\."):
+        save_run(Run.failed(SPEC, "out of luck."), tmp_path / "run")
+    with pytest.raises(InvalidInput, match=r"there is no (policy|value)"):
+        save_run(packed(run, {}), tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_saved_run_can_be_run_again(tmp_path: Path) -> None:
+    algorithm = rr.ReplicablePhasedVI(**PARAMS)
+    save_run(rr.solve(rr.make("chain-v1", n_states=6), algorithm, shared_seed=2**64 - 1), tmp_path / "run")
+    read = load_run(tmp_path / "run")
+    assert read.spec is not None
+    again = rr.solve(
+        rr.make(read.spec.problem.id, **read.spec.problem.params),
+        rr.make_algorithm(read.spec.algorithm.id, **read.spec.algorithm.params),
+        shared_seed=read.spec.shared_seed,
+        sample_seed=read.spec.sample_seed,
+    )
+    assert again == read
+    assert again.to_json() == read.to_json()
+
+
+def test_saving_twice_writes_the_same_files(with_model: Run, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        save_run(with_model, tmp_path / name)
+    assert everything(tmp_path / "one") == everything(tmp_path / "two")
+
+
+# --- changed after saving ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["policy", "value"])
+def test_changed_arrays(saved: Path, name: str) -> None:
+    array = np.load(saved / f"{name}.npy", allow_pickle=False)
+    if name == "value":
+        array[0, 0] = np.nextafter(array[0, 0], np.inf)  # one bit
+    else:
+        array[0] = 1 - array[0]
+    np.save(saved / f"{name}.npy", array)
+    with pytest.raises(InvalidFile, match=r"run: the outputs do not have the fingerprints recorded; they were changed"):
+        load_run(saved)
+
+
+@pytest.mark.parametrize(
+    ("q", "policy", "message"),
+    [
+        (np.zeros((6, 2)), np.zeros(5, dtype=int), r"values of shape \(6, 2\) .* got a policy of shape \(5,\)"),
+        (np.zeros((6, 2)), np.full(6, 2), r"values of shape \(6, 2\) go with one action in 0..1"),
+        (np.zeros((6, 2)), np.full(6, -1), r"a policy|go with one action in 0..1"),
+        (np.zeros(6), np.zeros(6, dtype=int), r"value must be a finite \(S, A\) table, got shape \(6,\)"),
+        (np.full((6, 2), np.nan), np.zeros(6, dtype=int), r"value must hold numbers, got NaN"),
+        (np.full((6, 2), np.inf), np.zeros(6, dtype=int), r"value must be a finite \(S, A\) table"),
+        (np.full((6, 2), "x"), np.zeros(6, dtype=int), r"not a replicable-rl run \(type <U1\)"),
+        (np.zeros((6, 2), dtype=np.float32), np.zeros(6, dtype=int), r"not a replicable-rl run \(type float32\)"),
+        (np.zeros((6, 2)), np.zeros(6, dtype=int), r"the outputs do not have the fingerprints recorded"),
+    ],
+)
+def test_arrays_of_another_kind(saved: Path, q: Any, policy: Any, message: str) -> None:
+    np.save(saved / "value.npy", q)
+    np.save(saved / "policy.npy", policy)
+    with pytest.raises(InvalidFile, match=message):
+        load_run(saved)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda r: r["fingerprints"].update(value="0" * 64), r"do not have the fingerprints recorded"),
+        (lambda r: r["fingerprints"].update(model="0" * 64), r"run: holds no model\.npz\.$"),
+        (lambda r: r["fingerprints"].pop("value"), r"do not have the fingerprints recorded"),
+        (lambda r: r.pop("fingerprints"), r"not a replicable-rl run \('fingerprints'\)"),
+        (lambda r: r["fingerprints"].update({"../x": "0"}), r"run: level must be one of .*, got '../x'\.$"),
+        (lambda r: r["spec"]["sample"].update(seed="4"), r"the spec does not have the digest recorded; it was changed"),
+        (lambda r: r["spec"]["sample"].update(sampler="own"), r"the spec does not have the digest recorded"),
+        (lambda r: r["spec"]["algorithm"]["params"].update(rho=0.3), r"the spec does not have the digest recorded"),
+        (lambda r: r.update(spec=None), r"the spec does not have the digest recorded"),
+        (lambda r: r.update(run=None), r"the spec does not have the digest recorded"),
+        (lambda r: r.pop("run"), r"the spec does not have the digest recorded"),
+        (lambda r: r["spec"]["sample"].update(seed=4), r"sample seed must be a string of decimal digits, got 4"),
+        (lambda r: r["spec"]["sample"].update(seed="-4"), r"sample seed must be a string of decimal digits"),
+        (lambda r: r["spec"]["sample"].update(seed=str(2**64)), r"RunSpec: sample seed must be an integer from 0 to"),
+        (lambda r: r["spec"].update(sample=None), r"sample: expected one that was drawn or recorded, got None"),
+        (lambda r: r["spec"].update(problem=3), r"ObjectSpec: expected an object with 'id' and 'params', got 3"),
+        (lambda r: r.update(spec=[]), r"RunSpec: expected an object, got \[\]"),
+        (lambda r: r.pop("spec"), r"not a replicable-rl run \('spec'\)"),
+        (lambda r: r.update(samples="-5"), r"samples must be a string of decimal digits, got '-5'"),
+        (lambda r: r.update(samples=5), r"samples must be a string of decimal digits, got 5"),
+        (lambda r: r.update(samples="many"), r"samples must be a string of decimal digits, got 'many'"),
+        (lambda r: r.pop("samples"), r"not a replicable-rl run \('samples'\)"),
+        (lambda r: r["status"].update(code="won"), r"Status: expected a code of completed, .* got .*'won'"),
+        (lambda r: r.update(status=3), r"Status: expected a code .*, got 3"),
+        (lambda r: r["claims"]["made"][0].update(kind="sworn"), r"kind one of proved, .* 'accuracy' and 'sworn'"),
+        (lambda r: r["claims"]["made"][0].update(bonus=1), r"Claim: expected about, kind, .*; got \{'about'"),
+        (lambda r: r.update(claims=None), r"Claims: expected a list of claims, got None"),
+        (lambda r: r.update(history=[1]), r"not a replicable-rl run \("),
+        (lambda r: r.update(history={"x": ["y"]}), r"not a replicable-rl run \(could not convert"),
+        (lambda r: r.update(made_with=[]), r"not a replicable-rl run \("),
+        (lambda r: r.update(format="replicable-rl mdp"), r"run: not a replicable-rl run\.$"),
+        (lambda r: r.pop("format"), r"run: not a replicable-rl run\.$"),
+        (lambda r: r.update(version=3), r"run: format version 3 is not 2\. Upgrade replicable-rl\.$"),
+        (lambda r: r.pop("version"), r"run: format version None is not 2\."),
+    ],
+)
+def test_changed_records(saved: Path, change: Callable[[dict[str, Any]], Any], message: str) -> None:
+    load_run(saved)
+    edit(saved, change)
+    with pytest.raises(InvalidFile, match=message) as refused:
+        load_run(saved)
+    assert str(refused.value).startswith(f"{saved}: ")
+    assert str(refused.value).count(str(saved)) == 1
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", '"run"', "\x00", "[" * 100_000, '{"format": NaN}'])
+def test_records_that_are_no_record(saved: Path, text: str) -> None:
+    (saved / "run.json").write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidFile, match=r"run: not a replicable-rl run"):
+        load_run(saved)
+
+
+def test_a_record_that_is_no_text(saved: Path) -> None:
+    (saved / "run.json").write_bytes(b"\xff\xfe{}")
+    with pytest.raises(InvalidFile, match=r"not a replicable-rl run"):
+        load_run(saved)
+
+
+@pytest.mark.parametrize("name", ["run.json", "policy.npy", "value.npy"])
+def test_missing_files(saved: Path, name: str) -> None:
+    (saved / name).unlink()
+    with pytest.raises(InvalidFile, match=rf"^{saved}: .*{name}"):
+        load_run(saved)
+
+
+def test_a_missing_or_foreign_model(run: Run, with_model: Run, tmp_path: Path) -> None:
+    full, bare = tmp_path / "full", tmp_path / "bare"
+    save_run(with_model, full)
+    save_run(run, bare)
+    (full / "model.npz").rename(bare / "model.npz")
+    with pytest.raises(InvalidFile, match=r"full: holds no model\.npz\.$"):
+        load_run(full)
+    with pytest.raises(InvalidFile, match=r"do not have the fingerprints recorded"):
+        load_run(bare)
+    model(0.25).save(full / "model.npz")
+    with pytest.raises(InvalidFile, match=r"do not have the fingerprints recorded"):
+        load_run(full)
+    (full / "model.npz").write_bytes(b"no model")
+    with pytest.raises(InvalidFile, match=r"full: model: not a replicable-rl mdp file"):
+        load_run(full)
+
+
+def test_a_directory_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name in ("nowhere", "file", ""):
+        with pytest.raises(InvalidFile, match=r": holds no run\.json\.$"):
+            load_run(tmp_path / name)
+
+
+# --- nothing is unpickled ----------------------------------------------------------------------
+
+
+class Bomb:
+    """What a pickle could do: here it leaves a file behind."""
+
+    path = ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (Path(self.path),)
+
+
+@pytest.mark.parametrize("name", ["policy", "value"])
+def test_pickles_are_refused_and_not_run(saved: Path, tmp_path: Path, name: str) -> None:
+    bomb = Bomb()
+    Bomb.path = str(tmp_path / "exploded")
+    np.save(saved / f"{name}.npy", np.array([bomb], dtype=object))
+    with pytest.raises(InvalidFile, match=r"not a replicable-rl run \(.*allow_pickle"):
+        load_run(saved)
+    assert not (tmp_path / "exploded").exists()
+    np.load(saved / f"{name}.npy", allow_pickle=True)
+    assert (tmp_path / "exploded").exists(), "the bomb is a real one"
+
+
+def _bare_pickle(path: Path) -> None:
+    np.array([{"a": 1}], dtype=object).dump(path)
+
+
+def _npz(path: Path) -> None:
+    with path.open("wb") as stream:
+        np.savez(stream, policy=np.zeros(6, dtype=np.int64))
+
+
+def _huge(path: Path) -> None:
+    header = b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000000,), }"
+    path.write_bytes(header.ljust(127) + b"\n")
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("spoil", [_bare_pickle, _npz, _huge, _empty])
+def test_files_that_cannot_be_read(saved: Path, spoil: Callable[[Path], None]) -> None:
+    spoil(saved / "policy.npy")
+    with pytest.raises(InvalidFile, match=rf"^{saved}: not a replicable-rl run \("):
+        load_run(saved)
+
+
+@pytest.mark.parametrize("name", ["run.json", "policy.npy", "value.npy", "model.npz"])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_spoiled_byte_is_refused_or_harmless(
+    with_model: Run, tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
+) -> None:
+    """Whatever byte changes: an InvalidFile, or the same answer; never another exception or other numbers."""
+    folder = tmp_path_factory.getbasetemp() / f"spoiled-{name}"
+    if not folder.exists():
+        save_run(with_model, folder)
+    original = (folder / name).read_bytes()
+    at = data.draw(st.integers(0, len(original) - 1))
+    content = bytearray(original)
+    content[at] = data.draw(st.integers(0, 255))
+    if data.draw(st.booleans()):
+        del content[at:]
+    try:
+        (folder / name).write_bytes(content)
+        try:
+            read = load_run(folder)
+        except InvalidFile:
+            return
+        assert read.fingerprints == with_model.fingerprints
+        assert read.spec == with_model.spec
+        assert read.q.tobytes() == with_model.q.tobytes()
+        assert read.model == with_model.model
+    finally:
+        (folder / name).write_bytes(original)
+
+
+# --- whole or not at all -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [RuntimeError("in the middle"), KeyboardInterrupt(), OSError(28, "No space left")])
+@pytest.mark.parametrize("exists", [False, True])
+def test_an_exception_in_the_middle_leaves_nothing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, exists: bool
+) -> None:
+    seen: list[str] = []
+    if exists:
+        (tmp_path / "run").mkdir()
+
+    def fail(path: Path, content: bytes) -> None:
+        seen.extend(file.name for file in path.parent.iterdir())
+        path.write_text("half")
+        raise error
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    expected = InvalidFile if isinstance(error, OSError) else type(error)
+    with pytest.raises(expected):
+        save_run(run, tmp_path / "run")
+    assert seen == ["run.json"], "the failure came after something was written"
+    assert [path.name for path in tmp_path.iterdir()] == (["run"] if exists else [])
+    assert list(tmp_path.rglob("*")) == ([tmp_path / "run"] if exists else [])
+    monkeypatch.undo()
+    save_run(run, tmp_path / "run")  # and it can be saved there later
+    assert load_run(tmp_path / "run").fingerprints == run.fingerprints
+
+
+def test_an_existing_directory_is_not_touched(run: Run, tmp_path: Path) -> None:
+    target = tmp_path / "run"
+    target.mkdir()
+    (target / "notes.txt").write_text("mine")
+    with pytest.raises(InvalidFile, match=rf"^{target}: exists and is not an empty directory\. Save elsewhere"):
+        save_run(run, target)
+    assert everything(tmp_path) == {"run/notes.txt": b"mine"}
+
+
+def test_a_saved_solution_is_not_overwritten(run: Run, saved: Path) -> None:
+    before = everything(saved)
+    with pytest.raises(InvalidFile, match=r"exists and is not an empty directory"):
+        save_run(run, saved)
+    assert everything(saved) == before
+
+
+def test_an_existing_file_is_not_touched(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("mine")
+    with pytest.raises(InvalidFile, match=r"run: exists and is not an empty directory"):
+        save_run(run, tmp_path / "run")
+    assert everything(tmp_path) == {"run": b"mine"}
+
+
+def test_an_empty_directory_is_filled_and_parents_are_made(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    save_run(run, tmp_path / "empty")
+    save_run(run, str(tmp_path / "a/b/c"))
+    for name in ("empty", "a/b/c"):
+        assert load_run(tmp_path / name).fingerprints == run.fingerprints
+
+
+def test_a_place_that_cannot_be_written(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InvalidFile, match=r"file/run: cannot be written \("):
+        save_run(run, tmp_path / "file/run")
+    assert everything(tmp_path) == {"file": b"mine"}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_without_permission(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o500)
+    with pytest.raises(InvalidFile, match=r"cannot be written \(Permission denied\)"):
+        save_run(run, tmp_path / "closed/run")
+    assert list((tmp_path / "closed").iterdir()) == []
+
+
+def test_every_refusal_is_an_invalid_input(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput):
+        load_run(tmp_path)
