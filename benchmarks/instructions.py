@@ -20,7 +20,7 @@ _DRAW = """
 import numpy as np
 from benchmarks.problems import Multinomial, table_of_400
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import CountSampler
+from replicable_rl.sampling import Counts
 sampler = {sampler}(table_of_400({rows} // 4))
 rng = sample_stream(1)
 for _ in range({draws}):
@@ -59,7 +59,7 @@ def main() -> None:
         sys.exit("valgrind is not installed; the times of `python -m benchmarks sampler` need nothing.")
     print("instructions per row of 3 outcomes")
     for calls in (13_000, 10**9, 10**18):
-        print(f"  m = {calls:<20} ours {per_row('CountSampler', calls):7.0f}", flush=True)
+        print(f"  m = {calls:<20} ours {per_row('Counts', calls):7.0f}", flush=True)
     print(f"  m = {13_000:<20} numpy multinomial {per_row('Multinomial', 13_000):7.0f}")
 
 

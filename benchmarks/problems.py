@@ -8,7 +8,7 @@ import numpy as np
 
 from replicable_rl.envs import garnet, gridworld
 from replicable_rl.mdp import Rows, TabularMDP
-from replicable_rl.sampling import OutcomeCounts, PerSampleSampler
+from replicable_rl.sampling import OutcomeCounts, PerSample
 
 __all__ = ["CALLS", "Multinomial", "grid", "table_of_400", "with_gamma"]
 
@@ -31,7 +31,7 @@ def with_gamma(mdp: TabularMDP, gamma: float) -> TabularMDP:
     return TabularMDP(Rows(*mdp.rows), n_actions=mdp.n_actions, gamma=gamma, reward_range=mdp.reward_range)
 
 
-class Multinomial(PerSampleSampler):
+class Multinomial(PerSample):
     """Counts by numpy's ``Generator.multinomial``, all rows in one call; they must have one length."""
 
     def __init__(self, mdp: TabularMDP) -> None:

@@ -15,7 +15,7 @@ from benchmarks.peers import absence, mbqvi_seconds, scool_python
 from benchmarks.problems import CALLS, Multinomial, table_of_400
 from benchmarks.timing import OURS, Job, Measurement, all_cores, in_turns, one_core
 from replicable_rl.envs import garnet
-from replicable_rl.sampling import PerSampleSampler
+from replicable_rl.sampling import PerSample
 
 MANY, ONE = "runs of rPVI, 400 rows", "one run of rPVI, one core"
 MODEL = "one run of ApproximateMDP, 400 rows"
@@ -68,7 +68,7 @@ def _many(sizes: Sizes) -> Iterator[Measurement]:
             rr.audit(mdp, algorithm, shared_seeds=sizes.runs // 2, n_jobs=cores)
 
     one_by_numpy = partial(rr.solve, Multinomial(mdp), algorithm, shared_seed=1, sample_seed=1)
-    one_draw = partial(PerSampleSampler(mdp).draw, CALLS, rng)
+    one_draw = partial(PerSample(mdp).draw, CALLS, rng)
     draws = sizes.runs * sizes.iterations
     part = "Measured {} on one core, and scaled; several cores are granted as if nothing were lost."
     jobs = []

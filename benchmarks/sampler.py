@@ -15,7 +15,7 @@ from benchmarks.problems import CALLS, Multinomial, table_of_400
 from benchmarks.timing import OURS, Job, Measurement, all_cores, in_turns, one_core, pinned_threads
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import CountSampler, PerSampleSampler
+from replicable_rl.sampling import Counts, PerSample
 
 ROW, AGAINST_M, ON_CORES = "a row of 3 outcomes, one core", "a draw of 400 rows", "a draw, many at once"
 BARE = "20 random words a row, compiled"
@@ -45,7 +45,7 @@ def measure(sizes: Sizes) -> Iterator[Measurement]:
 
 
 def _draws(mdp: TabularMDP, calls: int) -> Callable[[], object]:
-    return partial(CountSampler(mdp).draw, calls, sample_stream(1))
+    return partial(Counts(mdp).draw, calls, sample_stream(1))
 
 
 def _rows(sizes: Sizes) -> Iterator[Measurement]:
@@ -58,7 +58,7 @@ def _rows(sizes: Sizes) -> Iterator[Measurement]:
             Job("numpy multinomial", partial(Multinomial(mdp).draw, calls, rng), at, 1.0 / rows),
         ]
         if calls <= CALLS:
-            jobs.append(Job("numpy, per sample", partial(PerSampleSampler(mdp).draw, calls, rng), at, 1.0 / rows))
+            jobs.append(Job("numpy, per sample", partial(PerSample(mdp).draw, calls, rng), at, 1.0 / rows))
         yield from in_turns("sampler", ROW, jobs, rounds=sizes.rounds, seconds=10.0, at_least=3)
 
 

@@ -20,7 +20,8 @@ import numpy as np
 
 import replicable_rl as rr
 from replicable_rl.errors import check_share
-from replicable_rl.sampling import GenerativeModel, OutcomeCounts, Table
+from replicable_rl.sampling import GenerativeModel, OutcomeCounts
+from replicable_rl.sampling.tables import Table
 
 rr.register_level(rr.Level("good-actions", implies=("policy",)))  # an (S, A) table of zeros and ones
 
@@ -42,7 +43,7 @@ class NumpyCounts(Table):
 
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw ``calls`` fresh successors of every pair and return their counts."""
-        rows = self.mdp.rows
+        rows = self._mdp.rows
         ends = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
         counts = [rng.multinomial(calls, rows.probability[first:last]) for first, last in ends]
         return OutcomeCounts(rows.indptr, rows.next_state, rows.reward, np.concatenate(counts), calls)

@@ -11,8 +11,9 @@ import pytest
 import replicable_rl as rr
 from replicable_rl.algorithms import model_rows
 from replicable_rl.errors import SampleSizeTooLarge
+from replicable_rl.queries import RStat
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import CountSampler
+from replicable_rl.sampling import Counts
 from tests.mutants import plant
 from tests.statistics import SEED
 
@@ -27,7 +28,7 @@ def dense(mdp: rr.TabularMDP) -> np.ndarray:
     return table
 
 
-def model_of(run: rr.Solution) -> rr.TabularMDP:
+def model_of(run: rr.Run) -> rr.TabularMDP:
     assert run.model is not None
     return run.model
 
@@ -48,8 +49,9 @@ def test_theorem_at_its_own_sample_size(problem: str) -> None:
         longest = int(np.diff(mdp.rows.indptr).max())
         assert error.sum(axis=1).max() <= 2 * longest * 0.05
     assert same >= 15
-    assert one.guarantee.kind == "proved"
-    assert (one.guarantee.epsilon, one.guarantee.delta, one.guarantee.rho) == (0.05, 0.001, 0.2)
+    accuracy, replicability = one.claims
+    assert (accuracy.kind, accuracy.bound, accuracy.failure, accuracy.level) == ("proved", 0.05, 0.001, "model")
+    assert (replicability.kind, replicability.bound, replicability.level) == ("proved", 0.2, "model")
     assert one.samples == THEOREM.plan(mdp).calls * mdp.n_states * mdp.n_actions
 
 
@@ -65,13 +67,11 @@ def test_baseline_never_learns_the_same_model_twice() -> None:
 def test_baseline_is_the_empirical_model() -> None:
     mdp = rr.make("garnet-v1")
     run = rr.solve(mdp, rr.ApproximateMDP(0.05, 0.001, calls=1000), shared_seed=1, sample_seed=5)
-    counts = CountSampler(mdp).draw(1000, sample_stream(5)).count
+    counts = Counts(mdp).draw(1000, sample_stream(5)).count
     np.testing.assert_allclose(
         dense(model_of(run))[dense(model_of(run)) > 0], counts[counts > 0] / 1000.0, rtol=1e-15, atol=0
     )
-    np.testing.assert_array_equal(
-        np.asarray(model_of(run).known_rewards), np.asarray(mdp.known_rewards)
-    )
+    np.testing.assert_array_equal(np.asarray(model_of(run).known_rewards), np.asarray(mdp.known_rewards))
 
 
 def reference_row(
@@ -96,7 +96,7 @@ def check_against_reference() -> None:
     mdp = rr.make("garnet-v1")
     algorithm = rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, calls=2000, tolerance=0.1)
     run = rr.solve(mdp, algorithm, shared_seed=9, sample_seed=3)
-    counts = CountSampler(mdp).draw(2000, sample_stream(3)).count
+    counts = Counts(mdp).draw(2000, sample_stream(3)).count
     table = dense(model_of(run))
     for row in range(80):
         expected = reference_row(mdp, algorithm.plan(mdp), rr.SharedRandomness(9), counts, row)
@@ -110,15 +110,16 @@ def test_the_loop_is_the_listing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("owner", "name", "old", "new"),
     [
-        ("index=key", "index=key + 1"),
-        ("index=key", "index=key // 20 * 20"),
-        ("self.width, form", "2 * self.width, form"),
+        (model_rows.LearnedModel, "learn", "index=key", "index=key + 1"),
+        (model_rows.LearnedModel, "learn", "index=key", "index=key // 20 * 20"),
+        (RStat, "answer", "self.width, form", "2 * self.width, form"),
+        (RStat, "answer", "self.label, *address, index", 'self.label + "s", *address, index'),
     ],
 )
-def test_planted_bug_is_caught(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch, model_rows.RoundedRows, "probabilities", old, new)
+def test_planted_bug_is_caught(owner: type, name: str, old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, owner, name, old, new)
     with pytest.raises(AssertionError):
         check_against_reference()
 
@@ -142,7 +143,7 @@ def test_norm_l1_is_finer() -> None:
     assert l1.calls == pytest.approx(64 * entry.calls, rel=1e-6)
     run = rr.solve(mdp, rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, norm="l1"), shared_seed=1, sample_seed=1)
     assert np.abs(dense(model_of(run)) - dense(mdp)).sum(axis=1).max() <= 0.1
-    assert run.guarantee.kind == "proved"
+    assert [claim.kind for claim in run.claims] == ["proved", "proved"]
 
 
 def test_learned_rewards() -> None:
@@ -181,9 +182,12 @@ def test_the_model_can_be_saved_and_solved_again(tmp_path: Path) -> None:
     assert loaded.digest == run.fingerprints.model
     assert rr.optimal_values(loaded).q.tobytes() == run.q.tobytes()
     again = rr.solve(loaded, rr.ReplicablePhasedVI(0.1, 0.001, 0.2), shared_seed=1, sample_seed=1)
-    assert again.guarantee.kind == "proved"
-    rr.save_solution(run, tmp_path / "run")
-    back = rr.load_solution(tmp_path / "run")
+    assert loaded.estimated
+    assert [claim.kind for claim in again.claims] == ["proved", "proved"]
+    assert all("not about the process behind it" in claim.statement for claim in again.claims)
+    assert not any("not about the process behind it" in claim.statement for claim in run.claims)
+    rr.save_run(run, tmp_path / "run")
+    back = rr.load_run(tmp_path / "run")
     assert back.model == run.model
     assert back.fingerprints == run.fingerprints
 
@@ -205,22 +209,27 @@ def test_rows_rounded_to_nothing_become_self_loops() -> None:
     run = rr.solve(mdp, rr.ReplicableApproximateMDP(0.9, 0.001, 0.2), shared_seed=1, sample_seed=1)
     table = dense(model_of(run))
     loops = [s for s in range(30) if table[s, s] == 1.0]
+    assert run.status is not None
     assert f"{len(loops)} of 30 rows were rounded to nothing and became self-loops" in run.status.sentence
 
 
-def test_status_and_guarantee_sentences() -> None:
+def test_status_and_claims() -> None:
     mdp = rr.make("two-goals-v1")
-    run = rr.solve(mdp, THEOREM, shared_seed=1, sample_seed=1)
-    assert str(run.status) == "completed: learned all 32 rows"
-    few = rr.solve(mdp, rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, calls=1000), shared_seed=1, sample_seed=1)
-    assert few.guarantee.kind == "measured"
-    assert few.guarantee.rho is None
-    assert few.guarantee.sentence.startswith("measured only: calls=1000 where obs:rep-mdp needs 1.76e+10")
-    coarse = rr.solve(mdp, rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, tolerance=0.5), shared_seed=1, sample_seed=1)
-    assert "tolerance=0.5 where obs:rep-mdp needs 0.05" in coarse.guarantee.sentence
-    plain = rr.solve(mdp, rr.ApproximateMDP(0.05, 0.001), shared_seed=1, sample_seed=1)
-    assert plain.guarantee.kind == "proved"
-    assert plain.guarantee.rho is None
+
+    def run(algorithm: rr.ApproximateMDP | rr.ReplicableApproximateMDP) -> rr.Run:
+        return rr.solve(mdp, algorithm, shared_seed=1, sample_seed=1)
+
+    assert str(run(THEOREM).status) == "completed: learned all 32 rows"
+    few = THEOREM.plan(mdp).calls // 4
+    some = run(rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, calls=few)).claims
+    assert some.replicability is None
+    assert some.missing["replicability"].startswith(f"calls={few:.3g} where obs:rep-mdp needs 1.76e+10; with these the")
+    coarse = run(rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, tolerance=0.5)).claims
+    assert [(claim.about, claim.bound) for claim in coarse] == [("replicability", 0.2)]  # and no mixture
+    assert coarse.missing == {"accuracy": "tolerance=0.5 where obs:rep-mdp needs 0.05; with these the bound is 0.5"}
+    plain = run(rr.ApproximateMDP(0.05, 0.001)).claims
+    assert [(claim.about, claim.kind) for claim in plain] == [("accuracy", "proved")]
+    assert plain.missing == {"replicability": "this algorithm promises nothing about a second run"}
 
 
 def test_too_many_calls() -> None:

@@ -20,11 +20,11 @@ from scipy import stats
 import replicable_rl as rr
 from replicable_rl.audit.agreement import measure
 from replicable_rl.audit.intervals import clopper_pearson
-from replicable_rl.audit.plan import derived_seed
 from replicable_rl.audit.states import measure_states
 from replicable_rl.errors import InvalidInput
+from replicable_rl.records import derived_seed
 from replicable_rl.registry import PROBLEMS
-from replicable_rl.sampling import MAX_CALLS
+from replicable_rl.sampling import MAX_CALLS, Counts
 from tests.statistics import ALPHA, SEED
 
 AUDITS = 2000
@@ -100,13 +100,11 @@ def test_seeds_of_an_audit_never_change() -> None:
     assert derived_seed("sample", 0, 13084725234860710184, 0) == 12149578245199991844
     small = rr.audit(TWO_GOALS, SOMETIMES, shared_seeds=3)
     large = rr.audit(TWO_GOALS, SOMETIMES, shared_seeds=5, runs_per_seed=3)
-    assert [large.records[3 * j + i] for j in range(3) for i in range(2)] == [
-        record._replace(seconds=large.records[3 * (n // 2) + n % 2].seconds) for n, record in enumerate(small.records)
-    ]
+    assert [large.runs[3 * j + i] for j in range(3) for i in range(2)] == list(small.runs)
     other = rr.audit(TWO_GOALS, SOMETIMES, shared_seeds=3, seed=1)
-    assert not {r.sample_seed for r in other.records} & {r.sample_seed for r in large.records}
-    assert not set(other.plan.shared_seeds) & set(large.plan.shared_seeds)
-    assert len({record.sample_seed for record in large.records}) == 15  # every run has data of its own
+    assert not {run.sample_seed for run in other.runs} & {run.sample_seed for run in large.runs}
+    assert not set(other.spec.seeds) & set(large.spec.seeds)
+    assert len({run.sample_seed for run in large.runs}) == 15  # every run has data of its own
 
 
 # --- tier 2: an algorithm whose agreement is known ---------------------------------------------------
@@ -183,7 +181,8 @@ def test_rpvi_keeps_its_promise_on_every_shipped_problem(id: str) -> None:
     choices = (rr.ReplicablePhasedVI(0.1, 0.001, 0.2, target=target) for target in ("policy", "value"))
     algorithm = next(choice for choice in choices if choice.plan(problem).calls <= MAX_CALLS)
     result = rr.audit(problem, algorithm, shared_seeds=30)
-    assert {record.guarantee.kind for record in result.records if record.guarantee} == {"proved"}
+    assert {claim.kind for run in result.runs for claim in run.claims} == {"proved"}
+    assert all(run.claims.replicability and run.claims.replicability.bound == 0.2 for run in result.runs)
     for level in ("value", "policy"):
         assert result.agreement(level).low > 0.8
         assert result.meets(0.8, level) is True
@@ -229,7 +228,7 @@ def test_classes_partition_the_runs(result: rr.AuditResult) -> None:
         assert sum(one.runs for one in classes) == 36
         assert [one.runs for one in classes] == sorted((one.runs for one in classes), reverse=True)
         assert all(sum(sizes) == 3 for sizes in result.class_sizes(level).values())
-        assert list(result.class_sizes(level)) == list(result.plan.shared_seeds)
+        assert list(result.class_sizes(level)) == list(result.spec.seeds)
     assert all(one.shared_seeds <= 12 for one in result.classes("policy"))
 
 
@@ -238,11 +237,10 @@ def test_policies_are_evaluated_exactly(result: rr.AuditResult) -> None:
     assert result.policies is not None
     assert sum(one.runs for one in result.policies) == 36
     for one in result.policies:
-        record = next(record for record in result.records if record.policy == one.fingerprint)
-        solution = rr.solve(
-            TWO_GOALS, rr.PhasedVI(0.1, 0.001), shared_seed=record.shared_seed, sample_seed=record.sample_seed
-        )
-        worth = rr.evaluate_policy(TWO_GOALS, solution.policy)
+        run = next(run for run in result.runs if run.fingerprints.policy == one.fingerprint)
+        again = rr.solve(TWO_GOALS, rr.PhasedVI(0.1, 0.001), shared_seed=run.shared_seed, sample_seed=run.sample_seed)
+        assert again == run
+        worth = rr.evaluate_policy(TWO_GOALS, again.policy)
         assert one.expected_return == pytest.approx(worth.expected_return)
         assert one.loss == pytest.approx(float(TWO_GOALS.initial @ (best.value - worth.value)), abs=1e-8)
 
@@ -258,9 +256,9 @@ def test_a_bad_policy_has_its_loss() -> None:
     span = (chain.reward_range[1] - chain.reward_range[0]) / (1 - chain.gamma)
     best = rr.optimal_values(chain).value
     for one in result.policies:
-        action = next(
-            a for a in range(2) if one.fingerprint in {r.policy for r in result.records if r.sample_seed % 2 == a}
-        )
+        run = next(run for run in result.runs if run.fingerprints.policy == one.fingerprint)
+        assert run.sample_seed is not None
+        action = run.sample_seed % 2
         worth = rr.evaluate_policy(chain, [action] * 5)
         assert one.worst_loss == pytest.approx(float((best - worth.value).max()) / span, abs=1e-9)
     assert max(one.worst_loss for one in result.policies) > 0.01
@@ -284,8 +282,8 @@ def test_rows_json_csv_and_pandas_agree(result: rr.AuditResult, tmp_path: Path) 
     result.to_csv(tmp_path / "runs.csv")
     with (tmp_path / "runs.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert [row["run"] for row in rows] == [record.key for record in result.records]
-    assert [int(row["sample_seed"]) for row in rows] == [record.sample_seed for record in result.records]
+    assert [row["run"] for row in rows] == [run.key for run in result.runs]
+    assert [int(row["sample_seed"]) for row in rows] == [run.sample_seed for run in result.runs]
     assert "seconds" not in rows[0]
     result.save_json(tmp_path / "audit.json")
     data = json.loads((tmp_path / "audit.json").read_text())
@@ -294,7 +292,7 @@ def test_rows_json_csv_and_pandas_agree(result: rr.AuditResult, tmp_path: Path) 
     assert int(data["samples"]) == sum(int(row["samples"]) for row in rows)
     assert set(result.to_json(timing=True)) - set(data) == {"seconds"}
     frame = result.to_pandas()
-    assert frame["sample_seed"].tolist() == [record.sample_seed for record in result.records]
+    assert frame["sample_seed"].tolist() == [run.sample_seed for run in result.runs]
     assert frame["policy"].nunique() == len(result.classes("policy"))
     assert (frame["seconds"] > 0).all()
 
@@ -366,16 +364,15 @@ class Wrapped:
 
     calls: int
 
-    def solve(self, problem: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Solution:
-        return rr.PhasedVI(0.1, 0.01, calls=self.calls, iterations=5).solve(problem, shared, rng)
+    def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
+        return rr.PhasedVI(0.1, 0.01, calls=self.calls, iterations=5).solve(source, shared, rng)
 
 
 def test_own_algorithms_and_own_problems_are_audited() -> None:
     problem = rr.TabularMDP.from_outcomes([[[(0.5, 0, 0.0), (0.5, 1, 1.0)]], [[(1.0, 1, 0.0)]]], gamma=0.9)
     result = rr.audit(problem, Wrapped(7), shared_seeds=4)
     assert result.problem.params["digest"] == problem.digest
-    assert set(result.algorithm.params) == {"calls", "code"}
-    assert result.algorithm.params["calls"] == 7
+    assert result.algorithm.params == {"calls": 7}
 
     def step(state: int, action: int, rng: np.random.Generator) -> tuple[int, float]:
         return int(rng.random() < 0.5), float(state)
@@ -393,53 +390,19 @@ class Odd:
     how: str
     rho: Any = None
 
-    def solve(self, problem: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Solution:
+    def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
         if self.how == "nothing":
             return None  # type: ignore[return-value]
-        other = rr.make("chain-v1") if self.how == "other shape" else problem
+        other = Counts(rr.make("chain-v1")) if self.how == "other shape" else source
         return rr.PhasedVI(0.1, 0.01, calls=7, iterations=5).solve(other, shared, rng)
 
 
 def test_algorithms_that_break_a_rule() -> None:
-    with pytest.raises(rr.RunFailed, match="Odd: solve must return a Solution, got None"):
+    with pytest.raises(rr.RunFailed, match="Odd: solve must return a Run, got None"):
         rr.audit(TWO_GOALS, Odd("nothing"), shared_seeds=2)
     with pytest.raises(
-        rr.RunFailed, match=r"Odd: the problem has 8 states and 4 actions, the solution's q has shape \(5, 2\)"
+        rr.RunFailed, match=r"Odd: the problem has 8 states and 4 actions, so a policy has shape \(8,\); got \(5,\)"
     ):
         rr.audit(TWO_GOALS, Odd("other shape"), shared_seeds=2)
     for rho in (1.5, 1.0, 0.0, "auto", [0.1]):
         assert "1−ρ" not in rr.audit(TWO_GOALS, Odd("well", rho), shared_seeds=2).table()
-
-
-class Plain:
-    """Somebody's own algorithm that is no dataclass: its repr is an address."""
-
-    def __init__(self, calls: Any) -> None:
-        self.calls = calls
-
-    def solve(self, problem: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Solution:
-        return rr.PhasedVI(0.1, 0.01, calls=7 if self.calls is None else 8, iterations=5).solve(problem, shared, rng)
-
-
-def test_own_code_is_part_of_the_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = tmp_path / "runs.sqlite"
-    one, same, two = (rr.audit(TWO_GOALS, Plain(calls), shared_seeds=2, store=store) for calls in (None, None, 1))
-    assert one.records == same.records  # found by what it does, wherever it is in memory
-    assert one.algorithm != two.algorithm
-    original = Plain.solve
-    monkeypatch.setattr(Plain, "solve", lambda self, problem, shared, rng: original(Plain(1), problem, shared, rng))
-    assert rr.audit(TWO_GOALS, Plain(None), shared_seeds=2, store=store).algorithm not in (one.algorithm, two.algorithm)
-    with pytest.raises(InvalidInput, match="whose content has no exact form"):
-        rr.audit(TWO_GOALS, Plain(iter([])), shared_seeds=2, store=store)
-    rr.audit(TWO_GOALS, Plain(iter([])), shared_seeds=2)
-
-    def simulator(share: float) -> rr.Simulator:
-        def step(state: int, action: int, rng: np.random.Generator) -> tuple[int, float]:
-            return int(rng.random() < share), float(state)
-
-        return rr.Simulator(step, n_states=2, n_actions=1, gamma=0.5, reward_range=(0.0, 1.0))
-
-    problems = {
-        rr.audit(simulator(p), Wrapped(7), shared_seeds=2, store=store).problem.params["code"] for p in (0.1, 0.9)
-    }
-    assert len(problems) == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
+from replicable_rl.audit.backends import use_backend
 from replicable_rl.errors import InvalidInput
+from replicable_rl.records import LEVELS
 
 CHAIN = rr.make("chain-v1")  # 5 states, 2 actions
 PROBE = np.linspace(-1.0, 1.0, 11)
@@ -44,9 +46,10 @@ def test_a_policy_has_one_level() -> None:
 def test_action_values_have_two_levels() -> None:
     result = rr.audit_callable(q_table, shared_seeds=20)
     assert result.levels == ("value", "policy")
-    record = result.records[0]
-    assert result.store.array(record.value or "").shape == (2, 2)
-    assert result.store.array(record.policy or "").tolist() == [1, 1 - record.sample_seed % 2]
+    run = result.runs[0]
+    assert run.sample_seed is not None
+    assert run.q.shape == (2, 2)
+    assert run.policy.tolist() == [1, 1 - run.sample_seed % 2]
 
 
 def test_the_zero_with_a_sign_is_zero() -> None:
@@ -54,16 +57,78 @@ def test_the_zero_with_a_sign_is_zero() -> None:
     assert result.agreement("value").estimate == 1.0
 
 
-def test_a_solution_has_its_own_levels_samples_and_status() -> None:
+def test_a_run_has_its_own_levels_samples_status_and_claims() -> None:
     algorithm = rr.ApproximateMDP(0.3, 0.1, calls=50)
 
-    def train(shared_seed: int, sample_seed: int) -> rr.Solution:
+    def train(shared_seed: int, sample_seed: int) -> rr.Run:
         return rr.solve(CHAIN, algorithm, shared_seed=shared_seed, sample_seed=sample_seed)
 
     result = rr.audit_callable(train, shared_seeds=3, problem=CHAIN)
     assert result.levels == ("model", "value", "policy")
     assert result.samples == 6 * 50 * 10
-    assert {record.status.code for record in result.records if record.status} == {rr.StatusCode.COMPLETED}
+    assert {run.status.code for run in result.runs if run.status} == {rr.StatusCode.COMPLETED}
+    first = result.runs[0]
+    direct = train(first.shared_seed, first.sample_seed or 0)
+    assert (first.claims, first.status, first.fingerprints) == (direct.claims, direct.status, direct.fingerprints)
+    assert first.spec != direct.spec  # it is a run of the training code, whatever that calls
+    assert first.spec == result.spec.runs[0]
+
+
+@pytest.fixture
+def weights() -> Iterator[str]:
+    """A level of one's own: what a policy follows from."""
+    level = rr.Level("weights-of-a-test", implies=("policy",))
+    rr.register_level(level)
+    yield level.name
+    del LEVELS[level.name]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_run_may_have_levels_of_its_own(weights: str, n_jobs: int, tmp_path: Path) -> None:
+    def train(shared_seed: int, sample_seed: int) -> rr.Run:
+        output = np.array([[sample_seed % 3, 0.5]])
+        return rr.Run.of({weights: output, "policy": [int(sample_seed % 3 > 0)]}, samples=10)
+
+    store = tmp_path / "runs.sqlite"
+    with use_backend("threads", n_jobs=n_jobs):  # another process would have to register the level
+        result = rr.audit_callable(train, shared_seeds=30, store=store, version="1", rho=0.5)
+    assert result.levels == (weights, "policy")
+    assert result.samples == 600
+    remainders = [(run.sample_seed or 0) % 3 for run in result.runs]
+    pairs = list(zip(remainders[::2], remainders[1::2], strict=True))
+    assert result.agreement(weights).same == sum(one == two for one, two in pairs)
+    assert result.agreement("policy").same == sum((one > 0) == (two > 0) for one, two in pairs)
+    assert result.agreement(weights).estimate < result.agreement("policy").estimate
+    assert [run.outputs[weights].tolist() for run in result.runs] == [[[remainder, 0.5]] for remainder in remainders]
+    assert {float(output[0, 0]) for output in result.outputs(weights).values()} == {0.0, 1.0, 2.0}
+    with rr.RunStore(store) as opened:
+        (read,) = rr.read_audits(opened)
+        assert read.levels == result.levels
+        assert read.runs == result.runs
+        assert read.runs[0].output(weights).tolist() == [[remainders[0], 0.5]]
+    assert f"Same {weights} in" in " ".join(result.table(weights).split())
+    assert result.claim(weights).level == weights
+
+
+def test_a_level_alone_is_enough(weights: str) -> None:
+    def train(shared_seed: int, sample_seed: int) -> rr.Run:
+        return rr.Run.of({weights: [shared_seed % 2]})
+
+    result = rr.audit_callable(train, shared_seeds=3, problem=CHAIN)
+    assert result.levels == (weights,)
+    assert result.agreement(weights).estimate == 1.0
+    assert result.policies is None
+    assert weights in str(result)
+    with pytest.raises(InvalidInput, match=f"there is no policy to compare; train produces {weights}"):
+        result.agreement()
+
+
+def test_a_level_that_nobody_registered_is_refused() -> None:
+    def train(shared_seed: int, sample_seed: int) -> rr.Run:
+        return rr.Run.of({"polcy": [0]})
+
+    with pytest.raises(rr.RunFailed, match=r"level must be one of .*, got 'polcy'. Did you mean 'policy'"):
+        rr.audit_callable(train, shared_seeds=3)
 
 
 def test_a_function_is_compared_on_the_probe_set() -> None:
@@ -92,7 +157,7 @@ def test_functions_may_say_that_they_are_vectorized() -> None:
 
     result = rr.audit_callable(lambda shared, sample: Policy(), shared_seeds=3, probe=PROBE)
     assert result.agreement("policy").estimate == 1.0
-    assert result.store.array(result.records[0].policy or "").shape == (11, 2)
+    assert result.runs[0].policy.shape == (11, 2)
 
 
 # --- what is refused -------------------------------------------------------------------------------------
@@ -144,7 +209,7 @@ def test_wrong_outputs(returned: Any, options: dict[str, Any], message: str) -> 
         ({"probe": "all"}, "probe must be an array"),
         ({"probe": [np.nan]}, "probe must hold numbers, got NaN"),
         ({"rho": 1.5}, "rho must lie strictly between 0 and 1"),
-        ({"runs_per_seed": 1}, "audit_callable: runs_per_seed must be at least 2"),
+        ({"runs_per_seed": 1}, "audit: runs_per_seed must be at least 2"),
         ({"params": {"net": object()}}, "parameter 'net' must be a number, text, list or mapping"),
     ],
 )
@@ -157,14 +222,34 @@ def test_shapes_must_stay_what_they_were() -> None:
     def train(shared_seed: int, sample_seed: int) -> list[int]:
         return [0] * (2 if sample_seed % 5 else 3)
 
-    first = rr.audit_callable(lambda shared, sample: [0, 0], shared_seeds=20).records[0].sample_seed
+    first = rr.audit_callable(lambda shared, sample: [0, 0], shared_seeds=20).runs[0].sample_seed
+    assert first is not None
     assert first % 5  # so the first run returns two
     with pytest.raises(
         rr.RunFailed, match=r"the first run returned a policy of shape \(2,\), this one a policy of shape \(3,\)"
     ):
         rr.audit_callable(train, shared_seeds=20)
     result = rr.audit_callable(train, shared_seeds=20, on_error="record")
-    assert {record.key for record in result.failures} == {r.key for r in result.records if r.sample_seed % 5 == 0}
+    misshapen = [run for run in result.runs if run.sample_seed is not None and run.sample_seed % 5 == 0]
+    assert [run.key for run in result.failures] == [run.key for run in misshapen]
+
+
+def test_shapes_are_compared_when_an_audit_is_resumed(tmp_path: Path) -> None:
+    store, length = tmp_path / "runs.sqlite", [2]
+
+    def train(shared_seed: int, sample_seed: int) -> list[int]:
+        return [0] * length[0]
+
+    def audit(shared_seeds: int, **options: Any) -> rr.AuditResult:
+        return rr.audit_callable(train, shared_seeds=shared_seeds, store=store, version="1", **options)
+
+    audit(2)
+    length[0] = 3
+    for _ in range(2):  # the second time, all of them are there
+        with pytest.raises(rr.RunFailed, match=r"run 5 of 8 .* the first run returned a policy of shape \(2,\), this one"):
+            audit(4)
+        audit(4, on_error="record")
+    assert [run.error is None for run in audit(4, on_error="record").runs] == [True] * 4 + [False] * 4
 
 
 # --- failures --------------------------------------------------------------------------------------------
@@ -190,7 +275,7 @@ def test_a_failing_run_leaves_the_others_and_the_same_call_resumes(tmp_path: Pat
     assert "on_error='record'" in message
     assert f"finished runs are kept in {tmp_path / 'runs.sqlite'}, and the same call resumes" in message
     with rr.RunStore(tmp_path / "runs.sqlite") as store:
-        assert [runs for _, _, runs in store.families()] == [36]
+        assert [runs for _, runs in store.families()] == [36]
     result = rr.audit_callable(train, **options)
     assert len((tmp_path / "log").read_text().splitlines()) == 61  # 36 + the failure + 24
     whole = rr.audit_callable(lambda shared, sample: [sample % 2], shared_seeds=30)
@@ -206,7 +291,7 @@ def test_failures_are_recorded_and_count_as_different(tmp_path: Path) -> None:
     (failure,) = result.failures
     assert failure.error is not None
     assert failure.error.startswith("ArithmeticError: the learning rate exploded")
-    assert result.records.index(failure) == 36
+    assert result.runs.index(failure) == 36
     whole = rr.audit_callable(lambda shared, sample: [sample % 2], shared_seeds=30)
     pair = 36 // 2
     expected = whole.agreement("policy").per_seed.copy()
@@ -232,137 +317,6 @@ def test_when_every_run_fails() -> None:
     assert "every run failed" in str(result)
     with pytest.raises(InvalidInput, match="had no run that did not fail"):
         result.table()
-
-
-# --- names -----------------------------------------------------------------------------------------------
-
-
-def test_runs_are_found_by_the_text_of_the_function(tmp_path: Path) -> None:
-    store = tmp_path / "runs.sqlite"
-
-    def first(shared_seed: int, sample_seed: int) -> list[int]:
-        return [0]
-
-    def second(shared_seed: int, sample_seed: int) -> list[int]:
-        return [1]
-
-    one = rr.audit_callable(first, shared_seeds=2, store=store, name="train")
-    two = rr.audit_callable(second, shared_seeds=2, store=store, name="train")
-    assert one.algorithm != two.algorithm  # the code changed, so nothing is reused
-    assert one.classes("policy") != two.classes("policy")
-    again = rr.audit_callable(first, shared_seeds=2, store=store, name="train", params={"alpha": 0.1})
-    assert again.algorithm not in (one.algorithm, two.algorithm)
-    assert one.algorithm.id == "train"
-    assert rr.audit_callable(first, shared_seeds=2).algorithm.id == "first"
-    probes = [rr.audit_callable(first, shared_seeds=2, probe=p).algorithm for p in ([0.0], [1.0])]
-    assert probes[0] != probes[1]
-
-
-def test_partial_arguments_are_settings() -> None:
-    def train(shared_seed: int, sample_seed: int, *, alpha: float) -> list[int]:
-        return [0]
-
-    specs = [rr.audit_callable(functools.partial(train, alpha=a), shared_seeds=1).algorithm for a in (0.1, 0.2)]
-    assert [spec.params["alpha"] for spec in specs] == [0.1, 0.2]
-    assert {spec.id for spec in specs} == {"train"}
-
-
-def closing_over(value: Any) -> Any:
-    return lambda shared_seed, sample_seed: [value, sample_seed % 2][:1] if value is not None else [0]
-
-
-class Trainer:
-    def __init__(self, value: int) -> None:
-        self.value = value
-
-    def __call__(self, shared_seed: int, sample_seed: int) -> list[int]:
-        return [self.value]
-
-    def method(self, shared_seed: int, sample_seed: int) -> list[int]:
-        return [self.value]
-
-
-def decorated(value: int) -> Any:
-    @functools.wraps(coin)
-    def train(shared_seed: int, sample_seed: int) -> list[int]:
-        return [value]
-
-    return train
-
-
-def with_default(value: int) -> Any:
-    def train(shared_seed: int, sample_seed: int, value: int = value) -> list[int]:
-        return [value]
-
-    return train
-
-
-def takes(value: int, shared_seed: int, sample_seed: int, **ignored: Any) -> list[int]:
-    return [value]
-
-
-def calls_helper(shared_seed: int, sample_seed: int) -> list[int]:
-    return [helper()]
-
-
-def helper() -> int:
-    return 0
-
-
-def cached(value: int) -> Any:
-    @functools.lru_cache
-    def answer() -> int:
-        return value
-
-    return lambda shared_seed, sample_seed: [answer()]
-
-
-PAIRS_OF_PROGRAMS: dict[str, tuple[Any, Any]] = {
-    "cached": (cached(0), cached(1)),
-    "closure": (closing_over(0), closing_over(1)),
-    "instance": (Trainer(0), Trainer(1)),
-    "method": (Trainer(0).method, Trainer(1).method),
-    "decorator": (decorated(0), decorated(1)),
-    "default": (with_default(0), with_default(1)),
-    "one line": (lambda shared, sample: [0], lambda shared, sample: [1]),
-    "partial": (functools.partial(takes, 0), functools.partial(takes, 1)),
-    "array": (closing_over(np.int64(0)), closing_over(np.int64(1))),
-}
-
-
-@pytest.mark.parametrize("name", PAIRS_OF_PROGRAMS)
-def test_a_store_never_gives_one_program_the_runs_of_another(name: str, tmp_path: Path) -> None:
-    store = tmp_path / "runs.sqlite"
-    one, two = (
-        rr.audit_callable(train, shared_seeds=2, store=store, name="train") for train in PAIRS_OF_PROGRAMS[name]
-    )
-    assert one.algorithm != two.algorithm
-    assert one.classes("policy") != two.classes("policy")
-    again = rr.audit_callable(PAIRS_OF_PROGRAMS[name][0], shared_seeds=2, store=store, name="train")
-    assert again.records == one.records  # found, not run again: the time is the same
-
-
-def test_a_changed_helper_is_another_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    one = rr.audit_callable(calls_helper, shared_seeds=2, store=tmp_path / "runs.sqlite")
-    monkeypatch.setitem(globals(), "helper", lambda: 1)
-    two = rr.audit_callable(calls_helper, shared_seeds=2, store=tmp_path / "runs.sqlite")
-    assert one.classes("policy") != two.classes("policy")
-
-
-def test_what_has_no_exact_form_must_be_named(tmp_path: Path) -> None:
-    train = closing_over(iter([]))  # some object
-
-    def uses(shared_seed: int, sample_seed: int) -> list[int]:
-        return [0] if train else [1]
-
-    rr.audit_callable(uses, shared_seeds=2)  # without a store nothing can be mistaken
-    with pytest.raises(InvalidInput, match=r"train uses value, whose content has no exact form, .* params=\{\.\.\.\}"):
-        rr.audit_callable(uses, shared_seeds=2, store=tmp_path / "runs.sqlite")
-    rr.audit_callable(uses, shared_seeds=2, store=tmp_path / "runs.sqlite", params={"value": "empty"})
-    with pytest.raises(InvalidInput, match="the name 'code' is taken"):
-        rr.audit_callable(coin, shared_seeds=2, params={"code": 1})
-    with pytest.raises(InvalidInput, match="params must be a mapping"):
-        rr.audit_callable(coin, shared_seeds=2, params=[1])  # type: ignore[arg-type]
 
 
 # --- odd outputs and odd ends ------------------------------------------------------------------------------
@@ -401,7 +355,7 @@ def test_exits_and_unspeakable_errors_are_recorded() -> None:
         return [0]
 
     result = rr.audit_callable(train, shared_seeds=10, on_error="record")
-    kinds = {(record.error or "ok").split(":")[0].split(" ")[0] for record in result.records}
+    kinds = {(run.error or "ok").split(":")[0].split(" ")[0] for run in result.runs}
     assert kinds == {"SystemExit", "Unspeakable", "ok"}
 
 

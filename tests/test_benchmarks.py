@@ -21,7 +21,7 @@ from benchmarks.timing import OURS, Job, Measurement, in_turns
 from benchmarks.units import number, quantity, times
 
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import CountSampler, PerSampleSampler
+from replicable_rl.sampling import Counts, PerSample
 
 # --- slopes ------------------------------------------------------------------------------------
 
@@ -143,10 +143,10 @@ def test_audit_section_runs_on_one_core(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_numpy_multinomial_is_the_same_law() -> None:
     mdp, calls = table_of_400(20), 10**8
-    draws = [sampler(mdp).draw(calls, sample_stream(1)).count for sampler in (Multinomial, CountSampler)]
+    draws = [sampler(mdp).draw(calls, sample_stream(1)).count for sampler in (Multinomial, Counts)]
     for count in draws:
         assert np.abs(count / calls - mdp.rows.probability).max() < 6 * 0.5 / math.sqrt(calls)
-    assert isinstance(Multinomial(mdp), PerSampleSampler)
+    assert isinstance(Multinomial(mdp), PerSample)
 
 
 @pytest.mark.parametrize("by", [by for by, package, _ in planning.CONTENDERS if peers.installed(package)])

@@ -30,7 +30,8 @@ from hypothesis import strategies as st
 import replicable_rl as rr
 from replicable_rl import theory
 from replicable_rl.cli import main
-from replicable_rl.registry import ALGORITHMS, PROBLEMS
+from replicable_rl.records import LEVELS, implied, in_order
+from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS, is_ours
 
 COMMAND = str(Path(sys.executable).parent / "replicable-rl")
 QUICK = "phased-vi-v1:epsilon=0.2,delta=0.05,calls=100,iterations=3"
@@ -173,14 +174,15 @@ def test_solve_is_rr_solve(run: Run, text: str, problem: Any, tmp_path: Path, mo
     seeds = ("--shared-seed", 2**64 - 1, "--sample-seed", 7)
     record = json.loads(run.good("solve", text, "rpvi-v1", *options, *seeds, "--json"))
     assert record["fingerprints"] == json.loads(json.dumps(expected.to_json()["fingerprints"]))
-    assert record["policy"] == expected.policy.tolist()
-    assert record["q"] == expected.q.tolist()
+    assert record["outputs"] == {"policy": expected.policy.tolist(), "value": expected.q.tolist()}
+    assert record["claims"] == expected.claims.to_json()
+    assert record["made_with"] == dict(expected.made_with)
     assert record["samples"] == str(expected.samples)
     by_id = text.partition(":")[0] in (*PROBLEMS, "FrozenLake-v1")
     assert record["spec"]["problem"]["id"].endswith(text.partition(":")[0] if by_id else "mdp")
     shown = run.good("solve", text, "rpvi-v1:epsilon=0.2,delta=0.001,rho=0.2,calls=1e16,iterations=5", *seeds)
-    assert expected.fingerprints.policy in shown
-    assert expected.fingerprints.value in shown
+    assert expected.fingerprints["policy"] in shown
+    assert expected.fingerprints["value"] in shown
     assert f"shared seed {2**64 - 1}, sample seed 7\n" in shown
 
 
@@ -189,20 +191,22 @@ def test_every_option_reaches_the_algorithm(run: Run) -> None:
     record = json.loads(run.good("solve", "chain-v1", "rpvi-v1", *PROMISE, *options, *SEEDS, "--json"))
     params = {"target": "value", "calls": 13_000, "iterations": 4, "tolerance": 0.02, "rho_sq": 0.3}
     assert record["spec"]["algorithm"]["params"] == {"epsilon": 0.1, "delta": 0.001, "rho": 0.2, **params}
-    assert (record["spec"]["shared_seed"], record["spec"]["sample_seed"]) == ("1", "2")
+    assert record["spec"]["shared_seed"] == "1"
+    assert record["spec"]["sample"] == {"kind": "drawn", "sampler": "counts-v1", "seed": "2"}
 
 
 def test_table_of_states(run: Run) -> None:
-    solution = rr.solve(
+    expected = rr.solve(
         rr.make("chain-v1"), rr.PhasedVI(0.2, 0.05, calls=100, iterations=3), shared_seed=1, sample_seed=2
     )
     out = run.good("solve", "chain-v1", QUICK, *SEEDS)
     for s in range(5):
-        action = ("forward", "back")[solution.policy[s]]
-        numbers = [solution.value[s], *solution.q[s]]
+        action = ("forward", "back")[expected.policy[s]]
+        numbers = [expected.value[s], *expected.q[s]]
         assert re.search(rf"^ s{s} +{action} +{' +'.join(f'{x:.4f}' for x in numbers)} *$", out, re.MULTILINE)
     assert re.search(r"^status +budget spent: ran 3 of the \d+ iterations", out, re.MULTILINE)
-    assert re.search(r"^guarantee +measured only: calls=100 where", out, re.MULTILINE)
+    assert re.search(r"^accuracy +nothing is proved: calls=100 where lem:\S+ needs", out, re.MULTILINE)
+    assert re.search(r"^replicability +nothing is proved: this algorithm promises nothing about a", out, re.MULTILINE)
     assert re.search(r"^samples +3000 *$", out, re.MULTILINE)
 
 
@@ -253,19 +257,42 @@ def test_seeds_matter(run: Run) -> None:
     assert len({value(1, 2), value(2, 1), value(1, 1)}) == 3
 
 
+def test_accuracy_and_replicability_are_rows_of_their_own(run: Run) -> None:
+    """Also where one is proved, and the other is not."""
+    out = run.good("solve", "two-goals-v1", "rpvi-v1", *PROMISE, *SEEDS)
+    assert re.search(r"^accuracy +proved \(thm:rpvi\): the policy is within 0\.1 of optimal", out, re.MULTILINE)
+    assert re.search(r"^replicability +proved \(thm:rpvi\): two runs have the same Q", out, re.MULTILINE)
+    out = run.good("solve", "two-goals-v1", "rpvi-v1", *PROMISE, *SEEDS, "--iterations", "30")
+    assert re.search(r"^accuracy +nothing is proved: iterations=30 where thm:rpvi needs 100", out, re.MULTILINE)
+    assert re.search(r"^replicability +proved \(thm:rpvi\)", out, re.MULTILINE)
+    assert out.index("\naccuracy ") < out.index("\nreplicability ")
+    assert "guarantee" not in out
+
+
+def test_solve_with_another_sampler(run: Run) -> None:
+    command = ("solve", "two-goals-v1", QUICK, *SEEDS, "--json")
+    record = json.loads(run.good(*command, "--sampler", "per-sample-v1"))
+    assert record["spec"]["sample"] == {"kind": "drawn", "sampler": "per-sample-v1", "seed": "2"}
+    assert record["run"] != json.loads(run.good(*command))["run"]
+    refusal = run.refused(*command, "--sampler", "per-sampel-v1")
+    assert "o sampler is called 'per-sampel-v1'. Did you mean 'per-sample-v1'?" in refusal
+
+
 # --- --save ------------------------------------------------------------------------------------
 
 
 def test_save_writes_what_was_printed(run: Run, tmp_path: Path) -> None:
     target = tmp_path / "a/run"
-    out = run.good("solve", "chain-v1", QUICK, *SEEDS, "--json", "--save", target)
-    assert rr.load_solution(target).to_json() == json.loads(out)
+    printed = json.loads(run.good("solve", "chain-v1", QUICK, *SEEDS, "--json", "--save", target))
+    saved = rr.load_run(target)
+    assert {level: output.tolist() for level, output in saved.outputs.items()} == printed.pop("outputs")
+    assert saved.to_json() == printed
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["run"]
 
 
 @pytest.mark.parametrize("kind", ["full", "file", "under a file", "a name too long"])
 def test_save_is_refused_before_the_run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    def solve(*arguments: Any, **options: Any) -> rr.Solution:
+    def solve(*arguments: Any, **options: Any) -> rr.Run:
         raise AssertionError("the run came first")
 
     monkeypatch.setattr(sys.modules["replicable_rl.solve"], "solve", solve)
@@ -356,7 +383,8 @@ def test_plan_prints_the_variants_side_by_side(run: Run, problem: str, known_rew
                 assert float(cell) == pytest.approx(exact, rel=1e-3)
                 assert not cell.isdigit() or int(cell) == exact
         assert rows["can be run (m < 2**63)"] == ["yes" if m < 2**63 else "no" for m in calls]
-        assert "accuracy proved; proved of a second run: rho <= 0.2." in section
+        said = "accuracy is proved; two runs differ with probability at most 0.2 (proved)."
+        assert said in " ".join(section.split())
 
 
 def test_plan_of_what_cannot_be_run(run: Run) -> None:
@@ -375,7 +403,9 @@ def test_plan_of_the_baseline_has_one_column(run: Run) -> None:
 def test_plan_says_what_fewer_calls_prove(run: Run) -> None:
     options = ("--calls", 104_000, "--tolerance", 0.02, "--target", "policy")
     out = run.good("plan", "two-goals-v1", "rpvi-v1", *PROMISE, *options)
-    assert "with m=104000: accuracy not proved; proved of a second run: nothing." in out
+    said = " ".join(out.split())
+    assert "With m=104000: nothing is proved about accuracy (calls=104000 where thm:rpvi needs 5.12e+12; " in said
+    assert "; nothing is proved about replicability (calls=104000 where thm:rpvi needs 5.12e+12)." in said
     predicted = re.search(r"two runs differ with probability (\S+)\.\n", out)
     assert predicted is not None
     assert 0.0 < float(predicted[1]) < 1.0
@@ -406,7 +436,7 @@ def test_plan_json_is_exact(run: Run) -> None:
 
 def test_list_shows_every_problem_and_algorithm(run: Run) -> None:
     out = run.good("list")
-    for id in PROBLEMS:
+    for id in filter(lambda id: is_ours(PROBLEMS[id]), PROBLEMS):  # other tests may have registered more
         sizes: tuple[str, ...] = ("-", "-", "-")
         if id != "gridworld-v1":
             mdp = rr.make(id)
@@ -416,6 +446,122 @@ def test_list_shows_every_problem_and_algorithm(run: Run) -> None:
         assert re.search(rf"^ {id} ", out, re.MULTILINE)
     for parameter in ("layout", "n_states=20", "branching=3", "epsilon", "rho_sq"):
         assert parameter in out
+    for id in SAMPLERS:
+        assert re.search(rf"^ {id} +\S", out, re.MULTILINE)
+    levels = out[out.index("\n level ") :]
+    rows = dict(re.findall(r"^ (\S+) +(\S.*?) *$", levels, re.MULTILINE))
+    assert {level: rows[level] for level in LEVELS} == {
+        level: ", ".join(in_order(implied(level))) or "-" for level in LEVELS
+    }
+    assert (rows["model"], rows["value"], rows["policy"]) == ("value, policy", "policy", "-")
+
+
+# --- --plugin ----------------------------------------------------------------------------------
+
+MINE = """
+import dataclasses
+import numpy as np
+import replicable_rl as rr
+
+rr.register_problem("needs-luck-v1", lambda: 1 / 0)
+rr.register_level(rr.Level("weights", implies=("policy",)))
+
+@rr.register_algorithm
+class Odd:
+    id = "odd-v1"
+    version = "1"
+
+    def solve(self, source, shared, rng):
+        return rr.Run.of({"weights": np.array([1.0, np.inf])}, samples=1, history={"loss": [np.nan, 0.5]})
+"""
+
+
+def in_folder(folder: Path, *arguments: object) -> Result:
+    """Run the real command in a folder."""
+    done = subprocess.run(
+        [COMMAND, *map(str, arguments)],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+    )
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+def test_a_plugin_may_be_in_this_folder(tmp_path: Path) -> None:
+    """Its ids are listed and used; a problem that cannot be built, and a run without a policy, are no obstacle."""
+    (tmp_path / "mine.py").write_text(MINE)
+    listed = in_folder(tmp_path, "--plugin", "mine", "list")
+    assert (listed.code, listed.err) == (0, "")
+    assert re.search(r"^ needs-luck-v1 +- +- +- +", listed.out, re.MULTILINE)
+    assert re.search(r"^ odd-v1 +- ", listed.out, re.MULTILINE)
+    assert re.search(r"^ weights +policy", listed.out, re.MULTILINE)
+    shown = in_folder(tmp_path, "--plugin", "mine", "solve", "chain-v1", "odd-v1", *SEEDS)
+    assert (shown.code, shown.err) == (0, "")
+    assert re.search(r"^accuracy +nothing is claimed\.", shown.out, re.MULTILINE)
+    assert re.search(r"^weights +[0-9a-f]{64}", shown.out, re.MULTILINE)
+    assert "policy" not in shown.out
+    printed = in_folder(tmp_path, "--plugin", "mine", "solve", "chain-v1", "odd-v1", *SEEDS, "--json")
+    record = json.loads(printed.out, parse_constant=lambda text: pytest.fail(f"{text} is no JSON"))
+    assert record["outputs"] == {"weights": [1.0, "inf"]}
+    assert record["history"] == {"loss": [None, 0.5]}
+    assert "'odd-v1'" in one_line(in_folder(tmp_path, "solve", "chain-v1", "odd-v1", *SEEDS))
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "message"),
+    [
+        ("nowhere", "", "ModuleNotFoundError: No module named 'nowhere'"),
+        ("", "", "ValueError: Empty module name"),
+        ("mine", "raise RuntimeError('it\\nbroke.')", "RuntimeError: it broke"),
+        ("mine", "import sys; sys.exit('go away')", "SystemExit: go away"),
+        ("mine", "def f(:", "SyntaxError: invalid syntax (mine.py, line 1)"),
+        (
+            "mine",
+            "import replicable_rl as rr; rr.register_problem('chain-v1', dict)",
+            "InvalidInput: register_problem: 'chain-v1' is taken, and an id never changes its meaning. Use '-v2'",
+        ),
+    ],
+)
+def test_a_plugin_that_cannot_be_imported(tmp_path: Path, module: str, text: str, message: str) -> None:
+    (tmp_path / "mine.py").write_text(text)
+    refusal = one_line(in_folder(tmp_path, "--plugin", module, "list"))
+    assert refusal == f"--plugin {module}: cannot be imported ({message})."
+
+
+def test_an_algorithm_that_stands_for_a_policy_alone(tmp_path: Path) -> None:
+    """It is solved, shown and audited like what ships."""
+
+    def own(*arguments: object) -> Result:
+        done = in_folder(Path(__file__).parents[1], "--plugin", "examples.own", *arguments)
+        assert done.err == ""
+        return done
+
+    subject = ("two-doors-v1", "good-enough-v1", "--epsilon", "0.05")
+    listed = own("list").out
+    for id in ("two-doors-v1", "good-enough-v1", "numpy-multinomial-v1", "good-actions"):
+        assert re.search(rf"^ {id} ", listed, re.MULTILINE)
+    solved = own("solve", *subject, *SEEDS, "--sampler", "numpy-multinomial-v1").out
+    assert re.search(r"^ state +action *$", solved, re.MULTILINE)
+    assert " q " not in solved
+    assert "value" not in solved
+    assert re.search(r"^replicability +nothing is proved: no bound is known\.", solved, re.MULTILINE)
+    assert set(json.loads(own("solve", *subject, *SEEDS, "--json").out)["outputs"]) == {"good-actions", "policy"}
+    store = ("--store", tmp_path / "own.sqlite")
+    audited = own("audit", *subject, *store, "--require", "0.9", "--jobs", "2", "--sampler", "numpy-multinomial-v1")
+    assert audited.code == 0
+    assert re.search(r"^good-actions +60 of 60 +1\.000 ", audited.out, re.MULTILINE)
+    assert "required 0.9 met" in " ".join(audited.out.split())
+    assert own("audit", *store, "--level", "good-actions").code == 0
+    for level in ("policy", "good-actions"):  # the store holds what it takes, without the plugin
+        without = in_folder(tmp_path, "audit", *store, "--level", level, "--require", "0.99")
+        assert (without.code, without.err) == (2, "")
+        assert f"Same {level} in 60 of 60 pairs" in without.out
+    refusal = one_line(in_folder(tmp_path, "audit", *store, "--level", "good-action"))
+    assert refusal == "audit: level must be one of model, value, policy, got 'good-action'."
+    refusal = one_line(in_folder(Path(__file__).parents[1], "--plugin", "examples.own", "plan", *subject))
+    assert refusal == "plan: good-enough-v1 has no plan; solve and audit do without one."
 
 
 # --- bad input ---------------------------------------------------------------------------------
@@ -572,6 +718,15 @@ def test_no_arguments_show_the_help(run: Run) -> None:
     assert result.err.startswith("Usage: replicable-rl [OPTIONS] COMMAND")
     for command in ((), ("solve",), ("plan",), ("list",), ("reproduce",)):
         assert f"Usage: {' '.join(('replicable-rl', *command))} [OPTIONS]" in run.good(*command, "--help")
+
+
+def test_the_help_says_the_exit_codes(run: Run) -> None:
+    said = [" ".join(run.good(*command, "--help").split()) for command in ((), ("audit",))]
+    assert (
+        "Exit codes: 0 done, or what was required is met; 1 refuted or not met; 2 bad input, or cannot tell." in said[0]
+    )
+    assert "Exit codes: 0 if what is required is shown, or nothing is required; 1 if it is refuted; 2 if the" in said[1]
+    assert "..." not in said[0].replace("[ARGS]...", ""), "a sentence that is cut"
 
 
 def test_memory_that_is_not_there(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -858,10 +1013,10 @@ def drawn(mdp: rr.TabularMDP, policy: list[int], arrows: Mapping[str, str], wall
 def test_a_grid_is_drawn_on_a_terminal(problem: str, mdp: Any, ends: str) -> None:
     algorithm = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=10**9, iterations=60, tolerance=0.001)
     options = ("--calls", "1e9", "--iterations", "60", "--tolerance", "0.001")
-    solution = rr.solve(mdp(), algorithm, shared_seed=1, sample_seed=2)
+    solved = rr.solve(mdp(), algorithm, shared_seed=1, sample_seed=2)
     shown = on_terminal("solve", problem, "rpvi-v1", *PROMISE, *options, *SEEDS)
     cells = [line.strip()[1:-1].split("│") for line in shown.splitlines() if line.strip().startswith("│")]
-    expected = drawn(mdp(), solution.policy.tolist(), ARROWS, "███", ends)
+    expected = drawn(mdp(), solved.policy.tolist(), ARROWS, "███", ends)
     assert cells == expected
     assert len({cell for row in cells for cell in row if cell.strip() in ARROWS.values()}) >= 3, (
         "a picture with content"
@@ -870,18 +1025,18 @@ def test_a_grid_is_drawn_on_a_terminal(problem: str, mdp: Any, ends: str) -> Non
     assert f"  ┌{'┬'.join(['───'] * columns)}┐\n" in shown
     assert f"  └{'┴'.join(['───'] * columns)}┘\n" in shown
     assert shown.count("┼") == (columns - 1) * (len(expected) - 1)
-    assert solution.fingerprints.policy in shown
+    assert solved.fingerprints["policy"] in shown
     assert max(map(len, shown.splitlines())) <= 80
     assert " q up" not in shown
 
 
 def test_a_grid_is_drawn_without_unicode() -> None:
     mdp = rr.make("two-goals-v1")
-    solution = rr.solve(mdp, rr.PhasedVI(0.1, 0.001, calls=1000, iterations=40), shared_seed=1, sample_seed=2)
+    expected = rr.solve(mdp, rr.PhasedVI(0.1, 0.001, calls=1000, iterations=40), shared_seed=1, sample_seed=2)
     options = ("--epsilon", "0.1", "--delta", "0.001", "--calls", "1000", "--iterations", "40")
     shown = on_terminal("solve", "two-goals-v1", "phased-vi-v1", *options, *SEEDS, PYTHONIOENCODING="ascii")
     cells = [line.strip()[1:-1].split("|") for line in shown.splitlines() if line.strip().startswith("|")]
-    assert cells == drawn(mdp, solution.policy.tolist(), PLAIN_ARROWS, "###", "G")
+    assert cells == drawn(mdp, expected.policy.tolist(), PLAIN_ARROWS, "###", "G")
     assert shown.isascii()
     assert shown.count("  +---+---+---+\n") == 4
 

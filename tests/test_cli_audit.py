@@ -1,10 +1,11 @@
-"""``replicable-rl audit``: what people and programs read, exit codes, plans, and one line for bad input."""
+"""``replicable-rl audit``: what people and programs read, exit codes, sweeps, stores, and one line for bad input."""
 
 from __future__ import annotations
 
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -14,9 +15,11 @@ from typing import Any
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.audit.sweep import audit_plan, load_plan
-from replicable_rl.cli import main, progress
+from replicable_rl.audit import audit_spec, read_audits, run_audits
+from replicable_rl.audit.sweep import load_sweep
+from replicable_rl.cli import progress
 from replicable_rl.progress import report
+from replicable_rl.store import packed
 from tests.test_cli import COMMAND, Run, environment, on_terminal, piped, plain, read_all, terminal
 
 GOOD = ("two-goals-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2,iterations=30")
@@ -29,7 +32,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     return Run(capsys)
 
 
-PLAN = """
+SWEEP = """
 shared_seeds = 4
 runs_per_seed = 3
 
@@ -57,9 +60,9 @@ iterations = 5
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> Path:
-    path = tmp_path / "plan.toml"
-    path.write_text(PLAN)
+def sweep(tmp_path: Path) -> Path:
+    path = tmp_path / "sweep.toml"
+    path.write_text(SWEEP)
     return path
 
 
@@ -102,9 +105,10 @@ def test_options_reach_the_audit(run: Run) -> None:
     [
         (GOOD, ("--require", "0.8"), 0),
         (GOOD, ("--require", "0.8", "--level", "value"), 0),
-        (GOOD, ("--require", "0.9"), 1),  # 20 pairs cannot show it
+        (GOOD, ("--require", "0.9"), 2),  # 20 pairs cannot show it, nor refute it
         (BAD, ("--require", "0.8"), 1),
-        (BAD, ("--require", "0.01", "--level", "value"), 1),
+        (BAD, ("--require", "0.2", "--level", "value"), 1),
+        (BAD, ("--require", "0.01", "--level", "value"), 2),
         (BAD, (), 0),
     ],
 )
@@ -121,19 +125,13 @@ def test_store_resumes_and_jobs_do_not_matter(run: Run, tmp_path: Path) -> None:
     assert run.good("audit", *BAD, *SMALL, *store) == first == run.good("audit", *BAD, *SMALL)
     assert run.good("audit", *BAD, *SMALL, "--backend", "threads", "--jobs", "2") == first
     with rr.RunStore(tmp_path / "runs.sqlite") as opened:
-        assert [runs for _, _, runs in opened.families()] == [40]
+        assert [runs for _, runs in opened.families()] == [40]
 
 
-def test_a_store_alone_is_listed(run: Run, tmp_path: Path) -> None:
-    store = tmp_path / "runs.sqlite"
-    run.good("audit", *GOOD, *SMALL, "--store", store)
-    listed = run.good("audit", "--store", store)
-    assert "1  two-goals-v1  rpvi-v1:" in listed
-    text = " ".join(listed.split())
-    assert "40 runs under 20 shared seeds: same value in 20 of 20 pairs, same policy in 20 of 20 pairs." in text
-    assert max(map(len, listed.splitlines())) <= 80
-    assert "give PROBLEM and ALGORITHM" in run.refused("audit", "--store", tmp_path / "other.sqlite")
-    assert not (tmp_path / "other.sqlite").exists()
+def test_a_level_that_there_is_not_is_refused_in_every_form(run: Run) -> None:
+    for form in ((), ("--json",), ("--require", "0.5")):
+        refusal = run.refused("audit", *GOOD, "--shared-seeds", "2", "--level", "model", *form)
+        assert refusal == "audit: there is no model to compare; rpvi-v1 produces value, policy."
 
 
 def test_csv_has_a_row_for_every_run(run: Run, tmp_path: Path) -> None:
@@ -190,7 +188,7 @@ def test_a_reader_who_leaves_does_not_change_the_exit_code(reader: str, form: st
 def test_output_closed_and_output_in_ascii() -> None:
     command = f"{COMMAND} audit {' '.join(GOOD)} --shared-seeds 5 --require 0.9 >&-"
     closed = subprocess.run(command, shell=True, executable="/bin/bash", capture_output=True, timeout=60)
-    assert (closed.returncode, closed.stderr) == (1, b"")
+    assert (closed.returncode, closed.stderr) == (2, b"")  # 5 pairs cannot tell
     shown = piped("audit", *GOOD, *SMALL, PYTHONIOENCODING="ascii").out
     assert "agreement 1.000 (0.832-1.000), 1-rho = 0.8 met." in shown
     assert max(map(len, shown.splitlines())) == 80
@@ -246,7 +244,7 @@ def test_ctrl_c_keeps_what_has_finished(tmp_path: Path) -> None:
         time.sleep(0.1)
         if store.exists() and store.stat().st_size:
             with rr.RunStore(store) as opened:
-                finished = sum(runs for _, _, runs in opened.families())
+                finished = sum(runs for _, runs in opened.families())
         if finished >= 10:
             break
     process.send_signal(signal.SIGINT)
@@ -257,42 +255,53 @@ def test_ctrl_c_keeps_what_has_finished(tmp_path: Path) -> None:
         "replicable-rl: interrupted; nothing was half-written.",
     ]
     with rr.RunStore(store) as opened:
-        assert finished <= sum(runs for _, _, runs in opened.families()) < 1000
+        assert finished <= sum(runs for _, runs in opened.families()) < 1000
 
 
-# --- plans -----------------------------------------------------------------------------------------------
+# --- sweeps ----------------------------------------------------------------------------------------------
 
 
-def test_a_plan_makes_every_combination(run: Run, plan: Path, tmp_path: Path) -> None:
-    printed = run.good("audit", "--plan", plan, "--store", tmp_path / "runs.sqlite")
+def test_a_sweep_makes_every_combination(run: Run, sweep: Path, tmp_path: Path) -> None:
+    printed = run.good("audit", "--sweep", sweep, "--store", tmp_path / "runs.sqlite")
     assert max(map(len, printed.splitlines())) <= 80
     assert [line.split()[0] for line in printed.splitlines() if not line.startswith(" ")] == [
         f"{i}/9" for i in range(1, 10)
     ]
-    results = audit_plan(plan, store=tmp_path / "runs.sqlite")
+    results = rr.audit_sweep(sweep, store=tmp_path / "runs.sqlite")
     assert len(results) == 9
     assert {result.problem.text for result in results} == {"two-goals-v1", "riverswim-v1", "riverswim-v1:n_states=8"}
     assert {result.algorithm.params["delta"] for result in results} == {0.1, 0.2, 0.01}
-    assert all(result.plan.runs_per_seed == 3 and len(result.plan.shared_seeds) == 4 for result in results)
+    assert all(result.spec.runs_per_seed == 3 and len(result.spec.seeds) == 4 for result in results)
     calls = {result.algorithm.params.get("calls") for result in results}
     assert calls == {10**6, None}
-    assert json.loads(run.good("audit", "--plan", plan, "--json")) == [result.to_json() for result in results]
-    smaller = json.loads(run.good("audit", "--plan", plan, "--json", "--shared-seeds", "2"))
+    assert json.loads(run.good("audit", "--sweep", sweep, "--json")) == [result.to_json() for result in results]
+    smaller = json.loads(run.good("audit", "--sweep", sweep, "--json", "--shared-seeds", "2"))
     assert [len(one["shared_seeds"]) for one in smaller] == [2] * 9
-    run.good("audit", "--plan", plan, "--csv", tmp_path / "all.csv")
+    run.good("audit", "--sweep", sweep, "--csv", tmp_path / "all.csv")
     assert len((tmp_path / "all.csv").read_text().splitlines()) == 1 + 9 * 12
-    assert run("audit", "--plan", plan, "--require", "0.99").code == 1
+    assert run("audit", "--sweep", sweep, "--require", "0.99").code == 1
 
 
-def test_a_plan_may_name_files_gymnasium_and_lists_in_lists(tmp_path: Path) -> None:
+def test_the_exit_code_of_many_audits(run: Run, tmp_path: Path) -> None:
+    """One that is refuted decides, also beside one that is open."""
+    sweep = tmp_path / "sweep.toml"
+    good = '[[algorithm]]\nid = "rpvi-v1"\nepsilon = 0.1\ndelta = 0.001\nrho = 0.2\niterations = 30\n'
+    bad = '[[algorithm]]\nid = "phased-vi-v1"\nepsilon = 0.1\ndelta = 0.001\niterations = 30\n'
+    store = ("--store", tmp_path / "runs.sqlite")
+    for algorithms, require, code in ((good, 0.8, 0), (good, 0.9, 2), (bad + good, 0.9, 1), (good + bad, 0.9, 1)):
+        sweep.write_text(f'require = {require}\nshared_seeds = 20\n[[problem]]\nid = "two-goals-v1"\n{algorithms}')
+        assert run("audit", "--sweep", sweep, *store).code == code
+
+
+def test_a_sweep_may_name_files_gymnasium_and_lists_in_lists(tmp_path: Path) -> None:
     rr.make("chain-v1").save(tmp_path / "mine.npz")
-    plan = tmp_path / "plan.toml"
-    plan.write_text(
+    sweep = tmp_path / "sweep.toml"
+    sweep.write_text(
         '[[problem]]\nfile = "mine.npz"\n[[problem]]\nid = "FrozenLake-v1"\ngamma = 0.9\n'
         '[[problem]]\nid = "gridworld-v1"\nlayout = [["S.G"], ["S..G"]]\n'
         '[[algorithm]]\nid = "phased-vi-v1"\nepsilon = 0.2\ndelta = 0.1\n'
     )
-    problems = [problem.spec.text for problem in load_plan(plan).problems]
+    problems = [spec.problem.text for spec in load_sweep(sweep)]
     assert problems[1:2] == ["gymnasium/FrozenLake-v1:gamma=0.9"]
     assert problems[0].startswith("mdp:digest=")
     assert len(problems) == 4
@@ -301,12 +310,12 @@ def test_a_plan_may_name_files_gymnasium_and_lists_in_lists(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("shared_seeds = ", "not a plan in TOML"),
-        ("", r"a plan needs one table [[problem]] or more"),
-        ("problem = 3", r"a plan needs one table [[problem]] or more"),
-        ('[[problem]]\nid = "chain-v1"', r"a plan needs one table [[algorithm]] or more"),
+        ("shared_seeds = ", "not a sweep in TOML"),
+        ("", r"a sweep needs one table [[problem]] or more"),
+        ("problem = 3", r"a sweep needs one table [[problem]] or more"),
+        ('[[problem]]\nid = "chain-v1"', r"a sweep needs one table [[algorithm]] or more"),
         ("[[problem]]\nn_states = 3\n[[algorithm]]", "every [[problem]] needs an id"),
-        ("[[problems]]", "a plan has no entry 'problems'. Did you mean 'problem'?"),
+        ("[[problems]]", "a sweep has no entry 'problems'. Did you mean 'problem'?"),
         ('[[problem]]\nid = "chian-v1"\n[[algorithm]]', "No problem is called 'chian-v1'. Did you mean 'chain-v1'?"),
         ('[[problem]]\nfile = "no.npz"\n[[algorithm]]', "no.npz: no such file."),
         ('[[problem]]\nid = "chain-v1"\nstates = 3\n[[algorithm]]', "there is no parameter 'states'"),
@@ -320,10 +329,10 @@ def test_a_plan_may_name_files_gymnasium_and_lists_in_lists(tmp_path: Path) -> N
         ),
     ],
 )
-def test_bad_plans(run: Run, tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "plan.toml").write_text(text)
-    refused = run.refused("audit", "--plan", tmp_path / "plan.toml")
-    assert refused.startswith(str(tmp_path / "plan.toml"))
+def test_bad_sweeps(run: Run, tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "sweep.toml").write_text(text)
+    refused = run.refused("audit", "--sweep", tmp_path / "sweep.toml")
+    assert refused.startswith(str(tmp_path / "sweep.toml"))
     assert message in refused
 
 
@@ -333,8 +342,8 @@ def test_bad_plans(run: Run, tmp_path: Path, text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "give PROBLEM and ALGORITHM, or --plan FILE"),
-        (("two-goals-v1",), "give PROBLEM and ALGORITHM, or --plan FILE"),
+        ((), "give PROBLEM and ALGORITHM, or --sweep FILE"),
+        (("two-goals-v1",), "give PROBLEM and ALGORITHM, or --sweep FILE"),
         ((*GOOD, "--runs", "1"), "runs_per_seed must be at least 2, got 1"),
         ((*GOOD, "--shared-seeds", "0"), "shared_seeds must be an integer from 1"),
         ((*GOOD, "--shared-seeds", "many"), "--shared-seeds must be a whole number"),
@@ -357,9 +366,12 @@ def test_bad_plans(run: Run, tmp_path: Path, text: str, message: str) -> None:
             (*GOOD, "--backend", "threads", "--scheduler", "tcp://here:1"),
             "a scheduler is for the backends dask and ray",
         ),
-        ((*GOOD, "--plan", "plan.toml"), "problem, algorithm cannot be given beside --plan; write it into plan.toml"),
-        (("--plan", "plan.toml", "--epsilon", "0.1"), "--epsilon cannot be given beside --plan"),
-        (("--plan", "nowhere.toml"), "nowhere.toml: no such file."),
+        (
+            (*GOOD, "--sweep", "sweep.toml"),
+            "problem, algorithm cannot be given beside --sweep; write it into sweep.toml",
+        ),
+        (("--sweep", "sweep.toml", "--epsilon", "0.1"), "--epsilon cannot be given beside --sweep"),
+        (("--sweep", "nowhere.toml"), "nowhere.toml: no such file."),
         ((*GOOD, "--store", "/"), "/: is a directory. Name a file for the store."),
         ((*GOOD, "--store", "/no/such/place.sqlite"), "there is no directory /no/such"),
         ((*GOOD, *SMALL, "--csv", "/no/such/place.csv"), "/no/such/place.csv: cannot be written"),
@@ -370,33 +382,173 @@ def test_bad_usage(run: Run, arguments: tuple[object, ...], message: str) -> Non
     assert message in run.refused("audit", *arguments)
 
 
+def test_plan_is_called_sweep(run: Run) -> None:
+    refusal = run.refused("audit", "--plan", "sweep.toml")
+    assert refusal == "audit: there is no --plan; a file of many audits is a sweep: --sweep FILE."
+    assert "--plan" not in run.good("audit", "--help")
+
+
 def test_recorded_failures_are_counted(run: Run) -> None:
-    result = run(
-        "audit",
-        "inventory-v1",
-        "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2",
-        "--shared-seeds",
-        "2",
-        "--on-error",
-        "record",
-        "--json",
-    )
+    failing = ("audit", "inventory-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2", "--on-error", "record")
+    result = run(*failing, "--shared-seeds", "2", "--json")
     assert result.code == 0
     assert len(json.loads(result.out)["failures"]) == 4
-    assert (
-        main(
-            [
-                "audit",
-                "inventory-v1",
-                "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2",
-                "--shared-seeds",
-                "2",
-                "--on-error",
-                "record",
-                "--require",
-                "0.5",
-                "--json",
-            ]
-        )
-        == 1
-    )
+    said = " ".join(run.good(*failing, "--shared-seeds", "2").split())
+    assert "4 of 4 runs failed" in said
+    assert "calls=1.94e+20 is asked for" in said
+    for form in ((), ("--json",)):  # nothing to compare
+        result = run(*failing, "--shared-seeds", "2", "--require", "0.5", *form)
+        assert (result.code, result.err) == (2, "")
+
+
+# --- what a store holds ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with two audits: one that requires nothing, and one whose requirement is refuted."""
+    path = tmp_path_factory.mktemp("stored") / "runs.sqlite"
+    good, bad = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, iterations=30), rr.PhasedVI(0.1, 0.001, iterations=30)
+    specs = [
+        audit_spec(rr.make("two-goals-v1"), good, shared_seeds=20, confidence=0.9),
+        audit_spec(rr.make("two-goals-v1"), bad, shared_seeds=20, runs_per_seed=3, seed=5, require=0.9),
+    ]
+    with rr.RunStore(path) as store:
+        assert len(list(run_audits(specs, store))) == 2
+    return path
+
+
+def test_a_store_alone_is_judged_by_what_its_audits_require(run: Run, stored: Path) -> None:
+    before = stored.read_bytes()
+    told = run("audit", "--store", stored)
+    assert (told.code, told.err) == (1, "")
+    assert max(map(len, told.out.splitlines())) <= 80
+    first, second = told.out[: told.out.index("\n2  ")], told.out[told.out.index("\n2  ") :]
+    assert first.startswith("1  two-goals-v1  rpvi-v1:")
+    assert "Same policy in 20 of 20 pairs: agreement 1.000 (0.861–1.000), 1−ρ = 0.8 met." in " ".join(first.split())
+    assert second.startswith("\n2  two-goals-v1  phased-vi-v1:")
+    assert re.search(r"Same policy in \d+ of 60 pairs: .*, required 0\.9 not met\.$", " ".join(second.split()))
+    assert stored.read_bytes() == before, "reading changes nothing"
+
+
+@pytest.mark.parametrize(
+    ("options", "codes"),
+    [
+        (("--require", "0.8"), (0, 1)),
+        (("--require", "0.99"), (2, 1)),
+        (("--require", "0.9"), (2, 1)),  # 0.861, at the confidence that this audit asked for
+        (("--require", "0.9", "--confidence", "0.5"), (0, 1)),
+        (("--require", "0.01"), (0, 0)),
+        (("--require", "0.01", "--level", "value"), (0, 2)),
+        (("--require", "0.5", "--level", "value"), (0, 1)),
+        (("--require", "0.5", "--level", "model"), (2, 2)),
+        (("--level", "value"), (0, 1)),
+        ((), (0, 1)),
+    ],
+)
+def test_a_store_alone_is_judged_by_what_is_required_now(
+    run: Run, stored: Path, tmp_path: Path, options: tuple[str, ...], codes: tuple[int, int]
+) -> None:
+    """Both audits together, and each of them alone."""
+    both = 1 if 1 in codes else max(codes)
+    assert run("audit", "--store", stored, *options).code == both
+    with rr.RunStore(stored) as store:
+        results = read_audits(store)
+    for number, (result, code) in enumerate(zip(results, codes, strict=True)):
+        with rr.RunStore(tmp_path / f"{number}.sqlite") as alone:
+            list(run_audits([result.spec], alone))
+        assert run("audit", "--store", tmp_path / f"{number}.sqlite", *options).code == code
+
+
+def test_what_a_store_holds_as_json_and_csv(run: Run, stored: Path, tmp_path: Path) -> None:
+    printed = run("audit", "--store", stored, "--json", "--csv", tmp_path / "runs.csv")
+    data = json.loads(printed.out)
+    assert (printed.code, printed.err) == (1, "")
+    with rr.RunStore(stored) as store:
+        results = read_audits(store)
+        assert data == [result.to_json() for result in results]
+    assert [(one["runs_per_seed"], one["seed"], one["confidence"], one["require"]) for one in data] == [
+        (2, "0", 0.9, None),
+        (3, "5", 0.95, 0.9),
+    ]
+    with (tmp_path / "runs.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["run"] for row in rows] == [one.key for result in results for one in result.runs]
+    asked = json.loads(run("audit", "--store", stored, "--json", "--require", "0.5", "--level", "value").out)
+    assert [(one["require"], one["level"]) for one in asked] == [(0.5, "value")] * 2
+
+
+def test_the_requirement_is_stored_with_the_audit(run: Run, tmp_path: Path) -> None:
+    store = tmp_path / "runs.sqlite"
+    for require, level, code in ((0.8, "policy", 0), (0.9, "value", 2)):
+        options = (*SMALL, "--store", store, "--require", require, "--level", level)
+        assert run("audit", *GOOD, *options).code == code
+        with rr.RunStore(store) as opened:
+            assert (opened.audits()[-1].require, opened.audits()[-1].level) == (require, level)
+        told = run("audit", "--store", store)
+        assert told.code == code
+        assert f"Same {level} in 20 of 20 pairs" in told.out
+    assert "required 0.9 undecided" in " ".join(told.out.split())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--seed", "3"),
+        ("--runs", "3"),
+        ("--shared-seeds", "30"),
+        ("--shared-seed", "30"),
+        ("--sampler", "counts-v1"),
+        ("--epsilon", "0.1"),
+        ("--jobs", "2"),
+        ("--on-error", "raise"),
+    ],
+)
+def test_runs_that_exist_cannot_be_changed(run: Run, stored: Path, options: tuple[str, str]) -> None:
+    message = "cannot change runs that exist; name a problem and an algorithm to make others."
+    assert run.refused("audit", "--store", stored, *options) == f"audit: {options[0]} {message}"
+    refusal = run.refused("audit", "--store", stored, "--backend", "threads", *options)
+    assert set(refusal.removesuffix(message).removeprefix("audit: ").strip().split(", ")) == {"--backend", options[0]}
+
+
+def test_stores_without_audits(run: Run, tmp_path: Path) -> None:
+    """None is made by looking for one."""
+    missing = tmp_path / "missing.sqlite"
+    refusal = f"{missing}: no such file; name a problem and an algorithm to make it."
+    assert run.refused("audit", "--store", missing) == refusal
+    assert run.refused("audit", "--store", missing, "--json", "--require", "0.5") == refusal
+    assert list(tmp_path.iterdir()) == []
+    store = tmp_path / "runs.sqlite"
+    with rr.RunStore(store) as opened:
+        assert opened.audits() == []
+    refusal = run.refused("audit", "--store", store)
+    assert refusal == f"{store}: holds no runs and no audits; name a problem and an algorithm to make one."
+    solved = rr.solve(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seed=1, sample_seed=2)
+    contents: dict[str, bytes] = {}
+    with rr.RunStore(store) as opened:
+        opened.add([packed(solved, contents)], contents)
+    for form in ((), ("--json",), ("--require", "0.5")):
+        refusal = run.refused("audit", "--store", store, *form)
+        assert refusal == f"{store}: holds 1 run, but no audits; name a problem and an algorithm to make one."
+    (tmp_path / "notes.txt").write_text("mine")
+    assert "not a run store" in run.refused("audit", "--store", tmp_path / "notes.txt")
+    assert "is a directory" in run.refused("audit", "--store", tmp_path)
+
+
+def test_an_interrupted_audit_says_how_many_runs_have_finished(run: Run, tmp_path: Path) -> None:
+    store = tmp_path / "runs.sqlite"
+    algorithm = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, iterations=30)
+    begun = audit_spec(rr.make("two-goals-v1"), algorithm, shared_seeds=50, require=0.9)
+    rr.audit(rr.make("two-goals-v1"), algorithm, shared_seeds=7, store=store)
+    with rr.RunStore(store) as opened:
+        opened.add_audit(begun)
+    told = run("audit", "--store", store)
+    assert (told.code, told.err) == (2, "")
+    said = " ".join(told.out.split())
+    assert "Same policy in 7 of 7 pairs" in said
+    assert "14 of 100 runs finished" in said
+    with rr.RunStore(tmp_path / "none.sqlite") as opened:
+        opened.add_audit(begun)
+    told = run("audit", "--store", tmp_path / "none.sqlite")
+    assert (told.code, told.err) == (2, "")
+    assert "0 of 100 runs finished" in " ".join(told.out.split())

@@ -24,9 +24,9 @@ def test_solve_and_plan(id: str, capsys: pytest.CaptureFixture[str]) -> None:
     mdp = rr.make("two-goals-v1")
     assert main(["solve", "two-goals-v1", id, *options, "--shared-seed", "3", "--sample-seed", "4", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
-    solution = rr.solve(mdp, algorithm, shared_seed=3, sample_seed=4)
-    assert printed["fingerprints"]["model"] == solution.fingerprints.model
-    assert set(printed["history"]) == set(solution.history)
+    expected = rr.solve(mdp, algorithm, shared_seed=3, sample_seed=4)
+    assert printed["fingerprints"]["model"] == expected.fingerprints.model
+    assert set(printed["history"]) == set(expected.history)
     assert main(["plan", "two-goals-v1", id, *options, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["samples"] == str(algorithm.plan(mdp).samples)
     for command in (["plan", "two-goals-v1", id, *options], ["list"]):

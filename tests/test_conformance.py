@@ -21,7 +21,9 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import EpisodicTable, PerSampleSampler, as_episodic, as_generative
+from replicable_rl.records.levels import freeze_array
+from replicable_rl.sampling import Counts, EpisodeCounts, OutcomeCounts, PerSample
+from replicable_rl.sampling.tables import Table
 from replicable_rl.testing import Conformance, ConformanceError, check_algorithm, conformance
 from replicable_rl.testing.cases import global_states
 from replicable_rl.testing.checks import CHECKS, FALSE_ALARM, _redraws
@@ -64,19 +66,20 @@ class Honest:
 
     calls: int = 100
 
-    def solve(self, problem: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Solution:
-        return rr.PhasedVI(0.1, 0.01, calls=self.calls, iterations=5).solve(problem, shared, rng)
+    def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
+        return rr.PhasedVI(0.1, 0.01, calls=self.calls, iterations=5).solve(source, shared, rng)
 
 
-def with_q(solution: rr.Solution, q: Any, policy: Any = None, **changes: Any) -> rr.Solution:
-    """Return the solution with other values."""
-    kept = {name: getattr(solution, name) for name in ("samples", "status", "guarantee", "model")}
-    return rr.Solution.from_q(q, solution.policy if policy is None else policy, **{**kept, **changes})
+def of(run: rr.Run, samples: int | None = None, **outputs: Any) -> rr.Run:
+    """Return the run with other outputs, built again."""
+    samples = run.samples if samples is None else samples
+    return rr.Run.of({**run.outputs, **outputs}, samples=samples, status=run.status, claims=run.claims)
 
 
-def promising(solution: rr.Solution, rho: float) -> rr.Solution:
-    """Return the solution with a claim."""
-    return replace(solution, guarantee=rr.Guarantee("proved", "thm:mine", "two runs are the same", rho=rho))
+def claiming(run: rr.Run, **claim: Any) -> rr.Run:
+    """Return the run with a claim."""
+    said = {"about": "replicability", "kind": "proved", "statement": "two runs are the same", "source": "thm:mine"}
+    return replace(run, claims=rr.Claims((rr.Claim(**{**said, **claim}),)))
 
 
 def failures(algorithm: Any, *problems: Any, **options: Any) -> list[tuple[str, str]]:
@@ -98,7 +101,7 @@ def test_everything_shipped_conforms(algorithm: Any) -> None:
     report = check_algorithm(algorithm)
     on_grid = set(passed(report))
     assert on_grid >= set(NAMES) - {"levels", "replicability"}
-    claimed = rr.solve(PROBLEM, algorithm, shared_seed=1, sample_seed=1).guarantee.rho is not None
+    claimed = rr.solve(PROBLEM, algorithm, shared_seed=1, sample_seed=1).claims.replicability is not None
     assert ("replicability" in on_grid) == claimed
     assert len({finding.problem for finding in report.passed}) == len(default_problems())
 
@@ -120,8 +123,8 @@ def test_the_report_can_be_read() -> None:
         "tests.test_conformance.Honest conforms",
         "two-goals-v1; chain-v1",
         "  passed: " + ", ".join(NAMES[:-2]),
-        "  levels: does not apply, no two of 9 runs with other samples had an equal model or value",
-        "  replicability: does not apply, the run claims no rho",
+        "  levels: does not apply, no two of 9 runs with other samples had an equal value",
+        "  replicability: does not apply, the run claims nothing about a second run",
     ]
     assert {finding.check for finding in report.skipped} == {"levels", "replicability"}
 
@@ -135,10 +138,24 @@ def test_the_suite_leaves_no_trace() -> None:
     assert world() == before
 
 
+class OnlyDraws(Table):
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        return Counts(PROBLEM).draw(calls, rng)
+
+
+class OnlyEpisodes(Table):
+    def play(self, policy: Any, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
+        return Counts(PROBLEM).play(policy, episodes, horizon, rng)
+
+
 @pytest.mark.parametrize(
     ("algorithm", "problem"),
-    [(Honest(), PerSampleSampler(PROBLEM)), (rr.RMax(0.1, 0.01, 10, episodes=9, rounds=3), EpisodicTable(PROBLEM))],
-    ids=["draws", "episodes"],
+    [
+        (Honest(), PerSample(PROBLEM)),
+        (Honest(), OnlyDraws(PROBLEM)),
+        (rr.RMax(0.1, 0.01, 10, episodes=9, rounds=3), OnlyEpisodes(PROBLEM)),
+    ],
+    ids=["both", "draws", "episodes"],
 )
 def test_problems_that_are_no_tables(algorithm: Any, problem: Any) -> None:
     report = check_algorithm(algorithm, problems=[problem])
@@ -152,9 +169,9 @@ def test_a_cache_in_the_object_is_no_change() -> None:
         def size(self) -> int:
             return self.calls
 
-        def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+        def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
             assert self.size == self.calls
-            return super().solve(problem, shared, rng)
+            return super().solve(source, shared, rng)
 
     assert "frozen" in passed(check_algorithm(Cached(), problems=[PROBLEM]))
 
@@ -164,22 +181,23 @@ def test_an_algorithm_that_draws_nothing() -> None:
 
     @dataclass(frozen=True)
     class Oracle:
-        def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-            best = rr.optimal_values(problem)
+        def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+            if not isinstance(source, Counts):
+                raise TypeError("there is no table to plan on")
+            best = rr.optimal_values(PROBLEM)
             status = rr.Status(rr.StatusCode.COMPLETED, "planned on the truth")
-            measured = rr.Guarantee("measured", "", "nothing was drawn")
-            return rr.Solution.from_q(best.q, best.policy, samples=0, status=status, guarantee=measured)
+            return rr.Run.of({"value": best.q, "policy": best.policy}, samples=0, status=status)
 
     skipped = {f.check: f.sentence for f in check_algorithm(Oracle(), problems=[PROBLEM]).skipped}
     assert skipped["fresh samples"] == "the algorithm reports no samples"
-    assert "not a table solve raises" in skipped["sample count"]
+    assert skipped["sample count"] == "on a source that counts, solve raises TypeError: there is no table to plan on."
 
 
 def test_samples_recorded_elsewhere_are_not_counted() -> None:
     class Recorded(Honest):
-        def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+        def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
             rng.random()
-            return super().solve(PROBLEM, shared, rng)
+            return super().solve(Counts(PROBLEM), shared, rng)
 
     skipped = {f.check: f.sentence for f in check_algorithm(Recorded(), problems=[PROBLEM]).skipped}
     assert skipped["sample count"] == "the algorithm does not sample by draw or play"
@@ -189,87 +207,87 @@ def test_samples_recorded_elsewhere_are_not_counted() -> None:
 
 
 class Entropy(Honest):
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-        solution = super().solve(problem, shared, rng)
-        return with_q(solution, solution.q + np.random.default_rng().random())
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        run = super().solve(source, shared, rng)
+        return of(run, value=run.q + np.random.default_rng().random())
 
 
 class Clock(Honest):
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
         ended = rr.Status(rr.StatusCode.COMPLETED, f"ended at {time.perf_counter_ns()}")
-        return replace(super().solve(problem, shared, rng), status=ended)
+        return replace(super().solve(source, shared, rng), status=ended)
 
 
 class GlobalNumpy(Honest):
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-        solution = super().solve(problem, shared, rng)
-        return with_q(solution, solution.q + np.random.random())  # noqa: NPY002
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        run = super().solve(source, shared, rng)
+        return of(run, value=run.q + np.random.random())  # noqa: NPY002
 
 
 class GlobalPython(Honest):
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-        solution = super().solve(problem, shared, rng)
-        return with_q(solution, solution.q + random.random())
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        run = super().solve(source, shared, rng)
+        return of(run, value=run.q + random.random())
 
 
 class Reseeding(Honest):
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
         np.random.seed(0)  # noqa: NPY002
-        solution = super().solve(problem, shared, rng)
-        return with_q(solution, solution.q + np.random.random())  # noqa: NPY002
+        run = super().solve(source, shared, rng)
+        return of(run, value=run.q + np.random.random())  # noqa: NPY002
 
 
 class WarmStart(Honest):
     LAST: ClassVar[dict[str, int]] = {}
 
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-        solution = super().solve(problem, shared, rng)
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        run = super().solve(source, shared, rng)
         warm = self.LAST.get("seed", shared.seed) != shared.seed
         self.LAST["seed"] = shared.seed
-        return with_q(solution, solution.q + float(warm))
+        return of(run, value=run.q + float(warm))
 
 
 class OneBuffer(Honest):
     BUFFER: ClassVar[dict[Any, Any]] = {}
 
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-        solution = super().solve(problem, shared, rng)
-        buffer = self.BUFFER.setdefault(solution.q.shape, np.empty(solution.q.shape))
-        buffer[:] = solution.q
-        return replace(solution, q=buffer)
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        run = super().solve(source, shared, rng)
+        buffer = self.BUFFER.setdefault(run.q.shape, np.empty(run.q.shape))
+        buffer[:] = run.q
+        return replace(run, outputs={**run.outputs, "value": buffer})
 
 
 class Scratch(Honest):
     SCRATCH: ClassVar[dict[str, int]] = {}
 
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
         self.SCRATCH["seed"] = shared.seed
         time.sleep(0.002)
-        solution = super().solve(problem, shared, rng)
-        return with_q(solution, solution.q + self.SCRATCH["seed"])
+        run = super().solve(source, shared, rng)
+        return of(run, value=run.q + self.SCRATCH["seed"])
 
 
 class TextHash(Honest):
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-        solution = super().solve(problem, shared, rng)
-        return with_q(solution, solution.q + hash("abc") % 1_000_003)
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        run = super().solve(source, shared, rng)
+        return of(run, value=run.q + hash("abc") % 1_000_003)
 
 
 class ProcessNumber(Honest):
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
         ended = rr.Status(rr.StatusCode.COMPLETED, f"ended in process {os.getpid()}")
-        return replace(super().solve(problem, shared, rng), status=ended)
+        return replace(super().solve(source, shared, rng), status=ended)
 
 
 class OrderOfASet(Honest):
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
         names = {f"state {i}" for i in range(20)}
-        return replace(super().solve(problem, shared, rng), history={"order": np.array([int(n[6:]) for n in names])})
+        return replace(super().solve(source, shared, rng), history={"order": np.array([int(n[6:]) for n in names])})
 
 
 class NoRepr:
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-        return Honest().solve(problem, shared, rng)
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        return Honest().solve(source, shared, rng)
 
 
 class BorrowedId(Honest):
@@ -291,27 +309,27 @@ class NaNParameter(Honest):
 
 
 class Counter(Honest):
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
         object.__setattr__(self, "runs", getattr(self, "runs", 0) + 1)
-        return super().solve(problem, shared, rng)
+        return super().solve(source, shared, rng)
 
 
 @dataclass(frozen=True)
 class GrowingList(Honest):
     seen: tuple[list[int], ...] = ()
 
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
         self.seen[0].append(1)
-        return super().solve(problem, shared, rng)
+        return super().solve(source, shared, rng)
 
 
 @dataclass(frozen=True)
 class SlottedCounter:
     __slots__ = ("runs",)
 
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
         object.__setattr__(self, "runs", getattr(self, "runs", 0) + 1)
-        return Honest().solve(problem, shared, rng)
+        return Honest().solve(source, shared, rng)
 
 
 @dataclass(frozen=True)
@@ -322,9 +340,9 @@ class HiddenParameter(Honest):
     def __post_init__(self, secret: float) -> None:
         object.__setattr__(self, "_secret", secret)
 
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-        solution = super().solve(problem, shared, rng)
-        return with_q(solution, solution.q + self._secret)  # type: ignore[attr-defined]
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        run = super().solve(source, shared, rng)
+        return of(run, value=run.q + self._secret)  # type: ignore[attr-defined]
 
 
 class NameOfTheObject:
@@ -333,81 +351,88 @@ class NameOfTheObject:
     def __repr__(self) -> str:
         return f"NameOfTheObject({id(self)})"
 
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-        return Honest().solve(problem, shared, rng)
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        return Honest().solve(source, shared, rng)
 
 
 class SharedSamples(Honest):
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-        return super().solve(problem, shared, sample_stream(shared.seed))
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        return super().solve(source, shared, sample_stream(shared.seed))
 
 
 class SharedSamplesInDisguise(SharedSamples):
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
         rng.random()
-        return super().solve(problem, shared, rng)
+        return super().solve(source, shared, rng)
 
 
 class SharedSamplesLater(Honest):
     """A first small draw is fresh, what the result is made of is not."""
 
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-        first = as_generative(problem).draw(1, rng).calls * problem.n_states * problem.n_actions
-        solution = super().solve(problem, shared, np.random.default_rng(shared.seed))
-        return replace(solution, samples=solution.samples + first)
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        first = source.draw(1, rng).calls * source.n_states * source.n_actions
+        run = super().solve(source, shared, np.random.default_rng(shared.seed))
+        return replace(run, samples=run.samples + first)
 
 
 class SharedSamplesAtTheEnd(Honest):
     """The last of many draws is not fresh."""
 
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-        model = as_generative(problem)
-        fresh = [model.draw(self.calls, rng).calls for _ in range(40)]
-        last = model.draw(self.calls, np.random.default_rng(shared.seed))
-        solution = super().solve(problem, shared, rng)
-        samples = (sum(fresh) + last.calls) * problem.n_states * problem.n_actions
-        return replace(solution, samples=solution.samples + samples)
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        fresh = [source.draw(self.calls, rng).calls for _ in range(40)]
+        last = source.draw(self.calls, np.random.default_rng(shared.seed))
+        run = super().solve(source, shared, rng)
+        samples = (sum(fresh) + last.calls) * source.n_states * source.n_actions
+        return replace(run, samples=run.samples + samples)
 
 
 class OneSampleMore(Honest):
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-        solution = super().solve(problem, shared, rng)
-        return replace(solution, samples=solution.samples + 1)
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        run = super().solve(source, shared, rng)
+        return replace(run, samples=1 + (run.samples or 0))
 
 
 class CallsOnly(Honest):
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-        return replace(super().solve(problem, shared, rng), samples=self.calls)
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        return replace(super().solve(source, shared, rng), samples=self.calls)
 
 
 class PolicyOfSomethingElse(Honest):
     """Reports a rounded q and the policy of the q that was not rounded."""
 
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-        solution = super().solve(problem, shared, rng)
-        return with_q(solution, np.zeros_like(solution.q))
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        run = super().solve(source, shared, rng)
+        return of(run, value=np.zeros_like(run.q))
 
 
 class ValueOfSomethingElse(Honest):
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-        return with_q(solution := super().solve(problem, shared, rng), solution.q, model=PROBLEM)
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        return of(super().solve(source, shared, rng), model=PROBLEM)
 
 
 class EmptyPromise(Honest):
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-        return promising(super().solve(problem, shared, rng), rho=0.2)
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        return claiming(super().solve(source, shared, rng), bound=0.2)
 
 
 BROKEN: list[tuple[Any, str, str]] = [
-    (Entropy(), "same seeds", r"a second run with shared seed 2023 and sample seed 1 differs from the first in q\."),
+    (
+        Entropy(),
+        "same seeds",
+        r"a second run with shared seed 2023 and sample seed 1 differs from the first in value\.",
+    ),
     (Clock(), "same seeds", r"differs from the first in status\. Take every random number"),
-    (GlobalNumpy(), "global randomness", r"differ in q after random\.seed and np\.random\.seed"),
-    (GlobalPython(), "global randomness", r"differ in q after random\.seed and np\.random\.seed"),
+    (GlobalNumpy(), "global randomness", r"differ in value after random\.seed and np\.random\.seed"),
+    (GlobalPython(), "global randomness", r"differ in value after random\.seed and np\.random\.seed"),
     (Reseeding(), "global randomness", r"changes the state of np\.random\. Take"),
-    (WarmStart(), "memory", r"after runs with other seeds differs from the first in q\. Keep no caches"),
-    (OneBuffer(), "memory", r"overwrote the arrays of an earlier solution\. Return copies"),
-    (Scratch(), "threads", r"in one of 4 threads differs in q from the same run alone\. Keep"),
-    (TextHash(), "another process", r"in another process differs in q from the same run here\. Let nothing depend on"),
+    (WarmStart(), "memory", r"after runs with other seeds differs from the first in value\. Keep no caches"),
+    (OneBuffer(), "memory", r"overwrote the arrays of an earlier run\. Return copies"),
+    (Scratch(), "threads", r"in one of 4 threads differs in value from the same run alone\. Keep"),
+    (
+        TextHash(),
+        "another process",
+        r"in another process differs in value from the same run here\. Let nothing depend on",
+    ),
     (ProcessNumber(), "another process", r"in another process differs in status from the same run here"),
     (OrderOfASet(), "another process", r"differs in history .* no hash\(\) of a text, no order of a set"),
     (NoRepr(), "identity", r"holds a memory address, 0x[0-9a-f]+, .*Make it a frozen dataclass"),
@@ -418,7 +443,11 @@ BROKEN: list[tuple[Any, str, str]] = [
     (Counter(), "frozen", r"changes the attribute 'runs'\. Make the class a frozen dataclass"),
     (GrowingList(seen=([],)), "frozen", r"changes the attribute 'seen'"),
     (SlottedCounter(), "frozen", r"changes the attribute 'runs'"),
-    (HiddenParameter(secret=1.0), "copies", r"a copy by dataclasses\.replace gives a run .* that differs in q\. Make"),
+    (
+        HiddenParameter(secret=1.0),
+        "copies",
+        r"a copy by dataclasses\.replace gives a run .* that differs in value\. Make",
+    ),
     (NameOfTheObject(), "copies", r"a copy by copy\.deepcopy is recorded as .*Let the identity depend on"),
     (SharedSamples(), "fresh samples", r"reports 16000 samples and never used rng\. Draw every sample from rng"),
     (SharedSamplesInDisguise(), "fresh samples", r"9 different sample seeds draw the same samples in draw 1 of 5\."),
@@ -456,30 +485,42 @@ def altered(value: Any, **changes: Any) -> Any:
     return replace(value, **changes)
 
 
-INTERFACE: dict[str, tuple[Callable[[rr.Solution], Any], str]] = {
-    "nothing": (lambda s: None, r"solve returns NoneType, not a Solution\. Build one with Solution\.from_q"),
-    "policy as a list": (lambda s: altered(s, policy=s.policy.tolist()), r"policy must be an array, got list"),
-    "policy as floats": (lambda s: altered(s, policy=s.policy * 1.0), r"policy must hold integers of shape \(8,\)"),
-    "policy too short": (lambda s: altered(s, policy=s.policy[:-1]), r"shape \(8,\), got int64 of shape \(7,\)"),
-    "no such action": (lambda s: altered(s, policy=s.policy + 4), r"actions 0 to 3, got \d to \d"),
-    "q of another shape": (lambda s: altered(s, q=s.q.T), r"q must hold floats of shape \(8, 4\)"),
-    "q is NaN": (lambda s: altered(s, q=s.q * np.nan), r"q must be finite"),
-    "model": (lambda s: altered(s, model="chain-v1"), r"the model must be a TabularMDP or None, got str"),
-    "samples < 0": (lambda s: altered(s, samples=-1), r"samples must be an int >= 0, got -1"),
-    "samples as a float": (lambda s: altered(s, samples=16000.0), r"got 16000\.0\. Convert it with int\(\)"),
-    "samples as a bool": (lambda s: altered(s, samples=True), r"samples must be an int >= 0, got True"),
-    "status": (lambda s: altered(s, status="done"), r"status must be a Status with a StatusCode, got 'done'"),
-    "status code": (lambda s: altered(s, status=altered(s.status, code="done")), r"must be a Status with a StatusCode"),
-    "status sentence": (lambda s: altered(s, status=altered(s.status, sentence=" ")), r"Say how the run ended"),
-    "guarantee": (lambda s: altered(s, guarantee=None), r"guarantee must be a Guarantee of a kind among proved, as"),
-    "kind": (lambda s: altered(s, guarantee=altered(s.guarantee, kind="sure")), r"of a kind among proved, asymptotic"),
-    "guarantee sentence": (lambda s: altered(s, guarantee=altered(s.guarantee, sentence="")), r"Say what is promised"),
-    "theorem": (lambda s: altered(s, guarantee=rr.Guarantee("proved", "", "is fine")), r"must name its theorem"),
-    "rho": (lambda s: promising(s, 1.5), r"rho of the guarantee must be None or a number from 0 to 1, got 1\.5"),
-    "epsilon": (lambda s: altered(s, guarantee=altered(s.guarantee, epsilon="0.1")), r"epsilon .* got '0\.1'"),
-    "fingerprints": (lambda s: altered(s, q=s.q + 1.0), r"the fingerprints are not those of policy, q and model"),
-    "model fingerprint": (lambda s: altered(s, model=PROBLEM), r"the fingerprints are not those"),
-    "history": (lambda s: altered(s, history={"loss": np.array([np.nan])}), r"cannot be saved: .* finite numbers"),
+def holding(run: rr.Run, **outputs: Any) -> rr.Run:
+    """Replace outputs, whatever their types, and leave the fingerprints."""
+    return replace(run, outputs={**run.outputs, **outputs})
+
+
+INTERFACE: dict[str, tuple[Callable[[rr.Run], Any], str]] = {
+    "nothing": (lambda run: None, r"solve returns NoneType, not a Run\. Build it with Run\.of\.$"),
+    "no outputs": (lambda run: altered(run, outputs={}), r"the run has no output at any level\. Build it with Run\.of"),
+    "policy as a list": (lambda run: holding(run, policy=run.policy.tolist()), r"policy must be an array, got list"),
+    "policy as floats": (
+        lambda run: holding(run, policy=run.policy * 1.0),
+        r"policy must hold integers of shape \(8,\)",
+    ),
+    "policy too short": (lambda run: holding(run, policy=run.policy[:-1]), r"shape \(8,\), got int64 of shape \(7,\)"),
+    "no such action": (lambda run: holding(run, policy=run.policy + 4), r"actions 0 to 3, got \d to \d"),
+    "q of another shape": (lambda run: holding(run, value=run.q.T), r"value must hold floats of shape \(8, 4\)"),
+    "q is NaN": (lambda run: holding(run, value=run.q * np.nan), r"value must be finite"),
+    "model": (lambda run: holding(run, model="chain-v1"), r"a model must be a TabularMDP, got str"),
+    "samples < 0": (lambda run: altered(run, samples=-1), r"samples must be an int >= 0, got -1"),
+    "samples as a float": (lambda run: altered(run, samples=16000.0), r"got 16000\.0\. Convert it with int\(\)"),
+    "samples as a bool": (lambda run: altered(run, samples=True), r"samples must be an int >= 0, got True"),
+    "no samples": (lambda run: altered(run, samples=None), r"samples must be an int >= 0, got None"),
+    "status": (lambda run: altered(run, status="done"), r"status must be a Status with a StatusCode, got 'done'"),
+    "no status": (lambda run: altered(run, status=None), r"status must be a Status with a StatusCode, got None"),
+    "status code": (
+        lambda run: altered(run, status=altered(run.status, code="done")),
+        r"must be a Status with a StatusCode",
+    ),
+    "status sentence": (lambda run: altered(run, status=altered(run.status, sentence=" ")), r"Say how the run ended"),
+    "claims": (
+        lambda run: altered(run, claims=None),
+        r"claims must be Claims, got None\. Claim nothing with Claims\(\)",
+    ),
+    "fingerprints": (lambda run: holding(run, value=run.q + 1.0), r"the fingerprints are not those of the outputs"),
+    "model fingerprint": (lambda run: holding(run, model=PROBLEM), r"the fingerprints are not those of the outputs"),
+    "history": (lambda run: altered(run, history={"loss": np.array([np.nan])}), r"cannot be saved: .* finite numbers"),
 }
 
 
@@ -487,28 +528,54 @@ INTERFACE: dict[str, tuple[Callable[[rr.Solution], Any], str]] = {
 class Altered(Honest):
     what: str = ""
 
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-        solution: rr.Solution = INTERFACE[self.what][0](super().solve(problem, shared, rng))
-        return solution
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        run: rr.Run = INTERFACE[self.what][0](super().solve(source, shared, rng))
+        return run
 
 
 @pytest.mark.parametrize("what", INTERFACE)
-def test_interface_names_what_is_wrong_with_the_solution(what: str) -> None:
+def test_interface_names_what_is_wrong_with_the_run(what: str) -> None:
     ((check, sentence),) = failures(Altered(what=what))
     assert check == "interface"
     assert sentence.startswith("of a run with shared seed 2023 and sample seed 1: ")
     assert re.search(INTERFACE[what][1], sentence), sentence
 
 
+CLAIMS: dict[str, tuple[dict[str, Any], str]] = {
+    "kind": ({"kind": "sure"}, r"kind one of proved, asymptotic, measured, got 'replicability' and 'sure'"),
+    "measured": ({"kind": "measured"}, r"a claim is measured exactly if it carries its measurement"),
+    "statement": ({"statement": " "}, r"a claim says what holds and names its source; one of the two is empty"),
+    "source": ({"source": ""}, r"a claim says what holds and names its source; one of the two is empty"),
+    "rho": ({"bound": 1.5}, r"bound must be a number from 0 to 1, got 1\.5"),
+    "epsilon": ({"about": "accuracy", "bound": "0.1"}, r"bound must be a number from 0 to inf, got '0\.1'"),
+    "delta": ({"about": "accuracy", "failure": 2.0}, r"failure must be a number from 0 to 1, got 2\.0"),
+}
+
+
+@dataclass(frozen=True)
+class Claiming(Honest):
+    what: str = ""
+
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        return claiming(super().solve(source, shared, rng), **{"bound": 0.2, **CLAIMS[self.what][0]})
+
+
+@pytest.mark.parametrize("what", CLAIMS)
+def test_interface_names_what_is_wrong_with_a_claim(what: str) -> None:
+    ((check, sentence),) = failures(Claiming(what=what))
+    assert check == "interface"
+    assert re.search(f"InvalidInput: Claim: .*{CLAIMS[what][1]}", sentence), sentence
+
+
 def test_memory_of_another_problem() -> None:
     last: dict[str, Any] = {}
 
     class LastProblem(Honest):
-        def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-            solution = super().solve(problem, shared, rng)
-            other = last.get("problem", problem.spec) != problem.spec
-            last["problem"] = problem.spec
-            return with_q(solution, solution.q + float(other))
+        def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+            run = super().solve(source, shared, rng)
+            other = last.get("problem", source.spec) != source.spec
+            last["problem"] = source.spec
+            return of(run, value=run.q + float(other))
 
     check_algorithm(LastProblem(), problems=[PROBLEM])  # alone, there is nothing else to remember
     assert failures(LastProblem(), PROBLEM, rr.make("chain-v1"))[0][0] == "memory"
@@ -521,13 +588,12 @@ def test_later_draws_must_be_fresh_too() -> None:
     class SecondDraw(Honest):
         fresh: bool = True
 
-        def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-            model = as_episodic(problem)
-            safe = model.play([0, 0], 5, 3, rng)
-            risky = model.play([1, 1], 50, 10, rng if self.fresh else sample_stream(shared.seed))
-            solution = super().solve(PROBLEM, shared, sample_stream(1))
+        def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+            safe = source.play([0, 0], 5, 3, rng)
+            risky = source.play([1, 1], 50, 10, rng if self.fresh else sample_stream(shared.seed))
+            run = super().solve(Counts(PROBLEM), shared, sample_stream(1))
             q = (safe + risky).visits.reshape(2, 2)
-            return with_q(solution, q, rr.greedy(q), samples=515)
+            return of(run, value=q, policy=rr.greedy(q), samples=515)
 
     P = np.array([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]])
     problem = rr.TabularMDP.from_dense(P, np.ones((2, 2)), gamma=0.5, initial=[1.0, 0.0])
@@ -539,10 +605,10 @@ def test_a_certain_draw_after_fresh_ones_is_no_fraud() -> None:
     """The runs went different ways before it, and it looks the same from every generator."""
 
     class CertainLater(Honest):
-        def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-            solution = super().solve(problem, shared, rng)
-            certain = as_episodic(problem).play([0, 0], 5, 3, rng)
-            return replace(solution, samples=solution.samples + certain.steps)
+        def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+            run = super().solve(source, shared, rng)
+            certain = source.play([0, 0], 5, 3, rng)
+            return replace(run, samples=run.samples + certain.steps)
 
     P = np.array([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]])
     problem = rr.TabularMDP.from_dense(P, np.ones((2, 2)), gamma=0.5, initial=[1.0, 0.0])
@@ -560,6 +626,17 @@ def test_more_draws_need_more_controls(draws: int, times: int) -> None:
 # --- another process ---------------------------------------------------------------------------------
 
 
+def test_the_other_process_is_told_of_levels_that_are_registered_here() -> None:
+    rr.register_level(rr.Level("visits", freeze=lambda name, output: freeze_array(name, output)))
+
+    class Visits(Honest):
+        def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+            run = super().solve(source, shared, rng)
+            return of(run, visits=np.full(run.q.shape, self.calls))
+
+    assert {"another process", "interface"} <= set(passed(check_algorithm(Visits(), problems=[PROBLEM])))
+
+
 def skipped(algorithm: Any, problem: Any = PROBLEM) -> str:
     report = check_algorithm(algorithm, problems=[problem])
     return {finding.check: finding.sentence for finding in report.skipped}["another process"]
@@ -569,11 +646,11 @@ def test_what_cannot_be_sent_is_not_run_in_another_process() -> None:
     lock = threading.Lock()
 
     class Locked(Honest):
-        def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+        def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
             with lock:
-                return super().solve(problem, shared, rng)
+                return super().solve(source, shared, rng)
 
-    class LockedProblem(PerSampleSampler):
+    class LockedProblem(PerSample):
         def __init__(self) -> None:
             super().__init__(PROBLEM)
             self.lock = lock
@@ -613,12 +690,12 @@ class OnlyHere(Honest):
     home: int = 0
     crash: bool = False
 
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
         if os.getpid() != self.home:
             if self.crash:
                 os._exit(1)
             raise NotPicklable("not here", "at all")
-        return super().solve(problem, shared, rng)
+        return super().solve(source, shared, rng)
 
 
 class NotPicklable(Exception):
@@ -688,10 +765,10 @@ class Coin(Honest):
 
     rho: float = 0.5
 
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-        solution = super().solve(problem, shared, rng)
-        q = np.zeros_like(solution.q) + float(rng.random() < 0.5)
-        return promising(with_q(solution, q, rr.greedy(q)), self.rho)
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        run = super().solve(source, shared, rng)
+        q = np.zeros_like(run.q) + float(rng.random() < 0.5)
+        return claiming(of(run, value=q, policy=rr.greedy(q)), bound=self.rho)
 
 
 def test_a_promise_is_refuted_only_where_the_runs_refute_it() -> None:
@@ -703,17 +780,19 @@ def test_a_promise_is_held_to_its_level() -> None:
     report = check_algorithm(Coin(rho=0.05), problems=[PROBLEM], level="policy")
     assert "replicability" in passed(report)
     report = check_algorithm(Coin(rho=0.05), problems=[PROBLEM], level="model")
-    assert [f.sentence for f in report.skipped if f.check == "replicability"] == ["the solution has no model"]
+    assert [f.sentence for f in report.skipped if f.check == "replicability"] == ["the run has no model"]
 
 
 def test_a_promise_that_some_runs_do_not_make() -> None:
     class Sometimes(Honest):
-        def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-            solution = super().solve(problem, shared, rng)
-            return promising(solution, 0.2) if shared.seed % 2 else solution
+        def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+            run = super().solve(source, shared, rng)
+            return claiming(run, bound=0.2) if shared.seed % 2 else run
 
     report = check_algorithm(Sometimes(), problems=[PROBLEM])
-    assert [f.sentence for f in report.skipped if f.check == "replicability"] == ["some runs claim no rho"]
+    assert [f.sentence for f in report.skipped if f.check == "replicability"] == [
+        "some runs claim nothing about a second run"
+    ]
 
 
 @pytest.mark.parametrize("share", [1e-3, 0.01, 0.1, 0.3])
@@ -728,8 +807,8 @@ def test_samples_that_happen_to_be_the_same_are_no_fraud(share: float) -> None:
 
 def test_every_failure_is_listed_and_equal_ones_once() -> None:
     class Both(NoRepr):
-        def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-            return OneSampleMore().solve(problem, shared, rng)
+        def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+            return OneSampleMore().solve(source, shared, rng)
 
     with pytest.raises(ConformanceError) as caught:
         check_algorithm(Both(), problems=[PROBLEM, rr.make("chain-v1")])
@@ -745,11 +824,12 @@ def test_every_failure_is_listed_and_equal_ones_once() -> None:
 
 def test_a_crash_is_a_failure_with_its_cause() -> None:
     class Crash(Honest):
-        def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-            return super().solve(problem.draw(1, rng), shared, rng)
+        def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+            return super().solve(source.draw(1, rng), shared, rng)
 
     with pytest.raises(
-        ConformanceError, match=r"solve raises AttributeError: .* as_generative and as_episodic"
+        ConformanceError,
+        match=r"solve raises AttributeError: .* It gets a source of samples: draw\(calls, rng\) or play",
     ) as caught:
         check_algorithm(Crash())
     assert {finding.check for finding in caught.value.findings} == {"interface"}
@@ -758,10 +838,10 @@ def test_a_crash_is_a_failure_with_its_cause() -> None:
 
 def test_a_crash_in_a_later_run_is_a_failure_too() -> None:
     class CrashInThreads(Honest):
-        def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
+        def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
             if threading.current_thread() is not threading.main_thread():
                 raise RuntimeError("not here")
-            return super().solve(problem, shared, rng)
+            return super().solve(source, shared, rng)
 
     assert failures(CrashInThreads()) == [("threads", "a run raises RuntimeError: not here.")]
 
@@ -770,10 +850,10 @@ def test_a_crash_in_a_later_run_is_a_failure_too() -> None:
 class Picky(Honest):
     most: int = 5
 
-    def solve(self, problem: Any, shared: Any, rng: Any) -> rr.Solution:
-        if problem.n_states > self.most:
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        if source.n_states > self.most:
             raise rr.InvalidInput(f"Picky: at most {self.most} states.")
-        return super().solve(problem, shared, rng)
+        return super().solve(source, shared, rng)
 
 
 def test_an_algorithm_may_refuse_some_problems_but_not_those_it_is_given() -> None:
@@ -801,7 +881,7 @@ def test_a_problem_without_an_id_is_named_by_the_start_of_its_digest() -> None:
 @pytest.mark.parametrize(
     ("algorithm", "options", "message"),
     [
-        (Honest, {}, r"algorithm must be an object with solve\(problem, shared, rng\)"),
+        (Honest, {}, r"algorithm must be an object with solve\(source, shared, rng\)"),
         ("phased-vi-v1", {}, r"algorithm must be an object with solve"),
         (Honest(), {"problems": []}, r"a list of at least one problem, got \[\]"),
         (Honest(), {"problems": PROBLEM}, r"a list of at least one problem, got TabularMDP"),

@@ -19,16 +19,7 @@ from scipy import stats
 import replicable_rl as rr
 from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import (
-    MAX_CALLS,
-    CountSampler,
-    EpisodeCounts,
-    EpisodicModel,
-    EpisodicTable,
-    PerTrajectorySampler,
-    as_episodic,
-)
-from replicable_rl.sampling import episodes as module
+from replicable_rl.sampling import MAX_CALLS, Counts, EpisodeCounts, EpisodicModel, PerSample
 from tests.mutants import plant
 from tests.statistics import ALPHA, SEED, goodness_of_fit, same_law
 
@@ -129,13 +120,13 @@ def compare_laws(
 @pytest.mark.parametrize(("m", "H"), [(1, 4), (3, 1), (3, 3), (20, 1), (20, 6)])
 def test_counts_have_the_law_of_trajectories(problem: str, policy: str, m: int, H: int) -> None:
     mdp = PROBLEMS[problem]()
-    compare_laws(EpisodicTable(mdp), PerTrajectorySampler(mdp), POLICIES[policy](mdp), m, H, repeats=1000)
+    compare_laws(Counts(mdp), PerSample(mdp), POLICIES[policy](mdp), m, H, repeats=1000)
 
 
 def test_whole_trajectories_of_a_tiny_problem() -> None:
     """m = 1 on two states: the few possible vectors of counts with their probabilities by hand."""
     mdp = rr.TabularMDP.from_outcomes([[[(0.3, 0, 0.0), (0.7, 1, 0.0)]], [[(1.0, 1, 0.0)]]], gamma=0.5, initial=[1, 0])
-    table, rng = EpisodicTable(mdp), sample_stream(SEED)
+    table, rng = Counts(mdp), sample_stream(SEED)
     draws = [tuple(table.play([0, 0], 1, 3, rng).count.tolist()) for _ in range(4000)]
     expected = {(0, 1, 2): 0.7, (1, 1, 1): 0.21, (2, 1, 0): 0.063, (3, 0, 0): 0.027}  # 0->0, 0->1, 1->1
     assert set(draws) <= set(expected)
@@ -164,14 +155,14 @@ def check_expectations(sampler: EpisodicModel, mdp: rr.TabularMDP, policy: NDArr
 @pytest.mark.parametrize("H", [1, 2, 25])
 def test_expected_counts_are_those_of_linear_algebra(problem: str, policy: str, H: int) -> None:
     mdp = PROBLEMS[problem]()
-    check_expectations(EpisodicTable(mdp), mdp, POLICIES[policy](mdp), 10**12, H)
+    check_expectations(Counts(mdp), mdp, POLICIES[policy](mdp), 10**12, H)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_reference_has_the_expected_counts_too(policy: str) -> None:
     for problem in PROBLEMS.values():
         mdp = problem()
-        check_expectations(PerTrajectorySampler(mdp), mdp, POLICIES[policy](mdp), 20_000, 8)
+        check_expectations(PerSample(mdp), mdp, POLICIES[policy](mdp), 20_000, 8)
 
 
 @pytest.mark.parametrize("m", [10**4, 10**9, 10**15])
@@ -193,7 +184,7 @@ def test_visits_have_the_covariance_of_trajectories(policy: str, m: int) -> None
     keep = values > 1e-9
     assert keep.sum() >= 2
     whiten = vectors[:, keep] / np.sqrt(m * values[keep])
-    table, rng = EpisodicTable(mdp), sample_stream(SEED)
+    table, rng = Counts(mdp), sample_stream(SEED)
     z = np.array([table.play(POLICIES[policy](mdp), m, H, rng).visits - m * mean for _ in range(repeats)]) @ whiten
     # Normal up to 1/sqrt(m): sums of squares by eigenvector, and products of different ones.
     cells = keep.sum() * (keep.sum() + 1) / 2
@@ -205,7 +196,7 @@ def test_visits_have_the_covariance_of_trajectories(policy: str, m: int) -> None
 
 
 MUTANTS = {
-    "start anywhere": ("play", "self._initial,", "np.full(self._initial.size, 0.3),"),
+    "start anywhere": ("play", "*self._start,", "self._start[0], np.full(self._start[1].size, 0.3),"),
     "one step more": ("play", "episodes, horizon, stream", "episodes, horizon + 1, stream"),
     "policy of another state": ("play", "_decisions(policy,", "_decisions(np.roll(policy, 1, axis=0),"),
     "outcomes in the wrong order": ("play", "self._conditional)", "np.ascontiguousarray(self._conditional[::-1]))"),
@@ -214,18 +205,18 @@ MUTANTS = {
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch, EpisodicTable, *MUTANTS[name])
+    plant(monkeypatch, Counts, *MUTANTS[name])
     mdp = forked()
     with pytest.raises(AssertionError):
-        check_expectations(EpisodicTable(mdp), mdp, stochastic(mdp), 10**12, 5)
+        check_expectations(Counts(mdp), mdp, stochastic(mdp), 10**12, 5)
     with pytest.raises(AssertionError):
-        compare_laws(EpisodicTable(mdp), PerTrajectorySampler(mdp), stochastic(mdp), 20, 3, repeats=600)
+        compare_laws(Counts(mdp), PerSample(mdp), stochastic(mdp), 20, 3, repeats=600)
 
 
 def test_steps_drawn_apart_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The right means with the wrong joint law: every step from episodes of its own."""
 
-    def apart(self: EpisodicTable, policy: Any, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
+    def apart(self: Counts, policy: Any, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
         total = original(self, policy, episodes, 1, rng)
         for h in range(1, horizon):
             longer, shorter = (
@@ -242,9 +233,9 @@ def test_steps_drawn_apart_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
             )
         return total
 
-    original = EpisodicTable.play
-    monkeypatch.setattr(EpisodicTable, "play", apart)
-    check_expectations(EpisodicTable(forked()), forked(), stochastic(forked()), 10**12, 6)
+    original = Counts.play
+    monkeypatch.setattr(Counts, "play", apart)
+    check_expectations(Counts(forked()), forked(), stochastic(forked()), 10**12, 6)
     with pytest.raises(AssertionError):
         test_visits_have_the_covariance_of_trajectories("stochastic", 10**9)
 
@@ -256,7 +247,7 @@ def test_steps_drawn_apart_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rewards_of_the_chain(m: int) -> None:
     """On the chain, the reward of a transition follows from its successor."""
     mdp = rr.make("chain-v1")
-    seen = EpisodicTable(mdp).play([0, 1, 0, 0, 0], m, 9, sample_stream(SEED))
+    seen = Counts(mdp).play([0, 1, 0, 0, 0], m, 9, sample_stream(SEED))
     assert seen.count.sum() == 9 * m
     for key, count, reward in zip(seen.key.tolist(), seen.count.tolist(), seen.reward_sum.tolist(), strict=True):
         s, successor = key // 10, key % 5
@@ -267,7 +258,7 @@ def test_rewards_of_the_chain(m: int) -> None:
 
 def check_reward_law() -> None:
     """Two rewards on one transition: their sum is a multiple of a binomial."""
-    table, rng = EpisodicTable(forked()), sample_stream(SEED)
+    table, rng = Counts(forked()), sample_stream(SEED)
     sums = []
     for _ in range(3000):
         seen = table.play([0, 1, 0, 0], 40, 1, rng)
@@ -285,7 +276,7 @@ def test_stochastic_rewards_are_summed() -> None:
 def test_wrong_reward_sums_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     plant(
         monkeypatch,
-        module.EpisodicTable,
+        Counts,
         "play",
         "rows.reward, seen.count",
         "np.full_like(rows.reward, rows.reward.mean()), seen.count",
@@ -300,7 +291,7 @@ def test_wrong_reward_sums_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_visits_add_up(problem: str) -> None:
     mdp = PROBLEMS[problem]()
-    table = EpisodicTable(mdp)
+    table = Counts(mdp)
     for H in (1, 7, 64):
         for m in (1, 2, 1000, 10**9, 2**53 // H - 1):
             seen = table.play(stochastic(mdp), m, H, sample_stream(SEED))
@@ -314,7 +305,7 @@ def test_visits_add_up(problem: str) -> None:
 @pytest.mark.parametrize("m", [2**53 + 1, 10**18, MAX_CALLS])
 def test_up_to_the_last_64_bit_number(m: int) -> None:
     mdp = rr.make("riverswim-v1")
-    seen = EpisodicTable(mdp).play(stochastic(mdp), m, 40, sample_stream(SEED))
+    seen = Counts(mdp).play(stochastic(mdp), m, 40, sample_stream(SEED))
     assert seen.visits.sum() == pytest.approx(40 * m, rel=1e-13)
     assert (seen.count >= 0).all()
     assert seen.steps == 40 * m  # a Python integer, beyond 2**63
@@ -323,10 +314,8 @@ def test_up_to_the_last_64_bit_number(m: int) -> None:
 
 
 def test_beyond_the_last_64_bit_number() -> None:
-    table = EpisodicTable(rr.make("chain-v1"))
-    with pytest.raises(
-        SampleSizeTooLarge, match=r"EpisodicTable: at most 2\*\*63 - 1 = 9\.22e\+18 episodes can be"
-    ) as e:
+    table = Counts(rr.make("chain-v1"))
+    with pytest.raises(SampleSizeTooLarge, match=r"Counts: at most 2\*\*63 - 1 = 9\.22e\+18 episodes can be") as e:
         table.play([0] * 5, MAX_CALLS + 1, 1, sample_stream(1))
     assert "Pass a smaller number" in str(e.value)
 
@@ -334,26 +323,26 @@ def test_beyond_the_last_64_bit_number() -> None:
 def test_unreachable_states_are_never_visited() -> None:
     mdp = forked()
     for m in (1, 10**15):
-        seen = EpisodicTable(mdp).play(stochastic(mdp), m, 30, sample_stream(SEED))
+        seen = Counts(mdp).play(stochastic(mdp), m, 30, sample_stream(SEED))
         assert (seen.visits[6:] == 0).all()
         assert (seen.visits[:6] > 0).any()
-    river = EpisodicTable(rr.make("riverswim-v1")).play([1] * 6, 10**18, 3, sample_stream(SEED))
+    river = Counts(rr.make("riverswim-v1")).play([1] * 6, 10**18, 3, sample_stream(SEED))
     assert (river.visits > 0).tolist() == [False, True, False, True, False, True, *[False] * 6]  # three states reached
 
 
 def test_an_absorbing_start() -> None:
     mdp = rr.TabularMDP.from_outcomes([[[(1.0, 0, 0.5)]], [[(1.0, 0, 0.0)]]], gamma=0.9, initial=[1.0, 0.0])
-    seen = EpisodicTable(mdp).play([0, 0], MAX_CALLS, 3, sample_stream(1))
+    seen = Counts(mdp).play([0, 0], MAX_CALLS, 3, sample_stream(1))
     assert seen.visits.tolist() == [3.0 * MAX_CALLS, 0.0]
     assert seen.rewards.tolist() == [1.5 * MAX_CALLS, 0.0]
 
 
 def test_one_state_and_one_action() -> None:
     one = rr.TabularMDP.from_outcomes([[[(1.0, 0, 1.0)]]], gamma=0.0)
-    seen = EpisodicTable(one).play([0], 5, 1, sample_stream(1))
+    seen = Counts(one).play([0], 5, 1, sample_stream(1))
     assert (seen.key.tolist(), seen.count.tolist(), seen.reward_sum.tolist()) == ([0], [5.0], [5.0])
     ring = rr.TabularMDP.from_outcomes([[[(1.0, 1, 0.0)]], [[(1.0, 2, 0.0)]], [[(1.0, 0, 0.0)]]], gamma=0.5)
-    seen = EpisodicTable(ring).play(np.ones((3, 1)), 999, 4, sample_stream(SEED))
+    seen = Counts(ring).play(np.ones((3, 1)), 999, 4, sample_stream(SEED))
     assert seen.visits.sum() == 4 * 999
     twice = seen.visits - 999  # the state an episode starts in is visited twice, the others once
     assert twice.sum() == 999
@@ -363,7 +352,7 @@ def test_one_state_and_one_action() -> None:
 def test_deterministic_policies_in_both_forms_are_one() -> None:
     mdp = rr.make("two-goals-v1")
     policy = deterministic(mdp)
-    table = EpisodicTable(mdp)
+    table = Counts(mdp)
     as_actions, as_table = (
         table.play(p, 10**6, 9, sample_stream(SEED)) for p in (policy, table_of(policy, mdp).astype(int))
     )
@@ -379,7 +368,7 @@ def test_deterministic_policies_in_both_forms_are_one() -> None:
 def fingerprint(problem: str) -> str:
     """SHA-256 of the bits of three rounds."""
     mdp = rr.make(problem)
-    table, rng = EpisodicTable(mdp), sample_stream(7)
+    table, rng = Counts(mdp), sample_stream(7)
     digest = hashlib.sha256()
     for policy in (np.zeros(mdp.n_states, dtype=int), np.full((mdp.n_states, mdp.n_actions), 1 / mdp.n_actions)):
         seen = table.play(policy, 10**15, 30, rng)
@@ -397,10 +386,10 @@ def test_same_seed_same_bits_in_another_process() -> None:
 
 def test_counts_depend_on_the_generator_alone() -> None:
     mdp = rr.make("garnet-v1")
-    used = EpisodicTable(mdp)
+    used = Counts(mdp)
     for m in (1, 10**6, MAX_CALLS):
         used.play(stochastic(mdp), m, 11, sample_stream(m % 97))
-    fresh = EpisodicTable(rr.make("garnet-v1"))
+    fresh = Counts(rr.make("garnet-v1"))
     policy = deterministic(mdp)
     first, second = (table.play(policy, 10**9, 20, sample_stream(SEED)) for table in (used, fresh))
     assert first.count.tobytes() == second.count.tobytes()
@@ -410,7 +399,7 @@ def test_counts_depend_on_the_generator_alone() -> None:
 
 def test_rounds_are_independent() -> None:
     """Consecutive plays from one generator are fresh; the counts of one say nothing about the next."""
-    table, rng = EpisodicTable(rr.make("riverswim-v1")), sample_stream(SEED)
+    table, rng = Counts(rr.make("riverswim-v1")), sample_stream(SEED)
     visits = np.array([table.play([1] * 6, 500, 12, rng).visits for _ in range(1500)])
     for pair in (1, 5, 7):
         assert visits[:, pair].std() > 0
@@ -453,10 +442,10 @@ def test_counts_add_up_like_dictionaries(a: EpisodeCounts, b: EpisodeCounts, c: 
 
 def test_rounds_on_one_table_add_up() -> None:
     mdp = rr.make("chain-v1")
-    table, rng = EpisodicTable(mdp), sample_stream(SEED)
+    table, rng = Counts(mdp), sample_stream(SEED)
     one, two = (table.play(policy, 100, 5, rng) for policy in ([0] * 5, [1] * 5))
     total = one + two
-    other = EpisodicTable(mdp).play([0] * 5, 100, 5, sample_stream(1))  # keys that are equal, but not the same array
+    other = Counts(mdp).play([0] * 5, 100, 5, sample_stream(1))  # keys that are equal, but not the same array
     for x, y in ((one, two), (one, other)):
         both = x + y
         assert both.key.tolist() == x.key.tolist()
@@ -468,8 +457,8 @@ def test_rounds_on_one_table_add_up() -> None:
 
 
 def test_counts_of_different_problems_do_not_add_up() -> None:
-    one = EpisodicTable(rr.make("chain-v1")).play([0] * 5, 1, 1, sample_stream(1))
-    two = EpisodicTable(rr.make("riverswim-v1")).play([0] * 6, 1, 1, sample_stream(1))
+    one = Counts(rr.make("chain-v1")).play([0] * 5, 1, 1, sample_stream(1))
+    two = Counts(rr.make("riverswim-v1")).play([0] * 6, 1, 1, sample_stream(1))
     with pytest.raises(rr.InvalidInput, match=r"counts of one problem add up, got \(S, A\) = \(5, 2\) and \(6, 2\)"):
         one + two
 
@@ -478,7 +467,7 @@ def test_counts_of_different_problems_do_not_add_up() -> None:
 def test_outcomes_merged_by_successor(problem: str) -> None:
     mdp = PROBLEMS[problem]()
     S, A = mdp.n_states, mdp.n_actions
-    counts = CountSampler(mdp).draw(1000, sample_stream(SEED))
+    counts = Counts(mdp).draw(1000, sample_stream(SEED))
     merged = counts.transitions(S, A)
     expected: dict[int, tuple[int, float]] = {}
     for row in range(S * A):
@@ -499,7 +488,7 @@ def test_outcomes_merged_by_successor(problem: str) -> None:
 def test_keys_are_sorted_and_unique() -> None:
     for make in PROBLEMS.values():
         mdp = make()
-        for sampler in (EpisodicTable(mdp), PerTrajectorySampler(mdp)):
+        for sampler in (Counts(mdp), PerSample(mdp)):
             seen = sampler.play(deterministic(mdp), 3, 2, sample_stream(1))
             assert (np.diff(seen.key) > 0).all()
             assert (seen.n_states, seen.n_actions) == (mdp.n_states, mdp.n_actions)
@@ -507,32 +496,6 @@ def test_keys_are_sorted_and_unique() -> None:
 
 
 # --- the interface -----------------------------------------------------------------------------------------
-
-
-def test_a_table_is_an_episodic_model() -> None:
-    mdp = rr.make("riverswim-v1")
-    model = as_episodic(mdp)
-    assert isinstance(model, EpisodicTable)
-    assert isinstance(model, EpisodicModel)
-    assert as_episodic(model) is model
-    assert (model.n_states, model.n_actions, model.gamma, model.reward_range) == (6, 2, 0.95, (0.0, 1.0))
-    assert model.spec == mdp.spec
-    assert model.known_rewards is not None
-    assert model.known_rewards.tolist() == [[0.005, 0.0]] + [[0.0, 0.0]] * 4 + [[0.0, 1.0]]
-    assert as_episodic(rr.make("chain-v1")).known_rewards is None  # stochastic
-
-
-@pytest.mark.parametrize(
-    ("problem", "message"),
-    [
-        (3, r"problem must be a TabularMDP, an EpisodicEnv or another object .*, got int\.$"),
-        ("chain-v1", r"got str\. Use replicable_rl\.make\(\.\.\.\) to turn an id into a problem\.$"),
-        (CountSampler(rr.make("chain-v1")), r"got CountSampler\.$"),
-    ],
-)
-def test_what_is_not_an_episodic_model(problem: Any, message: str) -> None:
-    with pytest.raises(rr.InvalidInput, match=message):
-        as_episodic(problem)
 
 
 CHAIN_ACTIONS = r"the actions of a policy must be integers in 0\.\.1\.$"
@@ -561,9 +524,9 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("sampler", [EpisodicTable, PerTrajectorySampler])
+@pytest.mark.parametrize("sampler", [Counts, PerSample])
 @pytest.mark.parametrize("name", BAD)
-def test_bad_input(name: str, sampler: type[EpisodicTable] | type[PerTrajectorySampler]) -> None:
+def test_bad_input(name: str, sampler: type[Counts] | type[PerSample]) -> None:
     change, message = BAD[name]
     arguments = {"policy": [0] * 5, "episodes": 1, "horizon": 1, **change}
     with pytest.raises(rr.InvalidInput, match=message) as caught:

@@ -1,8 +1,9 @@
-"""The parts of experiments: tables, exact intervals, crossings, absorbing chains, plans and verdicts."""
+"""The parts of experiments: tables, exact intervals, crossings, absorbing chains, designs and verdicts."""
 
 from __future__ import annotations
 
 import csv
+import dataclasses
 import itertools
 import json
 import math
@@ -17,24 +18,23 @@ from hypothesis import strategies as st
 from scipy.stats import multinomial
 
 import replicable_rl as rr
+from replicable_rl.audit import run_audits
 from replicable_rl.envs import gridworld
 from replicable_rl.errors import InvalidFile, InvalidInput, UnknownId
-from replicable_rl.experiments import (
-    captions,
-    claims,
-    cost,
-    crossing,
-    exploration,
-    figure1,
-    figure2,
-    levels,
-    shares,
-    theorem,
-)
-from replicable_rl.experiments.catalogue import EXPERIMENTS, NAMES, chosen
+from replicable_rl.experiments import crossing, shares
+from replicable_rl.experiments.catalogue import chosen, experiments, reproduce
+from replicable_rl.experiments.cost import analysis as cost
+from replicable_rl.experiments.cost.design import GRIDS as COST_GRIDS
+from replicable_rl.experiments.cost.design import pillars
 from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
-from replicable_rl.experiments.lab import Lab, Scale, Study
+from replicable_rl.experiments.experiment import Scale, study
+from replicable_rl.experiments.figure1 import goals
+from replicable_rl.experiments.figure1.analysis import GRIDS, first_left_and_right
+from replicable_rl.experiments.figure1.goals import goal_states
+from replicable_rl.experiments.figure2.verdicts import captions
 from replicable_rl.records import ObjectSpec
+from replicable_rl.registry import build
+from replicable_rl.store import RunStore
 from tests.mutants import plant
 
 CELLS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text('a,\n"é')
@@ -45,7 +45,8 @@ CELLS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, a
 
 def a_dataset(rows: Sequence[Sequence[Any]]) -> Dataset:
     table = Table(("one", "two"), tuple(map(tuple, rows)))
-    return Dataset("some", "Some data", {"first": table, "empty": Table((), ())}, {"rho": 0.2, "maps": {"a": [1]}})
+    tables, details = {"first": table, "empty": Table((), ())}, {"rho": 0.2, "maps": {"a": [1]}}
+    return Dataset(tables, details, "some", "Some data")
 
 
 @settings(max_examples=20)  # each writes five files
@@ -181,14 +182,12 @@ def test_crossing_beyond_what_was_tried() -> None:
     assert (every.samples, every.low, every.high) == (None, None, 1.0)
 
 
-@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=8))
-def test_rising_curves_rise_and_keep_their_mean(values: list[float]) -> None:
-    curve = crossing._rising(values, [3] * len(values))
-    assert len(curve) == len(values)
-    assert all(a <= b + 1e-12 for a, b in itertools.pairwise(curve))
-    assert sum(curve) == pytest.approx(sum(values))
-    if sorted(values) == values:
-        assert curve == pytest.approx(values)
+def test_counts_that_fall_are_made_to_rise_by_their_weights() -> None:
+    """50 of 100 and then 40 of 300 are pooled to 90 of 400, from which the target is 0.575 of the way to 1."""
+    found = crossing.crossing([1.0, 10.0, 1000.0], [50, 40, 100], [100, 300, 100], 0.8, 0.95)
+    pooled = 90 / 400
+    way = (0.8 - pooled) / (1.0 - pooled)
+    assert found.samples == pytest.approx(10.0 * 100.0**way)
 
 
 def test_intervals_of_all_grids_hold_at_once() -> None:
@@ -198,9 +197,9 @@ def test_intervals_of_all_grids_hold_at_once() -> None:
         for grid in "abc"
         for calls, same in ((10.0, 20), (100.0, 83))
     ]
-    needed = [{"grid": grid} | cost._crossing(points[:2], 0.95).columns("measured") for grid in "abc"]
+    needed = [{"grid": grid} | cost.crossing_of(points[:2], 0.95).columns("measured") for grid in "abc"]
     assert [row["measured_high"] for row in needed] == [100.0] * 3
-    together = cost._together(needed, points)
+    together = cost.together(needed, points)
     assert [row["grid"] for row in together] == list("abc")
     assert [row["measured_high"] for row in together] == [None] * 3
     assert [row["measured_low"] for row in together] == [10.0] * 3
@@ -208,14 +207,14 @@ def test_intervals_of_all_grids_hold_at_once() -> None:
 
 def test_slopes_of_power_laws() -> None:
     rows = [{"pairs_sa": n, "m": 7.0 * n**1.5, "m_low": 6.0 * n**1.5, "m_high": 8.0 * n**1.5} for n in (10, 30, 100)]
-    found = cost._slope("m", rows)
+    found = cost.slope("m", rows)
     assert found["slope"] == pytest.approx(1.5)
     assert math.exp(found["constant"]) == pytest.approx(7.0)
     steepest = math.log(8.0 / 6.0) / math.log(10.0)  # the two outer points alone decide how steep a line can be
     assert found["slope_low"] == pytest.approx(1.5 - steepest, abs=0.02)
     assert found["slope_high"] == pytest.approx(1.5 + steepest, abs=0.02)
-    assert cost._slope("m", [{**rows[0], "m_low": None}, *rows[1:]])["slope_high"] is None
-    assert cost._slope("m", rows[:1])["slope"] is None
+    assert cost.slope("m", [{**rows[0], "m_low": None}, *rows[1:]])["slope_high"] is None
+    assert cost.slope("m", rows[:1])["slope"] is None
 
 
 # --- exact probabilities of ending in a goal -----------------------------------------------------
@@ -229,7 +228,7 @@ UP, DOWN, LEFT, RIGHT = range(4)
 def test_gambler_s_ruin(layout: str, left: float) -> None:
     """Up in a corridor stays, or slips to either side alike: a fair game, of which the odds are known by hand."""
     mdp = gridworld(layout, slip=0.3)
-    ends = figure1.goal_probabilities(mdp, np.full(mdp.n_states, UP))
+    ends = goals.goal_probabilities(mdp, np.full(mdp.n_states, UP))
     assert ends == pytest.approx([left, 1.0 - left], abs=1e-12)
 
 
@@ -238,85 +237,97 @@ def test_an_unfair_game_by_hand() -> None:
     mdp = gridworld("#.#/GSG/#.#", slip=0.4)  # states: 0 above, 1 left goal, 2 start, 3 right goal, 4 below
     policy = np.array([DOWN, UP, LEFT, UP, UP])
     # From above, down aims at the start with 0.6 and stays with 0.4: it always returns. So x = 0.6 + 0.4 x.
-    assert figure1.goal_probabilities(mdp, policy) == pytest.approx([1.0, 0.0], abs=1e-12)
+    assert goals.goal_probabilities(mdp, policy) == pytest.approx([1.0, 0.0], abs=1e-12)
     policy[2] = UP  # 0.6 above, which returns; 0.2 left goal, 0.2 right goal
-    assert figure1.goal_probabilities(mdp, policy) == pytest.approx([0.5, 0.5], abs=1e-12)
+    assert goals.goal_probabilities(mdp, policy) == pytest.approx([0.5, 0.5], abs=1e-12)
 
 
 def test_who_walks_in_circles_ends_nowhere() -> None:
     mdp = gridworld("G.S.G", slip=0.0)
-    assert figure1.goal_probabilities(mdp, np.array([0, LEFT, RIGHT, LEFT, 0])).tolist() == [0.0, 0.0]
+    assert goals.goal_probabilities(mdp, np.array([0, LEFT, RIGHT, LEFT, 0])).tolist() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize("grid", figure1.GRIDS)
+@pytest.mark.parametrize("grid", GRIDS)
 def test_optimal_policies_end_in_some_goal(grid: str) -> None:
     mdp = rr.make(grid)
     best = rr.optimal_values(mdp)
     rng = np.random.default_rng(1)
     for _ in range(20):
         policy = np.array([rng.choice(np.flatnonzero(row >= row.max() - 1e-9)) for row in best.q])
-        ends = figure1.goal_probabilities(mdp, policy)
+        ends = goals.goal_probabilities(mdp, policy)
         assert ends.sum() == pytest.approx(1.0, abs=1e-12)
         moves = np.zeros((mdp.n_states, mdp.n_states))  # against walking for a long time
         for s in range(mdp.n_states):
             i = s * mdp.n_actions + policy[s]
             row = slice(mdp.rows.indptr[i], mdp.rows.indptr[i + 1])
             np.add.at(moves[s], mdp.rows.next_state[row], mdp.rows.probability[row])
-        assert (mdp.initial @ np.linalg.matrix_power(moves, 4096))[figure1.goal_states(mdp)] == pytest.approx(ends)
+        assert (mdp.initial @ np.linalg.matrix_power(moves, 4096))[goal_states(mdp)] == pytest.approx(ends)
 
 
 @pytest.mark.parametrize(
     ("old", "new"), [("np.eye(inner.size) - moves", "np.eye(inner.size) - 0.99 * moves"), ("int(policy[s])", "0")]
 )
 def test_planted_bugs_in_goal_probabilities_are_caught(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch, figure1, "goal_probabilities", old, new)
+    plant(monkeypatch, goals, "goal_probabilities", old, new)
     with pytest.raises(AssertionError):
         test_an_unfair_game_by_hand()
 
 
 def test_goals_are_found_from_left_to_right() -> None:
-    assert figure1.goal_states(rr.make("two-goals-v1")) == [0, 2]
-    assert figure1._first_left_and_right([(0.5, 0.5), (0.2, 0.8), (0.9, 0.1), (1.0, 0.0)]) == (2, 1)
-    assert figure1._first_left_and_right([(0.2, 0.8), (0.1, 0.9)]) == (0, 1)
+    assert goal_states(rr.make("two-goals-v1")) == [0, 2]
+    assert first_left_and_right([(0.5, 0.5), (0.2, 0.8), (0.9, 0.1), (1.0, 0.0)]) == (2, 1)
+    assert first_left_and_right([(0.2, 0.8), (0.1, 0.9)]) == (0, 1)
 
 
-# --- plans ---------------------------------------------------------------------------------------
+# --- designs -------------------------------------------------------------------------------------
 
 
 def test_figure1_gives_both_algorithms_the_same_samples() -> None:
-    studies = figure1.plan(Scale.of())
+    studies = experiments()["figure1"].design(Scale.of())
     for plain, rpvi in zip(studies[::2], studies[1::2], strict=True):
-        assert plain.plan == rpvi.plan, "the same shared seed and sample seeds"
-        assert plain.algorithm.params["calls"] == rpvi.algorithm.params["calls"]
-        problem, algorithm = rpvi.objects()
+        seeds = [[(run.shared_seed, run.sample_seed) for run in one.audit.runs] for one in (plain, rpvi)]
+        assert seeds[0] == seeds[1]
+        assert plain.audit.algorithm.params["calls"] == rpvi.audit.algorithm.params["calls"]
+        problem, algorithm = build(rpvi.audit.problem), build(rpvi.audit.algorithm)
         needed: Any = rr.plan(problem, rr.ReplicablePhasedVI(0.1, 0.001, 0.2))
-        used: Any = rr.plan(problem, algorithm)  # type: ignore[arg-type]  # rPVI can say it beforehand
+        used: Any = rr.plan(problem, algorithm)
         assert used.calls == needed.calls, "what the theorem asks for"
         assert used.replicability_proved
 
 
-@pytest.mark.parametrize("name", list(EXPERIMENTS))
-def test_plans_build_and_a_quick_one_is_smaller(name: str) -> None:
-    full, quick = (EXPERIMENTS[name].plan(Scale.of(quick=quick)) for quick in (False, True))
-    assert len({(study.problem.text, study.algorithm.text, study.plan) for study in full}) == len(full)
-    for study in quick:
-        study.objects()
-    runs = [sum(study.size for study in studies) for studies in (full, quick)]
+@pytest.mark.parametrize("name", list(experiments()))
+def test_designs_build_and_a_quick_one_is_smaller(name: str) -> None:
+    full, quick = (experiments()[name].design(Scale.of(quick=quick)) for quick in (False, True))
+    assert len({one.audit for one in full}) == len(full)
+    runs = [sum(one.audit.size for one in studies) for studies in (full, quick)]
     assert runs[1] <= runs[0] / 4 or name == "figure1"
 
 
+def test_a_study_has_the_identity_that_anybody_s_audit_has() -> None:
+    algorithm = ObjectSpec("rpvi-v1", {"epsilon": 0.1, "delta": 0.001, "rho": 0.2, "calls": None})
+    one = study({}, ObjectSpec("two-goals-v1", {"slip": 0.3}), algorithm, 3)
+    made = rr.audit(rr.make("two-goals-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2), shared_seeds=3)
+    assert (one.audit, one.audit.rho) == (made.spec, 0.2), "defaults are no part of it"
+
+
 def test_figure2_is_the_paper_s_experiment() -> None:
-    studies = figure2.plan(Scale.of())
-    assert {study.runs_per_seed for study in studies[::2]} == {150}
-    assert {study.shared_seeds for study in studies[::2]} == {(2023,)}
-    for study in studies:
-        params = study.algorithm.params
+    studies = experiments()["figure2"].design(Scale.of())
+    assert {one.audit.runs_per_seed for one in studies[::2]} == {150}
+    assert {one.audit.shared_seeds for one in studies[::2]} == {(2023,)}
+    for one in studies:
+        params = one.audit.algorithm.params
         assert (params["epsilon"], params["delta"], params["rho"]) == (0.02, 0.001, 0.2)
-        assert params["calls"] == 13_000 * study.point["multiple"]
+        assert params["calls"] == 13_000 * one.point["multiple"]
+
+
+def test_theorems_run_on_what_comes_with_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(rr.registry.PROBLEMS, "mine-v1", lambda: rr.make("chain-v1"))
+    found = {one.point["problem"] for one in experiments()["theorem"].design(Scale.of())}
+    assert found == set(rr.registry.PROBLEMS) - {"mine-v1", "gridworld-v1"}, "and not on what needs input"
 
 
 def test_pillars_grow_out_of_the_two_goals_grid() -> None:
-    maps = [cost.pillars(*size) for size in cost.GRIDS]
+    maps = [pillars(*size) for size in COST_GRIDS]
     assert maps[0] == "/".join(rr.make("two-goals-v1").labels.layout or ())
     sizes = [gridworld(drawn).n_states for drawn in maps]
     assert sizes == sorted(sizes)
@@ -331,25 +342,47 @@ def test_scales() -> None:
 
 
 def test_names_of_experiments() -> None:
-    assert chosen([]) == NAMES
+    assert chosen([]) == list(experiments().values())
     with pytest.raises(UnknownId, match=r"no experiment is called 'figure22'\. Did you mean 'figure2'\?$"):
         chosen(["figure1", "figure22"])
     with pytest.raises(UnknownId, match=r"Known: figure1, figure2, exploration, theorem, cost, levels, claims\.$"):
         chosen(["zzz"])
 
 
-def test_a_lab_runs_what_is_missing_and_nothing_else(tmp_path: Path) -> None:
-    algorithm = ObjectSpec("phased-vi-v1", {"epsilon": 0.2, "delta": 0.05, "calls": 5, "iterations": 3})
-    small, large = (Study(ObjectSpec("chain-v1"), algorithm, pairs) for pairs in (2, 5))
-    lab = Lab(tmp_path / "runs.sqlite", n_jobs=1)
-    assert lab._missing(large) == 10
-    lab.audits([small])
-    assert (lab._missing(small), lab._missing(large)) == (0, 6)
-    results = lab.audits([small, large, small])
-    assert [len(result.records) for result in results] == [4, 10, 4]
-    assert results[0].records == results[2].records == results[1].records[:4]
-    assert lab._missing(large) == 0
-    lab.close()
+def test_every_experiment_says_what_it_is() -> None:
+    for name, one in experiments().items():
+        assert one.name == name
+        assert one.title
+        assert one.texts.reading
+        assert bool(one.draw) == bool(one.texts.caption) == bool(one.texts.alternative)
+    orders = [one.order for one in experiments().values()]
+    assert orders == sorted(set(orders))
+
+
+# --- how they are made ---------------------------------------------------------------------------
+
+
+def test_what_a_store_has_is_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first experiment in one go, all others in another; what two ask for is asked for once."""
+    asked: list[list[Any]] = []
+
+    def counted(specs: Sequence[Any], store: RunStore, **options: Any) -> Any:
+        asked.append(list(specs))
+        return run_audits(specs, store, **options)
+
+    monkeypatch.setattr("replicable_rl.experiments.catalogue.run_audits", counted)
+    twice = [dataclasses.replace(experiments()["levels"], name=name, order=i) for i, name in enumerate("abc")]
+    monkeypatch.setattr("replicable_rl.experiments.catalogue.experiments", lambda: {one.name: one for one in twice})
+    scale, seen = Scale(2, quick=True), []
+    for _ in range(2):
+        made = list(reproduce([], tmp_path / "runs.sqlite", scale, n_jobs=1))
+        assert [one.name for one, _ in made] == [dataset.name for _, dataset in made] == ["a", "b", "c"]
+        assert made[0][1].tables == made[1][1].tables == made[2][1].tables
+        with RunStore(tmp_path / "runs.sqlite") as store:
+            seen.append(sum(runs for _, runs in store.families()))
+    design = [one.audit for one in twice[0].design(scale)]
+    assert asked == [design] * 4
+    assert seen == [sum(spec.size for spec in design)] * 2
 
 
 # --- verdicts follow the data --------------------------------------------------------------------
@@ -374,9 +407,8 @@ def test_verdicts_about_rho(interval: tuple[float, float, float], verdict: str) 
         | between("disagreement", *interval)
         for algorithm in ("rpvi-v1", "replicable-approximate-mdp-v1")
     ]
-    dataset = Dataset("theorem", "", {"theorems": Table.of(rows)})
-    found = claims._theorems({"theorem": dataset})
-    assert [claim.verdict for claim in found] == [verdict, "held", verdict, "held"]
+    found = experiments()["theorem"].verdicts(Dataset({"theorems": Table.of(rows)}))
+    assert [one.verdict for one in found] == [verdict, "held", verdict, "held"]
 
 
 @pytest.mark.parametrize(
@@ -385,8 +417,8 @@ def test_verdicts_about_rho(interval: tuple[float, float, float], verdict: str) 
 def test_verdicts_about_growth(slope: tuple[float, float, float], verdict: str) -> None:
     needed = [{"measured_high": 1e6, "tight": 1e9}, {"measured_high": 1e8, "tight": 1e9}]
     slopes = [{"samples": "measured", "slope_low": slope[0], "slope": slope[1], "slope_high": slope[2]}]
-    dataset = Dataset("cost", "", {"needed": Table.of(needed), "slopes": Table.of(slopes)})
-    cheaper, grows = claims._cost({"cost": dataset})
+    dataset = Dataset({"needed": Table.of(needed), "slopes": Table.of(slopes)})
+    cheaper, grows = experiments()["cost"].verdicts(dataset)
     assert grows.verdict == verdict
     assert cheaper.verdict == "cannot tell", "a tenth is not orders of magnitude"
 
@@ -401,7 +433,7 @@ def points(first: Sequence[float], last: Sequence[float], column: str) -> Datase
                 middle = value if name == column else usual
                 row |= between(name, max(0.0, middle - 0.05), middle, min(1.0, middle + 0.05))
             rows.append(row)
-    return Dataset("figure2", "", {"points": Table.of(rows)}, {"rho": 0.2})
+    return Dataset({"points": Table.of(rows)}, {"rho": 0.2})
 
 
 @pytest.mark.parametrize(
@@ -427,7 +459,7 @@ def points(first: Sequence[float], last: Sequence[float], column: str) -> Datase
 def test_verdicts_about_captions(
     column: str, first: tuple[float, float], last: tuple[float, float], number: int, verdict: str
 ) -> None:
-    assert captions.captions(points(first, last, column), "grid")[number].verdict == verdict
+    assert captions(points(first, last, column), "grid")[number].verdict == verdict
 
 
 def test_wide_intervals_show_nothing() -> None:
@@ -440,8 +472,8 @@ def test_wide_intervals_show_nothing() -> None:
         for rho_sq in (0.01, 0.9)
         for multiple in (1, 10)
     ]
-    found = captions.captions(Dataset("figure2", "", {"points": Table.of(rows)}, {"rho": 0.2}), "grid")
-    assert {claim.verdict for claim in found} == {"cannot tell"}
+    found = captions(Dataset({"points": Table.of(rows)}, {"rho": 0.2}), "grid")
+    assert {one.verdict for one in found} == {"cannot tell"}
 
 
 def test_the_theorem_lets_one_run_in_a_thousand_lose() -> None:
@@ -451,15 +483,8 @@ def test_the_theorem_lets_one_run_in_a_thousand_lose() -> None:
         | between("disagreement", 0.0, 0.0, 0.04)
         for algorithm in ("rpvi-v1", "replicable-approximate-mdp-v1")
     ]
-    found = claims._theorems({"theorem": Dataset("theorem", "", {"theorems": Table.of(rows)})})
+    found = experiments()["theorem"].verdicts(Dataset({"theorems": Table.of(rows)}))
     assert found[1].verdict == "cannot tell"
     rows[0]["refuted_epsilon"] = True
-    found = claims._theorems({"theorem": Dataset("theorem", "", {"theorems": Table.of(rows)})})
+    found = experiments()["theorem"].verdicts(Dataset({"theorems": Table.of(rows)}))
     assert found[1].verdict == "not held"
-
-
-def test_every_module_has_a_name_and_a_title() -> None:
-    for module in (figure1, figure2, exploration, theorem, cost, levels, claims):
-        assert module.NAME in NAMES
-        assert module.TITLE
-    assert set(claims.NEEDS) == set(EXPERIMENTS)

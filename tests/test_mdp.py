@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import random
 from collections import defaultdict
 from fractions import Fraction
@@ -399,6 +400,48 @@ def test_sources_and_labels_change_without_touching_the_original() -> None:
     assert drawn.labels == rr.Labels(states=("p", "q"), layout=("..",))
     assert mdp.labels == rr.Labels()
     assert drawn.rows.probability is mdp.rows.probability
+
+
+# --- what is known of it -----------------------------------------------------------------------
+
+
+@given(tables())
+def test_rewards_are_known_exactly_where_every_outcome_of_a_pair_has_the_same(table: Tables) -> None:
+    mdp = rr.TabularMDP.from_dense(table.P, table.R, gamma=table.gamma)
+    possible = [table.R[s, a][table.P[s, a] > 0] for s, a in np.ndindex(table.P.shape[:2])]
+    known = mdp.known_rewards
+    assert (known is not None) == all(np.unique(rewards).size == 1 for rewards in possible)
+    if known is not None:
+        assert known.reshape(-1).tolist() == [rewards[0] for rewards in possible]
+        assert not known.flags.writeable
+    by_pair = rr.TabularMDP.from_dense(table.P, table.R[:, :, 0], gamma=table.gamma)
+    assert by_pair.known_rewards is not None
+    assert by_pair.known_rewards.tolist() == (table.R[:, :, 0] + 0.0).tolist()
+
+
+def test_a_table_says_whether_it_was_estimated() -> None:
+    P, R = np.ones((1, 1, 1)), np.ones((1, 1))
+    true, estimated = (rr.TabularMDP.from_dense(P, R, gamma=0.5, estimated=one) for one in (False, True))
+    assert (true.estimated, estimated.estimated) == (False, True)
+    assert true == estimated  # the same numbers
+    assert true.spec == ObjectSpec("mdp", {"digest": true.digest})
+    assert estimated.spec == ObjectSpec("mdp", {"digest": true.digest, "estimated": True})
+    for copied in (estimated.with_labels(actions=("go",)), pickle.loads(pickle.dumps(estimated))):  # noqa: S301
+        assert copied.estimated
+    assert estimated.with_source(ObjectSpec("mine-v1")).estimated
+
+
+@given(st.lists(st.text("#.SGF", min_size=3, max_size=3), min_size=1, max_size=4))
+def test_the_cells_of_a_map_are_its_states_line_by_line(lines: list[str]) -> None:
+    cells = list(rr.Labels(layout=tuple(lines)).cells())
+    assert [(cell.row, cell.column) for cell in cells] == list(np.ndindex(len(lines), 3))
+    assert "".join(cell.letter for cell in cells) == "".join(lines)
+    assert [cell.state for cell in cells if cell.letter == "#"] == [None] * "".join(lines).count("#")
+    states = [cell.state for cell in cells if cell.letter != "#"]
+    assert states == list(range(len(states)))
+    assert {cell.letter for cell in cells if cell.open} <= set(".SF")
+    assert not any(cell.letter in ".SF" for cell in cells if not cell.open)
+    assert list(rr.Labels().cells()) == []
 
 
 # --- bad input -------------------------------------------------------------------------------

@@ -70,6 +70,16 @@ def test_a_process_without_names_comes_back_without_names(tmp_path: Path) -> Non
     assert rr.load_mdp(tmp_path / "a.npz").labels == rr.Labels()
 
 
+def test_an_estimated_table_comes_back_as_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    model = rr.TabularMDP.from_outcomes([[[(1.0, 0, 0.0)]]], gamma=0.0, estimated=True)
+    model.save(path)
+    assert rr.load_mdp(path).estimated
+    assert rr.load_mdp(path).spec == model.spec
+    with_metadata(path, "estimated")  # as files were written before tables said so
+    assert not rr.load_mdp(path).estimated
+
+
 @settings(max_examples=50, deadline=None)
 @given(
     st.floats(0.0, 1.0, exclude_max=True),

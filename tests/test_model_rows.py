@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ from numpy.typing import NDArray
 
 import replicable_rl as rr
 from replicable_rl.algorithms import model_rows as module
-from replicable_rl.algorithms.model_rows import LearnedModel, PlainRows, RoundedRows, RowQuery
+from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
 from replicable_rl.errors import InvalidMDP
+from replicable_rl.queries import Means, Plain, Rounded, RStat
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import CountSampler, EpisodicTable, TransitionCounts
+from replicable_rl.sampling import Counts, TransitionCounts
 from replicable_rl.theory.rstat import Form
 from tests.mutants import plant
 from tests.statistics import SEED
@@ -27,6 +29,11 @@ Integers = NDArray[np.int64]
 SHARED = rr.SharedRandomness(2023)
 FORMS: list[Form] = ["zero-preserving", "midpoint"]
 S, A = 4, 2
+PLAIN = RowQueries(Means(), Means())
+
+
+def rounded(width: float, form: Form = "zero-preserving", seed: int = 2023, label: str = "rmax") -> RowQueries:
+    return RowQueries.of(Rounded(), rr.SharedRandomness(seed), label, width, form)
 
 
 def counts(rows: dict[int, dict[int, float]], rewards: dict[int, float] | None = None) -> TransitionCounts:
@@ -40,11 +47,15 @@ def counts(rows: dict[int, dict[int, float]], rewards: dict[int, float] | None =
     return TransitionCounts(S, A, np.array(key, dtype=np.int64), np.array(count), np.array(sums))
 
 
-def new_model(known_rewards: Floats | None = None, top: float = 1.0) -> LearnedModel:
-    return LearnedModel(S, A, (0.0, 1.0), top, known_rewards)
+def new_model(
+    known_rewards: Floats | None = None, top: float = 1.0, initial: Floats | None = None, **changes: Any
+) -> LearnedModel:
+    sizes = {"n_states": S, "n_actions": A, "gamma": 0.9, "reward_range": (0.0, 1.0), **changes}
+    problem: Any = SimpleNamespace(known_rewards=known_rewards, initial=initial, **sizes)
+    return LearnedModel(problem, top)
 
 
-def learn(query: RowQuery, seen: TransitionCounts, pairs: Any, **options: Any) -> LearnedModel:
+def learn(query: RowQueries, seen: TransitionCounts, pairs: Any, **options: Any) -> LearnedModel:
     model = new_model(**options)
     model.learn(np.asarray(pairs, dtype=np.int64), seen, query)
     return model
@@ -52,13 +63,13 @@ def learn(query: RowQuery, seen: TransitionCounts, pairs: Any, **options: Any) -
 
 def row_of(model: LearnedModel, pair: int) -> dict[int, float]:
     """A row of the model as it is handed on."""
-    rows = model.to_mdp(0.9, None).rows
+    rows = model.to_mdp().rows
     of = rows.of_row(pair)
     return dict(zip(rows.next_state[of].tolist(), rows.probability[of].tolist(), strict=True))
 
 
 def rewards_of(model: LearnedModel) -> list[float]:
-    rows = model.to_mdp(0.9, None).rows
+    rows = model.to_mdp().rows
     return [float(rows.reward[rows.indptr[pair]]) for pair in range(S * A)]
 
 
@@ -84,9 +95,9 @@ rows_seen = st.dictionaries(
     min_size=1,
 )
 queries = st.one_of(
-    st.just(PlainRows()),
+    st.just(PLAIN),
     st.builds(
-        lambda seed, width, form: RoundedRows(rr.SharedRandomness(seed), "rmax", width, form),
+        lambda seed, width, form: rounded(width, form, seed),
         st.integers(0, 2**32),
         st.floats(1e-6, 1.5),
         st.sampled_from(FORMS),
@@ -96,9 +107,9 @@ queries = st.one_of(
 
 @settings(max_examples=150, deadline=None)
 @given(rows_seen, queries)
-def test_rows_are_distributions(seen: dict[int, dict[int, float]], query: RowQuery) -> None:
+def test_rows_are_distributions(seen: dict[int, dict[int, float]], query: RowQueries) -> None:
     model = learn(query, counts(seen), sorted(seen))
-    mdp = model.to_mdp(0.9, None)
+    mdp = model.to_mdp()
     assert (mdp.n_states, mdp.n_actions) == (S, A)
     assert np.add.reduceat(mdp.rows.probability, mdp.rows.indptr[:-1]) == pytest.approx(np.ones(S * A), abs=1e-12)
     assert (mdp.rows.probability > 0).all()
@@ -106,7 +117,7 @@ def test_rows_are_distributions(seen: dict[int, dict[int, float]], query: RowQue
     for pair in range(S * A):
         if pair not in seen:
             assert row_of(model, pair) == {pair // A: 1.0}
-        elif not query.dense:
+        elif query.transitions.keeps_zero:
             assert set(row_of(model, pair)) <= set(seen[pair]) | {pair // A}
 
 
@@ -116,7 +127,7 @@ def test_rows_against_an_independent_computation(
     seen: dict[int, dict[int, float]], width: float, form: Form, seed: int
 ) -> None:
     """Offsets addressed by (s, a, s') and nothing else, rounding and division by the sum, by hand."""
-    query = RoundedRows(rr.SharedRandomness(seed), "rmax", width, form)
+    query = rounded(width, form, seed)
     model = learn(query, counts(seen), sorted(seen))
     lost = 0
     for pair, row in seen.items():
@@ -134,7 +145,7 @@ def test_rows_against_an_independent_computation(
 
 
 def test_plain_rows_are_the_means() -> None:
-    model = learn(PlainRows(), counts({3: {0: 1, 2: 3}, 4: {1: 5}}), [3, 4])
+    model = learn(PLAIN, counts({3: {0: 1, 2: 3}, 4: {1: 5}}), [3, 4])
     assert row_of(model, 3) == {0: 0.25, 2: 0.75}
     assert row_of(model, 4) == {1: 1.0}
     assert model.self_loops == 0
@@ -143,28 +154,28 @@ def test_plain_rows_are_the_means() -> None:
 def test_never_seen_successors_stay_absent() -> None:
     """Zero-preserving rows hold what was seen, midpoint rows everything; counted 0 times is not seen."""
     seen = counts({3: {0: 500, 2: 1500, 3: 0}})
-    sparse, full = (learn(RoundedRows(SHARED, "rmax", 0.01, form), seen, [3]) for form in FORMS)
+    sparse, full = (learn(rounded(0.01, form), seen, [3]) for form in FORMS)
     assert set(row_of(sparse, 3)) == {0, 2}
     assert set(row_of(full, 3)) == {0, 1, 2, 3}
     assert all(x > 0 for x in row_of(full, 3).values())
-    assert set(row_of(learn(PlainRows(), seen, [3]), 3)) == {0, 2}
-    assert [RoundedRows(SHARED, "rmax", 0.01, form).dense for form in FORMS] == [False, True]
+    assert set(row_of(learn(PLAIN, seen, [3]), 3)) == {0, 2}
+    assert [rounded(0.01, form).transitions.keeps_zero for form in FORMS] == [True, False]
     for row in (row_of(sparse, 3), row_of(full, 3)):
         assert row[0] == pytest.approx(0.25, abs=0.04)
 
 
 def test_rows_of_a_large_problem_stay_sparse() -> None:
     mdp = rr.make("riverswim-v1", n_states=2000)
-    seen = CountSampler(mdp).draw(10**12, sample_stream(SEED)).transitions(2000, 2)
-    model = LearnedModel(2000, 2, (0.0, 1.0), 1.0, mdp.known_rewards)
-    model.learn(np.arange(4000), seen, RoundedRows(SHARED, "rmax", 1e-3))
-    learned = model.to_mdp(0.95, None).rows
+    seen = Counts(mdp).draw(10**12, sample_stream(SEED)).transitions(2000, 2)
+    model = LearnedModel(mdp, 1.0)
+    model.learn(np.arange(4000), seen, rounded(1e-3))
+    learned = model.to_mdp().rows
     assert learned.next_state.tolist() == mdp.rows.next_state.tolist()
     assert np.abs(learned.probability - mdp.rows.probability).max() <= 3e-3
 
 
-@pytest.mark.parametrize("query", [PlainRows(), *(RoundedRows(SHARED, "rmax", 0.9, form) for form in FORMS)])
-def test_most_successors_are_those_seen(query: RowQuery) -> None:
+@pytest.mark.parametrize("query", [PLAIN, *(rounded(0.9, form) for form in FORMS)])
+def test_most_successors_are_those_seen(query: RowQueries) -> None:
     """Of learned pairs only, whatever rounding makes of them: support is a promise about the process."""
     seen = counts({0: {0: 5}, 3: {0: 5, 2: 1, 3: 0}, 4: {0: 1, 1: 1, 2: 1, 3: 1}})
     model = new_model()
@@ -178,7 +189,7 @@ def test_rows_rounded_to_nothing_become_self_loops() -> None:
     seen = counts({pair: dict.fromkeys(range(S), 1) for pair in range(S * A)})
     lost = 0
     for seed in range(20):
-        query = RoundedRows(rr.SharedRandomness(seed), "rmax", 1.5)
+        query = rounded(1.5, seed=seed)
         model = learn(query, seen, range(S * A))
         offsets = np.array([offset_by_words("rmax/offset", i, seed) for i in range(S * A * S)]).reshape(-1, S)
         nothing = np.flatnonzero((1.5 * offsets > 0.25).all(axis=1))
@@ -188,7 +199,7 @@ def test_rows_rounded_to_nothing_become_self_loops() -> None:
             assert row_of(model, pair) == {pair // A: 1.0}
             assert model.known[pair]
     assert 0 < lost < 160
-    dense_rows = learn(RoundedRows(SHARED, "rmax", 1.5, "midpoint"), seen, range(S * A))
+    dense_rows = learn(rounded(1.5, "midpoint"), seen, range(S * A))
     assert dense_rows.self_loops == 0  # the middle of a bin is never 0
 
 
@@ -198,15 +209,15 @@ def test_the_midpoint_form_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         rr.InvalidInput, match=r"makes 12 entries of dense rows, more than 1e\+01\. Use form='zero-pres"
     ):
-        learn(RoundedRows(SHARED, "rmax", 0.1, "midpoint"), seen, [0, 1, 2])
-    assert learn(RoundedRows(SHARED, "rmax", 0.1, "midpoint"), seen, [0, 1]).known.sum() == 2
-    assert learn(RoundedRows(SHARED, "rmax", 0.1), seen, [0, 1, 2]).known.sum() == 3
+        learn(rounded(0.1, "midpoint"), seen, [0, 1, 2])
+    assert learn(rounded(0.1, "midpoint"), seen, [0, 1]).known.sum() == 2
+    assert learn(rounded(0.1), seen, [0, 1, 2]).known.sum() == 3
 
 
 # --- the order of learning does not matter ------------------------------------------------------------------
 
 
-def digests(query: RowQuery, known_rewards: Floats | None, data: TransitionCounts) -> set[str]:
+def digests(query: RowQueries, known_rewards: Floats | None, data: TransitionCounts) -> set[str]:
     """Digests of the model when eight pairs are learned at once, one by one, backwards, in groups, and unsorted."""
     orders: list[list[list[int]]] = [
         [list(range(8))],
@@ -220,13 +231,13 @@ def digests(query: RowQuery, known_rewards: Floats | None, data: TransitionCount
         model = new_model(known_rewards)
         for group in order:
             model.learn(np.array(group), data, query)
-        found.add(model.to_mdp(0.9, None).digest)
+        found.add(model.to_mdp().digest)
     return found
 
 
 @settings(max_examples=100, deadline=None)
 @given(queries, st.booleans(), st.integers(0, 2**32))
-def test_order_of_learning_leaves_no_trace(query: RowQuery, learned_rewards: bool, seed: int) -> None:
+def test_order_of_learning_leaves_no_trace(query: RowQueries, learned_rewards: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)
     seen = counts(
         {pair: dict(enumerate(rng.integers(1, 10**6, S).tolist())) for pair in range(8)},
@@ -242,39 +253,39 @@ def test_different_rounds_and_different_data_give_the_same_bits(form: Form) -> N
     mdp = rr.TabularMDP.from_dense(
         np.random.default_rng(3).dirichlet(np.ones(S), (S, A)), np.random.default_rng(4).random((S, A)), gamma=0.9
     )
-    table, rng = EpisodicTable(mdp), sample_stream(SEED)
+    table, rng = Counts(mdp), sample_stream(SEED)
     either_way = np.full((S, A), 0.5)
     early = table.play(either_way, 10**15, 5, rng)
     late = early + table.play(either_way, 10**16, 30, rng)
     assert (late.count / late.visits[late.row] != early.count / early.visits[early.row]).any()
-    query = RoundedRows(SHARED, "rmax", 0.01, form)
+    query = rounded(0.01, form)
     found = set()
     for first, then in ((early, late), (late, early), (late, late)):
-        model = LearnedModel(S, A, mdp.reward_range, 1.0, None)
+        model = new_model(reward_range=mdp.reward_range, initial=mdp.initial)
         model.learn(np.array([1, 6]), first, query)
         model.learn(np.array([7, 0, 2]), then, query)
         model.learn(np.array([5, 3, 4]), late, query)
-        found.add(model.to_mdp(0.9, mdp.initial).digest)
+        found.add(model.to_mdp().digest)
     assert len(found) == 1
 
 
 def test_learning_a_pair_again_replaces_its_row() -> None:
-    model = learn(PlainRows(), counts({3: {0: 1}, 5: {1: 1}}), [3, 5])
-    model.learn(np.array([3]), counts({3: {1: 1, 2: 1}}), PlainRows())
+    model = learn(PLAIN, counts({3: {0: 1}, 5: {1: 1}}), [3, 5])
+    model.learn(np.array([3]), counts({3: {1: 1, 2: 1}}), PLAIN)
     assert row_of(model, 3) == {1: 0.5, 2: 0.5}
     assert row_of(model, 5) == {1: 1.0}
 
 
 def test_learning_nothing_changes_nothing() -> None:
     model = new_model()
-    before = model.to_mdp(0.9, None).digest
-    model.learn(np.array([], dtype=np.int64), counts({3: {0: 1}}), PlainRows())
-    assert model.to_mdp(0.9, None).digest == before
+    before = model.to_mdp().digest
+    model.learn(np.array([], dtype=np.int64), counts({3: {0: 1}}), PLAIN)
+    assert model.to_mdp().digest == before
     assert not model.known.any()
 
 
 def test_pairs_that_are_not_asked_for_are_not_learned() -> None:
-    model = learn(PlainRows(), counts({3: {0: 1}, 5: {1: 1}}), [5])
+    model = learn(PLAIN, counts({3: {0: 1}, 5: {1: 1}}), [5])
     assert row_of(model, 3) == {1: 1.0}  # still a self-loop of state 1
     assert model.known.tolist() == [False] * 5 + [True] + [False] * 2
 
@@ -284,13 +295,13 @@ def test_pairs_that_are_not_asked_for_are_not_learned() -> None:
 
 def test_known_rewards_are_exact() -> None:
     rewards = np.random.default_rng(1).random((S, A))
-    for query in (PlainRows(), RoundedRows(SHARED, "rmax", 0.3)):
+    for query in (PLAIN, rounded(0.3)):
         model = learn(query, counts({3: {0: 4}, 6: {1: 4}}, {3: 4.0, 6: 0.0}), [6, 3], known_rewards=rewards)
         assert rewards_of(model) == [rewards.reshape(-1)[p] if p in (3, 6) else 1.0 for p in range(8)]
 
 
 def test_learned_rewards_are_the_means() -> None:
-    model = learn(PlainRows(), counts({3: {0: 1, 2: 3}, 6: {1: 10}}, {3: 1.0, 6: 7.5}), [6, 3])
+    model = learn(PLAIN, counts({3: {0: 1, 2: 3}, 6: {1: 10}}, {3: 1.0, 6: 7.5}), [6, 3])
     assert rewards_of(model) == pytest.approx([1.0, 1.0, 1.0, 0.25, 1.0, 1.0, 0.75, 1.0])
 
 
@@ -309,14 +320,14 @@ def test_learned_rewards_stay_within_their_range(
     """Rounded on the grid of the pair, in units of the range, in the midpoint form; never outside the range."""
     high = low + span
     seen = counts({5: {1: visits}}, {5: visits * (low + where * span)})
-    for query in (PlainRows(), RoundedRows(rr.SharedRandomness(seed), "rmax", width)):
-        model = LearnedModel(S, A, (low, high), high, None)
+    for query in (PLAIN, rounded(width, seed=seed)):
+        model = new_model(top=high, reward_range=(low, high))
         model.learn(np.array([5]), seen, query)
-        mdp = model.to_mdp(0.9, None)
+        mdp = model.to_mdp()
         learned = float(mdp.rows.reward[mdp.rows.indptr[5]])
         assert low <= learned <= high
         assert mdp.reward_range == (low, high)
-        if isinstance(query, PlainRows):
+        if query is PLAIN:
             assert learned == pytest.approx(low + where * span, rel=1e-9, abs=1e-9)
         elif span > 1e-3:
             mean = min(max((seen.rewards[5] / visits - low) / span, 0.0), 1.0)
@@ -327,25 +338,27 @@ def test_learned_rewards_stay_within_their_range(
 
 
 def test_rewards_have_offsets_of_their_own() -> None:
-    query = RoundedRows(SHARED, "rmax", 0.2)
-    pairs = np.arange(8)
-    answers = query.rewards(pairs, np.full(8, 0.5))
+    """And are answered in the midpoint form, whatever the form of the transitions."""
+    pairs, means = np.arange(8), np.full(8, 0.5)
+    queries = rounded(0.2)
+    answers = queries.rewards.answer(means, index=pairs)
     by_hand = [round_by_hand(0.5, offset_by_words("rmax/reward", pair), 0.2, "midpoint") for pair in range(8)]
     assert answers.tolist() == pytest.approx(by_hand)
-    other = RoundedRows(SHARED, "approximate-mdp", 0.2).rewards(pairs, np.full(8, 0.5))
-    assert (answers != other).any()
-    assert (answers != query.probabilities(pairs, np.full(8, 0.5))).any()
+    assert (answers != rounded(0.2, label="approximate-mdp").rewards.answer(means, index=pairs)).any()
+    assert (answers != queries.transitions.answer(means, index=pairs)).any()
+    assert RowQueries.of(Plain(), SHARED, "rmax", 0.2, "midpoint") == PLAIN
 
 
 def test_what_is_unknown_is_a_self_loop_with_the_highest_reward() -> None:
-    model = new_model(top=3.0)
-    mdp = model.to_mdp(0.9, np.array([0.0, 1.0, 0.0, 0.0]))
+    model = new_model(top=3.0, initial=np.array([0.0, 1.0, 0.0, 0.0]))
+    mdp = model.to_mdp()
+    assert mdp.estimated
     assert mdp.rows.next_state.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
     assert mdp.rows.probability.tolist() == [1.0] * 8
     assert mdp.rows.reward.tolist() == [3.0] * 8
     assert mdp.reward_range == (0.0, 3.0)
     assert (mdp.gamma, mdp.initial.tolist()) == (0.9, [0.0, 1.0, 0.0, 0.0])
-    model.learn(np.array([2]), counts({2: {3: 1}}), PlainRows())
+    model.learn(np.array([2]), counts({2: {3: 1}}), PLAIN)
     assert rewards_of(model) == [3.0, 3.0, 0.0, *[3.0] * 5]
 
 
@@ -384,9 +397,9 @@ def test_uniform_at_refuses_negative_positions() -> None:
 
 def test_offsets_by_transition() -> None:
     """(s, a, s') = (2, 1, 3) of S = 4, A = 2 is word (2*2 + 1)*4 + 3 = 23, whatever else is asked for."""
-    query, width = RoundedRows(SHARED, "rmax", 0.3), 0.3
-    alone = float(query.probabilities(np.array([23]), np.array([0.7]))[0])
-    among = query.probabilities(np.array([1, 23, 30]), np.array([0.1, 0.7, 0.2]))
+    query, width = rounded(0.3).transitions, 0.3
+    alone = float(query.answer(np.array([0.7]), index=np.array([23]))[0])
+    among = query.answer(np.array([0.1, 0.7, 0.2]), index=np.array([1, 23, 30]))
     assert alone == among[1] == pytest.approx(round_by_hand(0.7, offset_by_words("rmax/offset", 23), width, "midpoint"))
 
 
@@ -403,25 +416,20 @@ def check_independent() -> None:
 
 
 def check_order() -> None:
-    test_order_of_learning_leaves_no_trace.hypothesis.inner_test(RoundedRows(SHARED, "rmax", 0.1), True, 5)  # type: ignore[attr-defined]
+    test_order_of_learning_leaves_no_trace.hypothesis.inner_test(rounded(0.1), True, 5)  # type: ignore[attr-defined]
 
 
 MUTANTS: dict[str, tuple[Any, str, str, str, Callable[[], None]]] = {
-    "one grid for a row": (RoundedRows, "probabilities", "index=key", "index=key // 4", check_independent),
-    "offsets in the order of asking": (
-        RoundedRows,
-        "probabilities",
-        "index=key",
-        "index=np.arange(key.size)",
-        check_order,
-    ),
+    "one grid for a row": (LearnedModel, "learn", "index=key", "index=key // 4", check_independent),
+    "offsets in the order of asking": (RStat, "answer", "index=index", "index=np.arange(index.size)", check_order),
     "rewards in the order of asking": (
-        RoundedRows,
-        "rewards",
-        "index=pair",
-        "index=np.arange(pair.size)",
+        LearnedModel,
+        "_rewards",
+        "index=pairs",
+        "index=np.arange(pairs.size)",
         check_order,
     ),
+    "what rounds 0 is not asked": (LearnedModel, "learn", "dense=not", "dense=False and", check_independent),
     "rows not divided by their sums": (
         LearnedModel,
         "learn",

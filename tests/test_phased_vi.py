@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,13 @@ import replicable_rl as rr
 from replicable_rl.algorithms import phased_vi as module
 from replicable_rl.algorithms.prediction import predicted_disagreement
 from replicable_rl.errors import SampleSizeTooLarge
+from replicable_rl.queries import Means, RStat
 from replicable_rl.queries import rounding as rstat_module
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import CountSampler, GenerativeModel, OutcomeCounts, PerSampleSampler
+from replicable_rl.records import Claims
+from replicable_rl.registry import parse_object
+from replicable_rl.sampling import Counts, OutcomeCounts, fused_iterations
+from replicable_rl.sampling import fused as fused_module
 from tests.mutants import plant
 from tests.statistics import ALPHA, SEED, binomial_p, same_law
 
@@ -35,7 +40,7 @@ def reference_q(
     gamma, beta, m = mdp.gamma, plan.width, plan.calls
     low, high = mdp.reward_range
     rng = sample_stream(sample_seed)
-    sampler = CountSampler(mdp)
+    sampler = Counts(mdp)
     A = mdp.n_actions
     known = mdp.known_rewards is not None
     Q = [0.0] * (mdp.n_states * A)
@@ -114,16 +119,16 @@ def test_theorem_on_other_problems(problem: str) -> None:
 
 
 def test_a_sampler_that_draws_less_is_found_out() -> None:
-    class Lazy(CountSampler):
+    class Lazy(Counts):
         def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
             return super().draw(7, rng)
 
-    with pytest.raises(rr.InvalidInput, match=r"Lazy: 262\d+ samples were asked for, 22400 were drawn"):
+    with pytest.raises(rr.InvalidInput, match=r"Lazy: 8187898146367124 calls were asked for, 7 were made\."):
         rr.solve(Lazy(rr.make("two-goals-v1")), THEOREM, shared_seed=1, sample_seed=1)
 
 
 def test_known_rewards_of_a_foreign_model_are_checked() -> None:
-    class Rich(CountSampler):
+    class Rich(Counts):
         @property
         def known_rewards(self) -> np.ndarray:
             return np.full((8, 4), 5.0)
@@ -148,7 +153,7 @@ def test_same_value_implies_same_policy_whatever_the_units() -> None:
 def test_one_run_draws_what_it_reports() -> None:
     drawn = []
 
-    class Counting(CountSampler):
+    class Counting(Counts):
         def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
             counts = super().draw(calls, rng)
             drawn.append(int(counts.count.astype(object).sum()))
@@ -216,13 +221,14 @@ def test_prediction_errs_upwards_but_not_wildly() -> None:
 def test_final_q_has_one_law_under_both_samplers() -> None:
     mdp = rr.make("two-goals-v1")
     algorithm = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=40, iterations=4, tolerance=0.15)
-    problems: list[GenerativeModel] = [CountSampler(mdp), PerSampleSampler(mdp)]
     prints = [
         [
-            rr.solve(problem, algorithm, shared_seed=5, sample_seed=SEED + 10_000 * which + i).fingerprints.value
+            rr.solve(
+                mdp, algorithm, shared_seed=5, sample_seed=SEED + 10_000 * which + i, sampler=id
+            ).fingerprints.value
             for i in range(1500)
         ]
-        for which, problem in enumerate(problems)
+        for which, id in enumerate(("counts-v1", "per-sample-v1"))
     ]
     assert len(set(prints[0])) > 5  # a law worth comparing
     assert same_law(prints[0], prints[1]) > ALPHA
@@ -261,51 +267,78 @@ def test_shared_and_sample_seed_do_different_things() -> None:
 # --- results ---------------------------------------------------------------------------------------
 
 
-def test_guarantees_say_what_they_are() -> None:
+def claims_of(algorithm: rr.PhasedVI | rr.ReplicablePhasedVI) -> Claims:
+    """What a run claims: the same that its plan did."""
     mdp = rr.make("two-goals-v1")
+    claims = rr.solve(mdp, algorithm, shared_seed=1, sample_seed=1).claims
+    assert claims == rr.plan(mdp, algorithm).claims()
+    return claims
 
-    def promise(algorithm: rr.PhasedVI | rr.ReplicablePhasedVI) -> rr.Guarantee:
-        return rr.solve(mdp, algorithm, shared_seed=1, sample_seed=1).guarantee
 
-    proved = promise(THEOREM)
-    assert (proved.kind, proved.theorem, proved.epsilon, proved.delta, proved.rho) == (
+def test_claims_of_the_theorem() -> None:
+    accuracy, same = claims_of(THEOREM)
+    assert (accuracy.about, accuracy.kind, accuracy.source, accuracy.level) == (
+        "accuracy",
         "proved",
         "thm:rpvi",
-        0.1,
-        0.001,
-        0.2,
+        "policy",
     )
-    assert "except with probability 0.2" in proved.sentence
-    plain = promise(rr.PhasedVI(0.1, 0.001))
-    assert (plain.kind, plain.rho) == ("proved", None)
-    few = promise(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=104_000))
-    assert (few.kind, few.epsilon, few.rho) == ("measured", None, None)
-    assert few.sentence == "measured only: calls=104000 where thm:rpvi needs 8.19e+15."
-    coarse = promise(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=104_000, tolerance=0.1, iterations=5, rho_sq=0.1))
-    for departure in ("iterations=5", "tolerance=0.1 where thm:rpvi needs 0.0005", "rho_sq=0.1"):
-        assert departure in coarse.sentence
-    accurate = promise(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=10**15))
-    assert accurate.kind == "measured"
-    assert "Proved all the same: the policy is within 0.1 of optimal" in accurate.sentence
-    assert (accurate.epsilon, accurate.rho) == (0.1, None)
-    need = THEOREM.plan(mdp).calls
-    finer = promise(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=need, tolerance=0.00025))
-    assert f"calls={need:.3g} where thm:rpvi needs {4 * need:.3g}" in finer.sentence
-    longer = promise(rr.PhasedVI(0.1, 0.001, calls=31343618, iterations=5001))
-    assert longer.kind == "measured"
-    assert "calls=31343618 where lem:phasedvi-convergence needs" in longer.sentence
-    almost = promise(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=need - 10**7))
-    assert f"calls={need - 10**7} where thm:rpvi needs {need}" in almost.sentence  # enough digits to tell them apart
-    only_coarse = promise(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, tolerance=0.05))
-    assert (only_coarse.kind, only_coarse.epsilon, only_coarse.rho) == ("measured", None, 0.2)
-    assert only_coarse.sentence.endswith("Proved all the same: two runs have the same Q, except with probability 0.2.")
-    assert "except with probability 1e-09" in promise(rr.ReplicablePhasedVI(0.3, 1e-9, 0.5)).sentence
+    assert (accuracy.bound, accuracy.failure, accuracy.definition) == (0.1, 0.001, None)
+    assert (same.about, same.kind, same.source, same.level) == ("replicability", "proved", "thm:rpvi", "value")
+    assert (same.bound, same.failure, same.definition) == (0.2, 0.0, "def:replicability")
+    assert same.statement == "two runs have the same Q, except with probability 0.2"
+    value = claims_of(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, target="value")).accuracy
+    assert value is not None
+    assert (value.level, value.bound) == ("value", 0.05)
+    assert value.statement.startswith("Q is within 0.05 of optimal")
+    plain = claims_of(rr.PhasedVI(0.1, 0.001))
+    assert plain.replicability is None
+    assert plain.accuracy is not None
+    assert plain.accuracy.source == "lem:phasedvi-convergence"
+    assert plain.missing == {"replicability": "this algorithm promises nothing about a second run"}
+    assert "except with probability 1e-09" in str(claims_of(rr.ReplicablePhasedVI(0.3, 1e-9, 0.5)))
+
+
+def test_a_claim_is_never_a_mixture() -> None:
+    """Accuracy and replicability stand and fall by their own bounds, and each missing one says why."""
+    short = claims_of(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, iterations=1))
+    assert [(claim.about, claim.kind, claim.bound) for claim in short] == [("replicability", "proved", 0.2)]
+    assert short.missing == {"accuracy": "iterations=1 where thm:rpvi needs 100"}
+    coarse = claims_of(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, tolerance=0.05))
+    assert [claim.about for claim in coarse] == ["replicability"]
+    assert coarse.missing == {"accuracy": "tolerance=0.05 where thm:rpvi needs 0.0005"}
+    few = claims_of(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=10**15))
+    assert [claim.about for claim in few] == ["accuracy"]
+    assert list(few.missing) == ["replicability"]
+    assert few.missing["replicability"].startswith(
+        "calls=1e+15 where thm:rpvi needs 8.19e+15; with these the bound is 0.56"
+    )
+    often = claims_of(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, rho_sq=0.1))
+    assert [claim.about for claim in often] == ["accuracy"]
+    assert often.missing == {"replicability": "rho_sq=0.1 where thm:rpvi needs 6.25e-05"}
+
+
+def test_what_is_missing_says_why() -> None:
+    need = THEOREM.plan(rr.make("two-goals-v1")).calls
+    neither = claims_of(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=104_000, tolerance=0.1, iterations=5, rho_sq=0.1))
+    assert len(neither) == 0
+    for departure in ("iterations=5 where thm:rpvi needs 100", "tolerance=0.1 where thm:rpvi needs 0.0005"):
+        assert departure in neither.missing["accuracy"]
+    assert "rho_sq=0.1 where thm:rpvi needs 0.00125" in neither.missing["replicability"]
+    assert "tolerance" not in neither.missing["replicability"]
+    finer = claims_of(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=need, tolerance=0.00025))
+    assert f"calls={need:.3g} where thm:rpvi needs {4 * need:.3g}" in finer.missing["replicability"]
+    longer = claims_of(rr.PhasedVI(0.1, 0.001, calls=31343618, iterations=5001))
+    assert "calls=31343618 where lem:phasedvi-convergence needs" in longer.missing["accuracy"]
+    almost = claims_of(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=need - 10**7)).missing["replicability"]
+    assert f"calls={need - 10**7} where thm:rpvi needs {need}" in almost  # enough digits to tell them apart
 
 
 def test_status() -> None:
     mdp = rr.make("two-goals-v1")
     assert str(rr.solve(mdp, THEOREM, shared_seed=1, sample_seed=1).status) == "completed: ran all 100 iterations"
     short = rr.solve(mdp, rr.PhasedVI(0.1, 0.001, iterations=3), shared_seed=1, sample_seed=1)
+    assert short.status is not None
     assert short.status.code is rr.StatusCode.BUDGET_SPENT
     assert "3 of the 100 iterations" in short.status.sentence
 
@@ -351,7 +384,7 @@ def test_gamma_zero() -> None:
 @pytest.mark.parametrize("problem", [None, "two-goals-v1", 3])
 def test_a_problem_is_not_a_string(problem: object) -> None:
     with pytest.raises(rr.InvalidInput, match="problem must be a TabularMDP"):
-        rr.solve(problem, THEOREM, shared_seed=1)  # type: ignore[arg-type]
+        rr.solve(problem, THEOREM, shared_seed=1)
 
 
 def test_an_algorithm_is_an_object() -> None:
@@ -400,38 +433,38 @@ def test_bad_parameters_are_refused_at_construction() -> None:
 
 FLOOR = "np.floor((v - shift) / width)"
 LOOP = "phased_value_iteration"
-STALE = "problem.draw(plan.calls, type(rng)(type(rng.bit_generator)(1)))"
+STALE = "draw_from(source, m, type(rng)(type(rng.bit_generator)(1)))"
 Mutant = tuple[object, str, str, str, Callable[[], None]]
 MUTANTS: list[Mutant] = [
-    (module, "_query", "uniform(OFFSET, t,", "uniform(OFFSET, t + 1,", check_against_reference),
-    (module, "_query", "shape=means.shape", "shape=1", check_against_reference),
-    (module, "_query", "plan.width", "2 * plan.width", check_against_reference),
-    (module, LOOP, "+ gamma * query(t, means)", "+ query(t, means)", check_against_reference),
-    (module, LOOP, "+ gamma * query(t, means)", "+ query(t, means)", check_theorem),
-    (module, LOOP, "+ gamma * value[", "+ value[", lambda: check_against_reference("chain-v1")),
-    (module, LOOP, "problem.draw(plan.calls, rng)", STALE, check_against_reference),
+    (RStat, "answer", "*address, shape", "*(a + 1 for a in address), shape", check_against_reference),
+    (RStat, "answer", "shape=means.shape", "shape=1", check_against_reference),
+    (RStat, "answer", "offset, self.width", "offset, 2 * self.width", check_against_reference),
+    (module, LOOP, "+ gamma * v", "+ v", check_against_reference),
+    (module, LOOP, "+ gamma * v", "+ v", check_theorem),
+    (module, LOOP, "+ gamma * value", "+ value", lambda: check_against_reference("chain-v1")),
+    (module, LOOP, "draw_from(source, m, rng)", STALE, check_against_reference),
     (rstat_module, "rstat", FLOOR, f"{FLOOR} + 1", check_against_reference),
     (rstat_module, "rstat", FLOOR, f"{FLOOR} + 5", check_theorem),  # goals absorb: one bin a step stays in bounds
     (rstat_module, "rstat", FLOOR, "np.rint((v - shift) / width)", check_against_reference),
 ]
 
 
-def by_the_listing(model: CountSampler, plan: Any, shared: Any, rng: np.random.Generator) -> Any:
+@pytest.fixture
+def listing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do without the compiled loop."""
-    return module.phased_value_iteration(model, plan, module._query(plan, shared), rng)
+    monkeypatch.setattr(module, "fused_iterations", lambda source, query: None)
 
 
+@pytest.mark.usefixtures("listing")
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[f"{m[1]}: {m[3]}" for m in MUTANTS])
 def test_planted_bug_is_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "over_a_table", by_the_listing)
     owner, name, old, new, check = mutant
     plant(monkeypatch, owner, name, old, new)
-    if owner is rstat_module:
-        monkeypatch.setattr(module, "rstat", rstat_module.rstat)  # where the algorithm looks it up
     with pytest.raises(AssertionError):
         check()
 
 
+@pytest.mark.usefixtures("listing")
 def test_offsets_are_addressed_by_iteration_state_and_action(monkeypatch: pytest.MonkeyPatch) -> None:
     """The offsets the algorithm asks for are one per (t, s, a), and all different."""
     asked: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = []
@@ -442,46 +475,101 @@ def test_offsets_are_addressed_by_iteration_state_and_action(monkeypatch: pytest
         return original(self, label, *address, shape=shape)
 
     monkeypatch.setattr(rr.SharedRandomness, "uniform", spy)
-    monkeypatch.setattr(module, "over_a_table", by_the_listing)
     rr.solve(rr.make("two-goals-v1"), COARSE, shared_seed=1, sample_seed=1)
     assert asked == [("rpvi/offset", (t,), (8, 4)) for t in range(12)]
 
 
+# --- any query in the loop ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Coarse:
+    """A query of somebody's own: to the nearest eighth, on a grid that everybody knows."""
+
+    keeps_zero: bool = True
+
+    def answer(self, means: np.ndarray, *address: int, index: np.ndarray | None = None) -> np.ndarray:
+        assert len(address) == 1
+        return np.round(means * 8.0) / 8.0
+
+
+def test_a_query_of_somebodys_own_runs_in_the_loop() -> None:
+    """By hand: draw, average, answer. The compiled loop does not know the query, and leaves it to the listing."""
+    mdp = rr.make("two-goals-v1")
+    assert fused_iterations(Counts(mdp), Coarse()) is None
+    found = module.phased_value_iteration(Counts(mdp), 9, 1000, Coarse(), sample_stream(4))
+    q, sampler, rng = np.zeros((8, 4)), Counts(mdp), sample_stream(4)
+    rewards = np.asarray(mdp.known_rewards) * (1.0 - 0.9)
+    for _ in range(9):
+        counts = sampler.draw(1000, rng)
+        means = counts.mean(q.max(axis=1)[counts.next_state]).reshape(8, 4)
+        q = rewards + 0.9 * np.round(means * 8.0) / 8.0
+    assert np.abs(found - q).max() < 1e-15
+    plain = module.phased_value_iteration(Counts(mdp), 9, 1000, Means(), sample_stream(4))
+    assert (found != plain).any()
+
+
+class Halved(RStat):
+    """One that is nearly rSTAT, and must not be taken for it."""
+
+    def answer(self, means: np.ndarray, *address: int, index: np.ndarray | None = None) -> np.ndarray:
+        return super().answer(means, *address, index=index) / 2.0
+
+
+def test_what_the_compiled_loop_takes_and_what_not() -> None:
+    shared, sampler = rr.SharedRandomness(1), Counts(rr.make("two-goals-v1"))
+
+    class Own(Counts):
+        """May draw otherwise."""
+
+    class Sum(Means):
+        """May answer otherwise."""
+
+    for query in (Means(), RStat(shared, "rpvi/offset", 0.1)):
+        assert fused_iterations(sampler, query) is not None
+        assert fused_iterations(Own(rr.make("two-goals-v1")), query) is None
+        assert fused_iterations(object(), query) is None
+    for unknown in (Halved(shared, "x", 0.1), RStat(shared, "x", 0.1, "zero-preserving"), Sum(), Coarse(), object()):
+        assert fused_iterations(sampler, unknown) is None
+    halved = module.phased_value_iteration(sampler, 5, 10**9, Halved(shared, "rpvi/offset", 0.01), sample_stream(1))
+    whole = module.phased_value_iteration(sampler, 5, 10**9, RStat(shared, "rpvi/offset", 0.01), sample_stream(1))
+    assert halved.max() < whole.max()
+
+
 # --- the compiled loop -----------------------------------------------------------------------------------
+
+
+class Unfused(Counts):
+    """The same sampler without the compiled loop."""
 
 
 @pytest.mark.parametrize("id", ["two-goals-v1", "riverswim-v1", "garnet-v1", "inventory-v1", "machine-repair-v1"])
 @pytest.mark.parametrize("calls", [1, 13_000, 10**17])
 def test_compiled_loop_has_the_bits_of_the_listing(id: str, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With known rewards and learned ones, rounded and not, in one block of iterations and in several."""
-    sampler = CountSampler(rr.make(id))
-    for algorithm in (
-        rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=calls, tolerance=0.01, iterations=23),
-        rr.PhasedVI(0.1, 0.001, calls=calls, iterations=23),
-    ):
-        plan = algorithm.plan(sampler)
-        shared = rr.SharedRandomness(5) if isinstance(algorithm, rr.ReplicablePhasedVI) else None
-        listing, drawn = module.phased_value_iteration(
-            sampler, plan, module._query(plan, shared), sample_stream(SEED % 2**64)
+    mdp = rr.make(id)
+    pairs = mdp.n_states * mdp.n_actions
+    for query in (RStat(rr.SharedRandomness(5), "rpvi/offset", 0.02), Means()):
+        listing, compiled = (
+            [module.phased_value_iteration(source, 23, calls, query, sample_stream(SEED % 2**64))]
+            for source in (Unfused(mdp), Counts(mdp))
         )
-        for rows_at_once in (1 << 20, 5 * plan.pairs, 1):
-            monkeypatch.setattr(module, "_ROWS_AT_ONCE", rows_at_once)
-            compiled, counted = module.over_a_table(sampler, plan, shared, sample_stream(SEED % 2**64))
-            assert np.array_equal(listing, compiled)
-            assert drawn == counted
+        for rows_at_once in (5 * pairs, 1):
+            monkeypatch.setattr(fused_module, "_ROWS_AT_ONCE", rows_at_once)
+            compiled += [module.phased_value_iteration(Counts(mdp), 23, calls, query, sample_stream(SEED % 2**64))]
+        assert all(np.array_equal(listing[0], q) for q in compiled)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_large_problems_have_the_bits_of_the_listing(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several blocks of rows, each iteration on several threads, and all in one compiled loop."""
-    sampler = CountSampler(rr.make("garnet-v1", n_states=700, n_actions=3, branching=4, seed=1))
-    algorithm = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=10**6, tolerance=0.01, iterations=5)
-    plan, shared = algorithm.plan(sampler), rr.SharedRandomness(5)
-    listing, _ = module.phased_value_iteration(sampler, plan, module._query(plan, shared), sample_stream(3))
+    mdp = rr.make("garnet-v1", n_states=700, n_actions=3, branching=4, seed=1)
+    query = RStat(rr.SharedRandomness(5), "rpvi/offset", 0.02)
+    listing = module.phased_value_iteration(Unfused(mdp), 5, 10**6, query, sample_stream(3))
     monkeypatch.setattr("replicable_rl.compiled._THREADS", threads)
     for many in (1, 100):
-        monkeypatch.setattr(module, "MANY_BLOCKS", many)
-        assert np.array_equal(listing, module.over_a_table(sampler, plan, shared, sample_stream(3))[0])
+        monkeypatch.setattr(fused_module, "MANY_BLOCKS", many)
+        assert np.array_equal(listing, module.phased_value_iteration(Counts(mdp), 5, 10**6, query, sample_stream(3)))
 
 
 KERNEL_MUTANTS = [
@@ -501,7 +589,7 @@ KERNEL_MUTANTS = [
 def test_planted_bug_in_the_compiled_loop_is_caught(
     old: str, new: str, id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from replicable_rl.algorithms import _kernels
+    from replicable_rl.sampling import _phased as _kernels
 
     functions: tuple[Any, ...] = (
         _kernels.phased_iterations,
@@ -516,3 +604,54 @@ def test_planted_bug_in_the_compiled_loop_is_caught(
     monkeypatch.setattr(_kernels, "phased_iterations", namespace["phased_iterations"])
     with pytest.raises(AssertionError):
         check_against_reference(id)
+
+
+# --- the same bits as before ---------------------------------------------------------------------------------
+
+PINNED: dict[str, list[str]] = {  # beginnings of the fingerprints that version 0.1 gave, by problem
+    "rpvi-v1:epsilon=0.2,delta=0.001,rho=0.4,target=value": [
+        "fc30d4407339 b03689c81776",
+        "1057480d2ca0 8cee838e4dd0",
+        "1f1b0c6b45b3 ef17d03d11c1",
+    ],
+    "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2,calls=500,iterations=12,tolerance=0.05,rho_sq=0.3": [
+        "c1f4a89ab9a3 36b398093154",
+        "16d3ecf43b3e e6a505ac2e81",
+        "9f015f98adb7 5dde8e7997ae",
+    ],
+    "approximate-mdp-v1:epsilon=0.05,delta=0.001": [
+        "03bdb3276fe9 a529f377f012 b09ad9a7f43f",
+        "1057480d2ca0 36234a9dc1c4 dff16caaf363",
+        "1f1b0c6b45b3 92dd99bf0376 fcad08e423b1",
+    ],
+    "replicable-approximate-mdp-v1:epsilon=0.05,delta=0.001,rho=0.2": [
+        "03bdb3276fe9 be75c25e358b 302c664126dd",
+        "1057480d2ca0 25729903e5d1 85a1a1f39544",
+        "1f1b0c6b45b3 611caddc876f 5911bcfb9151",
+    ],
+    "rmax-v1:epsilon=0.1,delta=0.001,horizon=30,episodes=1000,known=0.5,rounds=9": [
+        "c5eab5d02a73 f1a3948fe74f 22008df02869",
+        "1057480d2ca0 70d7cfa5dffb 0172394a8bbd",
+        "1f1b0c6b45b3 6f14979a0822 ba38e7b61290",
+    ],
+    "replicable-rmax-v1:epsilon=0.1,delta=0.001,rho=0.2,horizon=30": [
+        "4d55834972fe 6cd6950f0643 1473bda61f94",
+        "1057480d2ca0 09b6fd84acd2 5fff997968d9",
+        "1f1b0c6b45b3 49b1b2f6e5f9 de8ae7c2c283",
+    ],
+    "replicable-rmax-v1:epsilon=0.1,delta=0.001,rho=0.2,horizon=30,episodes=1000,known=0.5,rounds=9,tolerance=0.2": [
+        "4d55834972fe 04988da871b2 11b2913ff4c7",
+        "1057480d2ca0 0308072e8e6c 48c4a4f2c57b",
+        "1f1b0c6b45b3 b2b92b9d8fa8 6ebc8e304236",
+    ],
+}
+
+
+@pytest.mark.parametrize("text", PINNED)
+def test_same_bits_as_the_first_version(text: str) -> None:
+    spec = parse_object(text)
+    algorithm = rr.make_algorithm(spec.id, **spec.params)
+    for problem, expected in zip(("two-goals-v1", "chain-v1", "riverswim-v1"), PINNED[text], strict=True):
+        prints = rr.solve(rr.make(problem), algorithm, shared_seed=2023, sample_seed=1).fingerprints
+        found = (prints[level][:12] for level in ("policy", "value", "model") if level in prints)
+        assert " ".join(found) == expected

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
+import copy
 import dataclasses
 import hashlib
 import json
 import math
+import pickle
 import struct
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -15,19 +19,57 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 import replicable_rl as rr
 from replicable_rl import canonical, errors
 from replicable_rl.canonical import array_digest, canonical_json, json_digest
 from replicable_rl.progress import listening, track
-from replicable_rl.records import Fingerprints, Guarantee, ObjectSpec, RunSpec, Solution, Status, StatusCode
+from replicable_rl.records import (
+    LEVELS,
+    AuditSpec,
+    Claim,
+    Claims,
+    Drawn,
+    Fingerprints,
+    Level,
+    Measurement,
+    ObjectSpec,
+    Recorded,
+    Run,
+    RunFamily,
+    RunSpec,
+    Status,
+    StatusCode,
+    check_level,
+    history_digest,
+    implied,
+    in_order,
+    level_of,
+    load_plugins,
+    register_level,
+)
+from replicable_rl.registry import has_parameter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
 NAN, INF = float("nan"), float("inf")
+
+
+@contextlib.contextmanager
+def levels_as_before() -> Iterator[None]:
+    """For the examples of a property test, between which no fixture is run."""
+    before = dict(LEVELS)
+    try:
+        yield
+    finally:
+        LEVELS.clear()
+        LEVELS.update(before)
+
 
 # --- canonical JSON --------------------------------------------------------------------------
 
@@ -169,18 +211,18 @@ EXAMPLE = RunSpec(
     ObjectSpec("riverswim-v1", {"n_states": 20, "gamma": 0.95}),
     ObjectSpec("rpvi-v1", {"rho": 0.2, "calls": 10**16, "target": "policy", "iterations": None}),
     shared_seed=2**64 - 1,
-    sample_seed=0,
+    sample=Drawn(0),
 )
 EXAMPLE_TEXT = (
     '{"algorithm":{"id":"rpvi-v1","params":{"calls":{"integer":"10000000000000000"},"iterations":null,"rho":0.2,'
     '"target":"policy"}},"problem":{"id":"riverswim-v1","params":{"gamma":0.95,"n_states":20}},'
-    '"sample_seed":"0","shared_seed":"18446744073709551615"}'
+    '"sample":{"kind":"drawn","sampler":"counts-v1","seed":"0"},"shared_seed":"18446744073709551615"}'
 )
-EXAMPLE_DIGEST = "89e18cefc3cb4c8c45f4824f5586b31b9b14ec3600afa359fbce836986b94dab"
+EXAMPLE_DIGEST = "327e0c5de9f1326b23d5d0863135d2db3ef406073b5783b10abaed03bc5da634"
 
 
 def test_the_digest_of_a_run_is_pinned() -> None:
-    assert EXAMPLE.canonical() == EXAMPLE_TEXT.encode()
+    assert canonical_json(EXAMPLE.to_json()) == EXAMPLE_TEXT.encode()
     assert hashlib.sha256(EXAMPLE_TEXT.encode()).hexdigest() == EXAMPLE_DIGEST
     assert EXAMPLE.digest == EXAMPLE_DIGEST
 
@@ -197,25 +239,50 @@ parameters = st.dictionaries(
     ),
     max_size=4,
 )
+seeds = st.integers(0, 2**64 - 1)
 specs = st.builds(
     RunSpec,
     st.builds(ObjectSpec, texts, parameters),
     st.builds(ObjectSpec, texts, parameters),
-    st.integers(0, 2**64 - 1),
-    st.integers(0, 2**64 - 1),
+    seeds,
+    st.builds(Drawn, seeds, texts) | st.builds(Recorded, texts),
 )
 
 
 @settings(max_examples=200)
 @given(specs)
 @example(EXAMPLE)
-@example(RunSpec(ObjectSpec("a", {"x": 1e16}), ObjectSpec("b"), 0, 0))
-@example(RunSpec(ObjectSpec("a", {"x": -(2.0**70)}), ObjectSpec("b"), 0, 0))
+@example(RunSpec(ObjectSpec("a", {"x": 1e16}), ObjectSpec("b"), 0, Drawn(0)))
+@example(RunSpec(ObjectSpec("a", {"x": -(2.0**70)}), ObjectSpec("b"), 0, Drawn(0)))
 def test_a_run_read_back_from_its_text_is_the_same_run(spec: RunSpec) -> None:
-    back = RunSpec.from_json(json.loads(spec.canonical()))
+    text = canonical_json(spec.to_json())
+    back = RunSpec.from_json(json.loads(text))
     assert back == spec
     assert hash(back) == hash(spec)
-    assert back.digest == spec.digest == hashlib.sha256(spec.canonical()).hexdigest()
+    assert type(back.sample) is type(spec.sample)
+    assert back.digest == spec.digest == hashlib.sha256(text).hexdigest()
+    assert back.sample_seed == (spec.sample.seed if isinstance(spec.sample, Drawn) else None)
+
+
+@settings(max_examples=100)
+@given(st.builds(ObjectSpec, texts, parameters), st.builds(ObjectSpec, texts, parameters), texts, seeds, seeds)
+def test_a_family_gives_the_same_keys_as_its_specs(
+    problem: ObjectSpec, algorithm: ObjectSpec, sampler: str, shared: int, sample: int
+) -> None:
+    family = pickle.loads(pickle.dumps(RunFamily(problem, algorithm, sampler)))  # noqa: S301
+    spec = RunSpec(problem, algorithm, shared, Drawn(sample, sampler))
+    assert family == RunFamily(problem, algorithm, sampler)
+    assert hash(family) == hash(RunFamily(problem, algorithm, sampler))
+    assert family.spec(shared, sample) == spec
+    assert family.key(shared, sample) == family.spec(shared, sample).digest == spec.digest
+
+
+@settings(max_examples=200)
+@given(st.builds(ObjectSpec, texts, parameters))
+def test_an_object_read_back_from_its_text_is_the_same_object(spec: ObjectSpec) -> None:
+    back = ObjectSpec.from_json(json.loads(canonical_json(spec.to_json())))
+    assert (back, hash(back), back.text.partition(":")[0]) == (spec, hash(spec), spec.text.partition(":")[0])
+    assert pickle.loads(pickle.dumps(spec)) == spec  # noqa: S301
 
 
 def test_a_parameter_that_looks_like_a_large_integer_is_not_taken_for_one() -> None:
@@ -233,7 +300,7 @@ def test_a_parameter_that_looks_like_a_large_integer_is_not_taken_for_one() -> N
 def test_the_order_of_parameters_is_irrelevant(params: dict[str, Any], rng: Any) -> None:
     items = list(params.items())
     rng.shuffle(items)
-    one, two = (RunSpec(ObjectSpec("a", p), ObjectSpec("b", p), 1, 2) for p in (params, dict(items)))
+    one, two = (RunSpec(ObjectSpec("a", p), ObjectSpec("b", p), 1, Drawn(2)) for p in (params, dict(items)))
     assert one.digest == two.digest
     assert one == two
 
@@ -243,8 +310,11 @@ def test_every_part_of_a_run_changes_its_digest() -> None:
     runs = [
         EXAMPLE,
         dataclasses.replace(EXAMPLE, shared_seed=0),
-        dataclasses.replace(EXAMPLE, shared_seed=0, sample_seed=2**64 - 1),
-        dataclasses.replace(EXAMPLE, sample_seed=1),
+        dataclasses.replace(EXAMPLE, shared_seed=0, sample=Drawn(2**64 - 1)),
+        dataclasses.replace(EXAMPLE, sample=Drawn(1)),
+        dataclasses.replace(EXAMPLE, sample=Drawn(0, "counts-v2")),
+        dataclasses.replace(EXAMPLE, sample=Recorded("0")),
+        dataclasses.replace(EXAMPLE, sample=Recorded("counts-v1")),
         dataclasses.replace(EXAMPLE, problem=algorithm, algorithm=problem),
         dataclasses.replace(EXAMPLE, problem=ObjectSpec("riverswim-v2", problem.params)),
         dataclasses.replace(EXAMPLE, problem=ObjectSpec("riverswim-v1", {"n_states": 21, "gamma": 0.95})),
@@ -285,7 +355,7 @@ def test_numbers_of_numpy_are_the_numbers_they_hold() -> None:
 @pytest.mark.parametrize("value", [..., {1, 2}, b"x", 1j, np.zeros(2), NAN, INF], ids=repr)
 def test_parameters_that_json_cannot_say_are_refused(value: Any) -> None:
     with pytest.raises(rr.InvalidInput):
-        RunSpec(ObjectSpec("a", {"x": value}), ObjectSpec("b"), 0, 0).canonical()
+        canonical_json(RunSpec(ObjectSpec("a", {"x": value}), ObjectSpec("b"), 0, Drawn(0)).to_json())
 
 
 def with_part(*path: str, value: Any) -> dict[str, Any]:
@@ -326,7 +396,7 @@ BAD_SPECS: list[Any] = [
     "text",
     5,
     {},
-    *(without_part(name) for name in ("problem", "algorithm", "shared_seed", "sample_seed")),
+    *(without_part(name) for name in ("problem", "algorithm", "shared_seed", "sample")),
     with_part("problem", value=None),
     with_part("problem", value="riverswim-v1"),
     with_part("problem", value={"id": "a"}),
@@ -336,30 +406,220 @@ BAD_SPECS: list[Any] = [
     with_part("algorithm", "params", value=None),
     with_part("algorithm", "params", "calls", value={"integer": "many"}),
     *(with_part("shared_seed", value=seed) for seed in BAD_SEEDS),
-    *(with_part("sample_seed", value=seed) for seed in BAD_SEEDS),
+    *(with_part("sample", "seed", value=seed) for seed in BAD_SEEDS),
+    with_part("sample", value=None),
+    with_part("sample", value="0"),
+    with_part("sample", value={"kind": "guessed", "seed": "0"}),
+    with_part("sample", "kind", value="recorded"),
+    with_part("sample", "sampler", value=5),
+    with_part("sample", value={"kind": "recorded", "digest": 5}),
 ]
 
 
 @pytest.mark.parametrize("data", BAD_SPECS, ids=lambda data: repr(data)[-60:])
 def test_bad_json_is_no_run(data: Any) -> None:
-    with pytest.raises(rr.InvalidInput, match=r"^(RunSpec|ObjectSpec): "):
+    with pytest.raises(rr.InvalidInput, match=r"^(RunSpec|ObjectSpec|sample|JSON): "):
         RunSpec.from_json(data)
 
 
-# --- solutions -------------------------------------------------------------------------------
+@pytest.mark.parametrize("sample", [0, None, "0", (1, "counts-v1"), Drawn(-1), Drawn(2**64), Drawn(True)], ids=repr)
+def test_what_is_no_sample_is_no_part_of_a_run(sample: Any) -> None:
+    with pytest.raises(rr.InvalidInput, match=r"^RunSpec: sample(_seed)? must be "):
+        RunSpec(ObjectSpec("a"), ObjectSpec("b"), 0, sample)
+
+
+# --- what an audit runs and asks -------------------------------------------------------------
+
+audits = st.builds(
+    AuditSpec,
+    st.builds(ObjectSpec, texts, parameters),
+    st.builds(ObjectSpec, texts, parameters),
+    shared_seeds=st.integers(1, 20) | st.lists(seeds, min_size=1, max_size=5, unique=True),
+    runs_per_seed=st.integers(2, 6),
+    seed=seeds,
+    confidence=st.floats(0.01, 0.99),
+    sampler=texts,
+    rho=st.none() | st.floats(0.01, 0.99),
+    require=st.none() | st.floats(0.01, 0.99),
+    level=st.sampled_from(["policy", "value", "mine"]),
+    code=st.none() | texts,
+)
+
+
+@settings(max_examples=100)
+@given(audits)
+def test_an_audit_read_back_from_its_text_is_the_same_audit(spec: AuditSpec) -> None:
+    back = AuditSpec.from_json(json.loads(canonical_json(spec.to_json())))
+    assert back == spec
+    assert back.contains(spec)
+    assert spec.contains(back)
+    assert [run.digest for run in back.runs] == [run.digest for run in spec.runs]
+    assert len({run.digest for run in spec.runs}) == len(spec.runs) == spec.size
+    assert [run.shared_seed for run in spec.runs] == [seed for seed in spec.seeds for _ in range(spec.runs_per_seed)]
+    assert {run.sample.sampler for run in spec.runs if isinstance(run.sample, Drawn)} == {spec.sampler}
+
+
+@settings(max_examples=100)
+@given(audits, st.integers(1, 20), st.integers(2, 6))
+def test_a_larger_audit_contains_a_smaller_one_and_all_its_runs(spec: AuditSpec, seeds: int, runs: int) -> None:
+    other = dataclasses.replace(spec, shared_seeds=seeds, runs_per_seed=runs, confidence=0.5, require=0.9)
+    keys, others = ({run.digest for run in one.runs} for one in (spec, other))
+    assert spec.contains(other) == (keys >= others)
+    assert other.contains(spec) == (others >= keys)
+
+
+def test_another_seed_or_sampler_makes_other_runs() -> None:
+    spec = AuditSpec(ObjectSpec("a"), ObjectSpec("b"), 3)
+    for other in (dataclasses.replace(spec, seed=1), dataclasses.replace(spec, sampler="per-sample-v1")):
+        assert not {run.digest for run in spec.runs} & {run.digest for run in other.runs}
+        assert not spec.contains(other)
+
+
+@pytest.mark.parametrize("data", [None, [], "x", {}, {"problem": {}}], ids=repr)
+def test_bad_json_is_no_audit(data: Any) -> None:
+    with pytest.raises(rr.InvalidInput, match=r"^AuditSpec: expected algorithm, code, confidence"):
+        AuditSpec.from_json(data)
+
+
+# --- claims ----------------------------------------------------------------------------------
+
+ACCURATE = Claim("accuracy", "proved", "the policy is within 0.1 of optimal", 0.1, "thm:rpvi", 0.001, "policy")
+REPLICABLE = Claim("replicability", "asymptotic", "two runs are the same", 0.2, "thm:mine", conditions=("it rains",))
+SEEN = Claim(
+    "replicability", "measured", "19 of 20 agree", 0.25, "audit", measurement=Measurement(0.95, 0.75, 1, 0.95, 20)
+)
+
+shares = st.floats(0.0, 1.0)
+sentences = texts.filter(str.strip)
+claims = st.builds(
+    Claim,
+    st.sampled_from(["accuracy", "replicability"]),
+    st.sampled_from(["proved", "asymptotic"]),
+    sentences,
+    shares,
+    sentences,
+    shares,
+    st.none() | texts,
+    st.lists(sentences, max_size=3).map(tuple),
+    st.none() | texts,
+) | st.builds(
+    lambda about, said, bound, seen: Claim(about, "measured", said, bound, "audit", measurement=seen),
+    st.sampled_from(["accuracy", "replicability"]),
+    sentences,
+    shares,
+    st.builds(Measurement, shares, shares, shares, shares, st.integers(0, 10**6)),
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(claims, max_size=3).map(tuple), st.dictionaries(texts, texts, max_size=2))
+@example((ACCURATE, REPLICABLE, SEEN), {})
+def test_claims_read_back_from_their_text_are_the_same(made: tuple[Claim, ...], missing: dict[str, str]) -> None:
+    said = Claims(made, missing)
+    back = Claims.from_json(json.loads(canonical_json(said.to_json())))
+    assert back == said
+    assert hash(back) == hash(said)
+    assert str(back) == str(Claims(made, back.missing))
+    assert list(back) == list(made)
+    assert (len(back), back.accuracy, back.replicability) == (len(made), said.accuracy, said.replicability)
+
+
+def test_accuracy_and_replicability_are_claimed_apart() -> None:
+    both = Claims((REPLICABLE, ACCURATE))
+    assert (both.accuracy, both.replicability) == (ACCURATE, REPLICABLE)
+    assert REPLICABLE.definition == "def:replicability"
+    assert ACCURATE.definition is None
+    assert str(both) == (
+        "Asymptotic (thm:mine): two runs are the same, if it rains. "
+        "Proved (thm:rpvi): the policy is within 0.1 of optimal."
+    )
+    one = Claims((ACCURATE,), {"replicability": "a baseline promises nothing"})
+    assert one.replicability is None
+    assert str(one).endswith("optimal. Nothing is proved about replicability: a baseline promises nothing.")
+    assert str(Claims()) == "Nothing is claimed."
+
+
+def test_claims_about_an_estimated_table_end_at_the_table() -> None:
+    said = Claims((ACCURATE, REPLICABLE), {"accuracy": "why"}).about_an_estimate()
+    assert said.missing == {"accuracy": "why"}
+    for claim, bare in zip(said, (ACCURATE, REPLICABLE), strict=True):
+        end = ", as a statement about the estimated table, not about the process behind it"
+        assert claim == dataclasses.replace(bare, statement=bare.statement + end)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"about": "speed"}, "about must be one of accuracy, replicability"),
+        ({"kind": "sure"}, "kind one of proved, asymptotic, measured"),
+        ({"kind": "measured"}, "exactly if it carries its measurement"),
+        ({"measurement": SEEN.measurement}, "exactly if it carries its measurement"),
+        ({"statement": ""}, "says what holds and names its source"),
+        ({"statement": 5}, "says what holds and names its source"),
+        ({"source": " "}, "says what holds and names its source"),
+        ({"bound": -0.1}, "bound must be a number from 0 to inf, got -0.1"),
+        ({"bound": NAN}, "bound must be a number from 0 to inf, got nan"),
+        ({"bound": INF}, "bound must be a number from 0 to inf, got inf"),
+        ({"bound": None}, "bound must be a number from 0 to inf, got None"),
+        ({"bound": "0.1"}, "bound must be a number from 0 to inf, got '0.1'"),
+        ({"about": "replicability", "bound": 1.5}, "bound must be a number from 0 to 1, got 1.5"),
+        ({"failure": 1.01}, "failure must be a number from 0 to 1, got 1.01"),
+    ],
+    ids=repr,
+)
+def test_what_cannot_be_claimed(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(rr.InvalidInput, match=f"^Claim: .*{message}"):
+        dataclasses.replace(ACCURATE, **change)
+
+
+def claim_with(**changes: Any) -> dict[str, Any]:
+    return {"made": [SEEN.to_json() | changes], "missing": {}}
+
+
+BAD_CLAIMS: list[Any] = [
+    None,
+    [],
+    {},
+    {"made": []},
+    {"made": {}, "missing": {}},
+    {"made": [], "missing": None},
+    {"made": [], "missing": {"accuracy": 5}},
+    {"made": [None], "missing": {}},
+    {"made": [{}], "missing": {}},
+    claim_with(kind="sure"),
+    claim_with(more=1),
+    claim_with(bound="0.1"),
+    claim_with(statement=5),
+    claim_with(conditions="it rains"),
+    claim_with(conditions=[5]),
+    claim_with(measurement=None),
+    claim_with(measurement={}),
+    claim_with(measurement=[1, 2, 3, 4, 5]),
+    claim_with(measurement={"estimate": "1", "low": 0, "high": 1, "confidence": 0.95, "pairs": 1}),
+]
+
+
+@pytest.mark.parametrize("data", BAD_CLAIMS, ids=lambda data: repr(data)[-60:])
+def test_bad_json_is_no_claim(data: Any) -> None:
+    with pytest.raises(rr.InvalidInput, match=r"^(Claims|Claim|Measurement): "):
+        Claims.from_json(data)
+
+
+# --- runs ------------------------------------------------------------------------------------
 
 STATUS = Status(StatusCode.COMPLETED, "ran 3 of 3 iterations.")
-GUARANTEE = Guarantee("proved", "thm:rpvi", "proved.", epsilon=0.1, delta=0.001, rho=0.2)
+CLAIMS = Claims((ACCURATE, REPLICABLE))
 
 
-def solution(q: Any, policy: Any, **options: Any) -> Solution:
-    defaults: dict[str, Any] = {"samples": 5, "status": STATUS, "guarantee": GUARANTEE}
-    return Solution.from_q(np.array(q), np.array(policy), **(defaults | options))
+def run_of(q: Any, policy: Any, **options: Any) -> Run:
+    outputs = {"value": np.array(q), "policy": np.array(policy)} | options.pop("outputs", {})
+    defaults: dict[str, Any] = {"samples": 5, "status": STATUS, "claims": CLAIMS}
+    return Run.of(outputs, **(defaults | options))
 
 
-def test_a_solution_holds_copies_that_cannot_be_written() -> None:
+def test_a_run_holds_copies_that_cannot_be_written() -> None:
     q, policy = np.array([[1.0, 2.0], [-0.0, -3.0]]), np.array([1, 0], dtype=np.int32)
-    found = Solution.from_q(q, policy, samples=7, status=STATUS, guarantee=GUARANTEE)  # type: ignore[arg-type]
+    found = Run.of({"value": q, "policy": policy}, samples=7, status=STATUS, claims=CLAIMS, history={"loss": q[0]})
     q[...], policy[...] = 9.0, 1
     assert found.q.tolist() == [[1.0, 2.0], [0.0, -3.0]]
     assert math.copysign(1.0, found.q[1, 0]) == 1.0
@@ -367,10 +627,13 @@ def test_a_solution_holds_copies_that_cannot_be_written() -> None:
     assert found.q.dtype == np.float64
     assert found.policy.dtype == np.int64
     assert found.value.tolist() == [2.0, 0.0]
-    assert (found.samples, found.status, found.guarantee, found.model, found.spec) == (7, STATUS, GUARANTEE, None, None)
-    for array in (found.q, found.policy):
+    assert found.history["loss"].tolist() == [1.0, 2.0]
+    assert (found.samples, found.status, found.claims, found.model, found.spec) == (7, STATUS, CLAIMS, None, None)
+    for array in (found.q, found.policy, found.history["loss"]):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
+    with pytest.raises(TypeError):
+        found.outputs["policy"] = policy  # type: ignore[index]
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.samples = 8  # type: ignore[misc]
 
@@ -384,12 +647,90 @@ def test_a_solution_holds_copies_that_cannot_be_written() -> None:
         ([[1.0], [2.0]], [[0], [0]]),
         ([[[1.0]]], [0]),
         ([[1.0], [NAN]], [0, 0]),
+        ([[1.0], [INF]], [0, 0]),
+        ([[1.0], [2.0]], [0, -1]),
+        ([[1.0], [2.0]], [0, 1]),
+        ([[1.0], [2.0]], [0.0, 0.0]),
+        ([["1.0"], ["2.0"]], [0, 0]),
+        ([[1.0j], [2.0]], [0, 0]),
+        ([[1.0], [2.0]], ["0", "0"]),
+        (np.zeros((0, 2)), np.zeros(0, dtype=int)),
     ],
     ids=repr,
 )
-def test_tables_that_do_not_fit_are_no_solution(q: Any, policy: Any) -> None:
-    with pytest.raises(rr.InvalidInput):
-        solution(q, policy)
+def test_tables_that_do_not_fit_are_no_run(q: Any, policy: Any) -> None:
+    with pytest.raises(rr.InvalidInput, match=r"^Run: "):
+        run_of(q, policy)
+
+
+numbers = st.sampled_from([0.0, 1.0, -2.5, NAN, INF, -INF])
+
+
+@settings(max_examples=300)
+@given(
+    hnp.arrays(np.float64, hnp.array_shapes(min_dims=1, max_dims=3, max_side=3), elements=numbers),
+    hnp.arrays(np.int64, hnp.array_shapes(min_dims=1, max_dims=2, max_side=3), elements=st.integers(-1, 3)),
+)
+def test_values_and_actions_make_a_run_exactly_if_they_fit(q: NDArray[Any], policy: NDArray[Any]) -> None:
+    fits = bool(q.ndim == 2 and np.isfinite(q).all() and policy.shape == q.shape[:1])
+    fits = fits and bool((policy >= 0).all() and (policy < q.shape[1]).all())
+    with contextlib.nullcontext() if fits else pytest.raises(rr.InvalidInput, match=r"^Run: "):
+        run = run_of(q, policy)
+        assert run.q.tolist() == q.tolist()
+        assert run.policy.tolist() == policy.tolist()
+
+
+@pytest.mark.parametrize(
+    ("outputs", "message"),
+    [
+        ({}, r"^Run: outputs must be a mapping of levels to outputs, got \{\}\.$"),
+        (None, r"^Run: outputs must be a mapping of levels"),
+        ([("policy", [0])], r"^Run: outputs must be a mapping of levels"),
+        ({"polcy": [0]}, r"^level must be one of .*, got 'polcy'\. Did you mean 'policy'\?$"),
+        ({"x": [0], 1: [0]}, r"^level must be one of "),
+        ({"policy": 0}, r"^Run: policy must be an array of numbers, got int64 of shape \(\)\.$"),
+        ({"policy": []}, r"^Run: policy must be an array of numbers, got float64 of shape \(0,\)\.$"),
+        ({"policy": [[0], [0, 1]]}, r"^Run: policy must be an array of numbers, got rows of several lengths\.$"),
+        ({"value": [[0.0], [0.0, 1.0]]}, r"^Run: value must be an array of numbers, got rows of several lengths\.$"),
+        ({"policy": None}, r"^Run: policy must be an array of numbers, got object"),
+        ({"policy": [NAN]}, r"^Run: policy must hold numbers, got NaN\. Find where"),
+        ({"policy": np.array([2**63], dtype=np.uint64)}, r"^Run: policy must hold numbers of 64 bits, got uint64 that"),
+        ({"model": "chain-v1"}, r"^Run: a model must be a TabularMDP, got str\.$"),
+    ],
+)
+def test_outputs_that_are_none(outputs: Any, message: str) -> None:
+    with pytest.raises(rr.InvalidInput, match=message):
+        Run.of(outputs)
+
+
+def test_numbers_that_fit_into_64_bits_are_taken_whatever_their_type() -> None:
+    expected = Run.of({"policy": [1, 0]}).fingerprints
+    for dtype in (np.uint64, np.uint8, np.int16, bool, ">i4"):
+        assert Run.of({"policy": np.array([1, 0], dtype=dtype)}).fingerprints == expected
+    assert Run.of({"value": [[1, 0]]}).fingerprints == Run.of({"value": [[1.0, -0.0]]}).fingerprints
+    if np.finfo(np.longdouble).nmant > 52:
+        wide = np.array([[1.0]], dtype=np.longdouble)
+        assert Run.of({"value": wide}).q.tolist() == [[1.0]]
+        with pytest.raises(rr.InvalidInput, match=r"^Run: value must hold numbers of 64 bits"):
+            Run.of({"value": wide + np.finfo(np.longdouble).eps})
+
+
+def test_a_run_stands_for_the_levels_that_it_has_and_no_others() -> None:
+    run = Run.of({"policy": [0, 1]}, status=STATUS)
+    assert list(run.outputs) == list(run.fingerprints) == ["policy"]
+    assert run.fingerprints.value is None
+    assert run.model is None
+    for ask in (lambda: run.q, lambda: run.value, lambda: run.output("value")):
+        with pytest.raises(rr.InvalidInput, match=r"^Run: there is no value; this run stands for policy\.$"):
+            ask()
+    with pytest.raises(rr.InvalidInput, match=r"^level must be one of .*got 'q'"):
+        run.output("q")
+
+
+def test_what_is_missing_among_the_claims_is_kept() -> None:
+    missing = Claims(missing={"accuracy": "no bound is known"})
+    assert Run.of({"policy": [0]}, claims=missing).claims == missing
+    assert Run.of({"policy": [0]}).claims == Claims()
 
 
 tables = st.lists(
@@ -403,29 +744,47 @@ policies = st.lists(st.integers(0, 1), min_size=2, max_size=2)
 def test_fingerprints_are_equal_exactly_when_the_arrays_are(
     q1: list[list[float]], p1: list[int], q2: list[list[float]], p2: list[int]
 ) -> None:
-    one, two = solution(q1, p1).fingerprints, solution(q2, p2).fingerprints
-    assert (one.value == two.value) == (q1 == q2)
-    assert (one.policy == two.policy) == (p1 == p2)
+    one, two = run_of(q1, p1), run_of(q2, p2)
+    assert (one.fingerprints.value == two.fingerprints.value) == (q1 == q2)
+    assert (one.fingerprints.policy == two.fingerprints.policy) == (p1 == p2)
+    assert (one.fingerprints == two.fingerprints) == (q1 == q2 and p1 == p2)
     assert (one == two) == (q1 == q2 and p1 == p2)
 
 
 def test_fingerprints_are_digests_of_the_exact_bits() -> None:
-    found = solution([[1.0, 2.0]], [1])
+    found = run_of([[1.0, 2.0]], [1])
     assert found.fingerprints == Fingerprints(
         policy=digest_by_hand("policy", ("q", [1], [1])),
         value=digest_by_hand("value", ("d", [1, 2], [1.0, 2.0])),
-        model=None,
     )
     model = rr.TabularMDP.from_outcomes([[[(1.0, 0, 1.0)], [(1.0, 0, 2.0)]]], gamma=0.5)
-    learned = solution([[1.0, 2.0]], [1], model=model)
+    learned = run_of([[1.0, 2.0]], [1], outputs={"model": model})
     assert learned.fingerprints.model == model.digest
     assert learned.model is model
+    assert list(learned.fingerprints) == ["model", "value", "policy"]
     assert learned.fingerprints.policy == found.fingerprints.policy
 
 
 def test_a_policy_and_a_table_of_the_same_numbers_have_different_fingerprints() -> None:
-    found = solution([[0, 0], [0, 1]], [0, 1]).fingerprints
+    found = run_of([[0, 0], [0, 1]], [0, 1]).fingerprints
     assert found.policy != found.value
+
+
+@settings(max_examples=100)
+@given(st.dictionaries(st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True), texts, max_size=4))
+def test_fingerprints_are_attributes_too(prints: dict[str, str]) -> None:
+    found = Fingerprints(prints)
+    assert found == prints
+    for copied in (copy.copy(found), copy.deepcopy(found), pickle.loads(pickle.dumps(found))):  # noqa: S301
+        assert type(copied) is Fingerprints
+        assert copied == found
+    for name in prints:
+        if not hasattr(dict, name):
+            assert getattr(found, name) == prints[name]
+    for level in LEVELS:
+        assert getattr(found, level) == prints.get(level)
+    with pytest.raises(AttributeError, match=r"^there is no level 'polcy0123'"):
+        _ = found.polcy0123
 
 
 @settings(max_examples=50)
@@ -436,38 +795,303 @@ def test_a_policy_and_a_table_of_the_same_numbers_have_different_fingerprints() 
     st.integers(0, 10**40),
     st.booleans(),
 )
-def test_a_solution_as_json_is_canonical_and_loses_no_bit(q: list[list[float]], samples: int, with_spec: bool) -> None:
-    found = solution(q, [0] * len(q), samples=samples)
+def test_a_run_as_json_is_canonical_and_says_all_but_the_outputs(
+    q: list[list[float]], samples: int, with_spec: bool
+) -> None:
+    found = run_of(q, [0] * len(q), samples=samples, history={"loss": np.array([0.5, 0.25])})
     if with_spec:
-        found = found.with_spec(EXAMPLE)
+        found = found.completed(EXAMPLE)
     data = json.loads(canonical_json(found.to_json()))
-    assert np.array(data["q"], dtype=float).tobytes() == found.q.tobytes()
-    assert [float(v) for v in data["value"]] == [max(row) for row in q]
-    assert data["policy"] == [0] * len(q)
     assert data["samples"] == str(samples)
     assert data["status"] == {"code": "completed", "sentence": STATUS.sentence}
-    assert data["guarantee"] == dataclasses.asdict(GUARANTEE)
-    assert data["fingerprints"] == dataclasses.asdict(found.fingerprints)
+    assert Claims.from_json(data["claims"]) == CLAIMS
+    assert data["fingerprints"] == found.fingerprints
+    assert data["history"] == {"loss": [0.5, 0.25]}
+    assert data["made_with"] == dict(found.made_with)
     if with_spec:
         assert RunSpec.from_json(data["spec"]) == EXAMPLE
-        assert data["run"] == EXAMPLE.digest
+        assert data["run"] == EXAMPLE.digest == found.key
+        assert data["made_with"]["replicable-rl"] == rr.__version__
     else:
         assert data["spec"] is None
         assert data["run"] is None
 
 
 def test_a_spec_is_added_to_a_copy() -> None:
-    bare = solution([[1.0]], [0])
-    named = bare.with_spec(EXAMPLE)
-    assert (bare.spec, named.spec) == (None, EXAMPLE)
+    bare = run_of([[1.0]], [0])
+    named = bare.completed(EXAMPLE, seconds=1.5)
+    assert (bare.spec, named.spec, named.seconds) == (None, EXAMPLE, 1.5)
+    assert (named.shared_seed, named.sample_seed) == (2**64 - 1, 0)
     assert named.fingerprints == bare.fingerprints
     assert named.q is bare.q
+    assert named != bare
+    assert named == bare.completed(EXAMPLE, seconds=2.5)
+    assert hash(named) == hash(bare.completed(EXAMPLE))
+    with pytest.raises(rr.InvalidInput, match=r"^Run: this run has no identity yet; `solve` gives it one\.$"):
+        _ = bare.key
 
 
-def test_statuses_and_guarantees_are_sentences() -> None:
+def test_the_versions_and_the_time_are_no_part_of_what_repeats() -> None:
+    run = run_of([[1.0]], [0]).completed(EXAMPLE)
+    assert dataclasses.replace(run, made_with={"numpy": "0"}, seconds=9.0) == run
+    for change in ({"samples": 6}, {"status": None}, {"claims": Claims()}, {"history": {"loss": np.ones(1)}}):
+        assert dataclasses.replace(run, **change) != run
+    assert run != "run"
+
+
+def test_a_run_that_failed_says_why() -> None:
+    failed = Run.failed(EXAMPLE, "out of memory.", seconds=2.0)
+    assert (failed.error, failed.seconds, failed.key) == ("out of memory.", 2.0, EXAMPLE.digest)
+    assert failed.status == Status(StatusCode.FAILED, "out of memory.")
+    assert not failed.fingerprints
+    assert failed.fingerprints.policy is None
+    with pytest.raises(
+        rr.InvalidInput, match=r"^Run: there is no policy; this run stands for nothing, for it failed\.$"
+    ):
+        _ = failed.policy
+
+
+def test_a_run_that_is_kept_elsewhere_fetches_what_is_asked_for() -> None:
+    asked: list[tuple[str, str]] = []
+    run = run_of([[1.0]], [0], history={"loss": np.array([0.5, NAN])}).completed(EXAMPLE)
+
+    def fetch(level: str, digest: str) -> Any:
+        asked.append((level, digest))
+        return run.history if level == "history" else run.outputs[level]
+
+    kept = run.kept(fetch)
+    assert kept == run
+    assert (list(kept.outputs), len(kept.outputs)) == (["value", "policy"], 2)
+    assert asked == []
+    assert kept.policy is run.policy
+    assert kept.history["loss"] is run.history["loss"]
+    assert (list(kept.history), len(kept.history)) == (["loss"], 1)
+    assert asked == [("policy", run.fingerprints["policy"]), ("history", history_digest(run.history))]
+    bare = run.kept(None)
+    assert bare == run
+    assert not bare.outputs
+
+
+def test_nan_in_a_history_counts_by_its_bits() -> None:
+    one, same, other = (history_digest({"loss": np.array(column)}) for column in ([NAN, 1.0], [NAN, 1.0], [0.0, 1.0]))
+    assert one == same != other
+    assert history_digest({"lost": np.array([NAN, 1.0])}) != one
+
+
+@settings(max_examples=100)
+@given(st.sampled_from(StatusCode), texts)
+def test_a_status_read_back_from_its_text_is_the_same_status(code: StatusCode, sentence: str) -> None:
+    status = Status(code, sentence)
+    assert Status.from_json(json.loads(canonical_json(status.to_json()))) == status
+    assert str(status) == f"{code.value}: {sentence}"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [None, [], "completed", {}, {"code": "completed"}, {"code": "done", "sentence": ""}, {"code": [], "sentence": ""}],
+    ids=repr,
+)
+def test_bad_json_is_no_status(data: Any) -> None:
+    with pytest.raises(rr.InvalidInput, match=r"^Status: expected a code of completed, stopped by the rule"):
+        Status.from_json(data)
+
+
+def test_statuses_and_claims_are_sentences() -> None:
     assert str(STATUS) == "completed: ran 3 of 3 iterations."
     assert str(Status(StatusCode.BUDGET_SPENT, "stopped.")) == "budget spent: stopped."
-    assert str(GUARANTEE) == "proved."
+    assert str(ACCURATE) == "proved (thm:rpvi): the policy is within 0.1 of optimal."
+
+
+# --- levels ----------------------------------------------------------------------------------
+
+
+@settings(max_examples=200)
+@given(st.lists(st.sets(st.integers(0, 7), max_size=4), min_size=1, max_size=8), st.randoms(use_true_random=False))
+def test_each_level_comes_before_what_it_implies(graph: list[set[int]], rng: Any) -> None:
+    """For every order of registration that is possible, and every order of the question."""
+    with levels_as_before():
+        for i, below in enumerate(graph):
+            register_level(Level(f"level-{i}", implies=tuple(f"level-{k}" for k in sorted(below) if k < i)))
+        above = {name: {*LEVELS[name].implies} for name in LEVELS}
+        for name in LEVELS:  # the closure, by brute force
+            for _ in LEVELS:
+                above[name] |= {far for near in above[name] for far in above[near]}
+            assert implied(name) == above[name]
+        asked = rng.sample(list(LEVELS), rng.randint(0, len(LEVELS)))
+        ordered = in_order([*asked, "unknown", *asked])
+        assert sorted(ordered) == sorted([*asked, "unknown"])
+        assert ordered[-1] == "unknown" or not implied(ordered[-1])
+        for i, name in enumerate(ordered):
+            assert not any(name in implied(later) for later in ordered[i + 1 :])
+        rng.shuffle(asked)
+        assert in_order([*asked, "unknown"]) == ordered
+
+
+def test_the_usual_levels() -> None:
+    assert in_order(["policy", "value", "model"]) == ("model", "value", "policy")
+    assert implied("model") == {"value", "policy"}
+    assert implied("policy") == implied("unheard of") == set()
+
+
+def test_a_level_is_registered_for_good() -> None:
+    mine = Level("weights", implies=["policy"])  # type: ignore[arg-type]  # a list is as good
+    assert register_level(mine) is mine
+    assert register_level(Level("weights", implies=("policy",))).implies == ("policy",)
+    assert level_of("weights").name == check_level("owner", "weights") == "weights"
+    for other in (Level("weights"), Level("weights", implies=("value",)), Level("weights", ("policy",), suffix=".bin")):
+        with pytest.raises(
+            rr.InvalidInput, match=r"^register_level: 'weights' is another level already\. Choose anoth"
+        ):
+            register_level(other)
+    with pytest.raises(rr.InvalidInput, match=r"^register_level: 'policy' is another level already"):
+        register_level(Level("policy", implies=("weights",)))
+    with pytest.raises(rr.InvalidInput, match=r"^level must be one of .*, got 'nothing'"):
+        register_level(Level("more", implies=("nothing",)))
+    with pytest.raises(rr.InvalidInput, match=r"^level must be one of .*, got 'itself'"):
+        register_level(Level("itself", implies=("itself",)))
+    assert "more" not in LEVELS
+    with pytest.raises(
+        rr.InvalidInput, match=r"^owner: level must be one of .*, got 'weight'\. Did you mean 'weights'\?"
+    ):
+        check_level("owner", "weight")
+
+
+def test_a_cell_of_a_notebook_may_be_run_again() -> None:
+    cell = """
+import replicable_rl as rr
+def packed(output): return bytes([output])
+rr.register_level(rr.Level("letters", encode=packed, decode=lambda data: data[0], freeze=lambda name, one: one))
+"""
+    for _ in range(2):
+        exec(cell, {"__name__": "notebook"})
+    with pytest.raises(rr.InvalidInput, match=r"^register_level: 'letters' is another level already"):
+        exec(cell.replace("data[0]", "data[1]"), {"__name__": "notebook"})
+    with pytest.raises(rr.InvalidInput, match=r"^register_level: 'letters' is another level already"):
+        exec(cell, {"__name__": "another"})
+
+
+@pytest.mark.parametrize("name", ["", "Weights", "1st", "a b", "a/b", "x" * 42, "é", None, 5, "a\n"], ids=repr)
+def test_names_that_no_level_has(name: Any) -> None:
+    with pytest.raises(rr.InvalidInput, match=r"^Level: name must be lower-case letters"):
+        Level(name)
+
+
+def test_a_level_of_ones_own_keeps_outputs_of_its_own_kind() -> None:
+    def freeze(name: str, output: Any) -> str:
+        if not isinstance(output, str):
+            raise rr.InvalidInput(f"Run: {name} must be a text.")
+        return output
+
+    register_level(
+        Level(
+            "rule", ("policy",), freeze, lambda name, text: json_digest([name, text]), str.encode, bytes.decode, ".txt"
+        )
+    )
+    run = Run.of({"policy": [0], "rule": "stay"})
+    assert list(run.fingerprints) == ["rule", "policy"]
+    assert run.output("rule") == "stay"
+    assert run.fingerprints.rule == json_digest(["rule", "stay"])
+    assert run != Run.of({"policy": [0], "rule": "go"})
+    with pytest.raises(rr.InvalidInput, match=r"^Run: rule must be a text\.$"):
+        Run.of({"rule": 5})
+
+
+# --- plugins ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], None]]:
+    """Install a package that names its module under our entry points."""
+
+    def install(name: str, code: str) -> None:
+        info = tmp_path / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[replicable_rl.plugins]\n{name} = {name}_module\n")
+        (tmp_path / f"{name}_module.py").write_text(code)
+        load_plugins.cache_clear()
+
+    monkeypatch.syspath_prepend(tmp_path)
+    yield install
+    load_plugins.cache_clear()
+    for module in [name for name in sys.modules if name.endswith("_module")]:
+        del sys.modules[module]
+
+
+OWN = """
+import dataclasses
+import replicable_rl as rr
+from replicable_rl.sampling import Counts
+
+rr.register_level(rr.Level("plugged"))
+rr.register_problem("plugged-problem-v1", lambda n=3: rr.make("chain-v1", n_states=n))
+
+@rr.register_sampler
+class PluggedCounts(Counts):
+    id = "plugged-counts-v1"
+
+@rr.register_algorithm
+@dataclasses.dataclass(frozen=True)
+class Plugged:
+    m: int = 1
+    id = "plugged-v1"
+    def solve(self, source, shared, rng):
+        return rr.Run.of({"plugged": source.draw(self.m, rng).count}, samples=self.m * source.n_states)
+"""
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: rr.make("plugged-problem-v1"),
+        lambda: rr.make_algorithm("plugged-v1"),
+        lambda: rr.build(ObjectSpec("plugged-problem-v1", {"n": 4})),
+        lambda: rr.build(ObjectSpec("plugged-v1")),
+        lambda: rr.solve(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.1), shared_seed=1, sampler="plugged-counts-v1"),
+        lambda: Run.of({"plugged": [1]}),
+        lambda: level_of("plugged"),
+        lambda: has_parameter("plugged-v1", "m") or pytest.fail("it has"),
+    ],
+    ids=["problem", "algorithm", "spec of a problem", "spec of an algorithm", "sampler", "run", "level", "parameter"],
+)
+def test_what_an_installed_package_registers_is_there_when_it_is_asked_for(
+    plugin: Callable[[str, str], None], ask: Callable[[], Any]
+) -> None:
+    with pytest.raises((rr.InvalidInput, pytest.fail.Exception)):
+        ask()
+    plugin("plugged", OWN)
+    ask()
+    run = rr.solve(rr.make("plugged-problem-v1"), rr.make_algorithm("plugged-v1"), shared_seed=1, sample_seed=1)
+    assert list(run.fingerprints) == ["plugged"]
+
+
+def test_a_package_that_cannot_be_imported_is_named(plugin: Callable[[str, str], None]) -> None:
+    plugin("broken", "raise RuntimeError('no licence.')")
+    with pytest.raises(rr.InvalidInput, match=r"^plugin broken: cannot be loaded \(RuntimeError: no licence\)\.$"):
+        rr.make("plugged-problem-v1")
+    assert rr.make("chain-v1").n_states == 5  # what ships needs nobody's package
+    assert rr.build(ObjectSpec("chain-v1")) == rr.make("chain-v1")
+    assert rr.build(ObjectSpec("phased-vi-v1", {"epsilon": 0.1, "delta": 0.1})) == rr.PhasedVI(0.1, 0.1)
+    assert has_parameter("rpvi-v1", "rho")
+
+
+def test_a_package_that_takes_an_id_of_ours_is_named(plugin: Callable[[str, str], None]) -> None:
+    plugin("greedy", "import replicable_rl as rr\nrr.register_problem('chain-v1', lambda: None)")
+    with pytest.raises(
+        rr.InvalidInput, match=r"^plugin greedy: cannot be loaded \(InvalidInput: .*'chain-v1' is taken"
+    ):
+        rr.make("plugged-problem-v1")
+
+
+def test_packages_are_loaded_once(plugin: Callable[[str, str], None]) -> None:
+    plugin("once", "import builtins\nbuiltins.loaded_once = getattr(builtins, 'loaded_once', 0) + 1")
+    try:
+        for _ in range(3):
+            with pytest.raises(rr.InvalidInput):
+                level_of("nothing")
+        assert builtins.loaded_once == 1  # type: ignore[attr-defined]  # the package has set it
+    finally:
+        del builtins.loaded_once  # type: ignore[attr-defined]
 
 
 # --- progress --------------------------------------------------------------------------------

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -15,22 +18,26 @@ from hypothesis import strategies as st
 
 import replicable_rl as rr
 from replicable_rl.errors import InvalidFile, InvalidInput, SampleSizeTooLarge, UnknownId
-from replicable_rl.records import ObjectSpec
+from replicable_rl.records import LEVELS, ObjectSpec
 from replicable_rl.registry import (
     ALGORITHMS,
     PROBLEMS,
+    SAMPLERS,
     make,
     make_algorithm,
+    own_registrations,
     parse_object,
+    register_again,
     resolve_problem,
     whole_number,
 )
+from replicable_rl.sampling import Counts
 
 NEEDED: dict[str, dict[str, Any]] = {"gridworld-v1": {"layout": "S.#/..G"}}  # what has no default
 QUICK = rr.PhasedVI(0.2, 0.05, calls=100, iterations=3)
 
 
-def rebuild(spec: rr.RunSpec) -> rr.Solution:
+def rebuild(spec: rr.RunSpec) -> rr.Run:
     """Run again from nothing but the text of a spec."""
     read = rr.RunSpec.from_json(json.loads(json.dumps(spec.to_json(), allow_nan=False)))
     assert read == spec
@@ -40,6 +47,7 @@ def rebuild(spec: rr.RunSpec) -> rr.Solution:
         make_algorithm(read.algorithm.id, **read.algorithm.params),
         shared_seed=read.shared_seed,
         sample_seed=read.sample_seed,
+        sampler=getattr(read.sample, "sampler", ""),
     )
 
 
@@ -56,15 +64,15 @@ def test_the_ids_of_the_issue_are_there() -> None:
 def test_every_problem_is_built_and_solved_and_named(id: str) -> None:
     mdp = make(id, **NEEDED.get(id, {}))
     assert mdp.spec == ObjectSpec(id, NEEDED.get(id, {}))
-    solution = rr.solve(mdp, QUICK, shared_seed=5, sample_seed=6)
-    assert solution.q.shape == (mdp.n_states, mdp.n_actions)
-    assert solution.samples == 100 * 3 * mdp.n_states * mdp.n_actions
-    assert solution.spec is not None
-    assert solution.spec.problem.id == id
-    again = rebuild(solution.spec)
-    assert again.q.tobytes() == solution.q.tobytes()
-    assert again.fingerprints == solution.fingerprints
-    assert again.spec == solution.spec
+    run = rr.solve(mdp, QUICK, shared_seed=5, sample_seed=6)
+    assert run.q.shape == (mdp.n_states, mdp.n_actions)
+    assert run.samples == 100 * 3 * mdp.n_states * mdp.n_actions
+    assert run.spec is not None
+    assert run.spec.problem.id == id
+    again = rebuild(run.spec)
+    assert again.q.tobytes() == run.q.tobytes()
+    assert again.fingerprints == run.fingerprints
+    assert again.spec == run.spec
 
 
 @pytest.mark.parametrize(
@@ -86,13 +94,13 @@ def test_every_problem_is_built_and_solved_and_named(id: str) -> None:
     ids=["1e16", "2**63-1", "overridden"],
 )
 def test_a_run_is_rebuilt_from_its_spec_alone(id: str, params: dict[str, Any], algorithm: Any) -> None:
-    solution = rr.solve(make(id, **params), algorithm, shared_seed=2**64 - 1, sample_seed=2**63 + 1)
-    assert solution.spec is not None
-    assert solution.spec.problem.id == id
-    again = rebuild(solution.spec)
-    assert again.q.tobytes() == solution.q.tobytes()
-    assert again.policy.tobytes() == solution.policy.tobytes()
-    assert again.to_json() == solution.to_json()
+    run = rr.solve(make(id, **params), algorithm, shared_seed=2**64 - 1, sample_seed=2**63 + 1)
+    assert run.spec is not None
+    assert run.spec.problem.id == id
+    again = rebuild(run.spec)
+    assert again.q.tobytes() == run.q.tobytes()
+    assert again.policy.tobytes() == run.policy.tobytes()
+    assert again.to_json() == run.to_json()
 
 
 def test_different_runs_have_different_specs() -> None:
@@ -141,7 +149,9 @@ def test_algorithm_defaults_are_no_part_of_the_spec() -> None:
 
 @pytest.mark.parametrize("calls", [1, 2**53 - 1, 2**53, 2**53 + 1, 10**16, 2**63 - 1, -(2**70)])
 def test_big_integers_survive_json(calls: int) -> None:
-    spec = rr.RunSpec(ObjectSpec("chain-v1"), ObjectSpec("rpvi-v1", {"calls": calls, "other": [calls]}), 2**64 - 1, 0)
+    spec = rr.RunSpec(
+        ObjectSpec("chain-v1"), ObjectSpec("rpvi-v1", {"calls": calls, "other": [calls]}), 2**64 - 1, rr.Drawn(0)
+    )
     text = json.dumps(spec.to_json())
     read = rr.RunSpec.from_json(json.loads(text))
     assert read == spec
@@ -152,7 +162,9 @@ def test_big_integers_survive_json(calls: int) -> None:
     assert len(spec.digest) == 64
     # A reader that only knows doubles, as JavaScript does, reads the same bytes.
     assert rr.RunSpec.from_json(json.loads(text, parse_int=lambda digits: int(float(digits)))) == spec
-    neighbour = rr.RunSpec(spec.problem, ObjectSpec("rpvi-v1", {"calls": calls + 1, "other": [calls]}), 2**64 - 1, 0)
+    neighbour = rr.RunSpec(
+        spec.problem, ObjectSpec("rpvi-v1", {"calls": calls + 1, "other": [calls]}), 2**64 - 1, rr.Drawn(0)
+    )
     assert neighbour.digest != spec.digest
 
 
@@ -364,3 +376,164 @@ def test_problems_that_cannot_be_resolved(text: str, message: str) -> None:
 def test_a_missing_file() -> None:
     with pytest.raises(InvalidFile, match=r"^nowhere\.npz: no such file\.$"):
         resolve_problem("nowhere.npz")
+
+
+# --- ids of your own ---------------------------------------------------------------------------
+
+
+def tiny(p: float = 0.5) -> rr.TabularMDP:
+    return rr.TabularMDP.from_dense([[[1 - p, p]], [[0.0, 1.0]]], [[0.0], [1.0]], gamma=0.9)
+
+
+@dataclass(frozen=True)
+class Mine:
+    m: int = 3
+    id: ClassVar[str] = "mine-v1"
+
+    def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
+        policy = rr.greedy(source.draw(self.m, rng).count[:4].reshape(2, 2))
+        return rr.Run.of({"policy": policy}, samples=self.m * 2)
+
+
+class MyCounts(Counts):
+    """Draws as the package does, under another name."""
+
+    id: ClassVar[str] = "my-counts-v1"
+
+
+def test_an_id_of_your_own_builds_runs_and_reads_back() -> None:
+    rr.register_problem("tiny-v1", tiny)
+    assert rr.register_algorithm(Mine) is Mine
+    assert rr.register_sampler(MyCounts) is MyCounts
+    mdp = make("tiny-v1", p=0.25)
+    assert mdp.spec == ObjectSpec("tiny-v1", {"p": 0.25})
+    assert make("tiny-v1", p=0.5).spec.text == "tiny-v1"
+    assert rr.build(mdp.spec) == mdp == resolve_problem("tiny-v1:p=0.25")
+    assert rr.build(ObjectSpec("mine-v1", {"m": 5})) == make_algorithm("mine-v1", m=5) == Mine(5)
+    run = rr.solve(make("chain-v1"), QUICK, shared_seed=1, sample_seed=2, sampler="my-counts-v1")
+    assert run.spec is not None
+    assert run.spec.sample == rr.Drawn(2, "my-counts-v1")
+    assert rebuild(run.spec) == run
+    plain = rr.solve(make("chain-v1"), QUICK, shared_seed=1, sample_seed=2)
+    assert plain.key != run.key  # who drew is part of the identity
+    assert plain.fingerprints == run.fingerprints  # these two draw alike
+    with pytest.raises(InvalidInput, match=r"^tiny-v1: there is no parameter 'q'\. Did you mean|It has: p\.$"):
+        make("tiny-v1", q=1)
+
+
+def test_an_unknown_sampler() -> None:
+    with pytest.raises(InvalidInput, match=r"^solve: no sampler is called 'count-v1'\. Did you mean 'counts-v1'\?$"):
+        rr.solve(make("chain-v1"), QUICK, shared_seed=1, sampler="count-v1")
+    with pytest.raises(InvalidInput, match=r"^solve: no sampler is called 'x'\. Known: counts-v1, per-sample-v1\.$"):
+        rr.solve(make("chain-v1"), QUICK, shared_seed=1, sampler="x")
+
+
+def test_the_same_thing_again_changes_nothing() -> None:
+    for _ in range(2):
+        rr.register_problem("tiny-v1", tiny)
+        rr.register_algorithm(Mine)
+        rr.register_sampler(MyCounts)
+    assert (PROBLEMS["tiny-v1"], ALGORITHMS["mine-v1"], SAMPLERS["my-counts-v1"]) == (tiny, Mine, MyCounts)
+    rr.register_algorithm(rr.PhasedVI)
+    assert ALGORITHMS["phased-vi-v1"] is rr.PhasedVI
+
+
+CELL = """
+import dataclasses
+import replicable_rl as rr
+
+def problem(n=3):
+    return rr.make("chain-v1", n_states=n)
+
+rr.register_problem("noted-v1", problem)
+rr.register_problem("nameless-v1", lambda n=3: rr.make("chain-v1", n_states=n))
+
+@rr.register_algorithm
+@dataclasses.dataclass(frozen=True)
+class Noted:
+    id = "noted-algorithm-v1"
+"""
+
+
+def test_a_cell_of_a_notebook_may_be_run_again() -> None:
+    for _ in range(2):
+        exec(CELL, {"__name__": "notebook"})
+    exec(CELL.replace("def problem(n=3)", "def problem(n=4)"), {"__name__": "notebook"})  # it was mended
+    assert make("noted-v1").n_states == 4
+    with pytest.raises(InvalidInput, match=r"^register_problem: 'noted-v1' is taken, and an id never changes its mean"):
+        exec(CELL, {"__name__": "another"})
+    with pytest.raises(InvalidInput, match=r"^register_problem: 'nameless-v1' is taken"):  # no name says it is the same
+        exec(CELL.replace("lambda n=3: rr.make", "lambda n=3: 0 or rr.make"), {"__name__": "notebook"})
+
+
+def test_an_id_never_changes_its_meaning() -> None:
+    def closing_over(n: int) -> Callable[[], rr.TabularMDP]:
+        return lambda: make("chain-v1", n_states=n)
+
+    class Impostor(Mine):
+        id: ClassVar[str] = "mine-v1"
+
+    rr.register_problem("tiny-v1", tiny)
+    rr.register_algorithm(Mine)
+    rr.register_problem("partial-v1", functools.partial(tiny, p=0.1))
+    rr.register_problem("closed-v1", closing_over(3))
+    taken: list[tuple[Callable[..., object], tuple[Any, ...]]] = [
+        (rr.register_problem, ("tiny-v1", lambda: tiny())),
+        (rr.register_problem, ("chain-v1", tiny)),
+        (rr.register_problem, ("rpvi-v1", tiny)),
+        (rr.register_problem, ("counts-v1", tiny)),
+        (rr.register_problem, ("mine-v1", Mine)),
+        (rr.register_problem, ("partial-v1", functools.partial(tiny, p=0.9))),
+        (rr.register_problem, ("closed-v1", closing_over(4))),
+        (rr.register_algorithm, (Impostor,)),
+        (rr.register_algorithm, (type("Copy", (), {"id": "phased-vi-v1"}),)),
+        (rr.register_sampler, (type("Copy", (), {"id": "counts-v1"}),)),
+        (rr.register_sampler, (type("Copy", (), {"id": "chain-v1"}),)),
+    ]
+    for register, arguments in taken:
+        with pytest.raises(InvalidInput, match=rf"^{register.__name__}: '.*' is taken, and an id never changes its"):
+            register(*arguments)
+    assert make("partial-v1") == tiny(0.1)
+    assert make("closed-v1").n_states == 3
+
+
+@pytest.mark.parametrize(
+    "id", ["", "mine", "Mine-v1", "mine-v", "mine v1", "-v1", "mine-v1 ", "m/i-v1", None, 5], ids=repr
+)
+def test_ids_end_in_their_version(id: Any) -> None:
+    for kind in ("algorithm", "sampler"):
+        with pytest.raises(
+            InvalidInput, match=rf"^register_{kind}: an id is lower-case and ends in its version, such as"
+        ):
+            getattr(rr, f"register_{kind}")(type("Nameless", (), {"id": id}))
+    with pytest.raises(InvalidInput, match=r"^register_problem: an id is lower-case .*such as 'my-problem-v1'; got "):
+        rr.register_problem(id, tiny)
+
+
+def test_an_id_that_is_inherited_is_the_id_of_another() -> None:
+    class Heir(Mine):
+        pass
+
+    for thing in (Heir, type("Bare", (), {}), 5):
+        with pytest.raises(InvalidInput, match=r"^register_algorithm: an id is lower-case .*got None\.$"):
+            rr.register_algorithm(thing)  # type: ignore[arg-type]  # the refusal is the point
+    with pytest.raises(InvalidInput, match=r"^register_problem: x-v1 must be made by something callable, got 5\.$"):
+        rr.register_problem("x-v1", 5)  # type: ignore[arg-type]  # the refusal is the point
+
+
+def test_what_makes_no_problem() -> None:
+    rr.register_problem("none-v1", lambda: None)  # type: ignore[arg-type,return-value]  # the refusal is the point
+    with pytest.raises(InvalidInput, match=r"^none-v1: must make a TabularMDP, got NoneType\.$"):
+        make("none-v1")
+
+
+def test_another_process_is_told_of_levels_and_samplers_that_do_not_ship() -> None:
+    assert own_registrations() == [{}, {}]
+    level = rr.register_level(rr.Level("weights"))
+    rr.register_sampler(MyCounts)
+    told = own_registrations()
+    assert told == [{"weights": level}, {"my-counts-v1": MyCounts}]
+    del LEVELS["weights"], SAMPLERS["my-counts-v1"]
+    for _ in range(2):
+        register_again(told)
+    assert own_registrations() == told

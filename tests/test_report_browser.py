@@ -18,7 +18,8 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.cli import main
-from replicable_rl.report.page import Block, Code, Figure, Image, Page, Section, Text, write
+from replicable_rl.report.blocks import Code, Figure, Text
+from replicable_rl.report.page import Block, Page, Section, write
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -201,7 +202,7 @@ def test_nothing_overflows_and_a_screenshot_is_a_picture(
 
 
 def test_planted_scripts_do_not_run(browser: Chrome, tmp_path: Path) -> None:
-    hostile = Image.svg('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><script>alert(1)</script></svg>')
+    hostile = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><script>alert(1)</script></svg>'
     blocks: list[Block] = [Text([[Code(EVIL)], EVIL]), Figure(hostile, EVIL, EVIL, EVIL)]
     write(Page(f"safe {EVIL}", EVIL, [Section("a", EVIL, blocks)]), tmp_path / "page.html")
     look(browser, tmp_path / "page.html")

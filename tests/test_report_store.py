@@ -7,22 +7,23 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.audit.plan import plan_audit
-from replicable_rl.canonical import array_digest
+from replicable_rl.audit import read_audits
 from replicable_rl.cli import main
-from replicable_rl.records import ObjectSpec, RunFamily, RunRecord
+from replicable_rl.records import LEVELS, AuditSpec, Claim, Claims, Level, ObjectSpec, Run, RunSpec, register_level
 from replicable_rl.report.audits import store_page
-from replicable_rl.report.page import DataTable, Intervals, PolicyPicture, render
-from replicable_rl.report.stored import StoredProblems, read_audit
-from replicable_rl.store import RunStore
-from replicable_rl.store.arrays import encode_array
+from replicable_rl.report.blocks import DataTable, Intervals
+from replicable_rl.report.commands import audit_command
+from replicable_rl.report.page import render
+from replicable_rl.report.policy import PolicyPicture
+from replicable_rl.store import RunStore, packed
 
 GRID = rr.make("two-goals-v1")
 RPVI = rr.ReplicablePhasedVI(0.1, 0.001, 0.2)
@@ -40,21 +41,28 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def add(path: Path, runs: Sequence[Run], spec: AuditSpec | None) -> None:
+    """Write runs with their outputs, and the audit that asks for them."""
+    contents: dict[str, bytes] = {}
+    with RunStore(path) as opened:
+        opened.add([packed(run, contents) for run in runs], contents)
+        if spec is not None:
+            opened.add_audit(spec)
+
+
+def made(spec: RunSpec, policy: Sequence[int], claims: Claims | None = None) -> Run:
+    return Run.of({"policy": policy}, claims=claims).completed(spec)
+
+
 def planted(
     path: Path, problem: ObjectSpec, algorithm: ObjectSpec, outputs: Sequence[Sequence[int]], errors: Sequence[str] = ()
-) -> None:
+) -> AuditSpec:
     """Write runs with these policies, two under every shared seed, and failures."""
-    family = RunFamily(problem, algorithm)
-    seeds = plan_audit("test", (len(outputs) + len(errors)) // 2, 2, 0, 0.95).seeds
-    policies = [np.array(output) for output in outputs]
-    digests = [array_digest("policy", policy) for policy in policies]
-    records = [RunRecord(family.key(*seed), *seed, policy=d) for seed, d in zip(seeds, digests, strict=False)]
-    records += [
-        RunRecord(family.key(*seed), *seed, error=error)
-        for seed, error in zip(seeds[len(records) :], errors, strict=True)
-    ]
-    with RunStore(path) as opened:
-        opened.add(family, records, {d: encode_array(policy) for d, policy in zip(digests, policies, strict=True)})
+    spec = AuditSpec(problem, algorithm, (len(outputs) + len(errors)) // 2, rho=algorithm.params.get("rho"))
+    runs = [made(run, output) for run, output in zip(spec.runs, outputs, strict=False)]
+    runs += [Run.failed(run, error) for run, error in zip(spec.runs[len(runs) :], errors, strict=True)]
+    add(path, runs, spec)
+    return spec
 
 
 def test_a_page_of_audits(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,18 +83,6 @@ def test_the_default_is_beside_the_store(store: Path) -> None:
     assert store.with_suffix(".html").is_file()
 
 
-def test_a_store_read_back_is_the_audit_that_was_made(store: Path) -> None:
-    made = rr.audit(GRID, PLAIN, shared_seeds=30, store=store)
-    with RunStore(store) as opened:
-        read = read_audit(opened, made.problem, made.algorithm, 0.95, StoredProblems())
-    assert read.result is not None
-    assert read.planned
-    assert read.result.records == made.records
-    assert read.result.mdp == made.mdp
-    assert str(read.result.agreement()) == str(made.agreement())
-    assert str(read.result.states.overall) == str(made.states.overall)
-
-
 def test_two_runs_that_differ_are_shown_with_their_values(store: Path) -> None:
     page = store_page(store, algorithm="phased-vi-v1").page
     (picture,) = (block for block in page.sections[1].blocks if isinstance(block, PolicyPicture))
@@ -102,26 +98,146 @@ def test_what_to_show_can_be_chosen(store: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_an_interrupted_audit_is_reported_on_whole_seeds(tmp_path: Path) -> None:
-    whole = rr.audit(rr.make("chain-v1"), PLAIN, shared_seeds=4, runs_per_seed=3, store=(path := tmp_path / "a.sqlite"))
-    family, part = RunFamily(whole.problem, whole.algorithm), tmp_path / "b.sqlite"
-    kept = [*whole.records[:6], *whole.records[6:8], whole.records[9]]  # 3, 3, 2 and 1 under four shared seeds
-    arrays = {
-        digest: encode_array(RunStore(path).array(digest)) for r in kept for digest in (r.policy, r.value) if digest
-    }
+    path, part = tmp_path / "a.sqlite", tmp_path / "b.sqlite"
+    whole = rr.audit(rr.make("chain-v1"), PLAIN, shared_seeds=4, runs_per_seed=3, store=path)
+    kept = [*whole.runs[:8], whole.runs[9]]  # 3, 3, 2 and 1 under four shared seeds
+    with RunStore(path) as opened:
+        add(part, [opened.run(run.key) for run in kept], whole.spec)
+    text = render(store_page(part).page)
+    assert "<em>Unfinished:</em> 6 of 12 runs finished, counted by whole shared seeds." in text
+    assert "6 of 12</td>" in text
+    assert "--shared-seeds 4 --runs 3" in text, "the command makes the whole audit"
     with RunStore(part) as opened:
-        opened.add(family, kept, arrays)
-        read = read_audit(opened, whole.problem, whole.algorithm, 0.95, StoredProblems())
-    assert read.result is not None
-    assert read.result.records == whole.records[:6]
-    assert read.left_out == 3
-    assert "<em>Left out:</em> 3 of 9 runs" in render(store_page(part).page)
+        (read,) = read_audits(opened)
+    assert read.runs == whole.runs[:6]
+    assert "6 of 12 runs finished" in read.table()
 
 
-def test_runs_without_a_pair_have_nothing_to_compare(tmp_path: Path) -> None:
-    family = RunFamily(ObjectSpec("a"), ObjectSpec("b"))
+def test_an_audit_without_a_whole_seed_has_nothing_to_compare(tmp_path: Path) -> None:
+    spec = AuditSpec(ObjectSpec("a"), ObjectSpec("b"), 3)
+    add(tmp_path / "a.sqlite", [made(spec.runs[0], [0])], spec)
+    page = store_page(tmp_path / "a.sqlite")
+    assert page.audits == 1
+    text = render(page.page)
+    assert "nothing to compare" in text
+    assert "0 of 6</td>" in text
+
+
+def test_runs_that_no_audit_asks_for_are_listed(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    spec = AuditSpec(ObjectSpec("a"), ObjectSpec("b"), 3)
+    add(path, [made(run, [0]) for run in spec.runs], None)
+    page = store_page(path)
+    assert (page.audits, page.runs) == (0, 6)
+    assert "Runs without an audit" in render(page.page)
+    planted(path, ObjectSpec("a"), ObjectSpec("other"), [[0], [0]])
+    *_, strays = store_page(path).page.sections[0].blocks
+    assert isinstance(strays, DataTable)
+    assert [row[-1] for row in strays.rows] == [6]
+    with pytest.raises(rr.InvalidInput, match="no runs of the algorithm 'c'"):
+        store_page(path, algorithm="c")
+
+
+def test_of_audits_of_the_same_runs_the_last_and_largest_is_shown(tmp_path: Path) -> None:
+    path, chain = tmp_path / "a.sqlite", rr.make("chain-v1")
+    for seeds, confidence in ((3, 0.95), (6, 0.95), (6, 0.9)):
+        rr.audit(chain, PLAIN, shared_seeds=seeds, confidence=confidence, store=path)
+    rr.audit(chain, PLAIN, shared_seeds=3, seed=1, store=path)
+    page = store_page(path)
+    assert (page.audits, page.runs) == (2, 18)
+    text = render(page.page)
+    assert "90 % intervals" in text
+    assert "95 % intervals" in text
+    assert "--shared-seeds 6 --runs 2 --confidence 0.9 --store" in text
+    assert "--shared-seeds 3 --runs 2 --seed 1 --store" in text
+    assert "95 % intervals" not in render(store_page(path, confidence=0.5).page), "the caller's wins"
+
+
+def test_the_command_of_an_audit_makes_that_audit() -> None:
+    algorithm = ObjectSpec("rpvi-v1", {"epsilon": 0.1, "delta": 0.01, "rho": 0.2})
+    spec = AuditSpec(ObjectSpec("chain-v1"), algorithm, (7, 8), 3, sampler="per-sample-v1", require=0.9, level="value")
+    said = (
+        "replicable-rl audit chain-v1 rpvi-v1:epsilon=0.1,delta=0.01,rho=0.2 --shared-seed 7 --shared-seed 8 --runs 3 "
+        "--sampler per-sample-v1 --require 0.9 --level value --store 'my runs.sqlite'"
+    )
+    assert audit_command(spec, "my runs.sqlite") == said
+    for nobody in (ObjectSpec("somebody.train"), ObjectSpec("rpvi-v1", {"epsilon": [1, 2]})):
+        assert audit_command(AuditSpec(ObjectSpec("chain-v1"), nobody), "runs.sqlite") is None
+
+
+def test_what_is_required_decides_on_the_page(tmp_path: Path) -> None:
+    for required, verdict in ((0.9, "undecided"), (0.5, "met")):
+        spec = AuditSpec(ObjectSpec("a"), ObjectSpec("b"), 10, require=required)
+        add(tmp_path / f"{required}.sqlite", [made(run, [0]) for run in spec.runs], spec)
+        text = render(store_page(tmp_path / f"{required}.sqlite").page)
+        assert f"required {required} {verdict}" in text
+        assert re.search(rf'class="mark \w+">.*{verdict}</span>', text)
+
+
+def test_claims_are_shown_apart_with_what_is_missing(tmp_path: Path) -> None:
+    spec = AuditSpec(ObjectSpec("a"), ObjectSpec("b"), 2)
+    proved = Claim("accuracy", "proved", "it is within <0.1>", 0.1, "thm:x", conditions=("all is well",))
+    some, none = Claims((proved,), {"replicability": "nobody tried"}), Claims(missing={"accuracy": "m=1 is too few"})
+    runs = [made(run, [0], claims) for run, claims in zip(spec.runs, (some, some, some, none), strict=True)]
+    add(tmp_path / "a.sqlite", runs, spec)
+    text = render(store_page(tmp_path / "a.sqlite").page)
+    for row in (
+        ("accuracy", "it is within &lt;0.1&gt;; if all is well", "proved", "<code>thm:<wbr>x</code>", "3"),
+        ("replicability", "Nothing is proved: nobody tried", "none", "<code>–</code>", "3"),
+        ("accuracy", "Nothing is proved: m=1 is too few", "none", "<code>–</code>", "1"),
+    ):
+        assert re.search(".*".join(f">{re.escape(cell)}</td>" for cell in row), text), row
+
+
+def test_versions_are_shown_and_several_are_said(tmp_path: Path) -> None:
+    spec, path = AuditSpec(ObjectSpec("a"), ObjectSpec("b"), 2), tmp_path / "a.sqlite"
+    runs = [made(run, [0]) for run in spec.runs]
+    add(path, runs, spec)
+    text = render(store_page(path).page)
+    assert f"numpy {np.__version__}" in text
+    assert "different sets of versions" not in text
+    runs[0] = replace(runs[0], made_with={"numpy": "1.0"})
+    add(tmp_path / "b.sqlite", runs, spec)
+    text = render(store_page(tmp_path / "b.sqlite").page)
+    assert "made with 2 different sets of versions" in text
+    assert ">numpy 1.0</td>" in text
+
+
+@pytest.fixture
+def weights() -> Iterator[str]:
+    """A level of somebody's own."""
+    name = "weights-of-a-network"
+    register_level(Level(name, implies=("policy",)))
+    yield name
+    del LEVELS[name]
+
+
+@pytest.mark.parametrize("policy", [True, False])
+def test_a_level_of_somebody_s_own_is_shown_like_the_others(policy: bool, weights: str, tmp_path: Path) -> None:
+    spec = AuditSpec(ObjectSpec("a"), ObjectSpec("b"), 5, rho=0.5, level=weights)
+    also = {"policy": [0, 1]} if policy else {}
+    runs = [Run.of({**also, weights: [float(i // 2)]}).completed(run) for i, run in enumerate(spec.runs)]
+    add(tmp_path / "a.sqlite", runs, spec)
+    page = store_page(tmp_path / "a.sqlite").page
+    text = render(page)
+    assert f"Same {weights} in 5 of 5 pairs" in text
+    assert f">same {weights}</th>" in text
+    assert any(isinstance(block, PolicyPicture) for block in page.sections[1].blocks) == policy
+    assert f"The same {weights} implies the same policy." in text
     with RunStore(tmp_path / "a.sqlite") as opened:
-        opened.add(family, [RunRecord(family.key(1, 1), 1, 1, policy="00" * 32)], {})
-    assert "nothing to compare" in render(store_page(tmp_path / "a.sqlite").page)
+        (read,) = read_audits(opened)
+    table = read.table(weights).splitlines()
+    assert max(map(len, table)) <= 80
+    assert any(line.startswith("weights-of-a…") for line in table)
+    assert any("take the same action" in line for line in table) == policy
+    assert set(read.to_json()["levels"]) == {weights, *also}
+
+
+def test_shares_are_said_to_be_shares(store: Path) -> None:
+    with RunStore(store) as opened:
+        table = " ".join(read_audits(opened)[0].table().split())
+    assert "the unique share is the number of groups divided by all runs" in table
+    assert "the modal share is the largest group of identical runs divided by all runs" in table
 
 
 def test_failures_are_counted_and_quoted(tmp_path: Path) -> None:
@@ -171,7 +287,7 @@ def test_a_large_store_makes_a_small_page_in_seconds(tmp_path: Path) -> None:
     assert time.perf_counter() - started < 60
     assert len(text) < 200_000
     assert "measured under the first 1000 shared seeds" in text
-    assert "19992 more policies are not listed" in text
+    assert "19992 more are not listed" in text
 
 
 def test_many_audits_make_a_small_page(tmp_path: Path) -> None:

@@ -23,17 +23,19 @@ from typing import Any
 
 import pytest
 
+from replicable_rl import experiments as package
 from replicable_rl.cli import main
-from replicable_rl.experiments import catalogue
-from replicable_rl.experiments.catalogue import EXPERIMENTS, NAMES
+from replicable_rl.experiments.catalogue import experiments
 from replicable_rl.experiments.dataset import Dataset
+from replicable_rl.experiments.experiment import Finding
 from replicable_rl.files import replacing
-from replicable_rl.report.figures import FIGURES, draw, save_figure
 from replicable_rl.store import RunStore
 from tests.test_experiments import csv_equals_json
 
 COMMAND = Path(sys.executable).parent / "replicable-rl"
 OPTIONS = ("--quick", "--runs", "60")
+NAMES = list(experiments())
+FIGURES = [name for name, one in experiments().items() if one.draw]
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ def test_the_page_shows_everything_and_needs_nothing(made: Made) -> None:
 
 def test_estimates_come_with_intervals(made: Made) -> None:
     estimates = 0
-    for name in EXPERIMENTS:
+    for name in NAMES:
         for table in made.load(name).tables.values():
             for low in (column for column in table.columns if column.endswith("_low")):
                 middle = low.removesuffix("_low")
@@ -210,7 +212,7 @@ def test_rep_rmax_replicates_and_r_max_does_not(made: Made) -> None:
 
 def test_theorems_keep_their_promises(made: Made) -> None:
     rows = list(made.load("theorem").tables["theorems"])
-    assert {row["guarantee"] for row in rows} == {"proved"}
+    assert {row["claims"] for row in rows} == {"proved"}
     assert not any(row["refuted_rho"] for row in rows)
     assert all(row["kept_epsilon"] for row in rows if row["algorithm"] == "rpvi-v1")
     assert max(float(row["samples_a_run"]) for row in rows) > 1e15
@@ -257,7 +259,7 @@ def test_figures_know_no_clock(made: Made, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(time, "time", lambda: later)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1000000000")
     with mpl.rc_context({"font.size": 30, "axes.grid": False, "svg.hashsalt": None, "savefig.dpi": 40}):
-        for path in save_figure(made.load("cost"), tmp_path):
+        for path in experiments()["cost"].save(made.load("cost"), tmp_path):
             assert path.read_bytes() == (made.folder / path.name).read_bytes(), path.name
 
 
@@ -266,7 +268,8 @@ def test_drawing_computes_nothing(made: Made, tmp_path: Path) -> None:
     data = made.load("cost")
     slopes = data.tables["slopes"]
     changed = replace(slopes, rows=tuple((row[0], 9.87, *row[2:]) for row in slopes.rows))
-    figure = draw(replace(data, tables={**data.tables, "slopes": changed}))
+    figure = experiments()["cost"].figure(replace(data, tables={**data.tables, "slopes": changed}))
+    assert figure is not None
     texts = " ".join(text.get_text() for text in figure.axes[1].texts)
     assert "slope 9.87" in texts
 
@@ -337,15 +340,79 @@ def test_what_is_in_the_folder_stays_on_the_page(tmp_path: Path, capsys: pytest.
 def test_exit_code_says_whether_the_headline_holds(
     holds: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    usual = EXPERIMENTS["figure1"]
-
-    def rigged(*arguments: Any) -> Dataset:
-        data = usual.analyse(*arguments)
-        headline: Any = data.details["headline"]
-        return replace(data, details={**data.details, "headline": {**headline, "holds": holds}})
-
-    monkeypatch.setattr(catalogue, "EXPERIMENTS", {"figure1": replace(usual, analyse=rigged)})
+    usual = experiments()["figure1"]
+    rigged = replace(usual, texts=replace(usual.texts, finding=lambda dataset: Finding("So it is.", holds)))
+    monkeypatch.setattr(package.figure1, "EXPERIMENT", rigged)
     assert main(["reproduce", "figure1", "--jobs", "1", "--output", str(tmp_path)]) == (0 if holds else 1)
+    assert "So it is." in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
+NEW = """
+from replicable_rl.experiments.dataset import Dataset, Table
+from replicable_rl.experiments.experiment import Experiment, Numbers, Texts, study
+from replicable_rl.experiments.verdicts import HELD, Verdict
+from replicable_rl.plotting import panels
+from replicable_rl.records import ObjectSpec
+
+
+def design(scale):
+    algorithm = ObjectSpec("phased-vi-v1", {"epsilon": 0.2, "delta": 0.05, "calls": 5, "iterations": 3})
+    return [study({"size": 2}, "chain-v1", algorithm, scale.pairs)]
+
+
+def analyse(studies, results):
+    rows = [{**one.point, "runs": len(result.runs)} for one, result in zip(studies, results)]
+    return Dataset({"rows": Table.of(rows)})
+
+
+def draw(dataset):
+    figure, axes = panels((3, 2), 1, 1)
+    axes[0, 0].plot(dataset.tables["rows"].column("runs"), "o")
+    return figure
+
+
+TEXTS = Texts(
+    title="A thing of its own",
+    reading=["Read it *so*."],
+    summary=lambda dataset: f"{dataset.tables['rows'].column('runs')[0]} runs",
+    caption="A dot.",
+    alternative="A dot.",
+    tables=[Numbers("rows", {"size": "how large", "runs": "how many"}, "All of it.")],
+)
+EXPERIMENT = Experiment(
+    "mine", 65, TEXTS, design, analyse, draw, lambda dataset: [Verdict("It runs", "here", "it ran", HELD)]
+)
+"""
+
+
+def test_a_new_folder_is_a_new_experiment(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is found, made, drawn, summarised, judged and shown, and nothing else has changed."""
+    (tmp_path / "rooms/mine").mkdir(parents=True)
+    (tmp_path / "rooms/mine/__init__.py").write_text(NEW)
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path / "rooms")])
+    try:
+        assert list(experiments()) == [*NAMES[:-1], "mine", "claims"], "by its own number"
+        output = tmp_path / "results"
+        output.mkdir()
+        shutil.copy(made.folder / "runs.sqlite", output)  # so that the others need no time
+        command = ["reproduce", "mine", "claims", *OPTIONS, "--jobs", "1", "--output", str(output)]
+        assert main(command) == 0
+        said = capsys.readouterr().out
+        assert said.startswith("mine: 80 runs.\n")
+        assert "\nclaims: " in said
+    finally:
+        sys.modules.pop("replicable_rl.experiments.mine", None)
+    assert {path.name for path in output.glob("mine*")} == {
+        *(f"mine.{kind}" for kind in ("json", "png", "svg", "pdf")),
+        "mine-rows.csv",
+    }
+    page = (output / "index.html").read_text(encoding="utf-8")
+    assert page.index('<section id="mine"') < page.index('<section id="claims"')
+    for text in ("A thing of its own", "Read it <em>so</em>.", 'alt="A dot."', "how many", "mine-rows.csv"):
+        assert text in page
+    assert "It runs" in Dataset.load(output / "claims.json").tables["claims"].column("claim")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ import replicable_rl as rr
 from replicable_rl.algorithms import model_rows
 from replicable_rl.algorithms import rmax as module
 from replicable_rl.errors import SampleSizeTooLarge
-from replicable_rl.sampling import EpisodeCounts, EpisodicTable
+from replicable_rl.queries import Fixed, Means, Plain, Query, Randomised, Rounded, RStat
+from replicable_rl.sampling import Counts, EpisodeCounts
+from replicable_rl.solve import algorithm_spec
 from tests.mutants import plant
 from tests.statistics import SEED
 
@@ -43,6 +46,11 @@ def loss(mdp: rr.TabularMDP, policy: np.ndarray) -> float:
     return gap / span
 
 
+def code(run: rr.Run) -> rr.StatusCode:
+    assert run.status is not None
+    return run.status.code
+
+
 def baseline(algorithm: rr.ReplicableRMax, **changes: Any) -> rr.RMax:
     return rr.RMax(algorithm.epsilon, algorithm.delta, algorithm.horizon, **changes)
 
@@ -59,7 +67,7 @@ def test_default_plan_finds_a_good_policy_and_one_model(name: str) -> None:
     assert len({run.fingerprints.model for run in runs}) == 1
     assert len({run.fingerprints.policy for run in runs}) == 1
     assert loss(mdp, runs[0].policy) <= algorithm.epsilon
-    assert runs[0].status.code in (rr.StatusCode.STOPPED_BY_RULE, rr.StatusCode.ALL_KNOWN)
+    assert code(runs[0]) in (rr.StatusCode.STOPPED_BY_RULE, rr.StatusCode.ALL_KNOWN)
     plain = [rr.solve(mdp, baseline(algorithm), shared_seed=7, sample_seed=SEED + i) for i in range(5)]
     assert len({run.fingerprints.model for run in plain}) == 5
     assert loss(mdp, plain[0].policy) <= algorithm.epsilon
@@ -105,8 +113,9 @@ def test_replicability_is_proved_where_the_plan_says_so() -> None:
     mdp = rr.make("two-goals-v1")
     algorithm = rr.ReplicableRMax(0.1, 0.001, 0.2, 60, support=3)
     one, two = (rr.solve(mdp, algorithm, shared_seed=3, sample_seed=i) for i in (1, 2))
-    assert one.guarantee.kind == "proved"
-    assert (one.guarantee.epsilon, one.guarantee.delta, one.guarantee.rho) == (0.1, 0.001, 0.2)
+    accuracy, replicability = one.claims
+    assert (accuracy.kind, accuracy.bound, accuracy.failure, accuracy.level) == ("proved", 0.1, 0.001, "policy")
+    assert (replicability.kind, replicability.bound, replicability.level) == ("proved", 0.2, "model")
     assert one.fingerprints == two.fingerprints
     assert loss(mdp, one.policy) <= 0.1
 
@@ -120,7 +129,7 @@ def test_stepping_and_count_propagation_land_on_the_same_policy() -> None:
     algorithm = rr.ReplicableRMax(0.01, 0.001, 0.2, 30, episodes=2000, known=2.0, window=2.0, tolerance=0.2)
     options: dict[str, Any] = {"map_name": "4x4", "is_slippery": True}
     table = rr.from_gymnasium("FrozenLake-v1", gamma=0.9, **options)
-    stepped = rr.EpisodicEnv("FrozenLake-v1", gamma=0.9, reward_range=(0.0, 1.0), **options)
+    stepped = rr.EpisodicEnv("FrozenLake-v1", gamma=0.9, reward_range=(0.0, 1.0), budget=10**11, **options)
     runs = [rr.solve(table, algorithm, shared_seed=11, sample_seed=i).policy.tolist() for i in range(10)]
     assert all(policy == runs[0] for policy in runs)
     assert rr.solve(stepped, algorithm, shared_seed=11, sample_seed=1).policy.tolist() == runs[0]
@@ -138,7 +147,7 @@ def check_rows_do_not_depend_on_the_round() -> None:
         algorithm = rr.ReplicableRMax(0.05, 0.001, 0.2, 40, episodes=10**16, known=known, tolerance=0.02, support=3)
         run = rr.solve(mdp, algorithm, shared_seed=5, sample_seed=SEED)
         assert run.model is not None
-        assert run.status.code is rr.StatusCode.ALL_KNOWN
+        assert code(run) is rr.StatusCode.ALL_KNOWN
         r = run.model.rows
         rows.append({i: r.probability[r.of_row(i)].tobytes() + r.next_state[r.of_row(i)].tobytes() for i in range(12)})
         rounds_seen.append(run.history["known"].tolist())
@@ -162,7 +171,7 @@ def reference_rmax(
     plan = algorithm.plan(mdp)
     shared, rng = rr.SharedRandomness(shared_seed), sample_stream(sample_seed)
     S, A, m = mdp.n_states, mdp.n_actions, plan.episodes
-    table = EpisodicTable(mdp)
+    table = Counts(mdp)
     policy = [int(u * A) for u in shared.uniform("rmax/first-policy", shape=S)]
     theta = plan.epsilon / 4 + plan.epsilon / 4 * shared.uniform("rmax/stop", shape=1)[0]
     n = [0.0] * (S * A)
@@ -231,7 +240,7 @@ def test_the_loop_is_the_listing() -> None:
 # --- statuses and corner cases -------------------------------------------------------------------------
 
 
-def solve(mdp: rr.TabularMDP, **options: Any) -> rr.Solution:
+def solve(mdp: rr.TabularMDP, **options: Any) -> rr.Run:
     parameters: dict[str, Any] = {"epsilon": 0.1, "delta": 0.001, "rho": 0.2, "horizon": 20, **options}
     return rr.solve(mdp, rr.ReplicableRMax(**parameters), shared_seed=1, sample_seed=1)
 
@@ -241,16 +250,16 @@ def test_unreachable_states_stop_by_the_rule() -> None:
     P[0, 0, 0] = P[0, 1, 1] = P[1, :, 0] = P[2, :, 2] = 1.0  # nothing leads to state 2
     mdp = rr.TabularMDP.from_dense(P, [[0.1, 0.0], [1.0, 1.0], [0.0, 0.0]], gamma=0.9, initial=[1.0, 0.0, 0.0])
     run = solve(mdp)
-    assert run.status.code is rr.StatusCode.STOPPED_BY_RULE
+    assert code(run) is rr.StatusCode.STOPPED_BY_RULE
     assert run.history["known"][-1] == 4
-    assert "4 of 6 pairs known" in run.status.sentence
+    assert "4 of 6 pairs known" in str(run.status)
     assert loss(mdp, run.policy) < 1e-9
 
 
 def test_horizon_one_sees_first_states_only() -> None:
     mdp = rr.make("riverswim-v1")
     run = solve(mdp, horizon=1)
-    assert run.status.code is rr.StatusCode.STOPPED_BY_RULE
+    assert code(run) is rr.StatusCode.STOPPED_BY_RULE
     assert run.history["known"][-1] == 2  # both actions of the first state
     assert run.samples == len(run.history["known"]) * rr.ReplicableRMax(0.1, 0.001, 0.2, 1).plan(mdp).episodes
 
@@ -264,7 +273,7 @@ def test_one_state_one_action() -> None:
 
 def test_one_action() -> None:
     mdp = rr.make("garnet-v1", n_states=6, n_actions=1, branching=3)
-    assert solve(mdp).status.code is rr.StatusCode.ALL_KNOWN
+    assert code(solve(mdp)) is rr.StatusCode.ALL_KNOWN
 
 
 def test_deterministic_transitions_are_learned_exactly() -> None:
@@ -282,7 +291,7 @@ def test_absorbing_start() -> None:
     P[0, :, 0] = P[1, :, 1] = 1.0
     mdp = rr.TabularMDP.from_dense(P, [[0.0, 0.0], [1.0, 1.0]], gamma=0.9, initial=[1.0, 0.0])
     run = solve(mdp)
-    assert run.status.code is rr.StatusCode.STOPPED_BY_RULE
+    assert code(run) is rr.StatusCode.STOPPED_BY_RULE
     assert run.history["known"][-1] == 2
 
 
@@ -302,17 +311,16 @@ def test_stochastic_rewards_are_rounded_on_a_shared_grid() -> None:
 
 
 def test_budget_spent() -> None:
-    run = solve(rr.make("riverswim-v1", n_states=20), rounds=2)
-    assert run.status.code is rr.StatusCode.BUDGET_SPENT
-    assert run.guarantee.kind == "measured"
-    assert run.guarantee.epsilon is None
-    assert "no bound on the loss" in run.guarantee.sentence
+    run = solve(rr.make("two-goals-v1"), horizon=60, support=3, rounds=2)
+    assert code(run) is rr.StatusCode.BUDGET_SPENT
+    assert [claim.about for claim in run.claims] == ["replicability"]  # which two rounds do not endanger
+    assert run.claims.missing == {"accuracy": "the run spent its budget of rounds"}
 
 
 def test_rows_rounded_to_nothing_are_reported() -> None:
     mdp = rr.make("garnet-v1", n_states=30, n_actions=1, branching=20)
     run = solve(mdp, tolerance=0.9, horizon=100)
-    assert "rounded to nothing and became self-loops" in run.status.sentence
+    assert "rounded to nothing and became self-loops" in str(run.status)
 
 
 def test_r_max() -> None:
@@ -325,23 +333,46 @@ def test_r_max() -> None:
         solve(mdp, r_max=0.5)
 
 
+FULL = rr.ReplicableRMax(0.1, 0.001, 0.2, 60)
+TO_SETTLE = ("every episode has 60 steps", "r_max is the top of the reward range")
+
+
+def test_a_plan_says_what_only_a_run_can_settle_and_a_run_settles_it() -> None:
+    mdp = rr.make("two-goals-v1")
+    enough = rr.ReplicableRMax(0.1, 0.001, 0.2, 60, support=3)
+    before, after = rr.plan(mdp, enough).claims(), rr.solve(mdp, enough, shared_seed=1, sample_seed=1).claims
+    promised = "no pair has more than 3 successors"  # by the user: no run can tell
+    assert [claim.conditions for claim in before] == [(*TO_SETTLE, promised), (promised,)]
+    assert [claim.conditions for claim in after] == [(promised,), (promised,)]
+    assert [claim.statement for claim in before] == [claim.statement for claim in after]
+    assert [claim.kind for claim in before] == [claim.kind for claim in after] == ["proved", "proved"]
+    short = rr.plan(mdp, rr.ReplicableRMax(0.1, 0.001, 0.2, 60, support=3, rounds=5)).claims().accuracy
+    assert short is not None
+    assert short.conditions[0] == "the run ends before its budget of rounds does"
+    plain = rr.plan(mdp, rr.RMax(0.1, 0.001, 60)).claims()
+    assert plain.accuracy is not None
+    assert plain.accuracy.conditions == TO_SETTLE
+    assert plain.missing == {"replicability": "this algorithm promises nothing about a second run"}
+
+
 def test_the_loss_is_bounded_only_for_full_episodes_and_the_right_r_max() -> None:
     mdp = rr.make("two-goals-v1")
-    assert solve(mdp, horizon=60, support=3).guarantee.epsilon == 0.1
-    assert solve(mdp, horizon=60, support=3, r_max=2.0).guarantee.epsilon is None
+    high = solve(mdp, horizon=60, support=3, r_max=2.0).claims
+    assert high.missing == {"accuracy": "r_max=2 is not the top of the reward range, 1"}
+    assert high.replicability is not None
 
-    class Cut(EpisodicTable):
+    class Cut(Counts):
         def play(self, policy: Any, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
             return super().play(policy, episodes, horizon - 1, rng)
 
     algorithm = rr.ReplicableRMax(0.1, 0.001, 0.2, 60, support=3)
     run = rr.solve(Cut(mdp), algorithm, shared_seed=1, sample_seed=1)
-    assert run.guarantee.epsilon is None
-    assert "some episodes were cut short" in run.status.sentence
+    assert run.claims.missing == {"accuracy": "some episodes were cut short"}
+    assert "some episodes were cut short" in str(run.status)
 
 
 def test_fewer_episodes_than_asked_for_are_found_out() -> None:
-    class Lazy(EpisodicTable):
+    class Lazy(Counts):
         def play(self, policy: Any, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
             return super().play(policy, 10, horizon, rng)
 
@@ -362,9 +393,14 @@ def test_history_is_immutable() -> None:
         run.history["known"] = np.zeros(1)  # type: ignore[index]
 
 
-def test_a_measured_run_says_what_it_would_take() -> None:
-    run = solve(rr.make("two-goals-v1"), episodes=10**9)
-    assert run.guarantee.sentence.startswith("measured only (episodes=1e+09 where the bounds need ")
+def test_what_is_missing_says_what_it_would_take() -> None:
+    mdp = rr.make("two-goals-v1")
+    few = rr.plan(mdp, rr.ReplicableRMax(0.1, 0.001, 0.2, 60, episodes=10**9)).claims()
+    assert len(few) == 0
+    for why in few.missing.values():
+        assert why.startswith("episodes=1e+09 where the proof needs ")
+    some = rr.plan(mdp, rr.ReplicableRMax(0.1, 0.001, 0.2, 60, episodes=10**15, support=3)).claims()
+    assert "; with these the bound is 0.247" in some.missing["replicability"]
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -397,9 +433,79 @@ def test_four_combinations(threshold: Any, estimate: Any) -> None:
     runs = [rr.solve(mdp, algorithm, shared_seed=1, sample_seed=i) for i in (1, 2)]
     assert loss(mdp, runs[0].policy) <= 0.1
     assert (runs[0].fingerprints.model == runs[1].fingerprints.model) == (estimate == "rstat")
-    assert (runs[0].guarantee.rho is not None) == (threshold == "randomised" and estimate == "rstat")
+    replicable = threshold == "randomised" and estimate == "rstat"
+    assert (runs[0].claims.replicability is not None) == algorithm.plan(mdp).replicability_proved == replicable
+    assert runs[0].claims.accuracy is not None  # which neither ingredient endangers
+    if not replicable:
+        why = runs[0].claims.missing["replicability"]
+        assert ("threshold=fixed where the proof needs randomised" in why) == (threshold == "fixed")
+        assert ("estimate=plain where the proof needs rstat" in why) == (estimate == "plain")
     fixed = len(set(runs[0].history["threshold"].tolist())) == 1
     assert fixed == (threshold == "fixed")
+
+
+@dataclass(frozen=True)
+class Lowest:
+    """A threshold of somebody's own."""
+
+    id: ClassVar[str] = "lowest"
+
+    def share(self, shared: rr.SharedRandomness, label: str, *address: int, fixed: float) -> float:
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Twice:
+    """An estimate of somebody's own: the mean of two grids; an id tells which width."""
+
+    factor: float = 1.0
+
+    @property
+    def id(self) -> str:
+        return f"twice-{self.factor:g}"
+
+    def bind(self, shared: rr.SharedRandomness, label: str, width: float, form: Any) -> Query:
+        return RStat(shared, f"{label}/again", self.factor * width, form)
+
+
+def test_ingredients_are_objects_with_short_ids() -> None:
+    by_id = rr.ReplicableRMax(0.1, 0.001, 0.2, 60, threshold="fixed", estimate="plain")
+    by_object = rr.ReplicableRMax(0.1, 0.001, 0.2, 60, threshold=Fixed(), estimate=Plain())
+    assert by_id == by_object
+    assert (by_id.threshold, by_id.estimate) == (Fixed(), Plain())
+    assert (FULL.threshold, FULL.estimate) == (Randomised(), Rounded())
+    assert algorithm_spec(by_id).params == {**algorithm_spec(FULL).params, "threshold": "fixed", "estimate": "plain"}
+    assert "threshold" not in algorithm_spec(FULL).params
+
+
+def test_ingredients_of_somebodys_own_run_and_nothing_is_proved_of_them() -> None:
+    mdp = rr.make("two-goals-v1")
+    own = rr.ReplicableRMax(0.1, 0.001, 0.2, 60, support=3, threshold=Lowest(), estimate=Twice())
+    run, other = rr.solve(mdp, own, shared_seed=1, sample_seed=1), solve(mdp, horizon=60, support=3)
+    assert set(run.history["stop_below"]) == {0.025}
+    assert set(run.history["threshold"]) == {own.plan(mdp).known}
+    assert run.fingerprints.model != other.fingerprints.model
+    assert algorithm_spec(own).params["estimate"] == "twice-1"
+    claims = own.plan(mdp).claims()
+    assert len(claims) == 0
+    for why in claims.missing.values():
+        assert why == "threshold=lowest where the proof needs randomised; estimate=twice-1 where the proof needs rstat"
+    narrow = rr.ReplicableRMax(0.1, 0.001, 0.2, 60, estimate=Twice(0.5))
+    assert algorithm_spec(narrow).params["estimate"] == "twice-0.5"
+
+
+def test_a_borrowed_id_is_refused() -> None:
+    @dataclass(frozen=True)
+    class Borrowed:
+        id: ClassVar[str] = "plain"
+
+        def bind(self, *parameters: Any) -> Query:
+            return Means()
+
+    with pytest.raises(
+        rr.InvalidInput, match=r"^ReplicableRMax: estimate must have an id of its own, got .*'plain'\.$"
+    ):
+        rr.ReplicableRMax(0.1, 0.001, 0.2, 60, estimate=Borrowed())
 
 
 def test_fixed_and_plain_is_r_max() -> None:
@@ -422,15 +528,18 @@ def test_too_many_episodes_are_planned_but_not_run() -> None:
 
 def test_an_environment_that_is_stepped_needs_a_small_m() -> None:
     lake = rr.EpisodicEnv("FrozenLake-v1", gamma=0.9, reward_range=(0.0, 1.0))
-    with pytest.raises(SampleSizeTooLarge, match="would be stepped one by one"):
+    with pytest.raises(SampleSizeTooLarge, match=r"^ReplicableRMax: .* more than its budget of 1e\+09\."):
         rr.solve(lake, rr.ReplicableRMax(0.1, 0.001, 0.2, 60), shared_seed=1, sample_seed=1)
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"horizon": 0}, "horizon must be an integer from 1"),
     ({"delta": 0.2}, "2*delta < rho"),
-    ({"threshold": "random"}, "threshold must be 'randomised' or 'fixed'"),
-    ({"estimate": "mean"}, "estimate must be 'rstat' or 'plain'"),
+    ({"threshold": "random"}, "threshold must be 'randomised' or 'fixed', or an object with an id and share, got"),
+    ({"estimate": "mean"}, "estimate must be 'rstat' or 'plain', or an object with an id and bind, got 'mean'."),
+    ({"estimate": Rounded}, "estimate must be 'rstat' or 'plain'"),
+    ({"threshold": None}, "threshold must be 'randomised' or 'fixed'"),
+    ({"threshold": Rounded()}, "threshold must be 'randomised' or 'fixed'"),
     ({"known": -1.0}, "known must be a positive number"),
     ({"window": 0.0}, "window must be a positive number"),
     ({"tolerance": 2.0}, "tolerance must lie strictly between"),
@@ -448,7 +557,7 @@ def test_bad_parameters(change: dict[str, Any], message: str) -> None:
     with pytest.raises(rr.InvalidInput) as caught:
         rr.ReplicableRMax(**parameters)
     assert message in str(caught.value)
-    assert str(caught.value).startswith(("ReplicableRMax", "theory.rstat"))
+    assert str(caught.value).startswith("ReplicableRMax: ")
 
 
 def test_same_seeds_same_bits_in_two_processes() -> None:
@@ -468,27 +577,34 @@ def test_same_seeds_same_bits_in_two_processes() -> None:
 
 # --- planted bugs ----------------------------------------------------------------------------------------
 
-PER_PAIR = 'count >= plan.known + plan.window * thresholds.shared.uniform("rmax/threshold", i, shape=plan.pairs)'
+PER_PAIR = 'count >= plan.known + plan.window * shared.uniform("rmax/threshold", i, shape=plan.pairs)'
 Mutant = tuple[object, str, str, str, Callable[[], None]]
 MUTANTS: dict[str, Mutant] = {
-    "threshold per pair": (module, "explore", "count >= threshold", PER_PAIR, check_against_reference),
+    "threshold per pair": (module, "explore", "count >= known_from", PER_PAIR, check_against_reference),
+    "one threshold for all rounds": (
+        module,
+        "explore",
+        '"rmax/threshold", i,',
+        '"rmax/threshold", 0,',
+        check_against_reference,
+    ),
     "visits not accumulated": (module, "explore", "[unknown] += rate", "[unknown] = rate", check_against_reference),
-    "successors not accumulated": (module, "explore", "else seen + played", "else played", check_against_reference),
+    "successors not accumulated": (module, "explore", "run.seen + played", "played", check_against_reference),
     "stop rule not randomised": (
-        module.Thresholds,
-        "stop",
-        "0.5 if self.shared is None else",
-        "0.5 if True else",
+        module,
+        "explore",
+        'threshold.share(shared, "rmax/stop", fixed=0.5)',
+        "0.5",
         lambda: test_theta_is_random_and_shared(),
     ),
     "stop rule after the update": (
         module,
         "explore",
         "rate[unknown].sum()",
-        "rate[unknown & (count + rate < thresholds.known(i))].sum()",
+        "rate[unknown & (count + rate < plan.known)].sum()",
         check_against_reference,
     ),
-    "offset without the pair": (model_rows.RoundedRows, "probabilities", "=key", "=key % 7", check_against_reference),
+    "offset without the pair": (model_rows.LearnedModel, "learn", "=key)", "=key % 7)", check_against_reference),
 }
 
 
@@ -527,14 +643,14 @@ def test_offset_address_with_the_round_is_caught(monkeypatch: pytest.MonkeyPatch
 
 def test_episodes_are_fresh_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
     played: list[bytes] = []
-    original = EpisodicTable.play
+    original = Counts.play
 
-    def spy(self: EpisodicTable, *arguments: Any) -> EpisodeCounts:
+    def spy(self: Counts, *arguments: Any) -> EpisodeCounts:
         seen = original(self, *arguments)
         played.append(seen.count.tobytes())
         return seen
 
-    monkeypatch.setattr(EpisodicTable, "play", spy)
+    monkeypatch.setattr(Counts, "play", spy)
     run = rr.solve(rr.make("riverswim-v1"), SMALL, shared_seed=1, sample_seed=1)
     assert len(set(played)) == len(played) == run.history["known"].size
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import replicable_rl as rr
-from replicable_rl.queries import rstat
+from replicable_rl.queries import Fixed, Means, Plain, Randomised, Rounded, RStat, ingredient, rstat
 from replicable_rl.randomness import SharedRandomness
 from tests.statistics import ALPHA, SEED, binomial_p
 
@@ -106,3 +106,45 @@ def test_bad_mean_and_form() -> None:
         rstat([0.5, np.nan], 0.5, 0.1)
     with pytest.raises(rr.InvalidInput, match="form"):
         rstat(0.5, 0.5, 0.1, form="middle")  # type: ignore[arg-type]
+
+
+# --- queries: one protocol ------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 2**32), st.lists(st.tuples(unit, st.integers(0, 200)), min_size=1, max_size=8), widths, forms)
+def test_a_query_is_rstat_at_an_address(seed: int, asked: list[tuple[float, int]], width: float, form: str) -> None:
+    """All elements of an address in order, or some by their index: the same grid for the same element."""
+    shared = SharedRandomness(seed)
+    query = RStat(shared, "test/offset", width, form)  # type: ignore[arg-type]
+    means, index = np.array([mean for mean, _ in asked]), np.array([i for _, i in asked])
+    offset = shared.uniform("test/offset", 3, shape=201)
+    expected = rstat(means, offset[index], width, form=form).answer  # type: ignore[arg-type]
+    assert query.answer(means, 3, index=index).tolist() == expected.tolist()
+    every = query.answer(np.full(201, means[0]), 3)
+    assert every.tolist() == rstat(np.full(201, means[0]), offset, width, form=form).answer.tolist()  # type: ignore[arg-type]
+    if query.keeps_zero:
+        assert not query.answer(np.zeros(201), 3).any()
+
+
+def test_queries_that_ship() -> None:
+    shared, means = SharedRandomness(1), np.array([0.3, 0.0])
+    plain, rounded = Plain().bind(shared, "x", 0.1, "midpoint"), Rounded().bind(shared, "x", 0.1, "zero-preserving")
+    assert plain == Means()
+    assert plain.keeps_zero
+    assert plain.answer(means, 7, index=np.array([1, 2])).tolist() == means.tolist()
+    assert rounded == RStat(shared, "x", 0.1, "zero-preserving")
+    assert rounded.keeps_zero
+    assert not RStat(shared, "x", 0.1).keeps_zero
+    for wrong in ({"width": 0.0}, {"form": "middle"}):
+        with pytest.raises(rr.InvalidInput, match=next(iter(wrong))):
+            RStat(**{"shared": shared, "label": "x", "width": 0.1, **wrong})  # type: ignore[arg-type]
+
+
+def test_thresholds_that_ship() -> None:
+    shared = SharedRandomness(1)
+    shares = [Randomised().share(shared, "rmax/threshold", i, fixed=0.5) for i in range(200)]
+    assert shares == [float(shared.uniform("rmax/threshold", i, shape=1)[0]) for i in range(200)]
+    assert len(set(shares)) == 200
+    assert {Fixed().share(shared, "rmax/threshold", i, fixed=0.5) for i in range(5)} == {0.5}
+    assert [ingredient("threshold", one.id) for one in (Fixed(), Randomised())] == [Fixed(), Randomised()]
+    assert [ingredient("estimate", one) for one in (Plain(), Rounded())] == [Plain(), Rounded()]

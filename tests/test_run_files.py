@@ -35,7 +35,7 @@ from replicable_rl.records import (
 from replicable_rl.solve.files import load_run, save_run
 from replicable_rl.store import RunStore, packed
 
-PARAMS = {"epsilon": 0.2, "delta": 0.001, "rho": 0.2, "calls": 10**16, "iterations": 5}
+PARAMS: dict[str, Any] = {"epsilon": 0.2, "delta": 0.001, "rho": 0.2, "calls": 10**16, "iterations": 5}
 SPEC = RunSpec(ObjectSpec("chain-v1", {"n_states": 6}), ObjectSpec("rpvi-v1", PARAMS), 2**64 - 1, Drawn(3))
 DONE = Status(StatusCode.COMPLETED, "ran all")
 CLAIMS = Claims((Claim("accuracy", "proved", "it is right", 0.2, "thm:rpvi", 0.001),), {"replicability": "by nobody"})

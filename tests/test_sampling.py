@@ -13,9 +13,9 @@ from scipy import stats
 import replicable_rl as rr
 from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import MAX_CALLS, CountSampler, GenerativeModel, PerSampleSampler
+from replicable_rl.sampling import MAX_CALLS, Counts, EpisodicModel, GenerativeModel, PerSample, Problem, check_source
 from replicable_rl.sampling import _kernels as kernels
-from replicable_rl.sampling.generative import n_blocks, stream_words
+from replicable_rl.sampling.tables import n_blocks, stream_words
 from tests.statistics import ALPHA, SEED, goodness_of_fit, same_law
 
 DRAWS = 20_000
@@ -72,7 +72,7 @@ def test_binomial_law_large(n: int, p: float, flip: bool) -> None:
 def test_conditional_probabilities_keep_small_tails() -> None:
     p = 1e-12
     mdp = rr.TabularMDP.from_outcomes([[[(1.0 - p, 0, 0.0), (p, 1, 0.0)]], [[(1.0, 1, 0.0)]]], gamma=0.5)
-    counts = np.array([CountSampler(mdp).draw(10**12, sample_stream(SEED + i)).count[1] for i in range(4000)])
+    counts = np.array([Counts(mdp).draw(10**12, sample_stream(SEED + i)).count[1] for i in range(4000)])
     assert goodness_of_fit(np.bincount(counts, minlength=20)[:20], stats.poisson.pmf(np.arange(20), 1.0) * 4000) > ALPHA
 
 
@@ -82,7 +82,7 @@ def test_counts_have_the_law_of_samples(problem: str, calls: int) -> None:
     """The whole vector of a row's counts, against the per-sample sampler."""
     mdp = rr.make(problem)
     row = mdp.rows.of_row(int(np.argmax(np.diff(mdp.rows.indptr))))
-    samplers: list[GenerativeModel] = [CountSampler(mdp), PerSampleSampler(mdp)]
+    samplers: list[GenerativeModel] = [Counts(mdp), PerSample(mdp)]
     repeats = 300 if problem == "inventory-v1" else 3000
     vectors = [
         [tuple(sampler.draw(calls, rng).count[row].tolist()) for _ in range(repeats)]
@@ -95,7 +95,7 @@ def test_pairs_are_independent() -> None:
     """Counts of different rows are uncorrelated."""
     mdp = rr.make("riverswim-v1")
     rng = sample_stream(SEED)
-    sampler = CountSampler(mdp)
+    sampler = Counts(mdp)
     first = np.array([sampler.draw(100, rng).count for _ in range(2000)])
     a, b = mdp.rows.indptr[3], mdp.rows.indptr[5]
     assert first[:, a].std() > 0
@@ -106,7 +106,7 @@ def test_pairs_are_independent() -> None:
 
 def test_counts_add_up_for_every_m() -> None:
     mdp = rr.make("garnet-v1")
-    sampler = CountSampler(mdp)
+    sampler = Counts(mdp)
     for calls in (1, 10, 10**9, 10**16, MAX_CALLS):
         counts = sampler.draw(calls, sample_stream(SEED))
         sums = np.add.reduceat(counts.count, counts.indptr[:-1])
@@ -116,23 +116,23 @@ def test_counts_add_up_for_every_m() -> None:
 
 @pytest.mark.parametrize("calls", [0, -1, 1.5, True, "many"])
 def test_bad_calls(calls: object) -> None:
-    with pytest.raises(rr.InvalidInput, match=r"CountSampler: calls must be an integer from 1 to"):
-        CountSampler(rr.make("chain-v1")).draw(calls, sample_stream(1))  # type: ignore[arg-type]
+    with pytest.raises(rr.InvalidInput, match=r"Counts: calls must be an integer from 1 to"):
+        Counts(rr.make("chain-v1")).draw(calls, sample_stream(1))  # type: ignore[arg-type]
 
 
 def test_too_many_calls() -> None:
     with pytest.raises(SampleSizeTooLarge, match=r"at most 2\*\*63 - 1 = 9\.22e\+18 calls can be counted, got 1e\+19"):
-        CountSampler(rr.make("chain-v1")).draw(10**19, sample_stream(1))
+        Counts(rr.make("chain-v1")).draw(10**19, sample_stream(1))
 
 
 def test_single_outcomes_cost_no_randomness() -> None:
     mdp = rr.TabularMDP.from_outcomes([[[(1.0, 0, 0.5)]]], gamma=0.5)
-    assert CountSampler(mdp).draw(MAX_CALLS, sample_stream(1)).count.tolist() == [MAX_CALLS]
+    assert Counts(mdp).draw(MAX_CALLS, sample_stream(1)).count.tolist() == [MAX_CALLS]
 
 
 def test_mean_over_outcomes() -> None:
     mdp = rr.make("chain-v1")
-    counts = CountSampler(mdp).draw(1000, sample_stream(SEED))
+    counts = Counts(mdp).draw(1000, sample_stream(SEED))
     x = np.linspace(0.0, 1.0, counts.count.size)
     by_hand = [
         sum(int(counts.count[k]) * x[k] for k in range(counts.indptr[r], counts.indptr[r + 1])) / 1000
@@ -143,23 +143,23 @@ def test_mean_over_outcomes() -> None:
 
 def test_same_seed_same_counts_in_another_process() -> None:
     code = (
-        "import replicable_rl as rr; from replicable_rl.sampling import CountSampler;"
+        "import replicable_rl as rr; from replicable_rl.sampling import Counts;"
         "from replicable_rl.randomness import sample_stream;"
-        "print(CountSampler(rr.make('garnet-v1')).draw(10**15, sample_stream(7)).count.tolist())"
+        "print(Counts(rr.make('garnet-v1')).draw(10**15, sample_stream(7)).count.tolist())"
     )
     printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    here = CountSampler(rr.make("garnet-v1")).draw(10**15, sample_stream(7)).count.tolist()
+    here = Counts(rr.make("garnet-v1")).draw(10**15, sample_stream(7)).count.tolist()
     assert printed.strip() == str(here)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_same_counts_on_any_number_of_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     mdp = rr.make("garnet-v1", n_states=3000, n_actions=3, branching=4, seed=1)
-    sampler = CountSampler(mdp)
+    sampler = Counts(mdp)
     assert n_blocks(mdp.rows.indptr) == 18
     whole = sampler.draw(10**9, sample_stream(SEED)).count
     monkeypatch.setattr("replicable_rl.compiled._THREADS", threads)
-    monkeypatch.setattr("replicable_rl.sampling.generative.MANY_BLOCKS", 1)
+    monkeypatch.setattr("replicable_rl.sampling.tables.MANY_BLOCKS", 1)
     assert np.array_equal(whole, sampler.draw(10**9, sample_stream(SEED)).count)
 
 
@@ -174,3 +174,59 @@ def test_blocks_have_streams_of_their_own() -> None:
 def test_duplicated_successors_are_drawn_once() -> None:
     twice = rr.TabularMDP.from_outcomes([[[(0.25, 0, 0.5), (0.25, 0, 0.5), (0.5, 0, 0.5)]]], gamma=0.5)
     assert twice.rows.probability.tolist() == [1.0]
+
+
+# --- sources --------------------------------------------------------------------------------------------------
+
+
+def test_a_table_needs_a_sampler_and_every_sampler_does_both() -> None:
+    mdp = rr.make("riverswim-v1")
+    assert isinstance(mdp, Problem)
+    assert not isinstance(mdp, GenerativeModel | EpisodicModel)
+    for sampler, id in ((Counts, "counts-v1"), (PerSample, "per-sample-v1")):
+        source = sampler(mdp)
+        assert sampler.id == id
+        assert isinstance(source, GenerativeModel)
+        assert isinstance(source, EpisodicModel)
+        assert check_source(source) is source
+        told = (source.n_states, source.n_actions, source.gamma, source.reward_range, source.estimated, source.spec)
+        assert told == (6, 2, 0.95, (0.0, 1.0), False, mdp.spec)
+        assert source.initial.tolist() == mdp.initial.tolist()
+        assert source.known_rewards is mdp.known_rewards
+    assert Counts(rr.make("chain-v1")).known_rewards is None  # stochastic
+
+
+def test_a_sampler_prepares_what_is_asked_for_and_nothing_else() -> None:
+    source = Counts(rr.make("riverswim-v1"))
+    assert not {"_conditional", "_start", "_transitions"} & set(vars(source))
+    source.draw(10, sample_stream(1))
+    assert {"_conditional", "_start", "_transitions"} & set(vars(source)) == {"_conditional"}
+    source.play([0] * 6, 1, 1, sample_stream(1))
+    assert {"_conditional", "_start", "_transitions"} <= set(vars(source))
+
+
+@pytest.mark.parametrize(
+    ("problem", "ending"),
+    [
+        (3, "got int."),
+        (None, "got NoneType."),
+        ("chain-v1", "got str. Use replicable_rl.make(...) to turn an id into a problem."),
+    ],
+)
+def test_what_is_no_problem(problem: object, ending: str) -> None:
+    with pytest.raises(
+        rr.InvalidInput, match=r"^problem must be a TabularMDP, a Simulator, an EpisodicEnv or ano"
+    ) as e:
+        check_source(problem)
+    assert str(e.value).endswith(ending)
+
+
+def test_a_source_that_says_too_little_is_told_what_is_missing() -> None:
+    class Half:
+        n_states, n_actions, gamma, reward_range, known_rewards, spec = 1, 1, 0.5, (0.0, 1.0), None, None
+
+        def draw(self, calls: int, rng: np.random.Generator) -> None:
+            """Draw nothing."""
+
+    with pytest.raises(rr.InvalidInput, match=r"got Half\. It has no initial and estimated\.$"):
+        check_source(Half())

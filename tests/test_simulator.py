@@ -249,7 +249,7 @@ def test_rpvi_on_a_simulator_is_rpvi_on_the_table(shared_seed: int) -> None:
     by_table = rr.solve(mdp, algorithm, shared_seed=shared_seed, sample_seed=20)
     assert by_steps.policy.tolist() == by_table.policy.tolist()
     assert by_steps.fingerprints.policy == by_table.fingerprints.policy
-    width = rr.plan(mdp, algorithm).width * (1.0 / (1.0 - mdp.gamma))
+    width = algorithm.plan(mdp).width * (1.0 / (1.0 - mdp.gamma))
     assert np.abs(by_steps.q - by_table.q).max() < 3 * width
 
 
@@ -390,9 +390,16 @@ def test_too_many_calls() -> None:
         ({"gamma": math.nan}, r"gamma must be a discount in \[0, 1\), got nan"),
         ({"reward_range": (1.0, 0.0)}, r"reward_range must be \(low, high\) with low <= high, got \(1\.0, 0\.0\)"),
         ({"reward_range": (0.0, math.inf)}, r"reward_range must be two finite numbers, got inf"),
-        ({"reward_range": (0.0, 1.0, 2.0)}, r"reward_range must be \(low, high\)"),
-        ({"reward_range": 1.0}, r"reward_range must be \(low, high\)"),
+        ({"reward_range": (0.0, 1.0, 2.0)}, r"reward_range must be two finite numbers, got \(0\.0, 1\.0, 2\.0\)"),
+        ({"reward_range": 1.0}, r"reward_range must be two finite numbers, got 1\.0"),
         ({"step": None}, r"step must be callable, got None"),
+        ({"budget": 0}, r"budget must be an integer from 1 to"),
+        ({"budget": 1e9}, r"budget must be an integer from 1 to"),
+        ({"version": 1}, r"version must be a text such as '1', got 1\."),
+        ({"version": ""}, r"version must be a text such as '1', got ''\."),
+        ({"initial": [0.5, 0.5]}, r"initial must hold 5 probabilities that sum to 1, got \[0\.5, 0\.5\]\."),
+        ({"initial": [0.5, 0.5, 0.5, -0.5, 0.0]}, r"initial must hold 5 probabilities that sum to 1"),
+        ({"initial": [1.0, 1.0, 0.0, 0.0, 0.0]}, r"initial must hold 5 probabilities that sum to 1"),
     ],
 )
 def test_bad_constructors(options: dict[str, Any], message: str) -> None:
@@ -406,3 +413,56 @@ def test_bad_constructors(options: dict[str, Any], message: str) -> None:
     parameters = {**good, **options}
     with pytest.raises(InvalidInput, match=rf"^Simulator: {message}"):
         rr.Simulator(parameters.pop("step"), **parameters)
+
+
+# --- budget and identity -------------------------------------------------------------------------------------
+
+
+def still(state: int, action: int, rng: np.random.Generator) -> tuple[int, float]:
+    return state, 0.0
+
+
+def test_a_budget_is_kept_before_and_during_a_run() -> None:
+    steps = 0
+
+    def counted(state: int, action: int, rng: np.random.Generator) -> tuple[int, float]:
+        nonlocal steps
+        steps += 1
+        return state, 0.0
+
+    problem = small(counted, budget=100)
+    assert problem.most_samples == 100
+    assert small(counted).most_samples == 10**9
+    with pytest.raises(
+        SampleSizeTooLarge, match=r"^Simulator .*counted: 102 steps would be taken one by one, more than"
+    ):
+        problem.draw(51, sample_stream(1))
+    with pytest.raises(SampleSizeTooLarge, match=r"^PhasedVI: a run would take 102 steps of Simulator"):
+        rr.solve(problem, rr.PhasedVI(0.2, 0.05, calls=17, iterations=3), shared_seed=1, sample_seed=1)
+    assert steps == 0
+    rr.solve(problem, rr.PhasedVI(0.2, 0.05, calls=10, iterations=5), shared_seed=1, sample_seed=1)
+    assert steps == 100
+
+
+def test_a_simulator_is_known_by_its_version_alone() -> None:
+    nameless = small(still)
+    assert nameless.identity == (
+        "Simulator still: a store knows somebody's own code by its version only. Give version='1' and change it "
+        "whenever the code changes."
+    )
+    assert "version" not in nameless.spec.params
+    one, two = (small(still, name="still", version=version) for version in ("1", "2"))
+    assert one.identity is two.identity is None
+    assert one.spec != two.spec
+    assert one.spec.params["version"] == "1"
+
+
+def test_where_episodes_start_may_be_known() -> None:
+    unknown, known = small(still), small(still, initial=[0.25, 0.75])
+    assert (unknown.initial, unknown.estimated, unknown.known_rewards) == (None, False, None)
+    assert known.initial is not None
+    assert known.initial.tolist() == known.spec.params["initial"] == [0.25, 0.75]
+    run = rr.solve(known, rr.ApproximateMDP(0.1, 0.01), shared_seed=1, sample_seed=1)
+    assert run.model is not None
+    assert run.model.initial.tolist() == [0.25, 0.75]
+    assert run.model.estimated

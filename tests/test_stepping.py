@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ import replicable_rl as rr
 from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.progress import listening
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import EpisodeCounts, EpisodicEnv, EpisodicModel, EpisodicTable
+from replicable_rl.sampling import Counts, EpisodeCounts, EpisodicEnv, EpisodicModel
 from replicable_rl.sampling import stepping as module
 from tests.mutants import plant
 from tests.statistics import ALPHA, SEED, goodness_of_fit, same_law
@@ -171,7 +171,7 @@ def dense(seen: EpisodeCounts) -> NDArray[np.float64]:
 def compare_laws(stepped: EpisodicModel, table: rr.TabularMDP, policy: Any, m: int, H: int, repeats: int) -> None:
     """Chi-square on whole vectors of visits, on each pair's visits, and on counts and rewards of transitions."""
     samples = []
-    for seed, model in ((SEED, stepped), (SEED + 1, EpisodicTable(table))):
+    for seed, model in ((SEED, stepped), (SEED + 1, Counts(table))):
         rng = sample_stream(seed)
         drawn = [model.play(policy, m, H, rng) for _ in range(repeats)]
         assert all(x.count.sum() == m * H for x in drawn)
@@ -185,7 +185,7 @@ def compare_laws(stepped: EpisodicModel, table: rr.TabularMDP, policy: Any, m: i
 
 def check_expectations(stepped: EpisodicModel, table: rr.TabularMDP, policy: Any, m: int, H: int) -> None:
     """The visits of one long play within Bernstein's bound of their exact means."""
-    expected = EpisodicTable(table).play(policy, 10**15, H, sample_stream(1)).visits / 1e15  # exact to 1e-6
+    expected = Counts(table).play(policy, 10**15, H, sample_stream(1)).visits / 1e15  # exact to 1e-6
     log_term = math.log(2.0 * expected.size / ALPHA)
     seen = stepped.play(policy, m, H, sample_stream(SEED))
     bound = np.sqrt(2 * m * H * expected * log_term) + 2 * H * log_term / 3 + 1e-5 * m * H
@@ -220,7 +220,7 @@ def test_deterministic_lake_is_exact() -> None:
     table = rr.from_gymnasium("FrozenLake-v1", gamma=0.9, is_slippery=False)
     stepped = EpisodicEnv("FrozenLake-v1", gamma=0.9, reward_range=(0.0, 1.0), is_slippery=False)
     policy = rr.optimal_values(table).policy
-    one, two = (model.play(policy, 7, 9, sample_stream(1)) for model in (stepped, EpisodicTable(table)))
+    one, two = (model.play(policy, 7, 9, sample_stream(1)) for model in (stepped, Counts(table)))
     assert (dense(one) == dense(two)).all()
     assert one.rewards.sum() == 7  # every episode reaches the goal
 
@@ -409,7 +409,7 @@ def test_progress_is_reported(env: Any, expected: list[tuple[str, int, int]]) ->
 def test_an_environment_is_an_episodic_model() -> None:
     lake = EpisodicEnv("FrozenLake-v1", gamma=0.95, reward_range=(0, 2), map_name="8x8")
     assert isinstance(lake, EpisodicModel)
-    assert lake.known_rewards is None
+    assert (lake.known_rewards, lake.initial, lake.estimated, lake.most_samples) == (None, None, False, 10**9)
     assert (lake.n_states, lake.n_actions, lake.gamma, lake.reward_range) == (65, 4, 0.95, (0.0, 2.0))
     assert lake.spec.id == "episodes/FrozenLake-v1"
     assert lake.spec.params == {"gamma": 0.95, "reward_range": [0, 2], "map_name": "8x8"}
@@ -480,7 +480,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"reward_range": (0.5, 1.0)},
         r"reward_range must contain 0, .*, got \(0\.5, 1\.0\)\.$",
     ),
-    "upside down": ({"reward_range": (1.0, -1.0)}, r"reward_range must contain 0, .*, got \(1\.0, -1\.0\)\.$"),
+    "upside down": (
+        {"reward_range": (1.0, -1.0)},
+        r"reward_range must be \(low, high\) with low <= high, got \(1\.0, -1\.0\)\.$",
+    ),
     "no number": ({"reward_range": (0.0, math.nan)}, r"reward_range must be two finite numbers, got nan\.$"),
     "endless": ({"reward_range": (-math.inf, 1.0)}, r"reward_range must be two finite numbers, got -inf\.$"),
     "one number": ({"reward_range": 1.0}, r"reward_range must be two finite numbers, got 1\.0\.$"),
@@ -508,8 +511,11 @@ BAD_PLAY: dict[str, tuple[dict[str, Any], str]] = {
     "no extra state": ({"policy": [0] * 16}, r"policy must have shape \(S,\) or \(S, A\) = \(17, 4\), got \(16,\)\.$"),
     "an action too large": ({"policy": [4] * 17}, r"the actions of a policy must be integers in 0\.\.3\.$"),
     "no step": ({"horizon": 0}, r"horizon must be an integer from 1 to 2147483647, got 0\.$"),
-    "no episode": ({"episodes": 0}, r"^EpisodicEnv: episodes must be an integer from 1 to 1000000000, got 0\.$"),
-    "half an episode": ({"episodes": 0.5}, r"episodes must be an integer from 1 to 1000000000, got 0\.5\.$"),
+    "no episode": (
+        {"episodes": 0},
+        r"^EpisodicEnv: episodes must be an integer from 1 to 9223372036854775807, got 0\.$",
+    ),
+    "half an episode": ({"episodes": 0.5}, r"episodes must be an integer from 1 to 9223372036854775807, got 0\.5\.$"),
 }
 
 
@@ -524,10 +530,80 @@ def test_bad_plays(name: str) -> None:
 
 def test_too_many_episodes_to_step() -> None:
     message = (
-        r"2e\+09 episodes would be stepped one by one, more than 1e\+09\. Pass a smaller episodes=\.\.\., or use from"
+        r"^EpisodicEnv FrozenLake-v1: 2e\+09 steps would be taken one by one, more than budget=1e\+09\. Pass a smaller "
+        r"episodes=\.\.\., raise budget, or use from_gymnasium where the table is known\.$"
     )
     with pytest.raises(SampleSizeTooLarge, match=message):
         EpisodicEnv("FrozenLake-v1", **LAKE).play([0] * 17, 2 * 10**9, 1, sample_stream(1))
+    small = EpisodicEnv("FrozenLake-v1", budget=60, **LAKE)
+    assert small.most_samples == 60
+    assert small.play([0] * 17, 12, 5, sample_stream(1)).episodes == 12
+    with pytest.raises(SampleSizeTooLarge, match=r"65 steps would be taken one by one, more than budget=60\."):
+        small.play([0] * 17, 13, 5, sample_stream(1))
+    with pytest.raises(rr.InvalidInput, match=r"^EpisodicEnv: budget must be an integer from 1 to .*, got 0\.$"):
+        EpisodicEnv("FrozenLake-v1", budget=0, **LAKE)
+
+
+# --- identity ---------------------------------------------------------------------------------------------
+
+
+class Coin(Walk):
+    """Another environment for every p, which nothing but its author can tell."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+
+@pytest.fixture
+def lake_of_our_own() -> Iterator[str]:
+    """An id of our own for code of Gymnasium, with arguments of our own."""
+    gymnasium.register("OurLake-v0", "gymnasium.envs.toy_text.frozen_lake:FrozenLakeEnv", kwargs={"map_name": "8x8"})
+    gymnasium.register("OurWalk-v0", Walk)  # type: ignore[arg-type]  # a class makes environments
+    yield "OurLake-v0"
+    for id in ("OurLake-v0", "OurWalk-v0"):
+        del gymnasium.registry[id]
+
+
+def test_environments_of_gymnasium_are_known_by_their_ids(lake_of_our_own: str) -> None:
+    plain = EpisodicEnv("FrozenLake-v1", is_slippery=False, **LAKE)
+    assert plain.identity is None
+    assert plain.spec.params == {**LAKE, "reward_range": [0.0, 1.0], "map_name": "4x4", "is_slippery": False}
+    assert EpisodicEnv("FrozenLake-v1", desc=["SF", "FG"], **LAKE).identity is None
+    ours = EpisodicEnv(lake_of_our_own, **LAKE)
+    assert ours.identity is None
+    assert ours.spec.params["map_name"] == "8x8"  # what it was registered with is part of what it is
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: EpisodicEnv(Coin(0.1), gamma=0.9, reward_range=(-0.5, 1.0)),
+        lambda: EpisodicEnv(Coin(0.9), gamma=0.9, reward_range=(-0.5, 1.0)),
+        lambda: EpisodicEnv(Walk, gamma=0.9, reward_range=(-0.5, 1.0)),
+        lambda: EpisodicEnv("OurWalk-v0", gamma=0.9, reward_range=(-0.5, 1.0)),
+        lambda: EpisodicEnv(gymnasium.make("FrozenLake-v1"), **LAKE),  # who knows what was done to it
+        lambda: EpisodicEnv(lakes(AutoresetMode.NEXT_STEP), **LAKE),
+        lambda: EpisodicEnv("FrozenLake-v1", desc=np.array([list("SF"), list("FG")]), **LAKE),
+    ],
+)
+@pytest.mark.usefixtures("lake_of_our_own")
+def test_somebodys_own_environment_is_known_by_its_version_alone(make: Callable[[], EpisodicEnv]) -> None:
+    env = make()
+    assert env.identity == (
+        f"EpisodicEnv {env.name}: a store knows somebody's own code by its version only. Give version='1' and change "
+        "it whenever the code changes."
+    )
+
+
+def test_a_version_makes_an_identity() -> None:
+    one, two = (EpisodicEnv(Coin(p), gamma=0.9, reward_range=(-0.5, 1.0), version=f"p={p}") for p in (0.1, 0.9))
+    assert one.identity is two.identity is None
+    assert one.spec != two.spec
+    assert one.spec.params == {"gamma": 0.9, "reward_range": [-0.5, 1.0], "version": "p=0.1"}
+    for version in ("", 1, b"1"):
+        with pytest.raises(rr.InvalidInput, match=r"^EpisodicEnv: version must be a text such as '1', got "):
+            EpisodicEnv(Walk, gamma=0.9, reward_range=(-0.5, 1.0), version=version)  # type: ignore[arg-type]
 
 
 # --- planted bugs -----------------------------------------------------------------------------------------

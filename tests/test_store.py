@@ -352,7 +352,11 @@ def test_levels_of_ones_own_are_kept_compared_and_read(path: Path, weights: str)
 
 
 def test_runs_of_one_family_with_different_levels_are_compared_at_those_they_share() -> None:
-    policies = [{"policy": [0, 1]}, {"policy": [0, 1], "value": [[1.0, 0.0], [0.0, 1.0]]}, {"policy": [1, 1]}]
+    policies: list[dict[str, Any]] = [
+        {"policy": [0, 1]},
+        {"policy": [0, 1], "value": [[1.0, 0.0], [0.0, 1.0]]},
+        {"policy": [1, 1]},
+    ]
     runs = [Run.of(one).completed(FAMILY.spec(7, i)) for i, one in enumerate(policies * 2)]
     with RunStore() as store:
         store.add(runs, {})
@@ -599,7 +603,9 @@ def test_a_batch_that_is_refused_leaves_nothing_and_its_documents_get_numbers_ag
 def test_full_disk(path: Path, full_at: int) -> None:
     with RunStore(path) as store:
         sql = store._connection.execute
-        full = {full_at: lambda: sql(f"PRAGMA max_page_count = {sql('PRAGMA page_count').fetchone()[0]}")}
+        full: dict[int, Callable[[], object]] = {
+            full_at: lambda: sql(f"PRAGMA max_page_count = {sql('PRAGMA page_count').fetchone()[0]}")
+        }
         with pytest.raises(InvalidInput, match=f"{path}: database or disk is full.*resumes") as caught:
             audit(audit_of(HISTORY, 10), store, Made(before=full).run)
         assert caught.value.__suppress_context__  # one clear sentence

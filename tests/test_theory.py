@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import textwrap
 
@@ -12,7 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import replicable_rl as rr
-from replicable_rl.theory import PhasedVIPlan, phased_vi, phased_vi_rho, rstat, rstat_mismatch, rstat_rho
+from replicable_rl.errors import SampleSizeTooLarge, speaking_as
+from replicable_rl.records import Claims
+from replicable_rl.theory import (
+    PhasedVIPlan,
+    Plan,
+    approximate_mdp,
+    phased_vi,
+    phased_vi_rho,
+    rmax,
+    rmax_practical,
+    rstat,
+    rstat_mismatch,
+    rstat_rho,
+)
 from replicable_rl.theory.rstat import Form
 
 probabilities = st.tuples(st.floats(1e-6, 0.99), st.floats(1e-6, 0.49)).map(lambda x: (x[0], x[0] * x[1]))  # rho, delta
@@ -242,3 +256,118 @@ def test_units_round_trip(gamma: float, low: float, width: float, share: float) 
     assert 0.0 <= normalised[0] <= (1 - gamma) * (1 + 1e-12)
     value = units.value_to_user(normalised / (1 - gamma))
     assert value[0] == pytest.approx(r / (1 - gamma), abs=1e-9 * (1 + abs(low) + width) / (1 - gamma))
+
+
+# --- plans for people and for programs ------------------------------------------------------------------------
+
+
+def plans() -> dict[str, Plan]:
+    S, A, gamma, promise = 8, 4, 0.9, (0.1, 0.001, 0.2)
+    return {
+        "rpvi": phased_vi(S * A, gamma, *promise),
+        "phased": phased_vi(S * A, gamma, 0.1, 0.001),
+        "value": phased_vi(S * A, gamma, *promise, target="value", known_rewards=False),
+        "model": approximate_mdp(S, A, *promise),
+        "plain model": approximate_mdp(S, A, 0.1, 0.001, norm="l1"),
+        "few": approximate_mdp(S, A, *promise, calls=100),
+        "rmax": rmax_practical(S, A, gamma, *promise, 60, support=3),
+        "plain rmax": rmax_practical(S, A, gamma, 0.1, 0.001, None, 60),
+        "asymptotic": rmax(S, A, gamma, *promise, 60),
+        "refined": rmax(S, A, gamma, *promise, 60, refined=True),
+    }
+
+
+CLOSING = {
+    "rpvi": "With m=8.188e+15: accuracy is proved; two runs differ with probability at most 0.2 (proved).",
+    "phased": "With m=31343618: accuracy is proved; this algorithm promises nothing about a second run.",
+    "few": "With n=100: nothing is proved about accuracy (calls=100 where obs:rep-mdp needs 4.4e+09; with these the "
+    "bound is 0.356); nothing is proved about replicability (calls=100 where obs:rep-mdp needs 4.4e+09).",
+    "rmax": "With m=8.924e+16: accuracy is proved, if every episode has 60 steps and r_max is the top of the reward "
+    "range and no pair has more than 3 successors; two runs differ with probability at most 0.2 (proved), if no pair "
+    "has more than 3 successors.",
+    "asymptotic": "With m=1.625e+30: accuracy is asymptotic, if every episode has 60 steps and r_max is the top of the reward range; two runs differ with probability at most 0.2 "
+    "(asymptotic).",
+}
+
+
+@pytest.mark.parametrize("name", plans())
+def test_every_plan_can_be_shown(name: str) -> None:
+    plan = plans()[name]
+    assert isinstance(plan, Plan)
+    table = plan.table()
+    assert table.heading
+    assert len(table.labels) == len(set(table.labels)) >= 8
+    assert {len(column) for column in table.columns.values()} == {len(table.labels)}
+    assert table.closing == CLOSING.get(name, table.closing)
+    assert table.closing.endswith(".")
+
+
+def test_variants_stand_side_by_side() -> None:
+    shown = {name: list(plan.table().columns) for name, plan in plans().items()}
+    assert shown["rpvi"] == shown["value"] == ["Phased Q-learning", "rPVI, tight", "rPVI, as printed"]
+    assert shown["phased"] == ["Phased Q-learning"]
+    assert shown["model"] == ["ApproximateMDP", "replicable"]
+    assert shown["rmax"] == ["practical", "refined", "asymptotic"]
+    assert shown["plain rmax"] == ["practical"]
+    table, plan = plans()["rpvi"].table(), phased_vi(32, 0.9, 0.1, 0.001, 0.2)
+    calls = table.labels.index("calls m per iteration")
+    drawn = [column[calls] for column in table.columns.values()]
+    assert drawn == [plan.calls_plain, plan.calls_needed, plan.calls_printed]
+    totals = [column[table.labels.index("samples in all, N*T*m")] for column in table.columns.values()]
+    assert totals == [3200 * plan.calls_plain, plan.samples, 3200 * (plan.calls_printed or 0)]
+    width = table.labels.index("bin width beta")
+    assert [column[width] for column in table.columns.values()] == [None, plan.width, plan.width]
+
+
+@pytest.mark.parametrize("name", plans())
+def test_claims_agree_with_the_bounds(name: str) -> None:
+    """A claim is made exactly where its bound holds; constants of 1 are asymptotic, whatever the bounds say."""
+    plan, claims = plans()[name], plans()[name].claims()
+    kind = "asymptotic" if name in ("asymptotic", "refined") else "proved"
+    assert {claim.kind for claim in claims} <= {kind}
+    assert set(claims.missing) == {"accuracy", "replicability"} - {claim.about for claim in claims}
+    if kind == "proved":
+        assert (claims.replicability is not None) == plan.replicability_proved
+        assert (claims.accuracy is not None) == plan.accuracy_proved
+    if claims.replicability is not None:
+        assert claims.replicability.bound == plan.rho
+    assert Claims.from_json(claims.to_json()) == claims
+
+
+@pytest.mark.parametrize("name", plans())
+def test_json_of_a_plan(name: str) -> None:
+    plan = plans()[name]
+    data = json.loads(json.dumps(plan.to_json(), allow_nan=False))
+    assert data["samples"] == str(plan.samples)
+    for key in ("epsilon", "delta", "rho", "known_rewards", "rho_proved", "accuracy_proved", "replicability_proved"):
+        assert data[key] == getattr(plan, key)
+    counts = "calls calls_needed calls_plain calls_printed episodes episodes_needed rounds visits_needed"
+    for key in counts.split(" "):
+        if getattr(plan, key, None) is not None:
+            assert data[key] == str(getattr(plan, key))
+    assert Claims.from_json(data["claims"]) == plan.claims()
+
+
+def test_algorithms_speak_in_their_own_name() -> None:
+    """And `theory` in its own, without being told whose."""
+    for make, owner in (
+        (lambda: rr.PhasedVI(2.0, 0.1), "PhasedVI"),
+        (lambda: rr.ReplicableApproximateMDP(0.1, 0.15, 0.2), "ReplicableApproximateMDP"),
+        (lambda: rr.RMax(0.1, 0.1, 0), "RMax"),
+        (lambda: phased_vi(32, 0.9, 2.0, 0.1), "theory.phased_vi"),
+        (lambda: rmax(8, 4, 0.9, 0.1, 0.15, 0.2, 5), "theory.rmax"),
+    ):
+        with pytest.raises(rr.InvalidInput) as caught:
+            make()
+        assert str(caught.value).startswith(f"{owner}: ")
+    for function in (phased_vi, approximate_mdp, rmax, rmax_practical):
+        assert "owner" not in inspect.signature(function).parameters
+
+
+def test_a_speaker_keeps_the_kind_of_the_error() -> None:
+    with pytest.raises(SampleSizeTooLarge, match=r"^R-max: too many: really\.$"), speaking_as("R-max"):
+        raise SampleSizeTooLarge("theory: too many: really.")
+    with pytest.raises(rr.InvalidInput, match=r"^R-max: no owner here\.$"), speaking_as("R-max"):
+        raise rr.InvalidInput("no owner here.")
+    with pytest.raises(KeyError), speaking_as("R-max"):
+        raise KeyError("theory: not ours")

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import replicable_rl as rr
-from replicable_rl.algorithms.model_rows import RoundedRows
-from replicable_rl.theory import ApproximateMDPPlan, RMaxPlan, approximate_mdp, rmax, rmax_practical
-from replicable_rl.theory.rmax import MAX_EPISODES
+from replicable_rl.queries import RStat
+from replicable_rl.theory import MAX_CALLS, ApproximateMDPPlan, RMaxPlan, approximate_mdp, rmax, rmax_practical
 from replicable_rl.theory.rstat import Form
 from tests.mutants import plant
 from tests.statistics import ALPHA, SEED
@@ -248,7 +247,7 @@ def test_the_papers_parameters_with_every_constant_1(refined: bool, known_reward
 def test_refined_is_smaller_and_both_may_pass_64_bits() -> None:
     plain, refined = (rmax(8, 4, 0.9, 0.1, 0.001, 0.2, 30, refined=r) for r in (False, True))
     assert refined.rounds < plain.rounds
-    assert refined.episodes < MAX_EPISODES < plain.episodes  # reported all the same
+    assert refined.episodes < MAX_CALLS < plain.episodes  # reported all the same
     assert plain.samples > 10**30
 
 
@@ -434,7 +433,7 @@ def test_what_is_chosen_when_nothing_is_given(parameters: dict[str, Any]) -> Non
     assert plan.rounds_needed == pytest.approx(N + 1 + idle_rounds(plan))
     if parameters["budget"] is None:
         assert plan.rounds == plan.rounds_needed
-    assert plan.episodes <= MAX_EPISODES or parameters["episodes"] is not None
+    assert plan.episodes <= MAX_CALLS or parameters["episodes"] is not None
 
 
 @settings(max_examples=200, deadline=None)
@@ -445,7 +444,7 @@ def test_a_budget_is_kept(parameters: dict[str, Any], more: int) -> None:
     parameters = {**parameters, "budget": budget, "episodes": None}
     plan = rmax_practical(**{**parameters, "rounds": None})
     assert plan.samples <= budget
-    assert plan.episodes == max(1, min(MAX_EPISODES, budget // (H * (N + 1))))
+    assert plan.episodes == max(1, min(MAX_CALLS, budget // (H * (N + 1))))
     if plan.rounds < plan.rounds_needed:
         assert not plan.accuracy_proved
         assert plan.samples + plan.episodes * H > budget  # and all of it is used
@@ -463,7 +462,7 @@ def test_default_plans_prove_all_that_64_bits_allow(parameters: dict[str, Any]) 
     names = ("n_states", "n_actions", "gamma", "epsilon", "delta", "rho", "known_rewards", "support", "form")
     plan = rmax_practical(horizon=horizon, **{name: parameters[name] for name in names})
     check_rmax(plan)
-    if plan.episodes < MAX_EPISODES:
+    if plan.episodes < MAX_CALLS:
         assert plan.accuracy_proved
         assert plan.replicability_proved == (plan.rho is not None)
         assert plan.visits >= plan.visits_needed
@@ -487,7 +486,7 @@ def test_more_episodes_prove_more(parameters: dict[str, Any], m: int, factor: in
 @pytest.mark.parametrize("window", [1e-30, 1e30])
 def test_absurd_thresholds_are_planned_and_promise_nothing(known: float, window: float) -> None:
     plan = rmax_practical(8, 4, 0.9, 0.1, 0.001, 0.2, 30, known=known, window=window)
-    assert plan.episodes == MAX_EPISODES
+    assert plan.episodes == MAX_CALLS
     assert plan.rho_proved == 1.0
     assert not plan.accuracy_proved
 
@@ -654,8 +653,8 @@ def test_midpoint_rows_are_wrong_in_every_entry() -> None:
     }
     l1 = {}
     for form, plan in plans.items():
-        query = RoundedRows(rr.SharedRandomness(SEED), "rmax", plan.width, plan.form)
-        answer = query.probabilities(np.arange(S), np.eye(S)[0])
+        query = RStat(rr.SharedRandomness(SEED), "rmax/offset", plan.width, plan.form)
+        answer = query.answer(np.eye(S)[0], index=np.arange(S))
         l1[form] = float(np.abs(answer / answer.sum() - np.eye(S)[0]).sum())
         entries = S if form == "midpoint" else K
         assert l1[form] <= 2 * entries * plan.entry_error

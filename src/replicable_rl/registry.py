@@ -8,7 +8,6 @@ specs and on the command line.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import os
 import re
@@ -19,7 +18,7 @@ from replicable_rl import algorithms, envs
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput, UnknownId, did_you_mean
 from replicable_rl.mdp import TabularMDP, load_mdp
-from replicable_rl.records import ObjectSpec
+from replicable_rl.records import LEVELS, ObjectSpec, is_reloaded, load_plugins
 from replicable_rl.solve import SAMPLERS, Algorithm
 
 __all__ = [
@@ -32,7 +31,9 @@ __all__ = [
     "load_plugins",
     "make",
     "make_algorithm",
+    "own_registrations",
     "parse_object",
+    "register_again",
     "register_algorithm",
     "register_problem",
     "register_sampler",
@@ -43,8 +44,6 @@ __all__ = [
 _GYMNASIUM = "gymnasium/"
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]*-v[0-9]+")
 _SCIENTIFIC = re.compile(r"(-?)([0-9]{0,40})(?:\.([0-9]{0,40}))?e\+?([0-9]{1,3})", re.IGNORECASE)
-_PLUGINS = "replicable_rl.plugins"
-
 Kind = TypeVar("Kind")
 
 PROBLEMS: dict[str, Callable[..., TabularMDP]] = {
@@ -69,6 +68,9 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
         algorithms.ReplicableRMax,
     )
 }
+
+
+_SHIPPED = frozenset((*LEVELS, *SAMPLERS))
 
 
 def register_problem(id: str, constructor: Callable[..., TabularMDP]) -> None:
@@ -100,7 +102,7 @@ def register_algorithm(algorithm: type[Kind]) -> type[Kind]:
     algorithm : type
         A frozen dataclass with ``solve(source, shared, rng)`` and a class attribute such as ``id = "mine-v1"``.
     """
-    _register(ALGORITHMS, "algorithm", vars(algorithm).get("id"), algorithm)
+    _register(ALGORITHMS, "algorithm", getattr(algorithm, "__dict__", {}).get("id"), algorithm)
     return algorithm
 
 
@@ -112,7 +114,7 @@ def register_sampler(sampler: type[Kind]) -> type[Kind]:
     sampler : type
         Called with a `TabularMDP`, it returns a source with ``draw(calls, rng)``, ``play(...)`` or both.
     """
-    _register(SAMPLERS, "sampler", vars(sampler).get("id"), sampler)
+    _register(SAMPLERS, "sampler", getattr(sampler, "__dict__", {}).get("id"), sampler)
     return sampler
 
 
@@ -124,34 +126,28 @@ def _register(table: dict[str, Any], kind: str, id: object, made_by: object) -> 
     if not callable(made_by):
         raise InvalidInput(f"register_{kind}: {id} must be made by something callable, got {made_by!r:.60}.")
     for taken in (PROBLEMS, ALGORITHMS, SAMPLERS):
-        if taken.get(id, made_by) is not made_by and not _is_reloaded(taken[id], made_by):
+        if id in taken and not (taken is table and is_reloaded(taken[id], made_by)):
             raise InvalidInput(f"register_{kind}: {id!r} is taken, and an id never changes its meaning. Use '-v2'.")
     table[id] = made_by
 
 
-def _is_reloaded(old: Any, new: Any) -> bool:
-    """Whether the same definition was run again, as a notebook does; the library's own are never replaced."""
-    names = [(getattr(one, "__module__", None), getattr(one, "__qualname__", None)) for one in (old, new)]
-    return names[0] == names[1] and not is_ours(old)
+def own_registrations() -> list[dict[str, Any]]:
+    """Return the levels and samplers that this package does not ship: another process must be told of them.
+
+    Problems and algorithms need not be told: what no id rebuilds everywhere travels as it is.
+    """
+    return [{id: one for id, one in table.items() if id not in _SHIPPED} for table in (LEVELS, SAMPLERS)]
+
+
+def register_again(own: list[dict[str, Any]]) -> None:
+    """Register, in another process, what :func:`own_registrations` returned in the first."""
+    for table, registered in zip((LEVELS, SAMPLERS), own, strict=True):
+        table.update(registered)
 
 
 def is_ours(constructor: object) -> bool:
     """Whether something is defined in this package, so that its id means the same everywhere."""
     return str(getattr(constructor, "__module__", "")).partition(".")[0] == "replicable_rl"
-
-
-@functools.cache
-def load_plugins() -> None:
-    """Import, once, what installed packages name under the entry points ``replicable_rl.plugins``."""
-    from importlib.metadata import entry_points
-
-    for plugin in entry_points(group=_PLUGINS):
-        try:
-            plugin.load()
-        except Exception as error:  # whatever somebody's module raises, its own sentence says why
-            raise InvalidInput(
-                f"plugin {plugin.name}: cannot be loaded ({type(error).__name__}: {str(error).rstrip('.')})."
-            ) from error
 
 
 def _known(table: Mapping[str, Any], kind: str, id: str) -> Any:
@@ -179,7 +175,8 @@ def build(spec: ObjectSpec) -> Any:
     >>> build(ObjectSpec("phased-vi-v1", {"epsilon": 0.1, "delta": 0.01})).epsilon
     0.1
     """
-    load_plugins()
+    if spec.id not in ALGORITHMS and spec.id not in PROBLEMS:
+        load_plugins()
     if spec.id in ALGORITHMS:
         return make_algorithm(spec.id, **spec.params)
     if spec.id in PROBLEMS or spec.id.startswith(_GYMNASIUM):
@@ -252,7 +249,8 @@ def make_algorithm(id: str, /, **params: Any) -> Algorithm:
 
 def has_parameter(id: str, name: str) -> bool:
     """Whether the algorithm registered under an id has a parameter of this name."""
-    load_plugins()
+    if id not in ALGORITHMS:
+        load_plugins()
     return id in ALGORITHMS and name in inspect.signature(ALGORITHMS[id]).parameters
 
 

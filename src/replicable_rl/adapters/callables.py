@@ -33,7 +33,7 @@ __all__ = ["audit_callable"]
 _OWNER = "audit_callable"
 _SHARED = "what train draws from shared_seed"
 _FRESH = "what train draws from sample_seed"
-_RETURNED = "returned"
+_RETURNED = "returned "
 
 
 def audit_callable(
@@ -135,12 +135,12 @@ class TrainJob:
             return returned.completed(spec)
         tables = self._tables(returned)
         self._check(tables)
-        return Run.of(tables, status=Status(StatusCode.COMPLETED, f"{_RETURNED} {_words(tables)}")).completed(spec)
+        return Run.of(tables, status=Status(StatusCode.COMPLETED, f"{_RETURNED}{_words(tables)}")).completed(spec)
 
     def shape_of(self, run: Run) -> str | None:
         """Say what a run returned: all must return tables of one shape."""
         said = "" if run.status is None else run.status.sentence
-        return said if said.startswith(_RETURNED) else None
+        return said.removeprefix(_RETURNED) if said.startswith(_RETURNED) else None
 
     def _tables(self, returned: Any) -> dict[str, NDArray[Any]]:
         if callable(returned) and not isinstance(returned, np.ndarray):

@@ -128,22 +128,17 @@ def opened_store(store: StoreLike) -> Iterator[RunStore]:
             opened.close()
 
 
-def _is_registered(algorithm: Algorithm) -> bool:
-    return ALGORITHMS.get(algorithm_spec(algorithm).id) is type(algorithm)
-
-
 def _refuse_nameless(problem: Any, algorithm: Algorithm) -> None:
     """Refuse, for a store, what has no exact identity; say what to give it."""
-    if not _is_registered(algorithm) and not hasattr(algorithm, "version"):
-        name = type(algorithm).__name__
+    spec, name = algorithm_spec(algorithm), type(algorithm).__name__
+    if ALGORITHMS.get(spec.id) is not type(algorithm) and "version" not in spec.params:
         refuse_nameless("audit", name, f"Register it under an id, or give {name} a class attribute version = '1'")
     if isinstance(problem, TabularMDP):
         return
-    lacks = getattr(problem, "identity", "" if hasattr(problem, "version") else None)
-    if lacks is None and not hasattr(problem, "identity"):
+    if not hasattr(problem, "identity") and "version" not in problem.spec.params:
         name = type(problem).__name__
-        refuse_nameless("audit", name, f"Give {name} an attribute version = '1', and name it in its spec")
-    if lacks:
+        refuse_nameless("audit", name, f"Name a version among the parameters of the spec of {name}")
+    if lacks := getattr(problem, "identity", None):
         raise InvalidInput(f"audit: {lacks}")
 
 

@@ -4,30 +4,39 @@ No program can tell whether another one still does the same. So a store takes ru
 version (or parameters) that its author names. What is seen here is a second check: code that *looks* different under
 the same name is refused; code that looks the same is granted nothing.
 
-Seen are the instructions, constants, defaults and parameter names of a function, and of the functions and methods of
-the same project that it names, in whatever module they are. Docstrings, comments and the content of containers, which
-a program may fill while it runs, do not count.
+Seen are the instructions, constants, defaults and parameter names of a function, of the functions and classes of the
+same project that it names, in whatever module they are, and the settings of objects: numbers and texts that only their
+constructors assign. Docstrings, comments, and what a program may change while it runs, such as the content of
+containers, do not count.
 """
 
 from __future__ import annotations
 
+import dis
 import functools
 import inspect
 import sys
 import sysconfig
 import types
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from replicable_rl.canonical import json_digest
 from replicable_rl.errors import InvalidInput
 
-__all__ = ["code_digest", "refuse_nameless"]
+__all__ = ["code_digest", "looks_different", "refuse_nameless"]
 
-_PLAIN = (type(None), bool, int, float, complex, str, bytes)
-_INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), np.generic)
+_STANDARD = tuple(Path(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib"))
+_INSTALLED = {"site-packages", "dist-packages"}
+_BOOKKEEPING = {"__doc__", "__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__"}
+_CONSTRUCTORS = {"__new__", "__init__", "__post_init__"}
 _HAS_DOCSTRING = 0x4000000  # of code flags, from Python 3.14 on
+_DESCRIPTORS = (property, classmethod, staticmethod, functools.cached_property)
 
 
 def refuse_nameless(owner: str, what: str, remedy: str) -> None:
@@ -38,60 +47,64 @@ def refuse_nameless(owner: str, what: str, remedy: str) -> None:
     )
 
 
-def code_digest(*subjects: object) -> str:
-    """Return a digest of what can be seen of functions, or of the classes of objects.
+def looks_different(one: str | None, other: str | None) -> bool:
+    """Whether two digests are of different code; two versions of Python compile the same code differently.
 
-    >>> def make(bad):
-    ...     return lambda shared_seed, sample_seed: [sample_seed if bad else 0]
-    >>> code_digest(make(True)) == code_digest(make(False))  # what it closes over counts
+    >>> looks_different("cpython-312-aa", "cpython-312-bb"), looks_different("cpython-312-aa", "cpython-313-bb")
+    (True, False)
+    """
+    if one is None or other is None:  # nobody looked
+        return False
+    return one != other and one.rpartition("-")[0] == other.rpartition("-")[0]
+
+
+def code_digest(*subjects: object) -> str:
+    """Return a digest of what can be seen of functions and objects, and the version of Python that compiled it.
+
+    >>> code_digest(functools.partial(max, 1)) == code_digest(functools.partial(max, 2))
     False
     """
-    seen: dict[int, Any] = {}  # kept, so that no id is used twice
+    seen: dict[int, tuple[int, Any]] = {}  # number and object, which is kept so that no id is used twice
     pieces: list[str] = []
-    waiting = list(subjects)
+    waiting = deque(subjects)
     while waiting:
-        one = waiting.pop(0)
-        if id(one) in seen:
-            continue
-        seen[id(one)] = one
+        one = waiting.popleft()
         if isinstance(one, _PLAIN):
             pieces.append(repr(one))
-        elif isinstance(one, (tuple, frozenset)):
-            waiting += one if isinstance(one, tuple) else sorted(one, key=repr)
-        elif isinstance(one, types.CodeType):
-            pieces.append(_instructions(one))
-            waiting += [const for const in one.co_consts if isinstance(const, types.CodeType)]
+        elif id(one) in seen:
+            pieces.append(f"again {seen[id(one)][0]}")
         else:
-            waiting += _parts(one)
-    return json_digest(pieces)[:16]
+            seen[id(one)] = len(seen), one
+            parts = list(_parts(one))
+            pieces.append(f"{getattr(one, '__name__', type(one).__name__)} of {len(parts)}")
+            waiting.extendleft(reversed(parts))
+    return f"{sys.implementation.cache_tag}-{json_digest(pieces)[:16]}"
 
 
 def _parts(one: Any) -> Iterator[Any]:
     """Yield what a function, class or object is made of."""
-    if isinstance(one, functools.partial):
-        yield from (one.func, *one.args, *(item for pair in sorted(one.keywords.items()) for item in pair))
+    if isinstance(one, (tuple, frozenset)):
+        yield from one if isinstance(one, tuple) else sorted(one, key=repr)
+    elif isinstance(one, types.CodeType):
+        yield _instructions(one)
+        yield from (const for const in one.co_consts if isinstance(const, types.CodeType))
+    elif isinstance(one, functools.partial):
+        yield from (one.func, one.args, tuple(sorted(one.keywords.items())))
     elif isinstance(one, types.MethodType):
-        yield from (one.__func__, type(one.__self__))
+        yield from (one.__func__, one.__self__)
     elif isinstance(one, types.FunctionType):
-        if _is_of_a_project(one):
-            yield from (one.__code__, *(one.__defaults__ or ()), *(one.__kwdefaults__ or {}).values())
-            yield from _closed_over(one)
-            yield from _named(one.__code__, one.__globals__)
+        if _is_project(sys.modules.get(one.__module__ or "")):
+            yield from (one.__code__, one.__defaults__, tuple(sorted((one.__kwdefaults__ or {}).items())))
+            yield from (*_closed_over(one), *_named(one.__code__, one.__globals__))
     elif isinstance(one, type):
-        if _is_of_a_project(one):
-            yield one.__qualname__
-            members = ((name, item) for name, item in sorted(vars(one).items()) if name not in _BOOKKEEPING)
-            yield from (part for pair in members for part in pair)
+        if _is_project(sys.modules.get(one.__module__ or "")):
+            yield from (pair for pair in sorted(vars(one).items()) if pair[0] not in _BOOKKEEPING)
             yield from one.__bases__
-    elif isinstance(one, (property, classmethod, staticmethod, functools.cached_property)):
+    elif isinstance(one, _DESCRIPTORS):
         yield from (getattr(one, part, None) for part in ("fget", "fset", "func", "__func__"))
     elif not isinstance(one, types.ModuleType):
-        inner = inspect.unwrap(one) if callable(one) else one
-        inner = getattr(inner, "py_func", inner)  # compiled by numba
-        yield inner if inner is not one else type(one)
-
-
-_BOOKKEEPING = ("__doc__", "__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__")
+        inner = (inspect.getattr_static(one, name, None) for name in ("__wrapped__", "py_func"))  # cached; compiled
+        yield from (type(one), *(item for item in inner if isinstance(item, types.FunctionType)), *_settings(one))
 
 
 def _closed_over(function: types.FunctionType) -> Iterator[Any]:
@@ -104,42 +117,68 @@ def _closed_over(function: types.FunctionType) -> Iterator[Any]:
 
 def _named(code: types.CodeType, scope: dict[str, Any]) -> Iterator[Any]:
     """Yield the globals that code names, and what it names of the modules of its project."""
-    names = sorted(_names(code))
-    for name in names:
-        value = scope.get(name)
-        if isinstance(value, types.ModuleType):
-            yield from (getattr(value, inner) for inner in names if _is_project(value) and hasattr(value, inner))
-        elif name in scope:
-            yield value
+    names, spaces = sorted({name for one in _all_code(code) for name in one.co_names}), [scope]
+    modules: list[types.ModuleType] = []
+    for space in spaces:  # which grows
+        for name in names:
+            value = space.get(name)
+            if not isinstance(value, types.ModuleType):
+                yield from [(name, value)] if name in space else []
+            elif _is_project(value) and value not in modules:
+                modules.append(value)
+                spaces.append(vars(value))
 
 
-def _names(code: types.CodeType) -> set[str]:
-    """Return the names that code looks up, in the functions inside it too."""
-    inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
-    return {*code.co_names, *(name for one in inner for name in _names(one))}
+def _settings(one: Any) -> Iterator[Any]:
+    """Yield the numbers and texts that an object was made with: those that no other method assigns."""
+    plain = {name: value for name, value in getattr(one, "__dict__", {}).items() if isinstance(value, _PLAIN)}
+    if not plain or not _is_project(sys.modules.get(type(one).__module__)):
+        return
+    members = [item for kind in type(one).__mro__ for name, item in vars(kind).items() if name not in _CONSTRUCTORS]
+    methods = [getattr(member, "fset", member) for member in members]
+    codes = [
+        code for method in methods if isinstance(method, types.FunctionType) for code in _all_code(method.__code__)
+    ]
+    steps = (
+        step for code in codes if not plain.keys().isdisjoint(code.co_names) for step in dis.get_instructions(code)
+    )
+    changed = {step.argval for step in steps if step.opname == "STORE_ATTR"}
+    yield from sorted(pair for pair in plain.items() if pair[0] not in changed)
+
+
+def _all_code(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Yield code, and that of the functions inside it."""
+    yield code
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from _all_code(const)
 
 
 def _instructions(code: types.CodeType) -> str:
-    """Return what a piece of code does, without its docstring and its line numbers."""
-    constants = [const for const in code.co_consts if not isinstance(const, types.CodeType)]
-    flagged = sys.version_info >= (3, 14)
-    if constants and (code.co_flags & _HAS_DOCSTRING if flagged else isinstance(code.co_consts[0], str)):
-        constants[0] = None
-    seen = (code.co_code.hex(), code.co_exceptiontable.hex(), code.co_names, code.co_varnames, code.co_argcount)
-    return repr((*seen, code.co_kwonlyargcount, code.co_flags & ~_HAS_DOCSTRING, constants))
+    """Return what a piece of code does; no instruction loads its docstring, or tells the number of a line."""
+    steps = list(dis.get_instructions(code))
+    stored = [step.argval if step.opname == "STORE_NAME" else None for step in steps[1:]]  # in the body of a class
+    kept = zip(steps, [*stored, None], strict=True)
+    does = [(step.opname, _constant(step.argval)) for step, name in kept if name not in _BOOKKEEPING]
+    counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & ~_HAS_DOCSTRING
+    return repr((*counts, code.co_varnames, code.co_exceptiontable.hex(), does))
 
 
-def _is_of_a_project(one: Any) -> bool:
-    return _is_project(sys.modules.get(one.__module__ or ""))
+def _constant(value: Any) -> Any:
+    """Return a constant in a form that is the same in every process: sets have an order, code has its name."""
+    if isinstance(value, frozenset):
+        return "set", *sorted(repr(_constant(item)) for item in value)
+    if isinstance(value, tuple):
+        return tuple(map(_constant, value))
+    return value.co_name if isinstance(value, types.CodeType) else value
 
 
 def _is_project(module: types.ModuleType | None) -> bool:
     """Whether a module is somebody's own: neither Python's, nor installed, nor this package's."""
     if module is None:  # made by hand, or gone: its code is all there is
         return True
-    if module.__name__.partition(".")[0] == "replicable_rl":
-        return False
     file = getattr(module, "__file__", None)
-    if file is None:
+    if module.__name__.partition(".")[0] == "replicable_rl" or file is None:
         return module.__name__ == "__main__"
-    return not Path(file).absolute().is_relative_to(sys.prefix) and not str(file).startswith(_INSTALLED)
+    path = Path(file).absolute()
+    return _INSTALLED.isdisjoint(path.parts) and not any(path.is_relative_to(folder) for folder in _STANDARD)

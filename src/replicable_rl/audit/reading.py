@@ -7,7 +7,7 @@ that are complete are compared, and the result says how many runs were planned.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from replicable_rl.audit.result import AuditResult
@@ -48,7 +48,8 @@ def read_audits(
     """
     chosen = [spec for spec in current(store.audits()) if wanted(spec)]
     asked = chosen if confidence is None else [replace(spec, confidence=confidence) for spec in chosen]
-    return [_read(store, spec) for spec in asked]
+    families = {family: store.runs(family) for family in {spec.family for spec in asked}}
+    return [_read(store, spec, families[spec.family]) for spec in asked]
 
 
 def current(specs: Sequence[AuditSpec]) -> list[AuditSpec]:
@@ -61,8 +62,7 @@ def current(specs: Sequence[AuditSpec]) -> list[AuditSpec]:
     ]
 
 
-def _read(store: RunStore, spec: AuditSpec) -> AuditResult:
-    found = store.runs(spec.family)
+def _read(store: RunStore, spec: AuditSpec, found: Mapping[str, Run]) -> AuditResult:
     wanted, R = spec.runs, spec.runs_per_seed
     whole = [i for i in range(0, len(wanted), R) if all(run.digest in found for run in wanted[i : i + R])]
     runs = tuple(found[run.digest] for i in whole for run in wanted[i : i + R])

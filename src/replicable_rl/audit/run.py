@@ -13,9 +13,10 @@ import random
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from replicable_rl.audit.backends import check_n_jobs
+from replicable_rl.audit.identity import looks_different
 from replicable_rl.audit.jobs import Contents, Job, OnError, job_of, run_one_by_one
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.workers import Batch, Chunk, RunFailed, kept_where, on_workers, wants_workers
@@ -76,7 +77,7 @@ def run_audits(
         for number, runs, contents in batches:
             new = store.add([run for run in runs if run.error is None or on_error == "record"], contents)
             queue.learn(number, runs, rivals=new < sum(run.error is None for run in runs))
-            queue.audits[number].take(runs, store, on_error)
+            queue.audits[number].take(runs, store)
             finished += len(runs)
             report("runs", min(finished, total), total)
             yield from waiting.whole(store)
@@ -92,25 +93,28 @@ class _Audit:
     spec: AuditSpec
     job: Job
     found: dict[str, Run]  # of the whole family, shared with other audits of it
-    runs: list[RunSpec] = field(default_factory=list)
+    runs: list[RunSpec]
+    on_error: OnError
     missing: list[RunSpec] = field(default_factory=list)
-    first: str | None = None  # the shapes that the first run returned, where all must return the same
+    shape: str | None = None  # what the first run returned, where all must return the same
     there: int = 0  # so many runs, from the first on, are there
 
-    def take(self, runs: Sequence[Run], store: RunStore, on_error: OnError) -> None:
+    def take(self, runs: Sequence[Run], store: RunStore) -> None:
         """Take in finished runs; the first that failed ends the work, unless failures are recorded."""
         for run in runs:
-            if run.error is not None and on_error == "raise":
-                raise self._failed(run, store)
             self.found[run.key] = run.kept(store.output)
-            self._check_shapes(run, store, on_error)
+            self._checked(run, store)
 
-    def _check_shapes(self, run: Run, store: RunStore, on_error: OnError) -> None:
-        """Refuse training code that returns arrays of several shapes, as soon as it is seen."""
-        shape = _shape(self.job, run)
-        self.first = self.first or shape
-        if shape != self.first and on_error == "raise":
-            raise self._failed(replace(run, error=_other_shape(self.first, shape)), store)
+    def _checked(self, run: Run, store: RunStore) -> Run:
+        """Return a run; one that returned arrays of another shape than the first has failed."""
+        shape_of = getattr(self.job, "shape_of", None)
+        shape = None if shape_of is None or run.error is not None else shape_of(run)
+        self.shape = self.shape or shape
+        if shape not in (None, self.shape) and run.spec is not None:
+            run = Run.failed(run.spec, f"train: the first run returned {self.shape}, this one {shape}.", run.seconds)
+        if run.error is not None and self.on_error == "raise":
+            raise self._failed(run, store)
+        return run
 
     def _failed(self, run: Run, store: RunStore) -> RunFailed:
         number = 1 + next(i for i, spec in enumerate(self.runs) if spec == run.spec)
@@ -129,45 +133,28 @@ class _Audit:
 
     def result(self, store: RunStore) -> AuditResult:
         """Return what the runs show."""
-        with _without_collection():
-            runs = tuple(self.found[spec.digest] for spec in self.runs)
-        first = next(filter(None, (_shape(self.job, run) for run in runs)), None)
-        if first is not None:
-            runs = tuple(_unless_of_shape(first, _shape(self.job, run), run) for run in runs)
+        runs = tuple(self.found[spec.digest] for spec in self.runs)
+        if hasattr(self.job, "shape_of"):
+            self.shape = None  # the first to finish need not be the first
+            runs = tuple(self._checked(run, store) for run in runs)
         probe = getattr(self.job, "probe", None)
         return AuditResult(self.spec, runs, store, self.job.mdp, probe)
-
-
-def _shape(job: Job, run: Run) -> str | None:
-    """Say what a run of training code returned; None where that does not matter."""
-    shape_of = getattr(job, "shape_of", None)
-    return None if shape_of is None or run.error is not None else shape_of(run)
-
-
-def _unless_of_shape(first: str, shape: str | None, run: Run) -> Run:
-    if shape in (None, first) or run.spec is None:
-        return run
-    return Run.failed(run.spec, _other_shape(first, shape), run.seconds)
-
-
-def _other_shape(first: str | None, shape: str | None) -> str:
-    return f"train: the first run {first}, this one {shape}."
 
 
 def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> list[_Audit]:
     """Look up, once, what the store has of every audit, and keep the specs in it."""
     known = store.audits()
+    for i, spec in enumerate(specs):
+        _refuse_other_code(spec, [*known, *specs[:i]], store)
     for spec in specs:
-        _refuse_other_code(spec, known, store)
-        if spec not in known:
-            store.add_audit(spec)
+        store.add_audit(spec)
     families: dict[RunFamily, dict[str, Run]] = {}
     asked: set[str] = set()
     audits = []
     for spec in specs:
         if spec.family not in families:
             families[spec.family] = store.runs(spec.family)
-        audit = _Audit(spec, job_of(spec), families[spec.family], spec.runs)
+        audit = _Audit(spec, job_of(spec), families[spec.family], spec.runs, on_error)
         for run in audit.runs:
             there = audit.found.get(run.digest)
             if there is None or (there.error is not None and on_error == "raise"):
@@ -182,7 +169,7 @@ def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> l
 def _refuse_other_code(spec: AuditSpec, known: Sequence[AuditSpec], store: RunStore) -> None:
     """Refuse runs under a name that other code has in this store."""
     for other in known:
-        if other.family == spec.family and other.code != spec.code:
+        if looks_different(other.code, spec.code) and other.family == spec.family:
             raise InvalidInput(
                 f"audit: the code of {spec.algorithm.id} on {spec.problem.id} has changed since its runs in "
                 f"{store.path or 'this store'} were made. Give the changed code another version."

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from replicable_rl.cli.options import (
+    ALGORITHM,
+    PROBLEM,
     AsJson,
     Store,
     build_algorithm,
@@ -25,6 +27,7 @@ from replicable_rl.cli.output import print_all
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval
 from replicable_rl.files import replacing, write_csv
 from replicable_rl.records import check_level
+from replicable_rl.wording import plural
 
 if TYPE_CHECKING:
     from replicable_rl.audit import AuditResult
@@ -37,51 +40,71 @@ _MET, _NOT_MET, _CANNOT_TELL = 0, 1, 2  # exit codes
 
 @with_algorithm_options
 def audit_command(
-    problem: Annotated[
-        str | None, typer.Argument(help="An id, id:key=value,..., a Gymnasium id or a .npz file.")
-    ] = None,
-    algorithm: Annotated[str | None, typer.Argument(help="An id (see `list`), or id:key=value,...")] = None,
+    problem: Annotated[str | None, PROBLEM] = None,
+    algorithm: Annotated[str | None, ALGORITHM] = None,
     sweep: Annotated[Path | None, typer.Option(metavar="FILE", help="A TOML file of many audits instead.")] = None,
-    shared_seeds: Annotated[str | None, typer.Option(help="How many shared seeds J [default: 60].")] = None,
-    shared_seed: Annotated[list[str] | None, typer.Option(help="A shared seed itself; may be repeated.")] = None,
-    runs: Annotated[str | None, typer.Option(help="Runs R on fresh samples under each seed [default: 2].")] = None,
-    seed: Annotated[str | None, typer.Option(help="What all seeds follow from [default: 0].")] = None,
-    confidence: Annotated[float | None, typer.Option(help="Of every interval [default: 0.95].")] = None,
-    sampler: Annotated[str | None, typer.Option(metavar="ID", help="Who draws the samples of a table.")] = None,
-    store: Store = None,
-    jobs: Annotated[int | None, typer.Option(help="Workers; -1 for all cores.")] = None,
-    backend: Annotated[str | None, typer.Option(help="processes, threads, dask or ray [default: processes].")] = None,
-    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask or Ray cluster.")] = None,
-    require: Annotated[
-        float | None, typer.Option(help="The agreement that is asked for: exit 0 if it is shown, 1 if not, 2 if open.")
+    plan: Annotated[str | None, typer.Option(hidden=True)] = None,
+    shared_seeds: Annotated[
+        str | None, typer.Option(metavar="N", help="How many shared seeds J [default: 60].")
     ] = None,
-    level: Annotated[str | None, typer.Option(help="What must agree: a level [default: policy].")] = None,
-    on_error: Annotated[str, typer.Option(help="raise, or record failures and go on.")] = "raise",
+    shared_seed: Annotated[
+        list[str] | None, typer.Option(metavar="SEED", help="A shared seed itself; may be repeated.")
+    ] = None,
+    runs: Annotated[
+        str | None, typer.Option(metavar="N", help="Runs R on fresh samples under each seed [default: 2].")
+    ] = None,
+    seed: Annotated[str | None, typer.Option(metavar="SEED", help="What all seeds follow from [default: 0].")] = None,
+    confidence: Annotated[float | None, typer.Option(metavar="X", help="Of every interval [default: 0.95].")] = None,
+    sampler: Annotated[
+        str | None, typer.Option(metavar="ID", help="Who draws the samples (see `list`) [default: counts-v1].")
+    ] = None,
+    store: Store = None,
+    jobs: Annotated[int | None, typer.Option(metavar="N", help="Workers; -1 for all cores.")] = None,
+    backend: Annotated[
+        str | None, typer.Option(metavar="NAME", help="processes, threads, dask or ray [default: processes].")
+    ] = None,
+    scheduler: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Address of a Dask or Ray cluster.")] = None,
+    require: Annotated[
+        float | None, typer.Option(metavar="X", help="The agreement that two runs must have; see the exit codes.")
+    ] = None,
+    level: Annotated[
+        str | None, typer.Option(metavar="LEVEL", help="What must agree (see `list`) [default: policy].")
+    ] = None,
+    on_error: Annotated[
+        str | None, typer.Option(metavar="WHAT", help="raise, or record failures and go on [default: raise].")
+    ] = None,
     csv_file: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a row for every run.")] = None,
     as_json: AsJson = False,
     *,
     given: dict[str, Any],
 ) -> int:
-    """Measure how often two runs of ALGORITHM on PROBLEM agree; with --store alone, judge the audits it holds."""
+    """Measure how often two runs of ALGORITHM on PROBLEM agree.
+
+    With --store alone, judge the audits that the store holds: by what each of them requires, or by --require.
+
+    Exit codes: 0 if what is required is shown, or nothing is required; 1 if it is refuted; 2 if the runs cannot tell,
+    or the input is bad.
+    """
     asked = dict(locals())
-    settings = _settings(asked)
+    if plan is not None:
+        raise InvalidInput("audit: there is no --plan; a file of many audits is a sweep: --sweep FILE.")
     if csv_file is not None and (csv_file.is_file() or not csv_file.exists()):  # a pipe is opened once only
         refuse_early(replacing(csv_file))
-    if store is not None and sweep is None and problem is None and algorithm is None:
-        results = _stored(store, asked, settings)
-    else:
-        results = _made(_specs(asked, settings), asked)
+    stored = store is not None and sweep is None and problem is None and algorithm is None
+    many = stored or sweep is not None
+    settings = _settings(asked, stored)
+    results = _stored(asked, settings) if stored else _made(_specs(asked, settings), asked)
+    if not many and (level is not None or require is not None) and results[0].levels:
+        results[0].agreement(results[0].spec.level)  # in every form, it says which levels there are
     if csv_file is not None:
         _write_csv(csv_file, results)
-    many = sweep is not None or problem is None
     if as_json:
         data = [result.to_json() for result in results]
         print_all(json.dumps(data if many else data[0], allow_nan=False))
     elif not many:
-        print_all(results[0].table(results[0].spec.level))
-        if sys.stdout.isatty():
-            print_all(f"Time of all runs: {results[0].seconds:.3g} s.")
-    return max((_verdict(result) for result in results), default=_CANNOT_TELL)
+        _show(results[0])
+    codes = {_verdict(result) for result in results}
+    return next(code for code in (_NOT_MET, _CANNOT_TELL, _MET) if code in codes)
 
 
 def _verdict(result: AuditResult) -> int:
@@ -91,6 +114,17 @@ def _verdict(result: AuditResult) -> int:
         return _MET
     met = result.meets(required, level) if level in result.levels else None
     return {True: _MET, False: _NOT_MET, None: _CANNOT_TELL}[met]
+
+
+def _show(result: AuditResult) -> None:
+    """Print the table of an audit; of a level that the runs have, if they have no policy and none was asked for."""
+    if not result.levels:  # every run failed, and the summary says why
+        _tell("1", result)
+        return
+    level = result.spec.level
+    print_all(result.table(level if level in result.levels else result.levels[-1]))
+    if sys.stdout.isatty():
+        print_all(f"Time of all runs: {result.seconds:.3g} s.")
 
 
 def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
@@ -108,7 +142,7 @@ def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
             )
         return load_sweep(asked["sweep"], in_store=in_store, **settings)
     if asked["problem"] is None or asked["algorithm"] is None:
-        raise InvalidInput("audit: give PROBLEM and ALGORITHM, or --sweep FILE. Try `replicable-rl audit --help`.")
+        raise InvalidInput("audit: give PROBLEM and ALGORITHM, or --sweep FILE, or --store FILE alone.")
     problem, algorithm = resolve_problem(asked["problem"]), build_algorithm(asked["algorithm"], asked["given"])
     return [audit_spec(problem, algorithm, in_store=in_store, **settings)]
 
@@ -125,48 +159,53 @@ def _made(specs: Sequence[AuditSpec], asked: dict[str, Any]) -> list[AuditResult
     tell = asked["sweep"] is not None and not asked["as_json"]
     results: list[AuditResult] = []
     with _saying_what_is_kept(store), workers, progress_bar(), opened_store(store) as opened:
-        for result in run_audits(specs, opened, n_jobs=n_jobs, on_error=asked["on_error"]):
+        for result in run_audits(specs, opened, n_jobs=n_jobs, on_error=asked["on_error"] or "raise"):
             results.append(result)
             if tell:
                 _tell(f"{len(results)}/{len(specs)}", result)
     return results
 
 
-def _stored(store: Path, asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditResult]:
+def _stored(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditResult]:
     """Judge the audits that a store holds, by what they asked or by what is asked now."""
     from replicable_rl.audit import read_audits
     from replicable_rl.store import RunStore
 
-    if not store.exists():
-        raise InvalidFile(f"{store}: there is no such file. Name a problem and an algorithm to make a store.")
-    fixed = [f"--{name.replace('_', '-')}" for name in _SIZES if asked[name] not in (None, [])]
+    store: Path = asked["store"]
+    fixed = [f"--{name.replace('_', '-')}" for name in _OF_RUNS if asked[name] not in (None, [])]
+    fixed += given_options(asked["given"])
     if fixed:
         raise InvalidInput(
-            f"audit: {', '.join(fixed)} cannot be changed of runs that were made. Name problem and algorithm to make "
-            "more of them."
+            f"audit: {', '.join(fixed)} cannot change runs that exist; name a problem and an algorithm to make others."
         )
+    if not store.exists():
+        raise InvalidFile(f"{store}: no such file; name a problem and an algorithm to make it.")
     changes = {name: settings[name] for name in ("require", "level", "confidence") if name in settings}
     with RunStore(store) as opened:
-        found = read_audits(opened)
-        results = [replace(result, spec=replace(result.spec, **changes)) for result in found]
-        for number, result in enumerate(results, start=1):
-            if not asked["as_json"]:
-                _tell(str(number), result)
-    if not results and not asked["as_json"]:
-        print_all(f"{store} holds no audits.")
+        results = [replace(found, spec=replace(found.spec, **changes)) for found in read_audits(opened)]
+        runs = sum(finished for _, finished in opened.families())
+    if not results:
+        holds = f"holds {plural(runs, 'run')}, but no audits" if runs else "holds no runs and no audits"
+        raise InvalidFile(f"{store}: {holds}; name a problem and an algorithm to make one.")
+    if asked["level"] is not None and not any(asked["level"] in result.levels for result in results):
+        check_level("audit", asked["level"])  # a level of somebody's own needs no plugin if the runs have it
+    for number, result in enumerate(results, start=1):
+        if not asked["as_json"]:
+            _tell(str(number), result)
     return results
 
 
-_SIZES = ("shared_seeds", "shared_seed", "runs", "seed", "sampler")
+# What decides which runs there are, and how they are made.
+_OF_RUNS = ("shared_seeds", "shared_seed", "runs", "seed", "sampler", "jobs", "backend", "scheduler", "on_error")
 
 
-def _settings(asked: dict[str, Any]) -> dict[str, Any]:
+def _settings(asked: dict[str, Any], stored: bool) -> dict[str, Any]:
     """What the command line says about the size of the audits and what is asked of them."""
     settings: dict[str, Any] = {}
     if asked["require"] is not None:
         settings["require"] = check_in_open_interval("audit", "--require", asked["require"])
     if asked["level"] is not None:
-        settings["level"] = check_level("audit: --level", asked["level"])
+        settings["level"] = asked["level"] if stored else check_level("audit", asked["level"])
     if asked["shared_seed"]:
         if asked["shared_seeds"] is not None:
             raise InvalidInput("audit: give --shared-seeds, how many, or --shared-seed, which, but not both.")

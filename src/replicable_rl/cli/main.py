@@ -24,7 +24,7 @@ from replicable_rl.cli.options import (
     whole,
     with_algorithm_options,
 )
-from replicable_rl.cli.output import drop_output
+from replicable_rl.cli.output import drop_output, print_json
 from replicable_rl.cli.report import report_command
 from replicable_rl.cli.reproduce import reproduce_command
 from replicable_rl.errors import InvalidInput
@@ -38,6 +38,7 @@ __all__ = ["main"]
 app = typer.Typer(
     name="replicable-rl",
     help="Reinforcement learning that gives the same policy twice, from fresh samples.",
+    epilog="Exit codes: 0 done, or what was required is met; 1 refuted or not met; 2 bad input, or cannot tell.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -118,21 +119,23 @@ def _import(module: str) -> None:
         sys.path.insert(0, "")
     try:
         importlib.import_module(module)
-    except InvalidInput:
-        raise
-    except Exception as error:  # whatever somebody's module raises, its own sentence says why
+    except (Exception, SystemExit) as error:  # whatever somebody's module raises, its own sentence says why
         raise InvalidInput(
             f"--plugin {module}: cannot be imported ({type(error).__name__}: {sentence(error)})."
         ) from error
 
 
-@app.command("solve")
+@app.command("solve", short_help="Solve PROBLEM with ALGORITHM once.")
 @with_algorithm_options
 def solve_command(
     problem: Problem,
     algorithm: AlgorithmId,
-    shared_seed: Annotated[str, typer.Option(help="The published randomness: runs that should agree share it.")],
-    sample_seed: Annotated[str | None, typer.Option(help="The fresh samples; default: new entropy.")] = None,
+    shared_seed: Annotated[
+        str, typer.Option(metavar="SEED", help="The published randomness: runs that should agree share it.")
+    ],
+    sample_seed: Annotated[
+        str | None, typer.Option(metavar="SEED", help="The fresh samples [default: new entropy].")
+    ] = None,
     sampler: Annotated[str, typer.Option(metavar="ID", help="Who draws the samples (see `list`).")] = COUNTS,
     as_json: AsJson = False,
     save: Annotated[Path | None, typer.Option(metavar="DIR", help="Save the run in a new directory.")] = None,
@@ -141,7 +144,7 @@ def solve_command(
 ) -> int:
     """Solve PROBLEM with ALGORITHM once, and show the policy and its fingerprints."""
     from replicable_rl.cli.progress import progress_bar
-    from replicable_rl.cli.show import show_run
+    from replicable_rl.cli.show import arrays, show_run
     from replicable_rl.solve import save_run, solve
 
     mdp = resolve_problem(problem)
@@ -157,14 +160,13 @@ def solve_command(
     if save is not None:
         save_run(run, save)
     if as_json:
-        outputs = {level: output.tolist() for level, output in run.outputs.items() if hasattr(output, "tolist")}
-        print(json.dumps(run.to_json() | {"outputs": outputs}, allow_nan=False))
+        print_json(run.to_json() | {"outputs": arrays(run)})
     else:
         show_run(mdp, run, seconds)
     return 0
 
 
-@app.command("plan")
+@app.command("plan", short_help="Say what a run of ALGORITHM on PROBLEM takes.")
 @with_algorithm_options
 def plan_command(
     problem: Problem,
@@ -179,6 +181,8 @@ def plan_command(
 
     mdp = resolve_problem(problem)
     chosen = alternatives(algorithm, given)
+    if not hasattr(chosen[0], "plan"):
+        raise InvalidInput(f"plan: {algorithm} has no plan; solve and audit do without one.")
     plans = [(one, plan(mdp, one)) for one in chosen]
     if as_json:
         print(json.dumps([plan_to_json(mdp, *one) for one in plans], allow_nan=False))
@@ -187,14 +191,14 @@ def plan_command(
     return 0
 
 
-app.command("audit")(audit_command)
-app.command("reproduce")(reproduce_command)
-app.command("report")(report_command)
+app.command("audit", short_help="Measure how often two runs agree.")(audit_command)
+app.command("reproduce", short_help="Make every figure and table of the paper.")(reproduce_command)
+app.command("report", short_help="Make a page of the audits in STORE.")(report_command)
 
 
 @app.command("list")
 def list_command() -> int:
-    """List the problems and algorithms that have an id."""
+    """List the problems, algorithms, samplers and levels, yours too."""
     from replicable_rl.cli.show import show_lists
 
     show_lists()

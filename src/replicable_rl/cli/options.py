@@ -14,31 +14,36 @@ import typer
 from replicable_rl.errors import InvalidInput
 from replicable_rl.registry import has_parameter, make_algorithm, parse_object, whole_number
 
-Problem = Annotated[
-    str, typer.Argument(help="An id (see `list`), id:key=value,..., a Gymnasium id, or a saved .npz file.")
-]
-AlgorithmId = Annotated[str, typer.Argument(help="An id (see `list`), or id:key=value,...")]
+PROBLEM = typer.Argument(
+    metavar="PROBLEM", help="An id (see `list`), id:key=value,..., a Gymnasium id, or a saved .npz file."
+)
+ALGORITHM = typer.Argument(metavar="ALGORITHM", help="An id (see `list`), or id:key=value,...")
+Problem = Annotated[str, PROBLEM]
+AlgorithmId = Annotated[str, ALGORITHM]
 Store = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Keep finished runs in this SQLite file; the same call resumes.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
 
-
 _WHOLE = ("horizon", "calls", "iterations", "episodes", "budget", "rounds")
 # What `build_algorithm` takes from the command line, beside the algorithm's own id:key=value.
 _OPTIONS: dict[str, Any] = {
-    "epsilon": Annotated[float | None, typer.Option(help="Accuracy, in values normalised to [0, 1].")],
-    "delta": Annotated[float | None, typer.Option(help="Failure probability of the accuracy.")],
-    "rho": Annotated[float | None, typer.Option(help="Probability that two runs may differ.")],
-    "horizon": Annotated[str | None, typer.Option(help="Steps of an episode, for R-max.")],
-    "target": Annotated[str | None, typer.Option(help="What epsilon is about: policy or value.")],
-    "calls": Annotated[str | None, typer.Option(help="Samples m of every pair, per iteration (1e6 is fine).")],
-    "iterations": Annotated[str | None, typer.Option(help="Iterations T of phased value iteration.")],
-    "episodes": Annotated[str | None, typer.Option(help="Episodes m per round of R-max.")],
-    "budget": Annotated[str | None, typer.Option(help="Transitions that R-max may draw, instead of --episodes.")],
-    "rounds": Annotated[str | None, typer.Option(help="The most rounds T of R-max.")],
-    "tolerance": Annotated[float | None, typer.Option(help="Tolerance of one query.")],
-    "rho_sq": Annotated[float | None, typer.Option(help="rho of one query.")],
+    "epsilon": Annotated[float | None, typer.Option(metavar="X", help="Accuracy, in values normalised to [0, 1].")],
+    "delta": Annotated[float | None, typer.Option(metavar="X", help="Failure probability of the accuracy.")],
+    "rho": Annotated[float | None, typer.Option(metavar="X", help="Probability that two runs may differ.")],
+    "horizon": Annotated[str | None, typer.Option(metavar="N", help="Steps of an episode, for R-max.")],
+    "target": Annotated[str | None, typer.Option(metavar="LEVEL", help="What epsilon is about: policy or value.")],
+    "calls": Annotated[
+        str | None, typer.Option(metavar="N", help="Samples m of every pair, per iteration (1e6 is fine).")
+    ],
+    "iterations": Annotated[str | None, typer.Option(metavar="N", help="Iterations T of phased value iteration.")],
+    "episodes": Annotated[str | None, typer.Option(metavar="N", help="Episodes m per round of R-max.")],
+    "budget": Annotated[
+        str | None, typer.Option(metavar="N", help="Transitions that R-max may draw, instead of --episodes.")
+    ],
+    "rounds": Annotated[str | None, typer.Option(metavar="N", help="The most rounds T of R-max.")],
+    "tolerance": Annotated[float | None, typer.Option(metavar="X", help="Tolerance of one query.")],
+    "rho_sq": Annotated[float | None, typer.Option(metavar="X", help="rho of one query.")],
 }
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import os
 import sys
+from typing import Any
 
-__all__ = ["can_encode", "drop_output", "print_all"]
+__all__ = ["can_encode", "drop_output", "print_all", "print_json"]
 
 _PLAIN = str.maketrans({"–": "-", "−": "-", "×": "x", "ρ": "rho"})
 
@@ -17,6 +20,24 @@ def print_all(text: str) -> None:
         print(text if can_encode(text) else text.translate(_PLAIN), flush=True)
     except BrokenPipeError:
         drop_output()
+
+
+def print_json(data: Any) -> None:
+    """Print JSON, which has no infinity and no NaN: the first becomes text, the second null."""
+    try:
+        print(json.dumps(data, allow_nan=False))
+    except ValueError:
+        print(json.dumps(_finite(data), allow_nan=False))
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name: _finite(value) for name, value in data.items()}
+    if isinstance(data, list):
+        return [_finite(value) for value in data]
+    if not isinstance(data, float) or math.isfinite(data):
+        return data
+    return None if math.isnan(data) else str(data)
 
 
 def can_encode(text: str) -> bool:

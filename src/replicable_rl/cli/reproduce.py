@@ -88,6 +88,4 @@ def _show(two: Comparison) -> None:
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(
-        text, _WIDTH, initial_indent=indent, subsequent_indent="  ", break_on_hyphens=False, replace_whitespace=False
-    )
+    return textwrap.wrap(text, _WIDTH, initial_indent=indent, subsequent_indent="  ", break_on_hyphens=False)

@@ -1,9 +1,10 @@
-"""Solutions and lists on the terminal: a drawn grid where there is one, a table otherwise."""
+"""Runs and lists on the terminal: a drawn grid where there is one, a table otherwise."""
 
 from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,17 +14,18 @@ from rich.table import Table
 from rich.text import Text
 
 from replicable_rl.cli.output import can_encode
-from replicable_rl.records import in_order
+from replicable_rl.records import LEVELS, implied, in_order
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS, load_plugins
 from replicable_rl.wording import number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from replicable_rl.canonical import Json
     from replicable_rl.mdp import TabularMDP
-    from replicable_rl.records import Run
+    from replicable_rl.records import Claims, Run
 
-__all__ = ["console", "draw_policy", "show_lists", "show_run"]
+__all__ = ["arrays", "console", "draw_policy", "show_lists", "show_run"]
 
 _ARROWS = {"up": "↑", "down": "↓", "left": "←", "right": "→"}
 _PLAIN_ARROWS = {"up": "^", "down": "v", "left": "<", "right": ">"}
@@ -50,10 +52,8 @@ def show_run(mdp: TabularMDP, run: Run, seconds: float) -> None:
             out.print(policy_table(mdp, run, out.width))
     facts = Table.grid(padding=(0, 2))
     facts.add_row("status", str(run.status))
-    for claim in run.claims:
-        facts.add_row(claim.about, str(claim))
-    for about, why in run.claims.missing.items():
-        facts.add_row(about, f"nothing is proved: {why}.")
+    for about, said in _claims(run.claims):
+        facts.add_row(about, said)
     facts.add_row("samples", number(run.samples))
     for level in reversed(in_order(run.fingerprints)):
         facts.add_row(level, run.fingerprints[level])
@@ -61,6 +61,18 @@ def show_run(mdp: TabularMDP, run: Run, seconds: float) -> None:
         facts.add_row("time", f"{seconds:.3g} s")
     out.print()
     out.print(facts)
+
+
+def _claims(claims: Claims) -> Iterator[tuple[str, str]]:
+    """Yield what is claimed about accuracy and about replicability, or why nothing is."""
+    for about in ("accuracy", "replicability"):
+        why = f"nothing is proved: {claims.missing[about]}." if about in claims.missing else "nothing is claimed."
+        yield from ((about, said) for said in [str(claim) for claim in claims if claim.about == about] or [why])
+
+
+def arrays(run: Run) -> dict[str, Json]:
+    """Return the outputs of a run that are arrays, as lists; a learned model is kept by --save."""
+    return {level: output.tolist() for level, output in run.outputs.items() if hasattr(output, "tolist")}
 
 
 def draw_policy(mdp: TabularMDP, policy: NDArray[np.int64], marked: NDArray[np.bool_] | None = None) -> Text:
@@ -116,34 +128,43 @@ def policy_table(mdp: TabularMDP, run: Run, width: int) -> Table:
 
 
 def show_lists() -> None:
-    """Print the registered problems with their sizes, the algorithms with their parameters, and the samplers."""
+    """Print what has an id: problems with their sizes, algorithms with their parameters, samplers and levels."""
     load_plugins()
     out = console()
-    problems = Table(box=None, padding=(0, 1), header_style="bold")
-    for column, right in (("problem", False), ("S", True), ("A", True), ("gamma", True), ("parameters", False)):
-        problems.add_column(column, justify="right" if right else "left", overflow="fold", no_wrap=column == "problem")
-    for id, constructor in PROBLEMS.items():
-        needs_input = any(p.default is p.empty for p in inspect.signature(constructor).parameters.values())
-        mdp = None if needs_input else constructor()
-        sizes = ("-", "-", "-") if mdp is None else (str(mdp.n_states), str(mdp.n_actions), f"{mdp.gamma:g}")
-        problems.add_row(id, *sizes, _parameters(constructor))
-    out.print(problems)
+    problems = [(id, *_sizes(constructor), _parameters(constructor)) for id, constructor in PROBLEMS.items()]
+    out.print(_listing(("problem", "S", "A", "gamma", "parameters"), problems))
     out.print("Also a Gymnasium id with a known transition table, as FrozenLake-v1:gamma=0.95,")
     out.print("and any file that TabularMDP.save wrote.\n")
-    algorithms = Table(box=None, padding=(0, 1), header_style="bold")
-    for column in ("algorithm", "what it is", "parameters"):
-        algorithms.add_column(column, overflow="fold", no_wrap=column == "algorithm")
-    for id, algorithm in ALGORITHMS.items():
-        summary = (inspect.getdoc(algorithm) or "").splitlines()[0]
-        algorithms.add_row(id, summary, _parameters(algorithm))
-    out.print(algorithms)
-    samplers = Table(box=None, padding=(0, 1), header_style="bold")
-    for column in ("sampler", "what it is"):
-        samplers.add_column(column, overflow="fold", no_wrap=column == "sampler")
-    for id, sampler in SAMPLERS.items():
-        samplers.add_row(id, (inspect.getdoc(sampler) or "").splitlines()[0])
+    algorithms = [(id, _summary(algorithm), _parameters(algorithm)) for id, algorithm in ALGORITHMS.items()]
+    out.print(_listing(("algorithm", "what it is", "parameters"), algorithms))
     out.print()
-    out.print(samplers)
+    out.print(_listing(("sampler", "what it is"), [(id, _summary(sampler)) for id, sampler in SAMPLERS.items()]))
+    out.print()
+    levels = [(name, ", ".join(in_order(implied(name))) or "-") for name in in_order(LEVELS)]
+    out.print(_listing(("level", "two runs that agree on it also agree on"), levels))
+
+
+def _listing(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    for i, column in enumerate(columns):
+        right = column in ("S", "A", "gamma")
+        table.add_column(column, justify="right" if right else "left", overflow="fold", no_wrap=i == 0)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _sizes(constructor: Callable[..., TabularMDP]) -> tuple[str, str, str]:
+    """Return S, A and gamma of a problem by default; dashes where it needs input, or cannot be built."""
+    try:
+        mdp = constructor()
+    except Exception:  # somebody's own: what it raises, `solve` says
+        return "-", "-", "-"
+    return str(mdp.n_states), str(mdp.n_actions), f"{mdp.gamma:g}"
+
+
+def _summary(kind: Any) -> str:
+    return (inspect.getdoc(kind) or "-").splitlines()[0]
 
 
 def _parameters(constructor: Any) -> str:

@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from replicable_rl.audit.intervals import clopper_pearson
 
 __all__ = ["Crossing", "crossing"]
 
 
-@dataclass(frozen=True)
-class Crossing:
+class Crossing(NamedTuple):
     """Samples at which a target is passed; None where that is beyond what was tried."""
 
     samples: float | None

@@ -134,7 +134,7 @@ class TabularMDP:
             raise InvalidMDP(f"TabularMDP: n_actions must be an integer, got {n_actions!r}.")
         n_states = (rows.indptr.size - 1) // n_actions if n_actions > 0 else 0
         check_size(n_states, n_actions)  # before anything is copied
-        checked = canonical_rows(Rows(*(_copy(array) for array in rows)), n_states, n_actions)
+        checked = canonical_rows(Rows._make(map(np.array, rows)), n_states, n_actions)
         self.__dict__.update(
             _n_states=n_states,
             _n_actions=n_actions,
@@ -238,15 +238,15 @@ class TabularMDP:
 
     def with_source(self, source: ObjectSpec) -> TabularMDP:
         """Return the same process under a registered id; the arrays are shared."""
-        other = object.__new__(TabularMDP)
-        other.__dict__.update(self.__dict__, _source=source)
-        return other
+        return self._with(_source=source)
 
     def with_labels(self, **changes: Any) -> TabularMDP:
         """Return the same process with other names; the arrays are shared."""
+        return self._with(_labels=_check_labels(replace(self._labels, **changes), self._n_states, self._n_actions))
+
+    def _with(self, **changes: Any) -> TabularMDP:
         other = object.__new__(TabularMDP)
-        labels = _check_labels(replace(self._labels, **changes), self._n_states, self._n_actions)
-        other.__dict__.update(self.__dict__, _labels=labels)
+        other.__dict__.update(self.__dict__, **changes)
         return other
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -272,10 +272,6 @@ class TabularMDP:
             f"TabularMDP(S={self.n_states}, A={self.n_actions}, outcomes={self._rows.probability.size}, "
             f"gamma={self.gamma:g})"
         )
-
-
-def _copy(array: Any) -> NDArray[Any]:
-    return np.array(array)
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -86,9 +86,9 @@ class RStat:
     >>> from replicable_rl.randomness import SharedRandomness
     >>> query = RStat(SharedRandomness(2023), "rpvi/offset", 0.2)
     >>> query.answer(np.array([0.41, 0.45, 0.62]), 0).round(4).tolist()  # elements 0, 1 and 2 at the address 0
-    [0.4088, 0.3655, 0.6768]
+    [0.4088, 0.3655, 0.6843]
     >>> query.answer(np.array([0.62]), 0, index=np.array([2])).round(4).tolist()  # element 2 alone
-    [0.6768]
+    [0.6843]
     """
 
     shared: SharedRandomness

@@ -3,6 +3,7 @@
 from replicable_rl.records.audits import AuditSpec, derived_seed
 from replicable_rl.records.claims import Claim, Claims, Measurement, shortfall
 from replicable_rl.records.levels import LEVELS, Level, check_level, implied, in_order, level_of, register_level
+from replicable_rl.records.plugins import is_reloaded, load_plugins
 from replicable_rl.records.run import Fingerprints, Run, Status, StatusCode, history_digest, made_with
 from replicable_rl.records.specs import COUNTS, OWN, Drawn, ObjectSpec, Recorded, RunFamily, RunSpec, Sample
 
@@ -30,7 +31,9 @@ __all__ = [
     "history_digest",
     "implied",
     "in_order",
+    "is_reloaded",
     "level_of",
+    "load_plugins",
     "made_with",
     "register_level",
     "shortfall",

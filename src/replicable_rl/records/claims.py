@@ -11,12 +11,13 @@ Where nothing is proved, nothing is claimed, and :attr:`Claims.missing` says why
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Literal
 
 from replicable_rl.canonical import Json
-from replicable_rl.errors import InvalidInput
+from replicable_rl.errors import InvalidInput, check_real
 from replicable_rl.wording import apart
 
 __all__ = ["Claim", "Claims", "Measurement", "Shortfalls", "shortfall"]
@@ -38,6 +39,14 @@ class Measurement:
     high: float
     confidence: float
     pairs: int
+
+    @classmethod
+    def from_json(cls, data: Json) -> Measurement:
+        """Read the JSON form back."""
+        names = [one.name for one in fields(cls)]
+        if not isinstance(data, dict) or sorted(data) != sorted(names) or not all(map(_is_number, data.values())):
+            raise InvalidInput(f"Measurement: expected numbers {', '.join(names)}; got {data!r:.200}.")
+        return cls(**data)
 
 
 @dataclass(frozen=True)
@@ -90,8 +99,10 @@ class Claim:
                 "Claim: a claim is measured exactly if it carries its measurement. Give measurement=..., or claim "
                 "nothing."
             )
-        if not self.source or not self.statement:
+        if not _is_text(self.source) or not _is_text(self.statement):
             raise InvalidInput("Claim: a claim says what holds and names its source; one of the two is empty.")
+        for name, high in (("bound", 1.0 if self.about == "replicability" else math.inf), ("failure", 1.0)):
+            check_real("Claim", name, getattr(self, name), low=0.0, high=high, rule=f"a number from 0 to {high:g}")
         object.__setattr__(self, "conditions", tuple(self.conditions))
         if self.about == "replicability" and self.definition is None:
             object.__setattr__(self, "definition", _DEFINITION)
@@ -110,8 +121,10 @@ class Claim:
         names = [one.name for one in fields(cls)]
         if not isinstance(data, dict) or sorted(data) != sorted(names):
             raise InvalidInput(f"Claim: expected {', '.join(names)}; got {data!r:.200}.")
-        seen = data["measurement"]
-        return cls(**{**data, "measurement": None if seen is None else Measurement(**seen)})
+        seen, conditions = data["measurement"], data["conditions"]
+        if not isinstance(conditions, list) or not all(map(_is_text, conditions)):
+            raise InvalidInput(f"Claim: conditions must be a list of texts, got {conditions!r:.200}.")
+        return cls(**{**data, "measurement": None if seen is None else Measurement.from_json(seen)})
 
 
 @dataclass(frozen=True)
@@ -132,7 +145,7 @@ class Claims:
         return len(self.made)
 
     def __hash__(self) -> int:
-        return hash((self.made, tuple(self.missing.items())))
+        return hash((self.made, frozenset(self.missing.items())))
 
     @property
     def accuracy(self) -> Claim | None:
@@ -181,3 +194,11 @@ def shortfall(source: str, short: Shortfalls) -> str:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

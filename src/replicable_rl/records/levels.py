@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
 from replicable_rl.canonical import array_digest, array_to_bytes, bytes_to_array
 from replicable_rl.errors import InvalidInput, did_you_mean
+from replicable_rl.records.plugins import is_reloaded, load_plugins
 
 __all__ = ["LEVELS", "Level", "check_level", "freeze_array", "implied", "in_order", "level_of", "register_level"]
 
@@ -26,13 +27,19 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
 
 def freeze_array(name: str, output: Any) -> Any:
     """Return an output as a read-only array of 64-bit integers or floats."""
-    array = np.asarray(output)
+    try:
+        array = np.asarray(output)
+    except ValueError:
+        raise InvalidInput(f"Run: {name} must be an array of numbers, got rows of several lengths.") from None
     if array.dtype.kind not in "iufb" or array.ndim == 0 or array.size == 0:
         raise InvalidInput(f"Run: {name} must be an array of numbers, got {array.dtype} of shape {array.shape}.")
     is_float = array.dtype.kind == "f"
-    frozen = array.astype(np.float64) + 0.0 if is_float else array.astype(np.int64)  # -0.0 becomes 0.0
+    with np.errstate(over="ignore"):  # refused below
+        frozen = array.astype(np.float64) + 0.0 if is_float else array.astype(np.int64)  # -0.0 becomes 0.0
     if is_float and np.isnan(frozen).any():
         raise InvalidInput(f"Run: {name} must hold numbers, got NaN. Find where the computation produced it.")
+    if not np.can_cast(array.dtype, frozen.dtype) and not np.array_equal(frozen, array):
+        raise InvalidInput(f"Run: {name} must hold numbers of 64 bits, got {array.dtype} that does not fit.")
     frozen.setflags(write=False)
     return frozen
 
@@ -71,8 +78,9 @@ class Level:
     suffix: str = field(default=".npy", repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
-            raise InvalidInput(f"Level: name must be lower-case letters, digits, '-' and '_', got {self.name!r:.60}.")
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name) or self.name == "history":
+            rule = "lower-case letters, digits, '-' and '_', and not 'history'"
+            raise InvalidInput(f"Level: name must be {rule}; got {self.name!r:.60}.")
         object.__setattr__(self, "implies", tuple(self.implies))
 
 
@@ -88,12 +96,18 @@ def register_level(level: Level) -> Level:
         What it implies must be registered before it.
     """
     known = LEVELS.get(level.name)
-    if known is not None and known != level:
+    if known is not None and not _is_same(known, level):
         raise InvalidInput(f"register_level: {level.name!r} is another level already. Choose another name.")
     for name in level.implies:
         level_of(name)
     LEVELS[level.name] = level
     return level
+
+
+def _is_same(known: Level, level: Level) -> bool:
+    """Whether a level is registered again: with the same functions, or with the same ones run again."""
+    pairs = [(getattr(known, one.name), getattr(level, one.name)) for one in fields(Level)]
+    return all(is_reloaded(old, new) if callable(old) else old == new for old, new in pairs)
 
 
 def level_of(name: str) -> Level:
@@ -104,6 +118,8 @@ def level_of(name: str) -> Level:
     ...
     replicable_rl.errors.InvalidInput: level must be one of model, value, policy, got 'polcy'. Did you mean 'policy'?
     """
+    if name not in LEVELS:
+        load_plugins()
     if name not in LEVELS:
         known = in_order(LEVELS)
         hint = did_you_mean(str(name), known)
@@ -127,18 +143,24 @@ def in_order(names: Iterable[str]) -> tuple[str, ...]:
     """
     found = list(dict.fromkeys(names))
     order = {name: i for i, name in enumerate(LEVELS)}
-    return tuple(sorted(found, key=lambda name: (-len(implied(name)), order.get(name, len(order)), name)))
+    return tuple(sorted(found, key=lambda name: (-len(implied(name)), order.get(name, len(order)), str(name))))
 
 
 def implied(name: str) -> set[str]:
     """Return all levels that a level implies, directly or through others."""
-    direct = LEVELS[name].implies if name in LEVELS else ()
-    return {*direct, *(further for one in direct for further in implied(one))}
+    found: set[str] = set()
+    waiting = {name}
+    while waiting:
+        one = waiting.pop()
+        new = set(LEVELS[one].implies if one in LEVELS else ()) - found
+        found, waiting = found | new, waiting | new
+    return found
 
 
 def _freeze_value(name: str, output: Any) -> Any:
     """Values are an (S, A) table of finite floats."""
-    q = freeze_array(name, np.asarray(output, dtype=np.float64))
+    q = freeze_array(name, output)
+    q = freeze_array(name, q.astype(np.float64)) if q.dtype.kind == "i" else q
     if q.ndim != 2 or not np.isfinite(q).all():
         raise InvalidInput(f"Run: {name} must be a finite (S, A) table, got shape {q.shape}.")
     return q

@@ -102,6 +102,9 @@ class _Outputs(Mapping[str, Any]):
     def __getitem__(self, level: str) -> Any:
         return self._fetch(level, self._fingerprints[level])
 
+    def __contains__(self, level: object) -> bool:
+        return level in self._fingerprints  # a mapping would fetch it
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._fingerprints)
 
@@ -205,7 +208,7 @@ class Run:
             Fingerprints({name: level_of(name).digest(name, output) for name, output in frozen.items()}),
             MappingProxyType(frozen),
             status,
-            claims or Claims(),
+            Claims() if claims is None else claims,
             samples,
             MappingProxyType(columns),
         )
@@ -330,5 +333,5 @@ def _check_fit(outputs: Mapping[str, Any]) -> None:
     if not fits or policy.min() < 0 or policy.max() >= q.shape[1]:
         raise InvalidInput(
             f"Run: values of shape {q.shape} go with one action in 0..{q.shape[1] - 1} for every state, got a policy "
-            f"of shape {policy.shape}."
+            f"of shape {policy.shape} with {policy.dtype} from {policy.min()} to {policy.max()}."
         )

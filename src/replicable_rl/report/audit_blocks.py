@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from replicable_rl.audit import AuditResult
 from replicable_rl.report.audit_tables import headline, number_range
@@ -96,9 +96,6 @@ def _size(result: AuditResult) -> Iterator[tuple[str, Cell]]:
         yield "shared seeds × runs", f"{len(spec.seeds)} × {spec.runs_per_seed}"
     if samples:
         yield "samples a run", number_range(min(samples), max(samples))
-    versions = _versions(result)
-    if len(versions) == 1:
-        yield "made with", next(iter(versions))
 
 
 def _value(value: object) -> Cell:
@@ -146,7 +143,7 @@ def _claims(result: AuditResult) -> Iterator[Block]:
         return
     rows: list[list[Cell]] = [
         [about, brief(holds, 600), kind, Code(brief(source)), runs]
-        for (about, holds, kind, source), runs in seen.most_common(_CLAIMS)
+        for (about, holds, kind, source), runs in sorted(seen.items(), key=lambda one: (one[0][0], -one[1]))[:_CLAIMS]
     ]
     yield Heading("What is claimed about a run")
     note = f"{len(seen) - _CLAIMS} more are not listed." if len(seen) > _CLAIMS else None
@@ -154,18 +151,15 @@ def _claims(result: AuditResult) -> Iterator[Block]:
     yield DataTable(["about", "what holds", "kind", "source", "runs"], rows, caption, note=note)
 
 
-def _versions(result: AuditResult) -> Mapping[str, int]:
-    """Return what the runs were made with, and how many runs with each."""
-    return Counter(
+def _notes(result: AuditResult) -> Iterator[Block]:
+    """Say what the runs were made with, and how many are still to be made."""
+    versions = Counter(
         brief(", ".join(f"{name} {version}" for name, version in run.made_with.items()) or "not recorded", 300)
         for run in result.runs
     )
-
-
-def _notes(result: AuditResult) -> Iterator[Block]:
-    versions = _versions(result)
-    if len(versions) > 1:
-        yield Heading("Versions")
+    if len(versions) == 1:
+        yield Text([["*Made with* ", Plain(next(iter(versions))), "."]])
+    elif versions:
         rows: list[list[Cell]] = [[text, runs] for text, runs in versions.items()]
         caption = (
             f"These runs were made with {len(versions)} different sets of versions. Two of them may differ because of "

@@ -51,11 +51,13 @@ def store_page(
     name = _check_is_there(path)
     with RunStore(path) as store:
         specs, strays = _chosen(name, store, problem, algorithm)
-        results = read_audits(store, confidence=confidence, wanted=lambda spec: spec in specs)
+        read = zip(specs, read_audits(store, confidence=confidence, wanted=lambda spec: spec in specs), strict=True)
+        order = list(dict.fromkeys(spec.problem for spec in specs))
+        audits = sorted(read, key=lambda audit: order.index(audit[0].problem))  # those of one problem together
+        results = [result for _, result in audits]
         sections = [
             _section(result, f"audit-{i}", audit_command(spec, name))
-            for i, (spec, result) in enumerate(zip(specs, results, strict=True), start=1)
-            if i <= _SECTIONS
+            for i, (spec, result) in enumerate(audits[:_SECTIONS], start=1)
         ]
         blocks = [*_overview(results, command), *_strays(strays)]
     runs = sum(len(result.runs) for result in results) + sum(strays.values())
@@ -102,8 +104,12 @@ def _chosen(
 
 def _section(result: AuditResult, id: str, command: str | None) -> Section:
     problem, algorithm = (brief(spec.text) for spec in (result.problem, result.algorithm))
-    title = (Code(algorithm), " on ", Code(problem))
-    return Section(id, title, list(audit_blocks(result, command)), [Code(brief(algorithm, 70))], brief(problem, 70))
+    title, label = (Code(algorithm), " on ", Code(problem)), (Code(brief(algorithm, 70)), f" {_size(result)}")
+    return Section(id, title, list(audit_blocks(result, command)), label, brief(problem, 70))
+
+
+def _size(result: AuditResult) -> str:
+    return f"{len(result.spec.seeds)} × {result.spec.runs_per_seed}"
 
 
 def _overview(results: Sequence[AuditResult], command: str | None) -> list[Block]:
@@ -138,8 +144,8 @@ def _bar(result: AuditResult, number: int) -> Interval | None:
     level = shown_level(result)
     if level is None:
         return None
-    what = "" if level == "policy" else f" ({level})"
-    label = (Code(brief(result.algorithm.text, 60)), " on ", Code(brief(result.problem.text, 40)), what)
+    more = f", {_size(result)}{'' if level == 'policy' else f', {level}'}"
+    label = (Code(brief(result.algorithm.text, 60)), " on ", Code(brief(result.problem.text, 40)), more)
     return replace(interval(result, level), label=label, href=f"#audit-{number}" if number <= _SECTIONS else None)
 
 
@@ -148,8 +154,13 @@ def _line(result: AuditResult, levels: Sequence[str]) -> list[Cell]:
     judged = [None, None] if level is None else [asked_for(result, level), verdict(result, level)]
     agreements = {name: str(found.value) for name, found in result.agreements.items()}
     names: list[Cell] = [Code(brief(spec.text)) for spec in (result.problem, result.algorithm)]
-    part = "" if result.planned in (None, len(result.runs)) else f" of {result.planned}"
-    return [*names, *judged, *(agreements.get(name) for name in levels), f"{len(result.runs)}{part}"]
+    whole = result.planned in (None, len(result.runs))
+    return [
+        *names,
+        *judged,
+        *(agreements.get(name) for name in levels),
+        _size(result) if whole else f"{len(result.runs)} of {result.planned}",
+    ]
 
 
 def _strays(families: dict[RunFamily, int]) -> list[Block]:

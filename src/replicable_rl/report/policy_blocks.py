@@ -6,9 +6,8 @@ policies is measured under the first shared seeds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from replicable_rl.audit import AuditResult
 from replicable_rl.errors import InvalidFile, InvalidInput
@@ -107,14 +106,10 @@ def _first_seeds(result: AuditResult, distinct: int) -> AuditResult | None:
 
 
 def _actions(result: AuditResult, state: int) -> str:
-    names = None if result.mdp is None else result.mdp.labels.actions
+    names = dict(enumerate((None if result.mdp is None else result.mdp.labels.actions) or ()))
     taken = list(result.actions(state).items())
-    said = [f"{_name(names, action)} in {plural(runs, 'run')}" for action, runs in taken[:_ACTIONS]]
+    said = [f"{names.get(action, f'action {action}')} in {plural(runs, 'run')}" for action, runs in taken[:_ACTIONS]]
     return ", ".join([*said, f"{len(taken) - _ACTIONS} others"] if len(taken) > _ACTIONS else said)
-
-
-def _name(names: Sequence[str] | None, action: Any) -> str:
-    return names[action] if names and isinstance(action, int) and 0 <= action < len(names) else f"action {action}"
 
 
 def _picture(result: AuditResult) -> Iterator[Block]:

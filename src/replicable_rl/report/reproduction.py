@@ -74,7 +74,7 @@ def _downloads(dataset: Dataset) -> list[tuple[str, str]]:
 
 def _picture(two: Comparison, command: str) -> PolicyPicture:
     first, second = (policy_run(f"sample {i + 1}", two.policies[i], two.q[i]) for i in (0, 1))
-    caption = f"{two.title}: choose a cell to compare its action values in both runs."
+    caption = f"{two.title} on {two.problem.spec.text}: choose a cell to compare its action values in both runs."
     return picture_of(two.problem.labels, (first, second), caption=caption, command=command)
 
 

@@ -3,10 +3,9 @@
 from replicable_rl.sampling.counts import MAX_CALLS, EpisodeCounts, OutcomeCounts, TransitionCounts, draw_from
 from replicable_rl.sampling.fused import Fused, Grid, fused_iterations
 from replicable_rl.sampling.problem import EpisodicModel, GenerativeModel, Problem, check_source
-from replicable_rl.sampling.reference import PerSample
 from replicable_rl.sampling.simulator import Simulator
 from replicable_rl.sampling.stepping import EpisodicEnv
-from replicable_rl.sampling.tables import Counts
+from replicable_rl.sampling.tables import Counts, PerSample
 
 __all__ = [
     "MAX_CALLS",

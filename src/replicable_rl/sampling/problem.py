@@ -138,7 +138,7 @@ class Stepped:
 
 def _check_range(owner: str, reward_range: object) -> tuple[float, float]:
     bounds = tuple(reward_range) if isinstance(reward_range, (tuple, list, np.ndarray)) else ()
-    rule = "two finite numbers (low, high)"
+    rule = "two finite numbers"
     if len(bounds) != 2:
         raise InvalidInput(f"{owner}: reward_range must be {rule}, got {reward_range!r}.")
     low, high = (check_real(owner, "reward_range", one, low=-np.inf, high=np.inf, rule=rule) for one in bounds)

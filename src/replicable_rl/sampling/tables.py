@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from replicable_rl.records import ObjectSpec
     from replicable_rl.sampling.fused import Fused
 
-__all__ = ["MANY_BLOCKS", "Counts", "Table", "n_blocks", "stream_words"]
+__all__ = ["Counts", "PerSample", "n_blocks", "stream_words"]
 
 MANY_BLOCKS = 100  # blocks of rows that are worth several threads
+_CHUNK = 1 << 20  # samples drawn one by one at a time
 
 
 class Table:
@@ -134,6 +135,51 @@ class Counts(Table):
         from replicable_rl.sampling.fused import fuse
 
         return fuse(self, self._mdp.rows, self._conditional, query) if type(self) is Counts else None
+
+
+class PerSample(Table):
+    """The reference: draws every sample one by one, by inversion, as the paper has it, at a cost proportional to m."""
+
+    id: ClassVar[str] = "per-sample-v1"
+
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        """Draw ``calls`` fresh successors of every pair and return their counts."""
+        calls = check_calls("PerSample", calls)
+        rows = self._mdp.rows
+        count = np.zeros(rows.probability.size, dtype=np.int64)
+        for row in range(rows.indptr.size - 1):
+            outcomes = rows.of_row(row)
+            cumulative = np.cumsum(rows.probability[outcomes])
+            for start in range(0, calls, _CHUNK):
+                u = rng.random(min(_CHUNK, calls - start)) * cumulative[-1]
+                drawn = np.searchsorted(cumulative, u, side="right")
+                count[outcomes] += np.bincount(drawn, minlength=cumulative.size)
+        return self._drawn(count, calls)
+
+    def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
+        """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
+        from replicable_rl.sampling import _kernels
+
+        episodes, horizon = check_calls("PerSample", episodes, "episodes"), check_horizon(horizon)
+        weights = action_probabilities("PerSample", policy, self.n_states, self.n_actions)
+        rows = self._mdp.rows
+        # Row r of cumulative probabilities lives in (r, r + 1], so that one search serves all rows.
+        row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
+        total = np.cumsum(rows.probability)
+        outcomes = row + total - np.concatenate([[0.0], total[rows.indptr[1:-1] - 1]])[row]
+        actions = np.cumsum(weights, axis=1)
+        count = np.zeros(rows.probability.size)
+        state = rng.choice(self.n_states, size=episodes, p=self.initial / self.initial.sum())
+        for _ in range(horizon):
+            action = (rng.random((episodes, 1)) * actions[state, -1:] >= actions[state]).sum(axis=1)
+            pair = state * self.n_actions + np.minimum(action, self.n_actions - 1)
+            drawn = np.searchsorted(outcomes, pair + rng.random(episodes), side="right")
+            drawn = np.clip(drawn, rows.indptr[pair], rows.indptr[pair + 1] - 1)
+            count += np.bincount(drawn, minlength=count.size)
+            state = rows.next_state[drawn]
+        seen = self._nothing_yet(episodes, horizon)
+        _kernels.merge(self._transitions[1], rows.reward, count, seen.count, seen.reward_sum)
+        return seen
 
 
 def _decisions(policy: ArrayLike, n_states: int, n_actions: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

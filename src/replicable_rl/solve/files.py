@@ -20,6 +20,7 @@ from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.files import new_directory
 from replicable_rl.mdp import load_mdp
 from replicable_rl.records import COUNTS, LEVELS, OWN, Claim, Claims, ObjectSpec, Run, RunSpec, Status, level_of
+from replicable_rl.records.claims import About, Kind
 
 __all__ = ["MADE_WITH_1", "claims_1", "load_run", "sampler_1", "save_run"]
 
@@ -157,20 +158,20 @@ def claims_1(guarantee: Json) -> Claims:
     """Return a guarantee of version 1 as claims: its numbers are what was proved."""
     if guarantee is None:
         return Claims()
-    numbers = {name: guarantee[name] for name in ("epsilon", "delta", "rho")}
-    texts = [guarantee["kind"], guarantee["theorem"], guarantee["sentence"]]
-    if not all(isinstance(text, str) for text in texts) or not all(
-        x is None or type(x) in (int, float) for x in numbers.values()
+    kind, theorem, sentence = (guarantee[name] for name in ("kind", "theorem", "sentence"))
+    epsilon, delta, rho = numbers = [guarantee[name] for name in ("epsilon", "delta", "rho")]
+    if not all(isinstance(text, str) for text in (kind, theorem, sentence)) or not all(
+        x is None or type(x) in (int, float) for x in numbers
     ):
         raise InvalidInput(f"a guarantee of version 1 was expected, got {guarantee!r:.200}.")
-    kind, theorem, sentence = texts
     said = f"as recorded by version 1: {sentence.rstrip('.')}"
-    made, missing = [], {}
-    for about, bound in (("accuracy", numbers["epsilon"]), ("replicability", numbers["rho"])):
-        if bound is not None:
-            ground = "asymptotic" if kind == "asymptotic" else "proved"
-            failure = (numbers["delta"] or 0.0) if about == "accuracy" else 0.0
-            made.append(Claim(about, ground, said, bound, theorem or "version 1", failure))  # type: ignore[arg-type]
-        elif kind == "measured":
-            missing[about] = said
-    return Claims(tuple(made), missing)
+    ground: Kind = "asymptotic" if kind == "asymptotic" else "proved"
+    bounds: dict[About, tuple[float | None, float]] = {"accuracy": (epsilon, delta or 0.0), "replicability": (rho, 0.0)}
+    return Claims(
+        tuple(
+            Claim(about, ground, said, bound, theorem or "version 1", failure)
+            for about, (bound, failure) in bounds.items()
+            if bound is not None
+        ),
+        {about: said for about, (bound, _) in bounds.items() if bound is None and kind == "measured"},
+    )

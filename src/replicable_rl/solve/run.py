@@ -6,7 +6,9 @@ itself. Algorithms get a source with ``draw`` or ``play`` and never ask what it 
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import functools
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -14,7 +16,7 @@ import numpy as np
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, did_you_mean
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
-from replicable_rl.records import COUNTS, OWN, Drawn, ObjectSpec, Recorded, Run, RunSpec, Sample
+from replicable_rl.records import COUNTS, OWN, Claims, Drawn, ObjectSpec, Recorded, Run, RunSpec, Sample, load_plugins
 from replicable_rl.sampling import Counts, PerSample, Problem, check_source
 from replicable_rl.wording import number
 
@@ -123,12 +125,19 @@ def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan:
     """
     if not isinstance(algorithm, PlanningAlgorithm) or isinstance(algorithm, type):
         raise InvalidInput(f"plan: algorithm must be an object with plan(problem), got {algorithm!r:.80}.")
-    return algorithm.plan(problem if isinstance(problem, TabularMDP) else check_source(problem))
+    problem = problem if isinstance(problem, TabularMDP) else check_source(problem)
+    planned = algorithm.plan(problem)
+    if problem.estimated:
+        planned, claims = copy.copy(planned), planned.claims()
+        object.__setattr__(planned, "claims", functools.partial(Claims.about_an_estimate, claims))  # it is frozen
+    return planned
 
 
 def source_of(problem: Any, algorithm: object, sampler: str = COUNTS) -> tuple[Any, str]:
     """Return what an algorithm samples from, and the id of the sampler: the one adaptation of a problem."""
     if isinstance(problem, TabularMDP):
+        if sampler not in SAMPLERS:
+            load_plugins()
         if sampler not in SAMPLERS:
             hint = did_you_mean(str(sampler), SAMPLERS) or f" Known: {', '.join(SAMPLERS)}."
             raise InvalidInput(f"solve: no sampler is called {sampler!r:.60}.{hint}")

@@ -121,7 +121,7 @@ class RunStore(Database):
         return key, *families[same], sampler, str(spec.shared_seed), str(sample)
 
     def _row(self, run: Run) -> tuple[Any, ...]:
-        digests = bytes.fromhex("".join(run.fingerprints.values()))
+        digests = self._blob("".join(run.fingerprints.values()))
         if len(digests) != 32 * len(run.fingerprints):
             raise InvalidInput(f"{self}: fingerprints have 64 hexadecimal digits, got {dict(run.fingerprints)!r:.200}.")
         names, history, status = tuple(run.fingerprints), run.history_digest, run.status

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from replicable_rl.canonical import canonical_json
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.randomness import sample_stream
 from replicable_rl.records import Run, implied, in_order
-from replicable_rl.registry import ALGORITHMS
+from replicable_rl.registry import ALGORITHMS, own_registrations, register_again
 from replicable_rl.solve import Algorithm, algorithm_spec
 from replicable_rl.testing.cases import (
     OTHER_SEEDS,
@@ -81,11 +82,11 @@ def global_randomness(case: Case) -> None:
 
 
 def memory(case: Case) -> None:
-    """What was run before leaves no trace in a run, nor a later run in an earlier solution."""
+    """What was run before leaves no trace in a run, nor a later run in an earlier run."""
     kept = case.run()
     case.run(OTHER_SEEDS)
     if recompute_fingerprints(kept) != kept.fingerprints:
-        raise Failed("a later run overwrote the arrays of an earlier solution. Return copies; Run.of makes them.")
+        raise Failed("a later run overwrote the arrays of an earlier run. Return copies; Run.of makes them.")
     with suppress(Exception):  # the algorithm need not take every problem
         case.on(case.neighbour).run(OTHER_SEEDS)
     if changed := differences(case.reference, case.run()):
@@ -103,8 +104,8 @@ def threads(case: Case) -> None:
     tasks = [SEEDS, OTHER_SEEDS] * _THREADS
     with global_world(0), _restless(), ThreadPoolExecutor(_THREADS) as pool:
         found = list(pool.map(case.solve, tasks))
-    for seeds, solution in zip(tasks, found, strict=True):
-        if changed := differences(expected[seeds], solution):
+    for seeds, run in zip(tasks, found, strict=True):
+        if changed := differences(expected[seeds], run):
             raise Failed(
                 f"a run {with_seeds(seeds)} in one of {_THREADS} threads differs in {changed} from the same run "
                 "alone. Keep what a run computes in local variables, not in the object or the module."
@@ -115,7 +116,7 @@ def another_process(case: Case) -> None:
     """A run in another process, where texts have other hashes, gives the same bits."""
     remedy = "Let nothing depend on the process: no hash() of a text, no order of a set, no os.getpid()"
     try:
-        found = case.worker.call(_run_there, case.algorithm, case.problem)
+        found = case.worker.call(_run_there, case.algorithm, case.problem, own_registrations())
     except CannotBeSent as reason:
         raise DoesNotApply(f"this cannot be sent to another process: {short(str(reason))}") from reason
     except RunFailed as error:
@@ -170,15 +171,15 @@ def identity(case: Case) -> None:
 
 def fresh_samples(case: Case) -> None:
     """What is drawn comes from ``rng``, and other sample seeds draw other samples."""
-    rng, solution = sample_stream(SEEDS[1]), case.reference
-    if solution.samples == 0:
+    rng, run = sample_stream(SEEDS[1]), case.reference
+    if run.samples == 0:
         raise DoesNotApply("the algorithm reports no samples")
     before = _progress(rng)
     with global_world(0):
         case.solve(SEEDS, rng)
     if _progress(rng) == before:
         raise Failed(
-            f"a run {_REFERENCE} reports {solution.samples} samples and never used rng. Draw every sample from rng."
+            f"a run {_REFERENCE} reports {run.samples} samples and never used rng. Draw every sample from rng."
         )
     first = _tapped(case, SEEDS)[1].draws
     alike = {i: [redraw] for i, (_, redraw) in enumerate(first)}  # the draws so far equal in all runs
@@ -203,14 +204,14 @@ def fresh_samples(case: Case) -> None:
 
 def sample_count(case: Case) -> None:
     """The samples reported are the samples drawn."""
-    solution, tap = _tapped(case, SEEDS)
-    if isinstance(solution, Exception):
-        raise DoesNotApply(f"on a problem that is not a table solve raises {short(solution)}")
+    run, tap = _tapped(case, SEEDS)
+    if isinstance(run, Exception):
+        raise DoesNotApply(f"on a source that counts, solve raises {short(run)}")
     if not tap.draws:
         raise DoesNotApply("the algorithm does not sample by draw or play")
-    if solution.samples != tap.transitions:
+    if run.samples != tap.transitions:
         raise Failed(
-            f"a run {_REFERENCE} reports {solution.samples} samples and drew {tap.transitions}. Count calls for "
+            f"a run {_REFERENCE} reports {run.samples} samples and drew {tap.transitions}. Count calls for "
             "every pair, in every iteration, and the steps of every episode."
         )
 
@@ -260,8 +261,9 @@ def replicability(case: Case) -> None:
         )
 
 
-def _run_there(algorithm: Algorithm, problem: AnyProblem) -> dict[str, str]:
+def _run_there(algorithm: Algorithm, problem: AnyProblem, own: list[dict[str, Any]]) -> dict[str, str]:
     """Run in a worker, and return the texts alone: they need no classes of the algorithm to be read."""
+    register_again(own)
     return recorded(Case(algorithm, problem, problem, None).run())
 
 

@@ -151,8 +151,8 @@ def check_algorithm(
 
     >>> class Careless(Myopic):
     ...     id = "careless-v1"
-    ...     def solve(self, problem, shared, rng):
-    ...         return super().solve(problem, shared, np.random.default_rng(shared.seed))
+    ...     def solve(self, source, shared, rng):
+    ...         return super().solve(source, shared, np.random.default_rng(shared.seed))
     >>> check_algorithm(Careless(100), problems=[rr.make("chain-v1")])
     Traceback (most recent call last):
     ...

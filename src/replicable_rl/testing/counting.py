@@ -53,7 +53,7 @@ def counting(problem: AnyProblem) -> tuple[AnyProblem, Tap]:
     tap, source = Tap(), Counts(problem) if isinstance(problem, TabularMDP) else problem
     draws, plays = isinstance(source, GenerativeModel), isinstance(source, EpisodicModel)
     kind = _CountedBoth if draws and plays else _CountedDraws if draws else _CountedEpisodes
-    return kind(tap, source), tap  # type: ignore[return-value]  # it has what the source has
+    return kind(tap, source), tap
 
 
 class _Counted:

@@ -48,7 +48,8 @@ def _check_run(run: object, problem: AnyProblem) -> None:
 
 def recompute_fingerprints(run: Run) -> Fingerprints:
     """Return the fingerprints of what a run holds now."""
-    return Fingerprints({name: level_of(name).digest(name, output) for name, output in run.outputs.items()})
+    levels = ((level_of(name), output) for name, output in run.outputs.items())
+    return Fingerprints({level.name: level.digest(level.name, level.freeze(level.name, one)) for level, one in levels})
 
 
 def _check_outputs(run: Run, n_states: int, n_actions: int) -> None:

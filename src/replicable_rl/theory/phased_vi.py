@@ -56,12 +56,19 @@ class PhasedVIPlan(QueryPlan):
     pairs: int
     iterations: int
     iterations_needed: int
-    calls_printed: int | None
 
-    _derived: ClassVar[tuple[str, ...]] = ("value_error", "policy_loss")
+    _derived: ClassVar[tuple[str, ...]] = ("calls_printed", "value_error", "policy_loss")
     _level: ClassVar[str] = "value"
     _same: ClassVar[str] = "have the same Q"
     _words: ClassVar[tuple[str, str, str]] = ("m", "calls m per iteration", "samples in all, N*T*m")
+
+    @property
+    def calls_printed(self) -> int | None:
+        """Calls m as the paper prints them; None for the baseline."""
+        if self.rho_sq is None:
+            return None
+        gap = self.rho_sq - 2.0 * self.delta_sq
+        return math.ceil(2.0 * math.log(2.0 / self.delta_sq) / (self.tolerance * self.tolerance * gap * gap))
 
     @property
     def value_error(self) -> float:
@@ -172,7 +179,6 @@ def phased_vi(
     needed = iterations_needed(gamma, epsilon, target)
     T = needed if iterations is None else check_integer(_OWNER, "iterations", iterations, low=1, high=2**62)
     tau = _theorem_tolerance(gamma, epsilon, target, known_rewards)
-    query = query_parameters(_OWNER, pairs * T, tau, delta, rho, 1, calls=calls, tolerance=tolerance, rho_sq=rho_sq)
     return PhasedVIPlan(
         epsilon=epsilon,
         known_rewards=known_rewards,
@@ -181,15 +187,8 @@ def phased_vi(
         pairs=pairs,
         iterations=T,
         iterations_needed=needed,
-        calls_printed=None if rho is None else _printed(**query),
-        **query,
+        **query_parameters(_OWNER, pairs * T, tau, delta, rho, 1, calls=calls, tolerance=tolerance, rho_sq=rho_sq),
     )
-
-
-def _printed(*, tolerance: float, rho_sq: float, delta_sq: float, **_: object) -> int:
-    """Return m as the paper prints it."""
-    gap = rho_sq - 2.0 * delta_sq
-    return math.ceil(2.0 * math.log(2.0 / delta_sq) / (tolerance * tolerance * gap * gap))
 
 
 def phased_vi_rho(

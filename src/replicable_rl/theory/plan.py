@@ -15,7 +15,6 @@ __all__ = ["MAX_CALLS", "SLACK", "Cell", "Plan", "PlanTable", "claim_if", "claim
 MAX_CALLS = 2**63 - 1  # what 64 bits can count
 SLACK = 1.0 + 1e-13  # a promise met up to the rounding of these formulas is met
 _NOT_PROMISED = "this algorithm promises nothing about a second run"
-_COUNTS = "samples calls calls_needed calls_printed calls_plain rounds episodes episodes_needed visits_needed".split()
 
 Cell = float | str | None
 Pairs = Mapping[str, tuple[float, float]]  # parameter -> what is used, what is needed
@@ -48,6 +47,7 @@ class Plan:
     known_rewards: bool
 
     _derived: ClassVar[tuple[str, ...]] = ()  # properties that the JSON form has beside the fields
+    _counts: ClassVar[tuple[str, ...]] = ()  # what may pass the integers of JSON, and is written as text
 
     @property
     def samples(self) -> int:
@@ -78,11 +78,11 @@ class Plan:
         raise NotImplementedError
 
     def to_json(self) -> dict[str, Json]:
-        """Return the plan as JSON; counts, which may pass what JSON can hold, are strings."""
+        """Return the plan as JSON; counts of samples are strings."""
         names = [field.name for field in fields(self)]
         names += ["samples", "rho_proved", "accuracy_proved", "replicability_proved", *self._derived]
         said = ((name, getattr(self, name)) for name in names)
-        numbers = {name: decimal(value) if name in _COUNTS else value for name, value in said}
+        numbers = {name: decimal(value) if name in ("samples", *self._counts) else value for name, value in said}
         return {**numbers, "claims": self.claims().to_json()}
 
     def _table(self, heading: str, variants: Mapping[str, Mapping[str, Cell]], run: str) -> PlanTable:

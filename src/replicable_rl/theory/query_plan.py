@@ -41,6 +41,7 @@ class QueryPlan(Plan):
     calls_needed: int
     calls_plain: int
 
+    _counts: ClassVar[tuple[str, ...]] = ("calls", "calls_needed", "calls_plain", "calls_printed")
     _level: ClassVar[str]  # at which two runs are the same
     _same: ClassVar[str]  # what two runs do
     _words: ClassVar[tuple[str, str, str]]  # the letter of ``calls``, what it counts, and the samples in all

@@ -35,7 +35,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from replicable_rl.records import Claim, Claims
 from replicable_rl.theory.plan import MAX_CALLS, SLACK, Cell, Plan, PlanTable, claim_if, claims_of
@@ -99,6 +99,8 @@ class RMaxPlan(Plan):
     rho_queries: float | None = field(init=False)
     rho_known: float | None = field(init=False)
     rho_stop: float | None = field(init=False)
+
+    _counts: ClassVar[tuple[str, ...]] = ("rounds", "episodes", "episodes_needed", "visits_needed")
 
     def __post_init__(self) -> None:
         H, T, m = self.horizon, self.rounds, self.episodes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 from replicable_rl.errors import InvalidInput, check_integer, check_real, check_share
 from replicable_rl.theory.plan import MAX_CALLS, SLACK
@@ -39,18 +40,10 @@ def rmax(
 
     Parameters
     ----------
-    n_states, n_actions : int
-        S and A.
-    gamma : float
-        Discount in [0, 1).
-    epsilon, delta, rho : float
-        Accuracy, the probability that it fails, and the probability that two runs differ.
-    horizon : int
-        H, the steps of an episode.
+    n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards
+        As in :func:`rmax_practical`.
     refined : bool
         Whether T and m are those of the shorter argument of ``docs/rmax.md``, still with every constant 1.
-    known_rewards : bool
-        Whether the reward is a known function of (s, a).
 
     Examples
     --------
@@ -60,8 +53,7 @@ def rmax(
     >>> f"{rmax(8, 4, 0.9, 0.1, 0.001, 0.2, 30, refined=True).episodes:.2g}"
     '3.6e+16'
     """
-    check_sizes("theory.rmax", n_states, n_actions, gamma, epsilon, horizon)
-    rho, delta = check_delta_rho("theory.rmax", rho, delta)
+    sizes = _checked("theory.rmax", n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards)
     N, H = n_states * n_actions, horizon
     T = H * N / epsilon
     if not refined:
@@ -72,15 +64,8 @@ def rmax(
     tolerance = epsilon * (1.0 - gamma) ** 2 / n_states
     width, sampling = split_tolerance(tolerance, (rho - 2.0 * delta) / queries, pieces_of("zero-preserving"))
     return RMaxPlan(
+        **sizes._asdict(),
         kind="refined" if refined else "asymptotic",
-        n_states=n_states,
-        n_actions=n_actions,
-        gamma=gamma,
-        epsilon=epsilon,
-        delta=delta,
-        rho=rho,
-        horizon=H,
-        known_rewards=known_rewards,
         support=n_states,
         form="zero-preserving",
         rounds=rounds,
@@ -126,14 +111,11 @@ def rmax_practical(
 
     Parameters
     ----------
-    n_states, n_actions : int
-        S and A.
-    gamma : float
-        Discount in [0, 1).
-    epsilon, delta : float
-        Accuracy of the policy, in values normalised to [0, 1], and the probability that it fails.
-    rho : float or None
-        The probability that two runs may differ.
+    n_states, n_actions, gamma
+        S, A and the discount.
+    epsilon, delta, rho : float
+        Accuracy of the policy, in values normalised to [0, 1], the probability that it fails, and the probability
+        that two runs may differ.
     horizon : int
         H, the steps of an episode.
     known_rewards : bool
@@ -156,8 +138,7 @@ def rmax_practical(
     >>> plan.visits >= plan.visits_needed, plan.tolerance
     (False, 0.01)
     """
-    check_sizes(_OWNER, n_states, n_actions, gamma, epsilon, horizon)
-    rho, delta = check_delta_rho(_OWNER, rho, delta)
+    sizes = _checked(_OWNER, n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards)
     pieces = pieces_of(form)
     N = n_states * n_actions
     K = n_states if support is None else check_integer(_OWNER, "support", support, low=1, high=n_states)
@@ -176,7 +157,7 @@ def rmax_practical(
     entries = K if rho is None else wrong_entries(form, n_states, K)
     finest = min(_COARSEST, epsilon * (1.0 - gamma) / (4.0 * max(entries, 1 if known_rewards else 2)))  # for the loss
     k = known or quickest
-    asked = _episodes_for_counts(N, gamma, epsilon, delta, rho, horizon, rounds, k, window or k)
+    asked = _episodes_for_counts(sizes, rounds, k, window or k)
     needed = max(_divided(hoeffding_samples(sampling_share(tolerance or finest), delta_sq), k), asked)
     m = _episodes(episodes, budget, horizon, N + 1 if rounds is None else rounds)
     m = min(MAX_CALLS, needed) if m is None else m
@@ -194,15 +175,8 @@ def rmax_practical(
         affordable = 2**62 if budget is None else max(1, budget // (m * horizon))
         rounds = min(affordable, rounds_needed(epsilon, N, known, window))
     return RMaxPlan(
+        **sizes._asdict(),
         kind="practical",
-        n_states=n_states,
-        n_actions=n_actions,
-        gamma=gamma,
-        epsilon=epsilon,
-        delta=delta,
-        rho=rho,
-        horizon=horizon,
-        known_rewards=known_rewards,
         support=K,
         form=form,
         rounds=rounds,
@@ -220,26 +194,41 @@ def rmax_practical(
     )
 
 
-def _episodes_for_counts(
-    pairs: int,
-    gamma: float,
-    epsilon: float,
-    delta: float,
-    rho: float | None,
-    horizon: int,
-    rounds: int | None,
-    known: float,
-    window: float,
-) -> int:
+class _Sizes(NamedTuple):
+    """The problem and the promise, checked."""
+
+    n_states: int
+    n_actions: int
+    gamma: float
+    epsilon: float
+    delta: float
+    rho: float | None
+    horizon: int
+    known_rewards: bool
+
+
+def _checked(owner: str, *given: Any) -> _Sizes:
+    sizes = _Sizes(*given)
+    check_integer(owner, "n_states", sizes.n_states, low=1, high=2**40)
+    check_integer(owner, "n_actions", sizes.n_actions, low=1, high=2**40)
+    check_real(owner, "gamma", sizes.gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)")
+    check_share(owner, "epsilon", sizes.epsilon)
+    check_integer(owner, "horizon", sizes.horizon, low=1, high=2**31 - 1)
+    check_delta_rho(owner, sizes.rho, sizes.delta)
+    return sizes
+
+
+def _episodes_for_counts(sizes: _Sizes, rounds: int | None, known: float, window: float) -> int:
     """Return the m with which the known set and stopping cost a quarter of rho - 2 delta each, and accuracy holds."""
+    pairs, gamma, epsilon, horizon = sizes.n_states * sizes.n_actions, sizes.gamma, sizes.epsilon, sizes.horizon
     T = rounds_needed(epsilon, pairs, known, window) if rounds is None else rounds
-    L = log_term(pairs, T, delta)
+    L = log_term(pairs, T, sizes.delta)
     spare = epsilon * (1.0 - gamma) / 2.0 - gamma**horizon  # what the model's entries leave of the loss
     asked = [1]
     if spare > 0.0:
         asked.append(_episodes_for(horizon * epsilon, horizon, L, spare / 2.0))
-    if rho is not None:
-        share = (rho - 2.0 * delta) / 4.0
+    if sizes.rho is not None:
+        share = (sizes.rho - 2.0 * sizes.delta) / 4.0
         t_known = share * window / (2.0 * decisions(epsilon, pairs, known, window, T))
         asked.append(_episodes_for(2.0 * horizon * (known + window), horizon, L, t_known))
         asked.append(_episodes_for(horizon * epsilon, horizon, L, share * epsilon / (8.0 * T)))
@@ -271,12 +260,3 @@ def _episodes_for(variance: float, largest: float, log_term: float, deviation: f
 def _divided(visits: int, known: float) -> int:
     """Return the smallest m, or hardly more, with floor(known * m) >= visits."""
     return math.ceil(visits / known * SLACK)
-
-
-def check_sizes(owner: str, n_states: int, n_actions: int, gamma: float, epsilon: float, horizon: int) -> None:
-    """Refuse sizes that are no problem's."""
-    check_integer(owner, "n_states", n_states, low=1, high=2**40)
-    check_integer(owner, "n_actions", n_actions, low=1, high=2**40)
-    check_real(owner, "gamma", gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)")
-    check_share(owner, "epsilon", epsilon)
-    check_integer(owner, "horizon", horizon, low=1, high=2**31 - 1)

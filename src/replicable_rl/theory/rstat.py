@@ -203,7 +203,7 @@ def hoeffding_radius(samples: int, delta: float) -> float:
 def pieces_of(form: str) -> int:
     """Return how many half bins the rounding may move an answer: 1, or 2 where the bin at 0 answers 0."""
     if form not in _FORMS:
-        raise InvalidInput(f"rstat: form must be one of {', '.join(_FORMS)}, got {form!r}.")
+        raise InvalidInput(f"theory.rstat: form must be one of {', '.join(_FORMS)}, got {form!r}.")
     return 1 if form == "midpoint" else 2
 
 

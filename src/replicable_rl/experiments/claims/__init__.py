@@ -15,8 +15,6 @@ from replicable_rl.experiments.dataset import Dataset, Table
 from replicable_rl.experiments.experiment import Experiment
 from replicable_rl.experiments.verdicts import CANNOT_TELL, HELD, NOT_HELD
 
-__all__ = ["EXPERIMENT", "collect"]
-
 
 def collect(made: Sequence[tuple[Experiment, Dataset]]) -> Dataset:
     """Return the verdicts of all other experiments on their data, and the errata with their evidence."""

@@ -12,6 +12,4 @@ from replicable_rl.experiments.cost.figure import draw
 from replicable_rl.experiments.cost.texts import TEXTS
 from replicable_rl.experiments.experiment import Experiment
 
-__all__ = ["EXPERIMENT"]
-
 EXPERIMENT = Experiment("cost", 50, TEXTS, design, analyse, draw, verdicts)

@@ -1,14 +1,10 @@
 """What people read about the cost of replicability."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
 from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.experiment import Numbers, Texts
-
-__all__ = ["TEXTS", "slope_text"]
 
 
 def slope_text(row: Mapping[str, Any]) -> str:
@@ -47,17 +43,9 @@ TEXTS = Texts(
     tables=[
         Numbers(
             "needed",
-            {
-                "grid": "grid",
-                "pairs_sa": "N",
-                "measured": "m measured",
-                "measured_low": "shown too few",
-                "measured_high": "shown enough",
-                "predicted": "predicted",
-                "tight": "theorem, tight",
-                "printed": "theorem, printed",
-                "plain": "accuracy alone",
-            },
+            {"grid": "grid", "pairs_sa": "N", "measured": "m measured", "measured_low": "shown too few"}
+            | {"measured_high": "shown enough", "predicted": "predicted", "tight": "theorem, tight"}
+            | {"printed": "theorem, printed", "plain": "accuracy alone"},
             "Calls m per iteration for an agreement of 0.8, and what theory asks for at the same tolerance.",
         )
     ],

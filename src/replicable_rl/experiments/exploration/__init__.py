@@ -14,6 +14,4 @@ from replicable_rl.experiments.exploration.analysis import analyse, design, verd
 from replicable_rl.experiments.exploration.figure import draw
 from replicable_rl.experiments.exploration.texts import TEXTS
 
-__all__ = ["EXPERIMENT"]
-
 EXPERIMENT = Experiment("exploration", 30, TEXTS, design, analyse, draw, verdicts)

@@ -1,11 +1,7 @@
 """What people read about RepRMAX."""
 
-from __future__ import annotations
-
 from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.experiment import Texts
-
-__all__ = ["TEXTS"]
 
 
 def _summary(dataset: Dataset) -> str:

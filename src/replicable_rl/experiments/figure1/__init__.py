@@ -11,6 +11,4 @@ from replicable_rl.experiments.figure1.analysis import analyse, design, verdicts
 from replicable_rl.experiments.figure1.figure import draw
 from replicable_rl.experiments.figure1.texts import TEXTS
 
-__all__ = ["EXPERIMENT"]
-
 EXPERIMENT = Experiment("figure1", 10, TEXTS, design, analyse, draw, verdicts)

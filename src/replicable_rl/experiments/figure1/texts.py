@@ -1,14 +1,10 @@
 """What people read about Figure 1."""
 
-from __future__ import annotations
-
 from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.experiment import Comparison, Finding, Texts
 from replicable_rl.experiments.figure1.analysis import PLAIN, RPVI
 from replicable_rl.registry import make
 from replicable_rl.wording import number
-
-__all__ = ["TEXTS"]
 
 
 def _summary(dataset: Dataset) -> str:

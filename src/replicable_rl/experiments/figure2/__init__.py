@@ -15,6 +15,4 @@ from replicable_rl.experiments.figure2.figure import draw
 from replicable_rl.experiments.figure2.texts import TEXTS
 from replicable_rl.experiments.figure2.verdicts import verdicts
 
-__all__ = ["EXPERIMENT"]
-
 EXPERIMENT = Experiment("figure2", 20, TEXTS, design, analyse, draw, verdicts)

@@ -66,7 +66,8 @@ def _matters_less(curves: list[Curve]) -> Verdict:
 
 
 def _falls(curves: list[Curve]) -> Verdict:
-    first, then = [curve[0] for curve in curves], [_at(curve, 10) for curve in curves]
+    first = [curve[0] for curve in curves]
+    then = [[row for row in curve if row["multiple"] <= 10][-1] for curve in curves]
     pairs = list(zip(first, then, strict=True))
     return Verdict(
         "More samples quickly reduce the unique share",
@@ -131,11 +132,6 @@ def _within(rows: Iterable[Row], name: str) -> bool:
     """Whether the shares are shown to be close to each other: all their intervals lie within a narrow one."""
     rows = list(rows)
     return bool(max(row[f"{name}_high"] for row in rows) - min(row[f"{name}_low"] for row in rows) <= _CLOSE)
-
-
-def _at(curve: Curve, multiple: int) -> Row:
-    """Return the last point up to a multiple."""
-    return [row for row in curve if row["multiple"] <= multiple][-1]
 
 
 def _range(rows: list[Row], name: str) -> str:

@@ -11,6 +11,4 @@ from replicable_rl.experiments.levels.analysis import analyse, design, verdicts
 from replicable_rl.experiments.levels.figure import draw
 from replicable_rl.experiments.levels.texts import TEXTS
 
-__all__ = ["EXPERIMENT"]
-
 EXPERIMENT = Experiment("levels", 60, TEXTS, design, analyse, draw, verdicts)

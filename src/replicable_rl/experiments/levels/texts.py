@@ -1,11 +1,7 @@
 """What people read about model, value and policy."""
 
-from __future__ import annotations
-
 from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.experiment import SHORT_NAMES, Numbers, Texts
-
-__all__ = ["TEXTS"]
 
 
 def _summary(dataset: Dataset) -> str:
@@ -36,14 +32,8 @@ TEXTS = Texts(
     tables=[
         Numbers(
             "needed",
-            {
-                "problem": "problem",
-                "algorithm": "algorithm",
-                "level": "level",
-                "samples": "samples",
-                "samples_low": "shown too few",
-                "samples_high": "shown enough",
-            },
+            {"problem": "problem", "algorithm": "algorithm", "level": "level", "samples": "samples"}
+            | {"samples_low": "shown too few", "samples_high": "shown enough"},
             "Samples of a run for an agreement of 0.8.",
         )
     ],

@@ -13,6 +13,4 @@ from replicable_rl.experiments.theorem.analysis import analyse, design, verdicts
 from replicable_rl.experiments.theorem.figure import draw
 from replicable_rl.experiments.theorem.texts import TEXTS
 
-__all__ = ["EXPERIMENT"]
-
 EXPERIMENT = Experiment("theorem", 40, TEXTS, design, analyse, draw, verdicts)

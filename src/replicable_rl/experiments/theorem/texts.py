@@ -1,11 +1,7 @@
 """What people read about the theorems at their own sample sizes."""
 
-from __future__ import annotations
-
 from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.experiment import Numbers, Texts
-
-__all__ = ["TEXTS"]
 
 
 def _summary(dataset: Dataset) -> str:
@@ -35,18 +31,10 @@ TEXTS = Texts(
     tables=[
         Numbers(
             "theorems",
-            {
-                "problem": "problem",
-                "algorithm": "algorithm",
-                "epsilon": "ε",
-                "calls": "m asked",
-                "samples_a_run": "samples of a run",
-                "differ": "pairs that differ",
-                "pairs": "of",
-                "disagreement_high": "at most (95 %)",
-                "worst_error": "worst error",
-                "median_seconds_a_run": "seconds a run",
-            },
+            {"problem": "problem", "algorithm": "algorithm", "epsilon": "ε", "calls": "m asked"}
+            | {"samples_a_run": "samples of a run", "differ": "pairs that differ", "pairs": "of"}
+            | {"disagreement_high": "at most (95 %)", "worst_error": "worst error"}
+            | {"median_seconds_a_run": "seconds a run"},
             "The same numbers.",
         )
     ],

@@ -1,0 +1,22 @@
+"""For tests and doctests alike: what one of them registers, the next does not find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from replicable_rl.records import LEVELS
+from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS
+
+
+@pytest.fixture(autouse=True)
+def registries_are_put_back() -> Iterator[None]:
+    """Leave levels, problems, algorithms and samplers as they were."""
+    tables: list[dict[str, Any]] = [LEVELS, PROBLEMS, ALGORITHMS, SAMPLERS]
+    before = [dict(table) for table in tables]
+    yield
+    for table, entries in zip(tables, before, strict=True):
+        table.clear()
+        table.update(entries)

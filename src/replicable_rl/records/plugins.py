@@ -1,0 +1,47 @@
+"""Other people's modules: those that installed packages name, and definitions that are run again."""
+
+from __future__ import annotations
+
+import functools
+
+from replicable_rl.errors import InvalidInput
+from replicable_rl.wording import sentence
+
+__all__ = ["is_reloaded", "load_plugins"]
+
+_PLUGINS = "replicable_rl.plugins"
+
+
+@functools.cache
+def load_plugins() -> None:
+    """Import, once, what installed packages name under the entry points ``replicable_rl.plugins``."""
+    from importlib.metadata import entry_points
+
+    for plugin in entry_points(group=_PLUGINS):
+        try:
+            plugin.load()
+        except Exception as error:  # whatever somebody's module raises, its own sentence says why
+            raise InvalidInput(
+                f"plugin {plugin.name}: cannot be loaded ({type(error).__name__}: {sentence(error)})."
+            ) from error
+
+
+def is_reloaded(old: object, new: object) -> bool:
+    """Whether a definition was run again, as a notebook does: a class or function of the same name.
+
+    What has no name of its own must have the same instructions, and close over nothing.
+
+    >>> one, two, three = (lambda: 1), (lambda: 2), functools.partial(int)
+    >>> is_reloaded(one, one), is_reloaded(one, two), is_reloaded(three, functools.partial(str))
+    (True, False, False)
+    """
+    if old is new:
+        return True
+    places = [(getattr(one, "__module__", None), getattr(one, "__qualname__", None)) for one in (old, new)]
+    if places[0] != places[1] or places[0][1] is None:
+        return False
+    codes = [getattr(one, "__code__", None) for one in (old, new)]
+    if codes[0] is None or "<" not in places[0][1]:
+        return True
+    closed = [getattr(one, "__closure__", None) for one in (old, new)]
+    return bool(codes[0] == codes[1]) and closed == [None, None]
