@@ -5,10 +5,10 @@
     replicable-rl --plugin examples.own audit two-doors-v1 good-enough-v1 --epsilon 0.05 --store own.sqlite
     replicable-rl --plugin examples.own report own.sqlite
 
-The algorithm estimates the model once, plans on it, and takes in every state the first action that is good enough: whose
-value is within a tolerance of the best. The tolerance is random and shared, so that two runs hardly ever disagree about
-which actions are good enough. It stands for a policy and for the sets of good actions that this policy follows from;
-its values differ from run to run, so it does not publish them.
+The algorithm estimates the model once, plans on it, and takes in every state the first action that is good enough:
+whose value is within a tolerance of the best. The tolerance is random and shared, so that two runs hardly ever disagree
+about which actions are good enough. It stands for a policy and for the sets of good actions that this policy follows
+from; its values differ from run to run, so it does not publish them.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from replicable_rl.audit.agreement import measure
 from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.audit.states import measure_states
 from replicable_rl.errors import InvalidInput
-from replicable_rl.records import derived_seed
+from replicable_rl.records import Claim, Measurement, derived_seed
 from replicable_rl.registry import PROBLEMS
 from replicable_rl.sampling import MAX_CALLS, Counts
 from tests.statistics import ALPHA, SEED
@@ -304,6 +304,29 @@ def test_estimates_print_compare_and_travel() -> None:
     assert (str(share), share > 0.85, repr(share)) == ("0.900 (0.800–0.950)", True, "Estimate(0.9, 0.8, 0.95)")
     again = pickle.loads(pickle.dumps(share))  # noqa: S301
     assert (again, again.low, again.high) == (0.9, 0.8, 0.95)
+
+
+@pytest.mark.parametrize("level", ["value", "policy"])
+def test_a_measured_claim_carries_what_was_measured(level: str, result: rr.AuditResult) -> None:
+    claim, found = result.claim(level), result.agreement(level)
+    assert (claim.about, claim.kind, claim.level, claim.source) == ("replicability", "measured", level, "audit")
+    assert claim.bound == 1.0 - found.low  # rho of which one can be confident
+    assert claim.definition == "def:replicability"
+    assert claim.measurement == Measurement(found.estimate, found.low, found.high, 0.95, 36)
+    assert Claim.from_json(json.loads(json.dumps(claim.to_json()))) == claim
+    assert f"in {found.same} of 36 pairs, agreement {found.value}" in str(claim)
+    with pytest.raises(InvalidInput, match="there is no model to compare"):
+        result.claim("model")
+
+
+def test_what_was_not_measured_is_no_measured_claim() -> None:
+    measured = rr.audit(TWO_GOALS, SOMETIMES, shared_seeds=2).claim().measurement
+    words = "two runs have the same policy", 0.2, "audit"
+    with pytest.raises(InvalidInput, match="a claim is measured exactly if it carries its measurement"):
+        Claim("replicability", "measured", *words)
+    with pytest.raises(InvalidInput, match="a claim is measured exactly if it carries its measurement"):
+        Claim("replicability", "proved", *words, measurement=measured)
+    assert Claim("replicability", "measured", *words, measurement=measured).measurement is measured
 
 
 # --- bad input ------------------------------------------------------------------------------------------

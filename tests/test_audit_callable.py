@@ -246,7 +246,9 @@ def test_shapes_are_compared_when_an_audit_is_resumed(tmp_path: Path) -> None:
     audit(2)
     length[0] = 3
     for _ in range(2):  # the second time, all of them are there
-        with pytest.raises(rr.RunFailed, match=r"run 5 of 8 .* the first run returned a policy of shape \(2,\), this one"):
+        with pytest.raises(
+            rr.RunFailed, match=r"run 5 of 8 .* the first run returned a policy of shape \(2,\), this one"
+        ):
             audit(4)
         audit(4, on_error="record")
     assert [run.error is None for run in audit(4, on_error="record").runs] == [True] * 4 + [False] * 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import gymnasium
+import joblib.externals.loky.backend.reduction
 import numba
 import numpy as np
 import pytest
@@ -287,7 +289,7 @@ def calling_compiled(value: int) -> Any:
     def kernel() -> int:
         return value
 
-    return lambda shared_seed, sample_seed: [kernel()]
+    return lambda shared_seed, sample_seed: [kernel()]  # type: ignore[call-arg]  # numba's types know no decorator
 
 
 def with_class(value: int) -> Any:
@@ -304,7 +306,13 @@ def with_class(value: int) -> Any:
 
 NAMED_IN_A_SET = "def train(shared_seed, sample_seed):\n    return [int('b' in {'a', 'c', 'd', '%s'})]\n"
 HELPED = "def helper():\n    return {}\n\ndef train(shared_seed, sample_seed):\n    return [helper()]\n"
-ALIASED = "zero, one = min, max\nchosen = {}\n\ndef train(shared_seed, sample_seed):\n    return [chosen(zero(0, 1), one(0, 1))]\n"
+ALIASED = """
+zero, one = min, max
+chosen = {}
+
+def train(shared_seed, sample_seed):
+    return [chosen(zero(0, 1), one(0, 1))]
+"""
 
 PAIRS_OF_PROGRAMS: dict[str, tuple[Any, Any]] = {
     "cached": (cached(0), cached(1)),
@@ -359,17 +367,29 @@ def test_what_a_program_changes_while_it_runs_does_not_matter(tmp_path: Path) ->
         return [memo.setdefault(sample_seed, len(memo))]
 
     trainer = Trainer(0, "mine")
-    for i, train in enumerate((remembers, trainer, trainer.method)):
+    programs: list[Callable[[int, int], Any]] = [remembers, trainer, trainer.method]
+    for i, train in enumerate(programs):
         store = tmp_path / f"{i}.sqlite"
         one = audited(train, store)
-        more = rr.audit_callable(train, shared_seeds=3, store=store, name="train", version="1")  # type: ignore[arg-type]
+        more = rr.audit_callable(train, shared_seeds=3, store=store, name="train", version="1")
         assert more.runs[:4] == one.runs
     assert len(memo) == 6
     assert trainer.trained == 12
     assert len(trainer.memo) == 6
 
 
-def test_classes_inside_functions_may_have_other_words(tmp_path: Path) -> None:
+def test_copies_and_pickles_leave_no_trace() -> None:
+    @dataclass(frozen=True)
+    class Fresh(Nameless):
+        pass
+
+    before = code_digest(Fresh())
+    copy.copy(Fresh())
+    joblib.externals.loky.backend.reduction.dumps(Fresh())
+    assert code_digest(Fresh()) == before
+
+
+def test_classes_inside_functions_may_have_other_words() -> None:
     text = "def train(shared_seed, sample_seed):\n    class Answer:\n        {}\n        x = 0\n    return [Answer.x]\n"
     one, two, moved = (run_text(text.format(words)) for words in ("'One.'", "'Two.'", "'''Three\n\n'''"))
     assert code_digest(one) == code_digest(two) == code_digest(moved)
@@ -458,16 +478,14 @@ def test_an_algorithm_without_a_version_of_its_own_is_refused(algorithm: Any, tm
     with pytest.raises(InvalidInput) as refused:
         rr.audit(GRID, algorithm, shared_seeds=2, store=store)
     assert str(refused.value) == (
-        f"audit: {name} {NAMELESS}. Register it under an id, or give {name} a class attribute version = '1', and change "
-        "it whenever the code changes; or leave the store out."
+        f"audit: {name} {NAMELESS}. Register it under an id, or give {name} a class attribute version = '1', and "
+        "change it whenever the code changes; or leave the store out."
     )
     assert not store.exists()
     assert len(rr.audit(GRID, algorithm, shared_seeds=2).runs) == 4
 
 
-def test_an_algorithm_with_a_version_is_taken_and_found_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_algorithm_with_a_version_is_taken_and_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = tmp_path / "runs.sqlite"
     one = rr.audit(GRID, Versioned(), shared_seeds=2, store=store)
     assert one.algorithm == rr.ObjectSpec(f"{__name__}.Versioned", {"version": "1"})
@@ -541,7 +559,9 @@ def simulator(share: float, **options: Any) -> rr.Simulator:
 
 def test_a_simulator_needs_a_version(tmp_path: Path) -> None:
     store = tmp_path / "runs.sqlite"
-    with pytest.raises(InvalidInput, match=r"audit: Simulator coin: a store knows .* by its version only. Give version"):
+    with pytest.raises(
+        InvalidInput, match=r"audit: Simulator coin: a store knows .* by its version only. Give version"
+    ):
         rr.audit(simulator(0.1), FEW, shared_seeds=2, store=store)
     assert not store.exists()
     rr.audit(simulator(0.1), FEW, shared_seeds=2)
@@ -602,7 +622,9 @@ class Source(Counts):
 
 def test_a_source_of_ones_own_names_its_version_in_its_spec(tmp_path: Path) -> None:
     source = Source(GRID)
-    with pytest.raises(InvalidInput, match=f"audit: Source {NAMELESS}. Name a version among the parameters of the spec"):
+    with pytest.raises(
+        InvalidInput, match=f"audit: Source {NAMELESS}. Name a version among the parameters of the spec"
+    ):
         rr.audit(source, FEW, shared_seeds=2, store=tmp_path / "runs.sqlite")
     source.version = "1"
     result = rr.audit(source, FEW, shared_seeds=2, store=tmp_path / "runs.sqlite")

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import joblib
@@ -26,15 +26,14 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.audit import backends, jobs, run
+from replicable_rl.audit import backends, jobs, workers
 from replicable_rl.audit.backends import use_backend
 from replicable_rl.audit.jobs import SolveJob
 from replicable_rl.cli import main
 from replicable_rl.errors import InvalidFile, InvalidInput
-from replicable_rl.records import ObjectSpec, RunFamily, RunRecord
+from replicable_rl.records import ObjectSpec, RunSpec
 from replicable_rl.registry import PROBLEMS
-from replicable_rl.solve import Algorithm
-from replicable_rl.store.arrays import Encoded
+from replicable_rl.solve import Algorithm, algorithm_spec
 from tests.statistics import SEED
 
 LATEST_TAXI = max(id for id in gymnasium.registry if id.startswith("Taxi-"))
@@ -77,15 +76,16 @@ def watched(folder: Path) -> Algorithm:
     @dataclass(frozen=True)
     class Watched:
         folder: str
+        version: ClassVar[str] = "1"
 
-        def solve(self, problem: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Solution:
+        def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
             folder = Path(self.folder)
             (folder / f"pid-{os.getpid()}").touch()
             if (folder / "slow").exists():
                 time.sleep(0.05)
             if (folder / "deadly").exists() and shared.seed == DEADLY:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=1000, iterations=5).solve(problem, shared, rng)
+            return rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=1000, iterations=5).solve(source, shared, rng)
 
     return Watched(str(folder))
 
@@ -226,15 +226,15 @@ def test_runs_are_made_where_they_were_asked_for(cluster: Cluster, grid: rr.Tabu
 
 def test_workers_are_used_only_where_somebody_asks_for_them() -> None:
     """That joblib is imported says nothing; alone, an audit keeps every run that has finished when interrupted."""
-    assert not run._wants_workers(None)
-    assert not run._wants_workers(1)
-    assert run._wants_workers(2)
-    assert run._wants_workers(-1)
+    assert not workers.wants_workers(None)
+    assert not workers.wants_workers(1)
+    assert workers.wants_workers(2)
+    assert workers.wants_workers(-1)
     with joblib.parallel_config(backend="threading"):
-        assert not run._wants_workers(None)
+        assert not workers.wants_workers(None)
     with joblib.parallel_config(n_jobs=2):
-        assert run._wants_workers(None)
-        assert not run._wants_workers(1)
+        assert workers.wants_workers(None)
+        assert not workers.wants_workers(1)
 
 
 def test_command_joins_a_dask_cluster(cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -319,11 +319,11 @@ def test_worker_that_dies_ends_the_audit_with_a_sentence_and_it_resumes(
 def test_failing_run_on_workers_is_one_error_and_no_warning(grid: rr.TabularMDP) -> None:
     @dataclass(frozen=True)
     class Failing:
-        def solve(self, problem: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Solution:
+        def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
             time.sleep(0.02)
             if shared.seed == DEADLY:
                 raise ZeroDivisionError("one over nothing")
-            return RPVI.solve(problem, shared, rng)
+            return RPVI.solve(source, shared, rng)
 
     for backend in ("threads", "processes"):
         with use_backend(backend, n_jobs=2), pytest.raises(rr.RunFailed, match="ZeroDivisionError: one over nothing"):
@@ -446,8 +446,9 @@ def test_killed_twenty_times_and_resumed_finds_the_same(grid: rr.TabularMDP, tmp
     resumed = rr.audit(grid, RPVI, shared_seeds=seeds, store=store)
     assert everything(resumed, tmp_path) == everything(rr.audit(grid, RPVI, shared_seeds=seeds), tmp_path)
     with rr.RunStore(store) as opened:  # every run whole, with arrays that have their fingerprints
-        for record in resumed.records[:: 2 * seeds // 40]:
-            assert opened.solution(record.key).fingerprints.policy == record.policy
+        for run in resumed.runs[:: 2 * seeds // 40]:
+            assert opened.run(run.key) == run
+            assert rr.Run.of(dict(opened.run(run.key).outputs)).fingerprints == run.fingerprints
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -502,7 +503,7 @@ def test_workers_get_specs(monkeypatch: pytest.MonkeyPatch) -> None:
         sent.append(job)
         return jobs.run_chunk(job, *rest)
 
-    monkeypatch.setattr(run, "run_chunk", watched_chunk)
+    monkeypatch.setattr(workers, "run_chunk", watched_chunk)
     lake = rr.from_gymnasium("FrozenLake-v1", gamma=0.95)
     with use_backend("threads", n_jobs=2):
         rr.audit(lake, RPVI, shared_seeds=5)
@@ -514,7 +515,9 @@ def test_rebuilt_objects_give_the_same_runs(grid: rr.TabularMDP) -> None:
     direct = SolveJob(grid, RPVI)
     assert isinstance(job.problem, ObjectSpec)
     assert isinstance(job.algorithm, ObjectSpec)
-    assert job.run(3, 4).fields == direct.run(3, 4).fields
+    spec = RunSpec(grid.spec, algorithm_spec(RPVI), 3, rr.Drawn(4))
+    assert job.run(spec) == direct.run(spec)
+    assert job.run(spec).spec == spec
 
 
 def test_what_no_spec_rebuilds_travels_as_it_is(grid: rr.TabularMDP) -> None:
@@ -569,7 +572,7 @@ def test_worker_with_another_problem_under_the_same_id_refuses(grid: rr.TabularM
         "Install the same versions of replicable-rl and Gymnasium."
     )
     with pytest.raises(InvalidInput) as caught:
-        SolveJob.of(grid, RPVI).run(1, 2)
+        SolveJob.of(grid, RPVI).run(RunSpec(grid.spec, algorithm_spec(RPVI), 1, rr.Drawn(2)))
     assert str(caught.value) == refusal
     with use_backend("threads", n_jobs=2), pytest.raises(rr.RunFailed) as failed:
         rr.audit(grid, RPVI, shared_seeds=5)
@@ -584,9 +587,9 @@ def test_what_cannot_be_pickled_runs_here_and_in_threads_only(grid: rr.TabularMD
         def __repr__(self) -> str:
             return "Locked"
 
-        def solve(self, problem: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Solution:
+        def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
             with self.lock:
-                return RPVI.solve(problem, shared, rng)
+                return RPVI.solve(source, shared, rng)
 
     simple = Simple(Locked(threading.Lock()))
     serial = rr.audit(grid, simple, shared_seeds=5)
@@ -609,9 +612,9 @@ class Simple:
     def __repr__(self) -> str:
         return "Simple()"
 
-    def solve(self, problem: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Solution:
-        solution: rr.Solution = self.inner.solve(problem, shared, rng)
-        return solution
+    def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
+        run: rr.Run = self.inner.solve(source, shared, rng)
+        return run
 
 
 # --- chunks -----------------------------------------------------------------------------------------
@@ -623,9 +626,9 @@ def transactions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     original = rr.RunStore.add
 
-    def add(store: rr.RunStore, family: RunFamily, records: Sequence[RunRecord], arrays: dict[str, Encoded]) -> int:
-        sizes.append(len(records))
-        return original(store, family, records, arrays)
+    def add(store: rr.RunStore, runs: Sequence[rr.Run], contents: dict[str, bytes]) -> int:
+        sizes.append(len(runs))
+        return original(store, runs, contents)
 
     monkeypatch.setattr(rr.RunStore, "add", add)
     return sizes
@@ -647,9 +650,9 @@ def test_slow_runs_are_stored_one_by_one(
     backend: str, seeds: int, grid: rr.TabularMDP, transactions: list[int]
 ) -> None:
     class Slow:
-        def solve(self, problem: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Solution:
+        def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
             time.sleep(0.26)  # two would be more than a chunk should last
-            return RPVI.solve(problem, shared, rng)
+            return RPVI.solve(source, shared, rng)
 
     with contextlib.nullcontext() if backend == "here" else use_backend(backend, n_jobs=2):
         rr.audit(grid, Slow(), shared_seeds=seeds)
@@ -667,7 +670,7 @@ def test_store_that_cannot_be_asked_from_a_thread_does_not_stop_the_audit(
     monkeypatch.setattr(rr.RunStore, "finished", broken)
     with use_backend("threads", n_jobs=2):
         result = rr.audit(grid, RPVI, shared_seeds=20, store=tmp_path / "runs.sqlite")
-    assert len(result.records) == finished_runs(tmp_path / "runs.sqlite") == 40
+    assert len(result.runs) == finished_runs(tmp_path / "runs.sqlite") == 40
 
 
 # --- backends by name -------------------------------------------------------------------------------

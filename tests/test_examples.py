@@ -134,10 +134,9 @@ def test_the_probe_is_every_cell_in_which_an_action_is_taken() -> None:
 def test_the_audit_compares_what_the_policy_does_in_the_cells(make: Callable[..., rr.StableBaselines3]) -> None:
     train = make("ppo")
     result = sb3.audit(train, shared_seeds=1, n_jobs=1)
-    for record in result.records:
-        actions = train(record.shared_seed, record.sample_seed)(np.array(sb3.CELLS))
-        assert record.policy is not None
-        assert np.array_equal(result.store.array(record.policy), actions)
+    for run in result.runs:
+        assert run.sample_seed is not None
+        assert np.array_equal(run.policy, train(run.shared_seed, run.sample_seed)(np.array(sb3.CELLS)))
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -153,16 +152,14 @@ def test_the_result_says_what_was_shared_and_what_was_fresh(
     name: str, share: tuple[str, ...], shared: list[str], fresh: list[str], make: Callable[..., rr.StableBaselines3]
 ) -> None:
     result = sb3.audit(make(name, share=share), shared_seeds=1, n_jobs=1)
-    for text, said in ((result.shared_randomness, shared), (result.fresh_randomness, fresh)):
+    for text, said in ((result.spec.shared, shared), (result.spec.fresh, fresh)):
         assert [phrase for phrase in (DATA, WEIGHTS, DRAWS) if phrase in text] == [
             phrase for phrase in (DATA, WEIGHTS, DRAWS) if phrase in said
         ]
         assert all(phrase in text for phrase in said)
         assert not text.endswith(".")
     printed = " ".join(result.table().split())
-    assert printed.endswith(
-        f"Shared by the runs of a pair: {result.shared_randomness}. Fresh: {result.fresh_randomness}."
-    )
+    assert printed.endswith(f"Shared by the runs of a pair: {result.spec.shared}. Fresh: {result.spec.fresh}.")
 
 
 def test_with_nothing_shared_other_shared_seeds_find_the_same(make: Callable[..., rr.StableBaselines3]) -> None:

@@ -13,7 +13,7 @@ import pickle
 import struct
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import replicable_rl as rr
-from replicable_rl import canonical, errors
+from replicable_rl import canonical, errors, wording
 from replicable_rl.canonical import array_digest, canonical_json, json_digest
 from replicable_rl.progress import listening, track
 from replicable_rl.records import (
@@ -537,6 +537,7 @@ def test_accuracy_and_replicability_are_claimed_apart() -> None:
     assert one.replicability is None
     assert str(one).endswith("optimal. Nothing is proved about replicability: a baseline promises nothing.")
     assert str(Claims()) == "Nothing is claimed."
+    assert Claims([ACCURATE]) == Claims((ACCURATE,))  # type: ignore[arg-type]  # a list is as good
 
 
 def test_claims_about_an_estimated_table_end_at_the_table() -> None:
@@ -1092,6 +1093,38 @@ def test_packages_are_loaded_once(plugin: Callable[[str, str], None]) -> None:
         assert builtins.loaded_once == 1  # type: ignore[attr-defined]  # the package has set it
     finally:
         del builtins.loaded_once  # type: ignore[attr-defined]
+
+
+# --- numbers for people ------------------------------------------------------------------------
+
+finite = st.integers(-(10**20), 10**20) | st.floats(-1e300, 1e300)
+
+
+@settings(max_examples=200)
+@given(finite, finite)
+@example(1.0, 1.0 + 2**-52)
+@example(10**15, 10**15 + 1)
+def test_two_numbers_are_written_so_that_they_can_be_told_apart(one: float, two: float) -> None:
+    texts = wording.apart(one, two)
+    if one != two:
+        assert texts[0] != texts[1]
+    for number, text in zip((one, two), texts, strict=True):
+        assert float(text) == pytest.approx(number, rel=0.01)
+
+
+@settings(max_examples=200)
+@given(finite)
+def test_a_number_is_whole_up_to_nine_digits_and_short_beyond(x: float) -> None:
+    text = wording.number(x)
+    assert float(text) == pytest.approx(x, rel=1e-3)
+    if isinstance(x, int) and abs(x) < 10**9:
+        assert text == str(x) == wording.number(cast("Any", np.int64(x)))
+    assert len(text) <= 11
+    assert wording.number(None) == "-"
+
+
+def test_names_one_after_the_other() -> None:
+    assert [wording.listed(list("abc")[:n]) for n in range(4)] == ["", "a", "a and b", "a, b and c"]
 
 
 # --- progress --------------------------------------------------------------------------------

@@ -428,6 +428,17 @@ def test_an_unknown_sampler() -> None:
         rr.solve(make("chain-v1"), QUICK, shared_seed=1, sampler="x")
 
 
+def test_what_samples_itself_has_no_sampler() -> None:
+    source = Counts(make("chain-v1"))
+    run = rr.solve(source, QUICK, shared_seed=1, sample_seed=2)
+    assert run.spec is not None
+    assert run.spec.sample == rr.Drawn(2, "own")
+    with pytest.raises(
+        InvalidInput, match=r"^solve: a sampler is for tables, and Counts samples itself\. Leave it out\.$"
+    ):
+        rr.solve(source, QUICK, shared_seed=1, sampler="per-sample-v1")
+
+
 def test_the_same_thing_again_changes_nothing() -> None:
     for _ in range(2):
         rr.register_problem("tiny-v1", tiny)

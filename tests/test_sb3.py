@@ -21,8 +21,9 @@ import numpy as np
 import pytest
 from gymnasium.envs.toy_text import FrozenLakeEnv
 
-from replicable_rl.audit.sb3 import StableBaselines3, TrainedPolicy
-from replicable_rl.audit.sb3_library import seed_of
+import replicable_rl as rr
+from replicable_rl.adapters.sb3 import StableBaselines3, TrainedPolicy
+from replicable_rl.adapters.sb3_library import seed_of
 from replicable_rl.canonical import json_digest
 from replicable_rl.errors import InvalidInput, UnknownId
 
@@ -277,7 +278,9 @@ def test_a_run_that_fails_puts_everything_back(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_importing_the_module_does_not_import_the_libraries() -> None:
-    code = "import sys, replicable_rl.audit.sb3; print({'gymnasium', 'torch', 'stable_baselines3'} & set(sys.modules))"
+    code = (
+        "import sys, replicable_rl.adapters.sb3; print({'gymnasium', 'torch', 'stable_baselines3'} & set(sys.modules))"
+    )
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "set()\n"
 
 
@@ -387,6 +390,35 @@ def test_one_training_code_has_one_identity() -> None:
     assert one.params == two.params
     assert repr(one).startswith("StableBaselines3(algorithm='DQN', env='FrozenLake-v1', total_timesteps=50")
     assert pickle.loads(pickle.dumps(one)) == one  # noqa: S301  # our own bytes
+
+
+def test_a_store_knows_what_comes_with_the_libraries(tmp_path: Path) -> None:
+    usual = StableBaselines3("DQN", "FrozenLake-v1", 10, algorithm_options={"learning_starts": NEVER})
+    assert usual.is_exact
+    one, again = (rr.audit_callable(usual, shared_seeds=1, store=tmp_path / "runs.sqlite") for _ in range(2))
+    assert one.algorithm == rr.ObjectSpec("stable-baselines3/DQN", one.algorithm.params)
+    assert again.seconds == one.seconds  # found, not trained again
+    assert (one.spec.shared, one.spec.fresh) == (usual.shared_randomness, usual.fresh_randomness)
+
+
+def test_a_store_knows_a_class_or_an_environment_of_ones_own_by_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(gymnasium.registry, "Dice-v0", gymnasium.envs.registration.EnvSpec("Dice-v0", Dice))
+    store, options = tmp_path / "runs.sqlite", {"learning_starts": NEVER}
+    contrary = StableBaselines3(Contrary, "FrozenLake-v1", 10, algorithm_options=options)
+    dice = StableBaselines3("DQN", "Dice-v0", 10, algorithm_options=options)
+    for train in (contrary, dice):
+        assert not train.is_exact
+        with pytest.raises(InvalidInput, match=f"audit_callable: {train.name} is code of your own, .* version='1'"):
+            rr.audit_callable(train, shared_seeds=1, store=store)
+        one = rr.audit_callable(train, shared_seeds=1, store=store, version="1")
+        assert one.algorithm.params["version"] == "1"
+        assert rr.audit_callable(train, shared_seeds=1, store=store, version="1").seconds == one.seconds
+    monkeypatch.setattr(Contrary, "predict", lambda self, *args, **kwargs: sb3.DQN.predict(self, *args, **kwargs))
+    with pytest.raises(InvalidInput, match=r"the code of stable-baselines3/Contrary on callable has changed"):
+        rr.audit_callable(contrary, shared_seeds=1, store=store, version="1")
+    rr.audit_callable(contrary, shared_seeds=1, store=store, version="2")
 
 
 def test_the_probe_lists_the_observations() -> None:

@@ -285,8 +285,8 @@ CLOSING = {
     "rmax": "With m=8.924e+16: accuracy is proved, if every episode has 60 steps and r_max is the top of the reward "
     "range and no pair has more than 3 successors; two runs differ with probability at most 0.2 (proved), if no pair "
     "has more than 3 successors.",
-    "asymptotic": "With m=1.625e+30: accuracy is asymptotic, if every episode has 60 steps and r_max is the top of the reward range; two runs differ with probability at most 0.2 "
-    "(asymptotic).",
+    "asymptotic": "With m=1.625e+30: accuracy is asymptotic, if every episode has 60 steps and r_max is the top of the "
+    "reward range; two runs differ with probability at most 0.2 (asymptotic).",
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 __all__ = ["apart", "bound", "brief", "listed", "number", "plural", "sentence"]
 
 
@@ -13,7 +15,7 @@ def number(x: float | None, digits: int = 4) -> str:
     """
     if x is None:
         return "-"
-    return str(x) if isinstance(x, int) and abs(x) < 10**9 else f"{x:.{digits}g}"
+    return str(int(x)) if isinstance(x, Integral) and abs(x) < 10**9 else f"{x:.{digits}g}"
 
 
 def apart(one: float, two: float) -> tuple[str, str]:
@@ -26,7 +28,7 @@ def apart(one: float, two: float) -> tuple[str, str]:
         texts = number(one, digits), number(two, digits)
         if texts[0] != texts[1]:
             return texts
-    exact = tuple(str(x) if isinstance(x, int) else f"{x:.17g}" for x in (one, two))
+    exact = tuple(str(int(x)) if isinstance(x, Integral) else f"{x:.17g}" for x in (one, two))
     return exact[0], exact[1]
 
 
@@ -54,7 +56,7 @@ def listed(names: list[str]) -> str:
     >>> listed(["model", "value", "policy"])
     'model, value and policy'
     """
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return "".join(names) if len(names) < 2 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def brief(text: str, longest: int = 160) -> str:

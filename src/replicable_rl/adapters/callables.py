@@ -110,7 +110,7 @@ def audit_callable(
         rho=None if rho is None else check_in_open_interval(_OWNER, "rho", rho),
         shared=adapter.shared_randomness if adapter else _SHARED,
         fresh=adapter.fresh_randomness if adapter else _FRESH,
-        code=None if adapter else code_digest(train),
+        code=code_digest(adapter.algorithm if adapter else train),
         job=TrainJob(train, observations, problem),
     )
     with opened_store(store) as opened:

@@ -39,6 +39,7 @@ class _ApproximateMDP(Promise[ApproximateMDPPlan]):
     """What the two algorithms share: everything but the queries."""
 
     needs: ClassVar[type] = GenerativeModel
+    estimate: ClassVar[Estimate]  # how means are answered
 
     def _plan(self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool) -> ApproximateMDPPlan:
         return approximate_mdp(n_states, n_actions, known_rewards=known_rewards, **self._parameters())
@@ -47,7 +48,7 @@ class _ApproximateMDP(Promise[ApproximateMDPPlan]):
         """Run with the shared randomness r, which the baseline does not use, and fresh samples from ``rng``."""
         plan = self.plan(source)
         self._refuse_beyond_64_bits("calls", plan.calls)
-        queries = RowQueries.of(self._estimate, shared, "approximate-mdp", plan.width, plan.form)
+        queries = RowQueries.of(self.estimate, shared, "approximate-mdp", plan.width, plan.form)
         counts = draw_from(source, plan.calls, rng)
         learned = LearnedModel(source, unknown_reward=source.reward_range[1])
         learned.learn(np.arange(learned.known.size), counts.transitions(source.n_states, source.n_actions), queries)
@@ -78,7 +79,7 @@ class ApproximateMDP(_ApproximateMDP):
     calls: int | None = None
 
     id: ClassVar[str] = "approximate-mdp-v1"
-    _estimate: ClassVar[Estimate] = Plain()
+    estimate: ClassVar[Estimate] = Plain()
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class ReplicableApproximateMDP(_ApproximateMDP):
     tolerance: float | None = None
 
     id: ClassVar[str] = "replicable-approximate-mdp-v1"
-    _estimate: ClassVar[Estimate] = Rounded()
+    estimate: ClassVar[Estimate] = Rounded()
 
 
 def _status(learned: LearnedModel) -> Status:

@@ -80,6 +80,7 @@ class _Phased(Promise[PhasedVIPlan]):
     """What the two algorithms share: everything but the query."""
 
     needs: ClassVar[type] = GenerativeModel
+    estimate: ClassVar[Estimate]  # how means are answered
     _sizes: ClassVar[tuple[int, int]] = (2**31, 2**31)  # so that no rho_sq is too small
 
     def _plan(self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool) -> PhasedVIPlan:
@@ -98,7 +99,7 @@ class _Phased(Promise[PhasedVIPlan]):
         """Run with the shared randomness r, which the baseline does not use, and fresh samples from ``rng``."""
         plan = self.plan(source)
         self._refuse_beyond_64_bits("calls", plan.calls)
-        query = self._estimate.bind(shared, OFFSET, plan.width, "midpoint")
+        query = self.estimate.bind(shared, OFFSET, plan.width, "midpoint")
         normalised = phased_value_iteration(source, plan.iterations, plan.calls, query, rng)
         q = Units(source.gamma, *source.reward_range).value_to_user(normalised)
         policy = greedy(q)  # of what is reported, so that the same value implies the same policy
@@ -136,7 +137,7 @@ class PhasedVI(_Phased):
     iterations: int | None = None
 
     id: ClassVar[str] = "phased-vi-v1"
-    _estimate: ClassVar[Estimate] = Plain()
+    estimate: ClassVar[Estimate] = Plain()
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ class ReplicablePhasedVI(_Phased):
     rho_sq: float | None = None
 
     id: ClassVar[str] = "rpvi-v1"
-    _estimate: ClassVar[Estimate] = Rounded()
+    estimate: ClassVar[Estimate] = Rounded()
 
 
 def _status(plan: PhasedVIPlan) -> Status:

@@ -6,7 +6,6 @@ from dataclasses import fields
 from typing import Any, ClassVar, Generic, TypeVar
 
 from replicable_rl.errors import SampleSizeTooLarge, speaking_as
-from replicable_rl.queries import Estimate
 from replicable_rl.sampling import MAX_CALLS, Problem
 from replicable_rl.theory import Plan
 
@@ -21,7 +20,6 @@ class Promise(Generic[P]):
 
     id: ClassVar[str]
     needs: ClassVar[type]  # what a problem must be able to do
-    _estimate: ClassVar[Estimate]  # how means are answered: where a baseline and its replicable version differ
     _sizes: ClassVar[tuple[int, int]] = (2, 1)  # states and actions with which parameters are tried
 
     def __post_init__(self) -> None:

@@ -139,9 +139,8 @@ class _RMax(Promise[RMaxPlan]):
     needs: ClassVar[type] = EpisodicModel
     _sizes: ClassVar[tuple[int, int]] = (2**20, 2)
     r_max: float | None
-
-    def _ingredients(self) -> tuple[Threshold, Estimate]:
-        return Fixed(), Plain()
+    threshold: Any = Fixed()  # a Threshold and an Estimate, in which the two algorithms differ
+    estimate: Any = Plain()
 
     def _plan(self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool) -> RMaxPlan:
         parameters: dict[str, Any] = {"rho": None, **self._parameters()}
@@ -150,17 +149,15 @@ class _RMax(Promise[RMaxPlan]):
         if parameters["support"] is not None:
             parameters["support"] = min(parameters["support"], n_states)
         plan = rmax_practical(n_states, n_actions, gamma, known_rewards=known_rewards, **parameters)
-        threshold, estimate = self._ingredients()
-        return replace(plan, threshold=threshold.id, estimate=estimate.id)
+        return replace(plan, threshold=self.threshold.id, estimate=self.estimate.id)
 
     def solve(self, source: EpisodicModel, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Run with the shared randomness r, of which R-max uses the first policy alone, and fresh episodes."""
         plan = self.plan(source)
         self._refuse_beyond_64_bits("episodes", plan.episodes)
-        threshold, estimate = self._ingredients()
-        queries = RowQueries.of(estimate, shared, "rmax", plan.width, plan.form)
+        queries = RowQueries.of(self.estimate, shared, "rmax", plan.width, plan.form)
         top, r_max = source.reward_range[1], _check_r_max(type(self).__name__, self.r_max, source.reward_range)
-        run = explore(source, plan, r_max, threshold, queries, shared, rng)
+        run = explore(source, plan, r_max, self.threshold, queries, shared, rng)
         broken = {
             "the run spent its budget of rounds": run.ended is StatusCode.BUDGET_SPENT,
             "some episodes were cut short": run.cut_short,
@@ -276,9 +273,6 @@ class ReplicableRMax(_RMax):
             for kind in ("threshold", "estimate"):
                 object.__setattr__(self, kind, ingredient(kind, getattr(self, kind)))
         super().__post_init__()
-
-    def _ingredients(self) -> tuple[Threshold, Estimate]:
-        return ingredient("threshold", self.threshold), ingredient("estimate", self.estimate)
 
 
 def _status(run: Exploration, plan: RMaxPlan) -> Status:

@@ -33,10 +33,11 @@ __all__ = ["code_digest", "looks_different", "refuse_nameless"]
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), np.generic)
 _STANDARD = tuple(Path(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib"))
 _INSTALLED = {"site-packages", "dist-packages"}
-_BOOKKEEPING = {"__doc__", "__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__"}
+_WORDS = {"__doc__", "__firstlineno__", "__static_attributes__"}  # what the body of a class says about itself
 _CONSTRUCTORS = {"__new__", "__init__", "__post_init__"}
 _HAS_DOCSTRING = 0x4000000  # of code flags, from Python 3.14 on
 _DESCRIPTORS = (property, classmethod, staticmethod, functools.cached_property)
+_METHODS = (types.FunctionType, *_DESCRIPTORS)
 
 
 def refuse_nameless(owner: str, what: str, remedy: str) -> None:
@@ -98,7 +99,8 @@ def _parts(one: Any) -> Iterator[Any]:
             yield from (*_closed_over(one), *_named(one.__code__, one.__globals__))
     elif isinstance(one, type):
         if _is_project(sys.modules.get(one.__module__ or "")):
-            yield from (pair for pair in sorted(vars(one).items()) if pair[0] not in _BOOKKEEPING)
+            members = sorted(vars(one).items())  # of those that Python adds, also later, methods count
+            yield from (pair for pair in members if not pair[0].startswith("__") or isinstance(pair[1], _METHODS))
             yield from one.__bases__
     elif isinstance(one, _DESCRIPTORS):
         yield from (getattr(one, part, None) for part in ("fget", "fset", "func", "__func__"))
@@ -159,7 +161,7 @@ def _instructions(code: types.CodeType) -> str:
     steps = list(dis.get_instructions(code))
     stored = [step.argval if step.opname == "STORE_NAME" else None for step in steps[1:]]  # in the body of a class
     kept = zip(steps, [*stored, None], strict=True)
-    does = [(step.opname, _constant(step.argval)) for step, name in kept if name not in _BOOKKEEPING]
+    does = [(step.opname, _constant(step.argval)) for step, name in kept if name not in _WORDS]
     counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & ~_HAS_DOCSTRING
     return repr((*counts, code.co_varnames, code.co_exceptiontable.hex(), does))
 

@@ -12,7 +12,7 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -73,19 +73,28 @@ class SolveJob:
         threads = ours and hasattr(algorithm, "compiled_rows") and algorithm.compiled_rows(problem) >= _MANY_ROWS
         return cls(parts[0], parts[1], digest, threads)
 
+    def __reduce__(self) -> tuple[type[SolveJob], tuple[Any, ...]]:
+        return SolveJob, (self.problem, self.algorithm, self.digest, self.threads)  # not what was built here
+
     @property
     def mdp(self) -> TabularMDP | None:
         """The problem, where it is a table."""
-        problem = _problem(_text(self.problem), self.digest) if isinstance(self.problem, ObjectSpec) else self.problem
+        problem = self._built[0]
         return problem if isinstance(problem, TabularMDP) else None
 
-    def run(self, spec: RunSpec) -> Run:
-        """Solve once."""
+    @cached_property
+    def _built(self) -> tuple[Any, Any]:
+        """The problem and the algorithm themselves."""
         problem, algorithm = self.problem, self.algorithm
         if isinstance(problem, ObjectSpec):
             problem = _problem(_text(problem), self.digest)
         if isinstance(algorithm, ObjectSpec):
             algorithm = _algorithm(_text(algorithm))
+        return problem, algorithm
+
+    def run(self, spec: RunSpec) -> Run:
+        """Solve once."""
+        problem, algorithm = self._built
         sampler = getattr(spec.sample, "sampler", "")
         return solve(problem, algorithm, shared_seed=spec.shared_seed, sample_seed=spec.sample_seed, sampler=sampler)
 

@@ -138,6 +138,9 @@ class Claims:
     made: tuple[Claim, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)  # what a claim would be about -> why there is none
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "made", tuple(self.made))
+
     def __iter__(self) -> Iterator[Claim]:
         return iter(self.made)
 

@@ -16,19 +16,7 @@ if TYPE_CHECKING:
 
     from replicable_rl.sampling.problem import GenerativeModel
 
-__all__ = [
-    "MAX_CALLS",
-    "EpisodeCounts",
-    "OutcomeCounts",
-    "Tally",
-    "TransitionCounts",
-    "check_calls",
-    "check_horizon",
-    "draw_from",
-    "merge_tallies",
-    "sums",
-    "tally",
-]
+__all__ = ["MAX_CALLS", "EpisodeCounts", "OutcomeCounts", "TransitionCounts", "draw_from"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -92,13 +92,7 @@ def check_source(problem: object) -> GenerativeModel | EpisodicModel:
 
 
 class Stepped:
-    """What problems that somebody's own code steps have in common: no table, a version, and a budget of steps.
-
-    Attributes
-    ----------
-    most_samples : int
-        The most steps that one run may take.
-    """
+    """What problems that somebody's own code steps have in common: no table, a version, and a budget of steps."""
 
     initial: NDArray[np.float64] | None = None
     known_rewards: None = None  # rewards are learned from the samples
@@ -110,7 +104,7 @@ class Stepped:
         below_one = float(np.nextafter(1.0, 0.0))
         self.gamma = check_real(owner, "gamma", gamma, low=0.0, high=below_one, rule="a discount in [0, 1)")
         self.reward_range = _check_range(owner, reward_range)
-        self.most_samples = check_integer(owner, "budget", budget, low=1, high=2**63 - 1)
+        self.most_samples = check_integer(owner, "budget", budget, low=1, high=2**63 - 1)  # of one run
         if version is not None and not (isinstance(version, str) and version):
             raise InvalidInput(f"{owner}: version must be a text such as '1', got {version!r:.60}.")
         self.version = version

@@ -8,6 +8,7 @@ transition is real and is counted, what would have followed is not.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +90,7 @@ class EpisodicEnv(Stepped):
     def spec(self) -> ObjectSpec:
         """The id of the environment; one made by hand is known by its class and its version."""
         known = {} if self.version is None else {"version": self.version}
-        params = {name: value if _is_plain(value) else repr(value) for name, value in self._params.items()}
+        params = {name: value if _is_plain(value) else _shown(value) for name, value in self._params.items()}
         return ObjectSpec(f"episodes/{self.name}", params | known)
 
     @property
@@ -253,6 +254,11 @@ def _is_plain(value: object) -> bool:
     except InvalidInput:
         return False
     return True
+
+
+def _shown(value: object) -> str:
+    """Show a parameter that JSON cannot say, without the address that it has in this process."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
 def _spaces(env: Any, is_vector: bool) -> tuple[Any, Any]:

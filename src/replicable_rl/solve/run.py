@@ -142,20 +142,27 @@ def source_of(problem: Any, algorithm: object, sampler: str = COUNTS) -> tuple[A
             hint = did_you_mean(str(sampler), SAMPLERS) or f" Known: {', '.join(SAMPLERS)}."
             raise InvalidInput(f"solve: no sampler is called {sampler!r:.60}.{hint}")
         source = SAMPLERS[sampler](problem)
-    else:
+    elif sampler in (COUNTS, OWN):
         source, sampler = check_source(problem), OWN
+    else:
+        raise InvalidInput(
+            f"solve: a sampler is for tables, and {type(problem).__name__} samples itself. Leave it out."
+        )
     needs = getattr(algorithm, "needs", None)
     if needs is not None and not isinstance(source, needs):
+        what = type(problem).__name__ if source is problem else f"the sampler {sampler}"
         raise InvalidInput(
-            f"{type(algorithm).__name__}: needs a {needs.__name__}, which {type(problem).__name__} is not. "
+            f"{type(algorithm).__name__}: needs the methods of {needs.__name__}, which {what} has not. "
             f"{_REMEDIES.get(needs.__name__, '')}".rstrip()
         )
     return source, sampler
 
 
 _REMEDIES = {
-    "GenerativeModel": "Give it a table or a Simulator, or use an algorithm that plays episodes, such as R-max.",
-    "EpisodicModel": "Give it a table or an EpisodicEnv, or use an algorithm that draws successors, such as rPVI.",
+    "GenerativeModel": f"Give it a table with the sampler {COUNTS}, or a Simulator, or use an algorithm that plays "
+    "episodes, such as R-max.",
+    "EpisodicModel": f"Give it a table with the sampler {COUNTS}, or an EpisodicEnv, or use an algorithm that draws "
+    "successors, such as rPVI.",
 }
 
 

@@ -65,7 +65,7 @@ class PhasedVIPlan(QueryPlan):
     @property
     def calls_printed(self) -> int | None:
         """Calls m as the paper prints them; None for the baseline."""
-        if self.rho_sq is None:
+        if self.rho is None or self.rho_sq is None:
             return None
         gap = self.rho_sq - 2.0 * self.delta_sq
         return math.ceil(2.0 * math.log(2.0 / self.delta_sq) / (self.tolerance * self.tolerance * gap * gap))

@@ -27,19 +27,7 @@ from replicable_rl.errors import InvalidInput, check_integer, check_share
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = [
-    "Form",
-    "RStatPlan",
-    "check_delta_rho",
-    "gap_reached",
-    "hoeffding_radius",
-    "hoeffding_samples",
-    "pieces_of",
-    "rstat",
-    "rstat_mismatch",
-    "rstat_rho",
-    "split_tolerance",
-]
+__all__ = ["Form", "RStatPlan", "rstat", "rstat_mismatch", "rstat_rho"]
 
 Form = Literal["midpoint", "zero-preserving"]
 Rho = TypeVar("Rho", float, float | None)

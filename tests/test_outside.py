@@ -1,0 +1,467 @@
+"""Four things of one's own in one file outside the package, examples/own.py: all works on them as on what ships."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import replicable_rl as rr
+from replicable_rl.audit import jobs
+from replicable_rl.records import LEVELS, in_order
+from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS
+from replicable_rl.report.audits import store_page
+from replicable_rl.sampling import OutcomeCounts
+from replicable_rl.sampling.tables import Table
+from replicable_rl.store import packed
+
+ROOT = Path(__file__).resolve().parent.parent
+COMMAND = Path(sys.executable).parent / "replicable-rl"
+IDS = {"good-actions", "two-doors-v1", "good-enough-v1", "numpy-multinomial-v1"}
+NUMPY = "numpy-multinomial-v1"
+
+
+@pytest.fixture
+def own() -> Iterator[ModuleType]:
+    """Import the file anew; what it registers is gone after the test."""
+    sys.modules.pop("examples.own", None)
+    yield importlib.import_module("examples.own")
+    del sys.modules["examples.own"]
+
+
+@pytest.fixture
+def doors(own: ModuleType) -> rr.TabularMDP:
+    return rr.make("two-doors-v1")
+
+
+@pytest.fixture
+def algorithm(own: ModuleType) -> Any:
+    return rr.make_algorithm("good-enough-v1", epsilon=0.05)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[rr.Run]:
+    """The runs that audits make in this process, as they make them."""
+    runs: list[rr.Run] = []
+
+    def counted(*arguments: Any, **options: Any) -> rr.Run:
+        runs.append(rr.solve(*arguments, **options))
+        return runs[-1]
+
+    monkeypatch.setattr(jobs, "solve", counted)
+    return runs
+
+
+def test_the_package_knows_nothing_of_the_file() -> None:
+    for path in (ROOT / "src").rglob("*.py"):
+        assert not [name for name in IDS if name in path.read_text(encoding="utf-8")], path
+
+
+def test_the_file_registers_one_thing_of_every_kind(own: ModuleType) -> None:
+    assert {*LEVELS, *PROBLEMS, *ALGORITHMS, *SAMPLERS} >= IDS
+    assert in_order(["policy", "good-actions"]) == ("good-actions", "policy")
+
+
+# --- one run -----------------------------------------------------------------------------------
+
+
+def test_solve(doors: rr.TabularMDP, algorithm: Any) -> None:
+    run = rr.solve(doors, algorithm, shared_seed=2023, sample_seed=1)
+    assert run == rr.solve(doors, algorithm, shared_seed=2023, sample_seed=1)
+    assert run.policy.tolist() == [0, 0]  # the first of two doors that are equally good
+    assert run.output("good-actions").tolist() == [[1, 1], [1, 1]]
+    assert run.samples == 4 * 1000
+    assert run.spec == rr.RunSpec(
+        rr.ObjectSpec("two-doors-v1"), rr.ObjectSpec("good-enough-v1", {"epsilon": 0.05}), 2023, rr.Drawn(1)
+    )
+    assert set(run.claims.missing) == {"accuracy", "replicability"}
+    assert rr.build(run.spec.problem) == doors
+    assert rr.build(run.spec.algorithm) == algorithm
+
+
+def test_it_stands_for_a_policy_and_for_no_values(doors: rr.TabularMDP, algorithm: Any) -> None:
+    run = rr.solve(doors, algorithm, shared_seed=2023, sample_seed=1)
+    assert list(run.fingerprints) == ["good-actions", "policy"]
+    assert run.fingerprints.value is None
+    assert run.model is None
+    for name in ("q", "value"):
+        with pytest.raises(
+            rr.InvalidInput, match=r"^Run: there is no value; this run stands for good-actions, policy\.$"
+        ):
+            getattr(run, name)
+
+
+def test_the_sampler_is_part_of_the_identity(doors: rr.TabularMDP, algorithm: Any) -> None:
+    plain, other = (
+        rr.solve(doors, algorithm, shared_seed=2023, sample_seed=1, sampler=sampler) for sampler in ("counts-v1", NUMPY)
+    )
+    assert other.spec is not None
+    assert other.spec.sample == rr.Drawn(1, NUMPY)
+    assert (plain.shared_seed, plain.sample_seed) == (other.shared_seed, other.sample_seed)
+    assert plain.key != other.key
+    assert other.fingerprints == plain.fingerprints  # it decides the same
+
+
+@pytest.mark.parametrize("sampler", ["counts-v1", "per-sample-v1", NUMPY])
+def test_every_sampler_draws_from_the_table_for_every_algorithm(own: ModuleType, sampler: str) -> None:
+    """Chances of 1/4: so many successes of 4000 that every sampler has between 10 and 40 per cent."""
+    mdp = rr.make("two-doors-v1", p=0.25)
+    counts = SAMPLERS[sampler](mdp).draw(1000, np.random.default_rng(1))
+    assert counts.calls == 1000
+    assert 0.1 < counts.mean(counts.reward)[:2].mean() < 0.4
+    run = rr.solve(mdp, rr.PhasedVI(0.2, 0.1, calls=100, iterations=5), shared_seed=1, sample_seed=1, sampler=sampler)
+    assert run.samples == 4 * 100 * 5
+
+
+def test_a_sampler_that_does_not_play_is_refused_to_who_needs_episodes(doors: rr.TabularMDP) -> None:
+    with pytest.raises(
+        rr.InvalidInput, match=rf"^RMax: needs the methods of EpisodicModel, which the sampler {NUMPY} has not"
+    ):
+        rr.solve(doors, rr.RMax(0.1, 0.01, 10), shared_seed=1, sampler=NUMPY)
+
+
+def test_save_and_load(doors: rr.TabularMDP, algorithm: Any, tmp_path: Path) -> None:
+    run = rr.solve(doors, algorithm, shared_seed=2023, sample_seed=1, sampler=NUMPY)
+    rr.save_run(run, tmp_path / "run")
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {"run.json", "policy.npy", "good-actions.npy"}
+    back = rr.load_run(tmp_path / "run")
+    assert back == run
+    assert back.output("good-actions").tolist() == run.output("good-actions").tolist()
+    (tmp_path / "run" / "good-actions.npy").unlink()
+    with pytest.raises(rr.InvalidInput, match=r"holds no good-actions\.npy"):
+        rr.load_run(tmp_path / "run")
+
+
+def test_it_conforms(own: ModuleType) -> None:
+    report = rr.testing.check_algorithm(own.GoodEnough(0.05))
+    assert {"interface", "another process", "fresh samples", "sample count", "levels"} <= {
+        finding.check for finding in report.passed if finding.problem == "two-goals-v1"
+    }
+    assert {finding.check for finding in report.skipped} == {"replicability", "fresh samples"}
+    rr.testing.check_algorithm(
+        own.GoodEnough(0.05), problems=[rr.make("two-doors-v1"), own.NumpyCounts(rr.make("chain-v1"))]
+    )
+
+
+# --- audits ------------------------------------------------------------------------------------
+
+
+def test_an_audit_compares_its_levels(doors: rr.TabularMDP, algorithm: Any) -> None:
+    result = rr.audit(doors, algorithm, shared_seeds=10)
+    assert result.levels == ("good-actions", "policy")
+    for level in result.levels:
+        found = result.agreement(level)
+        assert (found.pairs, found.same) == (10, 10)
+        assert f"{level} " in result.table(level)
+    assert [output.tolist() for output in result.outputs("good-actions").values()] == [[[1, 1], [1, 1]]]
+    assert {"good-actions", "policy"} <= set(result.rows()[0])
+    assert {"good-actions", "policy"} == set(result.to_json()["levels"])
+    assert result.claim("good-actions").level == "good-actions"
+    with pytest.raises(
+        rr.InvalidInput, match=r"^audit: there is no value to compare; good-enough-v1 produces good-act"
+    ):
+        result.agreement("value")
+
+
+def test_a_level_may_agree_where_a_finer_one_does_not(own: ModuleType) -> None:
+    """With a wide tolerance and few samples, the sets of good actions differ more often than the first of them."""
+    result = rr.audit(rr.make("chain-v1"), own.GoodEnough(0.01, calls=30), shared_seeds=40)
+    sets, policies = (result.agreement(level) for level in ("good-actions", "policy"))
+    assert sets.same < policies.same
+    assert sets.same < sets.pairs
+
+
+def test_workers_make_the_same_audit(doors: rr.TabularMDP, algorithm: Any) -> None:
+    for sampler in ("counts-v1", NUMPY):
+        here, there = (rr.audit(doors, algorithm, shared_seeds=5, sampler=sampler, n_jobs=jobs) for jobs in (1, 2))
+        assert here.runs == there.runs
+        assert here.to_json() == there.to_json()
+
+
+def test_a_store_resumes_and_extends(doors: rr.TabularMDP, algorithm: Any, tmp_path: Path, made: list[rr.Run]) -> None:
+    path = tmp_path / "own.sqlite"
+    first = rr.audit(doors, algorithm, shared_seeds=4, store=path)
+    assert len(made) == 8
+    again = rr.audit(doors, algorithm, shared_seeds=4, store=path)
+    assert len(made) == 8  # nothing was made again
+    assert again.runs == first.runs
+    larger = rr.audit(doors, algorithm, shared_seeds=6, runs_per_seed=3, store=path)
+    assert len(made) == 18
+    assert {run.key for run in first.runs} < {run.key for run in larger.runs}
+    rr.audit(doors, algorithm, shared_seeds=4, store=path, sampler=NUMPY)
+    assert len(made) == 26  # other samples are other runs
+    with rr.RunStore(path) as store:
+        assert sorted((family.sampler, runs) for family, runs in store.families()) == [("counts-v1", 18), (NUMPY, 8)]
+        read = {result.spec.sampler: result for result in rr.read_audits(store)}
+        assert set(read) == {"counts-v1", NUMPY}
+        assert read["counts-v1"].runs == larger.runs
+        assert read["counts-v1"].levels == ("good-actions", "policy")
+        assert read["counts-v1"].mdp == doors
+        assert read["counts-v1"].to_json() == larger.to_json()
+        one = store.run(first.runs[0].key)
+        assert one.output("good-actions").tolist() == [[1, 1], [1, 1]]
+    assert len(made) == 26
+
+
+KILLED = """
+import os, signal, sys, time
+import replicable_rl as rr
+from replicable_rl.audit import jobs
+from examples import own
+made = []
+def until_killed(*arguments, **options):
+    made.append(1)
+    if len(made) == 31:
+        time.sleep(0.5)  # what was made before is committed
+    if len(made) == 41:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rr.solve(*arguments, **options)
+jobs.solve = until_killed
+rr.audit(rr.make("two-doors-v1"), own.GoodEnough(0.05), shared_seeds=30, store=sys.argv[1])
+"""
+
+
+def test_copies_and_workers_change_nothing_of_what_is_seen_of_the_code(doors: rr.TabularMDP, algorithm: Any) -> None:
+    store = rr.RunStore()
+    first = rr.audit(doors, algorithm, shared_seeds=2, store=store)
+    assert copy.deepcopy(algorithm) == pickle.loads(pickle.dumps(algorithm)) == algorithm  # noqa: S301
+    assert rr.audit(doors, algorithm, shared_seeds=2, store=store).runs == first.runs
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
+def test_an_audit_that_is_killed_goes_on_where_it_was(
+    doors: rr.TabularMDP, algorithm: Any, tmp_path: Path, made: list[rr.Run]
+) -> None:
+    path = tmp_path / "own.sqlite"
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(path)], cwd=ROOT, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    with rr.RunStore(path) as store:
+        ((_, kept),) = store.families()
+        (part,) = rr.read_audits(store)
+    assert 31 <= kept <= 40
+    assert (len(part.runs), part.planned) == (kept // 2 * 2, 60)
+    resumed = rr.audit(doors, algorithm, shared_seeds=30, store=path)
+    assert len(made) == 60 - kept
+    assert resumed.runs == rr.audit(doors, algorithm, shared_seeds=30).runs
+
+
+def test_a_page_of_the_store(doors: rr.TabularMDP, algorithm: Any, tmp_path: Path) -> None:
+    path = tmp_path / "own.sqlite"
+    rr.audit(doors, algorithm, shared_seeds=4, store=path)
+    page = store_page(path)
+    assert (page.audits, page.runs) == (1, 8)
+    assert "good-actions" in repr(page.page)
+
+
+SWEEP = """
+shared_seeds = 3
+sampler = "numpy-multinomial-v1"
+level = "good-actions"
+require = 0.2
+
+[[problem]]
+id = "two-doors-v1"
+p = [0.5, 0.9]
+
+[[algorithm]]
+id = "good-enough-v1"
+epsilon = 0.05
+"""
+
+
+def test_a_sweep(own: ModuleType, tmp_path: Path, made: list[rr.Run]) -> None:
+    (tmp_path / "sweep.toml").write_text(SWEEP, encoding="utf-8")
+    results = rr.audit_sweep(tmp_path / "sweep.toml", store=tmp_path / "own.sqlite")
+    assert [result.problem.text for result in results] == ["two-doors-v1", "two-doors-v1:p=0.9"]
+    assert {result.spec.sampler for result in results} == {NUMPY}
+    assert all(result.meets(0.2, "good-actions") for result in results)
+    assert len(made) == 12
+    rr.audit_sweep(tmp_path / "sweep.toml", store=tmp_path / "own.sqlite")
+    assert len(made) == 12
+
+
+# --- the command line ------------------------------------------------------------------------------
+
+
+def call(*arguments: object, plugin: bool = True) -> subprocess.CompletedProcess[str]:
+    options = ["--plugin", "examples.own"] if plugin else []
+    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1"}
+    return subprocess.run(
+        [COMMAND, *options, *map(str, arguments)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+AUDIT = ("audit", "two-doors-v1", "good-enough-v1", "--epsilon", 0.05, "--shared-seeds", 4)
+
+
+def test_the_command_line_lists_and_solves(doors: rr.TabularMDP, algorithm: Any, tmp_path: Path) -> None:
+    listed = call("list")
+    assert listed.returncode == 0
+    assert [name for name in IDS if name not in listed.stdout] == []
+    unknown = call("solve", "two-doors-v1", "good-enough-v1", "--epsilon", 0.05, "--shared-seed", 1, plugin=False)
+    assert (unknown.returncode, unknown.stdout) == (2, "")
+    assert "No problem is called 'two-doors-v1'" in unknown.stderr or "No algorithm is called" in unknown.stderr
+    seeds = ("--shared-seed", 2023, "--sample-seed", 1, "--sampler", NUMPY)
+    solved = call("solve", "two-doors-v1", "good-enough-v1", "--epsilon", 0.05, *seeds, "--save", tmp_path / "run")
+    assert (solved.returncode, solved.stderr) == (0, "")
+    assert rr.load_run(tmp_path / "run") == rr.solve(doors, algorithm, shared_seed=2023, sample_seed=1, sampler=NUMPY)
+    as_json = call("solve", "two-doors-v1", "good-enough-v1:epsilon=0.05", *seeds, "--json")
+    assert json.loads(as_json.stdout)["run"] == rr.load_run(tmp_path / "run").key
+
+
+def test_the_command_line_audits_and_reports(doors: rr.TabularMDP, algorithm: Any, tmp_path: Path) -> None:
+    path = tmp_path / "own.sqlite"
+    audited = call(*AUDIT, "--store", path, "--json")
+    assert (audited.returncode, audited.stderr) == (0, "")
+    assert json.loads(audited.stdout) == rr.audit(doors, algorithm, shared_seeds=4).to_json()
+    parallel = call(*AUDIT, "--jobs", 2, "--json")
+    assert json.loads(parallel.stdout) == json.loads(audited.stdout)
+    judged = call("audit", "--store", path, "--level", "good-actions", "--require", 0.2)
+    assert (judged.returncode, judged.stderr) == (0, "")
+    assert "Same good-actions in 4 of 4 pairs" in judged.stdout
+    assert call("audit", "--store", path, "--level", "good-actions", "--require", 0.99).returncode == 2  # undecided
+    reported = call("report", path, "-o", tmp_path / "own.html")
+    assert (reported.returncode, reported.stderr) == (0, "")
+    page = (tmp_path / "own.html").read_text(encoding="utf-8")
+    for name in ("two-doors-v1", "good-enough-v1", "same good-actions", "same policy"):
+        assert name in page
+
+
+def test_the_command_line_sweeps(own: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "sweep.toml").write_text(SWEEP, encoding="utf-8")
+    swept = call("audit", "--sweep", tmp_path / "sweep.toml", "--store", tmp_path / "own.sqlite")
+    assert (swept.returncode, swept.stderr) == (0, "")
+    assert swept.stdout.count("Same good-actions in 3 of 3 pairs") == 2
+
+
+def test_a_store_can_be_judged_without_the_file(doors: rr.TabularMDP, algorithm: Any, tmp_path: Path) -> None:
+    path = tmp_path / "own.sqlite"
+    rr.audit(doors, algorithm, shared_seeds=4, store=path)
+    judged = call("audit", "--store", path, plugin=False)
+    assert (judged.returncode, judged.stderr) == (0, "")
+    assert "Same policy in 4 of 4 pairs" in judged.stdout
+
+
+def test_a_file_that_is_not_there() -> None:
+    missing = subprocess.run(
+        [COMMAND, "--plugin", "examples.nothing", "list"], capture_output=True, text=True, check=False
+    )
+    assert missing.returncode == 2
+    assert missing.stderr.startswith(
+        "replicable-rl: --plugin examples.nothing: cannot be imported (ModuleNotFoundError:"
+    )
+
+
+# --- in the program itself, where no module can be imported -----------------------------------------
+
+IN_MAIN = """
+import dataclasses
+import replicable_rl as rr
+from replicable_rl.sampling import Counts
+
+rr.register_level(rr.Level("weights", implies=("policy",)))
+
+@rr.register_sampler
+class Mine(Counts):
+    id = "mine-v1"
+
+@rr.register_algorithm
+@dataclasses.dataclass(frozen=True)
+class Weighing:
+    m: int = 10
+    id = "weighing-v1"
+    def solve(self, source, shared, rng):
+        weights = source.draw(self.m, rng).count
+        return rr.Run.of({"weights": weights, "policy": [0] * source.n_states})
+
+if __name__ == "__main__":
+    result = rr.audit(rr.make("chain-v1"), ALGORITHM, shared_seeds=4, sampler="mine-v1", n_jobs=2)
+    print(result.levels[0], result.agreement("policy").pairs)
+"""
+IN_WORKERS = pytest.mark.xfail(
+    strict=True, reason="audit/workers.py does not yet tell its processes of own_registrations()"
+)
+
+
+@IN_WORKERS
+@pytest.mark.parametrize(("algorithm", "level"), [("Weighing()", "weights"), ("rr.PhasedVI(0.2, 0.1)", "value")])
+def test_workers_know_what_the_program_itself_registered(algorithm: str, level: str, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(IN_MAIN.replace("ALGORITHM", algorithm), encoding="utf-8")
+    ended = subprocess.run([sys.executable, tmp_path / "program.py"], capture_output=True, text=True, check=False)
+    assert ended.stdout == f"{level} 4\n", ended.stderr
+
+
+# --- data that somebody recorded ----------------------------------------------------------------
+
+
+class Diary(Table):
+    """What was seen once, whatever is asked for."""
+
+    def __init__(self, mdp: rr.TabularMDP, counts: list[int]) -> None:
+        super().__init__(mdp)
+        self._mdp = mdp
+        self.count = np.array(counts)
+        self.sample = rr.Recorded(f"{abs(hash(tuple(counts))):064x}")
+        self.version = "1"
+
+    @property
+    def spec(self) -> rr.ObjectSpec:
+        return rr.ObjectSpec("diary", {"version": self.version})
+
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        rows = self._mdp.rows
+        return OutcomeCounts(rows.indptr, rows.next_state, rows.reward, self.count, calls)
+
+
+@pytest.fixture
+def diary(doors: rr.TabularMDP) -> Callable[[int], Diary]:
+    return lambda wins: Diary(doors, [1000 - wins, wins, 500, 500, 1000, 1000])
+
+
+def test_a_run_on_recorded_data_names_the_data(own: ModuleType, diary: Callable[[int], Diary], tmp_path: Path) -> None:
+    one, other, algorithm = diary(500), diary(900), own.GoodEnough(0.01)
+    run = rr.solve(one, algorithm, shared_seed=7)
+    assert run.spec is not None
+    assert run.spec.sample == one.sample
+    assert run.sample_seed is None
+    assert run.spec.to_json()["sample"] == {"kind": "recorded", "digest": one.sample.digest}
+    assert rr.RunSpec.from_json(run.spec.to_json()) == run.spec
+    assert rr.solve(one, algorithm, shared_seed=7) == run  # there is nothing to draw
+    assert run.policy.tolist() == [0, 0]
+    assert rr.solve(other, algorithm, shared_seed=7).key != run.key
+    assert rr.solve(other, algorithm, shared_seed=7).output("good-actions")[0].tolist() == [1, 0]
+    rr.save_run(run, tmp_path / "run")
+    assert rr.load_run(tmp_path / "run") == run
+
+
+def test_recorded_data_has_no_seed(diary: Callable[[int], Diary], algorithm: Any) -> None:
+    with pytest.raises(
+        rr.InvalidInput,
+        match=r"^solve: sample_seed is for samples that are drawn; these were recorded\. Leave it out\.$",
+    ):
+        rr.solve(diary(500), algorithm, shared_seed=7, sample_seed=1)
+
+
+def test_a_store_keeps_runs_on_recorded_data(diary: Callable[[int], Diary], algorithm: Any) -> None:
+    run, store, contents = rr.solve(diary(500), algorithm, shared_seed=7), rr.RunStore(), {}  # type: ignore[var-annotated]
+    assert store.add([packed(run, contents)], contents) == 1
+    assert store.run(run.key) == run
+    assert store.run(run.key).policy.tolist() == [0, 0]
+    assert store.families() == []  # it has no seed, and so no relatives
