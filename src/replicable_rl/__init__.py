@@ -49,7 +49,6 @@ from replicable_rl.records import (
     StatusCode,
     register_level,
 )
-from replicable_rl.report import audit_tables as _audit_tables  # shows results
 from replicable_rl.registry import (
     build,
     make,
@@ -58,6 +57,7 @@ from replicable_rl.registry import (
     register_problem,
     register_sampler,
 )
+from replicable_rl.report import audit_tables as _audit_tables  # shows results
 from replicable_rl.sampling import EpisodicEnv, Simulator
 from replicable_rl.solve import load_run, plan, save_run, solve
 from replicable_rl.store import RunStore

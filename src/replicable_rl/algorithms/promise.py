@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
+from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
 
 from replicable_rl.errors import SampleSizeTooLarge, speaking_as
@@ -28,9 +29,13 @@ class Promise(Generic[P]):
 
     def plan(self, problem: Problem) -> P:
         """Return what a run on this problem will do, and what may be claimed of it."""
-        known_rewards = problem.known_rewards is not None
+        sizes = problem.n_states, problem.n_actions, problem.gamma, problem.known_rewards is not None
         with speaking_as(type(self).__name__):
-            return self._plan(problem.n_states, problem.n_actions, gamma=problem.gamma, known_rewards=known_rewards)
+            try:
+                planned: P = _planned(self, *sizes)
+            except TypeError:  # an ingredient of somebody's own without a hash
+                planned = self._plan(*sizes[:2], gamma=sizes[2], known_rewards=sizes[3])
+        return replace(planned, estimated=True) if problem.estimated else planned
 
     def _plan(self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool) -> P:
         raise NotImplementedError
@@ -49,3 +54,9 @@ class Promise(Generic[P]):
             f"{type(self).__name__}: {name}={asked:.3g} is asked for, more than the 2**63 - 1 that can be counted. "
             f"Pass {f'a smaller {name}' if given else less}."
         )
+
+
+@lru_cache(maxsize=64)
+def _planned(algorithm: Promise[P], n_states: int, n_actions: int, gamma: float, known_rewards: bool) -> P:
+    """Plan once for all runs of an audit."""
+    return algorithm._plan(n_states, n_actions, gamma=gamma, known_rewards=known_rewards)

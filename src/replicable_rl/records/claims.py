@@ -166,9 +166,9 @@ class Claims:
 
     def about_an_estimate(self) -> Claims:
         """Return the claims of a run on a table that was estimated from data: they end at the table."""
-        said = "as a statement about the estimated table, not about the process behind it"
-        made = tuple(replace(claim, statement=f"{claim.statement}, {said}") for claim in self.made)
-        return replace(self, made=made)
+        said = ", as a statement about the estimated table, not about the process behind it"
+        made = (replace(claim, statement=claim.statement.removesuffix(said) + said) for claim in self.made)
+        return replace(self, made=tuple(made))
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON form."""

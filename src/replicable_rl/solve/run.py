@@ -6,9 +6,7 @@ itself. Algorithms get a source with ``draw`` or ``play`` and never ask what it 
 
 from __future__ import annotations
 
-import copy
 import dataclasses
-import functools
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -16,7 +14,7 @@ import numpy as np
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, did_you_mean
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
-from replicable_rl.records import COUNTS, OWN, Claims, Drawn, ObjectSpec, Recorded, Run, RunSpec, Sample, load_plugins
+from replicable_rl.records import COUNTS, OWN, Drawn, ObjectSpec, Recorded, Run, RunSpec, Sample, load_plugins
 from replicable_rl.sampling import Counts, PerSample, Problem, check_source
 from replicable_rl.wording import number
 
@@ -125,12 +123,7 @@ def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan:
     """
     if not isinstance(algorithm, PlanningAlgorithm) or isinstance(algorithm, type):
         raise InvalidInput(f"plan: algorithm must be an object with plan(problem), got {algorithm!r:.80}.")
-    problem = problem if isinstance(problem, TabularMDP) else check_source(problem)
-    planned = algorithm.plan(problem)
-    if problem.estimated:
-        planned, claims = copy.copy(planned), planned.claims()
-        object.__setattr__(planned, "claims", functools.partial(Claims.about_an_estimate, claims))  # it is frozen
-    return planned
+    return algorithm.plan(problem if isinstance(problem, TabularMDP) else check_source(problem))
 
 
 def source_of(problem: Any, algorithm: object, sampler: str = COUNTS) -> tuple[Any, str]:
@@ -140,7 +133,7 @@ def source_of(problem: Any, algorithm: object, sampler: str = COUNTS) -> tuple[A
             load_plugins()
         if sampler not in SAMPLERS:
             hint = did_you_mean(str(sampler), SAMPLERS) or f" Known: {', '.join(SAMPLERS)}."
-            raise InvalidInput(f"solve: no sampler is called {sampler!r:.60}.{hint}")
+            raise InvalidInput(f"No sampler is called {sampler!r:.60}.{hint}")
         source = SAMPLERS[sampler](problem)
     elif sampler in (COUNTS, OWN):
         source, sampler = check_source(problem), OWN
@@ -149,7 +142,7 @@ def source_of(problem: Any, algorithm: object, sampler: str = COUNTS) -> tuple[A
             f"solve: a sampler is for tables, and {type(problem).__name__} samples itself. Leave it out."
         )
     needs = getattr(algorithm, "needs", None)
-    if needs is not None and not isinstance(source, needs):
+    if any(hasattr(needs, way) and not hasattr(source, way) for way in ("draw", "play")):
         what = type(problem).__name__ if source is problem else f"the sampler {sampler}"
         raise InvalidInput(
             f"{type(algorithm).__name__}: needs the methods of {needs.__name__}, which {what} has not. "
@@ -232,4 +225,6 @@ def _check_run(run: object, source: Problem, algorithm: Algorithm) -> None:
 
 
 def _is_default(value: object, default: object) -> bool:
+    if value is default or value is None:
+        return value is default
     return bool(value == default) if np.ndim(value) == 0 else False  # type: ignore[arg-type]  # arrays have no truth

@@ -39,12 +39,15 @@ class Plan:
         The promise; ``rho`` is None for a baseline, which promises nothing about a second run.
     known_rewards : bool
         Whether the reward is a known function of (s, a), or learned from the samples.
+    estimated : bool
+        Whether the problem was itself estimated from data.
     """
 
     epsilon: float
     delta: float
     rho: float | None
     known_rewards: bool
+    estimated: bool = False
 
     _derived: ClassVar[tuple[str, ...]] = ()  # properties that the JSON form has beside the fields
     _counts: ClassVar[tuple[str, ...]] = ()  # what may pass the integers of JSON, and is written as text
@@ -72,6 +75,9 @@ class Plan:
     def claims(self) -> Claims:
         """Return what may be claimed of a run, about accuracy and about replicability apart."""
         raise NotImplementedError
+
+    def _ending_at_the_table(self, claims: Claims) -> Claims:
+        return claims.about_an_estimate() if self.estimated else claims
 
     def table(self) -> PlanTable:
         """Return the plan for people."""

@@ -6,6 +6,7 @@ Of Q queries each gets rho_SQ = rho/Q and delta_SQ = delta/Q, by a union bound, 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 from replicable_rl.errors import InvalidInput, check_integer, check_share
@@ -73,6 +74,10 @@ class QueryPlan(Plan):
 
     def claims(self) -> Claims:
         """Return what may be claimed of a run, about accuracy and about replicability apart."""
+        return self._ending_at_the_table(self._claims)
+
+    @cached_property
+    def _claims(self) -> Claims:
         claim, reached, more = self._accuracy()
         calls, tolerance = (self.calls, self.calls_needed), (self.tolerance, self.tolerance_needed)
         at_least, at_most = {"calls": calls, **more}, {"tolerance": tolerance}

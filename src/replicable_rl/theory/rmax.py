@@ -200,13 +200,13 @@ class RMaxPlan(Plan):
         if why := [*foreign, *(broken or ())]:
             accuracy = "; ".join([accuracy, *why] if isinstance(accuracy, str) else why)
         if self.rho is None or self.rho_proved is None:
-            return claims_of(accuracy, None)
+            return self._ending_at_the_table(claims_of(accuracy, None))
         said = f"two runs learn the same model, except with probability {self.rho:g}"
         claim = Claim("replicability", kind, said, self.rho, source, level="model", conditions=support)
         holds = self.replicability_proved or kind == "asymptotic"
         same = claim_if(holds, claim, self.rho_proved, at_least=episodes, of="the proof")
         ablated = self._others({"threshold": (_RANDOMISED,), "estimate": (_RSTAT,)})
-        return claims_of(accuracy, "; ".join(ablated) or same)
+        return self._ending_at_the_table(claims_of(accuracy, "; ".join(ablated) or same))
 
     @property
     def _to_settle(self) -> tuple[str, ...]:
