@@ -43,7 +43,7 @@ class NumpyCounts(Table):
 
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw ``calls`` fresh successors of every pair and return their counts."""
-        rows = self._mdp.rows
+        rows = self.mdp.rows
         ends = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
         counts = [rng.multinomial(calls, rows.probability[first:last]) for first, last in ends]
         return OutcomeCounts(rows.indptr, rows.next_state, rows.reward, np.concatenate(counts), calls)

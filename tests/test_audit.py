@@ -349,7 +349,7 @@ def test_what_was_not_measured_is_no_measured_claim() -> None:
         ({"seed": -1}, "seed must be an integer from 0"),
         ({"confidence": 1.0}, "confidence must lie strictly between 0 and 1"),
         ({"confidence": 95}, "confidence must lie strictly between 0 and 1"),
-        ({"n_jobs": 0}, "n_jobs must be the number of workers, or -1 for one on every core; got 0"),
+        ({"n_jobs": 0}, r"n_jobs \(--jobs\) must be the number of workers, or -1 for one on every core; got 0"),
         ({"n_jobs": 1.5}, "n_jobs must be an integer"),
         ({"on_error": "ignore"}, "on_error must be 'raise' or 'record', got 'ignore'"),
     ],

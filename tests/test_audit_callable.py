@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.audit.backends import use_backend
 from replicable_rl.errors import InvalidInput
 from replicable_rl.records import LEVELS
 
@@ -90,8 +89,7 @@ def test_a_run_may_have_levels_of_its_own(weights: str, n_jobs: int, tmp_path: P
         return rr.Run.of({weights: output, "policy": [int(sample_seed % 3 > 0)]}, samples=10)
 
     store = tmp_path / "runs.sqlite"
-    with use_backend("threads", n_jobs=n_jobs):  # another process would have to register the level
-        result = rr.audit_callable(train, shared_seeds=30, store=store, version="1", rho=0.5)
+    result = rr.audit_callable(train, shared_seeds=30, store=store, version="1", rho=0.5, n_jobs=n_jobs)
     assert result.levels == (weights, "policy")
     assert result.samples == 600
     remainders = [(run.sample_seed or 0) % 3 for run in result.runs]

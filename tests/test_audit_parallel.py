@@ -694,7 +694,7 @@ def test_store_that_cannot_be_asked_from_a_thread_does_not_stop_the_audit(
         *(
             (
                 (name, None, 0),
-                "audit: n_jobs must be the number of workers, or -1 for one on every core; got 0.",
+                "audit: n_jobs (--jobs) must be the number of workers, or -1 for one on every core; got 0.",
             )
             for name in backends.BACKENDS
         ),

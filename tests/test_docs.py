@@ -206,7 +206,7 @@ replicable_rl.errors.UnknownId: No problem is called 'chian-v1'. Did you mean 'c
 $ this is not run
 ```
 
-```toml title="plan.toml"
+```toml title="sweep.toml"
 [[problems]]
 id = "chain-v1"
 ```
@@ -215,13 +215,13 @@ id = "chain-v1"
 $ replicable-rl solve nowhere.npz phased-vi-v1 --shared-seed 1   # a comment
 replicable-rl: nowhere.npz: no such file.
 $ replicable-rl audit \\
-    --plan plan.toml
-replicable-rl: plan.toml: a plan has no entry 'problems'. Did you mean 'problem'?
+    --sweep sweep.toml
+replicable-rl: sweep.toml: a sweep has no entry 'problems'. Did you mean 'problem'?
 $ replicable-rl --help
 Usage: replicable-rl [OPTIONS] COMMAND [ARGS]...
 
 ...
-  list       List the problems and algorithms that have an id.
+  list       List the problems, algorithms, samplers and levels, yours too.
 ...
 ```
 """
@@ -239,7 +239,7 @@ def test_checker_accepts_a_true_page(tmp_path: Path) -> None:
         ('name == "chain"', 'name == "chains"'),
         ('rr.make("chain-v1")', 'rr.make("chain-v0")'),
         ("nowhere.npz: no such file.", "nowhere.npz: no such directory."),
-        ('title="plan.toml"', ""),
+        ('title="sweep.toml"', ""),
         ("nowhere.npz: no such file.\n", "nowhere.npz: no such file.\nand more\n"),
         ("nowhere.npz: no such file.\n", ""),
         ("List the problems", "List some problems"),

@@ -20,7 +20,7 @@ import replicable_rl as rr
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 API = sorted((DOCS / "api").glob("*.md"))
-FORM = ["Listing", "Guarantee", "What is proved and what is not", "Cost", "Example"]
+FORM = ["Listing", "Claims", "What is proved and what is not", "Cost", "Example"]
 FORMED = ("rstat", "phased-vi", "approximate-mdp", "rmax", "prediction")
 PICTURES = DOCS / "pictures"
 
@@ -133,15 +133,16 @@ def test_pages_of_algorithms_have_one_form(name: str) -> None:
     assert headings[: len(FORM)] == FORM
 
 
-def test_errata_name_files_and_tests_that_exist() -> None:
-    shown = re.findall(r"`([\w/]+\.py|test_\w+)`", (DOCS / "errata.md").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("name", ["errata", "inside"])
+def test_pages_name_files_and_tests_that_exist(name: str) -> None:
+    shown = re.findall(r"`([\w/]+(?:\.py|/)|test_\w+)`", (DOCS / f"{name}.md").read_text(encoding="utf-8"))
     tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py"))
     sources = (ROOT, ROOT / "src" / "replicable_rl")
     missing = [
-        name
-        for name in shown
+        one
+        for one in shown
         if not (
-            any((source / name).is_file() for source in sources) if name.endswith(".py") else f"def {name}(" in tests
+            any((source / one).exists() for source in sources) if one.endswith((".py", "/")) else f"def {one}(" in tests
         )
     ]
     assert len(shown) > 10

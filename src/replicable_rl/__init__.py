@@ -9,6 +9,7 @@
 True
 """
 
+import replicable_rl.report.audit_tables  # noqa: F401  # it shows results
 from replicable_rl import queries, testing, theory
 from replicable_rl.adapters import StableBaselines3, audit_callable
 from replicable_rl.algorithms import (
@@ -57,7 +58,6 @@ from replicable_rl.registry import (
     register_problem,
     register_sampler,
 )
-from replicable_rl.report import audit_tables as _audit_tables  # shows results
 from replicable_rl.sampling import EpisodicEnv, Simulator
 from replicable_rl.solve import load_run, plan, save_run, solve
 from replicable_rl.store import RunStore

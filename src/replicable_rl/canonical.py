@@ -21,19 +21,6 @@ from replicable_rl.errors import InvalidInput
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "Json",
-    "array_digest",
-    "array_to_bytes",
-    "bytes_to_array",
-    "canonical_json",
-    "decimal",
-    "from_decimal",
-    "from_json",
-    "json_digest",
-    "to_json",
-]
-
 Json = Any  # None, bool, int, float, str, and lists and dicts of these
 
 _CHUNK = 1 << 20  # elements hashed at a time, so that a large array is never copied whole

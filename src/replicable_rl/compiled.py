@@ -23,8 +23,6 @@ from numba.core import event
 
 from replicable_rl.progress import announce
 
-__all__ = ["Team", "compiled", "inlined"]
-
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 

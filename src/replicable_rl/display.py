@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["shown", "shows"]
-
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _SHOWN: dict[str, Callable[..., Any]] = {}
 

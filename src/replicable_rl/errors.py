@@ -16,20 +16,6 @@ import math
 import operator
 from collections.abc import Iterable, Iterator
 
-__all__ = [
-    "InvalidFile",
-    "InvalidInput",
-    "InvalidMDP",
-    "SampleSizeTooLarge",
-    "UnknownId",
-    "check_in_open_interval",
-    "check_integer",
-    "check_real",
-    "check_share",
-    "did_you_mean",
-    "speaking_as",
-]
-
 
 class InvalidInput(ValueError):
     """The input breaks a rule; the message says which one and what to do."""

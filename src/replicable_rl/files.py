@@ -14,8 +14,6 @@ from typing import BinaryIO
 
 from replicable_rl.errors import InvalidFile
 
-__all__ = ["new_directory", "replacing", "write_csv"]
-
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:

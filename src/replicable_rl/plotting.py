@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["BLACK", "BLUE", "COLOURS", "FORMATS", "GREEN", "GREY", "MARKERS", "ORANGE", "PURPLE", "RED", "SKY"]
-__all__ += ["arrow", "banded", "bounded", "box", "dotted", "logarithmic", "panels", "power", "said", "save", "styled"]
-
 BLACK, GREY = "#222222", "#767676"
 BLUE, ORANGE, GREEN, PURPLE, RED, SKY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9"
 COLOURS = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY)

@@ -11,8 +11,6 @@ import contextvars
 from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Protocol, TypeVar
 
-__all__ = ["announce", "listening", "report", "track", "unheard"]
-
 T = TypeVar("T", covariant=True)
 Listener = Callable[[str, int, int], None]  # (what, done, total)
 

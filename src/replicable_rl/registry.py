@@ -18,28 +18,10 @@ from replicable_rl import algorithms, envs
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput, UnknownId, did_you_mean
 from replicable_rl.mdp import TabularMDP, load_mdp
-from replicable_rl.records import LEVELS, ObjectSpec, is_reloaded, load_plugins
-from replicable_rl.solve import SAMPLERS, Algorithm
-
-__all__ = [
-    "ALGORITHMS",
-    "PROBLEMS",
-    "SAMPLERS",
-    "build",
-    "has_parameter",
-    "is_ours",
-    "load_plugins",
-    "make",
-    "make_algorithm",
-    "own_registrations",
-    "parse_object",
-    "register_again",
-    "register_algorithm",
-    "register_problem",
-    "register_sampler",
-    "resolve_problem",
-    "whole_number",
-]
+from replicable_rl.records import LEVELS, ObjectSpec, is_reloaded
+from replicable_rl.records import load_plugins as load_plugins
+from replicable_rl.solve import SAMPLERS as SAMPLERS
+from replicable_rl.solve import Algorithm
 
 _GYMNASIUM = "gymnasium/"
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]*-v[0-9]+")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from numbers import Integral
 
-__all__ = ["apart", "bound", "brief", "listed", "number", "plural", "sentence"]
-
 
 def number(x: float | None, digits: int = 4) -> str:
     """Write a number: whole up to nine digits, else with a few significant ones; a dash for None.

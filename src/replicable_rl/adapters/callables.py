@@ -28,8 +28,6 @@ from replicable_rl.records import OWN, AuditSpec, ObjectSpec, Run, RunSpec, Stat
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["audit_callable"]
-
 _OWNER = "audit_callable"
 _SHARED = "what train draws from shared_seed"
 _FRESH = "what train draws from sample_seed"
@@ -132,10 +130,10 @@ class TrainJob:
         returned = self.train(spec.shared_seed, spec.sample_seed or 0)
         if isinstance(returned, Run):
             self._check(dict(returned.outputs))
-            return returned.completed(spec)
+            return returned
         tables = self._tables(returned)
         self._check(tables)
-        return Run.of(tables, status=Status(StatusCode.COMPLETED, f"{_RETURNED}{_words(tables)}")).completed(spec)
+        return Run.of(tables, status=Status(StatusCode.COMPLETED, f"{_RETURNED}{_words(tables)}"))
 
     def shape_of(self, run: Run) -> str | None:
         """Say what a run returned: all must return tables of one shape."""

@@ -41,8 +41,6 @@ from replicable_rl.records import ObjectSpec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["StableBaselines3", "TrainedPolicy"]
-
 _OWNER = library.OWNER
 _MEANING = {
     "environment": "the transitions and first states of the environment",

@@ -18,22 +18,6 @@ from replicable_rl.envs.gymnasium_adapter import make_env, versioned_id
 from replicable_rl.errors import InvalidInput, did_you_mean
 from replicable_rl.randomness import lending
 
-__all__ = [
-    "OWNER",
-    "STREAMS",
-    "algorithm_class",
-    "build_model",
-    "env_id_with_version",
-    "exported_name",
-    "import_library",
-    "isolated",
-    "make_environment",
-    "seed_generators",
-    "seed_of",
-    "stream_seeds",
-    "without_data",
-]
-
 OWNER = "StableBaselines3"
 STREAMS = ("network", "exploration", "environment")
 _ONE_AT_A_TIME = threading.Lock()  # the generators are global: two threads would draw from one stream

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from replicable_rl.theory.approximate_mdp import Norm
     from replicable_rl.theory.rstat import Form
 
-__all__ = ["ApproximateMDP", "ReplicableApproximateMDP"]
-
 
 class _ApproximateMDP(Promise[ApproximateMDPPlan]):
     """What the two algorithms share: everything but the queries."""

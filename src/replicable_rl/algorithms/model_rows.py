@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from replicable_rl.sampling import Problem, TransitionCounts
     from replicable_rl.theory.rstat import Form
 
-__all__ = ["LearnedModel", "RowQueries"]
-
 _MAX_DENSE = 10**8  # entries of dense rows, where 0 is rounded to something else
 
 

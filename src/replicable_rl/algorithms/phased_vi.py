@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from replicable_rl.randomness import SharedRandomness
     from replicable_rl.theory.phased_vi import Target
 
-__all__ = ["PhasedVI", "ReplicablePhasedVI", "phased_value_iteration"]
-
 OFFSET = "rpvi/offset"  # address (t), element s*A + a
 
 

@@ -25,8 +25,6 @@ from replicable_rl.theory import Units, rstat_mismatch
 if TYPE_CHECKING:
     from replicable_rl.theory import PhasedVIPlan
 
-__all__ = ["predicted_disagreement"]
-
 
 def predicted_disagreement(mdp: TabularMDP, plan: PhasedVIPlan) -> float:
     """Predict Pr[two runs return different Q]; a prediction, not a guarantee.

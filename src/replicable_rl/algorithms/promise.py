@@ -10,9 +10,6 @@ from replicable_rl.errors import SampleSizeTooLarge, speaking_as
 from replicable_rl.sampling import MAX_CALLS, Problem
 from replicable_rl.theory import Plan
 
-__all__ = ["Promise"]
-
-
 P = TypeVar("P", bound=Plan, covariant=True)
 
 

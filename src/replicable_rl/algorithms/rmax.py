@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from replicable_rl.randomness import SharedRandomness
     from replicable_rl.theory.rstat import Form
 
-__all__ = ["RMax", "ReplicableRMax", "explore"]
-
 _RANDOMISED, _ROUNDED = Randomised(), Rounded()
 
 

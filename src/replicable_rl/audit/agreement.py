@@ -32,8 +32,6 @@ from replicable_rl.audit.intervals import bounded_mean, clopper_pearson
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Agreement", "Estimate", "action_agreement", "measure"]
-
 
 class Estimate(float):
     """A number that is never without its interval.

@@ -13,13 +13,11 @@ from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.run import run_audits
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import TabularMDP
-from replicable_rl.records import COUNTS, AuditSpec
+from replicable_rl.records import COUNTS, AuditSpec, Recorded, check_level
 from replicable_rl.registry import ALGORITHMS, is_ours
 from replicable_rl.sampling import Problem
 from replicable_rl.solve import Algorithm, algorithm_spec, source_of
 from replicable_rl.store import RunStore
-
-__all__ = ["audit", "audit_spec", "opened_store"]
 
 StoreLike = str | os.PathLike[str] | RunStore | None
 
@@ -104,6 +102,10 @@ def audit_spec(problem: Any, algorithm: Algorithm, *, in_store: bool = False, **
     if not isinstance(problem, (TabularMDP, Problem)):
         hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
         raise InvalidInput(f"audit: problem must be a TabularMDP or a sampler, got {type(problem).__name__}.{hint}")
+    if isinstance(getattr(problem, "sample", None), Recorded):
+        raise InvalidInput("audit: needs fresh samples for every run, and these were recorded. Use solve.")
+    if "level" in settings:
+        check_level("audit", settings["level"])
     _, sampler = source_of(problem, algorithm, settings.pop("sampler", COUNTS))
     if in_store:
         _refuse_nameless(problem, algorithm)

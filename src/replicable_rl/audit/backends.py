@@ -11,8 +11,6 @@ from typing import Any
 
 from replicable_rl.errors import InvalidInput, check_integer, did_you_mean
 
-__all__ = ["BACKENDS", "check_n_jobs", "use_backend"]
-
 BACKENDS = ("processes", "threads", "dask", "ray")
 _PATIENCE = 10.0  # seconds that a scheduler has to answer
 
@@ -23,7 +21,7 @@ def check_n_jobs(n_jobs: int | None) -> int | None:
         return None
     n_jobs = check_integer("audit", "n_jobs", n_jobs, low=-(2**15), high=2**15)
     if n_jobs == 0:
-        raise InvalidInput("audit: n_jobs must be the number of workers, or -1 for one on every core; got 0.")
+        raise InvalidInput("audit: n_jobs (--jobs) must be the number of workers, or -1 for one on every core; got 0.")
     return n_jobs
 
 

@@ -28,8 +28,6 @@ import numpy as np
 from replicable_rl.canonical import json_digest
 from replicable_rl.errors import InvalidInput
 
-__all__ = ["code_digest", "looks_different", "refuse_nameless"]
-
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), np.generic)
 _STANDARD = tuple(Path(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib"))
 _INSTALLED = {"site-packages", "dist-packages"}

@@ -41,8 +41,6 @@ from replicable_rl.errors import InvalidInput, check_in_open_interval, check_int
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["bounded_mean", "clopper_pearson"]
-
 BOLD = 2.5  # of 1.5 to 4 the shortest intervals, on average over 0/1 and three-valued laws, n = 20 to 200
 _PRECISION = 1e-10  # of an end, outwards
 _ROUNDING = 1.0 + 1e-9  # more than the rounding error of a million products

@@ -7,7 +7,6 @@ algorithm or training function) travels as it is.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -25,8 +24,6 @@ from replicable_rl.registry import ALGORITHMS, PROBLEMS, build, is_ours
 from replicable_rl.solve import algorithm_spec, solve
 from replicable_rl.store import packed
 from replicable_rl.wording import sentence
-
-__all__ = ["Job", "OnError", "SolveJob", "check_travels", "job_of", "run_chunk", "run_one_by_one"]
 
 OnError = Literal["raise", "record"]
 Contents = dict[str, bytes]
@@ -47,7 +44,7 @@ class Job(Protocol):
         ...
 
     def run(self, spec: RunSpec) -> Run:
-        """Make one run."""
+        """Make one run; its identity and its time are added to it."""
         ...
 
 
@@ -136,9 +133,8 @@ def run_one_by_one(job: Job, specs: Sequence[RunSpec], on_error: OnError, conten
             if on_error == "raise":
                 return
         else:
-            run = packed(run, contents)
             # The spec of the audit: somebody's own code is known there by the name that its author gave it.
-            yield dataclasses.replace(run, spec=spec, seconds=time.perf_counter() - started)
+            yield packed(run.completed(spec, time.perf_counter() - started), contents)
 
 
 def _describe(error: BaseException) -> str:

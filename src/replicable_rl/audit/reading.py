@@ -7,17 +7,16 @@ that are complete are compared, and the result says how many runs were planned.
 from __future__ import annotations
 
 import contextlib
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import TabularMDP
-from replicable_rl.records import AuditSpec, ObjectSpec, Run
+from replicable_rl.records import AuditSpec, ObjectSpec, Run, RunFamily
 from replicable_rl.registry import PROBLEMS, make
 from replicable_rl.store import RunStore
-
-__all__ = ["current", "read_audits"]
 
 _MOST_STATES = 20_000  # of a problem that is built again for its names and returns
 _GYMNASIUM = "gymnasium/"
@@ -53,12 +52,21 @@ def read_audits(
 
 
 def current(specs: Sequence[AuditSpec]) -> list[AuditSpec]:
-    """Leave out audits that a later or larger one contains."""
+    """Leave out audits that a later or larger one answers: it contains their runs, and asks what they ask."""
+
+    def answers(other: AuditSpec, spec: AuditSpec) -> bool:
+        asks = spec.require is None or (spec.require, spec.level) == (other.require, other.level)
+        return asks and other.contains(spec)
+
+    families: dict[RunFamily, list[tuple[int, AuditSpec]]] = defaultdict(list)
+    for i, spec in enumerate(specs):
+        families[spec.family].append((i, spec))
     return [
         spec
         for i, spec in enumerate(specs)
-        if not any(later.contains(spec) for later in specs[i + 1 :])
-        and not any(earlier.contains(spec) and not spec.contains(earlier) for earlier in specs[:i])
+        if not any(
+            answers(other, spec) and (j > i or not answers(spec, other)) for j, other in families[spec.family] if j != i
+        )
     ]
 
 

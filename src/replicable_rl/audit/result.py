@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-__all__ = ["AuditResult", "OutputClass", "PolicyValue"]
-
 
 @dataclass(frozen=True)
 class OutputClass:

@@ -8,7 +8,6 @@ has no influence on any result: runs are looked up by their keys.
 from __future__ import annotations
 
 import contextlib
-import gc
 import random
 import threading
 import time
@@ -24,8 +23,7 @@ from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.progress import report
 from replicable_rl.records import AuditSpec, Run, RunFamily, RunSpec
 from replicable_rl.store import RunStore
-
-__all__ = ["run_audits"]
+from replicable_rl.store.reading import without_collection
 
 _COMMIT_EVERY = 0.2  # seconds of finished runs that a kill may cost
 _CHUNK = 0.5  # seconds that a chunk should take on a worker
@@ -62,7 +60,7 @@ def run_audits(
     if on_error not in ("raise", "record"):
         raise InvalidInput(f"audit: on_error must be 'raise' or 'record', got {on_error!r}.")
     n_jobs = check_n_jobs(n_jobs)
-    with _without_collection():
+    with without_collection():
         audits = _opened(specs, store, on_error)
     waiting = _Waiting(audits)
     yield from waiting.whole(store)
@@ -121,7 +119,7 @@ class _Audit:
         seeds = f"shared_seed={run.shared_seed}, sample_seed={run.sample_seed}"
         return RunFailed(
             f"audit: run {number} of {len(self.runs)} ({seeds}) failed: {(run.error or '').rstrip('.')}. "
-            f"Use on_error='record' to count failures and go on; {kept_where(store)}."
+            f"Use on_error='record' (--on-error record) to count failures and go on; {kept_where(store)}."
         )
 
     @property
@@ -146,8 +144,6 @@ def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> l
     known = store.audits()
     for i, spec in enumerate(specs):
         _refuse_other_code(spec, [*known, *specs[:i]], store)
-    for spec in specs:
-        store.add_audit(spec)
     families: dict[RunFamily, dict[str, Run]] = {}
     asked: set[str] = set()
     audits = []
@@ -163,6 +159,9 @@ def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> l
         audit.missing = [run for run in audit.missing if run.digest not in asked]  # those of two audits are made once
         asked.update(run.digest for run in audit.missing)
         audits.append(audit)
+    for audit in audits:
+        with contextlib.suppress(*([] if audit.missing else [InvalidFile])):  # what cannot be written can be read
+            store.add_audit(audit.spec)
     return audits
 
 
@@ -253,15 +252,3 @@ def _here(queue: _Queue, on_error: OnError) -> Generator[Batch, None, None]:
                 contents.clear()  # they are stored
         if runs:
             yield number, runs, contents
-
-
-@contextlib.contextmanager
-def _without_collection() -> Iterator[None]:
-    """Make many small objects without cycles; the collector of cycles would go through all of them in vain."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

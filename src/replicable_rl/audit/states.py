@@ -15,8 +15,6 @@ from replicable_rl.errors import InvalidInput
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["StateAgreement", "measure_states"]
-
 
 @dataclass(frozen=True, eq=False)
 class StateAgreement:

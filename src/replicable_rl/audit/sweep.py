@@ -38,8 +38,6 @@ from replicable_rl.mdp import TabularMDP, load_mdp
 from replicable_rl.records import AuditSpec, ObjectSpec
 from replicable_rl.registry import build, make_algorithm
 
-__all__ = ["audit_sweep", "load_sweep"]
-
 _SETTINGS = ("shared_seeds", "runs_per_seed", "seed", "confidence", "sampler", "require", "level")
 
 
@@ -84,10 +82,10 @@ def load_sweep(path: str | os.PathLike[str], *, in_store: bool = False, **settin
             raise InvalidFile(f"{path}: a sweep has no entry {name!r}.{hint}")
     problems, algorithms = (list(_built(path, kind, data)) for kind in ("problem", "algorithm"))
     chosen = {name: _whole(data[name]) for name in _SETTINGS if name in data} | settings
-    return [
-        audit_spec(problem, algorithm, in_store=in_store, **chosen)
-        for problem, algorithm in itertools.product(problems, algorithms)
-    ]
+    try:
+        return [audit_spec(*pair, in_store=in_store, **chosen) for pair in itertools.product(problems, algorithms)]
+    except InvalidInput as error:
+        raise InvalidFile(f"{path}: {error}") from None
 
 
 def _built(path: str | os.PathLike[str], kind: str, data: Mapping[str, Any]) -> Iterator[Any]:

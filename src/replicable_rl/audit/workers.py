@@ -12,10 +12,9 @@ from typing import Any
 from replicable_rl.audit.jobs import Contents, Job, OnError, check_travels, run_chunk
 from replicable_rl.errors import InvalidInput
 from replicable_rl.records import Run, RunSpec
+from replicable_rl.registry import own_registrations, register_again
 from replicable_rl.store import RunStore
 from replicable_rl.wording import sentence
-
-__all__ = ["Batch", "Chunk", "RunFailed", "kept_where", "on_workers", "wants_workers"]
 
 _DEATHS = ("TerminatedWorkerError", "KilledWorker", "ActorDiedError", "WorkerCrashedError")  # loky, Dask, Ray, Ray
 
@@ -57,11 +56,13 @@ def on_workers(
         if client is not None or (workers > 1 and not getattr(backend, "supports_sharedmem", False)):
             for job in jobs:
                 check_travels(job)
-        calls = (joblib.delayed(_run_chunk)(*chunk, on_error) for chunk in chunks(workers))
+        own = own_registrations()
+        calls = (joblib.delayed(_run_chunk)(*chunk, on_error, own) for chunk in chunks(workers))
         yield from _on_joblib(calls, n_jobs, workers, prefer) if client is None else _on_dask(backend, calls, workers)
 
 
-def _run_chunk(number: int, job: Job, specs: Sequence[RunSpec], on_error: OnError) -> Batch:
+def _run_chunk(number: int, job: Job, specs: Sequence[RunSpec], on_error: OnError, own: list[dict[str, Any]]) -> Batch:
+    register_again(own)  # levels and samplers of the program that this process has not run
     return number, *run_chunk(job, specs, on_error)
 
 
@@ -125,5 +126,5 @@ def _as_run_failed(store: RunStore) -> Iterator[None]:
 def kept_where(store: RunStore) -> str:
     """Say what becomes of the runs that have finished."""
     if store.path is None:
-        return "pass store=... to keep the runs that finished before it"
+        return "give a store to keep the runs that finished before it"
     return f"finished runs are kept in {store.path}, and the same call resumes"

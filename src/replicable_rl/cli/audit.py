@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from replicable_rl.audit import AuditResult
     from replicable_rl.records import AuditSpec
 
-__all__ = ["audit_command"]
-
 _MET, _NOT_MET, _CANNOT_TELL = 0, 1, 2  # exit codes
 
 

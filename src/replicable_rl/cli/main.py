@@ -33,8 +33,6 @@ from replicable_rl.records import COUNTS
 from replicable_rl.registry import resolve_problem
 from replicable_rl.wording import sentence
 
-__all__ = ["main"]
-
 app = typer.Typer(
     name="replicable-rl",
     help="Reinforcement learning that gives the same policy twice, from fresh samples.",

@@ -9,8 +9,6 @@ import os
 import sys
 from typing import Any
 
-__all__ = ["can_encode", "drop_output", "print_all", "print_json"]
-
 _PLAIN = str.maketrans({"–": "-", "−": "-", "×": "x", "ρ": "rho"})
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from replicable_rl.mdp import TabularMDP
     from replicable_rl.theory import Plan, PlanTable
 
-__all__ = ["plan_to_json", "show_plans"]
-
 
 def plan_to_json(mdp: TabularMDP, algorithm: Any, plan: Plan) -> dict[str, Json]:
     """Return a plan as JSON, with the problem and, where the algorithm predicts one, the share of runs that differ."""

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 
 from replicable_rl.progress import listening
 
-__all__ = ["progress_bar"]
-
 _PATIENCE = 0.5  # seconds of silence before the bar appears
 _MINUTE = 60.0
 

@@ -13,8 +13,6 @@ from replicable_rl.cli.output import print_all
 from replicable_rl.files import replacing
 from replicable_rl.wording import plural
 
-__all__ = ["report_command"]
-
 
 def report_command(
     store: Annotated[Path, typer.Argument(metavar="STORE", help="The file that `audit --store` wrote.")],

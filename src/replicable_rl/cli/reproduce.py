@@ -17,8 +17,6 @@ from replicable_rl.errors import InvalidFile, InvalidInput
 if TYPE_CHECKING:
     from replicable_rl.experiments.experiment import Comparison
 
-__all__ = ["reproduce_command"]
-
 _WIDTH = 80
 _NAMES = ", ".join(one.name for one in pkgutil.iter_modules(experiments.__path__) if one.ispkg)  # without loading them
 

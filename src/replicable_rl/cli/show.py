@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from replicable_rl.mdp import TabularMDP
     from replicable_rl.records import Claims, Run
 
-__all__ = ["arrays", "console", "draw_policy", "show_lists", "show_run"]
-
 _ARROWS = {"up": "↑", "down": "↓", "left": "←", "right": "→"}
 _PLAIN_ARROWS = {"up": "^", "down": "v", "left": "<", "right": ">"}
 _MAX_ROWS = 40  # states shown in a table

@@ -6,8 +6,6 @@ import math
 
 from replicable_rl.errors import check_real
 
-__all__ = ["check_amount", "check_gamma", "check_probability"]
-
 _LARGEST = 1e6  # of a price or a cost: far beyond any use, far below what rounding would spoil
 
 

@@ -18,8 +18,6 @@ from replicable_rl.randomness import SharedRandomness
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["chain", "garnet", "riverswim"]
-
 _MAX_LENGTH = 100_000  # of a river or a chain
 _MAX_OUTCOMES = 500_000_000
 _MAX_COMPARISONS = 20_000_000_000  # of a Garnet's draws with each other: some tens of seconds

@@ -24,8 +24,6 @@ from replicable_rl.mdp import Labels, Rows, TabularMDP
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["gridworld", "two_goals", "two_goals_wide"]
-
 _WALL, _FREE, _START = "#.S"
 _ACTIONS = ("up", "down", "left", "right")
 _MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))  # (row, column) of each action

@@ -23,8 +23,6 @@ from replicable_rl.records import ObjectSpec
 if TYPE_CHECKING:
     import gymnasium
 
-__all__ = ["from_gymnasium", "make_env", "versioned_id"]
-
 _OWNER = "from_gymnasium"
 _END = "terminated"  # the name of the extra state
 _Outcome = tuple[float, int, float, bool]

@@ -14,8 +14,6 @@ from replicable_rl.mdp import Labels, TabularMDP
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["inventory", "machine_repair"]
-
 _MAX_CAPACITY = 200  # about capacity**3 outcomes: 6.8 million
 _MAX_WEAR_LEVELS = 100_000
 _MAX_DEMAND = 1e6

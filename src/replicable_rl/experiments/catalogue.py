@@ -15,8 +15,6 @@ from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.experiment import Experiment, Scale
 from replicable_rl.store import RunStore
 
-__all__ = ["chosen", "experiments", "reproduce"]
-
 
 def experiments() -> dict[str, Experiment]:
     """Return all experiments by name, in their own order; the folders of this package are looked through.

@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 from replicable_rl.audit.intervals import clopper_pearson
 
-__all__ = ["Crossing", "crossing"]
-
 
 class Crossing(NamedTuple):
     """Samples at which a target is passed; None where that is beyond what was tried."""

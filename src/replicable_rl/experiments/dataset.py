@@ -20,8 +20,6 @@ from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.files import replacing, write_csv
 
-__all__ = ["Cell", "Dataset", "Table", "estimate_columns"]
-
 Cell = str | int | float | bool | None
 Row = Mapping[str, Any]
 

@@ -23,9 +23,6 @@ from replicable_rl.registry import build
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["CONFIDENCE", "SHARED_SEED", "SHORT_NAMES", "Comparison", "Experiment", "Finding", "Numbers", "Scale"]
-__all__ += ["Study", "Texts", "study"]
-
 SHARED_SEED = 2023  # the published seed, where one is enough
 CONFIDENCE = 0.95  # of every interval
 SHORT_NAMES = {"rpvi-v1": "rPVI", "replicable-approximate-mdp-v1": "ApproximateMDP"}  # of algorithms, for readers

@@ -28,8 +28,6 @@ from collections.abc import Callable, Sequence
 from replicable_rl.audit import Estimate
 from replicable_rl.audit.intervals import clopper_pearson
 
-__all__ = ["modal_share", "unique_share"]
-
 _STEPS = 60  # of bisection: more than the digits of a float
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-__all__ = ["CANNOT_TELL", "HELD", "NOT_HELD", "Verdict", "judged", "shown"]
-
 HELD, NOT_HELD, CANNOT_TELL = "held", "not held", "cannot tell"
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
-__all__ = ["BlockSweeps", "Sweeps", "Table", "have_near_successors", "sweeps_over", "team"]
-
 _SWEEPS = 25  # sweeps along the greedy policy between two full backups, at most
 _BLOCK_SWEEPS = 16  # the same for sweeps in blocks, which do more
 _PATIENCE = 1000  # the same where the policy is the same as before; and what over-relaxation may waste

@@ -22,8 +22,6 @@ from replicable_rl.records import Level, register_level
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["load_mdp", "read_mdp", "save_mdp", "write_mdp"]
-
 _FORMAT, _VERSION = "replicable-rl mdp", 1
 _ARRAYS = ("indptr", "next_state", "probability", "reward", "initial")
 _KINDS = {"indptr": "i", "next_state": "i", "probability": "f", "reward": "f", "initial": "f", "metadata": "u"}

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from replicable_rl.mdp._sweeps import Table
     from replicable_rl.mdp.tabular import TabularMDP
 
-__all__ = ["Evaluation", "Optimum", "evaluate_policy", "optimal_values"]
-
 _RELATIVE_TOLERANCE = 1e-10
 
 

@@ -11,8 +11,6 @@ from replicable_rl.errors import InvalidInput
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["action_probabilities", "chosen_actions", "greedy"]
-
 
 def greedy(q: ArrayLike) -> NDArray[np.int64]:
     """Return the policy that takes, in every state, the lowest-numbered action of maximal value.

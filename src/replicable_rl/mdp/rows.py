@@ -19,8 +19,6 @@ from replicable_rl.errors import InvalidMDP
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["SUM_TOLERANCE", "Rows", "canonical_rows", "rows_from_dense", "rows_from_outcomes", "rows_from_sparse"]
-
 SUM_TOLERANCE = 1e-9
 _MAX_STATES = 2**31 - 1  # next states are 32-bit integers
 _MAX_ROWS = 2**40

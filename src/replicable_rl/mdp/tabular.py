@@ -27,8 +27,6 @@ from replicable_rl.records import ObjectSpec
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["OPEN_CELLS", "WALL", "Cell", "Labels", "TabularMDP"]
-
 OPEN_CELLS = ".SF"  # letters of a layout whose cells show the policy
 WALL = "#"  # the letter of a cell that is no state
 

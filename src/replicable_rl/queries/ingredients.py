@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from replicable_rl.randomness import SharedRandomness
     from replicable_rl.theory.rstat import Form
 
-__all__ = ["Estimate", "Fixed", "Plain", "Randomised", "Rounded", "Threshold", "ingredient"]
-
 
 class Estimate(Protocol):
     """Makes the queries of an algorithm."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from replicable_rl.randomness import SharedRandomness
     from replicable_rl.theory.rstat import Form
 
-__all__ = ["Means", "Query", "RStat", "RoundedMeans", "rstat"]
-
 Floats = NDArray[np.float64]
 Index = NDArray[np.int64] | None
 

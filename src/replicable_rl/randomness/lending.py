@@ -11,8 +11,6 @@ from contextlib import contextmanager
 
 import numpy as np
 
-__all__ = ["lent_generators", "seed_generators"]
-
 
 @contextmanager
 def lent_generators() -> Iterator[None]:

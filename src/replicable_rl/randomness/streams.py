@@ -25,8 +25,6 @@ from replicable_rl.errors import InvalidInput, check_integer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MAX_SEED", "SharedRandomness", "fresh_seed", "sample_stream"]
-
 MAX_SEED = 2**64 - 1
 _LABEL = re.compile(r"[a-z0-9][a-z0-9/_.-]*")
 _SAMPLE_DOMAIN = int.from_bytes(b"replicable-rl sample v1", "big")

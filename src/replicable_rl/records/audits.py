@@ -19,8 +19,6 @@ from replicable_rl.errors import InvalidInput, check_in_open_interval, check_int
 from replicable_rl.randomness import MAX_SEED
 from replicable_rl.records.specs import COUNTS, ObjectSpec, RunFamily, RunSpec
 
-__all__ = ["AuditSpec", "derived_seed"]
-
 _MOST = 10**7
 _SHARED, _FRESH = "what the algorithm draws from the shared seed", "every sample"
 

@@ -20,8 +20,6 @@ from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput, check_real
 from replicable_rl.wording import apart
 
-__all__ = ["Claim", "Claims", "Measurement", "Shortfalls", "shortfall"]
-
 About = Literal["accuracy", "replicability"]
 Kind = Literal["proved", "asymptotic", "measured"]
 _ABOUT = ("accuracy", "replicability")

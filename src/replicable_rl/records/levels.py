@@ -20,8 +20,6 @@ from replicable_rl.canonical import array_digest, array_to_bytes, bytes_to_array
 from replicable_rl.errors import InvalidInput, did_you_mean
 from replicable_rl.records.plugins import is_reloaded, load_plugins
 
-__all__ = ["LEVELS", "Level", "check_level", "freeze_array", "implied", "in_order", "level_of", "register_level"]
-
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
 
 

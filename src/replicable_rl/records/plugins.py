@@ -7,8 +7,6 @@ import functools
 from replicable_rl.errors import InvalidInput
 from replicable_rl.wording import sentence
 
-__all__ = ["is_reloaded", "load_plugins"]
-
 _PLUGINS = "replicable_rl.plugins"
 
 
@@ -20,7 +18,7 @@ def load_plugins() -> None:
     for plugin in entry_points(group=_PLUGINS):
         try:
             plugin.load()
-        except Exception as error:  # whatever somebody's module raises, its own sentence says why
+        except (Exception, SystemExit) as error:  # whatever somebody's module raises, its own sentence says why
             raise InvalidInput(
                 f"plugin {plugin.name}: cannot be loaded ({type(error).__name__}: {sentence(error)})."
             ) from error

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from replicable_rl.mdp import TabularMDP
 
-__all__ = ["Fingerprints", "Run", "Status", "StatusCode", "history_digest", "made_with"]
-
 History = Mapping[str, "NDArray[np.float64]"]
 
 

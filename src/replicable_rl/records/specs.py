@@ -21,8 +21,6 @@ from replicable_rl.canonical import Json, canonical_json, from_decimal, from_jso
 from replicable_rl.errors import InvalidInput, check_integer
 from replicable_rl.randomness import MAX_SEED
 
-__all__ = ["COUNTS", "OWN", "Drawn", "ObjectSpec", "Recorded", "RunFamily", "RunSpec", "Sample", "sample_from_json"]
-
 COUNTS = "counts-v1"  # the sampler of tables: counts, at a cost that does not depend on their number
 OWN = "own"  # the problem samples itself: a simulator, an environment
 

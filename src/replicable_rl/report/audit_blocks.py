@@ -25,8 +25,6 @@ from replicable_rl.report.page import Block
 from replicable_rl.report.policy_blocks import output_blocks
 from replicable_rl.wording import brief, number
 
-__all__ = ["asked_for", "audit_blocks", "interval", "shown_level", "verdict"]
-
 _PARAMETERS = 40
 _FAILURES = 5
 _CLAIMS = 8

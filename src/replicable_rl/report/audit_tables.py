@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from replicable_rl.audit.agreement import Agreement
     from replicable_rl.audit.result import AuditResult
 
-__all__ = ["headline", "number_range", "result_json", "result_table", "summary_lines"]
-
 _WIDTH = 80
 _SHOWN = 6  # states listed by name
 _LONGEST = 3  # lines about what was run

@@ -19,8 +19,6 @@ from replicable_rl.report.page import Block, Page, Section
 from replicable_rl.store import RunStore
 from replicable_rl.wording import brief, listed, plural
 
-__all__ = ["StorePage", "store_page"]
-
 _SECTIONS = 60  # audits with a section of their own
 _ROWS = 1_000  # audits in the table
 _BARS = 40  # audits in the figure

@@ -21,9 +21,6 @@ from urllib.parse import urlsplit
 from replicable_rl.errors import InvalidInput
 from replicable_rl.wording import number
 
-__all__ = ["Callout", "Cell", "Code", "DataTable", "Facts", "Figure", "Heading", "Inline", "Interval", "Intervals"]
-__all__ += ["Mark", "Plain", "Text", "Tone", "aligned", "text_of"]
-
 Tone = Literal["good", "bad", "unsure", "plain"]
 _NUMERALS = re.compile(r"[-−+]?[0-9][-−+0-9.,e–×% ()]*")  # a number, or an interval of them
 _TONES = ("good", "bad", "unsure", "plain")

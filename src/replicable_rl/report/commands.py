@@ -7,9 +7,7 @@ from dataclasses import fields
 
 from replicable_rl.errors import InvalidInput
 from replicable_rl.records import COUNTS, AuditSpec, Drawn, ObjectSpec, Run
-from replicable_rl.registry import ALGORITHMS, PROBLEMS, parse_object
-
-__all__ = ["audit_command", "solve_command"]
+from replicable_rl.registry import ALGORITHMS, PROBLEMS, is_ours, parse_object
 
 _LONGEST = 160  # characters of a problem or an algorithm
 _SEEDS = 8  # shared seeds that are listed one by one
@@ -31,7 +29,7 @@ def audit_command(spec: AuditSpec, store: str) -> str | None:
     for name in ("seed", "confidence", "sampler", "require", "level"):
         value = getattr(spec, name)
         size += [f"--{name}", value] if value != _OPTIONS[name] else []
-    return shlex.join(["replicable-rl", "audit", *names, *map(str, size), "--store", store])
+    return shlex.join([*_command(spec.problem, spec.algorithm), "audit", *names, *map(str, size), "--store", store])
 
 
 def solve_command(run: Run) -> str | None:
@@ -42,7 +40,14 @@ def solve_command(run: Run) -> str | None:
         return None
     seeds = ["--shared-seed", str(spec.shared_seed), "--sample-seed", str(spec.sample.seed)]
     sampler = [] if spec.sample.sampler == COUNTS else ["--sampler", spec.sample.sampler]
-    return shlex.join(["replicable-rl", "solve", *names, *seeds, *sampler])
+    return shlex.join([*_command(spec.problem, spec.algorithm), "solve", *names, *seeds, *sampler])
+
+
+def _command(*specs: ObjectSpec) -> list[str]:
+    """Return the program, with the modules that register ids of somebody's own."""
+    made_by = (PROBLEMS.get(spec.id) or ALGORITHMS.get(spec.id) for spec in specs)
+    modules = dict.fromkeys(one.__module__ for one in made_by if one is not None and not is_ours(one))
+    return ["replicable-rl", *(word for module in modules for word in ("--plugin", module))]
 
 
 def _on_command_line(problem: ObjectSpec, algorithm: ObjectSpec) -> list[str] | None:

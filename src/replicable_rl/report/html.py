@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from replicable_rl.report.page import Page
 
-__all__ = ["code", "inline", "plain", "to_html"]
-
 _SHORT = 24  # characters of a cell that is not broken into lines
 _SPAN = re.compile(r"`([^`]+)`|\*([^*\s](?:[^*]*[^*\s])?)\*")
 _SIGNS = {"good": "✓", "bad": "✗", "unsure": "?", "plain": ""}

@@ -18,8 +18,6 @@ from replicable_rl.files import replacing
 from replicable_rl.report.blocks import Callout, DataTable, Facts, Figure, Heading, Inline, Intervals, Text
 from replicable_rl.report.policy import PolicyPicture
 
-__all__ = ["Block", "Page", "Section", "render", "write"]
-
 Block = Text | Heading | Callout | Facts | Figure | DataTable | Intervals | PolicyPicture
 
 _ID = re.compile(r"[a-z][a-z0-9-]*")

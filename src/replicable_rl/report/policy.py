@@ -21,8 +21,6 @@ from replicable_rl.report.state_words import state_words
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["MOST_STATES", "PolicyPicture", "PolicyRun", "picture_of", "policy_run"]
-
 MOST_STATES = 400  # drawn in one picture; more are no picture any more
 _STRIP = 10  # states in a row where there is no map
 _ANGLES = {"right": 0, "east": 0, "down": 90, "south": 90, "left": 180, "west": 180, "up": 270, "north": 270}

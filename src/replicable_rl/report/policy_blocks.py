@@ -18,8 +18,6 @@ from replicable_rl.report.page import Block
 from replicable_rl.report.policy import picture_of, policy_run
 from replicable_rl.wording import brief, plural
 
-__all__ = ["output_blocks"]
-
 _CLASSES = 8
 _VALUED = 50  # distinct policies whose returns are computed
 _POLICIES = 2_000  # distinct policies that are compared state by state

@@ -17,8 +17,6 @@ from replicable_rl.report.blocks import Callout, Cell, Code, DataTable, Figure, 
 from replicable_rl.report.page import Block, Page, Section, write
 from replicable_rl.report.policy import PolicyPicture, picture_of, policy_run
 
-__all__ = ["datasets_in", "write_page"]
-
 _LEAD = (
     "Every figure and table of *Replicable Reinforcement Learning* (Eaton, Hussing, Kearns and Sorrell, 2023) that can "
     "be measured, and some that the paper lacks. Each comes with its data and with the command that makes it. All "

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from replicable_rl.report.policy import PolicyRun
 
-__all__ = ["pair_of_numbers", "state_words"]
-
 _DIGITS = 4  # after the point, where two numbers are the same or differ early
 _MOST_ACTIONS = 12  # told of one state
 

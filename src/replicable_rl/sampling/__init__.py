@@ -1,11 +1,12 @@
 """Samplers: fresh randomness lives here and nowhere else, and leaves as counts."""
 
-from replicable_rl.sampling.counts import MAX_CALLS, EpisodeCounts, OutcomeCounts, TransitionCounts, draw_from
+from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts, TransitionCounts, draw_from
 from replicable_rl.sampling.fused import Fused, Grid, fused_iterations
 from replicable_rl.sampling.problem import EpisodicModel, GenerativeModel, Problem, check_source
 from replicable_rl.sampling.simulator import Simulator
 from replicable_rl.sampling.stepping import EpisodicEnv
-from replicable_rl.sampling.tables import Counts, PerSample
+from replicable_rl.sampling.tables import Counts, PerSample, Table
+from replicable_rl.theory import MAX_CALLS
 
 __all__ = [
     "MAX_CALLS",
@@ -20,6 +21,7 @@ __all__ = [
     "PerSample",
     "Problem",
     "Simulator",
+    "Table",
     "TransitionCounts",
     "check_source",
     "draw_from",

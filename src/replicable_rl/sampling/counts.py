@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from replicable_rl.sampling.problem import GenerativeModel
 
-__all__ = ["MAX_CALLS", "EpisodeCounts", "OutcomeCounts", "TransitionCounts", "draw_from"]
-
 
 @dataclass(frozen=True, eq=False)
 class OutcomeCounts:

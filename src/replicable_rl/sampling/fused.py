@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from replicable_rl.mdp import Rows
     from replicable_rl.sampling.problem import Problem
 
-__all__ = ["Fused", "Grid", "fuse", "fused_iterations"]
-
 Fused = Callable[[int, int, np.random.Generator], "NDArray[np.float64]"]  # (calls, iterations, rng) -> Q, normalised
 
 _MANY_STATES = 50_000  # states that are worth several threads

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from replicable_rl.records import ObjectSpec
     from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts
 
-__all__ = ["BUDGET", "EpisodicModel", "GenerativeModel", "Problem", "Stepped", "check_source"]
-
 BUDGET = 10**9  # steps of one run, where nobody says otherwise: more would hardly end
 
 

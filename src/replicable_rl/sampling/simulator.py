@@ -15,8 +15,6 @@ from replicable_rl.sampling.problem import BUDGET, Stepped
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Simulator"]
-
 _CHUNK = 1 << 16  # samples asked of a vectorised simulator at a time
 
 

@@ -19,13 +19,12 @@ from replicable_rl.errors import InvalidInput, check_integer, did_you_mean
 from replicable_rl.mdp import action_probabilities
 from replicable_rl.progress import track
 from replicable_rl.records import ObjectSpec
-from replicable_rl.sampling.counts import MAX_CALLS, EpisodeCounts, Tally, check_horizon, merge_tallies, tally
+from replicable_rl.sampling.counts import EpisodeCounts, Tally, check_horizon, merge_tallies, tally
 from replicable_rl.sampling.problem import BUDGET, Stepped
+from replicable_rl.theory import MAX_CALLS
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
-
-__all__ = ["EpisodicEnv"]
 
 _BATCH = 1000  # episodes between two flushes of what was seen
 _SEEDS = 2**63  # so many that two calls of `play` hardly ever seed an environment alike

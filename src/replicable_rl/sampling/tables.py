@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from replicable_rl.records import ObjectSpec
     from replicable_rl.sampling.fused import Fused
 
-__all__ = ["Counts", "PerSample", "n_blocks", "stream_words"]
-
 MANY_BLOCKS = 100  # blocks of rows that are worth several threads
 _CHUNK = 1 << 20  # samples drawn one by one at a time
 
@@ -38,29 +36,29 @@ class Table:
     """What every sampler of a `TabularMDP` says about it, and how it returns counts."""
 
     def __init__(self, mdp: TabularMDP) -> None:
-        self._mdp = mdp
+        self.mdp = mdp
         self.n_states, self.n_actions, self.gamma = mdp.n_states, mdp.n_actions, mdp.gamma
         self.reward_range, self.initial, self.estimated = mdp.reward_range, mdp.initial, mdp.estimated
 
     @property
     def known_rewards(self) -> NDArray[np.float64] | None:
         """The (S, A) table of rewards if each pair has one reward, else None."""
-        return self._mdp.known_rewards
+        return self.mdp.known_rewards
 
     @property
     def spec(self) -> ObjectSpec:
         """The identity of the table."""
-        return self._mdp.spec
+        return self.mdp.spec
 
     @cached_property
     def _transitions(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The keys of the table's transitions, and the transition that each outcome belongs to."""
-        rows = self._mdp.rows
+        rows = self.mdp.rows
         row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
         return np.unique(row * self.n_states + rows.next_state, return_inverse=True)
 
     def _drawn(self, count: NDArray[np.int64], calls: int) -> OutcomeCounts:
-        rows = self._mdp.rows
+        rows = self.mdp.rows
         return OutcomeCounts(rows.indptr, rows.next_state, rows.reward, count, calls)
 
     def _nothing_yet(self, episodes: int, horizon: int) -> EpisodeCounts:
@@ -94,7 +92,7 @@ class Counts(Table):
 
     @cached_property
     def _conditional(self) -> NDArray[np.float64]:
-        return conditional_probabilities(self._mdp.rows.indptr, self._mdp.rows.probability)
+        return conditional_probabilities(self.mdp.rows.indptr, self.mdp.rows.probability)
 
     @cached_property
     def _start(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -108,7 +106,7 @@ class Counts(Table):
         from replicable_rl.sampling import _kernels
 
         calls = check_calls("Counts", calls)
-        indptr = self._mdp.rows.indptr
+        indptr = self.mdp.rows.indptr
         count = np.empty(self._conditional.size, dtype=np.int64)
         arguments = (indptr, self._conditional, calls, stream_words(rng, 1)[0], count)
         with Team(n_blocks(indptr), whole_below=MANY_BLOCKS) as each:
@@ -120,7 +118,7 @@ class Counts(Table):
         from replicable_rl.sampling import _kernels
 
         episodes, horizon = check_calls("Counts", episodes, "episodes"), check_horizon(horizon)
-        rows, seen = self._mdp.rows, self._nothing_yet(episodes, horizon)
+        rows, seen = self.mdp.rows, self._nothing_yet(episodes, horizon)
         table = (*self._start, rows.indptr, rows.next_state, self._conditional)
         decisions = _decisions(policy, self.n_states, self.n_actions)
         played = *table, *decisions, episodes, horizon, stream_words(rng, 1)[0]
@@ -134,7 +132,7 @@ class Counts(Table):
         """
         from replicable_rl.sampling.fused import fuse
 
-        return fuse(self, self._mdp.rows, self._conditional, query) if type(self) is Counts else None
+        return fuse(self, self.mdp.rows, self._conditional, query) if type(self) is Counts else None
 
 
 class PerSample(Table):
@@ -145,7 +143,7 @@ class PerSample(Table):
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw ``calls`` fresh successors of every pair and return their counts."""
         calls = check_calls("PerSample", calls)
-        rows = self._mdp.rows
+        rows = self.mdp.rows
         count = np.zeros(rows.probability.size, dtype=np.int64)
         for row in range(rows.indptr.size - 1):
             outcomes = rows.of_row(row)
@@ -162,7 +160,7 @@ class PerSample(Table):
 
         episodes, horizon = check_calls("PerSample", episodes, "episodes"), check_horizon(horizon)
         weights = action_probabilities("PerSample", policy, self.n_states, self.n_actions)
-        rows = self._mdp.rows
+        rows = self.mdp.rows
         # Row r of cumulative probabilities lives in (r, r + 1], so that one search serves all rows.
         row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
         total = np.cumsum(rows.probability)

@@ -22,8 +22,6 @@ from replicable_rl.mdp import load_mdp
 from replicable_rl.records import COUNTS, LEVELS, OWN, Claim, Claims, ObjectSpec, Run, RunSpec, Status, level_of
 from replicable_rl.records.claims import About, Kind
 
-__all__ = ["MADE_WITH_1", "claims_1", "load_run", "sampler_1", "save_run"]
-
 _FORMAT, _VERSION = "replicable-rl run", 2
 _FORMAT_1 = "replicable-rl solution"
 MADE_WITH_1 = {"replicable-rl": "0.1.0", "schema": "1"}  # all that is known of what made a run of version 1

@@ -21,8 +21,6 @@ from replicable_rl.wording import number
 if TYPE_CHECKING:
     from replicable_rl.theory import Plan
 
-__all__ = ["SAMPLERS", "Algorithm", "Sampler", "algorithm_spec", "plan", "solve", "source_of"]
-
 
 @runtime_checkable
 class Algorithm(Protocol):
@@ -142,7 +140,7 @@ def source_of(problem: Any, algorithm: object, sampler: str = COUNTS) -> tuple[A
             f"solve: a sampler is for tables, and {type(problem).__name__} samples itself. Leave it out."
         )
     needs = getattr(algorithm, "needs", None)
-    if any(hasattr(needs, way) and not hasattr(source, way) for way in ("draw", "play")):
+    if needs is not None and any(hasattr(needs, way) and not hasattr(source, way) for way in ("draw", "play")):
         what = type(problem).__name__ if source is problem else f"the sampler {sampler}"
         raise InvalidInput(
             f"{type(algorithm).__name__}: needs the methods of {needs.__name__}, which {what} has not. "

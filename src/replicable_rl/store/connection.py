@@ -12,8 +12,6 @@ from replicable_rl.errors import InvalidFile
 from replicable_rl.store.schema import make_tables, transaction, version_of
 from replicable_rl.store.upgrade import upgrade
 
-__all__ = ["Copy", "connect", "gone", "restore"]
-
 _WAIT = 60.0  # seconds that a writer waits for another process to commit
 
 

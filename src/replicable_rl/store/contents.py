@@ -16,8 +16,6 @@ from replicable_rl.records import LEVELS, Run, history_digest, level_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["HISTORY", "decode", "packed"]
-
 HISTORY = "history"  # what a history is called beside the levels
 
 

@@ -14,8 +14,6 @@ from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.store.connection import Copy, connect, gone, restore
 from replicable_rl.store.schema import transaction
 
-__all__ = ["Database"]
-
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: a table is not there
 
 

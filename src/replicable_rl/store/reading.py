@@ -11,8 +11,6 @@ from replicable_rl.canonical import Json
 from replicable_rl.records import Claims, Drawn, Fingerprints, ObjectSpec, Recorded, Run, RunSpec, Status, StatusCode
 from replicable_rl.records.run import _KeptHistory, _Outputs
 
-__all__ = ["Reader", "without_collection"]
-
 
 @contextlib.contextmanager
 def without_collection() -> Iterator[None]:

@@ -19,8 +19,6 @@ from replicable_rl.store.database import Database
 from replicable_rl.store.reading import Reader, without_collection
 from replicable_rl.store.schema import document
 
-__all__ = ["FamilySummary", "RunStore"]
-
 _IDENTITY = "key, problem, algorithm, sampler, shared_seed, sample"
 _RUN = "levels, digests, history, samples, seconds, status, claims, made_with"
 _FAILURE = "seconds, error, made_with"

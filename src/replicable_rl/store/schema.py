@@ -21,8 +21,6 @@ from typing import Literal
 from replicable_rl.canonical import Json, canonical_json
 from replicable_rl.errors import InvalidFile
 
-__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "document", "make_tables", "transaction", "version_of"]
-
 APPLICATION_ID = 0x7252_4C31  # "rRL1": what `file` and this module know a store by
 SCHEMA_VERSION = 2
 

@@ -27,8 +27,6 @@ from replicable_rl.records import AuditSpec, ObjectSpec, RunFamily, derived_seed
 from replicable_rl.solve.files import MADE_WITH_1, claims_1, sampler_1
 from replicable_rl.store.schema import document, make_tables
 
-__all__ = ["upgrade"]
-
 _SEEDS = 10_000  # audits are found again whose seed is below
 _SET_ASIDE = (
     "DROP TRIGGER finished_runs_never_change",

@@ -18,25 +18,6 @@ from replicable_rl.solve import Algorithm, source_of
 from replicable_rl.testing.counting import AnyProblem
 from replicable_rl.testing.processes import Worker
 
-__all__ = [
-    "OTHER_SEEDS",
-    "SAMPLE_SEEDS",
-    "SEEDS",
-    "Case",
-    "DoesNotApply",
-    "Failed",
-    "Refused",
-    "Seeds",
-    "attributes",
-    "differences",
-    "global_states",
-    "global_world",
-    "recorded",
-    "short",
-    "unlike",
-    "with_seeds",
-]
-
 Seeds = tuple[int, int]  # shared, sample
 
 SEEDS: Seeds = (2023, 1)

@@ -43,8 +43,6 @@ from replicable_rl.testing.counting import AnyProblem, Tap, counting
 from replicable_rl.testing.interface import interface, recompute_fingerprints
 from replicable_rl.testing.processes import CannotBeSent, RunFailed
 
-__all__ = ["CHECKS", "FALSE_ALARM", "PAIRS", "Check"]
-
 PAIRS = 40  # pairs of runs, each with its own shared seed, that a claimed rho is held against
 FALSE_ALARM = 1e-6  # probability, over the seeds, that a true claim is refuted on one problem
 _CONTROL_SEED = 201  # the first of the sample seeds of draws made for comparison

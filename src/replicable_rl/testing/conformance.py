@@ -18,8 +18,6 @@ from replicable_rl.testing.checks import CHECKS
 from replicable_rl.testing.counting import AnyProblem
 from replicable_rl.testing.processes import Worker
 
-__all__ = ["Conformance", "ConformanceError", "Finding", "check_algorithm", "default_problems"]
-
 Verdict = Literal["passed", "failed", "does not apply"]
 
 

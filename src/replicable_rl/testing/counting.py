@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from replicable_rl.sampling import EpisodeCounts, OutcomeCounts
 
-__all__ = ["AnyProblem", "Tap", "counting"]
-
 AnyProblem = TabularMDP | GenerativeModel | EpisodicModel
 Redraw = Callable[[np.random.Generator], str]  # a draw with the same arguments -> digest of its counts
 

@@ -12,8 +12,6 @@ from replicable_rl.records import Claims, Fingerprints, Run, Status, StatusCode,
 from replicable_rl.testing.cases import Case, Failed, Refused, short, with_seeds
 from replicable_rl.testing.counting import AnyProblem
 
-__all__ = ["interface", "recompute_fingerprints"]
-
 _BUILD = "Build it with Run.of"
 
 

@@ -6,8 +6,6 @@ import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["CannotBeSent", "RunFailed", "Worker"]
-
 _T = TypeVar("_T")
 _HASHES = "PYTHONHASHSEED"
 

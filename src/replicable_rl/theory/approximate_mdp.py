@@ -22,8 +22,6 @@ from replicable_rl.theory.plan import SLACK, Pairs, PlanTable
 from replicable_rl.theory.query_plan import QueryPlan, query_parameters
 from replicable_rl.theory.rstat import Form, check_delta_rho, pieces_of
 
-__all__ = ["ApproximateMDPPlan", "Norm", "approximate_mdp"]
-
 _OWNER = "theory.approximate_mdp"
 Norm = Literal["entry", "l1"]
 

@@ -31,8 +31,6 @@ from replicable_rl.theory.plan import SLACK, Pairs, PlanTable
 from replicable_rl.theory.query_plan import QueryPlan, query_parameters
 from replicable_rl.theory.rstat import check_delta_rho, gap_reached, rstat_mismatch
 
-__all__ = ["PhasedVIPlan", "Target", "phased_vi", "phased_vi_rho"]
-
 _OWNER = "theory.phased_vi"
 Target = Literal["policy", "value"]
 _POWER = {"value": 1, "policy": 2}  # of 1 - gamma in tau

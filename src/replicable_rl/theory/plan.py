@@ -10,8 +10,6 @@ from typing import ClassVar, NamedTuple
 from replicable_rl.canonical import Json, decimal
 from replicable_rl.records import Claim, Claims, shortfall
 
-__all__ = ["MAX_CALLS", "SLACK", "Cell", "Plan", "PlanTable", "claim_if", "claims_of"]
-
 MAX_CALLS = 2**63 - 1  # what 64 bits can count
 SLACK = 1.0 + 1e-13  # a promise met up to the rounding of these formulas is met
 _NOT_PROMISED = "this algorithm promises nothing about a second run"
@@ -95,7 +93,7 @@ class Plan:
         """Return a table from the cells of every variant, by their labels; ``run`` names the size of a run."""
         labels = tuple(next(iter(variants.values())))
         columns = {name: list(cells.values()) for name, cells in variants.items()}
-        return PlanTable(heading, labels, columns, _closing(run, self.claims()))
+        return PlanTable(heading, labels, columns, _closing(run, self.claims(), self.estimated))
 
 
 def claims_of(accuracy: Claim | str, replicability: Claim | str | None) -> Claims:
@@ -121,7 +119,7 @@ def claim_if(
     return "; ".join(why + [f"with these the bound is {reached:.3g}"] * (reached < 1.0 or not short))
 
 
-def _closing(run: str, claims: Claims) -> str:
+def _closing(run: str, claims: Claims, estimated: bool) -> str:
     """Say in one sentence what is claimed of a run, and of what there is no claim."""
     said = []
     for claim, about in ((claims.accuracy, "accuracy"), (claims.replicability, "replicability")):
@@ -132,4 +130,5 @@ def _closing(run: str, claims: Claims) -> str:
             given = f", if {' and '.join(claim.conditions)}" if claim.conditions else ""
             differ = f"two runs differ with probability at most {claim.bound:g} ({claim.kind})"
             said.append((f"accuracy is {claim.kind}" if about == "accuracy" else differ) + given)
-    return f"With {run}: {'; '.join(said)}."
+    estimate = " All of this is about the estimated table." * estimated
+    return f"With {run}: {'; '.join(said)}.{estimate}"

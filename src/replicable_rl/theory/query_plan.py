@@ -15,8 +15,6 @@ from replicable_rl.theory.plan import MAX_CALLS, Cell, Pairs, Plan, PlanTable, c
 from replicable_rl.theory.rstat import hoeffding_radius, hoeffding_samples, split_tolerance
 from replicable_rl.wording import number
 
-__all__ = ["QueryPlan", "query_parameters"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class QueryPlan(Plan):

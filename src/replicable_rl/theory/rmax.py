@@ -42,8 +42,6 @@ from replicable_rl.theory.plan import MAX_CALLS, SLACK, Cell, Plan, PlanTable, c
 from replicable_rl.theory.rstat import Form, hoeffding_radius, pieces_of
 from replicable_rl.wording import bound, number
 
-__all__ = ["RMaxPlan", "decisions", "log_term", "rounds_needed", "wrong_entries"]
-
 _RANDOMISED, _RSTAT = "randomised", "rstat"  # the ingredients that make R-max replicable
 _PLANNING = 1e-10  # normalised error of the planner's values
 

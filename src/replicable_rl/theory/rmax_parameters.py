@@ -17,8 +17,6 @@ from replicable_rl.theory.rstat import (
     split_tolerance,
 )
 
-__all__ = ["rmax", "rmax_practical"]
-
 _COARSEST = 0.01  # the practical plan never rounds probabilities more coarsely than this by itself
 _SLOWEST = 10.0  # and never takes k beyond this many epsilon to replicate: about 80 N rounds could learn nothing
 _OWNER = "theory.rmax_practical"

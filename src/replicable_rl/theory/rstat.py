@@ -27,8 +27,6 @@ from replicable_rl.errors import InvalidInput, check_integer, check_share
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Form", "RStatPlan", "rstat", "rstat_mismatch", "rstat_rho"]
-
 Form = Literal["midpoint", "zero-preserving"]
 Rho = TypeVar("Rho", float, float | None)
 _FORMS = ("midpoint", "zero-preserving")

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput
 
-__all__ = ["Units"]
-
 Value = TypeVar("Value", float, NDArray[np.float64])
 
 

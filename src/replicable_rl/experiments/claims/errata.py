@@ -22,8 +22,6 @@ from replicable_rl.registry import make
 from replicable_rl.sampling import Counts
 from replicable_rl.theory import phased_vi, rmax
 
-__all__ = ["Erratum", "errata"]
-
 _GRID, _PAIRS, _GAMMA = "two-goals-v1", 32, 0.9
 _EPSILON, _DELTA, _RHO, _H = 0.1, 0.001, 0.2, 20
 Texts = tuple[str, str, str]

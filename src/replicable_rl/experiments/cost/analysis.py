@@ -24,8 +24,6 @@ from replicable_rl.mdp import TabularMDP
 from replicable_rl.registry import build
 from replicable_rl.theory import phased_vi
 
-__all__ = ["analyse", "crossing_of", "slope", "together", "verdicts"]
-
 Row = dict[str, Any]
 
 

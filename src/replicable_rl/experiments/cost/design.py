@@ -12,8 +12,6 @@ from replicable_rl.records import ObjectSpec
 from replicable_rl.registry import build
 from replicable_rl.theory import PhasedVIPlan, phased_vi
 
-__all__ = ["PROMISE", "design", "pillars", "plan_of", "predicted_calls"]
-
 EPSILON, DELTA, RHO = 0.02, 0.001, 0.2
 PROMISE = {"epsilon": EPSILON, "delta": DELTA, "rho": RHO, "tolerance": EPSILON}
 GRIDS = ((3, 3), (3, 5), (5, 5), (7, 7), (9, 9))  # rows and columns

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw"]
-
 _LINES = (  # column, label, colour, dash, and by how many points the label is moved up
     ("printed", "theorem, as printed", RED, "--", 7),
     ("tight", "theorem, tight", RED, "-", -7),

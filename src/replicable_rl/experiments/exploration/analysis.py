@@ -12,8 +12,6 @@ from replicable_rl.experiments.experiment import CONFIDENCE, SHARED_SEED, Scale,
 from replicable_rl.experiments.verdicts import Verdict, judged, shown
 from replicable_rl.records import ObjectSpec
 
-__all__ = ["analyse", "design", "verdicts"]
-
 GRID = ObjectSpec("two-goals-v1")
 KNIFE_EDGE = ObjectSpec("gridworld-v1", {"layout": "G.S#S.G", "slip": 0.0})
 EPISODES = tuple(10**k for k in range(2, 8))

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw"]
-
 _LEVELS = {"model": "model (and value)", "policy": "policy", "story": "known set, round by round"}
 _SHORT = {
     "RepRMAX": "random, rSTAT",

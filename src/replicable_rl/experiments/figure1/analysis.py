@@ -17,8 +17,6 @@ from replicable_rl.records import ObjectSpec, Run
 from replicable_rl.registry import build, make
 from replicable_rl.theory import phased_vi
 
-__all__ = ["GRIDS", "PLAIN", "RPVI", "analyse", "design", "first_left_and_right", "verdicts"]
-
 GRIDS = ("two-goals-v1", "two-goals-wide-v1")
 EPSILON, DELTA, RHO = 0.1, 0.001, 0.2
 RPVI, PLAIN = "Replicable Phased Value Iteration", "Phased Q-learning"

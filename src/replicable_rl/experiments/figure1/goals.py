@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from replicable_rl.mdp import TabularMDP
 
-__all__ = ["goal_probabilities", "goal_states"]
-
 
 def goal_states(problem: TabularMDP) -> list[int]:
     """Return the states that nothing leaves, in the order of their columns on the map: left before right."""

@@ -12,8 +12,6 @@ from replicable_rl.records import ObjectSpec
 from replicable_rl.registry import make
 from replicable_rl.theory import phased_vi
 
-__all__ = ["analyse", "design"]
-
 EPSILON, DELTA, RHO = 0.02, 0.001, 0.2
 BASE = 13_000  # the paper's m
 MULTIPLES = (1, 3, 10, 30, 100, 300, 1000)

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw"]
-
 _PANELS = {
     "modal_share": ("Modal share", "largest class by runs; {runs} runs under one r"),
     "unique_share": ("Unique share", "classes by runs; {runs} runs under one r"),

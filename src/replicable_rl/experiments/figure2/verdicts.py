@@ -8,8 +8,6 @@ from typing import Any
 from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.verdicts import Verdict, judged, shown
 
-__all__ = ["captions", "verdicts"]
-
 Row = dict[str, Any]
 Curve = list[Row]  # one rho_SQ on one grid, over the multiples
 _SMALL = 0.15  # a unique share that is no more to speak of

@@ -13,8 +13,6 @@ from replicable_rl.experiments.experiment import CONFIDENCE, SHORT_NAMES, Scale,
 from replicable_rl.experiments.verdicts import Verdict, judged, shown
 from replicable_rl.records import ObjectSpec
 
-__all__ = ["analyse", "design", "verdicts"]
-
 GRIDS = ("two-goals-v1", "two-goals-wide-v1")
 TARGET = 0.8
 TOLERANCE = 0.02  # of a query about a value or a probability, both in [0, 1]

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw"]
-
 _CROSS = {"marker": "x", "markeredgecolor": ORANGE, "markersize": 9.0, "linestyle": "none"}
 _LOOK: dict[tuple[str, str], dict[str, Any]] = {
     ("replicable-approximate-mdp-v1", "model"): {"colour": BLUE, "marker": "o"},

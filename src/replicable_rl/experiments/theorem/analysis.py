@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from replicable_rl.mdp import TabularMDP
 
-__all__ = ["LEVELS", "analyse", "dense", "design", "verdicts"]
-
 DELTA, RHO = 0.001, 0.2
 EPSILON = 0.1
 LARGER_EPSILON = {"inventory-v1": 0.5}  # where m at 0.1 would pass 2**63 - 1, the most that can be counted

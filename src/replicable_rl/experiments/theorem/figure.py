@@ -12,8 +12,6 @@ from replicable_rl.plotting import COLOURS, MARKERS, bounded, logarithmic, panel
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw"]
-
 _LOOK = {
     id: {"color": COLOURS[k], "marker": MARKERS[k], "linestyle": "none", "label": SHORT_NAMES[id]}
     for k, id in enumerate(LEVELS)
