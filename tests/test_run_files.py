@@ -337,7 +337,7 @@ def test_pickles_are_refused_and_not_run(saved: Path, tmp_path: Path, name: str)
     bomb = Bomb()
     Bomb.path = str(tmp_path / "exploded")
     np.save(saved / f"{name}.npy", np.array([bomb], dtype=object))
-    with pytest.raises(InvalidFile, match=r"not a replicable-rl run \(.*allow_pickle"):
+    with pytest.raises(InvalidFile, match=r"not a replicable-rl run \(type object"):
         load_run(saved)
     assert not (tmp_path / "exploded").exists()
     np.load(saved / f"{name}.npy", allow_pickle=True)

@@ -141,11 +141,20 @@ def array_to_bytes(array: NDArray[Any]) -> bytes:
 
 def bytes_to_array(data: bytes) -> NDArray[Any]:
     """Read the bytes of a ``.npy`` file, which nothing can unpickle; the array is read-only."""
-    array: NDArray[Any] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
-    if array.dtype.str not in ("<f8", "<i8"):
-        raise ValueError(f"type {array.dtype}")
-    array.setflags(write=False)
-    return array
+    size = 10 + int.from_bytes(data[8:10], "little")
+    dtype, shape = _read_npy_header(data[:size])
+    return np.frombuffer(data, dtype=dtype, offset=size).reshape(shape)
+
+
+@lru_cache(maxsize=256)
+def _read_npy_header(header: bytes) -> tuple[str, tuple[int, ...]]:
+    stream = io.BytesIO(header)
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise ValueError("no .npy file of version 1.0")
+    shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(stream)
+    if dtype.str not in ("<f8", "<i8") or fortran_order:
+        raise ValueError(f"type {dtype}")
+    return dtype.str, shape
 
 
 @lru_cache(maxsize=256)

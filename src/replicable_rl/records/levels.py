@@ -139,7 +139,9 @@ def in_order(names: Iterable[str]) -> tuple[str, ...]:
     >>> in_order(["policy", "model", "value"])
     ('model', 'value', 'policy')
     """
-    found = list(dict.fromkeys(names))
+    found = tuple(dict.fromkeys(names))
+    if len(found) < 2:
+        return found
     order = {name: i for i, name in enumerate(LEVELS)}
     return tuple(sorted(found, key=lambda name: (-len(implied(name)), order.get(name, len(order)), str(name))))
 

@@ -168,6 +168,7 @@ class RunFamily:
         # In canonical JSON keys are sorted, so the seeds come last; hash what comes before them once.
         start = b'{"algorithm":%b,"problem":%b,"sample":{"kind":"drawn","sampler":%b,"seed":"' % pieces
         self._hash = hashlib.sha256(start)
+        self._specs: dict[tuple[int, int], RunSpec] = {}  # an audit asks for them, and then the store
 
     def __reduce__(self) -> tuple[type[RunFamily], tuple[ObjectSpec, ObjectSpec, str]]:
         return RunFamily, (self.problem, self.algorithm, self.sampler)  # a hash under way cannot be copied
@@ -186,14 +187,18 @@ class RunFamily:
 
     def spec(self, shared_seed: int, sample_seed: int) -> RunSpec:
         """Return the `RunSpec` with these seeds."""
-        spec = object.__new__(RunSpec)  # the seeds of an audit need no check, and there are many
-        spec.__dict__.update(
-            problem=self.problem,
-            algorithm=self.algorithm,
-            shared_seed=shared_seed,
-            sample=Drawn(sample_seed, self.sampler),
-            digest=self.key(shared_seed, sample_seed),
-        )
+        spec = self._specs.get((shared_seed, sample_seed))
+        if spec is None:
+            spec = self._specs[shared_seed, sample_seed] = object.__new__(
+                RunSpec
+            )  # the seeds of an audit need no check
+            spec.__dict__.update(
+                problem=self.problem,
+                algorithm=self.algorithm,
+                shared_seed=shared_seed,
+                sample=Drawn(sample_seed, self.sampler),
+                digest=self.key(shared_seed, sample_seed),
+            )
         return spec
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +34,7 @@ def packed(run: Run, contents: dict[str, bytes]) -> Run:
     history = run.history_digest
     if history is not None and history not in contents:
         contents[history] = _encode_history(run.history)
-    return replace(run.kept(None, history), made_with=dict(run.made_with))  # a read-only mapping does not travel
+    return run.kept(None, history)
 
 
 def decode(owner: str, name: str, data: bytes, digest: str) -> Any:

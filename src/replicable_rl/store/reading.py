@@ -24,6 +24,10 @@ def without_collection() -> Iterator[None]:
             gc.enable()
 
 
+_EMPTY: dict[str, Any] = {}
+_NOTHING = Run(Fingerprints(), _EMPTY)  # which a row fills
+
+
 class _Documents(dict[int, Any]):
     """Documents by number, each read once."""
 
@@ -40,6 +44,7 @@ class Reader:
 
     def __init__(self, document: Callable[[int], Json], fetch: Callable[[str, str], Any]) -> None:
         self._fetch = fetch
+        self._outputs: dict[tuple[int, bytes], _Outputs] = {}  # equal ones once
         parsers = (ObjectSpec.from_json, _names, Status.from_json, Claims.from_json, dict)
         kinds = (_Documents(document, parse) for parse in parsers)
         self.objects, self._levels, self._statuses, self._claims, self._made_with = kinds
@@ -52,37 +57,43 @@ class Reader:
     def run(self, key: bytes, spec: RunSpec, row: Sequence[Any]) -> Run:
         """Return a finished run."""
         levels, digests, history, samples, seconds, status, claims, made_with = row
-        names, text = self._levels[levels], digests.hex()
-        prints = [text[i : i + 64] for i in range(0, 64 * len(names), 64)]
-        if len(text) != 64 * len(names):
-            raise ValueError(f"run {key.hex()} has fingerprints of other levels")
-        _check_key(key, spec)
-        fingerprints = Fingerprints(zip(names, prints, strict=True))
-        return Run(  # what `Run.kept` would make of it in twice the time
-            fingerprints,
-            _Outputs(fingerprints, self._fetch),
-            None if status is None else self._statuses[status],
-            self._claims[claims],
-            None if samples is None else int(samples),
-            {} if history is None else _KeptHistory(history.hex(), self._fetch),
-            spec,
-            self._made_with[made_with],
-            seconds,
+        if spec.digest != key.hex():
+            raise _wrong(key)
+        outputs = self._outputs.get((levels, digests)) or self._read_outputs(levels, digests)
+        return _NOTHING.but(
+            fingerprints=outputs.fingerprints,
+            outputs=outputs,
+            status=None if status is None else self._statuses[status],
+            claims=self._claims[claims],
+            samples=None if samples is None else int(samples),
+            history=_EMPTY if history is None else _KeptHistory(history.hex(), self._fetch),
+            spec=spec,
+            made_with=self._made_with[made_with],
+            seconds=seconds,
         )
+
+    def _read_outputs(self, levels: int, digests: bytes) -> _Outputs:
+        names, text = self._levels[levels], digests.hex()
+        if len(text) != 64 * len(names):
+            raise ValueError(f"there are fingerprints of other levels than {', '.join(names)}")
+        prints = (text[i : i + 64] for i in range(0, len(text), 64))
+        outputs = _Outputs(Fingerprints(zip(names, prints, strict=True)), self._fetch)
+        self._outputs[levels, digests] = outputs
+        return outputs
 
     def failure(self, key: bytes, spec: RunSpec, row: Sequence[Any]) -> Run:
         """Return a run that failed."""
         seconds, error, made_with = row
-        _check_key(key, spec)
+        if spec.digest != key.hex():
+            raise _wrong(key)
         status = Status(StatusCode.FAILED, error)
         return Run(
             Fingerprints(), {}, status, spec=spec, made_with=self._made_with[made_with], seconds=seconds, error=error
         )
 
 
-def _check_key(key: bytes, spec: RunSpec) -> None:
-    if spec.digest != key.hex():
-        raise ValueError(f"run {key.hex()} is another than its key says")
+def _wrong(key: bytes) -> ValueError:
+    return ValueError(f"run {key.hex()} is another than its key says")
 
 
 def _names(data: Json) -> tuple[str, ...]:
