@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,3 +21,12 @@ def registries_are_put_back() -> Iterator[None]:
     for table, entries in zip(tables, before, strict=True):
         table.clear()
         table.update(entries)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def workers_end_with_their_module() -> Iterator[None]:
+    """End joblib's worker processes: some tests kill them, and others must not find what is left."""
+    yield
+    executor = getattr(sys.modules.get("joblib.externals.loky.reusable_executor"), "_executor", None)
+    if executor is not None:
+        executor.shutdown(wait=True, kill_workers=True)

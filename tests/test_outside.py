@@ -395,12 +395,8 @@ if __name__ == "__main__":
     result = rr.audit(rr.make("chain-v1"), ALGORITHM, shared_seeds=4, sampler="mine-v1", n_jobs=2)
     print(result.levels[0], result.agreement("policy").pairs)
 """
-IN_WORKERS = pytest.mark.xfail(
-    strict=True, reason="audit/workers.py does not yet tell its processes of own_registrations()"
-)
 
 
-@IN_WORKERS
 @pytest.mark.parametrize(("algorithm", "level"), [("Weighing()", "weights"), ("rr.PhasedVI(0.2, 0.1)", "value")])
 def test_workers_know_what_the_program_itself_registered(algorithm: str, level: str, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(IN_MAIN.replace("ALGORITHM", algorithm), encoding="utf-8")
