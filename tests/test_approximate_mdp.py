@@ -223,10 +223,12 @@ def test_status_and_claims() -> None:
     few = THEOREM.plan(mdp).calls // 4
     some = run(rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, calls=few)).claims
     assert some.replicability is None
-    assert some.missing["replicability"].startswith(f"calls={few:.3g} where obs:rep-mdp needs 1.76e+10; with these the")
+    why = f"calls={few:.3g} where obs:rep-mdp needs 1.76e+10; the bound at these parameters is "
+    assert some.missing["replicability"].startswith(why)
     coarse = run(rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, tolerance=0.5)).claims
     assert [(claim.about, claim.bound) for claim in coarse] == [("replicability", 0.2)]  # and no mixture
-    assert coarse.missing == {"accuracy": "tolerance=0.5 where obs:rep-mdp needs 0.05; with these the bound is 0.5"}
+    why = "tolerance=0.5 where obs:rep-mdp needs 0.05; the bound at these parameters is 0.5, above epsilon=0.05"
+    assert coarse.missing == {"accuracy": why}
     plain = run(rr.ApproximateMDP(0.05, 0.001)).claims
     assert [(claim.about, claim.kind) for claim in plain] == [("accuracy", "proved")]
     assert plain.missing == {"replicability": "this algorithm promises nothing about a second run"}

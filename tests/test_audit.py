@@ -319,6 +319,23 @@ def test_a_measured_claim_carries_what_was_measured(level: str, result: rr.Audit
         result.claim("model")
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_what_is_measured_on_an_estimated_table_is_said_of_the_table(tmp_path: Path, stored: bool) -> None:
+    learned = rr.solve(TWO_GOALS, rr.ApproximateMDP(0.1, 0.01, calls=50), shared_seed=1, sample_seed=1).model
+    assert learned is not None
+    result = rr.audit(learned, SOMETIMES, shared_seeds=2, store=tmp_path / "runs.sqlite")
+    if stored:
+        (result,) = rr.read_audits(rr.RunStore(tmp_path / "runs.sqlite"))
+    assert str(result.claim()).endswith(", as a statement about the estimated table, not about the process behind it.")
+    assert result.claim().measurement is not None
+
+
+def test_what_is_measured_on_an_estimated_source_is_said_of_the_source() -> None:
+    source = Counts(TWO_GOALS)
+    source.estimated = True
+    assert "the estimated table" in rr.audit(source, SOMETIMES, shared_seeds=2).claim().statement
+
+
 def test_what_was_not_measured_is_no_measured_claim() -> None:
     measured = rr.audit(TWO_GOALS, SOMETIMES, shared_seeds=2).claim().measurement
     words = "two runs have the same policy", 0.2, "audit"

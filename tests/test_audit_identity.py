@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,9 +23,10 @@ import pytest
 import replicable_rl as rr
 from replicable_rl.audit import audit_spec
 from replicable_rl.audit.identity import code_digest, looks_different
-from replicable_rl.errors import InvalidInput
-from replicable_rl.registry import ALGORITHMS
+from replicable_rl.errors import InvalidInput, SampleSizeTooLarge
+from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS
 from replicable_rl.sampling import Counts
+from replicable_rl.solve import algorithm_spec
 
 GRID = rr.make("two-goals-v1")
 NAMELESS = "is code of your own, which a store knows only by the version that you give it"
@@ -104,6 +106,56 @@ def test_arguments_of_a_partial_are_settings(tmp_path: Path) -> None:
     assert [each.algorithm.params["alpha"] for each in (one, two)] == [0.1, 0.2]
     assert one.classes() != two.classes()
     assert rr.audit_callable(functools.partial(train, alpha=0.1), shared_seeds=1).algorithm.id == "train"
+
+
+def weighs(shared_seed: int, sample_seed: int, layers: Any = None) -> list[int]:
+    return [int(np.sum(layers) > 1)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [([1], [2]), ({"a": 1}, {"a": 2}), (np.array([1]), np.array([2])), ((1,), (1, 1)), ("1", "2")],
+    ids=["list", "mapping", "array", "tuple", "text"],
+)
+@pytest.mark.parametrize("placed", [False, True])
+def test_whatever_json_can_say_of_a_partial_is_its_name(first: Any, second: Any, placed: bool) -> None:
+    def given(layers: Any) -> Any:
+        if placed:
+            return functools.partial(lambda layers, shared, sample: [0], layers)
+        return functools.partial(lambda shared, sample, layers: [0], layers=layers)
+
+    store = rr.RunStore()
+    one, two, again = (audited(given(layers), store) for layers in (first, second, first))
+    assert one.algorithm != two.algorithm
+    assert one.runs == again.runs
+    assert set(one.algorithm.params) == {"argument 1" if placed else "layers", "version"}
+
+
+def test_other_arguments_of_a_partial_must_be_said(tmp_path: Path) -> None:
+    train = functools.partial(weighs, layers=Mode.ZERO)
+    with pytest.raises(InvalidInput) as refused:
+        audited(train, tmp_path / "runs.sqlite")
+    assert str(refused.value) == (
+        "audit_callable: a store cannot tell layers=<Mode.ZERO: 0> from other values. Say it in params={'layers': ...}."
+    )
+    assert not (tmp_path / "runs.sqlite").exists()
+    constant = functools.partial(lambda shared, sample, layers: [0], layers=Mode.ZERO)
+    assert audited(constant, None).algorithm.params == {"version": "1"}  # nothing to be mistaken for
+    said = audited(constant, tmp_path / "runs.sqlite", params={"layers": "none"})
+    assert said.algorithm.params == {"layers": "none", "version": "1"}
+    two_ways = functools.partial(weighs, layers=[1])
+    with pytest.raises(InvalidInput, match=r"'layers' is \[1\] in train and \[2\] in params"):
+        audited(two_ways, None, params={"layers": [2]})
+    assert audited(two_ways, None, params={"layers": (1,)}).algorithm.params["layers"] == [1]
+    with pytest.raises(InvalidInput, match="the name 'version' is taken"):
+        audited(functools.partial(lambda shared, sample, version: [0], version=2), None)
+
+
+@pytest.mark.parametrize("named", [{"version": ""}, {"params": {}}, {"params": {}, "version": ""}])
+def test_nothing_is_no_name(named: dict[str, Any], tmp_path: Path) -> None:
+    message = "version must be a text such as '1', got ''" if "version" in named else NAMELESS
+    with pytest.raises(InvalidInput, match=message):
+        rr.audit_callable(weighs, shared_seeds=2, store=tmp_path / "runs.sqlite", **named)
 
 
 # --- code in several modules --------------------------------------------------------------------------------
@@ -326,11 +378,6 @@ PAIRS_OF_PROGRAMS: dict[str, tuple[Any, Any]] = {
     "default": (with_defaults(0, 0), with_defaults(1, 0)),
     "default by name": (with_defaults(0, 0), with_defaults(0, 1)),
     "lambdas on one line": (lambda shared, sample: [0], lambda shared, sample: [1]),
-    "partial": (functools.partial(takes, 0, 0), functools.partial(takes, 0, 1)),
-    "partial of partial": (
-        functools.partial(functools.partial(takes, 0), 0),
-        functools.partial(functools.partial(takes, 0), 1),
-    ),
     "partial of an object": (functools.partial(Trainer(0)), functools.partial(Trainer(1))),
     "compiled": (compiled(0), compiled(1)),
     "calls compiled": (calling_compiled(0), calling_compiled(1)),
@@ -429,8 +476,8 @@ def test_another_python_compiles_the_same_code_differently(tmp_path: Path) -> No
     train = closing_over(0)
     digest = code_digest(train)
     one = audited(train, store)
-    assert one.spec.code == digest
-    old = rr.AuditSpec.from_json(one.spec.to_json() | {"code": "cpython-27-" + digest[-16:]})
+    assert one.spec.code == digest.replace("-" + digest[-16:], "-algorithm:" + digest[-16:])
+    old = rr.AuditSpec.from_json(one.spec.to_json() | {"code": "cpython-27-algorithm:0"})
     elsewhere = rr.RunStore(tmp_path / "other.sqlite")
     elsewhere.add_audit(old)
     assert audited(train, elsewhere).agreement().estimate == 1.0
@@ -460,7 +507,7 @@ class Heir(Versioned):
 
 
 class Plain:
-    """No dataclass: its settings are no part of its name."""
+    """No dataclass: its settings are its attributes."""
 
     version = "1"
 
@@ -501,13 +548,112 @@ def test_an_algorithm_with_a_version_is_taken_and_found_again(tmp_path: Path, mo
     assert {run.key for run in two.runs}.isdisjoint(run.key for run in one.runs)
 
 
-def test_settings_of_an_algorithm_that_its_name_lacks_are_seen(tmp_path: Path) -> None:
+class Slotted(Plain):
+    __slots__ = ("inner",)
+    version = "1"
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__(None)
+        self.inner = inner
+
+
+class Grown(Versioned):
+    """Not all of its settings are fields."""
+
+    version = "1"
+
+    def __init__(self, more: Any) -> None:
+        super().__init__()
+        object.__setattr__(self, "more", more)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (Grown([1]), Grown([2])),
+        (Plain(None), Plain(1)),
+        (Plain([1]), Plain([2])),
+        (Plain(np.array([1])), Plain(np.array([2]))),
+        (Plain({"a": (1, 2)}), Plain({"a": (1, 3)})),
+        (Plain(rr.PhasedVI(0.1, 0.1)), Plain(rr.PhasedVI(0.2, 0.1))),
+        (Slotted(1), Slotted(2)),
+        (Slotted([Versioned(1)]), Slotted([Versioned(2)])),
+    ],
+    ids=["heir", "number", "list", "array", "mapping", "algorithm", "slot", "algorithms"],
+)
+def test_attributes_are_the_settings_of_an_algorithm_that_is_no_dataclass(
+    first: Any, second: Any, tmp_path: Path
+) -> None:
     store = tmp_path / "runs.sqlite"
-    one, same = (rr.audit(GRID, Plain(None), shared_seeds=2, store=store) for _ in range(2))
-    assert one.runs == same.runs  # found by its version, wherever it is in memory
-    with pytest.raises(InvalidInput, match=CHANGED):
-        rr.audit(GRID, Plain(1), shared_seeds=2, store=store)
-    rr.audit(GRID, Plain(iter([])), shared_seeds=2)  # without a store nothing can be mistaken
+    one, two, same = (rr.audit(GRID, each, shared_seeds=2, store=store) for each in (first, second, copy.copy(first)))
+    assert one.algorithm != two.algorithm
+    assert one.runs == same.runs  # found by its version and settings, wherever it is in memory
+    assert one.seconds == same.seconds
+
+
+def test_settings_that_json_cannot_say_are_refused_by_a_store(tmp_path: Path) -> None:
+    values: list[Any] = [iter([]), len, {1: 2}, Fraction(1, 3), float("nan"), np.array(["a"]), [object()]]
+    for value in values:
+        with pytest.raises(InvalidInput) as refused:
+            rr.audit(GRID, Plain(value), shared_seeds=2, store=tmp_path / "runs.sqlite")
+        assert str(refused.value) == (
+            "audit: a store knows Plain by its settings, and JSON cannot say 'calls'. Use numbers, texts, lists, "
+            "arrays, or objects with an id and such settings; or leave the store out."
+        )
+        assert len(rr.audit(GRID, Plain(value), shared_seeds=2).runs) == 4  # nothing can be mistaken
+    assert not (tmp_path / "runs.sqlite").exists()
+
+
+def test_an_empty_version_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Plain, "version", "")
+    with pytest.raises(InvalidInput, match=NAMELESS):
+        rr.audit(GRID, Plain(1), shared_seeds=2, store=tmp_path / "runs.sqlite")
+
+
+@dataclass(frozen=True)
+class Share:
+    """A threshold of one's own, with a setting."""
+
+    x: Any
+    id: ClassVar[str] = "mine"
+
+    def share(self, shared: rr.SharedRandomness, label: str, *address: int, fixed: float) -> float:
+        return float(self.x)
+
+
+class ByHand:
+    id = "mine"
+
+    def __init__(self, x: float) -> None:
+        self.x = x
+
+    def share(self, shared: rr.SharedRandomness, label: str, *address: int, fixed: float) -> float:
+        return self.x
+
+
+def explorer(threshold: Any) -> rr.ReplicableRMax:
+    return rr.ReplicableRMax(0.1, 0.01, 0.2, 10, episodes=20, rounds=2, threshold=threshold)
+
+
+@pytest.mark.parametrize("kind", [Share, ByHand])
+def test_ingredients_are_known_by_their_settings(kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = tmp_path / "runs.sqlite"
+    one, two = (rr.audit(GRID, explorer(kind(x)), shared_seeds=2, store=store) for x in (0.1, 0.9))
+    assert one.algorithm.params["threshold"] == {"id": "mine", "x": 0.1}
+    assert one.runs[0].history["threshold"][0] != two.runs[0].history["threshold"][0]
+    assert rr.audit(GRID, explorer(kind(0.1)), shared_seeds=2, store=store).seconds == one.seconds
+    monkeypatch.setattr(kind, "share", lambda self, shared, label, *address, fixed: 0.5)
+    with pytest.raises(InvalidInput, match=f"the code of the threshold of {one.algorithm.id} {CHANGED}"):
+        rr.audit(GRID, explorer(kind(0.1)), shared_seeds=2, store=store)
+
+
+def test_ingredients_without_settings_are_known_by_their_ids(tmp_path: Path) -> None:
+    ours = rr.audit(GRID, explorer("fixed"), shared_seeds=1, store=tmp_path / "runs.sqlite")
+    assert ours.algorithm.params["threshold"] == "fixed"
+    assert ours.spec.code is None
+    with pytest.raises(InvalidInput, match="JSON cannot say 'threshold'"):
+        rr.audit(GRID, explorer(Share(Fraction(1, 3))), shared_seeds=1, store=tmp_path / "runs.sqlite")
+    assert rr.audit(GRID, explorer(Share(Fraction(1, 3))), shared_seeds=1).algorithm.params["threshold"] == "mine"
 
 
 @pytest.fixture
@@ -525,8 +671,9 @@ def test_a_registered_algorithm_needs_no_version(registered: type[Nameless], tmp
     store = tmp_path / "runs.sqlite"
     one = rr.audit(GRID, registered(8), shared_seeds=2, store=store)
     assert one.algorithm == rr.ObjectSpec("registered-in-a-test-v1", {"calls": 8})
-    (by_id,) = rr.run_audits([rr.AuditSpec(GRID.spec, one.algorithm, 3)], rr.RunStore(store))  # nobody looks at code
+    (by_id,) = rr.run_audits([rr.AuditSpec(GRID.spec, one.algorithm, 3)], rr.RunStore(store))
     assert by_id.runs[:4] == one.runs
+    assert by_id.spec.code == one.spec.code is not None
     assert rr.audit(GRID, registered(8), shared_seeds=3, store=store).runs == by_id.runs
 
     @dataclass(frozen=True)
@@ -537,8 +684,24 @@ def test_a_registered_algorithm_needs_no_version(registered: type[Nameless], tmp
         rr.audit(GRID, Pretender(8), shared_seeds=2, store=store)
 
 
-def test_two_programs_of_one_name_are_refused_in_one_call_too() -> None:
-    specs = [audit_spec(GRID, Plain(calls), shared_seeds=2) for calls in (None, 1)]
+def test_ids_stand_for_the_code_of_today(
+    registered: type[Nameless], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec, store = rr.AuditSpec(GRID.spec, rr.ObjectSpec(registered.id, {"calls": 8}), 2), rr.RunStore(tmp_path / "r")  # type: ignore[attr-defined]  # a class attribute
+    (one,) = rr.run_audits([spec], store)
+    for again in (spec, store.audits()[0]):  # whoever writes it, and as it was stored
+        (same,) = rr.run_audits([again], store)
+        assert same.seconds == one.seconds
+    monkeypatch.setattr(registered, "solve", lambda self, source, shared, rng: INNER.solve(source, shared, rng))
+    for again in (spec, store.audits()[0]):
+        with pytest.raises(InvalidInput, match=f"the code of registered-in-a-test-v1 on two-goals-v1 {CHANGED}"):
+            list(rr.run_audits([again], store))
+
+
+def test_two_programs_of_one_name_are_refused_in_one_call_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    specs = [audit_spec(GRID, Plain(None), shared_seeds=2)]
+    monkeypatch.setattr(Plain, "solve", lambda self, source, shared, rng: INNER.solve(source, shared, rng))
+    specs.append(audit_spec(GRID, Plain(None), shared_seeds=2))
     store = rr.RunStore()
     with pytest.raises(InvalidInput, match=CHANGED):
         list(rr.run_audits(specs, store))
@@ -568,7 +731,7 @@ def test_a_simulator_needs_a_version(tmp_path: Path) -> None:
     one, same = (rr.audit(simulator(0.1, version="1"), FEW, shared_seeds=2, store=store) for _ in range(2))
     assert one.problem.params["version"] == "1"
     assert one.seconds == same.seconds
-    with pytest.raises(InvalidInput, match=f"the code of phased-vi-v1 on simulator {CHANGED}"):
+    with pytest.raises(InvalidInput, match=f"audit: the code of simulator coin {CHANGED}"):
         rr.audit(simulator(0.9, version="1"), FEW, shared_seeds=2, store=store)
     two = rr.audit(simulator(0.9, version="2"), FEW, shared_seeds=2, store=store)
     assert two.problem != one.problem
@@ -608,6 +771,99 @@ def test_an_environment_of_ones_own_needs_a_version(tmp_path: Path) -> None:
     assert one.classes("value") != two.classes("value")
     lake = rr.EpisodicEnv("FrozenLake-v1", gamma=0.9, reward_range=(0.0, 1.0))  # Gymnasium's own: its id says it all
     assert len(rr.audit(lake, explorer, shared_seeds=1, store=store).runs) == 2
+
+
+class Less(gymnasium.RewardWrapper[int, int]):
+    """Somebody's own wrapper."""
+
+    def __init__(self, env: Any, factor: float) -> None:
+        super().__init__(env)
+        self.factor = factor
+
+    def reward(self, reward: Any) -> float:
+        return self.factor * float(reward)
+
+
+ENVIRONMENTS: dict[str, Callable[[float], Any]] = {
+    "object": Coin,
+    "factory": lambda p: lambda: Coin(p),
+    "partial": lambda p: functools.partial(Coin, p),
+    "wrapped": lambda p: gymnasium.wrappers.TimeLimit(Coin(p), 3),
+    "own wrapper": lambda p: Less(Coin(0.5), p),
+    "time limit": lambda p: gymnasium.wrappers.TimeLimit(Coin(0.5), int(10 * p)),
+    "function of a wrapper": lambda p: gymnasium.wrappers.TransformReward(Coin(0.5), lambda reward: p * float(reward)),
+    "vector": lambda p: gymnasium.vector.SyncVectorEnv([lambda: Coin(p)] * 2),
+}
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_another_environment_of_the_same_version_is_refused(name: str, tmp_path: Path) -> None:
+    store, explorer = tmp_path / "runs.sqlite", rr.RMax(0.2, 0.1, 3, episodes=20)
+
+    def problem(p: float) -> rr.EpisodicEnv:
+        return rr.EpisodicEnv(ENVIRONMENTS[name](p), gamma=0.5, reward_range=(0.0, 1.0), version="1")
+
+    first = problem(0.1)
+    one = rr.audit(first, explorer, shared_seeds=2, store=store)
+    assert rr.audit(first, explorer, shared_seeds=2, store=store).seconds == one.seconds  # though it has been played
+    assert rr.audit(problem(0.1), explorer, shared_seeds=2, store=store).seconds == one.seconds
+    with pytest.raises(InvalidInput, match=f"audit: the code of episodes/(Coin|SyncVectorEnv) {CHANGED}"):
+        rr.audit(problem(0.9), explorer, shared_seeds=2, store=store)
+
+
+def test_a_simulator_that_is_a_partial_is_looked_into(tmp_path: Path) -> None:
+    def step(state: int, action: int, rng: np.random.Generator, chances: Any) -> tuple[int, float]:
+        return int(rng.random() < chances["heads"][0]), float(state)
+
+    sizes: dict[str, Any] = {"n_states": 2, "n_actions": 1, "gamma": 0.5, "reward_range": (0.0, 1.0), "version": "1"}
+    for kind in (list, np.array):
+        store = rr.RunStore(tmp_path / kind.__name__)
+        one, two = (rr.Simulator(functools.partial(step, chances={"heads": kind([p])}), **sizes) for p in (0.1, 0.9))
+        rr.audit(one, FEW, shared_seeds=2, store=store)
+        with pytest.raises(InvalidInput, match=CHANGED):
+            rr.audit(two, FEW, shared_seeds=2, store=store)
+
+
+@pytest.mark.parametrize("by_ids", [False, True])
+def test_a_registered_problem_must_stay_what_it_was(
+    by_ids: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = rr.RunStore(tmp_path / "runs.sqlite")
+
+    def made(prize: float) -> rr.AuditResult:
+        table = rr.TabularMDP.from_outcomes([[[(1.0, 0, 1.0 - prize)], [(1.0, 0, prize)]]], gamma=0.5)
+        monkeypatch.setitem(PROBLEMS, "changing-v1", lambda: table)
+        if not by_ids:
+            return rr.audit(rr.make("changing-v1"), FEW, shared_seeds=2, store=store)
+        (result,) = rr.run_audits([rr.AuditSpec(rr.ObjectSpec("changing-v1"), algorithm_spec(FEW), 2)], store)
+        return result
+
+    one = made(1.0)
+    assert made(1.0).seconds == one.seconds
+    with pytest.raises(InvalidInput, match=f"audit: the code of changing-v1 {CHANGED}"):
+        made(0.0)
+
+
+def test_a_sampler_of_ones_own_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = tmp_path / "runs.sqlite"
+    assert rr.audit(GRID, FEW, shared_seeds=2, store=store, sampler="per-sample-v1").spec.code is None
+    monkeypatch.setitem(SAMPLERS, "source-v1", Source)
+    one, same = (rr.audit(GRID, FEW, shared_seeds=2, store=store, sampler="source-v1") for _ in range(2))
+    assert one.seconds == same.seconds
+    monkeypatch.setattr(Source, "draw", lambda self, calls, rng: Counts(GRID).draw(calls, rng))
+    with pytest.raises(InvalidInput, match=f"audit: the code of the sampler source-v1 {CHANGED}"):
+        rr.audit(GRID, FEW, shared_seeds=2, store=store, sampler="source-v1")
+
+
+@pytest.mark.parametrize("on_error", ["raise", "record"])
+def test_what_cannot_be_afforded_is_refused_before_the_first_run(on_error: Any, tmp_path: Path) -> None:
+    problem, store = simulator(0.5, budget=29, version="1"), tmp_path / "runs.sqlite"
+    with pytest.raises(SampleSizeTooLarge) as alone:
+        rr.solve(problem, FEW, shared_seed=1)
+    with pytest.raises(SampleSizeTooLarge) as refused:
+        rr.audit(problem, FEW, shared_seeds=2, store=store, on_error=on_error)
+    assert str(refused.value) == str(alone.value)
+    assert not store.exists()
 
 
 class Source(Counts):

@@ -444,7 +444,15 @@ def test_list_shows_every_problem_and_algorithm(run: Run) -> None:
         assert re.search(rf"^ {id} +{' +'.join(map(re.escape, sizes))} ", out, re.MULTILINE)
     for id in ALGORITHMS:
         assert re.search(rf"^ {id} ", out, re.MULTILINE)
-    for parameter in ("layout", "n_states=20", "branching=3", "epsilon", "rho_sq"):
+    for parameter in (
+        "layout",
+        "n_states=20",
+        "branching=3",
+        "epsilon",
+        "rho_sq",
+        "threshold=randomised",
+        "estimate=rstat",
+    ):
         assert parameter in out
     for id in SAMPLERS:
         assert re.search(rf"^ {id} +\S", out, re.MULTILINE)
@@ -718,6 +726,7 @@ def test_no_arguments_show_the_help(run: Run) -> None:
     assert result.err.startswith("Usage: replicable-rl [OPTIONS] COMMAND")
     for command in ((), ("solve",), ("plan",), ("list",), ("reproduce",)):
         assert f"Usage: {' '.join(('replicable-rl', *command))} [OPTIONS]" in run.good(*command, "--help")
+    assert "reproduce [OPTIONS] [NAME]...\n" in run.good("reproduce", "--help")
 
 
 def test_the_help_says_the_exit_codes(run: Run) -> None:

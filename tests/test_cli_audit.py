@@ -359,7 +359,7 @@ def test_bad_sweeps(run: Run, tmp_path: Path, text: str, message: str) -> None:
         ),
         ((*GOOD, *SMALL, "--level", "polcy"), "got 'polcy'. Did you mean 'policy'?"),
         ((*GOOD, "--on-error", "ignore"), "on_error must be 'raise' or 'record', got 'ignore'"),
-        ((*GOOD, "--jobs", "0"), "n_jobs must be the number of workers"),
+        ((*GOOD, "--jobs", "0"), "n_jobs (--jobs) must be the number of workers"),
         ((*GOOD, "--backend", "spark"), "backend must be one of processes, threads, dask, ray, got 'spark'"),
         ((*GOOD, "--scheduler", "tcp://here:1"), "say which kind with --backend dask or ray"),
         (
@@ -393,6 +393,7 @@ def test_recorded_failures_are_counted(run: Run) -> None:
     result = run(*failing, "--shared-seeds", "2", "--json")
     assert result.code == 0
     assert len(json.loads(result.out)["failures"]) == 4
+    assert json.loads(result.out)["runs"] == {"asked": 4, "there": 4}
     said = " ".join(run.good(*failing, "--shared-seeds", "2").split())
     assert "4 of 4 runs failed" in said
     assert "calls=1.94e+20 is asked for" in said
@@ -547,8 +548,19 @@ def test_an_interrupted_audit_says_how_many_runs_have_finished(run: Run, tmp_pat
     said = " ".join(told.out.split())
     assert "Same policy in 7 of 7 pairs" in said
     assert "14 of 100 runs finished" in said
+    (begun_one,) = [one["runs"] for one in json.loads(run("audit", "--store", store, "--json").out)]
+    assert begun_one == {"asked": 100, "there": 14}, "a program sees it too"
     with rr.RunStore(tmp_path / "none.sqlite") as opened:
         opened.add_audit(begun)
     told = run("audit", "--store", tmp_path / "none.sqlite")
     assert (told.code, told.err) == (2, "")
-    assert "0 of 100 runs finished" in " ".join(told.out.split())
+    said = " ".join(told.out.split())
+    assert "No shared seed has all of its runs yet, so there is nothing to compare. 0 of 100 runs finished" in said
+
+
+def test_parameters_are_in_one_order_fresh_and_from_a_store(run: Run, tmp_path: Path) -> None:
+    store = ("--store", tmp_path / "runs.sqlite")
+    fresh, kept = run.good("audit", *GOOD, *SMALL, *store), run.good("audit", *store)
+    named = "rpvi-v1:delta=0.001,epsilon=0.1,iterations=30,rho=0.2"
+    assert named in "".join(fresh.split())
+    assert named in "".join(kept.split())

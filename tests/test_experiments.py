@@ -24,14 +24,14 @@ from replicable_rl.errors import InvalidFile, InvalidInput, UnknownId
 from replicable_rl.experiments import crossing, shares
 from replicable_rl.experiments.catalogue import chosen, experiments, reproduce
 from replicable_rl.experiments.cost import analysis as cost
-from replicable_rl.experiments.cost.design import GRIDS as COST_GRIDS
-from replicable_rl.experiments.cost.design import pillars
+from replicable_rl.experiments.cost.analysis import GRIDS as COST_GRIDS
+from replicable_rl.experiments.cost.analysis import pillars
 from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
 from replicable_rl.experiments.experiment import Scale, study
 from replicable_rl.experiments.figure1 import goals
 from replicable_rl.experiments.figure1.analysis import GRIDS, first_left_and_right
 from replicable_rl.experiments.figure1.goals import goal_states
-from replicable_rl.experiments.figure2.verdicts import captions
+from replicable_rl.experiments.figure2.analysis import captions
 from replicable_rl.records import ObjectSpec
 from replicable_rl.registry import build
 from replicable_rl.store import RunStore
@@ -353,8 +353,8 @@ def test_every_experiment_says_what_it_is() -> None:
     for name, one in experiments().items():
         assert one.name == name
         assert one.title
-        assert one.texts.reading
-        assert bool(one.draw) == bool(one.texts.caption) == bool(one.texts.alternative)
+        assert one.reading
+        assert bool(one.draw) == bool(one.caption) == bool(one.alternative)
     orders = [one.order for one in experiments().values()]
     assert orders == sorted(set(orders))
 

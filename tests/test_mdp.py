@@ -283,6 +283,8 @@ def test_the_arrays_of_a_process_are_read_only() -> None:
     for name in ("gamma", "rows", "initial", "labels", "reward_range", "n_states", "n_actions", "spec"):
         with pytest.raises(AttributeError):
             setattr(mdp, name, None)
+        with pytest.raises(AttributeError):
+            delattr(mdp, name)
 
 
 def test_the_arrays_that_were_given_stay_writeable_and_have_no_more_say() -> None:

@@ -22,7 +22,7 @@ from replicable_rl.canonical import json_digest
 from replicable_rl.errors import InvalidFile
 from replicable_rl.records import AuditSpec, ObjectSpec, Run, RunFamily, derived_seed
 from replicable_rl.solve.files import load_run, save_run
-from replicable_rl.store import RunStore
+from replicable_rl.store import RunStore, upgrade
 from tests.test_store import DIE, Made, audit, change, everything, found, processes, rows
 from tests.vectors import store_v2
 
@@ -115,15 +115,22 @@ def check_run(run: Run, record: list[Any], described: dict[str, Any] | None) -> 
 
 
 def check_claims(run: Run, guarantee: dict[str, Any]) -> None:
-    said = f"as recorded by version 1: {guarantee['sentence'].rstrip('.')}"
-    for about, number in (("accuracy", "epsilon"), ("replicability", "rho")):
+    """What was proved is said in words of its own: the old sentence spoke of what was proved and of what was not."""
+    epsilon, delta, rho = (guarantee[name] for name in ("epsilon", "delta", "rho"))
+    for about, bound, failure, said in (
+        ("accuracy", epsilon, delta, f"the error is at most {epsilon}, except with probability {delta}"),
+        ("replicability", rho, 0.0, f"two runs differ with probability at most {rho}"),
+    ):
         claim = getattr(run.claims, about)
-        if guarantee[number] is None:
+        if bound is None:
             assert claim is None
-            assert run.claims.missing.get(about) == (said if guarantee["kind"] == "measured" else None)
+            assert run.claims.missing[about] == "version 1 recorded no proof"
             continue
-        assert (claim.kind, claim.source, claim.statement) == ("proved", guarantee["theorem"], said)
-        assert (claim.bound, claim.failure) == (guarantee[number], guarantee["delta"] if about == "accuracy" else 0.0)
+        source = f"{guarantee['theorem']}, as recorded by version 1"
+        assert (claim.kind, claim.source, claim.statement) == ("proved", source, said)
+        assert (claim.bound, claim.failure) == (bound, failure)
+    assert "measured" not in str(run.claims)
+    assert run.model is None or run.model.estimated
 
 
 def test_stores_of_version_1_are_read_and_stay_as_they_are(path: Path) -> None:
@@ -297,7 +304,10 @@ def audits_of(path: Path, *specs: AuditSpec, without: int = 0) -> list[AuditSpec
         own(shared_seeds=4),
         own(shared_seeds=2, runs_per_seed=5),
         own(shared_seeds=3, seed=2023),
+        own(shared_seeds=3, seed=54_321),
         own(shared_seeds=(7, 2**64 - 1, 1)),
+        own(shared_seeds=(5, 9), seed=3),
+        own(shared_seeds=(5, 9), seed=77_777, runs_per_seed=3),
         own(shared_seeds=3, problem="simulator", sampler="own"),
         own(shared_seeds=3, problem="episodes/x", sampler="own"),
     ],
@@ -325,6 +335,14 @@ def test_interrupted_and_extended_audits_of_version_1(path: Path) -> None:
     extend(path, strange.family, [(7, 1), (7, 2), (8, 1), (8, 2)])
     expected = [wide, own("gap", shared_seeds=gap.seeds[1:]), *mixed]
     assert audits_of(path, *mixed)[2:] == expected
+
+
+def test_seeds_that_cannot_be_found_hide_no_others_for_long(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upgrade, "_SEEDS", 100)
+    beyond, listed = own(shared_seeds=30, seed=2**40), own(shared_seeds=(5, 9), seed=3)
+    later, ours = own("later", shared_seeds=3, seed=7), own("zero", shared_seeds=3)
+    both = [own("both", shared_seeds=(5, 9), seed=seed) for seed in (3, 4)]
+    assert audits_of(path, beyond, listed, later, ours, *both) == [listed, later, ours, *both]
 
 
 def test_every_run_of_an_audit_that_is_found_is_in_the_store(path: Path) -> None:

@@ -16,8 +16,9 @@ import pytest
 import replicable_rl as rr
 from replicable_rl.algorithms import phased_vi as module
 from replicable_rl.algorithms.prediction import predicted_disagreement
+from replicable_rl.cli.plans import show_plans
 from replicable_rl.errors import SampleSizeTooLarge
-from replicable_rl.queries import Means, RStat
+from replicable_rl.queries import Means, Plain, RStat
 from replicable_rl.queries import rounding as rstat_module
 from replicable_rl.randomness import sample_stream
 from replicable_rl.records import Claims
@@ -310,12 +311,70 @@ def test_a_claim_is_never_a_mixture() -> None:
     few = claims_of(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=10**15))
     assert [claim.about for claim in few] == ["accuracy"]
     assert list(few.missing) == ["replicability"]
-    assert few.missing["replicability"].startswith(
-        "calls=1e+15 where thm:rpvi needs 8.19e+15; with these the bound is 0.56"
-    )
+    why = "calls=1e+15 where thm:rpvi needs 8.19e+15; the bound at these parameters is 0.569, above rho=0.2"
+    assert few.missing["replicability"] == why
+    half = claims_of(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, target="value", tolerance=0.05)).missing
+    assert half["accuracy"].endswith("; the bound at these parameters is 0.45, above epsilon/2=0.05")
     often = claims_of(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, rho_sq=0.1))
     assert [claim.about for claim in often] == ["accuracy"]
     assert often.missing == {"replicability": "rho_sq=0.1 where thm:rpvi needs 6.25e-05"}
+
+
+@dataclass(frozen=True)
+class Halves:
+    """An estimate of somebody's own, of which no proof knows anything."""
+
+    id: str = "halves"
+
+    def bind(self, *given: Any) -> Any:
+        return Plain().bind(*given)
+
+
+def with_estimate(algorithm: type[Any], estimate: Any) -> Any:
+    return dataclass(frozen=True)(type("Own", (algorithm,), {"estimate": estimate, "id": "own-v1"}))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "level"), [(rr.ReplicablePhasedVI, "value"), (rr.ReplicableApproximateMDP, "model")]
+)
+def test_with_another_estimate_nothing_is_claimed_of_a_second_run(algorithm: type[Any], level: str) -> None:
+    mdp, promise = rr.make("two-goals-v1"), (0.1, 0.001, 0.2)
+    plain = with_estimate(algorithm, Plain())(*promise)
+    plan, run = rr.plan(mdp, plain), rr.solve(mdp, plain, shared_seed=1, sample_seed=1)
+    assert plan.claims() == run.claims
+    assert [claim.about for claim in run.claims] == ["accuracy"]  # plain means are as close as rounded ones
+    assert run.claims.missing == {"replicability": "estimate=plain where the proof needs rstat"}
+    assert (plan.rho_proved, plan.replicability_proved, plan.accuracy_proved) == (1.0, False, True)
+    assert run.fingerprints[level] != rr.solve(mdp, plain, shared_seed=1, sample_seed=2).fingerprints[level]
+    plan = with_estimate(algorithm, Halves())(*promise).plan(mdp)
+    assert (plan.estimate, plan.replicability_proved, plan.accuracy_proved) == ("halves", False, False)
+    assert set(plan.claims().missing.values()) == {"estimate=halves where the proof needs rstat"}
+    with pytest.raises(rr.InvalidInput, match="estimate must have an id of its own"):
+        with_estimate(algorithm, Halves("rstat"))(*promise)
+
+
+@pytest.mark.parametrize("algorithm", [rr.PhasedVI, rr.ApproximateMDP])
+def test_with_another_estimate_nothing_is_claimed_of_a_baseline(algorithm: type[Any]) -> None:
+    plan = rr.plan(rr.make("two-goals-v1"), with_estimate(algorithm, Halves())(0.1, 0.001))
+    assert plan.claims().missing["accuracy"] == "estimate=halves where the proof needs plain"
+    assert not plan.accuracy_proved
+
+
+def test_without_rstat_two_runs_are_predicted_to_differ() -> None:
+    mdp, plain = rr.make("two-goals-v1"), with_estimate(rr.ReplicablePhasedVI, Plain())(0.1, 0.001, 0.2)
+    plan = plain.plan(mdp)
+    assert plain.predict(mdp, plan) == plan.predicted_disagreement_at() == 1.0
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "lines"), [(rr.ReplicablePhasedVI(0.1, 0.001, 0.2), 1), (rr.PhasedVI(0.1, 0.1), 0)]
+)
+def test_plans_print_a_prediction_where_something_is_promised(
+    algorithm: Any, lines: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mdp = rr.make("two-goals-v1")
+    show_plans(mdp, [(algorithm, algorithm.plan(mdp))])
+    assert capsys.readouterr().out.count("Predicted (central limit theorem)") == lines
 
 
 def test_what_is_missing_says_why() -> None:

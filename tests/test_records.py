@@ -507,13 +507,22 @@ claims = st.builds(
     st.sampled_from(["accuracy", "replicability"]),
     sentences,
     shares,
-    st.builds(Measurement, shares, shares, shares, shares, st.integers(0, 10**6)),
+    st.builds(
+        lambda ends, confidence, pairs: Measurement(ends[1], ends[0], ends[2], confidence, pairs),
+        st.lists(shares, min_size=3, max_size=3).map(sorted),
+        st.floats(0.01, 0.99),
+        st.integers(1, 10**6),
+    ),
 )
 
 
 @settings(max_examples=200)
-@given(st.lists(claims, max_size=3).map(tuple), st.dictionaries(texts, texts, max_size=2))
-@example((ACCURATE, REPLICABLE, SEEN), {})
+@given(
+    st.lists(claims, max_size=2, unique_by=lambda claim: claim.about).map(tuple),
+    st.dictionaries(texts.filter(lambda name: name not in ("accuracy", "replicability")), texts, max_size=2),
+)
+@example((ACCURATE, REPLICABLE), {})
+@example((SEEN,), {"accuracy": "why"})
 def test_claims_read_back_from_their_text_are_the_same(made: tuple[Claim, ...], missing: dict[str, str]) -> None:
     said = Claims(made, missing)
     back = Claims.from_json(json.loads(canonical_json(said.to_json())))
@@ -541,11 +550,44 @@ def test_accuracy_and_replicability_are_claimed_apart() -> None:
 
 
 def test_claims_about_an_estimated_table_end_at_the_table() -> None:
-    said = Claims((ACCURATE, REPLICABLE), {"accuracy": "why"}).about_an_estimate()
-    assert said.missing == {"accuracy": "why"}
-    for claim, bare in zip(said, (ACCURATE, REPLICABLE), strict=True):
+    assert Claims((REPLICABLE,), {"accuracy": "why"}).about_an_estimate().missing == {"accuracy": "why"}
+    for claim, bare in zip(Claims((ACCURATE, REPLICABLE)).about_an_estimate(), (ACCURATE, REPLICABLE), strict=True):
         end = ", as a statement about the estimated table, not about the process behind it"
         assert claim == dataclasses.replace(bare, statement=bare.statement + end)
+
+
+def test_one_thing_is_claimed_once_and_not_missing() -> None:
+    with pytest.raises(
+        rr.InvalidInput, match=r"^Claims: there must be at most one claim about replicability, got 2\.$"
+    ):
+        Claims((REPLICABLE, ACCURATE, SEEN))
+    with pytest.raises(rr.InvalidInput, match=r"^Claims: a claim about accuracy is made and missing at once\."):
+        Claims((ACCURATE,), {"accuracy": "why"})
+    with pytest.raises(rr.InvalidInput, match="at most one claim about accuracy"):
+        Claims.from_json({"made": [ACCURATE.to_json()] * 2, "missing": {}})
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ((5.0, 9.0, -3.0, 7.0, -1), r"low must be a share from 0 to 1, got 9\.0"),
+        ((1.5, 0.0, 1.0, 0.95, 20), r"estimate must be a share from 0 to 1, got 1\.5"),
+        ((0.5, 0.0, NAN, 0.95, 20), "high must be a share from 0 to 1, got nan"),
+        ((0.5, 0.0, 1.0, 1.0, 20), "confidence must lie strictly between 0 and 1"),
+        ((0.5, 0.0, 1.0, 0.95, 0), "pairs must be"),
+        ((0.5, 0.6, 1.0, 0.95, 20), r"the estimate must lie in its interval, got 0\.5 and 0\.6 to 1\.$"),
+        ((0.5, 0.6, 0.4, 0.95, 20), "the estimate must lie in its interval"),
+    ],
+)
+def test_a_measurement_is_an_estimate_in_its_interval(numbers: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(rr.InvalidInput, match=f"^Measurement: {message}"):
+        Measurement(*numbers)
+
+
+def test_conditions_are_listed() -> None:
+    three = dataclasses.replace(ACCURATE, conditions=("it rains", "it is cold", "nobody looks"))
+    assert str(three).endswith("of optimal, if it rains, it is cold and nobody looks.")
+    assert (ACCURATE.proviso, REPLICABLE.proviso) == ("", ", if it rains")
 
 
 @pytest.mark.parametrize(
@@ -761,7 +803,8 @@ def test_fingerprints_are_digests_of_the_exact_bits() -> None:
     model = rr.TabularMDP.from_outcomes([[[(1.0, 0, 1.0)], [(1.0, 0, 2.0)]]], gamma=0.5)
     learned = run_of([[1.0, 2.0]], [1], outputs={"model": model})
     assert learned.fingerprints.model == model.digest
-    assert learned.model is model
+    assert learned.model == model
+    assert (learned.model.estimated, model.estimated) == (True, False)  # what a run puts out is learned
     assert list(learned.fingerprints) == ["model", "value", "policy"]
     assert learned.fingerprints.policy == found.fingerprints.policy
 

@@ -30,10 +30,8 @@ from replicable_rl.report.blocks import (
     Text,
     aligned,
 )
-from replicable_rl.report.html import inline, plain
-from replicable_rl.report.page import Block, Page, Section, render, write
-from replicable_rl.report.policy import PolicyPicture, picture_of, policy_run
-from replicable_rl.report.state_words import pair_of_numbers
+from replicable_rl.report.page import Block, Page, Section, inline, plain, render, write
+from replicable_rl.report.policy import PolicyPicture, pair_of_numbers, picture_of, policy_run
 
 EVIL = "</script><script>alert('x')</script><img src=x onerror=alert(1)>\"'&`*"
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="10" height="10"><rect width="9" height="9"/></svg>'

@@ -104,7 +104,7 @@ def test_an_interrupted_audit_is_reported_on_whole_seeds(tmp_path: Path) -> None
     with RunStore(path) as opened:
         add(part, [opened.run(run.key) for run in kept], whole.spec)
     text = render(store_page(part).page)
-    assert "<em>Unfinished:</em> 6 of 12 runs finished, counted by whole shared seeds." in text
+    assert "<em>Unfinished:</em> 6 of 12 runs finished, counted by whole shared seeds;" in text
     assert "6 of 12</td>" in text
     assert "--shared-seeds 4 --runs 3" in text, "the command makes the whole audit"
     with RunStore(part) as opened:

@@ -341,7 +341,7 @@ def test_exit_code_says_whether_the_headline_holds(
     holds: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     usual = experiments()["figure1"]
-    rigged = replace(usual, texts=replace(usual.texts, finding=lambda dataset: Finding("So it is.", holds)))
+    rigged = replace(usual, finding=lambda dataset: Finding("So it is.", holds))
     monkeypatch.setattr(package.figure1, "EXPERIMENT", rigged)
     assert main(["reproduce", "figure1", "--jobs", "1", "--output", str(tmp_path)]) == (0 if holds else 1)
     assert "So it is." in (tmp_path / "index.html").read_text(encoding="utf-8")
@@ -349,8 +349,7 @@ def test_exit_code_says_whether_the_headline_holds(
 
 NEW = """
 from replicable_rl.experiments.dataset import Dataset, Table
-from replicable_rl.experiments.experiment import Experiment, Numbers, Texts, study
-from replicable_rl.experiments.verdicts import HELD, Verdict
+from replicable_rl.experiments.experiment import HELD, Experiment, Numbers, Verdict, study
 from replicable_rl.plotting import panels
 from replicable_rl.records import ObjectSpec
 
@@ -371,16 +370,19 @@ def draw(dataset):
     return figure
 
 
-TEXTS = Texts(
+EXPERIMENT = Experiment(
+    "mine",
+    65,
     title="A thing of its own",
     reading=["Read it *so*."],
     summary=lambda dataset: f"{dataset.tables['rows'].column('runs')[0]} runs",
     caption="A dot.",
     alternative="A dot.",
     tables=[Numbers("rows", {"size": "how large", "runs": "how many"}, "All of it.")],
-)
-EXPERIMENT = Experiment(
-    "mine", 65, TEXTS, design, analyse, draw, lambda dataset: [Verdict("It runs", "here", "it ran", HELD)]
+    design=design,
+    analyse=analyse,
+    draw=draw,
+    verdicts=lambda dataset: [Verdict("It runs", "here", "it ran", HELD)],
 )
 """
 

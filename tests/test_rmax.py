@@ -400,7 +400,14 @@ def test_what_is_missing_says_what_it_would_take() -> None:
     for why in few.missing.values():
         assert why.startswith("episodes=1e+09 where the proof needs ")
     some = rr.plan(mdp, rr.ReplicableRMax(0.1, 0.001, 0.2, 60, episodes=10**15, support=3)).claims()
-    assert "; with these the bound is 0.247" in some.missing["replicability"]
+    assert some.missing["replicability"].endswith("; the bound at these parameters is 0.247, above rho=0.2")
+    short = rr.plan(rr.make("riverswim-v1"), FULL).claims()
+    assert short.missing == {"accuracy": "the bound at these parameters is 0.144, above epsilon=0.1"}
+    coarse = rr.plan(mdp, rr.ReplicableRMax(0.1, 0.001, 0.2, 60, tolerance=0.5)).claims()
+    assert coarse.missing == {"accuracy": "there is no bound at these parameters"}  # a loss is at most 1 anyway
+    one = rr.plan(mdp, rr.ReplicableRMax(0.1, 0.001, 0.2, 60, support=1)).claims().replicability
+    assert one is not None
+    assert one.proviso == ", if no pair has more than 1 successor"
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -485,13 +492,15 @@ def test_ingredients_of_somebodys_own_run_and_nothing_is_proved_of_them() -> Non
     assert set(run.history["stop_below"]) == {0.025}
     assert set(run.history["threshold"]) == {own.plan(mdp).known}
     assert run.fingerprints.model != other.fingerprints.model
-    assert algorithm_spec(own).params["estimate"] == "twice-1"
+    assert algorithm_spec(own).params["estimate"] == {"id": "twice-1", "factor": 1.0}
+    plan = own.plan(mdp)
+    assert (plan.loss, plan.rho_proved, plan.accuracy_proved, plan.replicability_proved) == (1.0, 1.0, False, False)
     claims = own.plan(mdp).claims()
     assert len(claims) == 0
     for why in claims.missing.values():
         assert why == "threshold=lowest where the proof needs randomised; estimate=twice-1 where the proof needs rstat"
     narrow = rr.ReplicableRMax(0.1, 0.001, 0.2, 60, estimate=Twice(0.5))
-    assert algorithm_spec(narrow).params["estimate"] == "twice-0.5"
+    assert algorithm_spec(narrow).params["estimate"] == {"id": "twice-0.5", "factor": 0.5}
 
 
 def test_a_borrowed_id_is_refused() -> None:

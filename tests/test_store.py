@@ -347,7 +347,7 @@ def test_levels_of_ones_own_are_kept_compared_and_read(path: Path, weights: str)
         assert again.fingerprints[weights] != others[0].fingerprints[weights]
         assert set(store.summary()[0].same) == {weights, "policy"}
         assert again.policy.tolist() == first.policy.tolist()
-        with pytest.raises(InvalidInput, match=r"registered the level 'weights' here. Call register_level first"):
+        with pytest.raises(InvalidInput, match=r"no level is called 'weights'; load the module that registers it"):
             again.outputs[weights]
 
 

@@ -280,11 +280,12 @@ def plans() -> dict[str, Plan]:
 CLOSING = {
     "rpvi": "With m=8.188e+15: accuracy is proved; two runs differ with probability at most 0.2 (proved).",
     "phased": "With m=31343618: accuracy is proved; this algorithm promises nothing about a second run.",
-    "few": "With n=100: nothing is proved about accuracy (calls=100 where obs:rep-mdp needs 4.4e+09; with these the "
-    "bound is 0.356); nothing is proved about replicability (calls=100 where obs:rep-mdp needs 4.4e+09).",
-    "rmax": "With m=8.924e+16: accuracy is proved, if every episode has 60 steps and r_max is the top of the reward "
-    "range and no pair has more than 3 successors; two runs differ with probability at most 0.2 (proved), if no pair "
-    "has more than 3 successors.",
+    "few": "With n=100: nothing is proved about accuracy (calls=100 where obs:rep-mdp needs 4.4e+09; the bound at "
+    "these parameters is 0.356, above epsilon=0.1); nothing is proved about replicability (calls=100 where "
+    "obs:rep-mdp needs 4.4e+09).",
+    "rmax": "With m=8.924e+16: accuracy is proved, if every episode has 60 steps, r_max is the top of the reward "
+    "range and no pair has more than 3 successors; two runs differ with probability at most 0.2 (proved; the bound "
+    "reached is 0.116), if no pair has more than 3 successors.",
     "asymptotic": "With m=1.625e+30: accuracy is asymptotic, if every episode has 60 steps and r_max is the top of the "
     "reward range; two runs differ with probability at most 0.2 (asymptotic).",
 }

@@ -106,6 +106,15 @@ def test_a_plan_converts_nothing(conversions: Counter[str]) -> None:
     assert not conversions
 
 
+@pytest.mark.parametrize("in_store", [False, True])
+def test_an_audit_converts_once_for_every_run(in_store: bool, conversions: Counter[str], tmp_path: Path) -> None:
+    store = tmp_path / "runs.sqlite" if in_store else None
+    rr.audit(rr.make("chain-v1"), SHIPPED[0], shared_seeds=5, store=store)
+    assert conversions == {"source_of": 10, "sampler": 10}
+    rr.audit(rr.make("chain-v1"), SHIPPED[0], shared_seeds=6, store=store)
+    assert conversions["sampler"] == (12 if in_store else 22)
+
+
 def test_all_that_ships_is_walked() -> None:
     assert {type(algorithm) for algorithm in SHIPPED} == set(ALGORITHMS.values())
 
@@ -302,7 +311,61 @@ def test_claims_about_an_estimated_table_end_there(sure: Callable[[], Any]) -> N
             assert all(claim.statement.count(SAID) == 1 for claim in claims)
         assert planned == rr.plan(table, algorithm)
         assert algorithm.plan(table).samples == planned.samples
-        assert SAID not in str(algorithm.plan(table).claims())  # who asks the algorithm itself knows its table
+        assert algorithm.plan(table).claims() == planned.claims()
+
+
+class Forgetful(Counts):
+    """A sampler that would have an estimate taken for the truth."""
+
+    def __init__(self, mdp: rr.TabularMDP) -> None:
+        super().__init__(mdp)
+        self.estimated = False
+
+
+class Bare:
+    """Draws, and says nothing else."""
+
+    def __init__(self, mdp: rr.TabularMDP) -> None:
+        self.draw = Counts(mdp).draw
+        self.n_states, self.n_actions, self.gamma = mdp.n_states, mdp.n_actions, mdp.gamma
+
+
+def test_a_sampler_cannot_take_back_that_a_table_was_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SAMPLERS, "forgetful-v1", Forgetful)
+    for table in estimated_tables():
+        run = rr.solve(table, SURE[0](), shared_seed=1, sample_seed=1, sampler="forgetful-v1")
+        assert len(run.claims) == 2
+        assert all(claim.statement.count(SAID) == 1 for claim in run.claims)
+
+
+def test_what_a_sampler_returns_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SAMPLERS, "bare-v1", lambda mdp: Bare(mdp))
+    message = (
+        r"^the sampler bare-v1 must return an object with the methods of GenerativeModel or EpisodicModel, got Bare\. "
+        r"It has no reward_range, known_rewards, initial, estimated(,)? and spec\.$"
+    )
+    with pytest.raises(rr.InvalidInput, match=message):
+        rr.solve(rr.make("chain-v1"), SHIPPED[0], shared_seed=1, sampler="bare-v1")
+
+
+class Diary(Counts):
+    """What was seen once, however often it is asked."""
+
+    sample = rr.Recorded("ab" * 32)
+
+    def draw(self, calls: int, rng: np.random.Generator) -> Any:
+        return super().draw(calls, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("sure", SURE[:2], ids=["rpvi", "model"])
+def test_claims_about_recorded_samples_need_fresh_ones(sure: Callable[[], Any]) -> None:
+    mdp, algorithm = rr.make("riverswim-v1", gamma=0.5), sure()
+    drawn = rr.solve(mdp, algorithm, shared_seed=1, sample_seed=1).claims
+    recorded = rr.solve(Diary(mdp), algorithm, shared_seed=1).claims
+    fresh = "the recorded samples were drawn afresh for every draw"
+    assert len(drawn) == len(recorded) == 2
+    assert not any(fresh in claim.conditions for claim in drawn)
+    assert [claim.conditions for claim in recorded] == [(*claim.conditions, fresh) for claim in drawn]
 
 
 @pytest.mark.parametrize("sure", SURE, ids=["rpvi", "model", "rmax"])

@@ -5,21 +5,18 @@ of it means the same in every language. Arrays are hashed by their exact bits:
 little-endian, C order, with -0.0 written as 0.0 and NaN refused.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
+import json
 import math
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Json = Any  # None, bool, int, float, str, and lists and dicts of these
 
@@ -40,7 +37,7 @@ def canonical_json(value: Json) -> bytes:
         raise InvalidInput(f"canonical JSON: {error}. Use strings for integers beyond 2**53.") from None
 
 
-_MAX_JSON_INTEGER = 2**53 - 1
+MAX_JSON_INTEGER = 2**53 - 1
 _LARGE = "integer"  # the one key of the form that a larger integer has
 
 
@@ -50,7 +47,7 @@ def to_json(value: Json) -> Json:
     >>> to_json({"calls": 10**16, "rho": 0.2})
     {'calls': {'integer': '10000000000000000'}, 'rho': 0.2}
     """
-    if isinstance(value, (int, float)) and _MAX_JSON_INTEGER < abs(value) < math.inf:  # such a float is whole
+    if isinstance(value, (int, float)) and MAX_JSON_INTEGER < abs(value) < math.inf:  # such a float is whole
         return {_LARGE: str(int(value))}
     if isinstance(value, dict):
         return {key: to_json(item) for key, item in value.items()}
@@ -66,6 +63,33 @@ def from_json(value: Json) -> Json:
     if isinstance(value, dict):
         return {key: from_json(item) for key, item in value.items()}
     return [from_json(item) for item in value] if isinstance(value, list) else value
+
+
+def json_text(value: Json, *, pretty: bool = False) -> str:
+    """Write JSON: on one line in ASCII for a terminal, or ``pretty`` for a file.
+
+    JSON has no NaN and no infinity: the first becomes null, the second text. Large integers are as in `to_json`.
+
+    >>> json_text({"loss": [0.5, math.nan, -math.inf], "calls": 10**16})
+    '{"loss": [0.5, null, "-inf"], "calls": {"integer": "10000000000000000"}}'
+    """
+    plain = _finite(value)
+    return json.dumps(plain, indent=1, ensure_ascii=False) + "\n" if pretty else json.dumps(plain)
+
+
+def _finite(value: Json) -> Json:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None if math.isnan(value) else str(value)
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):  # most items are numbers of a large table, which need no call
+        return [item if type(item) is float and math.isfinite(item) else _finite(item) for item in value]
+    return to_json(value)
+
+
+def parse_json(text: str | bytes) -> Json:
+    """Read what `json_text` or `canonical_json` wrote."""
+    return from_json(json.loads(text))
 
 
 def decimal(number: int | None) -> str | None:

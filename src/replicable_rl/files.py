@@ -1,7 +1,5 @@
 """Files appear whole or not at all: written under a temporary name, then renamed."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io
@@ -52,8 +50,13 @@ def write_csv(path: str | os.PathLike[str], rows: Sequence[Mapping[str, object]]
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
+    write_text(path, text.getvalue())
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text to a file, whole or not at all."""
     with replacing(path) as stream:
-        stream.write(text.getvalue().encode())
+        stream.write(text.encode())
 
 
 @contextlib.contextmanager

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 from replicable_rl.files import replacing
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
+else:
+    Axes = Figure = Any  # what annotations name, without loading matplotlib
 
 BLACK, GREY = "#222222", "#767676"
 BLUE, ORANGE, GREEN, PURPLE, RED, SKY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9"
@@ -25,40 +27,7 @@ COLOURS = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY)
 MARKERS = ("o", "s", "^", "D", "v", "P")
 FORMATS = ("png", "svg", "pdf")
 
-_STYLE: dict[str, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib: the same letters on every machine
-    "font.size": 11.0,
-    "axes.titlesize": 11.5,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.labelsize": 11.0,
-    "axes.labelcolor": BLACK,
-    "axes.edgecolor": GREY,
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "grid.color": "#E6E6E6",
-    "grid.linewidth": 0.8,
-    "axes.axisbelow": True,
-    "xtick.color": BLACK,
-    "ytick.color": BLACK,
-    "xtick.labelsize": 10.0,
-    "ytick.labelsize": 10.0,
-    "lines.linewidth": 1.8,
-    "lines.markersize": 5.5,
-    "legend.frameon": False,
-    "legend.fontsize": 10.0,
-    "figure.dpi": 100.0,
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
-    "svg.fonttype": "path",
-    "svg.hashsalt": "replicable-rl",
-    "pdf.fonttype": 42,
-    "pdf.compression": 6,
-    "path.simplify": False,
-}
+_STYLE = Path(__file__).with_name("plotting.mplstyle")
 _NO_DATES: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None},
@@ -73,7 +42,7 @@ def styled() -> Iterator[None]:
 
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(_STYLE)  # type: ignore[arg-type]  # names are checked when it runs
+        mpl.rcParams.update(mpl.rc_params_from_file(_STYLE, use_default_template=False))
         yield
 
 

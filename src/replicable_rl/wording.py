@@ -1,7 +1,5 @@
 """How numbers and long texts are written for people, everywhere alike."""
 
-from __future__ import annotations
-
 from numbers import Integral
 
 
@@ -37,6 +35,20 @@ def bound(probability: float | None) -> str:
     ('0.013', 'none', '-')
     """
     return "-" if probability is None else "none" if probability >= 1.0 else f"{probability:.2g}"
+
+
+def minus(text: str) -> str:
+    """Write a number, or an interval of them, with real minus signs."""
+    return text.replace("-", "−")
+
+
+def percent(share: float) -> str:
+    """Write a share, such as a confidence, in per cent with all of its digits.
+
+    >>> percent(0.95), percent(0.999)
+    ('95 %', '99.9 %')
+    """
+    return f"{100 * share:.10g} %"
 
 
 def plural(count: int, noun: str) -> str:

@@ -18,12 +18,13 @@ import numpy as np
 from replicable_rl.adapters.sb3 import StableBaselines3
 from replicable_rl.audit import AuditResult, opened_store, run_audits
 from replicable_rl.audit.api import StoreLike
-from replicable_rl.audit.identity import code_digest, refuse_nameless
+from replicable_rl.audit.identity import content, refuse_nameless, seen
 from replicable_rl.audit.jobs import OnError
 from replicable_rl.canonical import Json, array_digest
 from replicable_rl.errors import InvalidInput, check_in_open_interval
 from replicable_rl.mdp import TabularMDP, greedy
 from replicable_rl.records import OWN, AuditSpec, ObjectSpec, Run, RunSpec, Status, StatusCode
+from replicable_rl.solve.naming import said
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -94,12 +95,12 @@ def audit_callable(
     if probe is None and adapter is not None:
         probe = adapter.probe()
     observations = None if probe is None else _check_probe(probe)
-    if store is not None and version is None and params is None and (adapter is None or not adapter.is_exact):
-        name = name or _name(train)
+    name = str(name or _name(train))
+    if store is not None and version is None and not params and (adapter is None or not adapter.is_exact):
         refuse_nameless(_OWNER, name, "Pass version='1' (or params={...} that say what matters)")
     spec = AuditSpec(
         ObjectSpec("callable") if problem is None else problem.spec,
-        _identity(train, name, version, params, observations),
+        ObjectSpec(name, _settings(train, version, params, observations, in_store=store is not None)),
         shared_seeds=shared_seeds,  # type: ignore[arg-type]  # a list becomes a tuple
         runs_per_seed=runs_per_seed,
         seed=seed,
@@ -108,7 +109,7 @@ def audit_callable(
         rho=None if rho is None else check_in_open_interval(_OWNER, "rho", rho),
         shared=adapter.shared_randomness if adapter else _SHARED,
         fresh=adapter.fresh_randomness if adapter else _FRESH,
-        code=code_digest(adapter.algorithm if adapter else train),
+        code=seen({"algorithm": [adapter.algorithm if adapter else train], "problem": content(problem)}),
         job=TrainJob(train, observations, problem),
     )
     with opened_store(store) as opened:
@@ -213,30 +214,45 @@ def _name(train: Any) -> str:
     return str(getattr(train, "__name__", type(train).__name__))
 
 
-def _identity(
-    train: Any, name: str | None, version: object, params: Mapping[str, Json] | None, probe: NDArray[Any] | None
-) -> ObjectSpec:
-    """Name the code: what it is called, its version and settings, and what it is asked."""
+def _settings(
+    train: Any, version: object, params: Mapping[str, Json] | None, probe: NDArray[Any] | None, *, in_store: bool
+) -> dict[str, Json]:
+    """Return what tells the code from other code of its name: its version and settings, and what it is asked."""
     if params is not None and not isinstance(params, Mapping):
         raise InvalidInput(f"{_OWNER}: params must be a mapping of names to values, got {params!r:.60}.")
+    if version is not None and not str(version):
+        raise InvalidInput(f"{_OWNER}: version must be a text such as '1', got {version!r}.")
     settings = dict(params or {})
+    for key, value in _arguments(train).items():
+        try:
+            exact = said(value)
+        except InvalidInput:
+            if in_store and key not in settings:
+                raise InvalidInput(
+                    f"{_OWNER}: a store cannot tell {key}={value!r:.60} from other values. Say it in "
+                    f"params={{{key!r}: ...}}."
+                ) from None
+            continue
+        if said(settings.setdefault(key, exact)) != exact:
+            raise InvalidInput(f"{_OWNER}: {key!r} is {exact!r:.60} in train and {settings[key]!r:.60} in params.")
     for reserved in {"version", "probe"} & set(settings):
         raise InvalidInput(f"{_OWNER}: the name {reserved!r} is taken. Call that parameter something else.")
-    function = train
-    while isinstance(function, functools.partial):
-        settings = {key: value for key, value in function.keywords.items() if _is_short(value)} | settings
-        function = function.func
     if isinstance(train, StableBaselines3):
         settings = train.params | settings
     if version is not None:
         settings["version"] = str(version)
     if probe is not None:
         settings["probe"] = array_digest("probe", probe)[:16]
-    return ObjectSpec(str(name or _name(train)), settings)
+    return settings
 
 
-def _is_short(value: object) -> bool:
-    return isinstance(value, (bool, int, float, str))
+def _arguments(train: Any) -> dict[str, Any]:
+    """Return the arguments that a partial function was given: the first is called "argument 1"."""
+    named: dict[str, Any] = {}
+    placed: tuple[Any, ...] = ()
+    while isinstance(train, functools.partial):
+        named, placed, train = train.keywords | named, train.args + placed, train.func
+    return {f"argument {i}": value for i, value in enumerate(placed, start=1)} | named
 
 
 def _check_probe(probe: ArrayLike) -> NDArray[Any]:

@@ -14,7 +14,7 @@ and gains nothing.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -22,7 +22,7 @@ import numpy as np
 from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
 from replicable_rl.algorithms.promise import Promise
 from replicable_rl.mdp import optimal_values
-from replicable_rl.queries import Estimate, Plain, Rounded
+from replicable_rl.queries import Estimate, Plain, Rounded, ingredient
 from replicable_rl.records import Run, Status, StatusCode
 from replicable_rl.sampling import GenerativeModel, draw_from
 from replicable_rl.theory import ApproximateMDPPlan, approximate_mdp
@@ -40,7 +40,8 @@ class _ApproximateMDP(Promise[ApproximateMDPPlan]):
     estimate: ClassVar[Estimate]  # how means are answered
 
     def _plan(self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool) -> ApproximateMDPPlan:
-        return approximate_mdp(n_states, n_actions, known_rewards=known_rewards, **self._parameters())
+        plan = approximate_mdp(n_states, n_actions, known_rewards=known_rewards, **self._parameters())
+        return replace(plan, estimate=ingredient("estimate", self.estimate).id)
 
     def solve(self, source: GenerativeModel, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Run with the shared randomness r, which the baseline does not use, and fresh samples from ``rng``."""

@@ -19,7 +19,7 @@ rest. What it takes is in :mod:`replicable_rl.theory.phased_vi`.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -28,7 +28,7 @@ from replicable_rl.algorithms.prediction import predicted_disagreement
 from replicable_rl.algorithms.promise import Promise
 from replicable_rl.mdp import TabularMDP, greedy
 from replicable_rl.progress import track
-from replicable_rl.queries import Estimate, Plain, Query, Rounded
+from replicable_rl.queries import Estimate, Plain, Query, Rounded, ingredient
 from replicable_rl.records import Run, Status, StatusCode
 from replicable_rl.sampling import GenerativeModel, Problem, draw_from, fused_iterations
 from replicable_rl.theory import PhasedVIPlan, Units, phased_vi
@@ -82,10 +82,11 @@ class _Phased(Promise[PhasedVIPlan]):
     _sizes: ClassVar[tuple[int, int]] = (2**31, 2**31)  # so that no rho_sq is too small
 
     def _plan(self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool) -> PhasedVIPlan:
-        return phased_vi(n_states * n_actions, gamma, known_rewards=known_rewards, **self._parameters())
+        plan = phased_vi(n_states * n_actions, gamma, known_rewards=known_rewards, **self._parameters())
+        return replace(plan, estimate=ingredient("estimate", self.estimate).id)
 
     def predict(self, mdp: TabularMDP, plan: PhasedVIPlan) -> float:
-        """Predict the probability that two runs differ, by the central limit theorem."""
+        """Predict the probability that two runs differ, by the central limit theorem; 1 without rSTAT."""
         return predicted_disagreement(mdp, plan)
 
     def compiled_rows(self, problem: Problem) -> int:

@@ -21,6 +21,7 @@ import numpy as np
 from replicable_rl.mdp import TabularMDP, evaluate_policy, optimal_values
 from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.theory import Units, rstat_mismatch
+from replicable_rl.theory.plan import RSTAT
 
 if TYPE_CHECKING:
     from replicable_rl.theory import PhasedVIPlan
@@ -50,7 +51,7 @@ def predicted_disagreement(mdp: TabularMDP, plan: PhasedVIPlan) -> float:
     0.104
     0.011
     """
-    if plan.width == 0.0:
+    if plan.estimate != RSTAT:
         return 1.0  # nothing is rounded: the same mean twice has probability 0 but for lattices
     rows, gamma = mdp.rows, mdp.gamma
     exact = OutcomeCounts(rows.indptr, rows.next_state, rows.reward, rows.probability, calls=1)

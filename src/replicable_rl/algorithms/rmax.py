@@ -147,7 +147,8 @@ class _RMax(Promise[RMaxPlan]):
         if parameters["support"] is not None:
             parameters["support"] = min(parameters["support"], n_states)
         plan = rmax_practical(n_states, n_actions, gamma, known_rewards=known_rewards, **parameters)
-        return replace(plan, threshold=self.threshold.id, estimate=self.estimate.id)
+        used = {kind: ingredient(kind, getattr(self, kind)).id for kind in ("threshold", "estimate")}
+        return replace(plan, **used)
 
     def solve(self, source: EpisodicModel, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Run with the shared randomness r, of which R-max uses the first policy alone, and fresh episodes."""

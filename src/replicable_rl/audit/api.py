@@ -7,16 +7,18 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from replicable_rl.audit.identity import code_digest, refuse_nameless
+from replicable_rl.audit.identity import own_code, refuse_nameless
 from replicable_rl.audit.jobs import OnError, SolveJob
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.run import run_audits
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.records import COUNTS, AuditSpec, Recorded, check_level
-from replicable_rl.registry import ALGORITHMS, is_ours
+from replicable_rl.registry import ALGORITHMS
 from replicable_rl.sampling import Problem
-from replicable_rl.solve import Algorithm, algorithm_spec, source_of
+from replicable_rl.solve import Algorithm, algorithm_spec
+from replicable_rl.solve.naming import unsaid
+from replicable_rl.solve.run import refuse_endless, sampler_of
 from replicable_rl.store import RunStore
 
 StoreLike = str | os.PathLike[str] | RunStore | None
@@ -106,14 +108,15 @@ def audit_spec(problem: Any, algorithm: Algorithm, *, in_store: bool = False, **
         raise InvalidInput("audit: needs fresh samples for every run, and these were recorded. Use solve.")
     if "level" in settings:
         check_level("audit", settings["level"])
-    _, sampler = source_of(problem, algorithm, settings.pop("sampler", COUNTS))
+    sampler = sampler_of(problem, algorithm, settings.pop("sampler", COUNTS))
+    refuse_endless(problem, algorithm)
     if in_store:
         _refuse_nameless(problem, algorithm)
     return AuditSpec(
         problem.spec,
         algorithm_spec(algorithm),
         sampler=sampler,
-        code=_seen(problem, algorithm),
+        code=own_code(problem, algorithm, sampler),
         job=SolveJob.of(problem, algorithm),
         **{"rho": _promised(algorithm), **settings},
     )
@@ -133,25 +136,20 @@ def opened_store(store: StoreLike) -> Iterator[RunStore]:
 def _refuse_nameless(problem: Any, algorithm: Algorithm) -> None:
     """Refuse, for a store, what has no exact identity; say what to give it."""
     spec, name = algorithm_spec(algorithm), type(algorithm).__name__
-    if ALGORITHMS.get(spec.id) is not type(algorithm) and "version" not in spec.params:
+    if ALGORITHMS.get(spec.id) is not type(algorithm) and spec.params.get("version", "") == "":
         refuse_nameless("audit", name, f"Register it under an id, or give {name} a class attribute version = '1'")
+    if setting := unsaid(algorithm):
+        raise InvalidInput(
+            f"audit: a store knows {name} by its settings, and JSON cannot say {setting!r}. Use numbers, texts, lists, "
+            "arrays, or objects with an id and such settings; or leave the store out."
+        )
     if isinstance(problem, TabularMDP):
         return
-    if not hasattr(problem, "identity") and "version" not in problem.spec.params:
+    if not hasattr(problem, "identity") and problem.spec.params.get("version", "") == "":
         name = type(problem).__name__
         refuse_nameless("audit", name, f"Name a version among the parameters of the spec of {name}")
     if lacks := getattr(problem, "identity", None):
         raise InvalidInput(f"audit: {lacks}")
-
-
-def _seen(problem: Any, algorithm: Algorithm) -> str | None:
-    """Return what can be seen of code that is not this package's."""
-    own = [part for part in (algorithm, getattr(problem, "step", problem)) if not is_ours(_definition(part))]
-    return code_digest(*own) if own else None
-
-
-def _definition(part: Any) -> Any:
-    return part if hasattr(part, "__qualname__") else type(part)
 
 
 def _promised(algorithm: Algorithm) -> float | None:

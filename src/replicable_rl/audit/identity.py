@@ -5,9 +5,9 @@ version (or parameters) that its author names. What is seen here is a second che
 the same name is refused; code that looks the same is granted nothing.
 
 Seen are the instructions, constants, defaults and parameter names of a function, of the functions and classes of the
-same project that it names, in whatever module they are, and the settings of objects: numbers and texts that only their
-constructors assign. Docstrings, comments, and what a program may change while it runs, such as the content of
-containers, do not count.
+same project that it names, in whatever module they are, the arguments of a partial function, and the settings of
+objects: numbers, texts, tuples and functions that only their constructors assign. Docstrings, comments, and what a
+program may change while it runs, such as the content of containers, do not count.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 import sysconfig
 import types
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,10 @@ import numpy as np
 
 from replicable_rl.canonical import json_digest
 from replicable_rl.errors import InvalidInput
+from replicable_rl.mdp import TabularMDP
+from replicable_rl.registry import PROBLEMS, SAMPLERS, is_ours
+from replicable_rl.sampling.problem import Stepped
+from replicable_rl.solve.naming import is_ingredient, settings_of
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), np.generic)
 _STANDARD = tuple(Path(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib"))
@@ -36,6 +40,7 @@ _CONSTRUCTORS = {"__new__", "__init__", "__post_init__"}
 _HAS_DOCSTRING = 0x4000000  # of code flags, from Python 3.14 on
 _DESCRIPTORS = (property, classmethod, staticmethod, functools.cached_property)
 _METHODS = (types.FunctionType, *_DESCRIPTORS)
+_FIXED = (*_PLAIN, tuple, frozenset, types.FunctionType)  # settings that stay as they are unless they are assigned
 
 
 def refuse_nameless(owner: str, what: str, remedy: str) -> None:
@@ -46,13 +51,48 @@ def refuse_nameless(owner: str, what: str, remedy: str) -> None:
     )
 
 
+def own_code(problem: Any, algorithm: object, sampler: str) -> str | None:
+    """Return what can be seen of the parts of an audit that are not this package's; None if all are."""
+    parts: dict[str, list[object]] = {"algorithm": [algorithm], "problem": [problem], "sampler": []}
+    if isinstance(problem, TabularMDP):
+        parts |= {"problem": content(problem), "sampler": [SAMPLERS[sampler]] if sampler in SAMPLERS else []}
+    elif isinstance(problem, Stepped):
+        parts["problem"] = [type(problem), *problem.code]
+    for name, ingredient in _ingredients(algorithm):
+        parts.setdefault(name, []).append(ingredient)
+    return seen({name: [one for one in some if not is_ours(_definition(one))] for name, some in parts.items()})
+
+
+def content(table: TabularMDP | None) -> list[object]:
+    """Return the digest of a table that is known by an id of somebody's own, which may come to mean another one."""
+    if table is None or table.spec.id == "mdp" or is_ours(PROBLEMS.get(table.spec.id)):  # "mdp": by its digest
+        return []
+    return [table.digest]
+
+
+def seen(parts: Mapping[str, Sequence[object]]) -> str | None:
+    """Return the digests of parts by their names, and the version of Python that compiled them."""
+    digests = [f"{name}:{code_digest(*some).rpartition('-')[2]}" for name, some in parts.items() if some]
+    return f"{sys.implementation.cache_tag}-{'+'.join(digests)}" if digests else None
+
+
+def changed_parts(one: str, other: str) -> list[str]:
+    """Return the names of the parts in which two digests differ.
+
+    >>> changed_parts("cpython-312-algorithm:aa+problem:bb", "cpython-312-algorithm:aa+problem:cc")
+    ['problem']
+    """
+    before, after = ({part.partition(":")[::2] for part in text.rpartition("-")[2].split("+")} for text in (one, other))
+    return sorted({name for name, _ in before ^ after})
+
+
 def looks_different(one: str | None, other: str | None) -> bool:
     """Whether two digests are of different code; two versions of Python compile the same code differently.
 
     >>> looks_different("cpython-312-aa", "cpython-312-bb"), looks_different("cpython-312-aa", "cpython-313-bb")
     (True, False)
     """
-    if one is None or other is None:  # nobody looked
+    if one is None or other is None or (":" in one) != (":" in other):  # nobody looked, or not at parts
         return False
     return one != other and one.rpartition("-")[0] == other.rpartition("-")[0]
 
@@ -63,24 +103,36 @@ def code_digest(*subjects: object) -> str:
     >>> code_digest(functools.partial(max, 1)) == code_digest(functools.partial(max, 2))
     False
     """
-    seen: dict[int, tuple[int, Any]] = {}  # number and object, which is kept so that no id is used twice
+    met: dict[int, tuple[int, Any]] = {}  # number and object, which is kept so that no id is used twice
     pieces: list[str] = []
     waiting = deque(subjects)
     while waiting:
         one = waiting.popleft()
         if isinstance(one, _PLAIN):
             pieces.append(repr(one))
-        elif id(one) in seen:
-            pieces.append(f"again {seen[id(one)][0]}")
+        elif id(one) in met:
+            pieces.append(f"again {met[id(one)][0]}")
         else:
-            seen[id(one)] = len(seen), one
-            parts = list(_parts(one))
+            met[id(one)] = len(met), one
+            parts = list(_parts(one, any(one is subject for subject in subjects)))
             pieces.append(f"{getattr(one, '__name__', type(one).__name__)} of {len(parts)}")
             waiting.extendleft(reversed(parts))
     return f"{sys.implementation.cache_tag}-{json_digest(pieces)[:16]}"
 
 
-def _parts(one: Any) -> Iterator[Any]:
+def _definition(part: Any) -> Any:
+    return part if hasattr(part, "__qualname__") else type(part)
+
+
+def _ingredients(thing: object) -> Iterator[tuple[str, object]]:
+    """Yield the objects with settings of their own that something was made with, and theirs."""
+    for name, value in settings_of(thing).items():
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            if is_ingredient(one):
+                yield from [(name, one), *((name, inner) for _, inner in _ingredients(one))]
+
+
+def _parts(one: Any, is_subject: bool) -> Iterator[Any]:
     """Yield what a function, class or object is made of."""
     if isinstance(one, (tuple, frozenset)):
         yield from one if isinstance(one, tuple) else sorted(one, key=repr)
@@ -88,7 +140,7 @@ def _parts(one: Any) -> Iterator[Any]:
         yield _instructions(one)
         yield from (const for const in one.co_consts if isinstance(const, types.CodeType))
     elif isinstance(one, functools.partial):
-        yield from (one.func, one.args, tuple(sorted(one.keywords.items())))
+        yield from (one.func, _content(one.args), _content(one.keywords))
     elif isinstance(one, types.MethodType):
         yield from (one.__func__, one.__self__)
     elif isinstance(one, types.FunctionType):
@@ -104,7 +156,20 @@ def _parts(one: Any) -> Iterator[Any]:
         yield from (getattr(one, part, None) for part in ("fget", "fset", "func", "__func__"))
     elif not isinstance(one, types.ModuleType):
         inner = (inspect.getattr_static(one, name, None) for name in ("__wrapped__", "py_func"))  # cached; compiled
-        yield from (type(one), *(item for item in inner if isinstance(item, types.FunctionType)), *_settings(one))
+        yield from (
+            type(one),
+            *(item for item in inner if isinstance(item, types.FunctionType)),
+            *_settings(one, is_subject),
+        )
+
+
+def _content(value: Any) -> Any:
+    """Return what an argument holds, in a form that is looked at."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_content, value))
+    if isinstance(value, dict):
+        return tuple(sorted(((repr(key), _content(item)) for key, item in value.items()), key=lambda pair: pair[0]))
+    return (str(value.dtype), value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value
 
 
 def _closed_over(function: types.FunctionType) -> Iterator[Any]:
@@ -129,13 +194,13 @@ def _named(code: types.CodeType, scope: dict[str, Any]) -> Iterator[Any]:
                 spaces.append(vars(value))
 
 
-def _settings(one: Any) -> Iterator[Any]:
-    """Yield the numbers and texts that an object was made with: those that no other method assigns."""
-    plain = {name: value for name, value in getattr(one, "__dict__", {}).items() if isinstance(value, _PLAIN)}
-    if not plain or not _is_project(sys.modules.get(type(one).__module__)):
+def _settings(one: Any, is_subject: bool) -> Iterator[Any]:
+    """Yield what an object was made with and no other method assigns; of other projects' only if it is asked about."""
+    plain = {name: value for name, value in getattr(one, "__dict__", {}).items() if isinstance(value, _FIXED)}
+    if not plain or not (is_subject or _is_project(sys.modules.get(type(one).__module__))):
         return
     members = [item for kind in type(one).__mro__ for name, item in vars(kind).items() if name not in _CONSTRUCTORS]
-    methods = [getattr(member, "fset", member) for member in members]
+    methods = [getattr(member, part, None) for member in members for part in ("fget", "fset", "func")] + members
     codes = [
         code for method in methods if isinstance(method, types.FunctionType) for code in _all_code(method.__code__)
     ]
@@ -143,6 +208,7 @@ def _settings(one: Any) -> Iterator[Any]:
         step for code in codes if not plain.keys().isdisjoint(code.co_names) for step in dis.get_instructions(code)
     )
     changed = {step.argval for step in steps if step.opname == "STORE_ATTR"}
+    changed |= {name for name in plain if isinstance(getattr(type(one), name, None), functools.cached_property)}
     yield from sorted(pair for pair in plain.items() if pair[0] not in changed)
 
 

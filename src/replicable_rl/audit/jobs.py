@@ -10,11 +10,12 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from replicable_rl.audit.identity import own_code
 from replicable_rl.canonical import canonical_json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import TabularMDP
@@ -96,10 +97,13 @@ class SolveJob:
         return solve(problem, algorithm, shared_seed=spec.shared_seed, sample_seed=spec.sample_seed, sampler=sampler)
 
 
-def job_of(spec: AuditSpec) -> Job:
-    """Return what makes the runs of an audit: what it came with, or what its ids stand for."""
-    job: Job = spec.job or SolveJob.of(build(spec.problem), build(spec.algorithm))
-    return job
+def with_job(spec: AuditSpec) -> AuditSpec:
+    """Return an audit with what makes its runs, and what can be seen of it: as it came, or as its ids have it now."""
+    if spec.job is not None:
+        return spec
+    problem, algorithm = build(spec.problem), build(spec.algorithm)
+    code = own_code(problem, algorithm, spec.sampler)
+    return replace(spec, job=SolveJob.of(problem, algorithm), code=code)
 
 
 def check_travels(job: Job) -> None:

@@ -18,7 +18,7 @@ from replicable_rl.display import shown
 from replicable_rl.errors import InvalidInput, check_in_open_interval
 from replicable_rl.files import replacing, write_csv
 from replicable_rl.mdp import TabularMDP, evaluate_policy, optimal_values
-from replicable_rl.records import AuditSpec, Claim, Measurement, ObjectSpec, Run, in_order, level_of
+from replicable_rl.records import AuditSpec, Claim, Claims, Measurement, ObjectSpec, Run, in_order, level_of
 from replicable_rl.store import RunStore
 
 if TYPE_CHECKING:
@@ -143,7 +143,14 @@ class AuditResult:
         found = self.agreement(level)
         seen = Measurement(found.estimate, found.low, found.high, self.spec.confidence, found.pairs)
         said = f"two runs have the same {level} in {found.same} of {found.pairs} pairs, agreement {found.value}"
-        return Claim("replicability", "measured", said, 1.0 - found.low, "audit", level=level, measurement=seen)
+        claim = Claim("replicability", "measured", said, 1.0 - found.low, "audit", level=level, measurement=seen)
+        return Claims((claim,)).about_an_estimate().made[0] if self._estimated else claim
+
+    @property
+    def _estimated(self) -> bool:
+        """Whether the problem was itself estimated from data."""
+        known = self.mdp if self.mdp is not None else getattr(self.spec.job, "problem", None)
+        return getattr(known, "estimated", False) or self.problem.params.get("estimated") is True
 
     def classes(self, level: str = "policy") -> tuple[OutputClass, ...]:
         """Return the classes of identical outputs over all shared seeds, largest first."""

@@ -15,8 +15,8 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from replicable_rl.audit.backends import check_n_jobs
-from replicable_rl.audit.identity import looks_different
-from replicable_rl.audit.jobs import Contents, Job, OnError, job_of, run_one_by_one
+from replicable_rl.audit.identity import changed_parts, looks_different
+from replicable_rl.audit.jobs import Contents, Job, OnError, run_one_by_one, with_job
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.workers import Batch, Chunk, RunFailed, kept_where, on_workers, wants_workers
 from replicable_rl.errors import InvalidFile, InvalidInput
@@ -24,6 +24,7 @@ from replicable_rl.progress import report
 from replicable_rl.records import AuditSpec, Run, RunFamily, RunSpec
 from replicable_rl.store import RunStore
 from replicable_rl.store.reading import without_collection
+from replicable_rl.wording import listed
 
 _COMMIT_EVERY = 0.2  # seconds of finished runs that a kill may cost
 _CHUNK = 0.5  # seconds that a chunk should take on a worker
@@ -141,7 +142,7 @@ class _Audit:
 
 def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> list[_Audit]:
     """Look up, once, what the store has of every audit, and keep the specs in it."""
-    known = store.audits()
+    known, specs = store.audits(), [with_job(spec) for spec in specs]
     for i, spec in enumerate(specs):
         _refuse_other_code(spec, [*known, *specs[:i]], store)
     families: dict[RunFamily, dict[str, Run]] = {}
@@ -150,7 +151,7 @@ def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> l
     for spec in specs:
         if spec.family not in families:
             families[spec.family] = store.runs(spec.family)
-        audit = _Audit(spec, job_of(spec), families[spec.family], spec.runs, on_error)
+        audit = _Audit(spec, spec.job, families[spec.family], spec.runs, on_error)
         for run in audit.runs:
             there = audit.found.get(run.digest)
             if there is None or (there.error is not None and on_error == "raise"):
@@ -169,9 +170,17 @@ def _refuse_other_code(spec: AuditSpec, known: Sequence[AuditSpec], store: RunSt
     """Refuse runs under a name that other code has in this store."""
     for other in known:
         if looks_different(other.code, spec.code) and other.family == spec.family:
+            algorithm, problem = spec.algorithm.id, spec.problem
+            names = {
+                "algorithm": f"{algorithm} on {problem.id}",
+                "problem": f"{problem.id} {problem.params.get('name', '')}".rstrip(),
+                "sampler": f"the sampler {spec.sampler}",
+            }
+            changed = changed_parts(other.code or "", spec.code or "")
             raise InvalidInput(
-                f"audit: the code of {spec.algorithm.id} on {spec.problem.id} has changed since its runs in "
-                f"{store.path or 'this store'} were made. Give the changed code another version."
+                f"audit: the code of {listed([names.get(one, f'the {one} of {algorithm}') for one in changed])} has "
+                f"changed since its runs in {store.path or 'this store'} were made. Give the changed code another "
+                "version."
             )
 
 

@@ -1,17 +1,17 @@
 """The command ``replicable-rl audit``."""
 
-from __future__ import annotations
-
 import contextlib
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import typer
+from typer import Option
 
+from replicable_rl.audit import AuditResult, audit_spec, opened_store, read_audits, run_audits
+from replicable_rl.audit.backends import use_backend
+from replicable_rl.audit.sweep import load_sweep
 from replicable_rl.cli.options import (
     ALGORITHM,
     PROBLEM,
@@ -23,15 +23,15 @@ from replicable_rl.cli.options import (
     whole,
     with_algorithm_options,
 )
-from replicable_rl.cli.output import print_all
+from replicable_rl.cli.output import print_all, print_json
+from replicable_rl.cli.progress import progress_bar
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval
 from replicable_rl.files import replacing, write_csv
-from replicable_rl.records import check_level
+from replicable_rl.records import AuditSpec, check_level
+from replicable_rl.registry import resolve_problem
+from replicable_rl.report.audit_tables import summary_lines
+from replicable_rl.store import RunStore
 from replicable_rl.wording import plural
-
-if TYPE_CHECKING:
-    from replicable_rl.audit import AuditResult
-    from replicable_rl.records import AuditSpec
 
 _MET, _NOT_MET, _CANNOT_TELL = 0, 1, 2  # exit codes
 
@@ -40,38 +40,36 @@ _MET, _NOT_MET, _CANNOT_TELL = 0, 1, 2  # exit codes
 def audit_command(
     problem: Annotated[str | None, PROBLEM] = None,
     algorithm: Annotated[str | None, ALGORITHM] = None,
-    sweep: Annotated[Path | None, typer.Option(metavar="FILE", help="A TOML file of many audits instead.")] = None,
-    plan: Annotated[str | None, typer.Option(hidden=True)] = None,
-    shared_seeds: Annotated[
-        str | None, typer.Option(metavar="N", help="How many shared seeds J [default: 60].")
-    ] = None,
+    sweep: Annotated[Path | None, Option(metavar="FILE", help="A TOML file of many audits instead.")] = None,
+    plan: Annotated[str | None, Option(hidden=True)] = None,
+    shared_seeds: Annotated[str | None, Option(metavar="N", help="How many shared seeds J [default: 60].")] = None,
     shared_seed: Annotated[
-        list[str] | None, typer.Option(metavar="SEED", help="A shared seed itself; may be repeated.")
+        list[str] | None, Option(metavar="SEED", help="A shared seed itself; may be repeated.")
     ] = None,
     runs: Annotated[
-        str | None, typer.Option(metavar="N", help="Runs R on fresh samples under each seed [default: 2].")
+        str | None, Option(metavar="N", help="Runs R on fresh samples under each seed [default: 2].")
     ] = None,
-    seed: Annotated[str | None, typer.Option(metavar="SEED", help="What all seeds follow from [default: 0].")] = None,
-    confidence: Annotated[float | None, typer.Option(metavar="X", help="Of every interval [default: 0.95].")] = None,
+    seed: Annotated[str | None, Option(metavar="SEED", help="What all seeds follow from [default: 0].")] = None,
+    confidence: Annotated[float | None, Option(metavar="X", help="Of every interval [default: 0.95].")] = None,
     sampler: Annotated[
-        str | None, typer.Option(metavar="ID", help="Who draws the samples (see `list`) [default: counts-v1].")
+        str | None, Option(metavar="ID", help="How samples are drawn (see `list`) [default: counts-v1].")
     ] = None,
     store: Store = None,
-    jobs: Annotated[int | None, typer.Option(metavar="N", help="Workers; -1 for all cores.")] = None,
+    jobs: Annotated[int | None, Option(metavar="N", help="Workers; -1 for all cores.")] = None,
     backend: Annotated[
-        str | None, typer.Option(metavar="NAME", help="processes, threads, dask or ray [default: processes].")
+        str | None, Option(metavar="NAME", help="processes, threads, dask or ray [default: processes].")
     ] = None,
-    scheduler: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Address of a Dask or Ray cluster.")] = None,
+    scheduler: Annotated[str | None, Option(metavar="ADDRESS", help="Address of a Dask or Ray cluster.")] = None,
     require: Annotated[
-        float | None, typer.Option(metavar="X", help="The agreement that two runs must have; see the exit codes.")
+        float | None, Option(metavar="X", help="The agreement that two runs must have; see the exit codes.")
     ] = None,
     level: Annotated[
-        str | None, typer.Option(metavar="LEVEL", help="What must agree (see `list`) [default: policy].")
+        str | None, Option(metavar="LEVEL", help="What must agree (see `list`) [default: policy].")
     ] = None,
     on_error: Annotated[
-        str | None, typer.Option(metavar="WHAT", help="raise, or record failures and go on [default: raise].")
+        str | None, Option(metavar="WHAT", help="raise, or record failures and go on [default: raise].")
     ] = None,
-    csv_file: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a row for every run.")] = None,
+    csv_file: Annotated[Path | None, Option("--csv", metavar="FILE", help="Write a row for every run.")] = None,
     as_json: AsJson = False,
     *,
     given: dict[str, Any],
@@ -95,10 +93,11 @@ def audit_command(
     if not many and (level is not None or require is not None) and results[0].levels:
         results[0].agreement(results[0].spec.level)  # in every form, it says which levels there are
     if csv_file is not None:
-        _write_csv(csv_file, results)
+        names = ({"problem": result.problem.text, "algorithm": result.algorithm.text} for result in results)
+        write_csv(csv_file, [name | row for name, one in zip(names, results, strict=True) for row in one.rows()])
     if as_json:
         data = [result.to_json() for result in results]
-        print_all(json.dumps(data if many else data[0], allow_nan=False))
+        print_json(data if many else data[0])
     elif not many:
         _show(results[0])
     codes = {_verdict(result) for result in results}
@@ -127,13 +126,10 @@ def _show(result: AuditResult) -> None:
 
 def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
     """Return the audits that the command line, or a sweep, describes."""
-    from replicable_rl.audit import audit_spec
-    from replicable_rl.audit.sweep import load_sweep
-    from replicable_rl.registry import resolve_problem
-
     in_store = asked["store"] is not None
     if asked["sweep"] is not None:
-        also = [name for name in ("problem", "algorithm") if asked[name] is not None] + given_options(asked["given"])
+        also = [name for name in ("problem", "algorithm") if asked[name] is not None]
+        also += given_options(asked["given"]).values()
         if also:
             raise InvalidInput(
                 f"audit: {', '.join(also)} cannot be given beside --sweep; write it into {asked['sweep']}."
@@ -147,10 +143,6 @@ def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
 
 def _made(specs: Sequence[AuditSpec], asked: dict[str, Any]) -> list[AuditResult]:
     """Make the audits; those of a sweep are told one by one."""
-    from replicable_rl.audit import opened_store, run_audits
-    from replicable_rl.audit.backends import use_backend
-    from replicable_rl.cli.progress import progress_bar
-
     backend, scheduler, jobs, store = (asked[name] for name in ("backend", "scheduler", "jobs", "store"))
     workers = use_backend(backend, scheduler, jobs) if backend else _no_backend(scheduler)
     n_jobs = None if backend in ("dask", "ray") else jobs
@@ -166,12 +158,8 @@ def _made(specs: Sequence[AuditSpec], asked: dict[str, Any]) -> list[AuditResult
 
 def _stored(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditResult]:
     """Judge the audits that a store holds, by what they asked or by what is asked now."""
-    from replicable_rl.audit import read_audits
-    from replicable_rl.store import RunStore
-
     store: Path = asked["store"]
-    fixed = [f"--{name.replace('_', '-')}" for name in _OF_RUNS if asked[name] not in (None, [])]
-    fixed += given_options(asked["given"])
+    fixed = given_options({name: asked[name] for name in _OF_RUNS} | asked["given"]).values()
     if fixed:
         raise InvalidInput(
             f"audit: {', '.join(fixed)} cannot change runs that exist; name a problem and an algorithm to make others."
@@ -231,15 +219,4 @@ def _saying_what_is_kept(store: Path | None) -> Iterator[None]:
 
 
 def _tell(number: str, result: AuditResult) -> None:
-    from replicable_rl.report.audit_tables import summary_lines
-
     print_all("\n".join(summary_lines(number, result)))
-
-
-def _write_csv(path: Path, results: Sequence[AuditResult]) -> None:
-    rows = [
-        {"problem": result.problem.text, "algorithm": result.algorithm.text, **row}
-        for result in results
-        for row in result.rows()
-    ]
-    write_csv(path, rows)

@@ -1,10 +1,7 @@
 """Entry point and commands."""
 
-from __future__ import annotations
-
 import importlib
 import io
-import json
 import os
 import sys
 import time
@@ -25,12 +22,14 @@ from replicable_rl.cli.options import (
     with_algorithm_options,
 )
 from replicable_rl.cli.output import drop_output, print_json
+from replicable_rl.cli.progress import progress_bar
 from replicable_rl.cli.report import report_command
 from replicable_rl.cli.reproduce import reproduce_command
 from replicable_rl.errors import InvalidInput
 from replicable_rl.files import new_directory
 from replicable_rl.records import COUNTS
 from replicable_rl.registry import resolve_problem
+from replicable_rl.solve import plan, save_run, solve
 from replicable_rl.wording import sentence
 
 app = typer.Typer(
@@ -134,16 +133,14 @@ def solve_command(
     sample_seed: Annotated[
         str | None, typer.Option(metavar="SEED", help="The fresh samples [default: new entropy].")
     ] = None,
-    sampler: Annotated[str, typer.Option(metavar="ID", help="Who draws the samples (see `list`).")] = COUNTS,
+    sampler: Annotated[str, typer.Option(metavar="ID", help="How samples are drawn (see `list`).")] = COUNTS,
     as_json: AsJson = False,
     save: Annotated[Path | None, typer.Option(metavar="DIR", help="Save the run in a new directory.")] = None,
     *,
     given: dict[str, Any],
 ) -> int:
     """Solve PROBLEM with ALGORITHM once, and show the policy and its fingerprints."""
-    from replicable_rl.cli.progress import progress_bar
     from replicable_rl.cli.show import arrays, show_run
-    from replicable_rl.solve import save_run, solve
 
     mdp = resolve_problem(problem)
     chosen = build_algorithm(algorithm, given)
@@ -166,16 +163,9 @@ def solve_command(
 
 @app.command("plan", short_help="Say what a run of ALGORITHM on PROBLEM takes.")
 @with_algorithm_options
-def plan_command(
-    problem: Problem,
-    algorithm: AlgorithmId,
-    as_json: AsJson = False,
-    *,
-    given: dict[str, Any],
-) -> int:
+def plan_command(problem: Problem, algorithm: AlgorithmId, as_json: AsJson = False, *, given: dict[str, Any]) -> int:
     """Say what a run of ALGORITHM on PROBLEM takes, before drawing a sample."""
     from replicable_rl.cli.plans import plan_to_json, show_plans
-    from replicable_rl.solve import plan
 
     mdp = resolve_problem(problem)
     chosen = alternatives(algorithm, given)
@@ -183,7 +173,7 @@ def plan_command(
         raise InvalidInput(f"plan: {algorithm} has no plan; solve and audit do without one.")
     plans = [(one, plan(mdp, one)) for one in chosen]
     if as_json:
-        print(json.dumps([plan_to_json(mdp, *one) for one in plans], allow_nan=False))
+        print_json([plan_to_json(mdp, *one) for one in plans])
     else:
         show_plans(mdp, plans)
     return 0

@@ -1,7 +1,5 @@
 """Options that several commands share, and the algorithm they describe."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import inspect
@@ -25,33 +23,31 @@ Store = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
 
-_WHOLE = ("horizon", "calls", "iterations", "episodes", "budget", "rounds")
 # What `build_algorithm` takes from the command line, beside the algorithm's own id:key=value.
-_OPTIONS: dict[str, Any] = {
-    "epsilon": Annotated[float | None, typer.Option(metavar="X", help="Accuracy, in values normalised to [0, 1].")],
-    "delta": Annotated[float | None, typer.Option(metavar="X", help="Failure probability of the accuracy.")],
-    "rho": Annotated[float | None, typer.Option(metavar="X", help="Probability that two runs may differ.")],
-    "horizon": Annotated[str | None, typer.Option(metavar="N", help="Steps of an episode, for R-max.")],
-    "target": Annotated[str | None, typer.Option(metavar="LEVEL", help="What epsilon is about: policy or value.")],
-    "calls": Annotated[
-        str | None, typer.Option(metavar="N", help="Samples m of every pair, per iteration (1e6 is fine).")
-    ],
-    "iterations": Annotated[str | None, typer.Option(metavar="N", help="Iterations T of phased value iteration.")],
-    "episodes": Annotated[str | None, typer.Option(metavar="N", help="Episodes m per round of R-max.")],
-    "budget": Annotated[
-        str | None, typer.Option(metavar="N", help="Transitions that R-max may draw, instead of --episodes.")
-    ],
-    "rounds": Annotated[str | None, typer.Option(metavar="N", help="The most rounds T of R-max.")],
-    "tolerance": Annotated[float | None, typer.Option(metavar="X", help="Tolerance of one query.")],
-    "rho_sq": Annotated[float | None, typer.Option(metavar="X", help="rho of one query.")],
+_OPTIONS: dict[str, tuple[type, str]] = {
+    "epsilon": (float, "Accuracy, in values normalised to [0, 1]."),
+    "delta": (float, "Failure probability of the accuracy."),
+    "rho": (float, "Probability that two runs may differ."),
+    "horizon": (int, "Steps of an episode, for R-max."),
+    "target": (str, "What epsilon is about: policy or value."),
+    "calls": (int, "Samples m of every pair, per iteration (1e6 is fine)."),
+    "iterations": (int, "Iterations T of phased value iteration."),
+    "episodes": (int, "Episodes m per round of R-max."),
+    "budget": (int, "Transitions that R-max may draw, instead of --episodes."),
+    "rounds": (int, "The most rounds T of R-max."),
+    "tolerance": (float, "Tolerance of one query."),
+    "rho_sq": (float, "rho of one query."),
 }
+_KINDS: dict[type, tuple[Any, str]] = {float: (float | None, "X"), int: (str | None, "N"), str: (str | None, "LEVEL")}
 
 
 def with_algorithm_options(command: Callable[..., int]) -> Callable[..., int]:
     """Give a command the options of algorithms; it gets what was given of them as ``given``, by name."""
     own, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
     named = {name: (own.parameters[name].default, hints[name]) for name in own.parameters if name != "given"}
-    named |= {name: (None, option) for name, option in _OPTIONS.items()}
+    for name, (kind, help) in _OPTIONS.items():
+        hint, metavar = _KINDS[kind]
+        named[name] = None, Annotated[hint, typer.Option(metavar=metavar, help=help)]
 
     @functools.wraps(command)
     def wrapped(**values: Any) -> int:
@@ -82,13 +78,10 @@ def build_algorithm(text: str, given: dict[str, Any]) -> Any:
     """Build an algorithm from ``id:key=value`` and the options of a command, by their names."""
     spec = parse_object(text)
     params = dict(spec.params)
-    for name in _OPTIONS:
-        if given[name] is None:
-            continue
-        option = f"--{name.replace('_', '-')}"
+    for name, option in given_options(given).items():
         if name in params:
             raise InvalidInput(f"{text}: {name} is also given as {option}. Give it once.")
-        params[name] = whole(option, given[name]) if name in _WHOLE else given[name]
+        params[name] = whole(option, given[name]) if _OPTIONS[name][0] is int else given[name]
     return make_algorithm(spec.id, **params)
 
 
@@ -102,9 +95,13 @@ def refuse_early(writing: contextlib.AbstractContextManager[Any]) -> None:
         raise Enough
 
 
-def given_options(given: dict[str, Any]) -> list[str]:
-    """Return the options about the algorithm that were given."""
-    return [f"--{name.replace('_', '-')}" for name in _OPTIONS if given[name] is not None]
+def given_options(given: dict[str, Any]) -> dict[str, str]:
+    """Return what was given, and by which option of the command line.
+
+    >>> given_options({"rho_sq": 0.1, "rho": None})
+    {'rho_sq': '--rho-sq'}
+    """
+    return {name: f"--{name.replace('_', '-')}" for name, value in given.items() if value not in (None, [])}
 
 
 def whole(option: str, text: str) -> int:

@@ -1,13 +1,10 @@
 """Printing where somebody may not read, or not be able to."""
 
-from __future__ import annotations
-
 import contextlib
-import json
-import math
 import os
 import sys
-from typing import Any
+
+from replicable_rl.canonical import Json, json_text
 
 _PLAIN = str.maketrans({"–": "-", "−": "-", "×": "x", "ρ": "rho"})
 
@@ -20,22 +17,9 @@ def print_all(text: str) -> None:
         drop_output()
 
 
-def print_json(data: Any) -> None:
-    """Print JSON, which has no infinity and no NaN: the first becomes text, the second null."""
-    try:
-        print(json.dumps(data, allow_nan=False))
-    except ValueError:
-        print(json.dumps(_finite(data), allow_nan=False))
-
-
-def _finite(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {name: _finite(value) for name, value in data.items()}
-    if isinstance(data, list):
-        return [_finite(value) for value in data]
-    if not isinstance(data, float) or math.isfinite(data):
-        return data
-    return None if math.isnan(data) else str(data)
+def print_json(data: Json) -> None:
+    """Print JSON on one line."""
+    print_all(json_text(data))
 
 
 def can_encode(text: str) -> bool:

@@ -37,7 +37,7 @@ def show_plans(mdp: TabularMDP, planned: Sequence[tuple[Any, Plan]]) -> None:
         out.print(_side_by_side(table))
         out.print(table.closing)
         predict = getattr(algorithm, "predict", None)
-        if predict is not None:
+        if predict is not None and plan.rho is not None:
             differ = predict(mdp, plan)
             out.print(f"Predicted (central limit theorem): two runs differ with probability {differ:.2g}.")
 

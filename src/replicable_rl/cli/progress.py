@@ -1,7 +1,5 @@
 """Progress of long work: a bar on a terminal, one line a minute when piped."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import time

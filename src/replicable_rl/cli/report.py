@@ -1,7 +1,5 @@
 """The command ``replicable-rl report``."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Annotated

@@ -12,6 +12,7 @@ import typer
 
 from replicable_rl import experiments
 from replicable_rl.cli.output import print_all
+from replicable_rl.cli.progress import progress_bar
 from replicable_rl.errors import InvalidFile, InvalidInput
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _NAMES = ", ".join(one.name for one in pkgutil.iter_modules(experiments.__path__
 
 
 def reproduce_command(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help=f"{_NAMES} [default: all].")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help=f"{_NAMES} [default: all].")] = None,
     output: Annotated[Path, typer.Option(metavar="DIR", help="Where figures, data and runs go.")] = Path("results"),
     quick: Annotated[bool, typer.Option("--quick", help="A small version, in seconds.")] = False,
     runs: Annotated[
@@ -31,7 +32,6 @@ def reproduce_command(
     jobs: Annotated[int, typer.Option(help="Worker processes; -1 for all cores.")] = -1,
 ) -> int:
     """Make every figure and table; finished runs are kept, and the same call draws from them."""
-    from replicable_rl.cli.progress import progress_bar
     from replicable_rl.experiments.catalogue import chosen, reproduce
     from replicable_rl.experiments.experiment import Scale
     from replicable_rl.report.reproduction import write_page
@@ -48,12 +48,10 @@ def reproduce_command(
             if experiment is None or dataset is None:
                 break
             experiment.save(dataset, output)
-        texts = experiment.texts
-        for comparison in texts.comparisons(dataset):
+        for comparison in experiment.comparisons(dataset):
             _show(comparison)
-        holds = holds and (texts.finding is None or texts.finding(dataset).good is not False)
-        said = f"{experiment.name}: {experiment.summary(dataset)}."
-        print_all("\n".join(_wrapped(said)))
+        holds = holds and (experiment.finding is None or experiment.finding(dataset).good is not False)
+        print_all("\n".join(_wrapped(f"{experiment.name}: {experiment.summary(dataset)}.")))
     options = [*(["--quick"] if quick else []), *([] if runs is None else [f"--runs {runs}"])]
     page = write_page(output, " ".join(["replicable-rl reproduce", *(names or []), *options]))
     print_all(f"Figures, data and runs are in {output}{os.sep}; open {page} in a browser.")

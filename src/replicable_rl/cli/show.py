@@ -1,29 +1,23 @@
 """Runs and lists on the terminal: a drawn grid where there is one, a table otherwise."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from replicable_rl.canonical import Json
 from replicable_rl.cli.output import can_encode
-from replicable_rl.records import LEVELS, implied, in_order
+from replicable_rl.mdp import TabularMDP
+from replicable_rl.records import LEVELS, Claims, Run, implied, in_order
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS, load_plugins
 from replicable_rl.wording import number
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from replicable_rl.canonical import Json
-    from replicable_rl.mdp import TabularMDP
-    from replicable_rl.records import Claims, Run
 
 _ARROWS = {"up": "↑", "down": "↓", "left": "←", "right": "→"}
 _PLAIN_ARROWS = {"up": "^", "down": "v", "left": "<", "right": ">"}
@@ -168,8 +162,9 @@ def _summary(kind: Any) -> str:
 def _parameters(constructor: Any) -> str:
     shown = []
     for name, parameter in inspect.signature(constructor).parameters.items():
-        simple = isinstance(parameter.default, (int, float, str)) and not isinstance(parameter.default, bool)
-        shown.append(f"{name}={parameter.default}" if simple else name)
+        default = getattr(parameter.default, "id", parameter.default)  # an ingredient is known by its id
+        simple = isinstance(default, (int, float, str)) and not isinstance(default, bool)
+        shown.append(f"{name}={default}" if simple else name)
     return ", ".join(shown)
 
 

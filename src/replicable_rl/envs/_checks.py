@@ -1,7 +1,5 @@
 """Checks that several problems share; each refuses with one sentence that names its owner."""
 
-from __future__ import annotations
-
 import math
 
 from replicable_rl.errors import check_real

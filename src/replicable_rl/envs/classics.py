@@ -4,24 +4,18 @@ The first two punish an algorithm that explores too little: the small reward is 
 large one far. Garnets have no structure at all, and come in every size.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
+from replicable_rl.canonical import MAX_JSON_INTEGER
 from replicable_rl.envs._checks import check_gamma, check_probability
 from replicable_rl.errors import InvalidInput, check_integer
 from replicable_rl.mdp import Labels, Rows, TabularMDP
 from replicable_rl.randomness import SharedRandomness
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 _MAX_LENGTH = 100_000  # of a river or a chain
 _MAX_OUTCOMES = 500_000_000
 _MAX_COMPARISONS = 20_000_000_000  # of a Garnet's draws with each other: some tens of seconds
-_MAX_GARNET_SEED = 2**53 - 1  # a parameter of an id, and JSON numbers end there
 
 
 def riverswim(n_states: int = 6, gamma: float = 0.95, small_reward: float = 0.005) -> TabularMDP:
@@ -93,7 +87,7 @@ def garnet(n_states: int = 20, n_actions: int = 4, branching: int = 3, gamma: fl
     n_actions = check_integer(owner, "n_actions", n_actions, low=1, high=_MAX_OUTCOMES)
     branching = check_integer(owner, "branching", branching, low=1, high=n_states)
     gamma = check_gamma(owner, gamma)
-    shared = SharedRandomness(check_integer(owner, "seed", seed, low=0, high=_MAX_GARNET_SEED))
+    shared = SharedRandomness(check_integer(owner, "seed", seed, low=0, high=MAX_JSON_INTEGER))
     n_rows = n_states * n_actions
     _check_size(owner, n_rows, branching)
     rows = Rows(

@@ -9,20 +9,15 @@ left of that and with slip/2 to the right; a step into a wall or over the border
 goal absorbs and pays its reward at every step; elsewhere the reward is 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replicable_rl.envs._checks import check_gamma, check_probability
 from replicable_rl.errors import InvalidInput, check_real
 from replicable_rl.mdp import Labels, Rows, TabularMDP
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _WALL, _FREE, _START = "#.S"
 _ACTIONS = ("up", "down", "left", "right")
@@ -32,13 +27,7 @@ _MAX_CELLS = 4_000_000
 _ONE_GOAL: Mapping[str, float] = MappingProxyType({"G": 1.0})
 
 _TWO_GOALS = ("G.G", ".#.", ".S.")
-_TWO_GOALS_WIDE = (
-    "G.......G",
-    ".##.#.##.",
-    "....#....",
-    ".##.#.##.",
-    "....S....",
-)
+_TWO_GOALS_WIDE = ("G.......G", ".##.#.##.", "....#....", ".##.#.##.", "....S....")
 
 
 def gridworld(

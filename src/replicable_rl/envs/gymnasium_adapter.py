@@ -61,7 +61,10 @@ def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, gamma: float = 0.99, *
     """
     gamma = check_gamma(_OWNER, gamma)
     if not isinstance(env, str):
-        _check_is_env(env)
+        from gymnasium import Env
+
+        if not isinstance(env, Env):
+            raise InvalidInput(f"{_OWNER}: env must be an id or a gymnasium.Env, got {env!r:.80}.")
         if make_kwargs:
             raise InvalidInput(
                 f"{_OWNER}: {', '.join(sorted(make_kwargs))} can only be given together with an id, got {env!r:.80}. "
@@ -75,13 +78,6 @@ def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, gamma: float = 0.99, *
     finally:
         made.close()
     return mdp if source is None else mdp.with_source(source)
-
-
-def _check_is_env(env: object) -> None:
-    import gymnasium
-
-    if not isinstance(env, gymnasium.Env):
-        raise InvalidInput(f"{_OWNER}: env must be an id or a gymnasium.Env, got {env!r:.80}.")
 
 
 def make_env(

@@ -1,18 +1,13 @@
 """Two problems of operations research: a store that orders stock, a machine that wears out."""
 
-from __future__ import annotations
-
 import decimal
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replicable_rl.envs._checks import check_amount, check_gamma, check_probability
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer
 from replicable_rl.mdp import Labels, TabularMDP
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _MAX_CAPACITY = 200  # about capacity**3 outcomes: 6.8 million
 _MAX_WEAR_LEVELS = 100_000
@@ -66,8 +61,7 @@ def inventory(
         gamma=gamma,
         initial=levels == 0,
         labels=Labels(
-            states=tuple(f"stock {n}" for n in levels.tolist()),
-            actions=tuple(f"order {n}" for n in levels.tolist()),
+            states=tuple(f"stock {n}" for n in levels.tolist()), actions=tuple(f"order {n}" for n in levels.tolist())
         ),
     )
 

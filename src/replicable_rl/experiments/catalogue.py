@@ -1,7 +1,5 @@
 """All experiments that are there, and how they are made from one store."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import os

@@ -7,8 +7,6 @@ its high end the smallest that is *shown* to be enough, by Clopper and Pearson w
 the sizes. An end beyond the sizes tried is None.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

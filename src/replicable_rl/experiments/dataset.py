@@ -6,7 +6,6 @@ shows is in the files beside it, and the same stored runs give the same files, b
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,15 +15,14 @@ from types import MappingProxyType
 from typing import Any
 
 from replicable_rl.audit import Estimate
-from replicable_rl.canonical import Json
+from replicable_rl.canonical import MAX_JSON_INTEGER, Json, json_text, parse_json
 from replicable_rl.errors import InvalidFile, InvalidInput
-from replicable_rl.files import replacing, write_csv
+from replicable_rl.files import write_csv, write_text
 
 Cell = str | int | float | bool | None
 Row = Mapping[str, Any]
 
 _FORMAT = "replicable-rl dataset"
-_MAX_JSON_INTEGER = 2**53 - 1
 
 
 def estimate_columns(name: str, value: Estimate) -> dict[str, float]:
@@ -110,8 +108,7 @@ class Dataset:
         """Write ``<name>.json`` and a ``<name>-<table>.csv`` for each table, each whole or not at all."""
         target = Path(folder)
         files = [target / f"{self.name}.json"]
-        with replacing(files[0]) as stream:
-            stream.write(json.dumps(self.to_json(), indent=1, allow_nan=False, ensure_ascii=False).encode() + b"\n")
+        write_text(files[0], json_text(self.to_json(), pretty=True))
         for name, table in self.tables.items():
             files.append(target / f"{self.name}-{name}.csv")
             write_csv(files[-1], list(table))
@@ -121,7 +118,7 @@ class Dataset:
     def load(cls, path: str | os.PathLike[str]) -> Dataset:
         """Read what :meth:`save` wrote to ``<name>.json``."""
         try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
+            data = parse_json(Path(path).read_bytes())
             if data["format"] != _FORMAT or data["version"] != 1:
                 raise InvalidFile(f"{path}: is no dataset of version 1.")
             tables = {
@@ -140,7 +137,7 @@ def _plain(cell: Any) -> Cell:
     if isinstance(cell, bool) or cell is None or isinstance(cell, str):
         return cell
     if isinstance(cell, int):
-        return int(cell) if abs(cell) <= _MAX_JSON_INTEGER else str(cell)
+        return int(cell) if abs(cell) <= MAX_JSON_INTEGER else str(cell)
     if isinstance(cell, float) and math.isfinite(cell):
         return float(cell)
     raise InvalidInput(f"Table: a cell must be text, a finite number, a truth value or None, got {cell!r}.")

@@ -1,5 +1,7 @@
 """What an experiment is: a design, an analysis, a figure, the texts that go with them, and the claims it judges.
 
+A claim of the paper is *held* or *not held* where an interval says so; else the data *cannot tell*.
+
 A new experiment is a new folder beside this module, whose ``__init__.py`` defines ``EXPERIMENT = Experiment(...)``.
 Nothing else must change: commands, figures and pages look for the folders that are there.
 """
@@ -9,22 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from replicable_rl import plotting
 from replicable_rl.audit import AuditResult, audit_spec
 from replicable_rl.errors import check_integer
 from replicable_rl.experiments.dataset import Dataset
-from replicable_rl.experiments.verdicts import Verdict
 from replicable_rl.mdp import TabularMDP
+from replicable_rl.plotting import Figure
 from replicable_rl.records import AuditSpec, ObjectSpec
 from replicable_rl.registry import build
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 SHARED_SEED = 2023  # the published seed, where one is enough
 CONFIDENCE = 0.95  # of every interval
+HELD, NOT_HELD, CANNOT_TELL = "held", "not held", "cannot tell"
 SHORT_NAMES = {"rpvi-v1": "rPVI", "replicable-approximate-mdp-v1": "ApproximateMDP"}  # of algorithms, for readers
 
 
@@ -76,6 +76,29 @@ def study(
     )
 
 
+class Verdict(NamedTuple):
+    """What is claimed, where in the paper, what was measured, and the verdict."""
+
+    claim: str
+    where: str
+    measured: str
+    verdict: str
+
+
+def judged(yes: bool, no: bool) -> str:
+    """Return the verdict of data that shows a claim, or refutes it, or neither."""
+    return HELD if yes else NOT_HELD if no else CANNOT_TELL
+
+
+def shown(row: Mapping[str, Any], name: str) -> str:
+    """Write an estimate of a table with its interval.
+
+    >>> shown({"share": 0.9, "share_low": 0.8, "share_high": 0.95}, "share")
+    '0.900 (0.800–0.950)'
+    """
+    return f"{row[name]:.3f} ({row[f'{name}_low']:.3f}–{row[f'{name}_high']:.3f})"
+
+
 class Numbers(NamedTuple):
     """A table of the data that the page shows: its name, its columns with their headings, and a caption."""
 
@@ -102,20 +125,6 @@ class Finding(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Texts:
-    """What people read about an experiment; whatever has a number in it is a function of the data."""
-
-    title: str  # of its section
-    reading: Sequence[str]  # paragraphs: how to read it
-    summary: Callable[[Dataset], str]  # what was found, in a sentence or two for the terminal
-    caption: str = ""  # below the figure
-    alternative: str = ""  # for those who cannot see the figure
-    tables: Sequence[Numbers] = ()  # that the page shows below the figure
-    finding: Callable[[Dataset], Finding] | None = None  # before everything else; a bad one ends the command with 1
-    comparisons: Callable[[Dataset], Sequence[Comparison]] = field(default=lambda dataset: ())
-
-
-@dataclass(frozen=True)
 class Experiment:
     """A figure or a table of the reproduction.
 
@@ -125,8 +134,18 @@ class Experiment:
         That of its folder, and of the files it makes.
     order : int
         Where it stands among the others; the first is made, and printed, first.
-    texts : Texts
-        What people read.
+    title, reading : str, texts
+        The title of its section, and paragraphs: how to read it.
+    summary : function
+        Data -> what was found, in a sentence or two for the terminal.
+    caption, alternative : str
+        Below the figure, and instead of it for those who cannot see it.
+    tables : sequence of Numbers
+        What the page shows below the figure.
+    finding : function or None
+        Data -> what stands before everything else; a bad one ends the command with 1.
+    comparisons : function
+        Data -> runs to be shown beside each other.
     design, analyse : functions
         Scale -> the studies to run; (studies, their results) -> data.
     draw : function or None
@@ -139,21 +158,19 @@ class Experiment:
 
     name: str
     order: int
-    texts: Texts
+    title: str
+    reading: Sequence[str]
+    summary: Callable[[Dataset], str]
+    caption: str = ""
+    alternative: str = ""
+    tables: Sequence[Numbers] = ()
+    finding: Callable[[Dataset], Finding] | None = None
+    comparisons: Callable[[Dataset], Sequence[Comparison]] = field(default=lambda dataset: ())
     design: Callable[[Scale], list[Study]] = field(default=lambda scale: [])
     analyse: Callable[[Sequence[Study], Sequence[AuditResult]], Dataset] = field(default=lambda *_: Dataset({}))
     draw: Callable[[Dataset], Figure] | None = None
     verdicts: Callable[[Dataset], list[Verdict]] = field(default=lambda dataset: [])
     collect: Callable[[Sequence[tuple[Experiment, Dataset]]], Dataset] | None = None
-
-    @property
-    def title(self) -> str:
-        """The title of its section."""
-        return self.texts.title
-
-    def summary(self, dataset: Dataset) -> str:
-        """Return what was found, in a sentence or two."""
-        return self.texts.summary(dataset)
 
     def figure(self, dataset: Dataset) -> Figure | None:
         """Draw the data in the style of all figures; None where it is a table."""

@@ -20,8 +20,6 @@ draws), hence (Boucheron, Lugosi and Massart 2000) with E = E[D]
 Both intervals hold for every R, given r. What they say about *another* r is nothing: that is pairwise agreement.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

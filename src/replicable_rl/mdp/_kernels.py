@@ -3,20 +3,16 @@
 Inner loops index with unsigned integers: a signed index costs a test for counting from the end.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replicable_rl.compiled import compiled, inlined
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Reals = NDArray[np.floating[Any]]  # in single precision, unless gamma is very near 1
-    Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Reals = NDArray[np.floating[Any]]  # in single precision, unless gamma is very near 1
+Integers = NDArray[np.int64]
 
 NEARLY = 0.93  # of the way to where news neither grow nor fade
 
@@ -165,14 +161,7 @@ def policy_rows(
 
 @compiled
 def differences(
-    before: Floats,
-    value: Floats,
-    middle: float,
-    unit: float,
-    difference: Reals,
-    total: Reals,
-    first: int,
-    last: int,
+    before: Floats, value: Floats, middle: float, unit: float, difference: Reals, total: Reals, first: int, last: int
 ) -> None:
     """Difference = value - before, without its constant part and in units that fit; nothing is summed up yet."""
     for s in range(first, last):

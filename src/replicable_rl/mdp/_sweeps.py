@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import math
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replicable_rl.compiled import Team
 from replicable_rl.mdp import _kernels
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 _SWEEPS = 25  # sweeps along the greedy policy between two full backups, at most
 _BLOCK_SWEEPS = 16  # the same for sweeps in blocks, which do more
@@ -79,10 +77,6 @@ def have_near_successors(table: Table) -> bool:
     return bool(2 * np.count_nonzero(distance * _NEAR < table.n_states) > outcome.size)
 
 
-def _block_width(n_states: int) -> int:
-    return -(-n_states // _BLOCKS)
-
-
 def team(size: int, step: int = 1) -> Team:
     """Return threads that divide so many states, or rows, between them."""
     return Team(size, whole_below=_MANY_STATES, step=step)
@@ -92,11 +86,11 @@ class Sweeps:
     """Plain sweeps: every state reads the values from before the sweep.
 
     Along a policy, the differences of a sweep are the policy's expectation of those of the sweep before. So they are
-    followed instead of values: without their constant part, which is no news, and in single precision unless gamma is
-    very near 1, because the next backup sees what is wrong with their sum.
+    followed instead of values: without their constant part, whose effect is known, and in single precision unless gamma
+    is very near 1, because the next backup sees what is wrong with their sum.
     """
 
-    in_blocks = False  # nor are rows solved for their own state: it would spoil that a constant is no news
+    in_blocks = False  # nor are rows solved for their own state: a constant difference would not stay one
 
     def __init__(self, table: Table, reward_range: tuple[float, float], step: int = 1) -> None:
         n_states = table.n_states
@@ -172,7 +166,7 @@ class BlockSweeps(Sweeps):
     in_blocks = True
 
     def __init__(self, table: Table, reward_range: tuple[float, float]) -> None:
-        self._width = _block_width(table.n_states)
+        self._width = -(-table.n_states // _BLOCKS)
         super().__init__(table, reward_range, step=self._width)
         self._is_upstream, self._over = np.zeros(_BLOCKS, dtype=np.bool_), np.empty(table.n_states)
         can_grow = max(abs(self._lowest), abs(self._highest)) < 1e290  # without overflow, should it go astray

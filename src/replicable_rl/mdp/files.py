@@ -129,7 +129,12 @@ def _read_array(path: str | os.PathLike[str], archive: Any, name: str) -> NDArra
 def _freeze_model(name: str, output: Any) -> TabularMDP:
     if not isinstance(output, TabularMDP):
         raise InvalidInput(f"Run: a {name} must be a TabularMDP, got {type(output).__name__}.")
-    return output
+    return _learned(output)
+
+
+def _learned(model: TabularMDP) -> TabularMDP:
+    """Return what a run puts out as the table that it is: estimated, also where version 1 did not write that down."""
+    return model if model.estimated else model._with(estimated=True, _source=None)
 
 
 def _encode_model(model: TabularMDP) -> bytes:
@@ -145,7 +150,7 @@ register_level(
         freeze=_freeze_model,
         digest=lambda name, model: model.digest,
         encode=_encode_model,
-        decode=lambda data: read_mdp("model", io.BytesIO(data)),
+        decode=lambda data: _learned(read_mdp("model", io.BytesIO(data))),
         suffix=".npz",
     )
 )

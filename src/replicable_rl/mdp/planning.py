@@ -12,8 +12,8 @@ checked on the last backup alone.
 v is found by modified policy iteration (Puterman 1994, section 6.5): one full backup, then
 cheap sweeps along its greedy policy until their differences d lie close together, compared with
 those of the backup: the closer, the fewer states have changed their action, since a policy that
-will not last is not worth the work. A constant in d is no news, for T(v + c) = Tv + gamma * c, so
-well mixing processes need few sweeps whatever gamma is.
+will not last is not worth the work. A constant in d needs no sweeps, for T(v + c) = Tv + gamma * c tells
+what comes of it, so well mixing processes need few sweeps whatever gamma is.
 
 Large processes whose successors are mostly near in number (grids, queues, chains) are swept in
 the way of Gauss and Seidel inside a fixed number of blocks: news travel through a block in one
@@ -27,16 +27,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.errors import InvalidInput, check_in_open_interval
 from replicable_rl.mdp.policies import action_probabilities
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
     from replicable_rl.mdp._sweeps import Table
     from replicable_rl.mdp.tabular import TabularMDP
 
@@ -93,9 +92,8 @@ def optimal_values(mdp: TabularMDP, *, tolerance: float | None = None) -> Optimu
     tolerance = _check_tolerance("optimal_values", mdp, tolerance)
     rows = mdp.rows
     table = Table(rows.indptr, rows.next_state, rows.probability, _expected_rewards(mdp), mdp.gamma, mdp.n_actions)
-    found = _solve(table, mdp.reward_range, tolerance)
-    q = found.q.reshape(mdp.n_states, mdp.n_actions)
-    return Optimum(q, found.policy, found.error, found.sweeps, converged=found.error <= tolerance)
+    q, policy, error, sweeps = _solve(table, mdp.reward_range, tolerance)
+    return Optimum(q.reshape(mdp.n_states, mdp.n_actions), policy, error, sweeps, converged=error <= tolerance)
 
 
 def evaluate_policy(mdp: TabularMDP, policy: ArrayLike, *, tolerance: float | None = None) -> Evaluation:
@@ -105,18 +103,8 @@ def evaluate_policy(mdp: TabularMDP, policy: ArrayLike, *, tolerance: float | No
     """
     tolerance = _check_tolerance("evaluate_policy", mdp, tolerance)
     weight = action_probabilities("evaluate_policy", policy, mdp.n_states, mdp.n_actions)
-    found = _solve(_followed(mdp, weight), mdp.reward_range, tolerance)
-    expected_return = math.fsum(mdp.initial * found.q)
-    return Evaluation(found.q, expected_return, found.error, found.sweeps, converged=found.error <= tolerance)
-
-
-class _Certified(NamedTuple):
-    """Values of all rows, within ``error`` of the optimal ones."""
-
-    q: NDArray[np.float64]
-    policy: NDArray[np.int64]  # greedy for these very numbers
-    error: float
-    sweeps: int
+    value, _, error, sweeps = _solve(_followed(mdp, weight), mdp.reward_range, tolerance)
+    return Evaluation(value, math.fsum(mdp.initial * value), error, sweeps, converged=error <= tolerance)
 
 
 def _followed(mdp: TabularMDP, weight: NDArray[np.float64]) -> Table:
@@ -138,8 +126,10 @@ def _followed(mdp: TabularMDP, weight: NDArray[np.float64]) -> Table:
     return Table(rows.indptr[first], rows.next_state, probability, mean, mdp.gamma, 1)
 
 
-def _solve(table: Table, reward_range: tuple[float, float], tolerance: float) -> _Certified:
-    """Return the optimal values of all rows, by the method of the module's docstring."""
+def _solve(
+    table: Table, reward_range: tuple[float, float], tolerance: float
+) -> tuple[NDArray[np.float64], NDArray[np.int64], float, int]:
+    """Return the optimal values of all rows, their greedy policy, the certified error, and the number of sweeps."""
     from replicable_rl.mdp._sweeps import BlockSweeps, sweeps_over
 
     longest, certify, stop = int(np.diff(table.indptr).max()), True, math.inf
@@ -150,7 +140,7 @@ def _solve(table: Table, reward_range: tuple[float, float], tolerance: float) ->
                 shift, spread, rounding = _macqueen(table, longest, reward_range, largest, low, high)
                 stop = max(tolerance - rounding, rounding)
                 if spread <= stop:
-                    return _Certified(*sweeps.action_values(shift), spread + rounding, sweeps.count)
+                    return *sweeps.action_values(shift), spread + rounding, sweeps.count
             else:
                 low, high = sweeps.relax()
             # A full backup with differences as close as ``last`` would be the last.
@@ -161,12 +151,7 @@ def _solve(table: Table, reward_range: tuple[float, float], tolerance: float) ->
 
 
 def _macqueen(
-    table: Table,
-    longest: int,
-    reward_range: tuple[float, float],
-    largest: float,
-    low: float,
-    high: float,
+    table: Table, longest: int, reward_range: tuple[float, float], largest: float, low: float, high: float
 ) -> tuple[float, float, float]:
     """Return midpoint and half length of MacQueen's interval, and the allowance for rounding."""
     # One backup of a row with k outcomes errs by less than (k + 5) units of 2**-53 of the

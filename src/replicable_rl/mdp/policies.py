@@ -1,15 +1,11 @@
 """Policies: one action per state, or an (S, A) table of action probabilities."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 
 def greedy(q: ArrayLike) -> NDArray[np.int64]:

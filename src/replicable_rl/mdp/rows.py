@@ -7,17 +7,13 @@ ones dropped, and sums off by more than rounding divided out. So one process has
 of arrays, and one digest, however it was written down.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.errors import InvalidMDP
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 SUM_TOLERANCE = 1e-9
 _MAX_STATES = 2**31 - 1  # next states are 32-bit integers

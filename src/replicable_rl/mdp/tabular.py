@@ -6,9 +6,10 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.canonical import array_digest
 from replicable_rl.errors import InvalidMDP, check_real
@@ -23,9 +24,6 @@ from replicable_rl.mdp.rows import (
     rows_from_sparse,
 )
 from replicable_rl.records import ObjectSpec
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 OPEN_CELLS = ".SF"  # letters of a layout whose cells show the policy
 WALL = "#"  # the letter of a cell that is no state
@@ -77,7 +75,8 @@ class TabularMDP:
     """A finite MDP in outcome form; immutable, checked, with a content digest.
 
     Build one with :meth:`from_dense`, :meth:`from_sparse`, :meth:`from_outcomes`,
-    :func:`replicable_rl.from_gymnasium`, :func:`replicable_rl.make`, or from a file.
+    :func:`replicable_rl.from_gymnasium`, :func:`replicable_rl.make`, or from a file. The parameters below are also its
+    attributes (``source`` is ``spec``), and so is ``n_states``, the number of states S.
 
     Parameters
     ----------
@@ -106,15 +105,15 @@ class TabularMDP:
     TabularMDP(S=2, A=1, outcomes=3, gamma=0.9)
     """
 
-    _n_states: int
-    _n_actions: int
-    _gamma: float
-    _rows: Rows
-    _initial: NDArray[np.float64]
-    _reward_range: tuple[float, float]
-    _labels: Labels
+    n_states: int
+    n_actions: int
+    gamma: float
+    rows: Rows  # canonical and read-only, as is ``initial``
+    initial: NDArray[np.float64]
+    reward_range: tuple[float, float]
+    labels: Labels
+    estimated: bool
     _source: ObjectSpec | None
-    _estimated: bool
 
     def __init__(
         self,
@@ -134,19 +133,22 @@ class TabularMDP:
         check_size(n_states, n_actions)  # before anything is copied
         checked = canonical_rows(Rows._make(map(np.array, rows)), n_states, n_actions)
         self.__dict__.update(
-            _n_states=n_states,
-            _n_actions=n_actions,
-            _gamma=_check_gamma(gamma),
-            _rows=Rows(*(_read_only(array) for array in checked)),
-            _initial=_read_only(_check_initial(initial, n_states)),
-            _reward_range=_check_reward_range(reward_range, checked, n_actions),
-            _labels=_check_labels(labels, n_states, n_actions),
+            n_states=n_states,
+            n_actions=n_actions,
+            gamma=_check_gamma(gamma),
+            rows=Rows(*(_read_only(array) for array in checked)),
+            initial=_read_only(_check_initial(initial, n_states)),
+            reward_range=_check_reward_range(reward_range, checked, n_actions),
+            labels=_check_labels(labels, n_states, n_actions),
+            estimated=bool(estimated),
             _source=source,
-            _estimated=bool(estimated),
         )
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"TabularMDP is immutable: {name} cannot be set.")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"TabularMDP is immutable: {name} cannot be deleted.")
 
     @classmethod
     def from_dense(cls, P: ArrayLike, R: ArrayLike, *, gamma: float, **options: Any) -> TabularMDP:
@@ -172,67 +174,27 @@ class TabularMDP:
         return cls(rows, n_actions=n_actions, gamma=gamma, **options)
 
     @property
-    def n_states(self) -> int:
-        """Number of states S."""
-        return self._n_states
-
-    @property
-    def n_actions(self) -> int:
-        """Number of actions A."""
-        return self._n_actions
-
-    @property
-    def gamma(self) -> float:
-        """Discount."""
-        return self._gamma
-
-    @property
-    def rows(self) -> Rows:
-        """The outcomes in CSR arrays; read-only."""
-        return self._rows
-
-    @property
-    def initial(self) -> NDArray[np.float64]:
-        """Distribution of the first state."""
-        return self._initial
-
-    @property
-    def reward_range(self) -> tuple[float, float]:
-        """Declared bounds of every reward."""
-        return self._reward_range
-
-    @property
-    def labels(self) -> Labels:
-        """Names and a map for drawing."""
-        return self._labels
-
-    @property
     def spec(self) -> ObjectSpec:
         """The registered id with its parameters, or the digest of the arrays."""
-        kind = {"estimated": True} if self._estimated else {}
+        kind = {"estimated": True} if self.estimated else {}
         return self._source or ObjectSpec("mdp", {"digest": self.digest, **kind})
-
-    @property
-    def estimated(self) -> bool:
-        """Whether the table was estimated from data."""
-        return self._estimated
 
     @cached_property
     def known_rewards(self) -> NDArray[np.float64] | None:
         """The (S, A) table of rewards if each pair has one reward, else None."""
-        indptr, reward = self._rows.indptr, self._rows.reward
+        indptr, reward = self.rows.indptr, self.rows.reward
         first = reward[indptr[:-1]]
         if not np.array_equal(reward, np.repeat(first, np.diff(indptr))):
             return None
-        table = first.reshape(self._n_states, self._n_actions)
+        table = first.reshape(self.n_states, self.n_actions)
         table.setflags(write=False)
         return table
 
     @cached_property
     def digest(self) -> str:
         """The SHA-256 of the content: rows, discount, first state and reward range, but no names."""
-        scalars = np.array([self._gamma, *self._reward_range])
-        return array_digest("mdp", np.array([self._n_states, self._n_actions]), scalars, self._initial, *self._rows)
+        scalars = np.array([self.gamma, *self.reward_range])
+        return array_digest("mdp", np.array([self.n_states, self.n_actions]), scalars, self.initial, *self.rows)
 
     def with_source(self, source: ObjectSpec) -> TabularMDP:
         """Return the same process under a registered id; the arrays are shared."""
@@ -240,7 +202,7 @@ class TabularMDP:
 
     def with_labels(self, **changes: Any) -> TabularMDP:
         """Return the same process with other names; the arrays are shared."""
-        return self._with(_labels=_check_labels(replace(self._labels, **changes), self._n_states, self._n_actions))
+        return self._with(labels=_check_labels(replace(self.labels, **changes), self.n_states, self.n_actions))
 
     def _with(self, **changes: Any) -> TabularMDP:
         other = object.__new__(TabularMDP)
@@ -256,8 +218,8 @@ class TabularMDP:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Arrive in another process, read-only again."""
         self.__dict__.update(state)
-        self.__dict__["_rows"] = Rows(*(_read_only(array) for array in self._rows))
-        self.__dict__["_initial"] = _read_only(self._initial)
+        self.__dict__["rows"] = Rows(*(_read_only(array) for array in self.rows))
+        self.__dict__["initial"] = _read_only(self.initial)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TabularMDP) and other.digest == self.digest
@@ -267,7 +229,7 @@ class TabularMDP:
 
     def __repr__(self) -> str:
         return (
-            f"TabularMDP(S={self.n_states}, A={self.n_actions}, outcomes={self._rows.probability.size}, "
+            f"TabularMDP(S={self.n_states}, A={self.n_actions}, outcomes={self.rows.probability.size}, "
             f"gamma={self.gamma:g})"
         )
 
@@ -341,8 +303,5 @@ def _check_labels(labels: Labels | None, n_states: int, n_actions: int) -> Label
         cells = sum(cell.state is not None for cell in labels.cells())
         if cells > n_states:
             raise InvalidMDP(f"TabularMDP: labels.layout draws {cells} states, the process has {n_states}.")
-    return Labels(
-        None if labels.states is None else tuple(map(str, labels.states)),
-        None if labels.actions is None else tuple(map(str, labels.actions)),
-        None if labels.layout is None else tuple(map(str, labels.layout)),
-    )
+    given = (labels.states, labels.actions, labels.layout)
+    return Labels(*(None if names is None else tuple(map(str, names)) for names in given))

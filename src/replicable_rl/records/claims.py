@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Literal
 
 from replicable_rl.canonical import Json
-from replicable_rl.errors import InvalidInput, check_real
-from replicable_rl.wording import apart
+from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real
+from replicable_rl.wording import apart, listed
 
 About = Literal["accuracy", "replicability"]
 Kind = Literal["proved", "asymptotic", "measured"]
@@ -37,6 +37,17 @@ class Measurement:
     high: float
     confidence: float
     pairs: int
+
+    def __post_init__(self) -> None:
+        for name in ("low", "estimate", "high"):
+            check_real("Measurement", name, getattr(self, name), low=0.0, high=1.0, rule="a share from 0 to 1")
+        check_in_open_interval("Measurement", "confidence", self.confidence)
+        check_integer("Measurement", "pairs", self.pairs, low=1, high=2**62)
+        if not self.low <= self.estimate <= self.high:
+            raise InvalidInput(
+                f"Measurement: the estimate must lie in its interval, got {self.estimate:g} and {self.low:g} to "
+                f"{self.high:g}."
+            )
 
     @classmethod
     def from_json(cls, data: Json) -> Measurement:
@@ -106,8 +117,12 @@ class Claim:
             object.__setattr__(self, "definition", _DEFINITION)
 
     def __str__(self) -> str:
-        condition = f", if {' and '.join(self.conditions)}" if self.conditions else ""
-        return f"{self.kind} ({self.source}): {self.statement}{condition}."
+        return f"{self.kind} ({self.source}): {self.statement}{self.proviso}."
+
+    @property
+    def proviso(self) -> str:
+        """The conditions as the end of a sentence."""
+        return f", if {listed(list(self.conditions))}" if self.conditions else ""
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON form."""
@@ -138,6 +153,12 @@ class Claims:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "made", tuple(self.made))
+        said = [claim.about for claim in self.made]
+        for about in said:
+            if said.count(about) > 1:
+                raise InvalidInput(f"Claims: there must be at most one claim about {about}, got {said.count(about)}.")
+            if about in self.missing:
+                raise InvalidInput(f"Claims: a claim about {about} is made and missing at once. Leave one out.")
 
     def __iter__(self) -> Iterator[Claim]:
         return iter(self.made)

@@ -1,12 +1,10 @@
 """What a page says of one audit: what was run, how often runs agree, what is claimed, and which runs failed."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 
 from replicable_rl.audit import AuditResult
-from replicable_rl.report.audit_tables import headline, number_range
+from replicable_rl.report.audit_tables import NOTHING_YET, headline, number_range, unfinished
 from replicable_rl.report.blocks import (
     Callout,
     Cell,
@@ -23,7 +21,7 @@ from replicable_rl.report.blocks import (
 )
 from replicable_rl.report.page import Block
 from replicable_rl.report.policy_blocks import output_blocks
-from replicable_rl.wording import brief, number
+from replicable_rl.wording import brief, number, percent
 
 _PARAMETERS = 40
 _FAILURES = 5
@@ -65,7 +63,7 @@ def audit_blocks(result: AuditResult, command: str | None) -> Iterator[Block]:
     level = shown_level(result)
     yield Facts([*_parameters(result), *_size(result)])
     if not result.runs:
-        yield Callout("No shared seed has all of its runs yet, so there is nothing to compare.", "unsure")
+        yield Callout(NOTHING_YET, "unsure")
     elif level is None:
         yield Callout("Every run failed.", "bad")
     else:
@@ -103,8 +101,8 @@ def _value(value: object) -> Cell:
 
 def _figure(result: AuditResult, command: str | None) -> Intervals:
     rows = [interval(result, level) for level in result.levels]
-    percent = f"{100 * result.spec.confidence:.10g} %"
-    caption = f"How often two runs with one shared seed and fresh samples give identical results: {percent} intervals."
+    sure = percent(result.spec.confidence)
+    caption = f"How often two runs with one shared seed and fresh samples give identical results: {sure} intervals."
     if any(row.required is not None for row in rows):
         caption += " The dashed line is the agreement that is asked for: met where the whole bar lies right of it."
     return Intervals(rows, caption, command=command)
@@ -164,13 +162,8 @@ def _notes(result: AuditResult) -> Iterator[Block]:
             "that, and not because of their samples."
         )
         yield DataTable(["made with", "runs"], rows[:_CLAIMS], caption)
-    if result.planned is not None and result.planned > len(result.runs):
-        yield Text(
-            [
-                f"*Unfinished:* {len(result.runs)} of {result.planned} runs finished, counted by whole shared seeds. "
-                "The same audit makes the others."
-            ]
-        )
+    if unfinished(result):
+        yield Text([f"*Unfinished:* {unfinished(result)}"])
 
 
 def _failures(result: AuditResult) -> Iterator[Block]:

@@ -1,24 +1,21 @@
 """An audit's result as text for people, 80 columns wide, and as JSON for programs."""
 
-from __future__ import annotations
-
 import textwrap
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from replicable_rl.audit import Agreement, AuditResult
 from replicable_rl.canonical import Json
 from replicable_rl.display import shows
-from replicable_rl.wording import brief, number, plural
-
-if TYPE_CHECKING:
-    from replicable_rl.audit.agreement import Agreement
-    from replicable_rl.audit.result import AuditResult
+from replicable_rl.records import ObjectSpec
+from replicable_rl.wording import brief, number, percent, plural
 
 _WIDTH = 80
 _SHOWN = 6  # states listed by name
 _LONGEST = 3  # lines about what was run
 _LEVEL = 13  # letters of a level in the table
 _VERDICT = {True: "met", False: "not met", None: "undecided (more shared seeds would tell)"}
+NOTHING_YET = "No shared seed has all of its runs yet, so there is nothing to compare."
 _SHARES = (
     "Under one shared seed, the modal share is the largest group of identical runs divided by all runs, and the unique "
     "share is the number of groups divided by all runs. Both are means over shared seeds."
@@ -42,8 +39,8 @@ def headline(result: AuditResult, level: str, require: float | None = None) -> s
 def summary_lines(number: str, result: AuditResult) -> list[str]:
     """Return one audit of many in a few lines: what was run, the headline, and what is missing."""
     level, indent = result.spec.level, " " * (len(number) + 2)
-    said = headline(result, level) if level in result.levels else f"No run of it has a {level}."
-    texts = (said, _unfinished(result), _failed(result))
+    lacking = f"No run of it has a {level}." if result.runs else NOTHING_YET
+    texts = (headline(result, level) if level in result.levels else lacking, unfinished(result), _failed(result))
     lines = [f"{indent}{line}" for text in texts for line in _wrapped(text, _WIDTH - len(indent))]
     return [*_specs(result, f"{number}  ", indent), *lines]
 
@@ -58,7 +55,7 @@ def result_table(result: AuditResult, level: str, require: float | None = None) 
     pairs = f"{'pairs the same':>{29 - width}}"
     lines = [
         *_specs(result),
-        f"{seeds} × {spec.runs_per_seed} runs{drawn}; {100 * spec.confidence:.10g} % intervals",
+        f"{seeds} × {spec.runs_per_seed} runs{drawn}; {percent(spec.confidence)} intervals",
         "",
         f"{'level':<{width}}{pairs}{'agreement':>11}{'interval':>15}{'modal share':>12}{'unique share':>13}",
         *(_row(one, width) for one in result.agreements.values()),
@@ -67,7 +64,7 @@ def result_table(result: AuditResult, level: str, require: float | None = None) 
         *_wrapped(headline(result, level, require)),
         *(_where(result) if "policy" in result.levels else ()),
         *_wrapped(_worth(result, level)),
-        *_wrapped(_unfinished(result)),
+        *_wrapped(unfinished(result)),
         *_wrapped(_failed(result)),
         *_wrapped(f"Shared by the runs of a pair: {spec.shared}. Fresh: {spec.fresh}."),
     ]
@@ -90,22 +87,25 @@ def _where(result: AuditResult) -> list[str]:
     if not many:
         return [f"Two runs take the same action in every {noun} ({S})."]
     said = f"Two runs act alike in {states.overall} of the {S} {noun}s. They differ in {many}:"
-    lines = [*_wrapped(said), *(_state(result, noun, int(s)) for s in states.differing[:_SHOWN])]
+    told = (f"{noun} {state_name(result, s)}: {actions_taken(result, s)}" for s in states.differing[:_SHOWN].tolist())
+    lines = [*_wrapped(said), *("  " + textwrap.shorten(text, _WIDTH - 2, placeholder=" ...") for text in told)]
     return lines if many <= _SHOWN else [*lines, f"  and {many - _SHOWN} more"]
 
 
-def _state(result: AuditResult, noun: str, state: int) -> str:
-    """Say which actions the runs take in a state, in one line."""
-    labels = None if result.mdp is None else result.mdp.labels
-    name = labels.states[state] if labels and labels.states else str(state)
+def state_name(result: AuditResult, state: int) -> str:
+    """Return the name of a state, or the observation, or the number where it has none."""
     if result.probe is not None and result.probe.ndim == 1:
-        name = str(result.probe[state])
-    actions = labels.actions if labels else None
-    seen = [
-        (actions[action] if actions else f"action {action}", runs) for action, runs in result.actions(state).items()
-    ]
-    taken = ", ".join(f"{action} in {plural(runs, 'run')}" for action, runs in seen)
-    return "  " + textwrap.shorten(f"{noun} {name}: {taken}", _WIDTH - 2, placeholder=" ...")
+        return str(result.probe[state])
+    names = None if result.mdp is None else result.mdp.labels.states
+    return str(state) if names is None else names[state]
+
+
+def actions_taken(result: AuditResult, state: int, most: int | None = None) -> str:
+    """Say which actions the runs take in a state, or the ``most`` common of them."""
+    names = dict(enumerate((None if result.mdp is None else result.mdp.labels.actions) or ()))
+    taken = list(result.actions(state).items())
+    said = [f"{names.get(action, f'action {action}')} in {plural(runs, 'run')}" for action, runs in taken[:most]]
+    return ", ".join([*said, f"{len(taken) - len(said)} others"] if len(taken) > len(said) else said)
 
 
 def _worth(result: AuditResult, level: str) -> str:
@@ -125,14 +125,16 @@ def _worth(result: AuditResult, level: str) -> str:
     )
 
 
-def _unfinished(result: AuditResult) -> str:
-    """Say which runs of an audit are still to be made."""
-    if result.planned is None or result.planned == len(result.runs):
-        return ""
-    return (
-        f"{len(result.runs)} of {result.planned} runs finished, counted by whole shared seeds; the same audit makes "
-        "the others."
-    )
+def runs_asked(result: AuditResult) -> int:
+    """Return how many runs an audit asks for; a store may lack some of them."""
+    return len(result.runs) if result.planned is None else result.planned
+
+
+def unfinished(result: AuditResult) -> str:
+    """Say how many runs of an audit are still to be made, '' if none."""
+    there, asked = len(result.runs), runs_asked(result)
+    said = f"{there} of {asked} runs finished, counted by whole shared seeds; the same audit makes the others."
+    return said if there < asked else ""
 
 
 def _failed(result: AuditResult) -> str:
@@ -156,11 +158,16 @@ def _wrapped(text: str, width: int = _WIDTH) -> list[str]:
 
 def _specs(result: AuditResult, first: str = "", indent: str = "") -> list[str]:
     """Problem and algorithm; what is too long for a line is broken after a comma."""
-    text = f"{first}{result.problem.text}  {result.algorithm.text}".replace(",", ", ")
+    text = f"{first}{_sorted(result.problem)}  {_sorted(result.algorithm)}".replace(",", ", ")
     lines = textwrap.wrap(text, _WIDTH, subsequent_indent=indent, break_on_hyphens=False)
     if len(lines) > _LONGEST:  # JSON has it whole
         lines = [*lines[: _LONGEST - 1], f"{lines[_LONGEST - 1][: _WIDTH - 3]}..."]
     return [line.replace(", ", ",") for line in lines]
+
+
+def _sorted(spec: ObjectSpec) -> str:
+    """Return id and parameters in the order of their names, which is the order that a store keeps."""
+    return ObjectSpec(spec.id, dict(sorted(spec.params.items()))).text
 
 
 @shows("audit JSON")
@@ -175,6 +182,7 @@ def result_json(result: AuditResult, timing: bool) -> dict[str, Json]:
         "sampler": spec.sampler,
         "shared_seeds": [str(seed) for seed in spec.seeds],
         "runs_per_seed": spec.runs_per_seed,
+        "runs": {"asked": runs_asked(result), "there": len(result.runs)},
         "seed": str(spec.seed),
         "confidence": spec.confidence,
         "rho": result.rho,

@@ -1,7 +1,5 @@
 """The page of a run store: every audit in it, first side by side, then one by one."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,11 +11,12 @@ from replicable_rl.audit.reading import current
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval, did_you_mean
 from replicable_rl.records import LEVELS, AuditSpec, RunFamily, in_order
 from replicable_rl.report.audit_blocks import asked_for, audit_blocks, interval, shown_level, verdict
+from replicable_rl.report.audit_tables import runs_asked, unfinished
 from replicable_rl.report.blocks import Cell, Code, DataTable, Interval, Intervals
 from replicable_rl.report.commands import audit_command
 from replicable_rl.report.page import Block, Page, Section
 from replicable_rl.store import RunStore
-from replicable_rl.wording import brief, listed, plural
+from replicable_rl.wording import brief, listed, percent, plural
 
 _SECTIONS = 60  # audits with a section of their own
 _ROWS = 1_000  # audits in the table
@@ -40,9 +39,10 @@ def store_page(
     confidence: float | None = None,
     command: str | None = None,
 ) -> StorePage:
-    """Make the page of a store; ``problem`` and ``algorithm`` are ids of what to show, all by default.
+    """Make the page of a store.
 
-    ``confidence`` is that of every interval, by default what each audit asked for.
+    ``problem`` and ``algorithm`` are ids of what to show, all by default; ``confidence`` is that of every interval, by
+    default what each audit asked for.
     """
     if confidence is not None:
         confidence = check_in_open_interval("report", "confidence", confidence)
@@ -117,7 +117,7 @@ def _overview(results: Sequence[AuditResult], command: str | None) -> list[Block
     columns = ["problem", "algorithm", "asked for", "verdict", *(f"same {level}" for level in levels), "runs"]
     rows = [_line(result, levels) for result in results]
     confidences = {result.spec.confidence for result in results}
-    percent = f"{100 * min(confidences):.10g} % " if len(confidences) == 1 else ""
+    sure = f"{percent(min(confidences))} " if len(confidences) == 1 else ""
     implied = (
         f" The same {level} implies the same {listed(list(LEVELS[level].implies))}."
         for level in reversed(levels)
@@ -125,7 +125,7 @@ def _overview(results: Sequence[AuditResult], command: str | None) -> list[Block
     )
     caption = (
         "How often two runs with one shared seed and fresh samples give the same result, at the level that the audit "
-        f"asks about. The tick is the estimate, the bar its {percent}interval, the dashed line the agreement that is "
+        f"asks about. The tick is the estimate, the bar its {sure}interval, the dashed line the agreement that is "
         "asked for, 1−ρ unless the audit says otherwise: *met* where the whole bar lies right of it, *not met* where "
         "it lies left of it, *undecided* in between."
     )
@@ -133,7 +133,7 @@ def _overview(results: Sequence[AuditResult], command: str | None) -> list[Block
     figure = Intervals(bars[:_BARS], caption + cut, command=command)
     many = f"The first {_SECTIONS} have a section below; choose others with `--problem` and `--algorithm`."
     note = many if len(results) > _SECTIONS else None
-    said = f"Agreement at every level that an algorithm produces, with {percent}intervals.{''.join(implied)}"
+    said = f"Agreement at every level that an algorithm produces, with {sure}intervals.{''.join(implied)}"
     table = DataTable(columns, rows, said, note=note)
     return [*([figure] if bars else []), *([table] if rows else [])]
 
@@ -152,13 +152,8 @@ def _line(result: AuditResult, levels: Sequence[str]) -> list[Cell]:
     judged = [None, None] if level is None else [asked_for(result, level), verdict(result, level)]
     agreements = {name: str(found.value) for name, found in result.agreements.items()}
     names: list[Cell] = [Code(brief(spec.text)) for spec in (result.problem, result.algorithm)]
-    whole = result.planned in (None, len(result.runs))
-    return [
-        *names,
-        *judged,
-        *(agreements.get(name) for name in levels),
-        _size(result) if whole else f"{len(result.runs)} of {result.planned}",
-    ]
+    size = f"{len(result.runs)} of {runs_asked(result)}" if unfinished(result) else _size(result)
+    return [*names, *judged, *(agreements.get(name) for name in levels), size]
 
 
 def _strays(families: dict[RunFamily, int]) -> list[Block]:

@@ -9,8 +9,6 @@ goes into :class:`Code`, :class:`Plain` or a cell of a table, where every charac
 ever HTML.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Sequence
@@ -19,7 +17,7 @@ from typing import ClassVar, Literal
 from urllib.parse import urlsplit
 
 from replicable_rl.errors import InvalidInput
-from replicable_rl.wording import number
+from replicable_rl.wording import minus, number
 
 Tone = Literal["good", "bad", "unsure", "plain"]
 _NUMERALS = re.compile(r"[-−+]?[0-9][-−+0-9.,e–×% ()]*")  # a number, or an interval of them
@@ -191,7 +189,7 @@ def text_of(cell: Cell) -> str:
         return "–"
     if isinstance(cell, (Code, Mark)):
         return cell.text
-    return cell if isinstance(cell, str) else number(cell).replace("-", "−")
+    return cell if isinstance(cell, str) else minus(number(cell))
 
 
 def aligned(column: Sequence[Cell]) -> list[Cell]:
@@ -204,7 +202,7 @@ def aligned(column: Sequence[Cell]) -> list[Cell]:
     digits = max((len(text.partition(".")[2]) for text in texts), default=0)
     if not digits or any("e" in text for text in texts):
         return list(texts)
-    return [f"{cell:.{digits}f}".replace("-", "−") if isinstance(cell, float) else text_of(cell) for cell in column]
+    return [minus(f"{cell:.{digits}f}") if isinstance(cell, float) else text_of(cell) for cell in column]
 
 
 def _is_number(cell: Cell) -> bool:

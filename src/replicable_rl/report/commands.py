@@ -1,7 +1,5 @@
 """The commands that would make again what a page shows."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import fields
 

@@ -4,19 +4,18 @@ A page stays small however large the audit: long lists are cut and say so, and w
 policies is measured under the first shared seeds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
 from replicable_rl.audit import AuditResult
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.records import Run
+from replicable_rl.report.audit_tables import actions_taken, state_name
 from replicable_rl.report.blocks import Cell, Code, DataTable, Heading, Plain, Text
 from replicable_rl.report.commands import solve_command
 from replicable_rl.report.page import Block
 from replicable_rl.report.policy import picture_of, policy_run
-from replicable_rl.wording import brief, plural
+from replicable_rl.wording import brief
 
 _CLASSES = 8
 _VALUED = 50  # distinct policies whose returns are computed
@@ -72,11 +71,10 @@ def _states(result: AuditResult, distinct: int) -> Iterator[Block]:
     if not many:
         yield Text([f"Two runs take the same action in every {noun} ({S}){where}."])
         return
-    labels = None if result.mdp is None else result.mdp.labels
-    rows: list[list[Cell]] = []
-    for s in states.differing[:_STATES].tolist():
-        name = labels.states[s] if labels and labels.states else str(s)
-        rows.append([brief(name, 60), f"{states.per_state[s]:.3f}", _actions(some, s)])
+    rows: list[list[Cell]] = [
+        [brief(state_name(result, s), 60), f"{states.per_state[s]:.3f}", actions_taken(some, s, _ACTIONS)]
+        for s in states.differing[:_STATES].tolist()
+    ]
     caption = (
         f"Two runs act alike in {states.overall} of {S} {noun}s{where}; they differ in {many}, least agreement first."
     )
@@ -101,13 +99,6 @@ def _first_seeds(result: AuditResult, distinct: int) -> AuditResult | None:
     return replace(
         result, spec=replace(result.spec, shared_seeds=result.spec.seeds[:taken]), runs=result.runs[: taken * R]
     )
-
-
-def _actions(result: AuditResult, state: int) -> str:
-    names = dict(enumerate((None if result.mdp is None else result.mdp.labels.actions) or ()))
-    taken = list(result.actions(state).items())
-    said = [f"{names.get(action, f'action {action}')} in {plural(runs, 'run')}" for action, runs in taken[:_ACTIONS]]
-    return ", ".join([*said, f"{len(taken) - _ACTIONS} others"] if len(taken) > _ACTIONS else said)
 
 
 def _picture(result: AuditResult) -> Iterator[Block]:

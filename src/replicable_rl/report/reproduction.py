@@ -3,15 +3,20 @@
 It is composed from the datasets and figures in a folder and computes nothing. What is not there has no section.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
 from replicable_rl.experiments.catalogue import experiments
 from replicable_rl.experiments.dataset import Dataset
-from replicable_rl.experiments.experiment import SHORT_NAMES, Comparison, Experiment, Numbers
-from replicable_rl.experiments.verdicts import CANNOT_TELL, HELD, NOT_HELD
+from replicable_rl.experiments.experiment import (
+    CANNOT_TELL,
+    HELD,
+    NOT_HELD,
+    SHORT_NAMES,
+    Comparison,
+    Experiment,
+    Numbers,
+)
 from replicable_rl.plotting import FORMATS
 from replicable_rl.report.blocks import Callout, Cell, Code, DataTable, Figure, Mark, Text, Tone
 from replicable_rl.report.page import Block, Page, Section, write
@@ -46,17 +51,16 @@ def write_page(folder: Path, command: str) -> Path:
 
 def _blocks(experiment: Experiment, dataset: Dataset, folder: Path) -> Iterator[Block]:
     """Yield how to read it, what was found, the figure, runs side by side, and the tables."""
-    texts = experiment.texts
-    yield Text(texts.reading)
-    if texts.finding is not None:
-        found = texts.finding(dataset)
+    yield Text(experiment.reading)
+    if experiment.finding is not None:
+        found = experiment.finding(dataset)
         yield Callout(found.sentence, _TONES[found.good])
     if experiment.draw is not None:
         svg = (folder / f"{dataset.name}.svg").read_bytes()
-        yield Figure(svg, texts.alternative, texts.caption, _command(dataset), _downloads(dataset))
-    for comparison in texts.comparisons(dataset):
+        yield Figure(svg, experiment.alternative, experiment.caption, _command(dataset), _downloads(dataset))
+    for comparison in experiment.comparisons(dataset):
         yield _picture(comparison, _command(dataset))
-    for numbers in texts.tables:
+    for numbers in experiment.tables:
         yield _table(dataset, numbers)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -66,8 +66,8 @@ class EpisodicModel(Problem, Protocol):
         ...
 
 
-def check_source(problem: object) -> GenerativeModel | EpisodicModel:
-    """Return the problem if samples can be had from it, and refuse everything else.
+def check_source(problem: object, sampler: str | None = None) -> GenerativeModel | EpisodicModel:
+    """Return the problem, or what a sampler made of it, if samples can be had from it; refuse everything else.
 
     >>> check_source("chain-v1")
     Traceback (most recent call last):
@@ -79,9 +79,10 @@ def check_source(problem: object) -> GenerativeModel | EpisodicModel:
         hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
         if hasattr(problem, "draw") or hasattr(problem, "play"):
             hint = f" It has no {listed([name for name in _TOLD if not hasattr(problem, name)])}."
+        usual = "problem must be a TabularMDP, a Simulator, an EpisodicEnv or another"
+        what = usual if sampler is None else f"the sampler {sampler} must return an"
         raise InvalidInput(
-            "problem must be a TabularMDP, a Simulator, an EpisodicEnv or another object with the methods of "
-            f"GenerativeModel or EpisodicModel, got {type(problem).__name__}.{hint}"
+            f"{what} object with the methods of GenerativeModel or EpisodicModel, got {type(problem).__name__}.{hint}"
         )
     rewards, (low, high), shape = problem.known_rewards, problem.reward_range, (problem.n_states, problem.n_actions)
     if rewards is not None and not (rewards.shape == shape and ((rewards >= low) & (rewards <= high)).all()):
@@ -106,6 +107,11 @@ class Stepped:
         if version is not None and not (isinstance(version, str) and version):
             raise InvalidInput(f"{owner}: version must be a text such as '1', got {version!r:.60}.")
         self.version = version
+
+    @property
+    def code(self) -> tuple[Any, ...]:
+        """Somebody's own functions and objects that are stepped: what a store looks at beside the version."""
+        return ()
 
     @property
     def identity(self) -> str | None:

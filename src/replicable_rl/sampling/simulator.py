@@ -82,6 +82,11 @@ class Simulator(Stepped):
         given = {key: value for key, value in (("version", self.version), ("initial", initial)) if value is not None}
         return ObjectSpec("simulator", {"name": self.name, **sizes, "vectorized": self._vectorized, **given})
 
+    @property
+    def code(self) -> tuple[Any, ...]:
+        """The function that is stepped."""
+        return (self.step,)
+
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw ``calls`` fresh successors of every pair and return their counts."""
         calls, n_rows = check_calls("Simulator", calls), self.n_states * self.n_actions

@@ -20,10 +20,11 @@ from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.files import new_directory
 from replicable_rl.mdp import load_mdp
 from replicable_rl.records import COUNTS, LEVELS, OWN, Claim, Claims, ObjectSpec, Run, RunSpec, Status, level_of
-from replicable_rl.records.claims import About, Kind
+from replicable_rl.records.claims import Kind
 
 _FORMAT, _VERSION = "replicable-rl run", 2
 _FORMAT_1 = "replicable-rl solution"
+_UNPROVED_1 = "version 1 recorded no proof"
 MADE_WITH_1 = {"replicable-rl": "0.1.0", "schema": "1"}  # all that is known of what made a run of version 1
 
 
@@ -156,20 +157,21 @@ def claims_1(guarantee: Json) -> Claims:
     """Return a guarantee of version 1 as claims: its numbers are what was proved."""
     if guarantee is None:
         return Claims()
-    kind, theorem, sentence = (guarantee[name] for name in ("kind", "theorem", "sentence"))
+    texts = kind, theorem, _ = [guarantee[name] for name in ("kind", "theorem", "sentence")]
     epsilon, delta, rho = numbers = [guarantee[name] for name in ("epsilon", "delta", "rho")]
-    if not all(isinstance(text, str) for text in (kind, theorem, sentence)) or not all(
-        x is None or type(x) in (int, float) for x in numbers
-    ):
+    if not all(isinstance(x, str) for x in texts) or not all(x is None or type(x) in (int, float) for x in numbers):
         raise InvalidInput(f"a guarantee of version 1 was expected, got {guarantee!r:.200}.")
-    said = f"as recorded by version 1: {sentence.rstrip('.')}"
     ground: Kind = "asymptotic" if kind == "asymptotic" else "proved"
-    bounds: dict[About, tuple[float | None, float]] = {"accuracy": (epsilon, delta or 0.0), "replicability": (rho, 0.0)}
-    return Claims(
-        tuple(
-            Claim(about, ground, said, bound, theorem or "version 1", failure)
-            for about, (bound, failure) in bounds.items()
-            if bound is not None
-        ),
-        {about: said for about, (bound, _) in bounds.items() if bound is None and kind == "measured"},
-    )
+    source = f"{theorem}, as recorded by version 1" if theorem else "as recorded by version 1"
+    made, missing = [], {}
+    if epsilon is None:
+        missing["accuracy"] = _UNPROVED_1
+    else:
+        said = f"the error is at most {epsilon:g}, except with probability {delta or 0.0:g}"
+        made.append(Claim("accuracy", ground, said, epsilon, source, delta or 0.0))
+    if rho is None:
+        missing["replicability"] = _UNPROVED_1
+    else:
+        said = f"two runs differ with probability at most {rho:g}"
+        made.append(Claim("replicability", ground, said, rho, source))
+    return Claims(tuple(made), missing)

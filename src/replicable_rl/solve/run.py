@@ -14,8 +14,9 @@ import numpy as np
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, did_you_mean
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
-from replicable_rl.records import COUNTS, OWN, Drawn, ObjectSpec, Recorded, Run, RunSpec, Sample, load_plugins
+from replicable_rl.records import COUNTS, OWN, Claims, Drawn, Recorded, Run, RunSpec, Sample, load_plugins
 from replicable_rl.sampling import Counts, PerSample, Problem, check_source
+from replicable_rl.solve.naming import algorithm_spec as algorithm_spec
 from replicable_rl.wording import number
 
 if TYPE_CHECKING:
@@ -87,14 +88,14 @@ def solve(
     _check_algorithm("solve", algorithm)
     shared_seed = check_integer("solve", "shared_seed", shared_seed, low=0, high=MAX_SEED)
     source, used = source_of(problem, algorithm, sampler)
-    sample = _sample(problem, sample_seed, used)
-    _refuse_endless(source, algorithm)
+    sample, spec = _sample(problem, sample_seed, used), algorithm_spec(algorithm)
+    refuse_endless(source, algorithm)
     rng = sample_stream(sample.seed if isinstance(sample, Drawn) else 0)  # a recorded sample draws nothing
     run = algorithm.solve(source, SharedRandomness(shared_seed), rng)
     _check_run(run, source, algorithm)
-    if source.estimated:
-        run = dataclasses.replace(run, claims=run.claims.about_an_estimate())
-    return run.completed(RunSpec(problem.spec, algorithm_spec(algorithm), shared_seed, sample))
+    estimated = getattr(problem, "estimated", False) or source.estimated  # which a sampler cannot take back
+    run = dataclasses.replace(run, claims=_qualified(run.claims, sample, estimated))
+    return run.completed(RunSpec(problem.spec, spec, shared_seed, sample))
 
 
 def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan:
@@ -126,27 +127,41 @@ def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan:
 
 def source_of(problem: Any, algorithm: object, sampler: str = COUNTS) -> tuple[Any, str]:
     """Return what an algorithm samples from, and the id of the sampler: the one adaptation of a problem."""
-    if isinstance(problem, TabularMDP):
-        if sampler not in SAMPLERS:
-            load_plugins()
-        if sampler not in SAMPLERS:
-            hint = did_you_mean(str(sampler), SAMPLERS) or f" Known: {', '.join(SAMPLERS)}."
-            raise InvalidInput(f"No sampler is called {sampler!r:.60}.{hint}")
-        source = SAMPLERS[sampler](problem)
-    elif sampler in (COUNTS, OWN):
-        source, sampler = check_source(problem), OWN
-    else:
-        raise InvalidInput(
-            f"solve: a sampler is for tables, and {type(problem).__name__} samples itself. Leave it out."
-        )
+    sampler = sampler_of(problem, algorithm, sampler)
+    if sampler == OWN:
+        return problem, sampler
+    source = check_source(SAMPLERS[sampler](problem), sampler)
+    _check_needs(algorithm, source, f"the sampler {sampler}")
+    return source, sampler
+
+
+def sampler_of(problem: Any, algorithm: object, sampler: str = COUNTS) -> str:
+    """Return the id of the sampler that a run would use; refuse, without making it, one that does not fit."""
+    if not isinstance(problem, TabularMDP):
+        if sampler not in (COUNTS, OWN):
+            raise InvalidInput(
+                f"solve: a sampler is for tables, and {type(problem).__name__} samples itself. Leave it out."
+            )
+        _check_needs(algorithm, check_source(problem), type(problem).__name__)
+        return OWN
+    if sampler not in SAMPLERS:
+        load_plugins()
+    if sampler not in SAMPLERS:
+        hint = did_you_mean(str(sampler), SAMPLERS) or f" Known: {', '.join(SAMPLERS)}."
+        raise InvalidInput(f"solve: no sampler is called {sampler!r:.60}.{hint}")
+    if isinstance(SAMPLERS[sampler], type):  # of what a function returns nothing is known yet
+        _check_needs(algorithm, SAMPLERS[sampler], f"the sampler {sampler}")
+    return sampler
+
+
+def _check_needs(algorithm: object, source: object, what: str) -> None:
+    """Refuse a source without the methods that an algorithm needs."""
     needs = getattr(algorithm, "needs", None)
     if needs is not None and any(hasattr(needs, way) and not hasattr(source, way) for way in ("draw", "play")):
-        what = type(problem).__name__ if source is problem else f"the sampler {sampler}"
         raise InvalidInput(
             f"{type(algorithm).__name__}: needs the methods of {needs.__name__}, which {what} has not. "
             f"{_REMEDIES.get(needs.__name__, '')}".rstrip()
         )
-    return source, sampler
 
 
 _REMEDIES = {
@@ -157,17 +172,13 @@ _REMEDIES = {
 }
 
 
-def algorithm_spec(algorithm: object) -> ObjectSpec:
-    """Return id and parameters of an algorithm; parameters left to the theorem are left out."""
-    kind = type(algorithm)
-    own = {**vars(kind), **getattr(algorithm, "__dict__", {})}  # an id that is inherited means another algorithm
-    name = own.get("id", f"{kind.__module__}.{kind.__qualname__}")
-    version = {"version": own["version"]} if "version" in own else {}
-    if not dataclasses.is_dataclass(algorithm):
-        return ObjectSpec(name, {**({} if version else {"repr": repr(algorithm)}), **version})
-    values = ((field, getattr(algorithm, field.name)) for field in dataclasses.fields(algorithm))
-    given = {field.name: value for field, value in values if not _is_default(value, field.default)}
-    return ObjectSpec(name, {key: getattr(value, "id", value) for key, value in given.items()} | version)
+def _qualified(claims: Claims, sample: Sample, estimated: bool) -> Claims:
+    """Return what may still be claimed of a run on an estimated table, or on samples that somebody recorded."""
+    if isinstance(sample, Recorded):
+        fresh = "the recorded samples were drawn afresh for every draw"
+        made = (dataclasses.replace(claim, conditions=(*claim.conditions, fresh)) for claim in claims)
+        claims = dataclasses.replace(claims, made=tuple(made))
+    return claims.about_an_estimate() if estimated else claims
 
 
 def _sample(problem: Any, sample_seed: int | None, sampler: str) -> Sample:
@@ -181,7 +192,7 @@ def _sample(problem: Any, sample_seed: int | None, sampler: str) -> Sample:
     return Drawn(check_integer("solve", "sample_seed", seed, low=0, high=MAX_SEED), sampler)
 
 
-def _refuse_endless(source: Any, algorithm: Algorithm) -> None:
+def refuse_endless(source: Any, algorithm: Algorithm) -> None:
     """Refuse, before it starts, a run that steps more often than the problem can be stepped."""
     most = getattr(source, "most_samples", None)
     if most is None or not isinstance(algorithm, PlanningAlgorithm):
@@ -220,9 +231,3 @@ def _check_run(run: object, source: Problem, algorithm: Algorithm) -> None:
     policy = run.outputs.get("policy")
     if policy is not None and (policy.dtype.kind != "i" or policy.min() < 0 or policy.max() >= A):
         raise InvalidInput(f"{name}: the actions of a policy must be integers in 0..{A - 1}.")
-
-
-def _is_default(value: object, default: object) -> bool:
-    if value is default or value is None:
-        return value is default
-    return bool(value == default) if np.ndim(value) == 0 else False  # type: ignore[arg-type]  # arrays have no truth

@@ -1,11 +1,10 @@
 """Opening a run store: the file that there is, a new one, one that can only be read, or one of version 1."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from replicable_rl.errors import InvalidFile
@@ -39,14 +38,10 @@ def connect(path: str | None, *, create: bool = True, write: bool = False) -> sq
 def restore(content: bytes) -> sqlite3.Connection:
     """Return a store in memory with the content that another one had, as SQLite serialises it."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    try:
-        with contextlib.closing(sqlite3.connect(":memory:")) as source:
-            source.deserialize(content)
-            source.backup(connection)  # one that is deserialised itself could not grow beyond 1 GiB
+    with _closed_on_error(connection), contextlib.closing(sqlite3.connect(":memory:")) as source:
+        source.deserialize(content)
+        source.backup(connection)  # one that is deserialised itself could not grow beyond 1 GiB
         _prepare("run store", connection, create=False)
-    except BaseException:
-        connection.close()
-        raise
     return connection
 
 
@@ -66,24 +61,30 @@ def _connect_to_read(path: str, uri: str, *, write: bool) -> sqlite3.Connection:
                 raise
         if log.stat().st_size:
             raise InvalidFile(
-                f"{path}: its last runs are in {log.name}, which is read only where it can be written. "
-                "Copy both files to such a place."
+                f"{path}: its last runs are in {log.name}, and to read them, SQLite must write beside it. Copy both "
+                "files into a folder that you can write to."
             )
     return _opened(path, f"{uri}&immutable=1", create=False, write=write)
 
 
 def _opened(path: str, uri: str, *, create: bool, write: bool = False) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, timeout=_WAIT, isolation_level=None, check_same_thread=False, uri=True)
-    try:
+    with _closed_on_error(connection):
         connection.execute(f"PRAGMA busy_timeout = {int(_WAIT * 1000)}")
         if not _prepare(path, connection, create=create, write=write):
             with contextlib.closing(connection):
                 return _copied(path, connection)
         connection.execute("PRAGMA synchronous = NORMAL")  # with WAL: a killed process loses nothing
+    return connection
+
+
+@contextlib.contextmanager
+def _closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
+    try:
+        yield
     except BaseException:
         connection.close()
         raise
-    return connection
 
 
 def _prepare(path: str, connection: sqlite3.Connection, *, create: bool, write: bool = False) -> bool:
@@ -124,12 +125,9 @@ def _make(path: str, connection: sqlite3.Connection) -> None:
 
 def _copied(path: str, connection: sqlite3.Connection) -> Copy:
     copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False, factory=Copy)
-    try:
+    with _closed_on_error(copy):
         connection.backup(copy)
         _make(path, copy)
-    except BaseException:
-        copy.close()
-        raise
     return copy
 
 

@@ -1,19 +1,15 @@
 """Outputs and histories as bytes by fingerprint, and back; nothing is ever unpickled."""
 
-from __future__ import annotations
-
 import io
-import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from replicable_rl.canonical import json_text, parse_json
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.records import LEVELS, Run, history_digest, level_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 HISTORY = "history"  # what a history is called beside the levels
 
@@ -40,7 +36,9 @@ def packed(run: Run, contents: dict[str, bytes]) -> Run:
 def decode(owner: str, name: str, data: bytes, digest: str) -> Any:
     """Read an output of a level, or a history, and check its fingerprint."""
     if name != HISTORY and name not in LEVELS:
-        raise InvalidInput(f"{owner}: nobody has registered the level {name!r} here. Call register_level first.")
+        raise InvalidInput(
+            f"{owner}: no level is called {name!r}; load the module that registers it (--plugin MODULE)."
+        )
     try:
         if name == HISTORY:
             output: Any = _decode_history(data)
@@ -61,7 +59,7 @@ def decode(owner: str, name: str, data: bytes, digest: str) -> Any:
 def _encode_history(history: Mapping[str, NDArray[np.float64]]) -> bytes:
     """Write a history: the names, which may be any text, as JSON, and the columns in their order."""
     stream = io.BytesIO()
-    names = np.frombuffer(json.dumps(list(history)).encode(), dtype=np.uint8)
+    names = np.frombuffer(json_text(list(history)).encode(), dtype=np.uint8)
     np.savez(stream, names, *(np.asarray(column, dtype=np.float64) for column in history.values()))
     return stream.getvalue()
 
@@ -71,4 +69,4 @@ def _decode_history(data: bytes) -> dict[str, NDArray[np.float64]]:
         names, *columns = (archive[name] for name in archive.files)
     for column in columns:
         column.setflags(write=False)
-    return dict(zip(json.loads(names.tobytes()), columns, strict=True))
+    return dict(zip(parse_json(names.tobytes()), columns, strict=True))

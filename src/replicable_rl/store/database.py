@@ -1,7 +1,5 @@
 """A database that is one file or in memory: its life, and what it says when something is wrong."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

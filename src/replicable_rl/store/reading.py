@@ -1,7 +1,5 @@
 """Rows as runs."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 from collections.abc import Callable, Iterator, Sequence

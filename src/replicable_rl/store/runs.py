@@ -5,13 +5,10 @@ it needs, so that a process killed at any moment leaves whole rows and no others
 the first to finish a run keeps it, and since a run is a function of its key, the second has found the same.
 """
 
-from __future__ import annotations
-
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from replicable_rl.canonical import Json, canonical_json
+from replicable_rl.canonical import Json, canonical_json, parse_json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.records import AuditSpec, Drawn, ObjectSpec, Run, RunFamily, in_order
 from replicable_rl.store.contents import decode
@@ -225,7 +222,7 @@ class RunStore(Database):
         """Return what the audits in this store run and ask, in the order in which they came."""
         with self._session() as connection, self._undamaged("an audit"):
             rows = connection.execute("SELECT json FROM audits ORDER BY id").fetchall()
-            return [AuditSpec.from_json(json.loads(text)) for (text,) in rows]
+            return [AuditSpec.from_json(parse_json(text)) for (text,) in rows]
 
     def output(self, level: str, digest: str) -> Any:
         """Return the output of a level with this fingerprint; for ``"history"``, what happened round by round."""
@@ -244,7 +241,7 @@ class RunStore(Database):
     def _json(self, id: int) -> Json:
         row = self._connection.execute("SELECT json FROM documents WHERE id = ?", (id,)).fetchone()
         with self._undamaged(f"document {id}"):
-            return json.loads(row[0])
+            return parse_json(row[0])
 
     def _number_of(self, spec: ObjectSpec) -> int:
         """Return the number of a problem or an algorithm; -1, which no document has, where it is new."""

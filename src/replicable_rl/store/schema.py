@@ -1,4 +1,4 @@
-"""The tables of a run store, and the checks that a file is one.
+"""The tables of a run store (``schema.sql``), and the checks that a file is one.
 
 ``runs`` holds one row for every finished run; triggers refuse to change, replace or delete one. What many rows share
 (problems, algorithms, claims) is in ``documents`` as canonical JSON, once. Levels are data: ``levels`` is the list of
@@ -11,11 +11,10 @@ samples are decimal text, for they pass SQLite's 63 bits.
 A file of schema version 1 is read from a copy in memory, and is itself upgraded by the first write to it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 from replicable_rl.canonical import Json, canonical_json
@@ -24,59 +23,7 @@ from replicable_rl.errors import InvalidFile
 APPLICATION_ID = 0x7252_4C31  # "rRL1": what `file` and this module know a store by
 SCHEMA_VERSION = 2
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS documents (
-    id INTEGER PRIMARY KEY,
-    json TEXT NOT NULL UNIQUE
-);
-CREATE TABLE runs (
-    id INTEGER PRIMARY KEY,
-    key BLOB NOT NULL UNIQUE,
-    problem INTEGER NOT NULL REFERENCES documents,
-    algorithm INTEGER NOT NULL REFERENCES documents,
-    sampler TEXT,
-    shared_seed TEXT NOT NULL,
-    sample TEXT NOT NULL,
-    levels INTEGER NOT NULL REFERENCES documents,
-    digests BLOB NOT NULL,
-    history BLOB,
-    samples TEXT,
-    seconds REAL NOT NULL,
-    status INTEGER REFERENCES documents,
-    claims INTEGER NOT NULL REFERENCES documents,
-    made_with INTEGER NOT NULL REFERENCES documents
-);
-CREATE INDEX runs_of_a_family ON runs (problem, algorithm, sampler, shared_seed);
-CREATE TABLE failures (
-    id INTEGER PRIMARY KEY,
-    key BLOB NOT NULL UNIQUE,
-    problem INTEGER NOT NULL REFERENCES documents,
-    algorithm INTEGER NOT NULL REFERENCES documents,
-    sampler TEXT,
-    shared_seed TEXT NOT NULL,
-    sample TEXT NOT NULL,
-    seconds REAL NOT NULL,
-    error TEXT NOT NULL,
-    made_with INTEGER NOT NULL REFERENCES documents
-);
-CREATE INDEX failures_of_a_family ON failures (problem, algorithm, sampler);
-CREATE TABLE contents (
-    id INTEGER PRIMARY KEY,
-    digest BLOB NOT NULL UNIQUE,
-    data BLOB NOT NULL
-);
-CREATE TABLE audits (
-    id INTEGER PRIMARY KEY,
-    json TEXT NOT NULL UNIQUE
-);
-CREATE TRIGGER finished_runs_never_change BEFORE UPDATE ON runs
-BEGIN SELECT RAISE(ABORT, 'finished runs never change'); END;
-CREATE TRIGGER finished_runs_are_never_deleted BEFORE DELETE ON runs
-BEGIN SELECT RAISE(ABORT, 'finished runs are never deleted'); END;
-CREATE TRIGGER finished_runs_are_never_replaced BEFORE INSERT ON runs
-WHEN EXISTS (SELECT 1 FROM runs WHERE key = NEW.key OR id = NEW.id)
-BEGIN SELECT RAISE(IGNORE); END;
-"""
+_TABLES = Path(__file__).with_name("schema.sql")
 
 
 @contextlib.contextmanager
@@ -94,7 +41,7 @@ def transaction(connection: sqlite3.Connection, kind: Literal["DEFERRED", "IMMED
 
 def make_tables(connection: sqlite3.Connection) -> None:
     """Make what a store needs; in a transaction, for nobody may see the file half made."""
-    for statement in _statements(_TABLES):
+    for statement in _TABLES.read_text(encoding="utf-8").split("\n\n"):  # one by one: a script would commit
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -130,14 +77,3 @@ def version_of(path: str, connection: sqlite3.Connection) -> int | None:
             f"{newer}, or name another file."
         )
     return int(version)
-
-
-def _statements(script: str) -> list[str]:
-    """Split a script into its statements; a trigger holds a semicolon of its own."""
-    statements, piece = [], ""
-    for line in script.splitlines():
-        piece += line + "\n"
-        if sqlite3.complete_statement(piece) and piece.strip():
-            statements.append(piece)
-            piece = ""
-    return statements

@@ -6,8 +6,8 @@ version 1 said of its guarantee becomes claims, and its tables become the bytes 
 Version 1 kept runs and no audits, so these are found again from the seeds; nothing of version 2 is ever guessed like
 this. Runs with one shared seed belong together, and an audit has the same number R of them under every seed. Where
 the numbers differ (an audit that was interrupted, or extended), R is the most common one of at least two. An audit is
-found only where its samples follow from its own seed, which is 0 unless somebody chose another, so that all of its
-runs are in the store. What is left out depends on seeds and counts alone, never on an outcome.
+found only where its samples follow from its own seed, which is 0 unless somebody chose another one (below 100 000), so
+that all of its runs are in the store. What is left out depends on seeds and counts alone, never on an outcome.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from replicable_rl.records import AuditSpec, ObjectSpec, RunFamily, derived_seed
 from replicable_rl.solve.files import MADE_WITH_1, claims_1, sampler_1
 from replicable_rl.store.schema import document, make_tables
 
-_SEEDS = 10_000  # audits are found again whose seed is below
+_SEEDS = 100_000  # audits are found again whose seed is below
+_TRIES = 8  # times that all these seeds are tried in vain, a sixth of a second each
 _SET_ASIDE = (
     "DROP TRIGGER finished_runs_never_change",
     "DROP TRIGGER finished_runs_are_never_deleted",
@@ -56,7 +57,8 @@ def upgrade(connection: sqlite3.Connection) -> None:
     old = _Old(connection)
     connection.executemany(_RUN, [old.run(*row) for row in connection.execute(_OLD_RUNS)])
     connection.executemany(_FAILURE, [old.failure(*row) for row in connection.execute(_OLD_FAILURES)])
-    audits = [audit for family in old.families.values() for audit in family.audits()]
+    tries = iter(range(_TRIES))
+    audits = [audit for family in old.families.values() for audit in family.audits(tries)]
     texts = [(canonical_json(audit.to_json()).decode(),) for audit in audits]
     connection.executemany("INSERT INTO audits (json) VALUES (?)", texts)
     for table in ("arrays", "old_runs", "old_failures"):
@@ -122,17 +124,29 @@ class _OldFamily:
         self._samples[int(shared)].add(int(sample))
         return bytes.fromhex(self._family.key(int(shared), int(sample)))
 
-    def audits(self) -> Iterator[AuditSpec]:
+    def audits(self, tries: Iterator[int]) -> Iterator[AuditSpec]:
         """Yield the audits that made these runs."""
-        seeds = [0]
-        if any(derived_seed("sample", 0, shared, 0) not in found for shared, found in self._samples.items()):
-            seeds += [seed for seed in range(1, _SEEDS) if derived_seed("shared", seed, 0) in self._samples]
-        for seed in seeds:
+        for seed in self._seeds(tries):
             sizes = {shared: _size(seed, shared, found) for shared, found in self._samples.items()}
             counts = Counter(size for size in sizes.values() if size >= 2)
             if counts:
                 R = max(counts, key=lambda size: (counts[size], size))
                 yield self._audit(seed, [shared for shared, size in sizes.items() if size >= R], R)
+
+    def _seeds(self, tries: Iterator[int]) -> list[int]:
+        """Return the seeds of audits from which samples here follow; a search in vain takes one of the tries."""
+        found: set[int] = set()
+        for shared, samples in sorted(self._samples.items()):  # small ones were chosen by somebody
+            left = set(samples)
+            for seed in itertools.chain(sorted(found), range(_SEEDS)):
+                if derived_seed("sample", seed, shared, 0) in left:
+                    found.add(seed)
+                    left -= {derived_seed("sample", seed, shared, i) for i in range(_size(seed, shared, left))}
+                    if not left:
+                        break
+            if left and next(tries, None) is None:
+                break
+        return sorted(found)
 
     def _audit(self, seed: int, shared_seeds: list[int], R: int) -> AuditSpec:
         derived = {derived_seed("shared", seed, j): j for j in range(len(self._samples))}

@@ -1,12 +1,10 @@
 """What the checks stand on: the runs of one algorithm on one problem, and how runs are compared."""
 
-from __future__ import annotations
-
 import pickle
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +15,7 @@ from replicable_rl.records import Run
 from replicable_rl.solve import Algorithm, source_of
 from replicable_rl.testing.counting import AnyProblem
 from replicable_rl.testing.processes import Worker
+from replicable_rl.wording import brief, sentence
 
 Seeds = tuple[int, int]  # shared, sample
 
@@ -62,14 +61,6 @@ class Case:
         """Run with the global generators seeded by ``world``, and leave those as they were."""
         with global_world(world):
             return self.solve(seeds)
-
-    def of(self, algorithm: Algorithm) -> Case:
-        """Return the case of another algorithm on the same problem."""
-        return replace(self, algorithm=algorithm)
-
-    def on(self, problem: AnyProblem) -> Case:
-        """Return the case of the same algorithm on another problem."""
-        return replace(self, problem=problem)
 
     @cached_property
     def reference(self) -> Run:
@@ -141,7 +132,5 @@ def global_states() -> dict[str, object]:
 
 def short(error: object) -> str:
     """Return an exception, or a text, on one line of reasonable length that ends with a full stop."""
-    text = f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else str(error)
-    text = " ".join(text.split())
-    text = text if len(text) <= 200 else f"{text[:200]}..."
-    return text if text.endswith(".") else f"{text}."
+    text = f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else error
+    return f"{brief(sentence(text), 200)}."

@@ -1,9 +1,6 @@
 """The checks after the interface, one function each: it returns, or raises `Failed` or `DoesNotApply`."""
 
-from __future__ import annotations
-
 import copy
-import dataclasses
 import itertools
 import re
 import sys
@@ -11,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -86,7 +83,7 @@ def memory(case: Case) -> None:
     if recompute_fingerprints(kept) != kept.fingerprints:
         raise Failed("a later run overwrote the arrays of an earlier run. Return copies; Run.of makes them.")
     with suppress(Exception):  # the algorithm need not take every problem
-        case.on(case.neighbour).run(OTHER_SEEDS)
+        replace(case, problem=case.neighbour).run(OTHER_SEEDS)
     if changed := differences(case.reference, case.run()):
         raise Failed(
             f"a run {_REFERENCE} after runs with other seeds differs from the first in {changed}. Keep no caches "
@@ -131,7 +128,7 @@ def copies(case: Case) -> None:
     for how, twin in twins:
         if (spec := algorithm_spec(twin)) != algorithm_spec(case.algorithm):
             raise Failed(f"{how} is recorded as {spec.text}. Let the identity depend on the parameters alone.")
-        if changed := differences(case.reference, case.of(twin).run()):
+        if changed := differences(case.reference, replace(case, algorithm=twin).run()):
             raise Failed(
                 f"{how} gives a run {_REFERENCE} that differs in {changed}. Make everything that a run depends on "
                 "a parameter: a field of the dataclass."
@@ -271,7 +268,7 @@ def _twins(algorithm: Algorithm) -> list[tuple[str, Algorithm]]:
     with suppress(Exception):  # some objects cannot be copied
         twins.append(("a copy by copy.deepcopy", copy.deepcopy(algorithm)))
     with suppress(Exception):  # no dataclass, or one that needs an InitVar
-        twins.append(("a copy by dataclasses.replace", dataclasses.replace(algorithm)))  # type: ignore[type-var]
+        twins.append(("a copy by dataclasses.replace", replace(algorithm)))  # type: ignore[type-var]
     return twins
 
 
@@ -279,7 +276,7 @@ def _tapped(case: Case, seeds: Seeds) -> tuple[Run | Exception, Tap]:
     """Run on the problem behind a counter, which an algorithm need not take."""
     problem, tap = counting(case.problem)
     try:
-        return case.on(problem).run(seeds), tap
+        return replace(case, problem=problem).run(seeds), tap
     except Exception as error:  # it ran on the problem itself: the counter is what it cannot handle
         return error, tap
 

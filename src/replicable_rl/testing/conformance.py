@@ -1,7 +1,5 @@
 """``check_algorithm``: every check on every problem, and what came of it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace

@@ -1,21 +1,15 @@
 """A problem that counts what is drawn from it, whatever the algorithm says it drew."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from replicable_rl.canonical import array_digest
 from replicable_rl.mdp import TabularMDP
-from replicable_rl.sampling import Counts, EpisodicModel, GenerativeModel
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from replicable_rl.sampling import EpisodeCounts, OutcomeCounts
+from replicable_rl.sampling import Counts, EpisodeCounts, EpisodicModel, GenerativeModel, OutcomeCounts
 
 AnyProblem = TabularMDP | GenerativeModel | EpisodicModel
 Redraw = Callable[[np.random.Generator], str]  # a draw with the same arguments -> digest of its counts

@@ -1,12 +1,8 @@
 """The first check: ``solve`` returns a `Run` that holds what it says."""
 
-from __future__ import annotations
-
-import json
-
 import numpy as np
 
-from replicable_rl.canonical import to_json
+from replicable_rl.canonical import canonical_json, to_json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.records import Claims, Fingerprints, Run, Status, StatusCode, level_of
 from replicable_rl.testing.cases import Case, Failed, Refused, short, with_seeds
@@ -84,6 +80,6 @@ def _check_record(run: Run) -> None:
     if again != run.fingerprints:
         raise Failed(f"the fingerprints are not those of the outputs. {_BUILD}.")
     try:
-        json.dumps(to_json(run.to_json()), allow_nan=False)
+        canonical_json(to_json(run.to_json()))
     except Exception as error:
         raise Failed(f"the run cannot be saved: {short(error)} Keep the history to finite numbers.") from error

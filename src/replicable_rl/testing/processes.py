@@ -1,9 +1,8 @@
 """Another process, in which to run again what was run in this one."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
@@ -18,7 +17,7 @@ class RunFailed(Exception):
     """The call raised an exception in the other process, or ended it."""
 
 
-class Worker:
+class Worker(AbstractContextManager["Worker"]):
     """One process besides this one, where texts have other hashes.
 
     It starts with the first call and ends with the block. It is a process of its own, not one of the workers that
@@ -33,9 +32,6 @@ class Worker:
 
     def __init__(self) -> None:
         self._executor: Any = None
-
-    def __enter__(self) -> Worker:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

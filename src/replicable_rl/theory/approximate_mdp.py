@@ -18,7 +18,7 @@ from typing import ClassVar, Literal
 
 from replicable_rl.errors import InvalidInput, check_integer, check_share
 from replicable_rl.records import Claim
-from replicable_rl.theory.plan import SLACK, Pairs, PlanTable
+from replicable_rl.theory.plan import Pairs, PlanTable
 from replicable_rl.theory.query_plan import QueryPlan, query_parameters
 from replicable_rl.theory.rstat import Form, check_delta_rho, pieces_of
 
@@ -55,20 +55,12 @@ class ApproximateMDPPlan(QueryPlan):
         """Return the transitions drawn by a run with this many successors per pair."""
         return calls * self.n_states * self.n_actions
 
-    @property
-    def accuracy_proved(self) -> bool:
-        """Whether the model is as close as ``epsilon`` and ``norm`` say, at these parameters."""
-        return self._error <= self.epsilon * SLACK
-
-    @property
-    def _error(self) -> float:
-        return self.entry_error * (1 if self.norm == "entry" else self.n_states)
-
     def _accuracy(self) -> tuple[Claim, float, Pairs]:
         what = "every transition probability" if self.norm == "entry" else "every row, in l1,"
         before = "" if self.rho is None else " before rows are divided by their sums"
         said = f"{what} is within {self.epsilon:g} of the truth{before}, except with probability {self.delta:g}"
-        return Claim("accuracy", "proved", said, self.epsilon, "obs:rep-mdp", self.delta, "model"), self._error, {}
+        error = self.entry_error * (1 if self.norm == "entry" else self.n_states)
+        return Claim("accuracy", "proved", said, self.epsilon, "obs:rep-mdp", self.delta, "model"), error, {}
 
     def table(self) -> PlanTable:
         """Return the empirical model beside the replicable one."""

@@ -27,7 +27,7 @@ from typing import ClassVar, Literal
 
 from replicable_rl.errors import InvalidInput, check_integer, check_real, check_share
 from replicable_rl.records import Claim
-from replicable_rl.theory.plan import SLACK, Pairs, PlanTable
+from replicable_rl.theory.plan import RSTAT, Pairs, PlanTable
 from replicable_rl.theory.query_plan import QueryPlan, query_parameters
 from replicable_rl.theory.rstat import check_delta_rho, gap_reached, rstat_mismatch
 
@@ -83,13 +83,6 @@ class PhasedVIPlan(QueryPlan):
         """Return the transitions drawn by a run with this many calls per iteration."""
         return calls * self.pairs * self.iterations
 
-    @property
-    def accuracy_proved(self) -> bool:
-        """Whether the promise of the target holds at these parameters."""
-        if self.target == "value":
-            return self.value_error <= self.epsilon / 2.0 * SLACK
-        return self.policy_loss <= self.epsilon * SLACK
-
     def _accuracy(self) -> tuple[Claim, float, Pairs]:
         source = "lem:phasedvi-convergence" if self.rho is None else "thm:rpvi"
         policy, value = ("the policy", self.epsilon, self.policy_loss), ("Q", self.epsilon / 2.0, self.value_error)
@@ -111,9 +104,9 @@ class PhasedVIPlan(QueryPlan):
 
         0.5 is the worst case. The central limit theorem for each query, and differences that
         heal at rate gamma, as in :mod:`replicable_rl.algorithms.prediction`, which uses the
-        process itself where it is known. A prediction, not a guarantee.
+        process itself where it is known. A prediction, not a guarantee; 1 without rSTAT.
         """
-        if self.width == 0.0:
+        if self.estimate != RSTAT:
             return 1.0
         mismatch = float(rstat_mismatch(sigma, self.calls, self.width))
         differs = min(mismatch / (1.0 - self.gamma), 1.0 - 2.0**-53)

@@ -9,9 +9,11 @@ from typing import ClassVar, NamedTuple
 
 from replicable_rl.canonical import Json, decimal
 from replicable_rl.records import Claim, Claims, shortfall
+from replicable_rl.wording import apart
 
 MAX_CALLS = 2**63 - 1  # what 64 bits can count
 SLACK = 1.0 + 1e-13  # a promise met up to the rounding of these formulas is met
+RSTAT, PLAIN = "rstat", "plain"  # the ids of the estimates that the proofs know
 _NOT_PROMISED = "this algorithm promises nothing about a second run"
 
 Cell = float | str | None
@@ -77,6 +79,11 @@ class Plan:
     def _ending_at_the_table(self, claims: Claims) -> Claims:
         return claims.about_an_estimate() if self.estimated else claims
 
+    def _others(self, **needed: tuple[str, ...]) -> list[str]:
+        """Name the ingredients that are none of those that a proof needs; the first of them is its own."""
+        used = ((name, getattr(self, name), ids) for name, ids in needed.items())
+        return [f"{name}={id} where the proof needs {ids[0]}" for name, id, ids in used if id not in ids]
+
     def table(self) -> PlanTable:
         """Return the plan for people."""
         raise NotImplementedError
@@ -93,7 +100,25 @@ class Plan:
         """Return a table from the cells of every variant, by their labels; ``run`` names the size of a run."""
         labels = tuple(next(iter(variants.values())))
         columns = {name: list(cells.values()) for name, cells in variants.items()}
-        return PlanTable(heading, labels, columns, _closing(run, self.claims(), self.estimated))
+        return PlanTable(heading, labels, columns, self._closing(run))
+
+    def _closing(self, run: str) -> str:
+        """Say in one sentence what is claimed of a run, and of what there is no claim."""
+        claims, said = self.claims(), []
+        for about in ("accuracy", "replicability"):
+            claim = claims.accuracy if about == "accuracy" else claims.replicability
+            if claim is None:
+                why = claims.missing[about]
+                said.append(why if why == _NOT_PROMISED else f"nothing is proved about {about} ({why})")
+            elif about == "accuracy":
+                said.append(f"accuracy is {claim.kind}{claim.proviso}")
+            else:
+                promised, reached = f"{claim.bound:g}", f"{self.rho_proved:.3g}"
+                less = claim.kind == "proved" and float(reached) < float(promised)
+                ground = f"{claim.kind}; the bound reached is {reached}" if less else claim.kind
+                said.append(f"two runs differ with probability at most {promised} ({ground}){claim.proviso}")
+        estimate = " All of this is about the estimated table." * self.estimated
+        return f"With {run}: {'; '.join(said)}.{estimate}"
 
 
 def claims_of(accuracy: Claim | str, replicability: Claim | str | None) -> Claims:
@@ -116,19 +141,8 @@ def claim_if(
     short = {name: pair for name, pair in at_least.items() if pair[0] < pair[1]}
     short |= {name: pair for name, pair in at_most.items() if pair[0] > pair[1]}
     why = [shortfall(of or claim.source, short)] if short else []
-    return "; ".join(why + [f"with these the bound is {reached:.3g}"] * (reached < 1.0 or not short))
-
-
-def _closing(run: str, claims: Claims, estimated: bool) -> str:
-    """Say in one sentence what is claimed of a run, and of what there is no claim."""
-    said = []
-    for claim, about in ((claims.accuracy, "accuracy"), (claims.replicability, "replicability")):
-        if claim is None:
-            why = claims.missing[about]
-            said.append(why if why == _NOT_PROMISED else f"nothing is proved about {about} ({why})")
-        else:
-            given = f", if {' and '.join(claim.conditions)}" if claim.conditions else ""
-            differ = f"two runs differ with probability at most {claim.bound:g} ({claim.kind})"
-            said.append((f"accuracy is {claim.kind}" if about == "accuracy" else differ) + given)
-    estimate = " All of this is about the estimated table." * estimated
-    return f"With {run}: {'; '.join(said)}.{estimate}"
+    if reached < 1.0:
+        name = "rho" if claim.about == "replicability" else "epsilon/2" if claim.level == "value" else "epsilon"
+        holding, promised = apart(reached, claim.bound)
+        why.append(f"the bound at these parameters is {holding}, above {name}={promised}")
+    return "; ".join(why) or "there is no bound at these parameters"

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from replicable_rl.errors import InvalidInput, check_integer, check_share
 from replicable_rl.records import Claim, Claims
-from replicable_rl.theory.plan import MAX_CALLS, Cell, Pairs, Plan, PlanTable, claim_if, claims_of
+from replicable_rl.theory.plan import MAX_CALLS, PLAIN, RSTAT, SLACK, Cell, Pairs, Plan, PlanTable, claim_if, claims_of
 from replicable_rl.theory.rstat import hoeffding_radius, hoeffding_samples, split_tolerance
 from replicable_rl.wording import number
 
@@ -28,6 +28,8 @@ class QueryPlan(Plan):
         Of one query; ``width`` is its beta, and 0 for a baseline, which does not round.
     tolerance_needed, calls_needed, calls_plain : float and int
         What the theorem needs; ``calls_plain`` is what accuracy alone needs.
+    estimate : str
+        The id of what answers the queries; of others than the theorem's nothing is proved.
     """
 
     queries: int
@@ -39,6 +41,7 @@ class QueryPlan(Plan):
     calls: int
     calls_needed: int
     calls_plain: int
+    estimate: str
 
     _counts: ClassVar[tuple[str, ...]] = ("calls", "calls_needed", "calls_plain", "calls_printed")
     _level: ClassVar[str]  # at which two runs are the same
@@ -55,7 +58,20 @@ class QueryPlan(Plan):
         """Bound on the probability that two runs differ; 1 when nothing is proved, None for the baseline."""
         if self.rho is None:
             return None
+        if self.estimate != RSTAT:
+            return 1.0
         return min(1.0, self.queries * 2.0 * self.sampling_error / self.width + 2.0 * self.delta)
+
+    @property
+    def accuracy_proved(self) -> bool:
+        """Whether the promise about accuracy holds at these parameters."""
+        claim, reached, _ = self._accuracy()
+        return not self._foreign and reached <= claim.bound * SLACK
+
+    @property
+    def _foreign(self) -> list[str]:
+        """What answers the queries, where nothing is known of how well."""
+        return self._others(estimate=(PLAIN,) if self.rho is None else (RSTAT, PLAIN))
 
     @property
     def samples(self) -> int:
@@ -79,14 +95,16 @@ class QueryPlan(Plan):
         claim, reached, more = self._accuracy()
         calls, tolerance = (self.calls, self.calls_needed), (self.tolerance, self.tolerance_needed)
         at_least, at_most = {"calls": calls, **more}, {"tolerance": tolerance}
-        accuracy = claim_if(self.accuracy_proved, claim, reached, at_least=at_least, at_most=at_most)
+        accuracy = "; ".join(self._foreign) or claim_if(
+            self.accuracy_proved, claim, reached, at_least=at_least, at_most=at_most
+        )
         if self.rho is None or self.rho_sq is None or self.rho_proved is None:
             return claims_of(accuracy, None)
         said = f"two runs {self._same}, except with probability {self.rho:g}"
         claim = Claim("replicability", "proved", said, self.rho, claim.source, level=self._level)
         at_least, at_most = {"calls": calls}, {"rho_sq": (self.rho_sq, self.rho / self.queries)}
         same = claim_if(self.replicability_proved, claim, self.rho_proved, at_least=at_least, at_most=at_most)
-        return claims_of(accuracy, same)
+        return claims_of(accuracy, "; ".join(self._others(estimate=(RSTAT,))) or same)
 
     def _variants(self, heading: str, first: dict[str, Cell], baseline: str, others: dict[str, int]) -> PlanTable:
         """Return the baseline beside the replicable variants, each with its own number of calls."""
@@ -138,6 +156,7 @@ def query_parameters(
         "calls": needed if calls is None else check_integer(owner, "calls", calls, low=1, high=2**200),
         "calls_needed": needed,
         "calls_plain": hoeffding_samples(tau, delta_sq),
+        "estimate": PLAIN if rho is None else RSTAT,
     }
 
 

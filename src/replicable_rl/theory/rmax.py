@@ -38,11 +38,11 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from replicable_rl.records import Claim, Claims
-from replicable_rl.theory.plan import MAX_CALLS, SLACK, Cell, Plan, PlanTable, claim_if, claims_of
+from replicable_rl.theory.plan import MAX_CALLS, PLAIN, RSTAT, SLACK, Cell, Plan, PlanTable, claim_if, claims_of
 from replicable_rl.theory.rstat import Form, hoeffding_radius, pieces_of
-from replicable_rl.wording import bound, number
+from replicable_rl.wording import bound, number, plural
 
-_RANDOMISED, _RSTAT = "randomised", "rstat"  # the ingredients that make R-max replicable
+_RANDOMISED, _FIXED = "randomised", "fixed"  # the ids of the thresholds that the proofs know
 _PLANNING = 1e-10  # normalised error of the planner's values
 
 
@@ -90,7 +90,7 @@ class RMaxPlan(Plan):
     rho_sq: float | None
     visits_needed: int
     threshold: str = _RANDOMISED
-    estimate: str = _RSTAT
+    estimate: str = RSTAT
     rho_k: float | None = field(init=False)
     entry_error: float = field(init=False)
     loss: float = field(init=False)
@@ -125,8 +125,10 @@ class RMaxPlan(Plan):
             bounds["rho_stop"] = T * 2.0 * t_stop / (self.epsilon / 4.0)
             if self.threshold != _RANDOMISED:
                 bounds["rho_known"] = bounds["rho_stop"] = 1.0
-            if self.estimate != _RSTAT:
+            if self.estimate != RSTAT:
                 bounds["rho_queries"] = 1.0
+        if self._foreign:
+            bounds["entry_error"] = bounds["loss"] = 1.0
         for name, value in bounds.items():
             object.__setattr__(self, name, value)
 
@@ -187,23 +189,24 @@ class RMaxPlan(Plan):
         kind: Literal["proved", "asymptotic"] = "proved" if self.kind == "practical" else "asymptotic"
         source = f"{theorem}, with the constants of docs/rmax.md" if kind == "proved" else theorem
         episodes = {"episodes": (self.episodes, self.episodes_needed)}
-        support = (f"no pair has more than {self.support} successors",) if self.support < self.n_states else ()
+        few = f"no pair has more than {plural(self.support, 'successor')}"
+        support = (few,) if self.support < self.n_states else ()
         conditions = (*self._to_settle, *support) if broken is None else support
         said = f"the policy is within {self.epsilon:g} of optimal from the initial distribution (values in [0, 1])"
         said += f", except with probability {self.delta:g}"
         claim = Claim("accuracy", kind, said, self.epsilon, source, self.delta, "policy", conditions)
         holds = self.loss_proved or kind == "asymptotic"
-        accuracy = claim_if(holds, claim, self.loss, at_least=episodes, of="the proof")
-        foreign = self._others({"threshold": (_RANDOMISED, "fixed"), "estimate": (_RSTAT, "plain")})
-        if why := [*foreign, *(broken or ())]:
-            accuracy = "; ".join([accuracy, *why] if isinstance(accuracy, str) else why)
+        proved = claim_if(holds, claim, self.loss, at_least=episodes, of="the proof")
+        accuracy = "; ".join(self._foreign) or proved
+        if broken:
+            accuracy = "; ".join([accuracy, *broken] if isinstance(accuracy, str) else broken)
         if self.rho is None or self.rho_proved is None:
             return self._ending_at_the_table(claims_of(accuracy, None))
         said = f"two runs learn the same model, except with probability {self.rho:g}"
         claim = Claim("replicability", kind, said, self.rho, source, level="model", conditions=support)
         holds = self.replicability_proved or kind == "asymptotic"
         same = claim_if(holds, claim, self.rho_proved, at_least=episodes, of="the proof")
-        ablated = self._others({"threshold": (_RANDOMISED,), "estimate": (_RSTAT,)})
+        ablated = self._others(threshold=(_RANDOMISED,), estimate=(RSTAT,))
         return self._ending_at_the_table(claims_of(accuracy, "; ".join(ablated) or same))
 
     @property
@@ -212,10 +215,12 @@ class RMaxPlan(Plan):
         ends = () if self.rounds >= self.rounds_needed else ("the run ends before its budget of rounds does",)
         return *ends, f"every episode has {self.horizon} steps", "r_max is the top of the reward range"
 
-    def _others(self, needed: dict[str, tuple[str, ...]]) -> list[str]:
-        """Name the ingredients that are none of those that a proof needs."""
-        used = ((name, getattr(self, name), ids) for name, ids in needed.items())
-        return [f"{name}={id} where the proof needs {ids[0]}" for name, id, ids in used if id not in ids]
+    @property
+    def _foreign(self) -> list[str]:
+        """The ingredients of which nothing is known."""
+        if self.rho is None:
+            return self._others(threshold=(_FIXED, _RANDOMISED), estimate=(PLAIN,))
+        return self._others(threshold=(_RANDOMISED, _FIXED), estimate=(RSTAT, PLAIN))
 
     def table(self) -> PlanTable:
         """Return this plan beside the paper's own parameters, with every constant 1."""

@@ -5,15 +5,11 @@ Claims are in our words. A verdict is computed from the other experiments' data:
 change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from replicable_rl.experiments.claims.errata import errata
-from replicable_rl.experiments.claims.texts import TEXTS
 from replicable_rl.experiments.dataset import Dataset, Table
-from replicable_rl.experiments.experiment import Experiment
-from replicable_rl.experiments.verdicts import CANNOT_TELL, HELD, NOT_HELD
+from replicable_rl.experiments.experiment import CANNOT_TELL, HELD, NOT_HELD, Experiment, Finding, Numbers
 
 
 def collect(made: Sequence[tuple[Experiment, Dataset]]) -> Dataset:
@@ -25,4 +21,35 @@ def collect(made: Sequence[tuple[Experiment, Dataset]]) -> Dataset:
     return Dataset(tables, {"verdicts": {name: said.count(name) for name in (HELD, NOT_HELD, CANNOT_TELL)}})
 
 
-EXPERIMENT = Experiment("claims", 90, TEXTS, collect=collect)
+def _summary(dataset: Dataset) -> str:
+    return ", ".join(f"{count} {verdict}" for verdict, count in dataset.details["verdicts"].items())
+
+
+def _finding(dataset: Dataset) -> Finding:
+    return Finding(f"Of {len(dataset.tables['claims'])} claims: {_summary(dataset)}.")
+
+
+EXPERIMENT = Experiment(
+    "claims",
+    90,
+    title="The paper's claims, and what was measured",
+    reading=[
+        "A verdict is *held* or *not held* where an interval, or an exact number, says so, and *cannot tell* where the "
+        "interval holds both answers."
+    ],
+    summary=_summary,
+    finding=_finding,
+    tables=[
+        Numbers(
+            "claims",
+            {"claim": "claim", "where": "where", "measured": "measured", "verdict": "verdict"},
+            "Claims in our words; labels are the paper's. Verdicts are computed from the data.",
+        ),
+        Numbers(
+            "errata",
+            {"number": "#", "text_says": "the text says", "right_is": "right is", "evidence": "evidence"},
+            "Errata of the paper's text, each with a number computed when this page was made.",
+        ),
+    ],
+    collect=collect,
+)

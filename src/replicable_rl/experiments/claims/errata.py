@@ -4,8 +4,6 @@ The list is that of ``docs/errata.md``. Evidence is computed when this runs: fro
 :mod:`replicable_rl.theory`, from the exact model of the two-goals grid, or from the other experiments' data.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -1,16 +1,22 @@
 """Samples for an agreement of 1 - rho over the size of the problem: measured, predicted and proved."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from replicable_rl.experiments.cost.texts import slope_text
+from replicable_rl.experiments.cost.analysis import slope_text
 from replicable_rl.experiments.dataset import Dataset
-from replicable_rl.plotting import BLUE, COLOURS, GREEN, GREY, MARKERS, RED, banded, dotted, logarithmic, panels, said
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from replicable_rl.plotting import (
+    BLUE,
+    COLOURS,
+    GREEN,
+    GREY,
+    MARKERS,
+    RED,
+    Axes,
+    Figure,
+    banded,
+    dotted,
+    logarithmic,
+    panels,
+    said,
+)
 
 _LINES = (  # column, label, colour, dash, and by how many points the label is moved up
     ("printed", "theorem, as printed", RED, "--", 7),
@@ -29,10 +35,8 @@ def draw(dataset: Dataset) -> Figure:
         label = f"{grid}, N = {rows[0]['pairs_sa']}"
         banded(left, rows, "calls", "agreement", colour=COLOURS[k], marker=MARKERS[k], label=label)
     logarithmic(left)
-    left.set_ylim(0.35, 1.02)
-    left.set_xlabel("calls m per iteration")
+    left.set(ylim=(0.35, 1.02), xlabel="calls m per iteration", title="Agreement on growing grids")
     left.set_ylabel("pairs with identical value functions")
-    left.set_title("Agreement on growing grids")
     left.legend(loc="lower right", fontsize=9)
     dotted(left, 1.0 - dataset.details["rho"], "1 − ρ")
     _growth(right, dataset)
@@ -60,5 +64,4 @@ def _growth(panel: Axes, dataset: Dataset) -> None:
     panel.set_xlim(xs[0] / 1.2, xs[-1] * 3.6)
     panel.set_xticks(xs, [str(x) for x in xs])
     panel.minorticks_off()
-    panel.set_xlabel("pairs N = |S||A|")
-    panel.set_title("Calls m for an agreement of 0.8")
+    panel.set(xlabel="pairs N = |S||A|", title="Calls m for an agreement of 0.8")

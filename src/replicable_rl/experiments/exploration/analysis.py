@@ -1,15 +1,12 @@
 """The 2 x 2 of thresholds and estimates, on the grid and on the problem built against a fixed threshold."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 from replicable_rl.audit import AuditResult
 from replicable_rl.audit.agreement import measure
 from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
-from replicable_rl.experiments.experiment import CONFIDENCE, SHARED_SEED, Scale, Study, study
-from replicable_rl.experiments.verdicts import Verdict, judged, shown
+from replicable_rl.experiments.experiment import CONFIDENCE, SHARED_SEED, Scale, Study, Verdict, judged, shown, study
 from replicable_rl.records import ObjectSpec
 
 GRID = ObjectSpec("two-goals-v1")

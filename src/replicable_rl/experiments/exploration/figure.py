@@ -1,15 +1,7 @@
 """RepRMAX: agreement over the episodes of a round, what each ingredient does, and stories laid over each other."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from replicable_rl.experiments.dataset import Dataset, Table
-from replicable_rl.plotting import BLUE, COLOURS, MARKERS, RED, banded, dotted, logarithmic, panels
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from replicable_rl.plotting import BLUE, COLOURS, MARKERS, RED, Axes, Figure, banded, dotted, logarithmic, panels
 
 _LEVELS = {"model": "model (and value)", "policy": "policy", "story": "known set, round by round"}
 _SHORT = {
@@ -41,8 +33,7 @@ def draw(dataset: Dataset) -> Figure:
     axes[1, 0].legend(loc="center right", title="same known pairs in every round", **small)
     for panel in (*axes[0], axes[1, 0]):
         logarithmic(panel)
-        panel.set_ylim(-0.03, 1.05)
-        panel.set_xlabel("episodes m per round")
+        panel.set(ylim=(-0.03, 1.05), xlabel="episodes m per round")
         dotted(panel, 1.0 - dataset.details["rho"], "1 − ρ", x=0.9, above=False)
     for panel in axes[:, 0]:
         panel.set_ylabel("pairs that are identical")
@@ -67,6 +58,4 @@ def _stories(panel: Axes, rounds: list[dict[str, int]], colour: str) -> None:
         xs, ys = [0] + [row["round"] for row in rows], [0] + [row["known"] for row in rows]
         panel.step(xs, ys, where="post", color=colour, alpha=0.35, linewidth=1.6)
         panel.plot(xs[-1], ys[-1], "o", color=colour, alpha=0.5)
-    panel.set_xlabel(f"round (of m = {rounds[0]['episodes']} episodes)")
-    panel.set_ylabel("known pairs")
-    panel.set_ylim(0, 33)
+    panel.set(xlabel=f"round (of m = {rounds[0]['episodes']} episodes)", ylabel="known pairs", ylim=(0, 33))

@@ -1,17 +1,25 @@
 """Both algorithms on the same samples: find two samples that matter, and lay out what each made of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from replicable_rl.audit import AuditResult
 from replicable_rl.canonical import Json
 from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
-from replicable_rl.experiments.experiment import CONFIDENCE, SHARED_SEED, Scale, Study, study
+from replicable_rl.experiments.experiment import (
+    CONFIDENCE,
+    HELD,
+    NOT_HELD,
+    SHARED_SEED,
+    Scale,
+    Study,
+    Verdict,
+    judged,
+    shown,
+    study,
+)
 from replicable_rl.experiments.figure1.goals import goal_probabilities
 from replicable_rl.experiments.shares import modal_share
-from replicable_rl.experiments.verdicts import HELD, NOT_HELD, Verdict, judged, shown
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.records import ObjectSpec, Run
 from replicable_rl.registry import build, make

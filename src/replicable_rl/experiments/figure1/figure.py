@@ -1,17 +1,9 @@
 """The grids, two policies of Phased Q-learning, and the one policy of rPVI."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.figure1.analysis import RPVI
 from replicable_rl.mdp import Labels
-from replicable_rl.plotting import BLACK, BLUE, GREY, ORANGE, RED, arrow, box, panels
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from replicable_rl.plotting import BLACK, BLUE, GREY, ORANGE, RED, Axes, Figure, arrow, box, panels
 
 _STEP = {"up": (0.0, 1.0), "down": (0.0, -1.0), "left": (-1.0, 0.0), "right": (1.0, 0.0)}
 _GOAL = {"left": BLUE, "right": ORANGE}
@@ -55,9 +47,7 @@ def _map(panel: Axes, labels: Labels, actions: Actions | None = None, other: Act
         elif goal or cell.letter == "S":
             colour = "white" if goal else BLACK
             panel.text(x + 0.5, y + 0.48, cell.letter, ha="center", va="center", color=colour, fontweight="bold")
-    panel.set_xlim(-0.06, len(layout[0]) + 0.06)
-    panel.set_ylim(-0.06, len(layout) + 0.06)
-    panel.set_aspect("equal")
+    panel.set(xlim=(-0.06, len(layout[0]) + 0.06), ylim=(-0.06, len(layout) + 0.06), aspect="equal")
     panel.axis("off")
 
 

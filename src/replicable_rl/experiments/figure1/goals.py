@@ -5,17 +5,12 @@ Goals absorb. So with Q the moves among the other states under the policy and R 
     (I - Q) B = R,        B[s, g] = the probability of ending in goal g from s.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from replicable_rl.mdp import TabularMDP
+from replicable_rl.mdp import TabularMDP
 
 
 def goal_states(problem: TabularMDP) -> list[int]:

@@ -1,15 +1,19 @@
 """Modal share, unique share and pairwise agreement over the number of samples."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from replicable_rl.experiments.dataset import Dataset
-from replicable_rl.plotting import COLOURS, GREY, MARKERS, banded, dotted, logarithmic, panels, power, said
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from replicable_rl.plotting import (
+    COLOURS,
+    GREY,
+    MARKERS,
+    Axes,
+    Figure,
+    banded,
+    dotted,
+    logarithmic,
+    panels,
+    power,
+    said,
+)
 
 _PANELS = {
     "modal_share": ("Modal share", "largest class by runs; {runs} runs under one r"),

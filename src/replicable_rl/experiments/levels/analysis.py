@@ -1,7 +1,5 @@
 """Both algorithms over their range of calls, and the samples at which each level passes the target."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -9,8 +7,7 @@ from typing import Any
 from replicable_rl.audit import AuditResult
 from replicable_rl.experiments.crossing import crossing
 from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
-from replicable_rl.experiments.experiment import CONFIDENCE, SHORT_NAMES, Scale, Study, study
-from replicable_rl.experiments.verdicts import Verdict, judged, shown
+from replicable_rl.experiments.experiment import CONFIDENCE, SHORT_NAMES, Scale, Study, Verdict, judged, shown, study
 from replicable_rl.records import ObjectSpec
 
 GRIDS = ("two-goals-v1", "two-goals-wide-v1")
@@ -53,10 +50,6 @@ def _needed(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         tried = {"tried_from": samples[0], "tried_to": samples[-1]}
         found.append(dict(zip(names, curve, strict=True)) | where.columns("samples") | tried)
     return found
-
-
-MODEL, VALUE = "replicable-approximate-mdp-v1", "rpvi-v1"
-ENOUGH_PAIRS = 50  # that never differ, to say that two levels do not
 
 
 def verdicts(dataset: Dataset) -> list[Verdict]:

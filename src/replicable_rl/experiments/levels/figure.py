@@ -1,16 +1,10 @@
 """Model, value, policy: agreement over the samples, and the samples that each level takes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.experiment import SHORT_NAMES
-from replicable_rl.plotting import BLUE, GREEN, ORANGE, RED, banded, dotted, logarithmic, panels, said
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from replicable_rl.plotting import BLUE, GREEN, ORANGE, RED, Axes, Figure, banded, dotted, logarithmic, panels, said
 
 _CROSS = {"marker": "x", "markeredgecolor": ORANGE, "markersize": 9.0, "linestyle": "none"}
 _LOOK: dict[tuple[str, str], dict[str, Any]] = {
@@ -31,8 +25,7 @@ def draw(dataset: Dataset) -> Figure:
         for (algorithm, level), look in _LOOK.items():
             rows = table.where(problem=grid, algorithm=algorithm, level=level)
             banded(above, rows, "samples", "agreement", label=_label(rows[0]), **look)
-        above.set_title(grid)
-        above.set_ylim(-0.03, 1.05)
+        above.set(title=grid, ylim=(-0.03, 1.05))
         dotted(above, target, f"{target:g}")
         _needed(below, dataset.tables["needed"].where(problem=grid), named=grid == grids[0])
         said(below, f"samples for an agreement of {target:g}", (0.0, 1.02), "axes fraction", va="bottom", color=GREEN)

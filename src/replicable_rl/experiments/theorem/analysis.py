@@ -1,26 +1,20 @@
 """Both algorithms on every problem that has a size of its own, with no parameter but the promise."""
 
-from __future__ import annotations
-
 import inspect
 import statistics
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replicable_rl.audit import AuditResult, Estimate
 from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
-from replicable_rl.experiments.experiment import CONFIDENCE, Scale, Study, study
-from replicable_rl.experiments.verdicts import Verdict, judged, shown
+from replicable_rl.experiments.experiment import CONFIDENCE, Scale, Study, Verdict, judged, shown, study
+from replicable_rl.mdp import TabularMDP
 from replicable_rl.records import ObjectSpec
 from replicable_rl.registry import PROBLEMS, build, is_ours
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from replicable_rl.mdp import TabularMDP
 
 DELTA, RHO = 0.001, 0.2
 EPSILON = 0.1

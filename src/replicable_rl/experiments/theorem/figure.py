@@ -1,16 +1,11 @@
 """The theorems at their own sample sizes: samples drawn, disagreement against rho, error against epsilon, time."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.experiment import SHORT_NAMES
 from replicable_rl.experiments.theorem.analysis import LEVELS
-from replicable_rl.plotting import COLOURS, MARKERS, bounded, logarithmic, panels, said
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from replicable_rl.plotting import COLOURS, MARKERS, Figure, bounded, logarithmic, panels, said
 
 _LOOK = {
     id: {"color": COLOURS[k], "marker": MARKERS[k], "linestyle": "none", "label": SHORT_NAMES[id]}
@@ -41,8 +36,7 @@ def draw(dataset: Dataset) -> Figure:
     bounded(axes[2], 1.0, "ε")
     axes[2].set_xlim(_SMALLEST / 2, 5.0)
     for panel, (title, label) in zip(axes, _PANELS, strict=True):
-        panel.set_title(title)
-        panel.set_xlabel(label)
+        panel.set(title=title, xlabel=label)
         panel.grid(False, axis="y")
         panel.grid(True, axis="x")
         panel.tick_params(axis="y", length=0)

@@ -1,0 +1,107 @@
+"""What identities say of an algorithm: its id, its version, and its settings with those of its ingredients."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from replicable_rl.canonical import Json, array_digest
+from replicable_rl.errors import InvalidInput
+from replicable_rl.records import ObjectSpec
+
+
+def algorithm_spec(algorithm: object) -> ObjectSpec:
+    """Return id and parameters of an algorithm; parameters left to the theorem are left out."""
+    kind = type(algorithm)
+    own = {**vars(kind), **getattr(algorithm, "__dict__", {})}  # an id that is inherited means another algorithm
+    name = own.get("id", f"{kind.__module__}.{kind.__qualname__}")
+    version = {"version": own["version"]} if "version" in own else {}
+    if not dataclasses.is_dataclass(algorithm) and not version and "id" not in own:
+        return ObjectSpec(name, {"repr": repr(algorithm)})  # which no store takes
+    return ObjectSpec(name, {key: _written(algorithm, value) for key, value in _given(algorithm).items()} | version)
+
+
+def settings_of(thing: object) -> dict[str, Any]:
+    """Return the fields of a dataclass, or the attributes of another object, without its id and version."""
+    settings: dict[str, Any] = {}
+    if dataclasses.is_dataclass(thing):
+        settings = {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
+    if "__dataclass_fields__" not in vars(type(thing)):  # also an heir of a dataclass, which is none itself
+        state: Any = object.__getstate__(thing)  # with slots: a pair
+        for held in state if isinstance(state, tuple) else [state]:
+            settings |= held or {}
+    computed = {name for name in settings if isinstance(getattr(type(thing), name, None), functools.cached_property)}
+    return {name: value for name, value in settings.items() if name not in {"id", "version", *computed}}
+
+
+def is_ingredient(value: object) -> bool:
+    """Whether a setting is an object with an id or with fields, which has settings itself."""
+    return not isinstance(value, type) and (
+        dataclasses.is_dataclass(value) or isinstance(getattr(value, "id", None), str)
+    )
+
+
+def said(value: Any) -> Json:
+    """Return a setting as identities say it: an array by its digest, an ingredient by its id and its settings.
+
+    >>> said({"layers": (2, 3)})
+    {'layers': [2, 3]}
+    """
+    if value is None or isinstance(value, (str, numbers.Integral)):  # truth values are integers
+        return value
+    if isinstance(value, numbers.Real) and math.isfinite(value) and float(value) == value:
+        return float(value)
+    if isinstance(value, np.ndarray):
+        return {"array": array_digest(str(value.dtype), value)}
+    if isinstance(value, (list, tuple)):
+        return [said(item) for item in value]
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {key: said(item) for key, item in value.items()}
+    if is_ingredient(value):
+        name = getattr(value, "id", f"{type(value).__module__}.{type(value).__qualname__}")
+        settings = {key: said(item) for key, item in settings_of(value).items()}
+        return {"id": name, **settings} if settings else name
+    raise InvalidInput(f"JSON cannot say {value!r:.60} exactly.")
+
+
+def unsaid(algorithm: object) -> str | None:
+    """Return the name of a setting that JSON cannot say: no identity is exact without it."""
+    for name, value in _given(algorithm).items():
+        try:
+            said(value)
+        except InvalidInput:
+            return name
+    return None
+
+
+def _given(algorithm: object) -> dict[str, Any]:
+    """Return the settings that an identity says: of a dataclass those that are not left at their defaults."""
+    settings = settings_of(algorithm)
+    if not dataclasses.is_dataclass(algorithm):
+        return settings
+    defaults = {field.name: field.default for field in dataclasses.fields(algorithm)}
+    return {
+        name: value
+        for name, value in settings.items()
+        if not _is_default(value, defaults.get(name, dataclasses.MISSING))
+    }
+
+
+def _written(algorithm: object, value: Any) -> Any:
+    """Return a setting as it stands in the spec; one that JSON cannot say, which no store takes, as well as can be."""
+    try:
+        return said(value)
+    except InvalidInput:
+        return getattr(value, "id", value if dataclasses.is_dataclass(algorithm) else type(value).__qualname__)
+
+
+def _is_default(value: object, default: object) -> bool:
+    if value is default or value is None:
+        return value is default
+    return bool(value == default) if np.ndim(value) == 0 else False  # type: ignore[arg-type]  # arrays have no truth
