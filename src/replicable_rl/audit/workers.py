@@ -69,6 +69,8 @@ def _run_chunk(number: int, job: Job, specs: Sequence[RunSpec], on_error: OnErro
 def _on_joblib(calls: Iterator[Call], n_jobs: int | None, workers: int, prefer: str) -> Iterator[Batch]:
     import joblib
 
+    # A worker that has loaded a large library is replaced by a fresh one, and joblib says so in a thread of its own.
+    warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given", category=UserWarning)
     try:
         parallel = joblib.Parallel(n_jobs=n_jobs, batch_size=1, prefer=prefer, return_as="generator_unordered")
     except ValueError:  # Ray and multiprocessing return lists only: go round by round
