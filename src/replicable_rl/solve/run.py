@@ -130,7 +130,9 @@ def source_of(problem: Any, algorithm: object, sampler: str = COUNTS) -> tuple[A
     sampler = sampler_of(problem, algorithm, sampler)
     if sampler == OWN:
         return problem, sampler
-    source = check_source(SAMPLERS[sampler](problem), sampler)
+    source = SAMPLERS[sampler](problem)
+    if type(source) not in (Counts, PerSample):  # somebody's own: does it have what a source has?
+        check_source(source, sampler)
     _check_needs(algorithm, source, f"the sampler {sampler}")
     return source, sampler
 
