@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import replicable_rl as rr
 from replicable_rl.audit import audit_spec
 from replicable_rl.audit.backends import use_backend
+from replicable_rl.audit.reading import current
 from replicable_rl.errors import InvalidInput
 from replicable_rl.randomness import MAX_SEED
 from replicable_rl.records import AuditSpec, ObjectSpec, RunFamily, RunSpec
@@ -283,3 +284,19 @@ def test_whatever_came_before_an_audit_finds_the_same(j: int, r: int, J: int, R:
     alone = rr.audit(CHAIN, FAST, shared_seeds=J, runs_per_seed=R)
     assert after.runs == alone.runs
     assert after.to_json() == alone.to_json()
+
+
+def test_an_audit_that_asks_something_is_left_out_only_for_one_that_asks_the_same() -> None:
+    """A larger audit holds the runs of a smaller one, but does not answer what the smaller one asked."""
+    problem, algorithm = ObjectSpec("chain-v1"), ObjectSpec("phased-vi-v1", {"epsilon": 0.1, "delta": 0.01})
+    small, large = (AuditSpec(problem, algorithm, seeds) for seeds in (10, 20))
+    asking, asking_more = (AuditSpec(problem, algorithm, seeds, require=0.99) for seeds in (10, 20))
+    elsewhere = AuditSpec(problem, algorithm, 20, require=0.99, level="value")
+    assert current([small, large]) == current([large, small]) == [large]
+    assert current([large, asking]) == [large, asking]
+    assert current([asking, large]) == [asking, large]
+    assert current([asking, asking_more]) == current([asking_more, asking]) == [asking_more]
+    assert current([asking, elsewhere]) == [asking, elsewhere]
+    one, two = (AuditSpec(problem, algorithm, 20, confidence=confidence) for confidence in (0.9, 0.95))
+    assert current([one, two]) == [two]  # of equal runs the later counts
+    assert current([two, one]) == [one]
