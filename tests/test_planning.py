@@ -44,9 +44,11 @@ Weights = Sequence[Sequence[float]]
 def exact_pairs(mdp: TabularMDP, *, normalise: bool) -> list[list[Pair]]:
     """The process in rational numbers.
 
-    64-bit probabilities do not sum to 1 exactly. Both readings are defensible, and the
-    certificate must cover both: the stored numbers as they are, or divided by their sum.
+    64-bit probabilities do not sum to 1 exactly. A row is a distribution: it stands for the stored numbers divided by
+    their sum, and that is what samplers draw from. The certificate also covers the stored numbers as they are, for
+    rewards above the bottom of their range; what the `bottom` is worth, nobody reads off rows that do not sum to 1.
     """
+    low = Fraction() if normalise else Fraction(mdp.reward_range[0])
     pairs: list[list[Pair]] = []
     for s in range(mdp.n_states):
         pairs.append([])
@@ -56,10 +58,15 @@ def exact_pairs(mdp: TabularMDP, *, normalise: bool) -> list[list[Pair]]:
             total = sum(p, Fraction()) if normalise else Fraction(1)
             p = [x / total for x in p]
             successors = [int(n) for n in mdp.rows.next_state[part]]
-            rewards = [Fraction(float(r)) for r in mdp.rows.reward[part]]
+            rewards = [Fraction(float(r)) - low for r in mdp.rows.reward[part]]
             expected = sum((x * r for x, r in zip(p, rewards, strict=True)), Fraction())
             pairs[s].append((list(zip(successors, p, strict=True)), expected))
     return pairs
+
+
+def bottom(mdp: TabularMDP, *, normalise: bool) -> Fraction:
+    """What `exact_pairs` leaves out: the bottom of the range, for ever."""
+    return Fraction() if normalise else Fraction(mdp.reward_range[0]) / (1 - Fraction(mdp.gamma))
 
 
 def solve(matrix: list[Vector], right: Vector) -> Vector:
@@ -110,7 +117,7 @@ def exact_q(mdp: TabularMDP, *, normalise: bool) -> list[Vector]:
 def true_error(mdp: TabularMDP, q: NDArray[np.float64]) -> Fraction:
     """The largest difference to Q*, under the worse of the two readings."""
     return max(
-        abs(Fraction(float(mine)) - theirs)
+        abs(Fraction(float(mine)) - theirs - bottom(mdp, normalise=normalise))
         for normalise in (False, True)
         for row, exact in zip(q, exact_q(mdp, normalise=normalise), strict=True)
         for mine, theirs in zip(row, exact, strict=True)
@@ -355,7 +362,8 @@ def test_the_value_of_a_policy_is_within_its_certified_error(
         rows = [[Fraction(float(w)) for w in row] for row in policy]
         weights = [[w / sum(row, Fraction()) for w in row] for row in rows]
     for normalise in (False, True):
-        exact = exact_value(mdp, exact_pairs(mdp, normalise=normalise), weights)
+        above = exact_value(mdp, exact_pairs(mdp, normalise=normalise), weights)
+        exact = [value + bottom(mdp, normalise=normalise) for value in above]
         for mine, theirs in zip(found.value.tolist(), exact, strict=True):
             assert abs(Fraction(mine) - theirs) <= Fraction(found.error)
         start = [Fraction(float(p)) for p in mdp.initial]

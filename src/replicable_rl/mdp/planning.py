@@ -9,6 +9,10 @@ and half its length, plus a bound on the rounding of one backup carried to the f
 point, is the certified error. The bound needs nothing from the way v was found: it is
 checked on the last backup alone.
 
+Planning works on rewards above the bottom of their range: a constant in all rewards, which changes no
+decision, costs no digits. What it is worth, low/(1-gamma), is added to the values that are returned. Rows are
+distributions: where rounding has put their sum a little beside 1, they stand for themselves divided by it.
+
 v is found by modified policy iteration (Puterman 1994, section 6.5): one full backup, then
 cheap sweeps along its greedy policy until their differences d lie close together, compared with
 those of the backup: the closer, the fewer states have changed their action, since a policy that
@@ -129,18 +133,23 @@ def _followed(mdp: TabularMDP, weight: NDArray[np.float64]) -> Table:
 def _solve(
     table: Table, reward_range: tuple[float, float], tolerance: float
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], float, int]:
-    """Return the optimal values of all rows, their greedy policy, the certified error, and the number of sweeps."""
+    """Return the optimal values of all rows, their greedy policy, the certified error, and the number of sweeps.
+
+    The table holds rewards above the bottom of their range.
+    """
     from replicable_rl.mdp._sweeps import BlockSweeps, sweeps_over
 
+    width, bottom = reward_range[1] - reward_range[0], reward_range[0] / (1.0 - table.gamma)
+    added = 5.0 * 2.0**-53 * abs(bottom) + 2.0**-1074 if bottom else 0.0  # what rounding may lose with the bottom
     longest, certify, stop = int(np.diff(table.indptr).max()), True, math.inf
-    with sweeps_over(table, reward_range) as sweeps:
+    with sweeps_over(table, (0.0, width)) as sweeps:
         while True:
             if certify or not isinstance(sweeps, BlockSweeps):
                 low, high, largest = sweeps.backup()
-                shift, spread, rounding = _macqueen(table, longest, reward_range, largest, low, high)
-                stop = max(tolerance - rounding, rounding)
+                shift, spread, rounding = _macqueen(table, longest, width, largest, low, high)
+                stop = max(tolerance - rounding - added, rounding)
                 if spread <= stop:
-                    return *sweeps.action_values(shift), spread + rounding, sweeps.count
+                    return *sweeps.action_values(shift + bottom), spread + rounding + added, sweeps.count
             else:
                 low, high = sweeps.relax()
             # A full backup with differences as close as ``last`` would be the last.
@@ -151,28 +160,30 @@ def _solve(
 
 
 def _macqueen(
-    table: Table, longest: int, reward_range: tuple[float, float], largest: float, low: float, high: float
+    table: Table, longest: int, width: float, largest: float, low: float, high: float
 ) -> tuple[float, float, float]:
     """Return midpoint and half length of MacQueen's interval, and the allowance for rounding."""
-    # One backup of a row with k outcomes errs by less than (k + 5) units of 2**-53 of the
+    # One backup of a row with k outcomes errs by less than (k + 6) units of 2**-53 of the
     # magnitudes it adds, and a row sum is within k units of 2**-52 of 1; four times that, carried
     # to the fixed point, leaves room for the rounding of this bound itself. (A policy's probability
     # of an outcome is a product of two, and its rows are as long as those of all actions together.)
     # The values that are returned include the shift, so the magnitude does. 2**-1074 is what
     # underflow can lose.
-    magnitude = max(map(abs, reward_range)) + largest + table.horizon * max(abs(low), abs(high))
+    magnitude = width + largest + table.horizon * max(abs(low), abs(high))
     unit = 2.0**-52 * magnitude + 2.0**-1074 if magnitude > 0.0 else 0.0
     rounding = 4.0 * (longest + table.n_actions + 5) * unit / (1.0 - table.gamma)
     return table.horizon * (low + high) / 2.0, table.horizon * (high - low) / 2.0, rounding
 
 
 def _expected_rewards(mdp: TabularMDP) -> NDArray[np.float64]:
+    """Return the expected reward of every row above the bottom of the range."""
     from replicable_rl.mdp._kernels import row_means
     from replicable_rl.mdp._sweeps import team
 
-    reward = np.empty(mdp.rows.indptr.size - 1)
+    bottom, reward = mdp.reward_range[0], np.empty(mdp.rows.indptr.size - 1)
+    above = mdp.rows.reward - bottom if bottom else mdp.rows.reward  # a large table is not copied for nothing
     with team(reward.size) as each:
-        each(row_means, mdp.rows.indptr, mdp.rows.probability, mdp.rows.reward, reward)
+        each(row_means, mdp.rows.indptr, mdp.rows.probability, above, reward)
     return reward
 
 
