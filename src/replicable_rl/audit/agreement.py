@@ -7,16 +7,19 @@ R(R-1)/2 pairs of runs,
 
 agree: an unbiased estimate of the probability that two runs with this shared seed do. Its mean
 over J shared seeds is the **pairwise agreement**, an unbiased estimate of 1 - rho in
-`def:replicability`. The intervals are exact, that is, proved for every J:
+`def:replicability`. It has two intervals, both proved for every J:
 
-* R = 2: the number of seeds whose pair agrees is Binomial(J, agreement): Clopper-Pearson.
-* R > 2: pairs under one shared seed are *not* independent (a seed whose grid cuts between two
-  answers spoils all of them), so only the J values u are. They lie in [0, 1]:
+* **one look**, if J was fixed beforehand. R = 2: the number of seeds whose pair agrees is
+  Binomial(J, agreement): Clopper-Pearson. R > 2: pairs under one shared seed are *not* independent (a
+  seed whose grid cuts between two answers spoils all of them), so only the J values u are. They lie in [0, 1]:
   :func:`~replicable_rl.audit.intervals.bounded_mean`.
+* **every look**, all J at once: for an audit that is looked at, extended and looked at again,
+  :func:`~replicable_rl.audit.every_look.mean_at_every_look`. It is wider, and it is the one that judges.
 
 The paper's figure shows the **modal share** (largest class / R) and the **unique share**
-(classes / R). They are given by these names and never called agreement: under one shared seed, a modal
-share of 0.8 is a pairwise agreement of 0.64 to 0.68. A failed run agrees with nothing, not with another failure.
+(classes / R), as means over seeds. They are given by these names and never called agreement: with R = 2
+a modal share of 0.80 is an agreement of 0.60, and with many runs under *one* shared seed it is 0.64 to 0.68.
+A failed run agrees with nothing, not with another failure.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from replicable_rl.audit.every_look import mean_at_every_look
 from replicable_rl.audit.intervals import bounded_mean, clopper_pearson
 
 if TYPE_CHECKING:
@@ -67,22 +71,26 @@ class Estimate(float):
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """Pairwise agreement at one level, with an exact interval, and the shares of the paper's figure.
+    """Pairwise agreement at one level, with exact intervals, and the shares of the paper's figure.
 
     Attributes
     ----------
     estimate, low, high : float
-        Pairwise agreement over shared seeds, and its interval.
+        Pairwise agreement over shared seeds, and its interval if their number was fixed beforehand.
+    every_look : Estimate
+        The same with the interval that holds however often more shared seeds are added. Verdicts and claims use it.
     same, pairs : int
         Pairs of runs with one shared seed that gave identical outputs, of how many.
     modal_share, unique_share : Estimate
-        Largest class and number of classes under one shared seed, divided by the runs; means over seeds.
+        Largest class and number of classes under one shared seed, divided by the runs; means over seeds. Their
+        intervals are for one look.
     per_seed : (J,) floats
         The agreement under each shared seed.
     """
 
     level: str
     value: Estimate
+    every_look: Estimate
     same: int
     pairs: int
     modal_share: Estimate
@@ -96,23 +104,25 @@ class Agreement:
 
     @property
     def low(self) -> float:
-        """Lower end of the interval."""
+        """Lower end of the interval for one look."""
         return self.value.low
 
     @property
     def high(self) -> float:
-        """Upper end of the interval."""
+        """Upper end of the interval for one look."""
         return self.value.high
 
     def __str__(self) -> str:
-        return f"same {self.level} in {self.same} of {self.pairs} pairs: agreement {self.value}"
+        always, once = (f"{one.low:.3f}–{one.high:.3f}" for one in (self.every_look, self.value))
+        said = f"same {self.level} in {self.same} of {self.pairs} pairs: agreement {self.estimate:.3f}"
+        return f"{said} ({always}; at one look {once})"
 
 
 def measure(level: str, outputs: Sequence[str | None], runs_per_seed: int, confidence: float) -> Agreement:
     """Return the agreement of outputs, those of one shared seed together; None is a failed run.
 
     >>> print(measure("policy", ["a", "a", "a", "b", "c", "c"], 2, 0.95))
-    same policy in 2 of 3 pairs: agreement 0.667 (0.094–0.992)
+    same policy in 2 of 3 pairs: agreement 0.667 (0.043–0.998; at one look 0.094–0.992)
     """
     seeds = len(outputs) // runs_per_seed
     numbers: dict[object, int] = {}
@@ -128,16 +138,17 @@ def measure(level: str, outputs: Sequence[str | None], runs_per_seed: int, confi
     modal, unique = (_mean(share, 1.0 / runs_per_seed, runs_per_seed == 2, confidence) for share in shares)
     agreement = _mean(per_seed, 0.0, runs_per_seed == 2, confidence)
     pairs = seeds * (runs_per_seed * (runs_per_seed - 1) // 2)
-    return Agreement(level, agreement, int(same.sum()), pairs, modal, unique, per_seed)
+    always = _at_every_look(per_seed, confidence)
+    return Agreement(level, agreement, always, int(same.sum()), pairs, modal, unique, per_seed)
 
 
-def action_agreement(per_seed: NDArray[np.float64], confidence: float) -> Estimate:
-    """Return the mean of per-seed shares of observations on which two runs act alike."""
-    return _mean(per_seed, 0.0, False, confidence)
+def action_agreement(per_seed: NDArray[np.float64], confidence: float) -> tuple[Estimate, Estimate]:
+    """Return the mean of per-seed shares of observations on which two runs act alike: for one look, and for every."""
+    return _mean(per_seed, 0.0, False, confidence), _at_every_look(per_seed, confidence)
 
 
 def _mean(values: NDArray[np.float64], least: float, binary: bool, confidence: float) -> Estimate:
-    """Return the mean of i.i.d. values in [least, 1], with an exact interval.
+    """Return the mean of i.i.d. values in [least, 1], with an exact interval for one look.
 
     ``binary`` says that the values can only be ``least`` and 1. It follows from the design (R = 2) and is
     not read off the data, for that would choose the kind of interval by its outcome.
@@ -150,3 +161,10 @@ def _mean(values: NDArray[np.float64], least: float, binary: bool, confidence: f
     low, high = (least + (1.0 - least) * end for end in ends)
     mean = float(values.mean())
     return Estimate(mean, min(low, mean), max(high, mean))  # scaling back may be off by the last bit
+
+
+def _at_every_look(values: NDArray[np.float64], confidence: float) -> Estimate:
+    """Return the mean of i.i.d. values in [0, 1], with an interval that holds at every look."""
+    low, high = mean_at_every_look(np.clip(values, 0.0, 1.0), confidence)
+    mean = float(values.mean())
+    return Estimate(mean, min(low, mean), max(high, mean))

@@ -97,7 +97,7 @@ def bounded_mean(values: ArrayLike, confidence: float = 0.95) -> tuple[float, fl
     """
     owner = "audit.bounded_mean"
     alpha = 1.0 - check_in_open_interval(owner, "confidence", confidence)
-    x = _checked(owner, values)
+    x = checked_values(owner, values)
     return _low_end(x, alpha), 1.0 - _low_end(1.0 - x, alpha)
 
 
@@ -127,7 +127,7 @@ def _capital(x: NDArray[np.float64], m: float, f: float) -> NDArray[np.float64]:
     return factors.cumprod(out=factors)  # in place: three times as fast on a long sample
 
 
-def _checked(owner: str, values: ArrayLike) -> NDArray[np.float64]:
+def checked_values(owner: str, values: ArrayLike) -> NDArray[np.float64]:
     """Return the values as an array if they are one or more numbers in [0, 1] in a row."""
     rule = f"{owner}: values must be a non-empty one-dimensional array of numbers from 0 to 1"
     try:

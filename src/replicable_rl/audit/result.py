@@ -117,33 +117,39 @@ class AuditResult:
         }
 
     def agreement(self, level: str = "policy") -> Agreement:
-        """Return pairwise agreement, interval and shares at a level.
+        """Return pairwise agreement, intervals and shares at a level.
 
         >>> import replicable_rl as rr
         >>> result = rr.audit(rr.make("two-goals-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2), shared_seeds=20)
         >>> print(result.agreement("policy"))
-        same policy in 20 of 20 pairs: agreement 1.000 (0.832–1.000)
+        same policy in 20 of 20 pairs: agreement 1.000 (0.796–1.000; at one look 0.832–1.000)
         """
         return self.agreements[self._check_level(level)]
 
     def meets(self, required: float, level: str = "policy") -> bool | None:
-        """Whether the agreement is at least ``required``: None where the interval holds both answers."""
+        """Whether the agreement is at least ``required``: None where the runs cannot tell.
+
+        It goes by the interval that holds at every look, so an audit may be extended until it tells.
+        """
         required = check_in_open_interval("meets", "required", required)
-        found = self.agreement(level)
+        found = self.agreement(level).every_look
         return True if found.low >= required else False if found.high < required else None
 
     def claim(self, level: str = "policy") -> Claim:
         """Return what was measured about a second run, as a claim that carries its measurement.
 
+        Its interval is the one that holds at every look.
+
         >>> import replicable_rl as rr
         >>> result = rr.audit(rr.make("two-goals-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2), shared_seeds=20)
         >>> print(result.claim("policy"))
-        measured (audit): two runs have the same policy in 20 of 20 pairs, agreement 1.000 (0.832–1.000).
+        measured (audit): two runs have the same policy in 20 of 20 pairs, agreement 1.000 (0.796–1.000).
         """
         found = self.agreement(level)
-        seen = Measurement(found.estimate, found.low, found.high, self.spec.confidence, found.pairs)
-        said = f"two runs have the same {level} in {found.same} of {found.pairs} pairs, agreement {found.value}"
-        claim = Claim("replicability", "measured", said, 1.0 - found.low, "audit", level=level, measurement=seen)
+        low, high = found.every_look.low, found.every_look.high
+        seen = Measurement(found.estimate, low, high, self.spec.confidence, found.pairs)
+        said = f"two runs have the same {level} in {found.same} of {found.pairs} pairs, agreement {found.every_look}"
+        claim = Claim("replicability", "measured", said, 1.0 - low, "audit", level=level, measurement=seen)
         return Claims((claim,)).about_an_estimate().made[0] if self._estimated else claim
 
     @property

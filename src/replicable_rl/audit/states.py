@@ -25,13 +25,16 @@ class StateAgreement:
     per_state : (S,) floats
         In which share of the pairs of runs with one shared seed the action of a state is the same.
     overall : Estimate
-        Its mean over states: how often two runs act alike in a state drawn at random.
+        Its mean over states: how often two runs act alike in a state drawn at random, with its interval for one look.
+    every_look : Estimate
+        The same with the interval that holds however often more shared seeds are added.
     differing : (k,) integers
         The states in which some pair of runs differs, least agreement first.
     """
 
     per_state: NDArray[np.float64]
     overall: Estimate
+    every_look: Estimate
     differing: NDArray[np.int64]
 
 
@@ -59,9 +62,8 @@ def measure_states(
     per_state = total / len(groups)
     differing = np.flatnonzero(per_state < 1.0)
     per_seed = np.array([share[group] for group in groups])
-    return StateAgreement(
-        per_state, action_agreement(per_seed, confidence), differing[np.argsort(per_state[differing], kind="stable")]
-    )
+    least_first = differing[np.argsort(per_state[differing], kind="stable")]
+    return StateAgreement(per_state, *action_agreement(per_seed, confidence), least_first)
 
 
 def _same_action(classes: Sequence[tuple[NDArray[Any], int]], n_states: int) -> NDArray[np.float64]:

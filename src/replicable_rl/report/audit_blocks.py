@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from replicable_rl.audit import AuditResult
-from replicable_rl.report.audit_tables import NOTHING_YET, headline, number_range, unfinished
+from replicable_rl.report.audit_tables import LOOKS, NOTHING_YET, headline, number_range, unfinished
 from replicable_rl.report.blocks import (
     Callout,
     Cell,
@@ -52,10 +52,10 @@ def verdict(result: AuditResult, level: str) -> Mark | None:
 
 
 def interval(result: AuditResult, level: str) -> Interval:
-    """Return the agreement at a level as a bar."""
-    found, mark = result.agreement(level), verdict(result, level)
+    """Return the agreement at a level as a bar: the interval that holds at every look, for it gives the verdict."""
+    found, mark = result.agreement(level).every_look, verdict(result, level)
     tone: Tone = "plain" if mark is None else mark.tone
-    return Interval(f"same {level}", found.estimate, found.low, found.high, asked_for(result, level), tone)
+    return Interval(f"same {level}", float(found), found.low, found.high, asked_for(result, level), tone)
 
 
 def audit_blocks(result: AuditResult, command: str | None) -> Iterator[Block]:
@@ -102,26 +102,29 @@ def _value(value: object) -> Cell:
 def _figure(result: AuditResult, command: str | None) -> Intervals:
     rows = [interval(result, level) for level in result.levels]
     sure = percent(result.spec.confidence)
-    caption = f"How often two runs with one shared seed and fresh samples give identical results: {sure} intervals."
+    caption = f"How often two runs with one shared seed and fresh samples give identical results: {sure} intervals "
+    caption += "that hold at every look."
     if any(row.required is not None for row in rows):
         caption += " The dashed line is the agreement that is asked for: met where the whole bar lies right of it."
     return Intervals(rows, caption, command=command)
 
 
 def _levels(result: AuditResult) -> DataTable:
-    columns = ["level", "same pairs", "pairs", "agreement", "interval", "modal share", "unique share", "groups"]
+    shares = ["modal share", "unique share"]
+    columns = ["level", "same pairs", "pairs", "agreement", "one look", "every look", *shares, "groups"]
     rows: list[list[Cell]] = [
         [
-            *(level, found.same, found.pairs, f"{found.estimate:.3f}", f"{found.low:.3f}–{found.high:.3f}"),
+            *(level, found.same, found.pairs, f"{found.estimate:.3f}"),
+            *(f"{one.low:.3f}–{one.high:.3f}" for one in (found.value, found.every_look)),
             *(f"{float(share):.3f}" for share in (found.modal_share, found.unique_share)),
             len(result.classes(level)),
         ]
         for level, found in result.agreements.items()
     ]
     caption = (
-        "Under one shared seed, the *modal share* is the largest group of identical runs divided by all runs, and the "
-        "*unique share* is the number of groups divided by all runs; both are means over shared seeds. *Groups* counts "
-        "different results over all shared seeds."
+        f"{LOOKS} Under one shared seed, the *modal share* is the largest group of identical runs divided by all runs, "
+        "and the *unique share* is the number of groups divided by all runs; both are means over shared seeds. *Groups* "
+        "counts different results over all shared seeds."
     )
     return DataTable(columns, rows, caption)
 

@@ -14,8 +14,13 @@ _WIDTH = 80
 _SHOWN = 6  # states listed by name
 _LONGEST = 3  # lines about what was run
 _LEVEL = 13  # letters of a level in the table
+_LEFT = 28  # columns of the level and its pairs
 _VERDICT = {True: "met", False: "not met", None: "undecided (more shared seeds would tell)"}
 NOTHING_YET = "No shared seed has all of its runs yet, so there is nothing to compare."
+LOOKS = (
+    "The interval of one look holds if the number of shared seeds was fixed beforehand; that of every look holds "
+    "however often seeds are added, and judges."
+)
 _SHARES = (
     "Under one shared seed, the modal share is the largest group of identical runs divided by all runs, and the unique "
     "share is the number of groups divided by all runs. Both are means over shared seeds."
@@ -25,7 +30,7 @@ _SHARES = (
 def headline(result: AuditResult, level: str, require: float | None = None) -> str:
     """Return the one sentence that answers the question of an audit."""
     found = result.agreement(level)
-    text = f"Same {level} in {found.same} of {found.pairs} pairs: agreement {found.value}"
+    text = f"Same {level} in {found.same} of {found.pairs} pairs: agreement {found.every_look}"
     promised = None if result.rho is None else 1.0 - result.rho
     if require is None and level == result.spec.level:
         require = result.spec.require
@@ -52,14 +57,14 @@ def result_table(result: AuditResult, level: str, require: float | None = None) 
     samples = {run.samples for run in result.runs if run.samples is not None}
     drawn = "" if not samples else f", {number_range(min(samples), max(samples))} samples each"
     seeds = plural(len(spec.seeds), "shared seed")
-    pairs = f"{'pairs the same':>{29 - width}}"
+    pairs = f"{'pairs the same':>{_LEFT - width}}"
     lines = [
         *_specs(result),
         f"{seeds} × {spec.runs_per_seed} runs{drawn}; {percent(spec.confidence)} intervals",
         "",
-        f"{'level':<{width}}{pairs}{'agreement':>11}{'interval':>15}{'modal share':>12}{'unique share':>13}",
+        f"{'level':<{width}}{pairs}{'agreement':>11}{'one look':>13}{'every look':>13}{'modal':>7}{'unique':>8}",
         *(_row(one, width) for one in result.agreements.values()),
-        *_wrapped(_SHARES),
+        *_wrapped(f"{LOOKS} {_SHARES}"),
         "",
         *_wrapped(headline(result, level, require)),
         *(_where(result) if "policy" in result.levels else ()),
@@ -73,10 +78,10 @@ def result_table(result: AuditResult, level: str, require: float | None = None) 
 
 def _row(one: Agreement, width: int) -> str:
     pairs = f"{one.same} of {one.pairs}"
-    pairs = pairs if len(pairs) <= 29 - width else f"{one.same:.4g} of {one.pairs:.4g}"
-    interval = f"{one.low:.3f}–{one.high:.3f}"
-    shares = f"{float(one.modal_share):>12.3f}{float(one.unique_share):>13.3f}"
-    return f"{brief(one.level, _LEVEL):<{width}}{pairs:>{29 - width}}{one.estimate:>11.3f}{interval:>15}{shares}"
+    pairs = pairs if len(pairs) <= _LEFT - width else f"{one.same:.4g} of {one.pairs:.4g}"
+    intervals = "".join(f"{f'{x.low:.3f}–{x.high:.3f}':>13}" for x in (one.value, one.every_look))
+    shares = f"{float(one.modal_share):>7.3f}{float(one.unique_share):>8.3f}"
+    return f"{brief(one.level, _LEVEL):<{width}}{pairs:>{_LEFT - width}}{one.estimate:>11.3f}{intervals}{shares}"
 
 
 def _where(result: AuditResult) -> list[str]:
@@ -86,7 +91,7 @@ def _where(result: AuditResult) -> list[str]:
     noun = "state" if result.probe is None else "observation"
     if not many:
         return [f"Two runs take the same action in every {noun} ({S})."]
-    said = f"Two runs act alike in {states.overall} of the {S} {noun}s. They differ in {many}:"
+    said = f"Two runs act alike in {states.every_look} of the {S} {noun}s. They differ in {many}:"
     told = (f"{noun} {state_name(result, s)}: {actions_taken(result, s)}" for s in states.differing[:_SHOWN].tolist())
     lines = [*_wrapped(said), *("  " + textwrap.shorten(text, _WIDTH - 2, placeholder=" ...") for text in told)]
     return lines if many <= _SHOWN else [*lines, f"  and {many - _SHOWN} more"]
@@ -207,6 +212,7 @@ def _level_json(result: AuditResult, level: str) -> dict[str, Json]:
     found = result.agreement(level)
     return {
         "agreement": found.value.to_json(),
+        "every_look": found.every_look.to_json(),
         "same": found.same,
         "pairs": found.pairs,
         "modal_share": found.modal_share.to_json(),
@@ -235,6 +241,7 @@ def _policy_json(result: AuditResult) -> dict[str, Json]:
         ]
     return {
         "actions": states.overall.to_json(),
+        "actions_every_look": states.every_look.to_json(),
         "states": states.per_state.size,
         "differing": differing,
         "policies": policies,

@@ -150,7 +150,7 @@ def _bar(result: AuditResult, number: int) -> Interval | None:
 def _line(result: AuditResult, levels: Sequence[str]) -> list[Cell]:
     level = shown_level(result)
     judged = [None, None] if level is None else [asked_for(result, level), verdict(result, level)]
-    agreements = {name: str(found.value) for name, found in result.agreements.items()}
+    agreements = {name: str(found.every_look) for name, found in result.agreements.items()}
     names: list[Cell] = [Code(brief(spec.text)) for spec in (result.problem, result.algorithm)]
     size = f"{len(result.runs)} of {runs_asked(result)}" if unfinished(result) else _size(result)
     return [*names, *judged, *(agreements.get(name) for name in levels), size]

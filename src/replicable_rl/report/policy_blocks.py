@@ -76,7 +76,8 @@ def _states(result: AuditResult, distinct: int) -> Iterator[Block]:
         for s in states.differing[:_STATES].tolist()
     ]
     caption = (
-        f"Two runs act alike in {states.overall} of {S} {noun}s{where}; they differ in {many}, least agreement first."
+        f"Two runs act alike in {states.every_look} of {S} {noun}s{where}; they differ in {many}, least agreement "
+        "first."
     )
     note = f"{many - _STATES} more are not listed." if many > _STATES else None
     yield DataTable([noun, "agreement", "actions taken"], rows, caption, note=note)
