@@ -50,7 +50,8 @@ class _ApproximateMDP(Promise[ApproximateMDPPlan]):
         queries = RowQueries.of(self.estimate, shared, "approximate-mdp", plan.width, plan.form)
         counts = draw_from(source, plan.calls, rng)
         learned = LearnedModel(source, unknown_reward=source.reward_range[1])
-        learned.learn(np.arange(learned.known.size), counts.transitions(source.n_states, source.n_actions), queries)
+        seen = counts.transitions(source.n_states, source.n_actions, source.reward_range[0])
+        learned.learn(np.arange(learned.known.size), seen, queries)
         model = learned.to_mdp()
         best = optimal_values(model)
         outputs = {"model": model, "value": best.q, "policy": best.policy}

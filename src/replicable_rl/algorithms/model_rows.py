@@ -119,5 +119,5 @@ class LearnedModel:
             return self._problem.known_rewards.reshape(-1)[pairs]
         low, high = self._problem.reward_range
         scale = (high - low) or 1.0
-        mean = (seen.rewards[pairs] / visits[pairs] - low) / scale
+        mean = seen.rewards_above(low)[pairs] / visits[pairs] / scale
         return np.clip(low + (high - low) * query.answer(np.clip(mean, 0.0, 1.0), index=pairs), low, high)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from replicable_rl.errors import SampleSizeTooLarge, speaking_as
 from replicable_rl.sampling import MAX_CALLS, Problem
-from replicable_rl.theory import Plan
+from replicable_rl.theory import Plan, Units
 
 P = TypeVar("P", bound=Plan, covariant=True)
 
@@ -28,6 +28,7 @@ class Promise(Generic[P]):
         """Return what a run on this problem will do, and what may be claimed of it."""
         sizes = problem.n_states, problem.n_actions, problem.gamma, problem.known_rewards is not None
         with speaking_as(type(self).__name__):
+            Units(problem.gamma, *problem.reward_range)  # refuses rewards that 64-bit numbers cannot carry
             try:
                 planned: P = _planned(self, *sizes)
             except TypeError:  # an ingredient of somebody's own without a hash

@@ -33,7 +33,8 @@ from replicable_rl.progress import track
 from replicable_rl.queries import Estimate, Fixed, Plain, Randomised, Rounded, Threshold, ingredient
 from replicable_rl.records import Run, Status, StatusCode
 from replicable_rl.sampling import EpisodeCounts, EpisodicModel
-from replicable_rl.theory import RMaxPlan, rmax_practical
+from replicable_rl.theory import RMaxPlan, Units, rmax_practical
+from replicable_rl.theory.rmax import PLANNING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -157,12 +158,16 @@ class _RMax(Promise[RMaxPlan]):
         queries = RowQueries.of(self.estimate, shared, "rmax", plan.width, plan.form)
         top, r_max = source.reward_range[1], _check_r_max(type(self).__name__, self.r_max, source.reward_range)
         run = explore(source, plan, r_max, self.threshold, queries, shared, rng)
+        model, best = run.planned or run.replan()
+        error = Units(source.gamma, *source.reward_range).share(best.error)  # of the values that the policy maximises
         broken = {
             "the run spent its budget of rounds": run.ended is StatusCode.BUDGET_SPENT,
             "some episodes were cut short": run.cut_short,
             f"r_max={r_max:g} is not the top of the reward range, {top:g}": r_max != top,
+            f"planning is certified to {error:.2g} (values in [0, 1]), and the proof needs {PLANNING:g}": (
+                error > PLANNING or not best.converged
+            ),
         }
-        model, best = run.planned or run.replan()
         return Run.of(
             {"model": model, "value": best.q, "policy": run.policy},
             status=_status(run, plan),

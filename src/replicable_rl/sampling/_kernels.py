@@ -144,9 +144,10 @@ def propagate(
     transition: Integers,
     reward: Floats,
     count: Floats,
-    reward_sum: Floats,
+    excess: Floats,
+    low: float,
 ) -> None:
-    """Add to ``count`` and ``reward_sum`` the transitions in ``horizon`` steps of ``episodes`` episodes.
+    """Add to ``count`` and ``excess`` the transitions in ``horizon`` steps of ``episodes`` episodes.
 
     ``here[s]`` episodes are in state s; they take ``action[s]``, or where that is -1 choose by the conditional
     probabilities ``choice``, and move on together. Only states that some episode has reached are touched.
@@ -209,15 +210,17 @@ def propagate(
                     arrived += np.uint64((before == 0) & (times > 0))
                     outcome_count[k] += times
         n_reached = np.int64(arrived)
-    merge(transition, reward, outcome_count, count, reward_sum)
+    merge(transition, reward, outcome_count, count, excess, low)
 
 
 @compiled
-def merge(transition: Integers, reward: Floats, outcome_count: Floats, count: Floats, reward_sum: Floats) -> None:
-    """Add the counts of outcomes, and their rewards, to those of the transitions that they belong to."""
+def merge(
+    transition: Integers, reward: Floats, outcome_count: Floats, count: Floats, excess: Floats, low: float
+) -> None:
+    """Add the counts of outcomes, and their rewards above ``low``, to those of the transitions they belong to."""
     for k in range(transition.size):
         count[np.uint64(transition[k])] += outcome_count[k]
-        reward_sum[np.uint64(transition[k])] += outcome_count[k] * reward[k]
+        excess[np.uint64(transition[k])] += outcome_count[k] * (reward[k] - low)
 
 
 @inlined

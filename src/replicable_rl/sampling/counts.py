@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,12 +44,23 @@ class OutcomeCounts:
         _kernels.row_means(self.indptr, self.count, outcome_values, total, 0, total.size)
         return total / float(self.calls)
 
-    def transitions(self, n_states: int, n_actions: int) -> TransitionCounts:
-        """Return the same counts, merged by successor."""
+    def variance(
+        self, outcome_values: NDArray[np.float64], mean: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return, for every row, the sample variance of a function of the outcome whose mean is known.
+
+        Only where an outcome stands for one value: of rewards that were merged to their mean it says too little.
+        """
+        off = outcome_values - np.repeat(mean, np.diff(self.indptr))
+        return self.mean(off * off) * (float(self.calls) / float(self.calls - 1))
+
+    def transitions(self, n_states: int, n_actions: int, low: float = 0.0) -> TransitionCounts:
+        """Return the same counts, merged by successor; rewards are summed above ``low``."""
         row = np.repeat(np.arange(self.indptr.size - 1), np.diff(self.indptr))
         key, inverse = np.unique(row * n_states + self.next_state, return_inverse=True)
         count = sums(inverse, self.count.astype(np.float64), key.size)
-        return TransitionCounts(n_states, n_actions, key, count, sums(inverse, self.count * self.reward, key.size))
+        excess = sums(inverse, self.count * (self.reward - low), key.size)
+        return TransitionCounts(n_states, n_actions, key, count, excess, low=low)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,13 +69,17 @@ class TransitionCounts:
 
     ``key`` = (s*A + a)*S + s' is sorted and free of repetitions. Counts are floats: whole numbers, exact
     up to 2**53 and rounded to 53 bits beyond, because m episodes of H steps may pass 2**63.
+
+    Rewards are summed above ``low``: ``excess`` is the sum of r - low. With the bottom of the reward range for ``low``
+    a large constant in all rewards costs no digits; with 0 it is the plain sum.
     """
 
     n_states: int
     n_actions: int
     key: NDArray[np.int64]
     count: NDArray[np.float64]
-    reward_sum: NDArray[np.float64]
+    excess: NDArray[np.float64]
+    low: float = field(default=0.0, kw_only=True)
 
     @property
     def row(self) -> NDArray[np.int64]:
@@ -82,9 +97,18 @@ class TransitionCounts:
         return sums(self.row, self.count, self.n_states * self.n_actions)
 
     @property
+    def reward_sum(self) -> NDArray[np.float64]:
+        """The sum of the rewards of every transition."""
+        return _moved(self.excess, self.low, self.count)
+
+    @property
     def rewards(self) -> NDArray[np.float64]:
         """The sum of the rewards of each pair s*A + a."""
-        return sums(self.row, self.reward_sum, self.n_states * self.n_actions)
+        return self.rewards_above(0.0)
+
+    def rewards_above(self, low: float) -> NDArray[np.float64]:
+        """Return the sum of r - low over the rewards of each pair s*A + a."""
+        return _moved(sums(self.row, self.excess, self.n_states * self.n_actions), self.low - low, self.visits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,14 +124,20 @@ class EpisodeCounts(TransitionCounts):
                 f"EpisodeCounts: only counts of one problem add up, got (S, A) = {(self.n_states, self.n_actions)} and "
                 f"{(other.n_states, other.n_actions)}."
             )
+        more = _moved(other.excess, other.low - self.low, other.count)
         if self.key is other.key:  # two rounds on one table
-            key, count, reward_sum = self.key, self.count + other.count, self.reward_sum + other.reward_sum
+            key, count, excess = self.key, self.count + other.count, self.excess + more
         else:
             key, inverse = np.unique(np.concatenate([self.key, other.key]), return_inverse=True)
             count = sums(inverse, np.concatenate([self.count, other.count]), key.size)
-            reward_sum = sums(inverse, np.concatenate([self.reward_sum, other.reward_sum]), key.size)
+            excess = sums(inverse, np.concatenate([self.excess, more]), key.size)
         episodes, steps = self.episodes + other.episodes, self.steps + other.steps
-        return EpisodeCounts(self.n_states, self.n_actions, key, count, reward_sum, episodes, steps)
+        return EpisodeCounts(self.n_states, self.n_actions, key, count, excess, episodes, steps, low=self.low)
+
+
+def _moved(excess: NDArray[np.float64], by: float, count: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return sums of so many rewards when each of them grows by a constant."""
+    return excess + by * count if by else excess
 
 
 def draw_from(source: GenerativeModel, calls: int, rng: np.random.Generator) -> OutcomeCounts:

@@ -91,18 +91,20 @@ class Simulator(Stepped):
         """Draw ``calls`` fresh successors of every pair and return their counts."""
         calls, n_rows = check_calls("Simulator", calls), self.n_states * self.n_actions
         self._refuse_beyond_budget(calls * n_rows, "Pass fewer calls or raise budget.")
-        # An outcome is a (row, next state); with it go its count and the sum of its rewards.
-        key, count, reward = merge_tallies(self._batches(calls, rng))
+        # An outcome is a (row, next state); with it go its count and the sum of its rewards, above the lowest.
+        key, count, excess = merge_tallies(self._batches(calls, rng))
         row = key // self.n_states
         indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_rows))]).astype(np.int64)
-        return OutcomeCounts(indptr, (key % self.n_states).astype(np.int32), reward / count, count, calls)
+        reward = np.clip(self.reward_range[0] + excess / count, *self.reward_range)
+        return OutcomeCounts(indptr, (key % self.n_states).astype(np.int32), reward, count, calls)
 
     def _batches(self, calls: int, rng: np.random.Generator) -> Iterator[Tally]:
         total = self.n_states * self.n_actions * calls
         for start in range(0, total, _CHUNK):
             row = np.arange(start, min(start + _CHUNK, total), dtype=np.int64) // calls
             successor, reward = self._steps(row // self.n_actions, row % self.n_actions, rng)
-            yield tally(row * self.n_states + successor, np.ones(row.size, dtype=np.int64), reward)
+            key, once = row * self.n_states + successor, np.ones(row.size, dtype=np.int64)
+            yield tally(key, once, reward - self.reward_range[0])
 
     def _steps(
         self, state: NDArray[np.int64], action: NDArray[np.int64], rng: np.random.Generator

@@ -116,7 +116,8 @@ class EpisodicEnv(Stepped):
         key, count, reward = merge_tallies(batches(np.cumsum(weights, axis=1), episodes, horizon, rng, seen))
         if seen.absorbed:
             key, count, reward = merge_tallies(iter([(key, count, reward), self._after_the_end(weights, seen, rng)]))
-        return EpisodeCounts(self.n_states, self.n_actions, key, count.astype(np.float64), reward, episodes, seen.steps)
+        counted = key, count.astype(np.float64), reward, episodes, seen.steps
+        return EpisodeCounts(self.n_states, self.n_actions, *counted, low=self.reward_range[0])
 
     def _single_batches(
         self, choice: NDArray[np.float64], episodes: int, horizon: int, rng: np.random.Generator, seen: _Seen
@@ -183,7 +184,7 @@ class EpisodicEnv(Stepped):
                 f"{reward[np.argmax(bad)]:g}. Widen reward_range."
             )
         seen.steps += key.size
-        return tally(key.astype(np.int64), np.ones(key.size, dtype=np.int64), reward)
+        return tally(key.astype(np.int64), np.ones(key.size, dtype=np.int64), reward - low)
 
     def _state(self, observation: Any) -> int:
         state = int(observation) - self._first_state
@@ -211,7 +212,8 @@ class EpisodicEnv(Stepped):
         spent = rng.multinomial(seen.absorbed, weights[end])
         actions = np.flatnonzero(spent)
         key = (end * self.n_actions + actions) * self.n_states + end
-        return tally(key, spent[actions].astype(np.int64), np.zeros(actions.size))
+        count = spent[actions].astype(np.int64)
+        return tally(key, count, count * (0.0 - self.reward_range[0]))
 
 
 class _Seen:

@@ -63,9 +63,9 @@ class Table:
 
     def _nothing_yet(self, episodes: int, horizon: int) -> EpisodeCounts:
         """Return the counts of no transition, to add to."""
-        key, steps = self._transitions[0], episodes * horizon
-        count, reward_sum = np.zeros(key.size), np.zeros(key.size)
-        return EpisodeCounts(self.n_states, self.n_actions, key, count, reward_sum, episodes, steps)
+        key, steps, low = self._transitions[0], episodes * horizon, self.reward_range[0]
+        count, excess = np.zeros(key.size), np.zeros(key.size)
+        return EpisodeCounts(self.n_states, self.n_actions, key, count, excess, episodes, steps, low=low)
 
 
 class Counts(Table):
@@ -122,7 +122,7 @@ class Counts(Table):
         table = (*self._start, rows.indptr, rows.next_state, self._conditional)
         decisions = _decisions(policy, self.n_states, self.n_actions)
         played = *table, *decisions, episodes, horizon, stream_words(rng, 1)[0]
-        _kernels.propagate(*played, self._transitions[1], rows.reward, seen.count, seen.reward_sum)
+        _kernels.propagate(*played, self._transitions[1], rows.reward, seen.count, seen.excess, seen.low)
         return seen
 
     def fused(self, query: object) -> Fused | None:
@@ -176,7 +176,7 @@ class PerSample(Table):
             count += np.bincount(drawn, minlength=count.size)
             state = rows.next_state[drawn]
         seen = self._nothing_yet(episodes, horizon)
-        _kernels.merge(self._transitions[1], rows.reward, count, seen.count, seen.reward_sum)
+        _kernels.merge(self._transitions[1], rows.reward, count, seen.count, seen.excess, seen.low)
         return seen
 
 

@@ -43,7 +43,7 @@ from replicable_rl.theory.rstat import Form, hoeffding_radius, pieces_of
 from replicable_rl.wording import bound, number, plural
 
 _RANDOMISED, _FIXED = "randomised", "fixed"  # the ids of the thresholds that the proofs know
-_PLANNING = 1e-10  # normalised error of the planner's values
+PLANNING = 1e-10  # normalised error of the planner's values that the bound on the loss allows for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +112,7 @@ class RMaxPlan(Plan):
         unknown = _largest_mean(self.epsilon / 2.0, H, L, m) + self.gamma**H
         bounds: dict[str, float | None] = {
             "entry_error": entry,
-            "loss": 2.0 * (row + _PLANNING / (1.0 - self.gamma)) + unknown,
+            "loss": 2.0 * (row + PLANNING / (1.0 - self.gamma)) + unknown,
             "rho_k": None,
             "rho_queries": None,
             "rho_known": None,

@@ -51,16 +51,22 @@ class Units:
                 f"rewards of {largest:g} with gamma={self.gamma:g} have values beyond 64-bit numbers. "
                 "Divide the rewards by a constant."
             )
-        if width > 0.0 and largest * 2.0**-52 > 1e-9 * width:
+        if width > 0.0 and max(largest * 2.0**-52, 2.0**-1074) > 1e-9 * width:
+            tiny = 1e-9 * width < 2.0**-1074  # the smallest numbers have few digits
+            remedy = "Multiply the rewards by a constant." if tiny else "Subtract a constant from the rewards."
             raise InvalidInput(
                 f"rewards between {self.low:.17g} and {self.high:.17g} have values that 64-bit numbers can hardly tell "
-                "apart. Subtract a constant from the rewards."
+                f"apart. {remedy}"
             )
 
     @property
     def span(self) -> float:
         """The largest difference two values can have, (r_hi - r_lo)/(1 - gamma): one normalised unit."""
         return (self.high - self.low) / (1.0 - self.gamma)
+
+    def share(self, difference: float) -> float:
+        """Return a difference of two values, normalised; 0 when every reward is the same."""
+        return difference / self.span if self.span > 0.0 else 0.0
 
     def reward(self, reward: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return normalised rewards, in [0, 1 - gamma]; all 0 when every reward is the same."""

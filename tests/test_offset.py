@@ -1,0 +1,258 @@
+"""A constant added to all rewards changes no decision: no claim may become false by it, and no digit may be lost.
+
+The attack: a table whose rewards are b and b + 1 with a large b. Values are then b/(1 - gamma) and more, and what tells
+the actions apart drowns in the last digits. Truth is computed in rational numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import replicable_rl as rr
+from replicable_rl.mdp import evaluate_policy, optimal_values
+from replicable_rl.randomness import sample_stream
+from replicable_rl.sampling import Counts, EpisodeCounts, PerSample, TransitionCounts
+from tests.statistics import SEED
+from tests.test_planning import exact_pairs, exact_q, exact_value, one_hot
+
+EPSILON, DELTA, RHO = 0.1, 0.001, 0.2
+REFUSED = r"^{}: rewards between .* that 64-bit numbers can hardly tell apart\. Subtract a constant from the rewards\.$"
+OFFSETS = [sign * 10.0**k for k in (3, 5, 6, 7, 13, 15) for sign in (1, -1)]
+
+
+def detour(
+    b: float, gamma: float = 0.9, *, width: float = 1.0, slip: float = 0.3, noisy: bool = False
+) -> rr.TabularMDP:
+    """Two steps that pay little lead to a state that pays much, for ever; staying pays a bit more than the steps.
+
+    A planner that sees one step ahead stays, and loses nearly everything. With ``noisy`` rewards are b or b + width by
+    chance, and must be learned.
+    """
+
+    def row(s: int, to: int, mean: float) -> list[tuple[float, int, float]]:
+        pays = [(mean, b + width), (1.0 - mean, b)] if noisy else [(1.0, b + round(mean) * width)]
+        goes = [(1.0, to)] if to == s else [(1.0 - slip, to), (slip, s)]
+        return [(p * q, t, r) for q, t in goes if q for p, r in pays]
+
+    outcomes = [[row(s, 0, 0.3), row(s, min(s + 1, 2), 0.9 if s == 2 else 0.1)] for s in range(3)]
+    return rr.TabularMDP.from_outcomes(outcomes, gamma=gamma, initial=[1.0, 0.0, 0.0], reward_range=(b, b + width))
+
+
+def exact_losses(mdp: rr.TabularMDP, policy: np.ndarray) -> list[float]:
+    """What a policy loses in every state, values normalised to [0, 1]."""
+    low, high = map(Fraction, mdp.reward_range)
+    mine = exact_value(mdp, exact_pairs(mdp, normalise=True), one_hot(policy.tolist(), mdp.n_actions))
+    span = (high - low) / (1 - Fraction(mdp.gamma))
+    return [float((max(row) - v) / span) for row, v in zip(exact_q(mdp, normalise=True), mine, strict=True)]
+
+
+def algorithms(gamma: float) -> dict[str, Any]:
+    horizon = math.ceil(math.log(300.0) / -math.log(gamma))
+    return {
+        "RMax": rr.RMax(EPSILON, DELTA, horizon),
+        "ReplicableRMax": rr.ReplicableRMax(EPSILON, DELTA, RHO, horizon),
+        "ApproximateMDP": rr.ApproximateMDP(EPSILON, DELTA),
+        "ReplicableApproximateMDP": rr.ReplicableApproximateMDP(EPSILON, DELTA, RHO),
+        "PhasedVI": rr.PhasedVI(EPSILON, DELTA),
+        "ReplicablePhasedVI": rr.ReplicablePhasedVI(EPSILON, DELTA, RHO),
+    }
+
+
+NAMES = list(algorithms(0.9))
+
+
+# --- no false claim --------------------------------------------------------------------------------------
+
+
+def check_claims(mdp: rr.TabularMDP, algorithm: Any) -> bool:
+    """Whether a run on a table claims accuracy, after its claim was found true, or its silence explained."""
+    run = rr.solve(mdp, algorithm, shared_seed=1, sample_seed=1)
+    losses = exact_losses(mdp, run.policy)
+    if run.model is not None:  # what is claimed is about the model; its policy is the model's
+        learned = rr.TabularMDP(run.model.rows, n_actions=2, gamma=mdp.gamma, reward_range=run.model.reward_range)
+        assert max(exact_losses(learned, run.policy)) <= 1e-7 / (1.0 - mdp.gamma)
+    claim = run.claims.accuracy
+    if claim is None:
+        assert len(run.claims.missing["accuracy"]) > 20
+    elif claim.level == "policy":
+        assert (losses[0] if "initial" in claim.statement else max(losses)) <= EPSILON
+    return claim is not None
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("noisy", [False, True])
+@pytest.mark.parametrize("gamma", [0.5, 0.9])
+def test_a_claim_is_true_or_missing_or_the_problem_is_refused(name: str, noisy: bool, gamma: float) -> None:
+    algorithm = algorithms(gamma)[name]
+    for b in OFFSETS:
+        mdp = detour(b, gamma, noisy=noisy)
+        if abs(b) <= 1e6:
+            claimed = check_claims(mdp, algorithm)
+            assert claimed or abs(b) > 1e5
+        else:
+            for refused in (
+                lambda mdp=mdp: rr.solve(mdp, algorithm, shared_seed=1),
+                lambda mdp=mdp: algorithm.plan(mdp),
+            ):
+                with pytest.raises(rr.InvalidInput, match=REFUSED.format(name)):
+                    refused()
+
+
+@pytest.mark.parametrize("name", ["RMax", "ReplicableRMax"])
+def test_the_attack(name: str) -> None:
+    """With b = 1e13 both said proved, and lost 0.74."""
+    with pytest.raises(rr.InvalidInput, match=REFUSED.format(name)):
+        rr.solve(detour(1e13), algorithms(0.9)[name], shared_seed=1, sample_seed=1)
+
+
+@pytest.mark.parametrize("name", ["RMax", "ReplicableRMax"])
+def test_r_max_claims_nothing_where_its_planning_was_not_accurate_enough(name: str) -> None:
+    algorithm = algorithms(0.9)[name]
+    near, far = (rr.solve(detour(b), algorithm, shared_seed=1, sample_seed=1).claims for b in (1e4, 2e6))
+    assert near.accuracy is not None
+    assert far.accuracy is None
+    assert far.missing["accuracy"].startswith("planning is certified to ")
+    assert far.replicability == near.replicability  # the same model has the same policy, however it was found
+
+
+def test_a_planner_that_stops_too_soon_takes_the_claim_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    from replicable_rl.algorithms import rmax
+
+    monkeypatch.setattr(rmax, "optimal_values", lambda model: optimal_values(model, tolerance=1e-3))
+    run = rr.solve(detour(0.0), algorithms(0.9)["ReplicableRMax"], shared_seed=1, sample_seed=1)
+    assert run.claims.accuracy is None
+    assert "1e-10" in run.claims.missing["accuracy"]
+
+
+# --- the same bits twice -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["ReplicableRMax", "ReplicableApproximateMDP"])
+def test_an_offset_separates_no_two_runs(name: str) -> None:
+    """At 2**21 two runs agree exactly where they agree at 0: rewards above the bottom of their range are the same."""
+    algorithm = algorithms(0.9)[name]
+    seeds = [(j, SEED + 2 * j + i) for j in range(10) for i in (0, 1)]
+
+    def models(b: float) -> list[rr.TabularMDP | None]:
+        mdp = detour(b, noisy=True)
+        return [rr.solve(mdp, algorithm, shared_seed=r, sample_seed=sample).model for r, sample in seeds]
+
+    plain, moved = models(0.0), models(2.0**21)
+    for one, other in zip(plain, moved, strict=True):
+        assert one is not None
+        assert other is not None
+        assert other.rows.probability.tobytes() == one.rows.probability.tobytes()
+        assert np.abs(other.rows.reward - 2.0**21 - one.rows.reward).max() <= 2.0**-31  # the last bit of 2**21
+    same = [[one == two for one, two in zip(runs[::2], runs[1::2], strict=True)] for runs in (plain, moved)]
+    assert same[0] == same[1]
+    assert sum(same[0]) >= 8  # 1 - rho
+
+
+# --- planning ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gamma", [0.5, 0.9, 0.999, 0.9999])
+@pytest.mark.parametrize("noisy", [False, True])
+def test_planning_is_as_exact_as_the_numbers_it_returns(gamma: float, noisy: bool) -> None:
+    """The certificate is true, and an offset adds no more to it than the last bits of numbers like b/(1 - gamma)."""
+    plain = optimal_values(detour(0.0, gamma, noisy=noisy))
+    for b in OFFSETS:
+        mdp = detour(b, gamma, noisy=noisy)
+        best, exact = optimal_values(mdp), [x for row in exact_q(mdp, normalise=True) for x in row]
+        worst = max(abs(Fraction(float(x)) - y) for x, y in zip(best.q.reshape(-1), exact, strict=True))
+        assert worst <= Fraction(best.error)
+        assert best.error <= plain.error + 2.0**-50 * abs(b) / (1.0 - gamma)
+        assert best.converged == (best.error <= 1e-10 / (1.0 - gamma))
+        found = evaluate_policy(mdp, best.policy)
+        values = exact_value(mdp, exact_pairs(mdp, normalise=True), one_hot(best.policy.tolist(), 2))
+        assert max(abs(Fraction(x) - y) for x, y in zip(found.value.tolist(), values, strict=True)) <= found.error
+        if abs(b) <= 1e7:
+            assert best.policy.tolist() == plain.policy.tolist()
+
+
+# --- sums of rewards ---------------------------------------------------------------------------------------
+
+
+def excesses(seen: TransitionCounts, low: float) -> list[float]:
+    return seen.rewards_above(low).tolist()
+
+
+@pytest.mark.parametrize("b", [2.0**40, -(2.0**40)])
+@pytest.mark.parametrize("source", [Counts, PerSample])
+def test_tables_sum_rewards_above_the_bottom_of_their_range(b: float, source: Any) -> None:
+    policy, m = np.full((3, 2), 0.5), 1000
+    plain, moved = (source(detour(x, noisy=True)).play(policy, m, 20, sample_stream(SEED)) for x in (0.0, b))
+    assert excesses(moved, b) == excesses(plain, 0.0) != [0.0] * 6
+    assert excesses(moved + moved, b) == excesses(plain + plain, 0.0)
+    assert moved.rewards == pytest.approx(plain.rewards + b * plain.visits, rel=1e-15)
+    drawn, far = (source(detour(x, noisy=True)).draw(m, sample_stream(SEED)) for x in (0.0, b))
+    assert excesses(far.transitions(3, 2, b), b) == excesses(drawn.transitions(3, 2), 0.0)
+
+
+def test_a_simulator_sums_rewards_above_the_bottom_of_its_range() -> None:
+    b = 2.0**20  # the mean of two rewards is a number of 53 bits, like they
+
+    def simulator(low: float) -> rr.Simulator:
+        def step(state: Any, action: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+            return (state + 1) % 3, low + (rng.random(state.size) < 0.3)
+
+        return rr.Simulator(
+            step, n_states=3, n_actions=2, gamma=0.9, reward_range=(low, low + 1.0), vectorized=True, version="1"
+        )
+
+    plain, moved = (simulator(low).draw(10**5, sample_stream(SEED)).reward for low in (0.0, b))
+    assert (moved - b).tolist() == pytest.approx(plain.tolist(), abs=2.0**-33)
+    assert np.ptp(plain) > 0.0
+
+
+class Lottery:
+    """An environment that pays b or b + 1 by chance, below 0 or above; it ends when the coin shows 3."""
+
+    metadata: dict[str, Any] = {}  # noqa: RUF012
+    spec = None
+
+    def __init__(self, low: float) -> None:
+        from gymnasium.spaces import Discrete
+
+        self.low, self.observation_space, self.action_space = low, Discrete(2), Discrete(1)
+
+    def reset(self, *, seed: int | None = None) -> tuple[int, dict[str, Any]]:
+        self.rng = np.random.default_rng(seed) if seed is not None else self.rng
+        return 0, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        u = int(self.rng.integers(4))
+        return u % 2, self.low + u // 2, u == 3, False, {}
+
+
+def test_episodes_that_are_stepped_sum_rewards_above_the_bottom_of_their_range() -> None:
+    """After the end nothing is paid, which is -low above it."""
+    low = -(2.0**40)
+    plain, moved = (
+        rr.EpisodicEnv(Lottery(b), gamma=0.9, reward_range=(min(b, 0.0), 1.0)).play(
+            [0, 0, 0], 50, 9, sample_stream(SEED)
+        )
+        for b in (0.0, low)
+    )
+    assert plain.visits.tolist() == moved.visits.tolist()
+    assert excesses(moved, low)[:2] == excesses(plain, 0.0)[:2] != [0.0, 0.0]
+    assert excesses(moved, low)[2] == 2.0**40 * moved.visits[2]
+    assert moved.rewards[2] == plain.rewards[2] == 0.0
+
+
+def test_counts_of_somebodys_own_may_hold_plain_sums() -> None:
+    """A sampler that says nothing of a bottom sums rewards as they are; both kinds add up."""
+    key, count = np.array([0, 3]), np.array([2.0, 4.0])
+    own = EpisodeCounts(2, 1, key, count, np.array([7.0, 12.0]), 3, 6)
+    ours = EpisodeCounts(2, 1, key.copy(), count, np.array([1.0, 0.0]), 3, 6, low=3.0)
+    assert own.reward_sum.tolist() == own.rewards.tolist() == ours.reward_sum.tolist() == [7.0, 12.0]
+    assert excesses(own, 3.0) == excesses(ours, 3.0) == [1.0, 0.0]
+    for both in (own + ours, ours + own):
+        assert both.reward_sum.tolist() == [14.0, 24.0]
+        assert excesses(both, 3.0) == [2.0, 0.0]
+    assert (ours + own).low == 3.0
