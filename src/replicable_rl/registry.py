@@ -43,6 +43,7 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     algorithm.id: algorithm
     for algorithm in (
         algorithms.PhasedVI,
+        algorithms.PaperPhasedVI,
         algorithms.ReplicablePhasedVI,
         algorithms.ApproximateMDP,
         algorithms.ReplicableApproximateMDP,

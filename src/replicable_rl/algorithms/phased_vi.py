@@ -11,16 +11,20 @@ Phased Q-learning (Kearns and Singh 1998) is the same loop with the plain mean i
 rSTAT. Values are normalised to [0, 1] inside and given in the user's units outside. Where the
 reward is not a known function of (s, a), one query answers r + gamma V_t(s') as a whole.
 
-Why it replicates: by induction over t. If two runs hold the same Q_t, their means differ by
-at most twice the sampling error, a shared grid separates such means with probability rho_SQ
-at most, and equal bins give equal bits of Q_{t+1}. A union bound over the N*T queries does the
-rest. What it takes is in :mod:`replicable_rl.theory.phased_vi`.
+The *sharp* form is the same loop with a schedule of its own: early iterations draw less and round more coarsely, and
+Q only rises, Q_{t+1} = max(Q_t, r + gamma (v - c_t)). It keeps the same promises with far fewer samples, see
+:mod:`replicable_rl.theory.schedule`.
+
+Why it replicates: by induction over t. If two runs hold the same Q_t, their means differ by no
+more than sampling makes them, a shared grid separates such means with small probability, and
+equal bins give equal bits of Q_{t+1}. A union bound over the N*T queries does the rest. What it
+takes is in :mod:`replicable_rl.theory.phased_vi`.
 """
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -30,48 +34,75 @@ from replicable_rl.mdp import TabularMDP, greedy
 from replicable_rl.progress import track
 from replicable_rl.queries import Estimate, Plain, Query, Rounded, ingredient
 from replicable_rl.records import Run, Status, StatusCode
-from replicable_rl.sampling import GenerativeModel, Problem, draw_from, fused_iterations
+from replicable_rl.sampling import GenerativeModel, Iterations, OutcomeCounts, Problem, draw_from, fused_iterations
 from replicable_rl.theory import PhasedVIPlan, Units, phased_vi
+from replicable_rl.theory.rstat import seed_margin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from replicable_rl.randomness import SharedRandomness
     from replicable_rl.theory.phased_vi import Target
+    from replicable_rl.theory.rstat import Bound
+    from replicable_rl.theory.schedule import Schedule
 
 OFFSET = "rpvi/offset"  # address (t), element s*A + a
 
 
 def phased_value_iteration(
-    source: GenerativeModel, T: int, m: int, query: Query, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """Return Q_T in normalised units: the loop of Algorithm 1 with any query.
+    source: GenerativeModel, schedule: Schedule, query: Query, rng: np.random.Generator, log_term: float = 0.0
+) -> Iterations:
+    """Return Q_T in normalised units: the loop of Algorithm 1 with any schedule and any query.
 
     Parameters
     ----------
     source : GenerativeModel
         Where the samples come from. If it has this loop compiled for the query, that runs: the same bits, sooner.
-    T, m : int
-        Iterations, and fresh successors of every pair in each.
+    schedule : Schedule
+        For every iteration the fresh successors of every pair, and what becomes of the answers.
     query : Query
         How the means of iteration t are answered, at the address t.
     rng : numpy.random.Generator
         The fresh samples.
+    log_term : float
+        What the margins of :func:`~replicable_rl.theory.rstat.seed_margin` are made of; 0: they are not looked at.
     """
     compiled = fused_iterations(source, query)
     if compiled is not None:
-        return compiled(m, T, rng)
+        return compiled(schedule, log_term, rng)
     gamma, units, known = source.gamma, Units(source.gamma, *source.reward_range), source.known_rewards
-    q = np.zeros((source.n_states, source.n_actions))
-    for t in track(range(T), "iterations"):
-        counts = draw_from(source, m, rng)  # fresh: Q_t depends on the earlier ones
-        value = q.max(axis=1)[counts.next_state]
-        if known is not None:
-            v = query.answer(counts.mean(value).reshape(q.shape), t)
-            q = units.reward(known) + gamma * v
-        else:
-            q = query.answer(counts.mean(units.reward(counts.reward) + gamma * value).reshape(q.shape), t)
-    return q
+    rewards = None if known is None else units.reward(known)
+    q = rewards if schedule.rising and rewards is not None else np.zeros((source.n_states, source.n_actions))
+    made, room = 0, np.inf if log_term and known is not None else -np.inf  # merged rewards hide how far they spread
+    for t in track(range(schedule.iterations), "iterations"):
+        best = q.max(axis=1)
+        spread = schedule.spread(float(best.max() - best.min()), gamma, known is not None)
+        counts = draw_from(source, schedule.calls_at(t, spread), rng)  # fresh: Q_t depends on the earlier ones
+        asked = best[counts.next_state]
+        asked = asked if known is not None else units.reward(counts.reward) + gamma * asked
+        means = counts.mean(asked)
+        answer = query.answer(means.reshape(q.shape), t) - schedule.lowered[t]
+        new = answer if rewards is None else rewards + gamma * answer
+        if room > -np.inf:
+            room = min(room, _room(query, counts, asked, means, t, spread, log_term))
+        q, made = np.maximum(q, new) if schedule.rising else new, made + counts.calls
+    return Iterations(q, made, room)
+
+
+def _room(
+    query: Query,
+    counts: OutcomeCounts,
+    asked: NDArray[np.float64],
+    means: NDArray[np.float64],
+    t: int,
+    spread: float,
+    log_term: float,
+) -> float:
+    """Return by how much every mean is further from the edges of its bin than another run's can be from it."""
+    if counts.calls < 2 or not hasattr(query, "room"):
+        return -np.inf
+    needed = seed_margin(counts.variance(asked, means), float(counts.calls), spread, log_term)
+    return float((query.room(means, t) - needed).min())
 
 
 class _Phased(Promise[PhasedVIPlan]):
@@ -98,11 +129,15 @@ class _Phased(Promise[PhasedVIPlan]):
         """Run with the shared randomness r, which the baseline does not use, and fresh samples from ``rng``."""
         plan = self.plan(source)
         self._refuse_beyond_64_bits("calls", plan.calls)
-        query = self.estimate.bind(shared, OFFSET, plan.width, "midpoint")
-        normalised = phased_value_iteration(source, plan.iterations, plan.calls, query, rng)
-        q = Units(source.gamma, *source.reward_range).value_to_user(normalised)
+        query = self.estimate.bind(shared, OFFSET, plan.schedule.widths, "midpoint")
+        done = phased_value_iteration(source, plan.schedule, query, rng, plan.seed_log_term)
+        middle = plan.value_error if plan.schedule.rising else 0.0  # Q* is at most twice that above Q_T
+        q = Units(source.gamma, *source.reward_range).value_to_user(done.q + middle)
         policy = greedy(q)  # of what is reported, so that the same value implies the same policy
-        return Run.of({"value": q, "policy": policy}, status=_status(plan), claims=plan.claims(), samples=plan.samples)
+        claims = plan.claims().and_of_this_seed(plan.seed_claim()) if done.room > 0.0 else plan.claims()
+        return Run.of(
+            {"value": q, "policy": policy}, status=_status(plan), claims=claims, samples=plan.pairs * done.calls
+        )
 
 
 @dataclass(frozen=True)
@@ -140,33 +175,15 @@ class PhasedVI(_Phased):
 
 
 @dataclass(frozen=True)
-class ReplicablePhasedVI(_Phased):
-    """Replicable Phased Value Iteration, rPVI: the same Q and policy twice.
+class PaperPhasedVI(_Phased):
+    """rPVI as the paper lists it: one m and one width for all iterations, by the tight formula.
+
+    :class:`ReplicablePhasedVI` promises the same from fewer samples; this one is for comparing with the paper.
 
     Parameters
     ----------
-    epsilon, delta : float
-        The policy is ``epsilon``-optimal (values normalised to [0, 1]) with probability
-        1 - ``delta``.
-    rho : float
-        Two runs on fresh samples with one shared seed return different Q with probability
-        at most ``rho``; 2*delta < rho is required.
-    target : {"policy", "value"}
-        Whether ``epsilon`` is about the policy (what ``thm:rpvi`` states) or about Q (what
-        its proof shows).
-    calls, iterations, tolerance, rho_sq : optional
-        m, T, and the tolerance and replicability of one query; None means what the theorem
-        says. Where a run departs from the theorem, its claims say what is no longer proved.
-
-    Examples
-    --------
-    >>> import replicable_rl as rr
-    >>> mdp, algorithm = rr.make("two-goals-v1"), ReplicablePhasedVI(0.1, 0.001, 0.2)
-    >>> one, two = (rr.solve(mdp, algorithm, shared_seed=2023, sample_seed=seed) for seed in (1, 2))
-    >>> one.fingerprints.value == two.fingerprints.value
-    True
-    >>> one.samples
-    26201274068374796800
+    epsilon, delta, rho, target, calls, iterations, tolerance, rho_sq
+        As there; 2*delta < rho is required.
     """
 
     epsilon: float
@@ -181,6 +198,48 @@ class ReplicablePhasedVI(_Phased):
 
     id: ClassVar[str] = "rpvi-v1"
     estimate: ClassVar[Estimate] = Rounded()
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"bound": "tight", **super()._parameters()}
+
+
+@dataclass(frozen=True)
+class ReplicablePhasedVI(PaperPhasedVI):
+    """Replicable Phased Value Iteration, rPVI: the same Q and policy twice.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The policy is ``epsilon``-optimal (values normalised to [0, 1]) with probability
+        1 - ``delta``.
+    rho : float
+        Two runs on fresh samples with one shared seed return different Q with probability
+        at most ``rho``.
+    target : {"policy", "value"}
+        Whether ``epsilon`` is about the policy (what ``thm:rpvi`` states) or about Q (what
+        its proof shows).
+    bound : {"sharp", "tight", "printed"}
+        The fewest samples that we can prove to be enough, or the paper's listing with the m of the
+        tight or of the printed formula; these two require 2*delta < rho.
+    calls, iterations, tolerance, rho_sq : optional
+        m, T, and the tolerance and replicability of one query of the paper's listing, which runs if
+        one of them is given; None means what the theorem says. Where a run departs from the theorem,
+        its claims say what is no longer proved.
+
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> mdp, algorithm = rr.make("two-goals-v1"), ReplicablePhasedVI(0.1, 0.001, 0.2)
+    >>> one, two = (rr.solve(mdp, algorithm, shared_seed=2023, sample_seed=seed) for seed in (1, 2))
+    >>> one.fingerprints.value == two.fingerprints.value
+    True
+    >>> f"{one.samples:.1e}"
+    '5.1e+12'
+    """
+
+    bound: Bound = field(default="sharp", kw_only=True)
+
+    id: ClassVar[str] = "rpvi-v2"
 
 
 def _status(plan: PhasedVIPlan) -> Status:

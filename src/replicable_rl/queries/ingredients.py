@@ -14,8 +14,11 @@ from replicable_rl.errors import InvalidInput
 from replicable_rl.queries.rounding import Means, Query, RStat
 
 if TYPE_CHECKING:
+    from replicable_rl.queries.rounding import Floats
     from replicable_rl.randomness import SharedRandomness
     from replicable_rl.theory.rstat import Form
+
+    Width = float | Floats  # of all bins, or one for each value of the first address
 
 
 class Estimate(Protocol):
@@ -23,7 +26,7 @@ class Estimate(Protocol):
 
     @property
     def id(self) -> str: ...  # noqa: D102
-    def bind(self, shared: SharedRandomness, label: str, width: float, form: Form) -> Query:
+    def bind(self, shared: SharedRandomness, label: str, width: Width, form: Form) -> Query:
         """Return the query with this label, for means that rSTAT would round to bins of this width and form."""
         ...
 
@@ -44,7 +47,7 @@ class Plain:
 
     id: ClassVar[str] = "plain"
 
-    def bind(self, shared: SharedRandomness, label: str, width: float, form: Form) -> Query:
+    def bind(self, shared: SharedRandomness, label: str, width: Width, form: Form) -> Query:
         """Return the means themselves."""
         return Means()
 
@@ -55,7 +58,7 @@ class Rounded:
 
     id: ClassVar[str] = "rstat"
 
-    def bind(self, shared: SharedRandomness, label: str, width: float, form: Form) -> Query:
+    def bind(self, shared: SharedRandomness, label: str, width: Width, form: Form) -> Query:
         """Return rSTAT with these parameters."""
         return RStat(shared, label, width, form)
 

@@ -32,7 +32,11 @@ Index = NDArray[np.int64] | None
 
 
 class Query(Protocol):
-    """Answers means in [0, 1]."""
+    """Answers means in [0, 1].
+
+    A query that rounds to bins may also say how far means are from the next edge, with ``room(means, *address,
+    index=...)``: from it a run knows whether another run would have got the same answers.
+    """
 
     @property
     def keeps_zero(self) -> bool:
@@ -57,7 +61,7 @@ class Means:
     @property
     def grid(self) -> Grid | None:
         """What a compiled loop is told: nothing is rounded."""
-        return Grid(0.0, _no_keys) if type(self) is Means else None
+        return Grid(_no_keys) if type(self) is Means else None
 
     def answer(self, means: Floats, *address: int, index: Index = None) -> Floats:
         """Return the means."""
@@ -74,8 +78,8 @@ class RStat:
         Where the offsets come from.
     label : str
         What they are for; with the address of a query it says which they are.
-    width : float
-        Width of the bins.
+    width : float or (n,) floats
+        Width of the bins, or one for each value of the first address, such as the iteration.
     form : {"midpoint", "zero-preserving"}
         Whether the bin that contains 0 answers its middle or 0.
 
@@ -91,11 +95,12 @@ class RStat:
 
     shared: SharedRandomness
     label: str
-    width: float
+    width: float | Floats
     form: Form = "midpoint"
 
     def __post_init__(self) -> None:
-        check_in_open_interval("rstat", "width", self.width, 0.0, np.inf)
+        check_in_open_interval("rstat", "width", float(np.min(self.width)), 0.0, np.inf)
+        check_in_open_interval("rstat", "width", float(np.max(self.width)), 0.0, np.inf)
         pieces_of(self.form)
 
     @property
@@ -105,17 +110,30 @@ class RStat:
 
     @property
     def grid(self) -> Grid | None:
-        """What a compiled loop is told: width and offsets; nothing where 0 is a case of its own."""
+        """What a compiled loop is told: the offsets; nothing where 0 is a case of its own."""
         midpoint = type(self) is RStat and not self.keeps_zero
-        return Grid(self.width, partial(self.shared.keys, self.label)) if midpoint else None
+        return Grid(partial(self.shared.keys, self.label)) if midpoint else None
 
     def answer(self, means: Floats, *address: int, index: Index = None) -> Floats:
         """Round the means on the grids of their address."""
+        return rstat(means, self._offset(means, address, index), self._width(address), form=self.form).answer
+
+    def room(self, means: Floats, *address: int, index: Index = None) -> Floats:
+        """Return how far the means are from the next edge between two answers."""
+        width, v = self._width(address), np.clip(means, 0.0, 1.0)
+        shift = width * self._offset(means, address, index)
+        below = shift + np.floor((v - shift) / width) * width
+        # No mean is below 0 or above 1, so that edges out there separate nothing.
+        room_below = np.where(below > 0.0, v - below, np.inf)
+        return np.minimum(room_below, np.where(below + width <= 1.0, below + width - v, np.inf))
+
+    def _offset(self, means: Floats, address: tuple[int, ...], index: Index) -> Floats:
         if index is None:
-            offset = self.shared.uniform(self.label, *address, shape=means.shape)
-        else:
-            offset = self.shared.uniform_at(self.label, *address, index=index)
-        return rstat(means, offset, self.width, form=self.form).answer
+            return self.shared.uniform(self.label, *address, shape=means.shape)
+        return self.shared.uniform_at(self.label, *address, index=index)
+
+    def _width(self, address: tuple[int, ...]) -> float:
+        return float(self.width if np.ndim(self.width) == 0 else np.asarray(self.width)[address[0]])
 
 
 class RoundedMeans(NamedTuple):

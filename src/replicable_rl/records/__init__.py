@@ -1,7 +1,7 @@
 """The nouns: what is run (:class:`RunSpec`, :class:`AuditSpec`), what it yields (:class:`Run`), and what is claimed."""
 
 from replicable_rl.records.audits import AuditSpec, derived_seed
-from replicable_rl.records.claims import Claim, Claims, Measurement, shortfall
+from replicable_rl.records.claims import THIS_SEED, Claim, Claims, Measurement, shortfall
 from replicable_rl.records.levels import LEVELS, Level, check_level, implied, in_order, level_of, register_level
 from replicable_rl.records.plugins import is_reloaded, load_plugins
 from replicable_rl.records.run import Fingerprints, Run, Status, StatusCode, history_digest, made_with
@@ -11,6 +11,7 @@ __all__ = [
     "COUNTS",
     "LEVELS",
     "OWN",
+    "THIS_SEED",
     "AuditSpec",
     "Claim",
     "Claims",

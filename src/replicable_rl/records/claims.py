@@ -25,6 +25,7 @@ Kind = Literal["proved", "asymptotic", "measured"]
 _ABOUT = ("accuracy", "replicability")
 _KINDS = ("proved", "asymptotic", "measured")
 _DEFINITION = "def:replicability"
+THIS_SEED = "a second run with this shared seed, given the data of the first"
 Shortfalls = Mapping[str, tuple[float, float]]  # parameter -> what is used, what is needed
 
 
@@ -153,11 +154,11 @@ class Claims:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "made", tuple(self.made))
-        said = [claim.about for claim in self.made]
-        for about in said:
-            if said.count(about) > 1:
-                raise InvalidInput(f"Claims: there must be at most one claim about {about}, got {said.count(about)}.")
-            if about in self.missing:
+        said = [(claim.about, claim.definition) for claim in self.made]
+        for about, definition in said:
+            if (many := said.count((about, definition))) > 1:
+                raise InvalidInput(f"Claims: there must be at most one claim about {about}, got {many}.")
+            if about in self.missing and definition in (None, _DEFINITION):
                 raise InvalidInput(f"Claims: a claim about {about} is made and missing at once. Leave one out.")
 
     def __iter__(self) -> Iterator[Claim]:
@@ -176,8 +177,17 @@ class Claims:
 
     @property
     def replicability(self) -> Claim | None:
-        """What is claimed about a second run; None if nothing is."""
-        return next((claim for claim in self.made if claim.about == "replicability"), None)
+        """What is claimed about a second run, whatever the shared seed; None if nothing is."""
+        return next((claim for claim in self.made if claim.definition == _DEFINITION), None)
+
+    @property
+    def of_this_seed(self) -> Claim | None:
+        """What this run's data say of a second run with this very shared seed; None if they do not say enough."""
+        return next((claim for claim in self.made if claim.definition == THIS_SEED), None)
+
+    def and_of_this_seed(self, claim: Claim) -> Claims:
+        """Return the claims with one about this shared seed."""
+        return replace(self, made=(*self.made, claim))
 
     def __str__(self) -> str:
         gaps = (f"Nothing is proved about {about}: {why}." for about, why in self.missing.items())

@@ -1,7 +1,7 @@
 """Samplers: fresh randomness lives here and nowhere else, and leaves as counts."""
 
 from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts, TransitionCounts, draw_from
-from replicable_rl.sampling.fused import Fused, Grid, fused_iterations
+from replicable_rl.sampling.fused import Fused, Grid, Iterations, fused_iterations
 from replicable_rl.sampling.problem import EpisodicModel, GenerativeModel, Problem, check_source
 from replicable_rl.sampling.simulator import Simulator
 from replicable_rl.sampling.stepping import EpisodicEnv
@@ -17,6 +17,7 @@ __all__ = [
     "Fused",
     "GenerativeModel",
     "Grid",
+    "Iterations",
     "OutcomeCounts",
     "PerSample",
     "Problem",

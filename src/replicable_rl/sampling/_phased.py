@@ -10,6 +10,7 @@ from replicable_rl.compiled import compiled, inlined
 from replicable_rl.randomness._kernels import fill_uniform
 from replicable_rl.sampling._binomial import workspace
 from replicable_rl.sampling._kernels import ROWS_PER_BLOCK, draw_block
+from replicable_rl.theory.rstat import ARITHMETIC
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
     Words = NDArray[np.uint64]
+
+WIDTH, LOWERED, REACH, RISING, LOG_TERM, SPREAD = range(6)  # the columns of ``steps``
 
 
 @compiled
@@ -28,23 +31,38 @@ def phased_iterations(
     outcome_reward: Floats,
     pair_reward: Floats,
     gamma: float,
-    calls: int,
-    width: float,
+    calls: Integers,
+    steps: Floats,
     words: Words,
     keys: Words,
     n_actions: int,
     q: Floats,
+    drawn: Integers,
+    room: Floats,
 ) -> None:
     """Run one iteration for every row of ``words``, with all the blocks of rows one after another."""
     n_blocks = -(-q.size // ROWS_PER_BLOCK)
-    value = np.empty(q.size // n_actions)
+    value, rooms = np.empty(q.size // n_actions), np.empty(n_blocks)
     for t in range(words.shape[0]):
         best_values(q, n_actions, value, np.int64(0), value.size)
+        spread = value.max() - value.min()
+        steps[t, SPREAD] = spread if pair_reward.size > 0 else (1.0 - gamma) + gamma * spread
+        drawn[t] = calls_of(calls[t], steps[t, SPREAD], steps[t, REACH])
         key = keys[t if keys.shape[0] > 0 else 0 :]
         phased_blocks(
-            indptr, next_state, conditional, outcome_reward, pair_reward, gamma, calls, width, words[t], key, value, q,
-            np.int64(0), n_blocks,
+            indptr, next_state, conditional, outcome_reward, pair_reward, gamma, drawn[t], steps[t], words[t], key,
+            value, q, rooms, np.int64(0), n_blocks,
         )  # fmt: skip
+        room[t] = rooms.min()
+
+
+@inlined
+def calls_of(calls: int, spread: float, reach: float) -> int:
+    """The calls of an iteration; see ``theory.schedule``."""
+    if reach == 0.0:
+        return calls
+    share = spread / reach
+    return max(2, np.int64(np.ceil(float(calls) * (share * share))))
 
 
 @compiled
@@ -66,21 +84,23 @@ def phased_blocks(
     pair_reward: Floats,
     gamma: float,
     calls: int,
-    width: float,
+    step: Floats,
     words: Words,
     keys: Words,
     value: Floats,
     q: Floats,
+    rooms: Floats,
     first: Index,
     last: Index,
 ) -> None:
     """One iteration for the blocks of rows from ``first`` to ``last``: draw, take the mean, round it, update q.
 
     Rewards are known, and in ``pair_reward``, or learned with the samples, and in ``outcome_reward``; the other
-    is empty. ``keys[0]`` is that of the shared offsets, and ``width`` that of the bins; without keys the means are
-    not rounded. Counts and offsets are made and used block by block, and never stored as a whole.
+    is empty. ``keys[0]`` is that of the shared offsets; without keys the means are not rounded. ``step`` says what
+    `theory.schedule` says of this iteration. Counts and offsets are made and used block by block, and never stored as
+    a whole. ``rooms`` says by how much the means of a block are further from the edges than they must be.
     """
-    known, rounded = pair_reward.size > 0, keys.shape[0] > 0
+    known, rounded, width, rising = pair_reward.size > 0, keys.shape[0] > 0, step[WIDTH], step[RISING] > 0.0
     integers, floats = workspace(q.size)
     offset, answer = np.empty(ROWS_PER_BLOCK), np.empty(ROWS_PER_BLOCK)
     bounds = np.empty((3, ROWS_PER_BLOCK), dtype=np.int64)
@@ -103,11 +123,39 @@ def phased_blocks(
             answer[i] = total
         for i in range(size):  # loops of their own, which become vector instructions
             answer[i] /= float(calls)
+        rooms[block] = np.inf if rounded and step[LOG_TERM] > 0.0 and calls > 1 else -np.inf
+        if rooms[block] > 0.0:
+            for i in range(size):
+                total = 0.0
+                for k in range(np.uint64(bounds[0, i]), np.uint64(bounds[1, i])):
+                    x = value[np.uint32(next_state[of_block + k])]
+                    off = (x if known else outcome_reward[of_block + k] + gamma * x) - answer[i]
+                    total += count[k] * (off * off)
+                needed = seed_margin(total / float(calls - 1), float(calls), step[SPREAD], step[LOG_TERM])
+                rooms[block] = min(rooms[block], room_of(answer[i], width * offset[i], width) - needed)
         if rounded:
             for i in range(size):
                 answer[i] = round_to_bin(answer[i], width * offset[i], width)
         for i in range(size):
-            q[row + i] = pair_reward[row + i] + gamma * answer[i] if known else answer[i]
+            lowered = answer[i] - step[LOWERED]
+            new = pair_reward[row + i] + gamma * lowered if known else lowered
+            q[row + i] = max(q[row + i], new) if rising else new
+
+
+@inlined
+def seed_margin(variance: float, samples: float, spread: float, log_term: float) -> float:
+    """How far from an edge a mean must be; see ``theory.rstat.seed_margin``."""
+    sigma = np.sqrt(variance) + spread * np.sqrt(2.0 * log_term / (samples - 1.0))
+    return float(2.0 * (np.sqrt(2.0 * log_term / samples) * sigma + spread * log_term / (3.0 * samples)) + ARITHMETIC)
+
+
+@inlined
+def room_of(mean: float, shift: float, width: float) -> float:
+    """How far a mean is from the next edge; see ``RStat.room``."""
+    v = min(max(mean, 0.0), 1.0)
+    below = shift + np.floor((v - shift) / width) * width
+    room = v - below if below > 0.0 else np.inf
+    return float(min(room, below + width - v if below + width <= 1.0 else np.inf))
 
 
 @inlined

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from replicable_rl.mdp import Rows
     from replicable_rl.sampling.problem import Problem
+    from replicable_rl.theory.schedule import Schedule
 
-Fused = Callable[[int, int, np.random.Generator], "NDArray[np.float64]"]  # (calls, iterations, rng) -> Q, normalised
+Fused = Callable[["Schedule", float, np.random.Generator], "Iterations"]  # (schedule, log term of the margins, rng)
 
 _MANY_STATES = 50_000  # states that are worth several threads
 _ROWS_AT_ONCE = 1 << 20  # rows between two looks at the clock and at Ctrl-C: a fraction of a second
@@ -31,8 +32,19 @@ _ROWS_AT_ONCE = 1 << 20  # rows between two looks at the clock and at Ctrl-C: a 
 class Grid(NamedTuple):
     """What a compiled loop must know of a query: it rounds to the middle of bins, or with no keys not at all."""
 
-    width: float
     keys: Callable[[range], NDArray[np.uint64]]  # addresses t -> keys of the generators of their offsets, (n, 2)
+
+
+class Iterations(NamedTuple):
+    """What the iterations came to.
+
+    ``q`` is normalised; ``calls`` are those of every pair, in all. ``room`` is positive where every mean was so far
+    from the edges of its bin that another run's cannot be beyond, see `theory.rstat.seed_margin`.
+    """
+
+    q: NDArray[np.float64]
+    calls: int
+    room: float
 
 
 def fused_iterations(source: object, query: object) -> Fused | None:
@@ -48,7 +60,7 @@ def fuse(problem: Problem, rows: Rows, conditional: NDArray[np.float64], query: 
     if grid is None:
         return None
 
-    def iterate(calls: int, iterations: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    def iterate(schedule: Schedule, log_term: float, rng: np.random.Generator) -> Iterations:
         from replicable_rl.compiled import Team
         from replicable_rl.sampling import _phased
 
@@ -56,22 +68,40 @@ def fuse(problem: Problem, rows: Rows, conditional: NDArray[np.float64], query: 
         nothing, pairs = np.empty(0), rows.indptr.size - 1
         outcome_reward = units.reward(rows.reward) if known is None else nothing
         pair_reward = nothing if known is None else units.reward(known).reshape(-1)
-        table = (rows.indptr, rows.next_state, conditional, outcome_reward, pair_reward, problem.gamma)
-        asked = *table, calls, grid.width
-        q, value = np.zeros(pairs), np.empty(problem.n_states)
+        table = rows.indptr, rows.next_state, conditional, outcome_reward, pair_reward, problem.gamma
+        q, value = _start(pairs, pair_reward, schedule), np.empty(problem.n_states)
         blocks = n_blocks(rows.indptr)
-        many = blocks >= MANY_BLOCKS
+        many, made, least = blocks >= MANY_BLOCKS, 0, np.inf
         at_once = 1 if many else max(1, _ROWS_AT_ONCE // pairs)
         with Team(blocks, whole_below=MANY_BLOCKS) as each_block, Team(value.size, whole_below=_MANY_STATES) as each:
-            for t in range(0, iterations, at_once):
-                some = range(t, min(t + at_once, iterations))
-                words, keys = stream_words(rng, len(some)), grid.keys(some)
+            for t in range(0, schedule.iterations, at_once):
+                some = range(t, min(t + at_once, schedule.iterations))
+                words, keys, steps = stream_words(rng, len(some)), grid.keys(some), _steps(schedule, some, log_term)
+                drawn, calls = np.empty(len(some), dtype=np.int64), schedule.calls[t : some.stop]
+                room = np.empty(blocks if many else len(some))
                 if not many:
-                    _phased.phased_iterations(*asked, words, keys, problem.n_actions, q)
+                    _phased.phased_iterations(
+                        *table, np.ascontiguousarray(calls), steps, words, keys, problem.n_actions, q, drawn, room
+                    )
                 else:  # one iteration on all the cores: the blocks of rows have streams of their own
                     each(_phased.best_values, q, problem.n_actions, value)
-                    each_block(_phased.phased_blocks, *asked, words[0], keys, value, q)
-                report("iterations", some.stop, iterations)
-        return q.reshape(problem.n_states, problem.n_actions)
+                    spread = schedule.spread(float(value.max() - value.min()), problem.gamma, known is not None)
+                    steps[0, _phased.SPREAD], drawn[0] = spread, schedule.calls_at(t, spread)
+                    each_block(_phased.phased_blocks, *table, drawn[0], steps[0], words[0], keys, value, q, room)
+                made, least = made + sum(drawn.tolist()), min(least, float(room.min()))
+                report("iterations", some.stop, schedule.iterations)
+        return Iterations(q.reshape(problem.n_states, problem.n_actions), made, least)
 
     return iterate
+
+
+def _start(pairs: int, pair_reward: NDArray[np.float64], schedule: Schedule) -> NDArray[np.float64]:
+    return pair_reward.copy() if schedule.rising and pair_reward.size else np.zeros(pairs)
+
+
+def _steps(schedule: Schedule, some: range, log_term: float) -> NDArray[np.float64]:
+    """Return what compiled iterations must know of the schedule; the last column is theirs to fill."""
+    part = slice(some.start, some.stop)
+    columns = schedule.widths[part], schedule.lowered[part], schedule.reach[part]
+    same = (np.full(len(some), number) for number in (float(schedule.rising), log_term, 0.0))
+    return np.stack([*columns, *same], axis=1)

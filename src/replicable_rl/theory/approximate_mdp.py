@@ -9,18 +9,36 @@ rewards), rho_SQ = rho/Q, delta_SQ = delta/Q and
 
 with probability 1 - delta. A row is then divided by its sum, which at most doubles its l1 error. The
 paper's text calls n*S*A "per triple"; see ``docs/errata.md``.
+
+*Sharp.* The entries of a row share the samples. The mean distance of two runs in an entry p is at most
+2 sqrt(p(1-p)/(pi n)) + sqrt(2/pi)/n, and the square roots of a row add up to at most sqrt(S-1):
+
+    rho <= S A ( 2 sqrt((S-1)/(pi n)) + S sqrt(2/pi)/n  [+ 1/sqrt(pi n), the reward] ) / beta
+
+The proof is in ``docs/proofs.md``.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from replicable_rl.errors import InvalidInput, check_integer, check_share
 from replicable_rl.records import Claim
-from replicable_rl.theory.plan import Pairs, PlanTable
+from replicable_rl.theory.plan import MAX_CALLS, RSTAT, Cell, Pairs, PlanTable
 from replicable_rl.theory.query_plan import QueryPlan, query_parameters
-from replicable_rl.theory.rstat import Form, check_delta_rho, pieces_of
+from replicable_rl.theory.rstat import (
+    ROUNDING,
+    Bound,
+    Form,
+    check_delta_rho,
+    few_bits,
+    hoeffding_radius,
+    mean_distance,
+    pieces_of,
+)
+from replicable_rl.wording import number
 
 _OWNER = "theory.approximate_mdp"
 Norm = Literal["entry", "l1"]
@@ -38,36 +56,76 @@ class ApproximateMDPPlan(QueryPlan):
 
     norm: Norm
     form: Form
+    bound: Bound
     n_states: int
     n_actions: int
 
     _derived: ClassVar[tuple[str, ...]] = ("entry_error",)
     _level: ClassVar[str] = "model"
     _same: ClassVar[str] = "learn the same model"
-    _words: ClassVar[tuple[str, str, str]] = ("n", "successors n per pair", "samples in all, N*n")
 
     @property
     def entry_error(self) -> float:
         """Bound on |P - answer| that holds with probability 1 - delta."""
         return self.sampling_error + pieces_of(self.form) * self.width / 2.0
 
-    def total(self, calls: int) -> int:
-        """Return the transitions drawn by a run with this many successors per pair."""
-        return calls * self.n_states * self.n_actions
+    @property
+    def samples(self) -> int:
+        """Transitions that a run draws."""
+        return self.calls * self.n_states * self.n_actions
+
+    @property
+    def _by_mean_distance(self) -> float:
+        rows = row_distance(self.n_states, self.calls, self.known_rewards)
+        return self.n_states * self.n_actions * rows / self.width
 
     def _accuracy(self) -> tuple[Claim, float, Pairs]:
         what = "every transition probability" if self.norm == "entry" else "every row, in l1,"
         before = "" if self.rho is None else " before rows are divided by their sums"
         said = f"{what} is within {self.epsilon:g} of the truth{before}, except with probability {self.delta:g}"
         error = self.entry_error * (1 if self.norm == "entry" else self.n_states)
-        return Claim("accuracy", "proved", said, self.epsilon, "obs:rep-mdp", self.delta, "model"), error, {}
+        source = "obs:rep-mdp" if self.bound != "sharp" else "obs:rep-mdp, sharp form"
+        return Claim("accuracy", "proved", said, self.epsilon, source, self.delta, "model"), error, {}
 
     def table(self) -> PlanTable:
-        """Return the empirical model beside the replicable one."""
+        """Return the empirical model beside the forms of the replicable one, and a run that departs from them."""
         meaning = "entry is within epsilon" if self.norm == "entry" else "row is within epsilon in l1"
-        others = {} if self.rho is None else {"replicable": self.calls_needed}
         heading = f"norm {self.norm}: every {meaning} of the truth"
-        return self._variants(heading, {"queries": self.queries}, "ApproximateMDP", others)
+        columns = {name: plan._column for name, plan in self._forms().items()}
+        return self._table(heading, columns, f"n = {number(self.calls)}")
+
+    def _forms(self) -> dict[str, ApproximateMDPPlan]:
+        if self.rho is None:
+            return {"ApproximateMDP": self}
+        sizes = self.n_states, self.n_actions, self.epsilon, self.delta
+        kind = {"norm": self.norm, "form": self.form, "known_rewards": self.known_rewards}
+        forms = {"ApproximateMDP": approximate_mdp(*sizes, **kind)}  # type: ignore[arg-type]  # a mapping has one type
+        names: dict[str, Bound] = {"sharp": "sharp", "tight": "tight"}
+        for name, bound in names.items():
+            if bound == "sharp" or 2.0 * self.delta < self.rho:
+                forms[name] = approximate_mdp(*sizes, self.rho, bound=bound, **kind)  # type: ignore[arg-type]
+        own = {"this run": self} if all(self.calls != form.calls for form in forms.values()) else {}
+        return own | forms
+
+    @property
+    def _column(self) -> dict[str, Cell]:
+        return {
+            "queries": self.queries,
+            "tolerance tau of a query": self.tolerance,
+            "rho_SQ": self.rho_sq,
+            "delta_SQ": self.delta_sq,
+            "bin width beta": None if self.rho is None else self.width,
+            "successors n per pair": self.calls,
+            "samples in all, N*n": self.samples,
+            "bound: models differ": None if self.rho is None else f"{self.rho_proved:.2g}",
+            "can be run (n < 2**63)": "yes" if self.calls <= MAX_CALLS else "no",
+        }
+
+
+def row_distance(n_states: int, calls: int, known_rewards: bool) -> float:
+    """Bound the mean distances of two runs in a row, summed over its entries and its reward."""
+    entries = 2.0 * math.sqrt(n_states - 1.0) * mean_distance(calls) + n_states * math.sqrt(2.0 / math.pi) / calls
+    return (entries if n_states > 1 else 0.0) + (0.0 if known_rewards else mean_distance(calls))
 
 
 def approximate_mdp(
@@ -80,6 +138,7 @@ def approximate_mdp(
     norm: Norm = "entry",
     form: Form = "zero-preserving",
     known_rewards: bool = True,
+    bound: Bound = "sharp",
     calls: int | None = None,
     tolerance: float | None = None,
 ) -> ApproximateMDPPlan:
@@ -92,13 +151,16 @@ def approximate_mdp(
     epsilon, delta : float
         Accuracy of the model, as ``norm`` says, and the probability that it fails.
     rho : float, optional
-        Two runs may learn different models with this probability; 2*delta < rho is required. None plans the baseline.
+        Two runs may learn different models with this probability. None plans the baseline.
     norm : {"entry", "l1"}
         Whether ``epsilon`` bounds each entry or the l1 error of a row.
     form : {"zero-preserving", "midpoint"}
         How rSTAT answers near 0.
     known_rewards : bool
         Whether the reward is a known function of (s, a), or one more query per pair.
+    bound : {"sharp", "tight"}
+        Whether n follows from the mean distance of two runs or from the largest deviation of an entry. The latter
+        requires 2*delta < rho.
     calls : int, optional
         n, instead of what the theorem says.
     tolerance : float, optional
@@ -108,22 +170,76 @@ def approximate_mdp(
     --------
     >>> plan = approximate_mdp(8, 4, epsilon=0.01, delta=0.001, rho=0.2)
     >>> plan.queries, plan.calls, plan.calls_plain
-    (256, 439857142095, 65731)
+    (256, 2305303347, 65731)
+    >>> approximate_mdp(8, 4, epsilon=0.01, delta=0.001, rho=0.2, bound="tight").calls
+    439857142095
     """
     n_states = check_integer(_OWNER, "n_states", n_states, low=1, high=2**40)
     n_actions = check_integer(_OWNER, "n_actions", n_actions, low=1, high=2**40)
     epsilon = check_share(_OWNER, "epsilon", epsilon)
     if norm not in ("entry", "l1"):
         raise InvalidInput(f"{_OWNER}: norm must be 'entry' or 'l1', got {norm!r}.")
-    rho, delta = check_delta_rho(_OWNER, rho, delta)
+    if bound not in ("sharp", "tight"):
+        raise InvalidInput(f"{_OWNER}: bound must be 'sharp' or 'tight', got {bound!r}.")
+    rho, delta = check_delta_rho(_OWNER, rho, delta, apart=bound != "sharp")
     tau = epsilon if norm == "entry" else epsilon / n_states
     queries = n_states * n_actions * (n_states if known_rewards else n_states + 1)
+    if bound == "sharp" and rho is not None:
+        used = tau if tolerance is None else check_share(_OWNER, "tolerance", tolerance)
+        sizes = _Sizes(n_states, n_actions, queries, known_rewards)
+        parameters = _sharp_parameters(sizes, used, delta, rho, pieces_of(form), calls) | {"tolerance_needed": tau}
+    else:
+        parameters = query_parameters(_OWNER, queries, tau, delta, rho, pieces_of(form), calls=calls, tolerance=tolerance)
+        bound = "tight"
     return ApproximateMDPPlan(
         epsilon=epsilon,
         known_rewards=known_rewards,
         norm=norm,
         form=form,
+        bound=bound,
         n_states=n_states,
         n_actions=n_actions,
-        **query_parameters(_OWNER, queries, tau, delta, rho, pieces_of(form), calls=calls, tolerance=tolerance),
+        **parameters,
     )
+
+
+class _Sizes(NamedTuple):
+    n_states: int
+    n_actions: int
+    queries: int
+    known_rewards: bool
+
+
+def _sharp_parameters(
+    sizes: _Sizes, tau: float, delta: float, rho: float, pieces: int, calls: int | None
+) -> dict[str, Any]:
+    """Return the smallest n whose mean distance and deviation leave room for both promises, and its width."""
+    plain = query_parameters(_OWNER, sizes.queries, tau, delta, None, pieces, calls=calls, tolerance=tau)
+    rows = sizes.n_states * sizes.n_actions
+
+    def width_for(n: int) -> float:
+        """The narrowest bins that n successors replicate on."""
+        return rows * row_distance(sizes.n_states, n, sizes.known_rewards) / rho
+
+    def room(n: int) -> float:
+        """The widest bins that are accurate with n successors."""
+        return 2.0 * (tau - hoeffding_radius(n, plain["delta_sq"])) / (pieces * ROUNDING)
+
+    def is_enough(n: int) -> bool:
+        return width_for(n) <= room(n)
+
+    high = 2 * plain["calls_plain"]
+    while not is_enough(high):
+        high *= 2
+    low = high // 2
+    while high - low > max(1, low >> 40):
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return plain | {
+        "rho": rho,
+        "rho_sq": rho / sizes.queries,
+        "width": float(few_bits(room(high))),
+        "calls": high if calls is None else plain["calls"],
+        "calls_needed": high,
+        "estimate": RSTAT,
+    }

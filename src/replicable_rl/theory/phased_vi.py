@@ -1,7 +1,7 @@
 r"""Phased value iteration: parameters that make its promises true (``thm:rpvi``).
 
 Values are normalised to [0, 1]; N = S*A pairs, T iterations, one query per pair and
-iteration. If every query is within tau of its mean, then
+iteration. If every query is within tau of its mean, then for the paper's listing
 
     |Q_T - Q*| <= e = gamma tau/(1-gamma) + gamma^T       and the greedy policy loses <= 2e/(1-gamma).
 
@@ -12,7 +12,9 @@ iteration. If every query is within tau of its mean, then
 The paper states the second promise and proves the first; see ``docs/errata.md``. The union
 bound over the NT queries gives rho_SQ = rho/(NT), delta_SQ = delta/(NT) and
 
-    m = ceil( (1 + gap)^2 / (2 tau^2 gap^2) * ln(2NT/delta) ),   gap = rho_SQ - 2 delta_SQ.
+    tight     m = ceil( (1 + gap)^2 / (2 tau^2 gap^2) * ln(2NT/delta) ),   gap = rho_SQ - 2 delta_SQ
+    printed   m = ceil( 2 / (tau^2 gap^2) * ln(2NT/delta) )
+    sharp     not one m and one width for all iterations: see `theory.schedule`
 
 Rewards that are not a known function of (s, a) go into the query, which then estimates
 r~ + gamma V~(s') as one mean. Its error is not damped by gamma, so tau is multiplied by
@@ -23,13 +25,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Literal
 
 from replicable_rl.errors import InvalidInput, check_integer, check_real, check_share
 from replicable_rl.records import Claim
-from replicable_rl.theory.plan import RSTAT, Pairs, PlanTable
+from replicable_rl.theory.plan import MAX_CALLS, RSTAT, Cell, Pairs, PlanTable
 from replicable_rl.theory.query_plan import QueryPlan, query_parameters
-from replicable_rl.theory.rstat import check_delta_rho, gap_reached, rstat_mismatch
+from replicable_rl.theory.rstat import BOUNDS, Bound, check_delta_rho, hoeffding_radius, mean_distance, rstat_mismatch
+from replicable_rl.theory.schedule import Schedule, rising_schedule
+from replicable_rl.wording import number
 
 _OWNER = "theory.phased_vi"
 Target = Literal["policy", "value"]
@@ -43,10 +48,15 @@ class PhasedVIPlan(QueryPlan):
     Attributes
     ----------
     pairs, iterations, calls : int
-        N, T and the calls m per iteration that a run makes; ``iterations_needed`` is the theorem's T.
-    calls_needed, calls_printed, calls_plain : int
-        m of the tight formula above, of the paper's printed one (about four times
-        larger), and of Phased Q-learning, which promises accuracy alone.
+        N, T and the calls m per iteration that a run makes, of the sharp form in its last iteration, where they are
+        most; ``iterations_needed`` is the theorem's T.
+    width, tolerance : float
+        Of a query, of the sharp form in the last iteration.
+    bound : {"sharp", "tight", "printed"}
+        Which form: our schedule, or the paper's listing with the m of the tight or of the printed formula. Of what
+        overrides leave of the listing, the better of the tight and the sharp bound is claimed.
+    calls_needed, calls_plain : int
+        m that the promise takes, and that accuracy alone takes: Phased Q-learning's.
     """
 
     target: Target
@@ -54,50 +64,116 @@ class PhasedVIPlan(QueryPlan):
     pairs: int
     iterations: int
     iterations_needed: int
+    bound: Bound
 
     _derived: ClassVar[tuple[str, ...]] = ("calls_printed", "value_error", "policy_loss")
     _level: ClassVar[str] = "value"
     _same: ClassVar[str] = "have the same Q"
-    _words: ClassVar[tuple[str, str, str]] = ("m", "calls m per iteration", "samples in all, N*T*m")
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """What a run does in each iteration."""
+        if self.bound == "sharp" and self.rho is not None:
+            return rising_schedule(
+                self.pairs, self.gamma, self.epsilon, self.delta, self.rho, known_rewards=self.known_rewards
+            )
+        return Schedule.constant(self.iterations, self.calls, self.width)
 
     @property
     def calls_printed(self) -> int | None:
-        """Calls m as the paper prints them; None for the baseline."""
-        if self.rho is None or self.rho_sq is None:
+        """Calls m as the paper prints them; None for the baseline and for the sharp form."""
+        if self.rho is None or self.rho_sq is None or self.bound == "sharp":
             return None
-        gap = self.rho_sq - 2.0 * self.delta_sq
-        return math.ceil(2.0 * math.log(2.0 / self.delta_sq) / (self.tolerance * self.tolerance * gap * gap))
+        return _printed(self.tolerance, self.rho_sq, self.delta_sq)
 
     @property
     def value_error(self) -> float:
         """Bound on |Q_T - Q*| that holds with probability 1 - delta."""
+        if self.schedule.rising:
+            return self.schedule.loss(self.gamma, self.known_rewards) / 2.0
         step = (self.gamma if self.known_rewards else 1.0) * (self.sampling_error + self.width / 2.0)
         return step / (1.0 - self.gamma) + self.gamma**self.iterations
 
     @property
     def policy_loss(self) -> float:
         """Bound on V* - V^pi that holds with probability 1 - delta."""
+        if self.schedule.rising:
+            return self.schedule.loss(self.gamma, self.known_rewards)
         return 2.0 * self.value_error / (1.0 - self.gamma)
 
-    def total(self, calls: int) -> int:
-        """Return the transitions drawn by a run with this many calls per iteration."""
-        return calls * self.pairs * self.iterations
+    @property
+    def _by_deviation(self) -> float:
+        return math.inf if self.schedule.rising else super()._by_deviation
+
+    @property
+    def _by_mean_distance(self) -> float:
+        if self.schedule.rising:
+            return self.schedule.disagreement(self.pairs)
+        return self.queries * mean_distance(self.calls) / self.width
+
+    @property
+    def samples(self) -> int:
+        """Transitions that a run draws; of the sharp form at most."""
+        return self.pairs * self.schedule.total
 
     def _accuracy(self) -> tuple[Claim, float, Pairs]:
-        source = "lem:phasedvi-convergence" if self.rho is None else "thm:rpvi"
         policy, value = ("the policy", self.epsilon, self.policy_loss), ("Q", self.epsilon / 2.0, self.value_error)
         what, bound, reached = policy if self.target == "policy" else value
         said = f"{what} is within {bound:g} of optimal (values in [0, 1]), except with probability {self.delta:g}"
-        claim = Claim("accuracy", "proved", said, bound, source, self.delta, self.target)
+        claim = Claim("accuracy", "proved", said, bound, self._source, self.delta, self.target)
         return claim, reached, {"iterations": (self.iterations, self.iterations_needed)}
 
+    @property
+    def _source(self) -> str:
+        if self.rho is None:
+            return "lem:phasedvi-convergence"
+        return "thm:rpvi" if self.bound != "sharp" else "thm:rpvi, sharp form"
+
     def table(self) -> PlanTable:
-        """Return Phased Q-learning beside rPVI, with the tight number of samples and with the printed one."""
+        """Return Phased Q-learning beside rPVI in its three forms, and beside a run that departs from them."""
         meaning = "the policy is within epsilon" if self.target == "policy" else "Q is within epsilon/2"
         heading = f"target {self.target}: {meaning} of optimal (values in [0, 1])"
-        printed = {} if self.calls_printed is None else {"rPVI, as printed": self.calls_printed}
-        others = {} if self.rho is None else {"rPVI, tight": self.calls_needed, **printed}
-        return self._variants(heading, {"iterations T": self.iterations}, "Phased Q-learning", others)
+        return self._table(heading, {name: plan._column for name, plan in self._forms().items()}, self._run)
+
+    def _forms(self) -> dict[str, PhasedVIPlan]:
+        names: dict[str, Bound] = {"sharp": "sharp", "tight": "tight", "as printed": "printed"}
+        if self.rho is None:
+            return {"Phased Q-learning": self}
+        if self.bound != "sharp" and 2.0 * self.delta >= self.rho:
+            return {"this run": self}
+        promise = self.pairs, self.gamma, self.epsilon, self.delta
+        kind = {"target": self.target, "known_rewards": self.known_rewards}
+        forms = {"Q-learning": phased_vi(*promise, **kind)}  # type: ignore[arg-type]  # a mapping has one type
+        for name, bound in names.items():
+            if bound == "sharp" or 2.0 * self.delta < self.rho:
+                forms[name] = phased_vi(*promise, self.rho, bound=bound, **kind)  # type: ignore[arg-type]
+        own = {"this run": self} if all(self._size != form._size for form in forms.values()) else {}
+        return own | forms if not own else own | {name: form for name, form in forms.items() if name != "Q-learning"}
+
+    @property
+    def _size(self) -> tuple[float, ...]:
+        return self.iterations, self.calls, self.width
+
+    @property
+    def _run(self) -> str:
+        return f"m {'up to ' if self.schedule.rising else '= '}{number(self.calls)}"
+
+    @property
+    def _column(self) -> dict[str, Cell]:
+        rising = self.schedule.rising
+        return {
+            "iterations T": self.iterations,
+            "tolerance of a query": self.tolerance,
+            "rho_SQ": self.rho_sq,
+            "delta_SQ": self.delta_sq,
+            "bin width beta": None if self.rho is None else self.width,
+            "calls m an iteration": self.calls,
+            "first iteration's m": int(self.schedule.calls[0]) if rising else self.calls,
+            "samples in all": self.samples,
+            "bound: runs differ": None if self.rho is None else f"{self.rho_proved:.2g}",
+            "bound: loss": f"{self.policy_loss:.2g}" if self.policy_loss < 1.0 else "none",
+            "can be run (m<2**63)": "yes" if self.calls <= MAX_CALLS else "no",
+        }
 
     def predicted_disagreement_at(self, sigma: float = 0.5) -> float:
         """Predict Pr[two runs return different Q] when every query has standard deviation ``sigma``.
@@ -108,8 +184,11 @@ class PhasedVIPlan(QueryPlan):
         """
         if self.estimate != RSTAT:
             return 1.0
-        mismatch = float(rstat_mismatch(sigma, self.calls, self.width))
-        differs = min(mismatch / (1.0 - self.gamma), 1.0 - 2.0**-53)
+        schedule, moved, differs = self.schedule, 0.0, 0.0  # how far apart two runs' answers are, on average
+        for t in range(schedule.iterations):
+            width, calls = float(schedule.widths[t]), int(schedule.calls[t])
+            differs = min(float(rstat_mismatch(sigma, calls, width)) + moved / width, 1.0 - 2.0**-53)
+            moved = self.gamma * width * differs
         return -math.expm1(self.pairs * math.log1p(-differs))
 
 
@@ -122,6 +201,7 @@ def phased_vi(
     *,
     target: Target = "policy",
     known_rewards: bool = True,
+    bound: Bound = "sharp",
     calls: int | None = None,
     iterations: int | None = None,
     tolerance: float | None = None,
@@ -129,8 +209,8 @@ def phased_vi(
 ) -> PhasedVIPlan:
     """Return the plan of ``thm:rpvi``, or of Phased Q-learning when ``rho`` is None.
 
-    Each keyword from ``calls`` on overrides what the theorem says; the promises of the
-    plan are then recomputed from what is left.
+    Each keyword from ``calls`` on overrides what the theorem says of the paper's listing, which then runs; the
+    promises of the plan are recomputed from what is left.
 
     Parameters
     ----------
@@ -141,11 +221,14 @@ def phased_vi(
     epsilon, delta : float
         Accuracy, in values normalised to [0, 1], and the probability that it fails.
     rho : float, optional
-        Two runs may differ with this probability; 2*delta < rho is required. None plans the baseline.
+        Two runs may differ with this probability. None plans the baseline.
     target : {"policy", "value"}
-        Whether ``epsilon`` bounds the loss of the policy or twice the error of Q.
+        Whether ``epsilon`` bounds the loss of the policy or twice the error of Q. The sharp form keeps both.
     known_rewards : bool
         Whether the reward is a known function of (s, a), or learned from the samples.
+    bound : {"sharp", "tight", "printed"}
+        The fewest samples that we can prove to be enough, or the paper's listing at the tight or the printed m. The
+        last two require 2*delta < rho.
     calls, iterations : int, optional
         m and T.
     tolerance, rho_sq : float, optional
@@ -154,10 +237,11 @@ def phased_vi(
     Examples
     --------
     >>> plan = phased_vi(pairs=32, gamma=0.9, epsilon=0.1, delta=0.001, rho=0.2)
+    >>> plan.iterations, f"{plan.samples:.2e}", plan.accuracy_proved and plan.replicability_proved
+    (32, '5.08e+13', True)
+    >>> plan = phased_vi(pairs=32, gamma=0.9, epsilon=0.1, delta=0.001, rho=0.2, bound="tight")
     >>> plan.iterations, plan.calls, plan.calls_plain
     (100, 8187898146367124, 31343618)
-    >>> plan.accuracy_proved and plan.replicability_proved
-    True
     >>> phased_vi(32, 0.9, 0.02, 0.001, 0.2, calls=104_000, tolerance=0.02).replicability_proved
     False
     """
@@ -166,20 +250,49 @@ def phased_vi(
     pairs = check_integer(_OWNER, "pairs", pairs, low=1, high=2**62)
     if target not in _POWER:
         raise InvalidInput(f"{_OWNER}: target must be 'policy' or 'value', got {target!r}.")
-    rho, delta = check_delta_rho(_OWNER, rho, delta)
+    if bound not in BOUNDS:
+        raise InvalidInput(f"{_OWNER}: bound must be one of {', '.join(BOUNDS)}, got {bound!r}.")
+    if bound == "sharp" and any(one is not None for one in (calls, iterations, tolerance, rho_sq)):
+        bound = "tight"  # overrides are those of the paper's listing
+    rho, delta = check_delta_rho(_OWNER, rho, delta, apart=bound != "sharp")
+    promise = {"epsilon": epsilon, "known_rewards": known_rewards, "target": target, "gamma": gamma, "pairs": pairs}
+    if bound == "sharp" and rho is not None:
+        rising = _sharp_parameters(pairs, gamma, epsilon, delta, rho, known_rewards)
+        return PhasedVIPlan(**promise, bound=bound, **rising)  # type: ignore[arg-type]  # a mapping has one type
     needed = iterations_needed(gamma, epsilon, target)
     T = needed if iterations is None else check_integer(_OWNER, "iterations", iterations, low=1, high=2**62)
     tau = _theorem_tolerance(gamma, epsilon, target, known_rewards)
-    return PhasedVIPlan(
-        epsilon=epsilon,
-        known_rewards=known_rewards,
-        target=target,
-        gamma=gamma,
-        pairs=pairs,
-        iterations=T,
-        iterations_needed=needed,
-        **query_parameters(_OWNER, pairs * T, tau, delta, rho, 1, calls=calls, tolerance=tolerance, rho_sq=rho_sq),
-    )
+    queries = query_parameters(_OWNER, pairs * T, tau, delta, rho, 1, calls=calls, tolerance=tolerance, rho_sq=rho_sq)
+    if bound == "printed" and rho is not None:
+        printed = _printed(queries["tolerance"], queries["rho_sq"], queries["delta_sq"])
+        queries |= {"calls_needed": printed} | ({"calls": printed} if calls is None else {})
+    sizes = {"iterations": T, "iterations_needed": needed}
+    return PhasedVIPlan(**promise, bound="tight" if rho is None else bound, **sizes, **queries)  # type: ignore[arg-type]
+
+
+def _sharp_parameters(
+    pairs: int, gamma: float, epsilon: float, delta: float, rho: float, known_rewards: bool
+) -> dict[str, object]:
+    """Return what the plan says of the last iteration of the rising schedule."""
+    schedule = rising_schedule(pairs, gamma, epsilon, delta, rho, known_rewards=known_rewards)
+    T, calls, width = schedule.iterations, int(schedule.calls[-1]), float(schedule.widths[-1])
+    tau, reach = float(schedule.lowered[-1]), float(schedule.reach[-1])
+    return {
+        "delta": delta,
+        "rho": rho,
+        "queries": pairs * T,
+        "iterations": T,
+        "iterations_needed": T,
+        "tolerance": tau,
+        "tolerance_needed": tau,
+        "delta_sq": delta / (pairs * T),
+        "rho_sq": reach * mean_distance(calls) / width,
+        "width": width,
+        "calls": calls,
+        "calls_needed": calls,
+        "calls_plain": phased_vi(pairs, gamma, epsilon, delta, known_rewards=known_rewards).calls,
+        "estimate": RSTAT,
+    }
 
 
 def phased_vi_rho(
@@ -192,9 +305,9 @@ def phased_vi_rho(
     target: Target = "policy",
     known_rewards: bool = True,
 ) -> float:
-    """Return the rho that m calls per iteration reach: the inverse of :func:`phased_vi`.
+    """Return the rho that m calls per iteration of the paper's listing reach at its own tolerance, by the mean distance.
 
-    The tolerance stays the theorem's; 1.0 means that nothing is promised.
+    1.0 means that nothing is promised.
 
     Parameters
     ----------
@@ -205,12 +318,12 @@ def phased_vi_rho(
 
     Examples
     --------
-    >>> round(phased_vi_rho(8187898146367124, pairs=32, gamma=0.9, epsilon=0.1, delta=0.001), 9)
-    0.2
+    >>> round(phased_vi_rho(8187898146367124, pairs=32, gamma=0.9, epsilon=0.1, delta=0.001), 4)
+    0.02
     """
     plain = phased_vi(pairs, gamma, epsilon, delta, target=target, known_rewards=known_rewards, calls=calls)
-    gap = gap_reached(plain.sampling_error, plain.tolerance, pieces=1)
-    return min(1.0, gap * plain.queries + 2.0 * plain.delta)
+    width = 2.0 * (plain.tolerance - hoeffding_radius(calls, plain.delta_sq))
+    return min(1.0, plain.queries * mean_distance(calls) / width) if width > 0.0 else 1.0
 
 
 def iterations_needed(gamma: float, epsilon: float, target: Target) -> int:
@@ -222,3 +335,8 @@ def iterations_needed(gamma: float, epsilon: float, target: Target) -> int:
 def _theorem_tolerance(gamma: float, epsilon: float, target: Target, known_rewards: bool) -> float:
     tau = (1.0 - gamma) ** _POWER[target] * epsilon / 2.0
     return tau if known_rewards else max(gamma, 0.5) * tau
+
+
+def _printed(tau: float, rho_sq: float, delta_sq: float) -> int:
+    gap = rho_sq - 2.0 * delta_sq
+    return math.ceil(2.0 * math.log(2.0 / delta_sq) / (tau * tau * gap * gap))

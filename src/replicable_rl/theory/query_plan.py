@@ -1,19 +1,20 @@
 """What the plans of phased value iteration and of ApproximateMDP have in common: so many queries, so many samples each.
 
-Of Q queries each gets rho_SQ = rho/Q and delta_SQ = delta/Q, by a union bound, and rSTAT's n; see `theory.rstat`.
+Of Q queries each gets rho_SQ = rho/Q and delta_SQ = delta/Q, by a union bound, and rSTAT's n; see `theory.rstat`. Two
+bounds on the disagreement hold for whatever runs, by the deviation and by the mean distance; the smaller one is claimed.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 from replicable_rl.errors import InvalidInput, check_integer, check_share
-from replicable_rl.records import Claim, Claims
-from replicable_rl.theory.plan import MAX_CALLS, PLAIN, RSTAT, SLACK, Cell, Pairs, Plan, PlanTable, claim_if, claims_of
+from replicable_rl.records import THIS_SEED, Claim, Claims
+from replicable_rl.theory.plan import PLAIN, RSTAT, SLACK, Pairs, Plan, claim_if, claims_of
 from replicable_rl.theory.rstat import hoeffding_radius, hoeffding_samples, split_tolerance
-from replicable_rl.wording import number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,6 @@ class QueryPlan(Plan):
     _counts: ClassVar[tuple[str, ...]] = ("calls", "calls_needed", "calls_plain", "calls_printed")
     _level: ClassVar[str]  # at which two runs are the same
     _same: ClassVar[str]  # what two runs do
-    _words: ClassVar[tuple[str, str, str]]  # the letter of ``calls``, what it counts, and the samples in all
 
     @property
     def sampling_error(self) -> float:
@@ -60,7 +60,17 @@ class QueryPlan(Plan):
             return None
         if self.estimate != RSTAT:
             return 1.0
-        return min(1.0, self.queries * 2.0 * self.sampling_error / self.width + 2.0 * self.delta)
+        return min(1.0, self._by_deviation, self._by_mean_distance)
+
+    @property
+    def _by_deviation(self) -> float:
+        """Bound on the disagreement by the largest deviation of all means, which fails with probability delta."""
+        return self.queries * 2.0 * self.sampling_error / self.width + 2.0 * self.delta
+
+    @property
+    def _by_mean_distance(self) -> float:
+        """Bound on the disagreement by the mean distance of two means, summed over the queries."""
+        raise NotImplementedError
 
     @property
     def accuracy_proved(self) -> bool:
@@ -73,15 +83,6 @@ class QueryPlan(Plan):
         """What answers the queries, where nothing is known of how well."""
         return self._others(estimate=(PLAIN,) if self.rho is None else (RSTAT, PLAIN))
 
-    @property
-    def samples(self) -> int:
-        """Transitions that a run draws."""
-        return self.total(self.calls)
-
-    def total(self, calls: int) -> int:
-        """Return the transitions drawn by a run with so many calls."""
-        raise NotImplementedError
-
     def _accuracy(self) -> tuple[Claim, float, Pairs]:
         """Return what is promised about accuracy, the bound that holds, and what else may fall short of the theorem."""
         raise NotImplementedError
@@ -89,6 +90,22 @@ class QueryPlan(Plan):
     def claims(self) -> Claims:
         """Return what may be claimed of a run, about accuracy and about replicability apart."""
         return self._ending_at_the_table(self._claims)
+
+    @property
+    def seed_log_term(self) -> float:
+        """ln(3Q/delta), for what a run says of its shared seed; see `theory.rstat.seed_margin`."""
+        return math.log(3.0 * self.queries / self.delta)
+
+    def seed_claim(self) -> Claim:
+        """Return what a run may say of its shared seed if every mean keeps its distance from the edges of its bin.
+
+        Then a second run has the same answers, unless one of the two is off by more than the margins: for every shared
+        seed, this is claimed and wrong with probability at most 2*delta over both samples.
+        """
+        wrong = min(1.0, 2.0 * self.delta)
+        said = f"a second run with this very shared seed would {self._same}; this is said wrongly with probability {wrong:g}"
+        source = "docs/proofs.md, a good shared seed"
+        return Claim("replicability", "proved", said, wrong, source, level=self._level, definition=THIS_SEED)
 
     @cached_property
     def _claims(self) -> Claims:
@@ -105,24 +122,6 @@ class QueryPlan(Plan):
         at_least, at_most = {"calls": calls}, {"rho_sq": (self.rho_sq, self.rho / self.queries)}
         same = claim_if(self.replicability_proved, claim, self.rho_proved, at_least=at_least, at_most=at_most)
         return claims_of(accuracy, "; ".join(self._others(estimate=(RSTAT,))) or same)
-
-    def _variants(self, heading: str, first: dict[str, Cell], baseline: str, others: dict[str, int]) -> PlanTable:
-        """Return the baseline beside the replicable variants, each with its own number of calls."""
-        letter, per, total = self._words
-        variants: dict[str, dict[str, Cell]] = {
-            name: {
-                **first,
-                "tolerance tau of a query": self.tolerance,
-                "rho_SQ": None if name == baseline else self.rho_sq,
-                "delta_SQ": self.delta_sq,
-                "bin width beta": None if name == baseline else self.width,
-                per: calls,
-                total: self.total(calls),
-                f"can be run ({letter} < 2**63)": "yes" if calls <= MAX_CALLS else "no",
-            }
-            for name, calls in {baseline: self.calls_plain, **others}.items()
-        }
-        return self._table(heading, variants, f"{letter}={number(self.calls)}")
 
 
 def query_parameters(

@@ -7,11 +7,16 @@ sampling, tau', and rounding:
     midpoint form          tau = tau' + beta/2
     zero-preserving form   tau = tau' + beta      (the bin at 0 answers 0, not its middle)
 
-    tau' / (beta/2) = rho - 2 delta        n = ln(2/delta) / (2 tau'^2)
+Accurate: with probability 1 - delta, |v - E| <= tau' = sqrt(ln(2/delta)/(2n)) (Hoeffding), hence
+|answer - E| <= tau. Replicable: a shared grid separates two means at distance d with probability at
+most d/beta. There are two ways on from here:
 
-Accurate: with probability 1 - delta, |v - E| <= tau' (Hoeffding), hence |answer - E| <= tau.
-Replicable: two means at distance d <= 2 tau' are separated by a shared grid with probability
-at most d/beta <= rho - 2 delta; add 2 delta for either mean being off.
+    tight   by the deviation: d <= 2 tau', except with probability 2 delta.
+            rho = 2 tau'/beta + 2 delta; it takes 2 delta < rho
+    sharp   by the mean distance: the offset is independent of both samples, so E d counts, and
+            E d <= 1/sqrt(pi n).  rho = 1/(beta sqrt(pi n)): no delta, no logarithm
+
+The proofs are in ``docs/proofs.md``.
 """
 
 from __future__ import annotations
@@ -21,15 +26,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput, check_integer, check_share
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
+
+Floats = NDArray[np.float64]
 
 Form = Literal["midpoint", "zero-preserving"]
+Bound = Literal["sharp", "tight", "printed"]
 Rho = TypeVar("Rho", float, float | None)
 _FORMS = ("midpoint", "zero-preserving")
+BOUNDS = ("sharp", "tight", "printed")
+ROUNDING = 1.0 + 2.0**-20  # what `few_bits` may take, and more
+_BITS = 24
+ARITHMETIC = 2.0**-47  # more than what 64-bit numbers lose in two means
 
 
 @dataclass(frozen=True)
@@ -56,7 +69,13 @@ class RStatPlan:
 
 
 def rstat(
-    rho: float, delta: float, *, tolerance: float | None = None, samples: int | None = None, form: Form = "midpoint"
+    rho: float,
+    delta: float,
+    *,
+    tolerance: float | None = None,
+    samples: int | None = None,
+    form: Form = "midpoint",
+    bound: Literal["sharp", "tight"] = "sharp",
 ) -> RStatPlan:
     """Return the parameters of an rSTAT query from ``thm:rep-sq``.
 
@@ -68,33 +87,46 @@ def rstat(
     rho : float
         Two runs may differ with this probability.
     delta : float
-        The answer may be further than tau from the mean with this probability; 2*delta < rho is required.
+        The answer may be further than tau from the mean with this probability.
     tolerance : float, optional
         tau.
     samples : int, optional
         n.
     form : {"midpoint", "zero-preserving"}
         Whether the bin that contains 0 answers its middle or 0.
+    bound : {"sharp", "tight"}
+        Whether replicability follows from the mean distance of two means or from their largest deviation. The
+        latter requires 2*delta < rho.
 
     Examples
     --------
     >>> plan = rstat(rho=0.2, delta=0.01, tolerance=0.1)
     >>> plan.samples, round(plan.width, 4), round(plan.sampling_tolerance, 4)
-    (11385, 0.1695, 0.0153)
-    >>> round(rstat(rho=0.2, delta=0.01, samples=11385).tolerance, 4)
+    (921, 0.0929, 0.0536)
+    >>> round(rstat(rho=0.2, delta=0.01, samples=921).tolerance, 4)
     0.1
+    >>> rstat(rho=0.2, delta=0.01, tolerance=0.1, bound="tight").samples
+    11385
     """
-    rho, delta = check_delta_rho("theory.rstat", rho, delta)
+    owner = "theory.rstat"
+    if bound not in ("sharp", "tight"):
+        raise InvalidInput(f"{owner}: bound must be 'sharp' or 'tight', got {bound!r}.")
+    rho, delta = check_delta_rho(owner, rho, delta, apart=bound == "tight")
     pieces = pieces_of(form)
     if (tolerance is None) == (samples is None):
-        raise InvalidInput("theory.rstat: give exactly one of tolerance (tau fixed) and samples (n fixed).")
+        raise InvalidInput(f"{owner}: give exactly one of tolerance (tau fixed) and samples (n fixed).")
+    per_root_n = 1.0 / (rho * math.sqrt(math.pi))  # sharp: beta times the root of n
     if tolerance is not None:
-        tolerance = check_share("theory.rstat", "tolerance", tolerance)
+        tolerance = check_share(owner, "tolerance", tolerance)
+        if bound == "sharp":
+            root = (math.sqrt(math.log(2.0 / delta) / 2.0) + pieces * per_root_n / 2.0) / tolerance
+            n = math.ceil(root * root)
+            return RStatPlan(rho, delta, form, tolerance, hoeffding_radius(n, delta), per_root_n / math.sqrt(n), n)
         width, sampling = split_tolerance(tolerance, rho - 2.0 * delta, pieces)
         return RStatPlan(rho, delta, form, tolerance, sampling, width, hoeffding_samples(sampling, delta))
-    count = check_integer("theory.rstat", "samples", samples, low=1, high=2**1000)
+    count = check_integer(owner, "samples", samples, low=1, high=2**1000)
     sampling = hoeffding_radius(count, delta)
-    width = 2.0 * sampling / (rho - 2.0 * delta)
+    width = per_root_n / math.sqrt(count) if bound == "sharp" else 2.0 * sampling / (rho - 2.0 * delta)
     return RStatPlan(rho, delta, form, sampling + pieces * width / 2.0, sampling, width, count)
 
 
@@ -114,13 +146,14 @@ def rstat_rho(samples: int, tolerance: float, delta: float, *, form: Form = "mid
 
     Examples
     --------
-    >>> round(rstat_rho(11385, tolerance=0.1, delta=0.01), 3)
+    >>> round(rstat_rho(921, tolerance=0.1, delta=0.01), 3)
     0.2
     """
     samples = check_integer("theory.rstat_rho", "samples", samples, low=1, high=2**1000)
     tolerance = check_share("theory.rstat_rho", "tolerance", tolerance)
     delta = check_share("theory.rstat_rho", "delta", delta)
-    return min(1.0, gap_reached(hoeffding_radius(samples, delta), tolerance, pieces_of(form)) + 2.0 * delta)
+    width = 2.0 * (tolerance - hoeffding_radius(samples, delta)) / pieces_of(form)
+    return min(1.0, mean_distance(samples) / width) if width > 0.0 else 1.0
 
 
 def rstat_mismatch(sigma: ArrayLike, samples: int, width: float) -> NDArray[np.float64]:
@@ -151,15 +184,46 @@ def rstat_mismatch(sigma: ArrayLike, samples: int, width: float) -> NDArray[np.f
     return np.where(s > 0.0, np.minimum(near + _two_sided_tail(x), 1.0), 0.0)
 
 
-def check_delta_rho(owner: str, rho: Rho, delta: float) -> tuple[Rho, float]:
-    """Return (rho, delta) if 0 < 2*delta < rho < 1; a baseline has no rho."""
+def mean_distance(samples: float) -> float:
+    """Bound the mean distance E|v1 - v2| of two means of n independent samples in [0, 1], by 1/sqrt(pi n).
+
+    >>> round(mean_distance(100), 4)
+    0.0564
+    """
+    return 1.0 / math.sqrt(math.pi * samples)
+
+
+def seed_margin(variance: Floats, samples: Floats | float, spread: Floats | float, log_term: float) -> Floats:
+    """Return how far from an edge a mean must lie, so that a second run's mean is on the same side of it.
+
+    By Bernstein's inequality for both runs, with the standard deviation that the first run saw and its own error
+    (Maurer and Pontil 2009). For all of Q queries at once, except with probability delta in each of the runs, where
+    ``log_term`` is ln(3Q/delta) and ``spread`` the length of the interval of the values. At least two samples.
+    """
+    sigma = np.sqrt(variance) + spread * np.sqrt(2.0 * log_term / (samples - 1.0))
+    return 2.0 * (np.sqrt(2.0 * log_term / samples) * sigma + spread * log_term / (3.0 * samples)) + ARITHMETIC
+
+
+def few_bits(numbers: ArrayLike) -> Floats:
+    """Round up to 24 significant bits: the last bits of powers and logarithms differ between machines.
+
+    >>> float(few_bits(0.1))
+    0.10000000149011612
+    """
+    mantissa, exponent = np.frexp(np.asarray(numbers, dtype=np.float64))
+    rounded: Floats = np.ldexp(np.ceil(mantissa * 2.0**_BITS), exponent - _BITS)
+    return rounded
+
+
+def check_delta_rho(owner: str, rho: Rho, delta: float, *, apart: bool = True) -> tuple[Rho, float]:
+    """Return (rho, delta) in (0, 1); ``apart`` asks for 2*delta < rho. A baseline has no rho."""
     if rho is not None:
         rho = check_share(owner, "rho", rho)
     delta = check_share(owner, "delta", delta)
-    if rho is not None and not 2.0 * delta < rho:
+    if apart and rho is not None and not 2.0 * delta < rho:
         raise InvalidInput(
             f"{owner}: delta must satisfy 2*delta < rho (thm:rep-sq), got delta={delta:g}, rho={rho:g}. "
-            f"Lower delta below {rho / 2.0:g} or raise rho."
+            f"Lower delta below {rho / 2.0:g} or raise rho; bound='sharp' does without."
         )
     return rho, delta
 
