@@ -17,9 +17,9 @@ over J shared seeds is the **pairwise agreement**, an unbiased estimate of 1 - r
   :func:`~replicable_rl.audit.every_look.mean_at_every_look`. It is wider, and it is the one that judges.
 
 The paper's figure shows the **modal share** (largest class / R) and the **unique share**
-(classes / R), as means over seeds. They are given by these names and never called agreement: with R = 2
-a modal share of 0.80 is an agreement of 0.60, and with many runs under *one* shared seed it is 0.64 to 0.68.
-A failed run agrees with nothing, not with another failure.
+(classes / R), as means over seeds. They are given by these names and never called agreement: a modal share of
+0.80 is an agreement of 0.60 if R = 2, of 0.64 to 0.68 under *one* shared seed with many runs, and of 0.64
+to 0.80 as a mean over seeds with many runs. A failed run agrees with nothing, not with another failure.
 """
 
 from __future__ import annotations

@@ -123,8 +123,8 @@ def _levels(result: AuditResult) -> DataTable:
     ]
     caption = (
         f"{LOOKS} Under one shared seed, the *modal share* is the largest group of identical runs divided by all runs, "
-        "and the *unique share* is the number of groups divided by all runs; both are means over shared seeds. *Groups* "
-        "counts different results over all shared seeds."
+        "and the *unique share* is the number of groups divided by all runs; both are means over shared seeds. "
+        "*Groups* counts different results over all shared seeds."
     )
     return DataTable(columns, rows, caption)
 

@@ -18,8 +18,8 @@ _LEFT = 28  # columns of the level and its pairs
 _VERDICT = {True: "met", False: "not met", None: "undecided (more shared seeds would tell)"}
 NOTHING_YET = "No shared seed has all of its runs yet, so there is nothing to compare."
 LOOKS = (
-    "The interval of one look holds if the number of shared seeds was fixed beforehand; that of every look holds "
-    "however often seeds are added, and judges."
+    "One look: the interval holds if the number of shared seeds was fixed beforehand. Every look: it holds however "
+    "often seeds are added, and verdicts go by it."
 )
 _SHARES = (
     "Under one shared seed, the modal share is the largest group of identical runs divided by all runs, and the unique "
