@@ -19,6 +19,7 @@ from scipy import stats
 
 import replicable_rl as rr
 from replicable_rl.audit.agreement import measure
+from replicable_rl.audit.every_look import mean_at_every_look
 from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.audit.states import measure_states
 from replicable_rl.errors import InvalidInput
@@ -53,7 +54,7 @@ def test_estimates_are_what_their_definitions_say(runs: int, data: st.DataObject
 
     assert float(found.modal_share) == pytest.approx(np.mean([max(groups(g)) / runs for g in outputs]))
     assert float(found.unique_share) == pytest.approx(np.mean([len(groups(g)) / runs for g in outputs]))
-    for estimate in (found.value, found.modal_share, found.unique_share):
+    for estimate in (found.value, found.every_look, found.modal_share, found.unique_share):
         assert 0.0 <= estimate.low <= float(estimate) + 1e-12
         assert float(estimate) - 1e-12 <= estimate.high <= 1.0 + 1e-12
 
@@ -61,15 +62,41 @@ def test_estimates_are_what_their_definitions_say(runs: int, data: st.DataObject
 def test_two_runs_a_seed_have_the_binomial_interval() -> None:
     found = measure("policy", ["a", "a"] * 58 + ["a", "b"] * 2, 2, 0.95)
     assert (found.low, found.high) == clopper_pearson(58, 60, 0.95)
-    assert str(found) == "same policy in 58 of 60 pairs: agreement 0.967 (0.885–0.996)"
+    assert (found.every_look.low, found.every_look.high) == mean_at_every_look([1.0] * 58 + [0.0] * 2, 0.95)
+    assert str(found) == "same policy in 58 of 60 pairs: agreement 0.967 (0.848–0.999; at one look 0.885–0.996)"
     assert found.modal_share.low == pytest.approx((1 + found.low) / 2)  # modal share is (1 + agreement)/2
     assert found.unique_share.high == pytest.approx(1 - found.low / 2)
 
 
-def test_modal_share_of_four_fifths_is_not_agreement_of_four_fifths() -> None:
-    found = measure("value", ["a"] * 120 + [f"other {i}" for i in range(30)], 150, 0.95)
-    assert float(found.modal_share) == pytest.approx(0.8)
-    assert found.estimate == pytest.approx(120 * 119 / (150 * 149))  # 0.64
+MANY = 1000
+ALL_OTHERS_DIFFER = [*["a"] * 800, *map(str, range(200))]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "runs", "agreement"),
+    [
+        (["a", "a"] * 60 + ["a", "b"] * 40, 2, 0.60),  # two runs a seed: always twice the share less one
+        (ALL_OTHERS_DIFFER, MANY, 0.64),  # one seed, many runs: the least, 0.8 squared
+        (["a"] * 800 + ["b"] * 200, MANY, 0.68),  # and the most, 0.2 squared more
+        (ALL_OTHERS_DIFFER * 3, MANY, 0.64),  # a mean over seeds, many runs: the least
+        (["a"] * MANY * 4 + list(map(str, range(MANY))), MANY, 0.80),  # the most: each seed always agrees, or never
+    ],
+)
+def test_a_modal_share_of_four_fifths_is_another_agreement(outputs: list[str], runs: int, agreement: float) -> None:
+    found = measure("value", outputs, runs, 0.95)
+    assert float(found.modal_share) == pytest.approx(0.8, abs=2e-3 if runs == MANY else 1e-12)
+    assert found.estimate == pytest.approx(agreement, abs=2e-3 if runs == MANY else 1e-12)
+
+
+@given(st.lists(st.lists(st.sampled_from("abcd"), min_size=12, max_size=12), min_size=1, max_size=6))
+def test_how_modal_share_bounds_agreement(groups: list[list[str]]) -> None:
+    """Counting a run as a pair with itself, as many runs do not notice: from the square of the share to the share."""
+    found = measure("value", [out for group in groups for out in group], 12, 0.95)
+    share, agreement = float(found.modal_share), (11 * found.estimate + 1) / 12
+    assert share**2 <= agreement + 1e-12
+    assert agreement <= share + 1e-12
+    if len(groups) == 1 and share >= 0.5:
+        assert agreement <= share**2 + (1 - share) ** 2 + 1e-12
 
 
 @given(st.integers(2, 5), st.integers(1, 4), st.data())
@@ -86,7 +113,7 @@ def test_states_are_compared_one_by_one(runs: int, seeds: int, data: st.DataObje
                 expected += policies[x] == policies[y]
     expected /= seeds * runs * (runs - 1) / 2
     assert found.per_state == pytest.approx(expected)
-    assert float(found.overall) == pytest.approx(expected.mean())
+    assert float(found.overall) == float(found.every_look) == pytest.approx(expected.mean())
     assert sorted(found.differing) == [s for s in range(4) if expected[s] < 1.0 - 1e-12]
 
 
@@ -153,6 +180,8 @@ def test_coverage_of_whole_audits(p: float) -> None:
         )
         found = result.agreement("policy")
         covered += found.low <= p <= found.high
+        assert found.every_look.low <= found.low
+        assert found.high <= found.every_look.high
     assert stats.binom.cdf(covered, AUDITS // 10, 0.95) > ALPHA, covered
 
 
@@ -180,11 +209,11 @@ def test_rpvi_keeps_its_promise_on_every_shipped_problem(id: str) -> None:
     problem = rr.make(id)
     choices = (rr.ReplicablePhasedVI(0.1, 0.001, 0.2, target=target) for target in ("policy", "value"))
     algorithm = next(choice for choice in choices if choice.plan(problem).calls <= MAX_CALLS)
-    result = rr.audit(problem, algorithm, shared_seeds=30)
+    result = rr.audit(problem, algorithm, shared_seeds=60)
     assert {claim.kind for run in result.runs for claim in run.claims} == {"proved"}
     assert all(run.claims.replicability and run.claims.replicability.bound == 0.2 for run in result.runs)
     for level in ("value", "policy"):
-        assert result.agreement(level).low > 0.8
+        assert result.agreement(level).every_look.low > 0.8
         assert result.meets(0.8, level) is True
     assert "1−ρ = 0.8 met" in result.table()
     assert result.policies is not None
@@ -288,7 +317,10 @@ def test_rows_json_csv_and_pandas_agree(result: rr.AuditResult, tmp_path: Path) 
     result.save_json(tmp_path / "audit.json")
     data = json.loads((tmp_path / "audit.json").read_text())
     assert data == json.loads(json.dumps(result.to_json()))
-    assert data["levels"]["policy"]["agreement"]["estimate"] == result.agreement("policy").estimate
+    found = result.agreement("policy")
+    assert data["levels"]["policy"]["agreement"] == {"estimate": found.estimate, "low": found.low, "high": found.high}
+    assert data["levels"]["policy"]["every_look"] == found.every_look.to_json()
+    assert data["actions_every_look"] == result.states.every_look.to_json()
     assert int(data["samples"]) == sum(int(row["samples"]) for row in rows)
     assert set(result.to_json(timing=True)) - set(data) == {"seconds"}
     frame = result.to_pandas()
@@ -310,11 +342,11 @@ def test_estimates_print_compare_and_travel() -> None:
 def test_a_measured_claim_carries_what_was_measured(level: str, result: rr.AuditResult) -> None:
     claim, found = result.claim(level), result.agreement(level)
     assert (claim.about, claim.kind, claim.level, claim.source) == ("replicability", "measured", level, "audit")
-    assert claim.bound == 1.0 - found.low  # rho of which one can be confident
+    assert claim.bound == 1.0 - found.every_look.low  # rho of which one can be confident
     assert claim.definition == "def:replicability"
-    assert claim.measurement == Measurement(found.estimate, found.low, found.high, 0.95, 36)
+    assert claim.measurement == Measurement(found.estimate, found.every_look.low, found.every_look.high, 0.95, 36)
     assert Claim.from_json(json.loads(json.dumps(claim.to_json()))) == claim
-    assert f"in {found.same} of 36 pairs, agreement {found.value}" in str(claim)
+    assert f"in {found.same} of 36 pairs, agreement {found.every_look}" in str(claim)
     with pytest.raises(InvalidInput, match="there is no model to compare"):
         result.claim("model")
 
