@@ -421,7 +421,7 @@ def check_order() -> None:
 
 MUTANTS: dict[str, tuple[Any, str, str, str, Callable[[], None]]] = {
     "one grid for a row": (LearnedModel, "learn", "index=key", "index=key // 4", check_independent),
-    "offsets in the order of asking": (RStat, "answer", "index=index", "index=np.arange(index.size)", check_order),
+    "offsets in the order of asking": (RStat, "_offset", "index=index", "index=np.arange(index.size)", check_order),
     "rewards in the order of asking": (
         LearnedModel,
         "_rewards",

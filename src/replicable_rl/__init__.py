@@ -14,6 +14,8 @@ from replicable_rl import queries, testing, theory
 from replicable_rl.adapters import StableBaselines3, audit_callable
 from replicable_rl.algorithms import (
     ApproximateMDP,
+    PaperApproximateMDP,
+    PaperPhasedVI,
     PhasedVI,
     ReplicableApproximateMDP,
     ReplicablePhasedVI,
@@ -79,6 +81,8 @@ __all__ = [
     "Labels",
     "Level",
     "ObjectSpec",
+    "PaperApproximateMDP",
+    "PaperPhasedVI",
     "PhasedVI",
     "RMax",
     "Recorded",

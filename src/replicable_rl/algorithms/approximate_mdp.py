@@ -14,23 +14,27 @@ and gains nothing.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
 from replicable_rl.algorithms.promise import Promise
 from replicable_rl.mdp import optimal_values
-from replicable_rl.queries import Estimate, Plain, Rounded, ingredient
+from replicable_rl.queries import Estimate, Plain, Query, Rounded, ingredient
 from replicable_rl.records import Run, Status, StatusCode
-from replicable_rl.sampling import GenerativeModel, draw_from
+from replicable_rl.sampling import GenerativeModel, TransitionCounts, draw_from
 from replicable_rl.theory import ApproximateMDPPlan, approximate_mdp
+from replicable_rl.theory.rstat import seed_margin
 
 if TYPE_CHECKING:
     from replicable_rl.randomness import SharedRandomness
     from replicable_rl.theory.approximate_mdp import Norm
     from replicable_rl.theory.rstat import Form
+
+
+_MOST_ENTRIES = 10**7  # of a model whose distances from the edges are looked at
 
 
 class _ApproximateMDP(Promise[ApproximateMDPPlan]):
@@ -55,7 +59,10 @@ class _ApproximateMDP(Promise[ApproximateMDPPlan]):
         model = learned.to_mdp()
         best = optimal_values(model)
         outputs = {"model": model, "value": best.q, "policy": best.policy}
-        return Run.of(outputs, status=_status(learned), claims=plan.claims(), samples=plan.samples)
+        claims = plan.claims()
+        if _keeps_its_distance(queries.transitions, seen, plan):
+            claims = claims.and_of_this_seed(plan.seed_claim())
+        return Run.of(outputs, status=_status(learned), claims=claims, samples=plan.samples)
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,35 @@ class ApproximateMDP(_ApproximateMDP):
 
 
 @dataclass(frozen=True)
-class ReplicableApproximateMDP(_ApproximateMDP):
+class PaperApproximateMDP(_ApproximateMDP):
+    """The replicable model with as many successors as a bound for each single entry asks for.
+
+    :class:`ReplicableApproximateMDP` promises the same from fewer samples; this one is for comparing with the paper.
+
+    Parameters
+    ----------
+    epsilon, delta, rho, norm, form, calls, tolerance
+        As there; 2*delta < rho is required.
+    """
+
+    epsilon: float
+    delta: float
+    rho: float
+    _: KW_ONLY
+    norm: Norm = "entry"
+    form: Form = "zero-preserving"
+    calls: int | None = None
+    tolerance: float | None = None
+
+    id: ClassVar[str] = "replicable-approximate-mdp-v1"
+    estimate: ClassVar[Estimate] = Rounded()
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"bound": "tight", **super()._parameters()}
+
+
+@dataclass(frozen=True)
+class ReplicableApproximateMDP(PaperApproximateMDP):
     """A model that is the same twice, to the last bit, and its optimal policy.
 
     Parameters
@@ -92,12 +127,14 @@ class ReplicableApproximateMDP(_ApproximateMDP):
         Every transition probability, before rows are divided by their sums, is within ``epsilon`` of the
         truth with probability 1 - ``delta``.
     rho : float
-        Two runs on fresh samples with one shared seed learn different models with probability at most
-        ``rho``; 2*delta < rho is required.
+        Two runs on fresh samples with one shared seed learn different models with probability at most ``rho``.
     norm : {"entry", "l1"}
         Whether ``epsilon`` bounds each entry or the l1 error of a row.
     form : {"zero-preserving", "midpoint"}
         How rSTAT answers near 0; the midpoint form makes dense rows.
+    bound : {"sharp", "tight"}
+        Whether the successors follow from the mean distance of two runs over a row, or from the largest
+        deviation of an entry; the latter requires 2*delta < rho.
     calls, tolerance : optional
         Successors per pair and tolerance of one query; None means what the theorem says.
 
@@ -112,17 +149,24 @@ class ReplicableApproximateMDP(_ApproximateMDP):
     [0, 0, 0, 0, 0]
     """
 
-    epsilon: float
-    delta: float
-    rho: float
-    _: KW_ONLY
-    norm: Norm = "entry"
-    form: Form = "zero-preserving"
-    calls: int | None = None
-    tolerance: float | None = None
+    bound: Literal["sharp", "tight"] = field(default="sharp", kw_only=True)
 
-    id: ClassVar[str] = "replicable-approximate-mdp-v1"
-    estimate: ClassVar[Estimate] = Rounded()
+    id: ClassVar[str] = "replicable-approximate-mdp-v2"
+
+
+def _keeps_its_distance(query: Query, seen: TransitionCounts, plan: ApproximateMDPPlan) -> bool:
+    """Whether every entry is so far from the edges of its bin that another run's cannot be beyond.
+
+    Not asked where rewards are learned, whose spread the counts do not keep, nor of very large models.
+    """
+    entries = seen.n_states * seen.n_actions * seen.n_states
+    if not (hasattr(query, "room") and plan.known_rewards and plan.calls > 1 and entries <= _MOST_ENTRIES):
+        return False
+    mean = np.zeros(entries)  # also of what was never seen
+    mean[seen.key] = seen.count / float(plan.calls)
+    n = float(plan.calls)
+    needed = seed_margin(mean * (1.0 - mean) * (n / (n - 1.0)), n, 1.0, plan.seed_log_term)
+    return bool((query.room(mean, index=np.arange(entries)) > needed).all())
 
 
 def _status(learned: LearnedModel) -> Status:

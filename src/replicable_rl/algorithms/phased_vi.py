@@ -234,7 +234,7 @@ class ReplicablePhasedVI(PaperPhasedVI):
     >>> one.fingerprints.value == two.fingerprints.value
     True
     >>> f"{one.samples:.1e}"
-    '5.1e+12'
+    '1.3e+13'
     """
 
     bound: Bound = field(default="sharp", kw_only=True)

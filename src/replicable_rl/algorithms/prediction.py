@@ -1,15 +1,15 @@
 r"""How often will two runs of rPVI differ? A prediction where the process is known.
 
-Let x(s, a) be the probability that two runs, after many iterations, hold different Q(s, a). A query
-comes out different by chance with the probability p(s, a) of the central limit theorem
-(:func:`replicable_rl.theory.rstat_mismatch`, at the optimal values), or because the runs averaged
-different values: one bin of difference in V(s') moves the mean by gamma P(s'|s,a) of a bin, and a
-grid separates such means with just that probability. To first order, therefore,
+Let d(s) be how far apart the values V_t(s) of two runs are, on average. A query of width beta comes out
+different by chance with the probability p(s, a) of the central limit theorem
+(:func:`replicable_rl.theory.rstat_mismatch`), or because the runs averaged different values: a grid separates
+means at distance x with probability x/beta. To first order, therefore, iteration by iteration,
 
-    x(s, a) = p(s, a) + gamma * sum over s' of P(s'|s, a) x(s', greedy(s')):
+    differs(s, a) = p(s, a) + (sum over s' of P(s'|s, a) d(s')) / beta        d(s) = gamma beta differs(s, greedy(s))
 
-x is the value of the greedy policy with p as the reward; differences heal at rate gamma. Entries of Q
-differ together, so treating them as independent errs upwards.
+What is averaged is V_t, which was rounded itself: around the optimal values it scatters like a uniform number of the
+width gamma beta, so the variance of a query is at least that of these. Entries of Q differ together; they are treated
+as independent, which alone errs upwards.
 """
 
 from __future__ import annotations
@@ -18,20 +18,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.mdp import TabularMDP, evaluate_policy, optimal_values
+from replicable_rl.mdp import TabularMDP, optimal_values
 from replicable_rl.sampling import OutcomeCounts
+from replicable_rl.sampling.counts import sums
 from replicable_rl.theory import Units, rstat_mismatch
 from replicable_rl.theory.plan import RSTAT
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from replicable_rl.theory import PhasedVIPlan
 
 
 def predicted_disagreement(mdp: TabularMDP, plan: PhasedVIPlan) -> float:
-    """Predict Pr[two runs return different Q]; a prediction, not a guarantee.
+    """Predict Pr[two runs return different Q]; a prediction, not a guarantee, and wrong in both directions.
 
     The central limit theorem says how often each query comes out different by chance, and differences heal at rate
-    gamma. It errs upwards, for entries of Q differ together.
+    gamma.
 
     Parameters
     ----------
@@ -47,13 +50,13 @@ def predicted_disagreement(mdp: TabularMDP, plan: PhasedVIPlan) -> float:
     >>> for calls in (13_000, 1_300_000, 130_000_000):
     ...     algorithm = rr.ReplicablePhasedVI(0.02, 0.001, 0.2, calls=calls, tolerance=0.02)
     ...     print(round(predicted_disagreement(mdp, algorithm.plan(mdp)), 3))
-    0.676
-    0.104
+    0.678
+    0.105
     0.011
     """
     if plan.estimate != RSTAT:
         return 1.0  # nothing is rounded: the same mean twice has probability 0 but for lattices
-    rows, gamma = mdp.rows, mdp.gamma
+    rows, gamma, schedule = mdp.rows, mdp.gamma, plan.schedule
     exact = OutcomeCounts(rows.indptr, rows.next_state, rows.reward, rows.probability, calls=1)
     units = Units(gamma, *mdp.reward_range)
     best = optimal_values(mdp)
@@ -61,10 +64,31 @@ def predicted_disagreement(mdp: TabularMDP, plan: PhasedVIPlan) -> float:
     queried = value[rows.next_state]
     if not plan.known_rewards:
         queried = units.reward(rows.reward) + gamma * queried
-    sigma = np.sqrt(np.maximum(exact.mean(queried * queried) - exact.mean(queried) ** 2, 0.0))
-    by_chance = rstat_mismatch(sigma, plan.calls, plan.width)
-    chances = rows._replace(reward=np.repeat(by_chance, np.diff(rows.indptr)))
-    differences = TabularMDP(chances, n_actions=mdp.n_actions, gamma=gamma)
-    value_differs = np.minimum(evaluate_policy(differences, best.policy).value, 1.0)
-    differs = np.minimum(by_chance + gamma * exact.mean(value_differs[rows.next_state]), 1.0)
+    means = exact.mean(queried)
+    variance = exact.mean((queried - np.repeat(means, np.diff(rows.indptr))) ** 2)
+    scatter = _scatter(mdp) * gamma**2 / 12.0
+    spread = schedule.spread(float(value.max() - value.min()), gamma, plan.known_rewards)
+    states, damped = np.arange(mdp.n_states), gamma if plan.known_rewards else 1.0
+    apart, differs, before = np.zeros(mdp.n_states), np.zeros(variance.size), None
+    for t in range(schedule.iterations):
+        width, calls = float(schedule.widths[t]), schedule.calls_at(t, spread)
+        if (width, calls) != before:  # the paper's listing asks the same again and again
+            by_chance = rstat_mismatch(np.sqrt(variance + scatter * width**2), calls, width)
+            before = width, calls
+        moved = exact.mean(apart[rows.next_state]) * (1.0 if plan.known_rewards else gamma)
+        new = np.minimum(by_chance + moved / width, 1.0)
+        settled = bool((np.abs(new - differs) <= 1e-12).all()) and not schedule.rising
+        differs = new
+        if settled:
+            break
+        apart = damped * width * differs.reshape(mdp.n_states, mdp.n_actions)[states, best.policy]
     return float(1.0 - np.prod(1.0 - differs))
+
+
+def _scatter(mdp: TabularMDP) -> NDArray[np.float64]:
+    """Return 1 - sum over s' of P(s'|s, a)^2: the variance of independent numbers of variance 1, one for each state."""
+    rows, S = mdp.rows, mdp.n_states
+    row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
+    key, inverse = np.unique(row * S + rows.next_state, return_inverse=True)
+    merged = sums(inverse, rows.probability, key.size)
+    return 1.0 - sums(key // S, merged * merged, rows.indptr.size - 1)

@@ -30,6 +30,7 @@ _OPTIONS: dict[str, tuple[type, str]] = {
     "rho": (float, "Probability that two runs may differ."),
     "horizon": (int, "Steps of an episode, for R-max."),
     "target": (str, "What epsilon is about: policy or value."),
+    "bound": (str, "Which form of the theorem: sharp, tight or printed."),
     "calls": (int, "Samples m of every pair, per iteration (1e6 is fine)."),
     "iterations": (int, "Iterations T of phased value iteration."),
     "episodes": (int, "Episodes m per round of R-max."),
@@ -38,7 +39,7 @@ _OPTIONS: dict[str, tuple[type, str]] = {
     "tolerance": (float, "Tolerance of one query."),
     "rho_sq": (float, "rho of one query."),
 }
-_KINDS: dict[type, tuple[Any, str]] = {float: (float | None, "X"), int: (str | None, "N"), str: (str | None, "LEVEL")}
+_KINDS: dict[type, tuple[Any, str]] = {float: (float | None, "X"), int: (str | None, "N"), str: (str | None, "NAME")}
 
 
 def with_algorithm_options(command: Callable[..., int]) -> Callable[..., int]:

@@ -62,7 +62,7 @@ def calls_of(calls: int, spread: float, reach: float) -> int:
     if reach == 0.0:
         return calls
     share = spread / reach
-    return max(2, np.int64(np.ceil(float(calls) * (share * share))))
+    return max(2, int(np.ceil(float(calls) * (share * share))))
 
 
 @compiled

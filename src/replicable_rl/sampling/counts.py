@@ -38,21 +38,22 @@ class OutcomeCounts:
         ``outcome_values`` holds the function's value at every outcome, for example
         ``value[counts.next_state]``.
         """
-        from replicable_rl.mdp import _kernels
+        return self._sum(outcome_values) / float(self.calls)
 
-        total = np.empty(self.indptr.size - 1)
-        _kernels.row_means(self.indptr, self.count, outcome_values, total, 0, total.size)
-        return total / float(self.calls)
-
-    def variance(
-        self, outcome_values: NDArray[np.float64], mean: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def variance(self, outcome_values: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return, for every row, the sample variance of a function of the outcome whose mean is known.
 
         Only where an outcome stands for one value: of rewards that were merged to their mean it says too little.
         """
         off = outcome_values - np.repeat(mean, np.diff(self.indptr))
-        return self.mean(off * off) * (float(self.calls) / float(self.calls - 1))
+        return self._sum(off * off) / float(self.calls - 1)
+
+    def _sum(self, outcome_values: NDArray[np.float64]) -> NDArray[np.float64]:
+        from replicable_rl.mdp import _kernels
+
+        total = np.empty(self.indptr.size - 1)
+        _kernels.row_means(self.indptr, self.count, outcome_values, total, 0, total.size)
+        return total
 
     def transitions(self, n_states: int, n_actions: int, low: float = 0.0) -> TransitionCounts:
         """Return the same counts, merged by successor; rewards are summed above ``low``."""

@@ -84,7 +84,7 @@ class ApproximateMDPPlan(QueryPlan):
         before = "" if self.rho is None else " before rows are divided by their sums"
         said = f"{what} is within {self.epsilon:g} of the truth{before}, except with probability {self.delta:g}"
         error = self.entry_error * (1 if self.norm == "entry" else self.n_states)
-        source = "obs:rep-mdp" if self.bound != "sharp" else "obs:rep-mdp, sharp form"
+        source = "obs:rep-mdp" if self.bound != "sharp" else "the sharp form of obs:rep-mdp"
         return Claim("accuracy", "proved", said, self.epsilon, source, self.delta, "model"), error, {}
 
     def table(self) -> PlanTable:
@@ -170,7 +170,7 @@ def approximate_mdp(
     --------
     >>> plan = approximate_mdp(8, 4, epsilon=0.01, delta=0.001, rho=0.2)
     >>> plan.queries, plan.calls, plan.calls_plain
-    (256, 2305303347, 65731)
+    (256, 2306412354, 65731)
     >>> approximate_mdp(8, 4, epsilon=0.01, delta=0.001, rho=0.2, bound="tight").calls
     439857142095
     """
@@ -189,7 +189,9 @@ def approximate_mdp(
         sizes = _Sizes(n_states, n_actions, queries, known_rewards)
         parameters = _sharp_parameters(sizes, used, delta, rho, pieces_of(form), calls) | {"tolerance_needed": tau}
     else:
-        parameters = query_parameters(_OWNER, queries, tau, delta, rho, pieces_of(form), calls=calls, tolerance=tolerance)
+        parameters = query_parameters(
+            _OWNER, queries, tau, delta, rho, pieces_of(form), calls=calls, tolerance=tolerance
+        )
         bound = "tight"
     return ApproximateMDPPlan(
         epsilon=epsilon,

@@ -127,7 +127,7 @@ class PhasedVIPlan(QueryPlan):
     def _source(self) -> str:
         if self.rho is None:
             return "lem:phasedvi-convergence"
-        return "thm:rpvi" if self.bound != "sharp" else "thm:rpvi, sharp form"
+        return "thm:rpvi" if self.bound != "sharp" else "the sharp form of thm:rpvi"
 
     def table(self) -> PlanTable:
         """Return Phased Q-learning beside rPVI in its three forms, and beside a run that departs from them."""
@@ -260,7 +260,7 @@ def phased_vi(
         rising = _sharp_parameters(pairs, gamma, epsilon, delta, rho, known_rewards)
         return PhasedVIPlan(**promise, bound=bound, **rising)  # type: ignore[arg-type]  # a mapping has one type
     needed = iterations_needed(gamma, epsilon, target)
-    T = needed if iterations is None else check_integer(_OWNER, "iterations", iterations, low=1, high=2**62)
+    T = needed if iterations is None else check_integer(_OWNER, "iterations", iterations, low=1, high=2**53)
     tau = _theorem_tolerance(gamma, epsilon, target, known_rewards)
     queries = query_parameters(_OWNER, pairs * T, tau, delta, rho, 1, calls=calls, tolerance=tolerance, rho_sq=rho_sq)
     if bound == "printed" and rho is not None:
@@ -305,9 +305,9 @@ def phased_vi_rho(
     target: Target = "policy",
     known_rewards: bool = True,
 ) -> float:
-    """Return the rho that m calls per iteration of the paper's listing reach at its own tolerance, by the mean distance.
+    """Return the rho that m calls per iteration of the paper's listing reach at its own tolerance.
 
-    1.0 means that nothing is promised.
+    By the mean distance; 1.0 means that nothing is promised.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """What the plans of phased value iteration and of ApproximateMDP have in common: so many queries, so many samples each.
 
-Of Q queries each gets rho_SQ = rho/Q and delta_SQ = delta/Q, by a union bound, and rSTAT's n; see `theory.rstat`. Two
-bounds on the disagreement hold for whatever runs, by the deviation and by the mean distance; the smaller one is claimed.
+Of Q queries each gets rho_SQ = rho/Q and delta_SQ = delta/Q, by a union bound, and rSTAT's n; see `theory.rstat`.
+Whatever runs, two bounds on the disagreement hold, by the deviation and by the mean distance; the smaller is claimed.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class QueryPlan(Plan):
         seed, this is claimed and wrong with probability at most 2*delta over both samples.
         """
         wrong = min(1.0, 2.0 * self.delta)
-        said = f"a second run with this very shared seed would {self._same}; this is said wrongly with probability {wrong:g}"
+        said = f"a second run with this shared seed would {self._same}; this is said wrongly with probability {wrong:g}"
         source = "docs/proofs.md, a good shared seed"
         return Claim("replicability", "proved", said, wrong, source, level=self._level, definition=THIS_SEED)
 

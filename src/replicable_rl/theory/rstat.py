@@ -102,8 +102,8 @@ def rstat(
     --------
     >>> plan = rstat(rho=0.2, delta=0.01, tolerance=0.1)
     >>> plan.samples, round(plan.width, 4), round(plan.sampling_tolerance, 4)
-    (921, 0.0929, 0.0536)
-    >>> round(rstat(rho=0.2, delta=0.01, samples=921).tolerance, 4)
+    (924, 0.0928, 0.0535)
+    >>> round(rstat(rho=0.2, delta=0.01, samples=924).tolerance, 3)
     0.1
     >>> rstat(rho=0.2, delta=0.01, tolerance=0.1, bound="tight").samples
     11385
@@ -146,7 +146,7 @@ def rstat_rho(samples: int, tolerance: float, delta: float, *, form: Form = "mid
 
     Examples
     --------
-    >>> round(rstat_rho(921, tolerance=0.1, delta=0.01), 3)
+    >>> round(rstat_rho(924, tolerance=0.1, delta=0.01), 3)
     0.2
     """
     samples = check_integer("theory.rstat_rho", "samples", samples, low=1, high=2**1000)

@@ -8,7 +8,7 @@ r"""What phased value iteration does in each iteration: how many calls, how wide
 
 Every v - c_t is at most the true mean, except with probability delta, so Q_t only rises and never passes Q*. The greedy
 policy of such a Q is worth at least max_a Q: its loss is at most the error of Q, without the factor 2/(1-gamma). An
-error of iteration t is worth w_t = gamma^(T-1-t) at the end, and what is averaged lies in [0, X_t], X_t = 1 - gamma^(t+1):
+error of iteration t is worth w_t = gamma^(T-1-t) at the end; what is averaged lies in [0, X_t], X_t = 1 - gamma^(t+1):
 
     loss <= g (gamma^T + sum_t w_t (beta_t + 2 tau'_t))       g = gamma, or 1 where rewards are learned
     rho  <= sum_t N X_t / (beta_t sqrt(pi m_t))               the mean distance, see `theory.rstat`
@@ -34,9 +34,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput
-from replicable_rl.theory.rstat import ROUNDING, few_bits, mean_distance
+from replicable_rl.theory.rstat import ROUNDING, few_bits
 
 Floats = NDArray[np.float64]
+_MOST_ITERATIONS = 10**6
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +73,9 @@ class Schedule:
             return np.broadcast_to(what, (iterations,))  # as many as there are, without memory
 
         nothing = always(np.float64(0.0))
-        return cls(always(_integers([calls])[0]), always(np.float64(width)), nothing, nothing, False, iterations * calls)
+        return cls(
+            always(_integers([calls])[0]), always(np.float64(width)), nothing, nothing, False, iterations * calls
+        )
 
     @property
     def iterations(self) -> int:
@@ -89,12 +92,11 @@ class Schedule:
         if self.reach[t] == 0.0:
             return int(self.calls[t])
         share = spread / self.reach[t]
-        return max(2, math.ceil(float(self.calls[t]) * (share * share)))
+        return max(2, int(np.ceil(float(self.calls[t]) * (share * share))))
 
     def disagreement(self, pairs: int) -> float:
         """Bound the probability that two runs of a rising schedule differ."""
-        distances = np.array([mean_distance(calls) for calls in self.calls])
-        return float(pairs * np.sum(self.reach / self.widths * distances))
+        return float(pairs * np.sum(self.reach / self.widths / np.sqrt(math.pi * self.calls.astype(np.float64))))
 
     def loss(self, gamma: float, known_rewards: bool) -> float:
         """Bound Q* - Q_T, and with it the loss of the policy, of a rising schedule."""
@@ -119,6 +121,12 @@ def rising_schedule(
     enough = damped < epsilon or gamma == 0.0
     least = 1 if enough else max(1, math.floor(math.log(epsilon / damped) / math.log(gamma)) + 1)
 
+    if least > _MOST_ITERATIONS:
+        raise InvalidInput(
+            f"theory.phased_vi: gamma={gamma:.12g} takes more than {_MOST_ITERATIONS:.0e} iterations, which the sharp "
+            "form does not plan one by one. Use bound='tight', or a smaller gamma."
+        )
+
     def scale(T: int) -> tuple[float, float]:
         """Return (M, M A), or infinity where T is too small."""
         a = _weights(gamma, T) * _reach(gamma, T)
@@ -132,11 +140,6 @@ def rising_schedule(
 
     T = _smallest(lambda T: scale(T)[1], least)
     M = scale(T)[0] * ROUNDING
-    if not math.isfinite(M) or M > 1e200:
-        raise InvalidInput(
-            f"theory.phased_vi: epsilon={epsilon:g}, rho={rho:g} and delta={delta:g} ask for more samples than "
-            "64-bit numbers can say. Raise epsilon or rho."
-        )
     weight, reach = _weights(gamma, T), _reach(gamma, T)
     a = weight * reach
     counts = np.maximum(2.0, np.ceil(few_bits(M * a**0.4)))
