@@ -63,7 +63,7 @@ def test_two_runs_a_seed_have_the_binomial_interval() -> None:
     found = measure("policy", ["a", "a"] * 58 + ["a", "b"] * 2, 2, 0.95)
     assert (found.low, found.high) == clopper_pearson(58, 60, 0.95)
     assert (found.every_look.low, found.every_look.high) == mean_at_every_look([1.0] * 58 + [0.0] * 2, 0.95)
-    assert str(found) == "same policy in 58 of 60 pairs: agreement 0.967 (0.848–0.999; at one look 0.885–0.996)"
+    assert str(found) == "same policy in 58 of 60 pairs: agreement 0.967 (0.847–0.999; at one look 0.885–0.996)"
     assert found.modal_share.low == pytest.approx((1 + found.low) / 2)  # modal share is (1 + agreement)/2
     assert found.unique_share.high == pytest.approx(1 - found.low / 2)
 
