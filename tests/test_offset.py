@@ -7,6 +7,8 @@ the actions apart drowns in the last digits. Truth is computed in rational numbe
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -14,9 +16,14 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.mdp import evaluate_policy, optimal_values
+from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
+from replicable_rl.algorithms.promise import Promise
+from replicable_rl.algorithms.rmax import _RMax
+from replicable_rl.mdp import evaluate_policy, optimal_values, planning
+from replicable_rl.queries import Means
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import Counts, EpisodeCounts, PerSample, TransitionCounts
+from replicable_rl.sampling import Counts, EpisodeCounts, OutcomeCounts, PerSample, TransitionCounts
+from tests.mutants import plant
 from tests.statistics import SEED
 from tests.test_planning import exact_pairs, exact_q, exact_value, one_hot
 
@@ -110,6 +117,17 @@ def test_the_attack(name: str) -> None:
         rr.solve(detour(1e13), algorithms(0.9)[name], shared_seed=1, sample_seed=1)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_tiny_rewards_are_solved_or_refused(name: str) -> None:
+    """Between the smallest numbers there are no digits left: values of 5e-323 and 1e-322 are all there is."""
+    algorithm = algorithms(0.9)[name]
+    assert check_claims(detour(0.0, width=1e-300), algorithm)
+    assert check_claims(detour(-1e-300, width=1e-300), algorithm)
+    why = rf"^{name}: rewards between 0 and 4\.94.*e-323 have values .* apart\. Multiply the rewards by a constant\.$"
+    with pytest.raises(rr.InvalidInput, match=why):
+        rr.solve(detour(0.0, width=5e-323), algorithm, shared_seed=1)
+
+
 @pytest.mark.parametrize("name", ["RMax", "ReplicableRMax"])
 def test_r_max_claims_nothing_where_its_planning_was_not_accurate_enough(name: str) -> None:
     algorithm = algorithms(0.9)[name]
@@ -153,6 +171,32 @@ def test_an_offset_separates_no_two_runs(name: str) -> None:
     assert sum(same[0]) >= 8  # 1 - rho
 
 
+@dataclass(frozen=True)
+class Asked(Means):
+    """Plain means that remember what they were asked."""
+
+    means: list[float] = field(default_factory=list)
+
+    def answer(self, means: np.ndarray, *address: int, index: np.ndarray | None = None) -> np.ndarray:
+        self.means.extend(means.tolist())
+        return means
+
+
+def test_means_of_rewards_keep_their_digits() -> None:
+    """What rSTAT rounds is the same to the last bit, whatever was added to the rewards."""
+    asked = []
+    for b in (0.0, 2.0**40, -(2.0**40)):
+        mdp, query = detour(b, noisy=True), Asked()
+        for seen in (
+            Counts(mdp).play(np.full((3, 2), 0.5), 10**12, 20, sample_stream(SEED)),
+            Counts(mdp).draw(10**12, sample_stream(SEED)).transitions(3, 2, b),
+        ):
+            LearnedModel(mdp, b + 1.0).learn(np.arange(6), seen, RowQueries(Means(), query))
+        asked.append(query.means)
+    assert asked[0] == asked[1] == asked[2]
+    assert asked[0][:2] == pytest.approx([0.3, 0.1], abs=1e-5)  # ten standard deviations are 5e-6
+
+
 # --- planning ----------------------------------------------------------------------------------------------
 
 
@@ -190,7 +234,7 @@ def test_tables_sum_rewards_above_the_bottom_of_their_range(b: float, source: An
     assert excesses(moved, b) == excesses(plain, 0.0) != [0.0] * 6
     assert excesses(moved + moved, b) == excesses(plain + plain, 0.0)
     assert moved.rewards == pytest.approx(plain.rewards + b * plain.visits, rel=1e-15)
-    drawn, far = (source(detour(x, noisy=True)).draw(m, sample_stream(SEED)) for x in (0.0, b))
+    drawn, far = (source(detour(x, noisy=True)).draw(10**5, sample_stream(SEED)) for x in (0.0, b))
     assert excesses(far.transitions(3, 2, b), b) == excesses(drawn.transitions(3, 2), 0.0)
 
 
@@ -256,3 +300,78 @@ def test_counts_of_somebodys_own_may_hold_plain_sums() -> None:
         assert both.reward_sum.tolist() == [14.0, 24.0]
         assert excesses(both, 3.0) == [2.0, 0.0]
     assert (ours + own).low == 3.0
+
+
+# --- planted bugs ------------------------------------------------------------------------------------------
+
+Check = Callable[[], None]
+
+
+def check_planning() -> None:
+    test_planning_is_as_exact_as_the_numbers_it_returns(0.9, noisy=True)
+
+
+MUTANTS: dict[str, tuple[Any, str, str, str, Check]] = {
+    "rewards with their bottom": (planning, "_expected_rewards", "reward - bottom", "reward", check_planning),
+    "values without the bottom": (planning, "_solve", "shift + bottom", "shift", check_planning),
+    "the bottom is exact": (planning, "_solve", "5.0 * 2.0**-53", "0.0", check_planning),
+    "no problem is refused": (Promise, "plan", "Units(problem", "(problem", lambda: test_the_attack("RMax")),
+    "whatever the planner says": (
+        _RMax,
+        "solve",
+        "error > PLANNING or not best.converged",
+        "False",
+        lambda: test_r_max_claims_nothing_where_its_planning_was_not_accurate_enough("RMax"),
+    ),
+    "means of rewards, then the bottom": (
+        LearnedModel,
+        "_rewards",
+        "seen.rewards_above(low)[pairs] / visits[pairs]",
+        "(seen.rewards[pairs] / visits[pairs] - low)",
+        test_means_of_rewards_keep_their_digits,
+    ),
+    "one batch": (
+        OutcomeCounts,
+        "transitions",
+        "* (self.reward - low)",
+        "* self.reward - low * self.count",
+        lambda: test_tables_sum_rewards_above_the_bottom_of_their_range(2.0**40, Counts),
+    ),
+    "counts of two kinds": (
+        EpisodeCounts,
+        "__add__",
+        "other.low - self.low",
+        "0.0",
+        test_counts_of_somebodys_own_may_hold_plain_sums,
+    ),
+    "steps": (
+        rr.EpisodicEnv,
+        "_tally",
+        "reward - low)",
+        "reward)",
+        test_episodes_that_are_stepped_sum_rewards_above_the_bottom_of_their_range,
+    ),
+    "after the end": (
+        rr.EpisodicEnv,
+        "_after_the_end",
+        "count * (0.0 - self.reward_range[0])",
+        "np.zeros(count.size)",
+        test_episodes_that_are_stepped_sum_rewards_above_the_bottom_of_their_range,
+    ),
+    "a simulator": (
+        rr.Simulator,
+        "draw",
+        "self.reward_range[0] + excess",
+        "excess",
+        test_a_simulator_sums_rewards_above_the_bottom_of_its_range,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, function, old, new, check = MUTANTS[name]
+    check()
+    plant(monkeypatch, owner, function, old, new)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        check()
