@@ -223,7 +223,7 @@ def test_planning_is_as_exact_as_the_numbers_it_returns(gamma: float, noisy: boo
 
 
 def excesses(seen: TransitionCounts, low: float) -> list[float]:
-    return seen.rewards_above(low).tolist()
+    return [float(x) for x in seen.rewards_above(low)]
 
 
 @pytest.mark.parametrize("b", [2.0**40, -(2.0**40)])
@@ -264,9 +264,11 @@ class Lottery:
         from gymnasium.spaces import Discrete
 
         self.low, self.observation_space, self.action_space = low, Discrete(2), Discrete(1)
+        self.rng = np.random.default_rng(0)
 
     def reset(self, *, seed: int | None = None) -> tuple[int, dict[str, Any]]:
-        self.rng = np.random.default_rng(seed) if seed is not None else self.rng
+        if seed is not None:
+            self.rng = np.random.default_rng(seed)
         return 0, {}
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
@@ -354,7 +356,7 @@ MUTANTS: dict[str, tuple[Any, str, str, str, Check]] = {
     "after the end": (
         rr.EpisodicEnv,
         "_after_the_end",
-        "count * (0.0 - self.reward_range[0])",
+        "count.astype(np.float64) * (0.0 - self.reward_range[0])",
         "np.zeros(count.size)",
         test_episodes_that_are_stepped_sum_rewards_above_the_bottom_of_their_range,
     ),

@@ -213,7 +213,7 @@ class EpisodicEnv(Stepped):
         actions = np.flatnonzero(spent)
         key = (end * self.n_actions + actions) * self.n_states + end
         count = spent[actions].astype(np.int64)
-        return tally(key, count, count * (0.0 - self.reward_range[0]))
+        return tally(key, count, count.astype(np.float64) * (0.0 - self.reward_range[0]))
 
 
 class _Seen:
