@@ -25,6 +25,7 @@ pytest: $(VENV)/.developing
 
 bench: $(VENV)/.benchmarking
 	$(BIN)/python -m benchmarks --large
+	$(BIN)/python -m benchmarks.proofs
 
 # Never with --quiet: it hides the warnings that --strict turns into errors.
 docs: $(VENV)/.documenting

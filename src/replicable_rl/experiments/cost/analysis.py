@@ -91,7 +91,7 @@ def analyse(studies: Sequence[Study], results: Sequence[AuditResult]) -> Dataset
 
 def _needed(grid: str, mdp: TabularMDP, points: Sequence[Row]) -> Row:
     at = plan_of(mdp)
-    proof = phased_vi(at.pairs, mdp.gamma, EPSILON, DELTA, RHO)
+    proof = phased_vi(at.pairs, mdp.gamma, EPSILON, DELTA, RHO, bound="tight")
     return (
         {"grid": grid, "pairs_sa": at.pairs}
         | crossing_of([row for row in points if row["grid"] == grid], CONFIDENCE).columns("measured")

@@ -36,7 +36,8 @@ def design(scale: Scale) -> list[Study]:
     studies = []
     for grid in GRIDS:
         problem = make(grid)
-        calls = phased_vi(problem.n_states * problem.n_actions, problem.gamma, EPSILON, DELTA, RHO).calls_needed
+        pairs = problem.n_states * problem.n_actions
+        calls = phased_vi(pairs, problem.gamma, EPSILON, DELTA, RHO, bound="tight").calls_needed
         for name, id, params in ((PLAIN, "phased-vi-v1", {}), (RPVI, "rpvi-v1", {"rho": RHO})):
             algorithm = ObjectSpec(id, {"epsilon": EPSILON, "delta": DELTA, **params, "calls": calls})
             point = {"problem": grid, "algorithm": name}

@@ -61,7 +61,7 @@ def _theory(grid: str) -> dict[str, str | int | float]:
     problem = make(grid)
     pairs, gamma = problem.n_states * problem.n_actions, problem.gamma
     loose = phased_vi(pairs, gamma, EPSILON, DELTA, RHO, tolerance=EPSILON)
-    strict = phased_vi(pairs, gamma, EPSILON, DELTA, RHO)
+    strict = phased_vi(pairs, gamma, EPSILON, DELTA, RHO, bound="tight")
     return {
         "problem": grid,
         "pairs": pairs,

@@ -1,4 +1,4 @@
-"""Both algorithms on every problem that has a size of its own, with no parameter but the promise."""
+"""Both algorithms in all their forms on every problem that has a size of its own, with no parameter but the promise."""
 
 import inspect
 import statistics
@@ -14,29 +14,42 @@ from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
 from replicable_rl.experiments.experiment import CONFIDENCE, Scale, Study, Verdict, judged, shown, study
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.records import ObjectSpec
-from replicable_rl.registry import PROBLEMS, build, is_ours
+from replicable_rl.registry import PROBLEMS, build, is_ours, make
+from replicable_rl.theory import MAX_CALLS, phased_vi
 
 DELTA, RHO = 0.001, 0.2
-EPSILON = 0.1
-LARGER_EPSILON = {"inventory-v1": 0.5}  # where m at 0.1 would pass 2**63 - 1, the most that can be counted
+EPSILONS = (0.1, 0.5)  # the larger one where m would pass 2**63 - 1, the most that can be counted
 FEWER_PAIRS = {"inventory-v1": 4}  # where a run takes a hundred times as long
 ENTRY_EPSILON = 0.05
-LEVELS = {"rpvi-v1": "value", "replicable-approximate-mdp-v1": "model"}  # what each theorem is about
+RPVI, MODEL = "rpvi-v2", "replicable-approximate-mdp-v2"
+LEVELS = {RPVI: "value", MODEL: "model"}  # what each theorem is about
+FORMS = {RPVI: ("sharp", "tight", "printed"), MODEL: ("sharp", "tight")}
 
 
 def design(scale: Scale) -> list[Study]:
-    """Return both algorithms on every shipped problem."""
+    """Return both algorithms on every shipped problem, in all their forms."""
     studies = []
     for problem in filter(_is_shipped, PROBLEMS):
         if scale.quick and problem in FEWER_PAIRS:
             continue
         pairs = max(2, scale.pairs // FEWER_PAIRS.get(problem, 1))
         for algorithm, level in LEVELS.items():
-            epsilon = LARGER_EPSILON.get(problem, EPSILON) if level == "value" else ENTRY_EPSILON
-            promise = ObjectSpec(algorithm, {"epsilon": epsilon, "delta": DELTA, "rho": RHO})
-            point = {"problem": problem, "algorithm": algorithm, "epsilon": epsilon}
-            studies.append(study(point, problem, promise, pairs))
+            for form in FORMS[algorithm]:
+                epsilon = _epsilon_that_runs(problem, form) if level == "value" else ENTRY_EPSILON
+                if epsilon is None:
+                    continue
+                promise = ObjectSpec(algorithm, {"epsilon": epsilon, "delta": DELTA, "rho": RHO, "bound": form})
+                point = {"problem": problem, "algorithm": algorithm, "form": form, "epsilon": epsilon}
+                studies.append(study(point, problem, promise, pairs))
     return studies
+
+
+def _epsilon_that_runs(id: str, form: Any) -> float | None:
+    """Return the smallest epsilon at which rPVI can be run in a form, if there is one."""
+    mdp = make(id)
+    sizes, known = (mdp.n_states * mdp.n_actions, mdp.gamma), mdp.known_rewards is not None
+    calls = {e: phased_vi(*sizes, e, DELTA, RHO, known_rewards=known, bound=form).calls for e in EPSILONS}
+    return next((epsilon for epsilon, m in calls.items() if m <= MAX_CALLS), None)
 
 
 def _is_shipped(id: str) -> bool:
@@ -58,10 +71,10 @@ def _row(one: Study, result: AuditResult) -> dict[str, Any]:
     found = result.agreement(level)
     differ = Estimate(1.0 - found.estimate, 1.0 - found.high, 1.0 - found.low)
     off = _worst_loss(result) if is_policy else _worst_entry(problem, result)
-    (drawn,) = {run.samples for run in result.runs}
+    drawn = max(run.samples or 0 for run in result.runs)
     return (
         {**one.point, "states": problem.n_states, "actions": problem.n_actions, "rho": RHO, "level": level}
-        | {"calls": str(algorithm.plan(problem).calls_needed)}
+        | {"calls": str(algorithm.plan(problem).calls_needed), "samples_planned": str(algorithm.plan(problem).samples)}
         | {"samples_a_run": str(drawn), "samples": str(result.samples)}
         | {"pairs": found.pairs, "differ": found.pairs - found.same}
         | estimate_columns("disagreement", differ)
@@ -107,8 +120,8 @@ def dense(mdp: TabularMDP) -> NDArray[np.float64]:
 
 
 _THEOREMS = {
-    "rpvi-v1": ("rPVI", "thm:rpvi"),
-    "replicable-approximate-mdp-v1": ("The replicable ApproximateMDP", "obs:rep-mdp"),
+    RPVI: ("rPVI", "thm:rpvi"),
+    MODEL: ("The replicable ApproximateMDP", "obs:rep-mdp"),
 }
 
 
@@ -116,8 +129,10 @@ def verdicts(dataset: Dataset) -> list[Verdict]:
     """Judge rho and epsilon for both algorithms, over all problems."""
     found = []
     for algorithm, (name, where) in _THEOREMS.items():
-        rows = dataset.tables["theorems"].where(algorithm=algorithm)
-        found += [_rho(name, where, rows), _epsilon(name, where, rows, is_policy=algorithm == "rpvi-v1")]
+        for form in FORMS[algorithm]:
+            rows = dataset.tables["theorems"].where(algorithm=algorithm, form=form)
+            called = f"{name}, {'as ' * (form == 'printed')}{form},"
+            found += [_rho(called, where, rows), _epsilon(called, where, rows, is_policy=algorithm == RPVI)]
     return found
 
 
