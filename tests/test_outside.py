@@ -25,6 +25,7 @@ from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS
 from replicable_rl.report.audits import store_page
 from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.sampling.tables import Table
+from replicable_rl.solve.run import solve_as
 from replicable_rl.store import packed
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -57,10 +58,10 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[rr.Run]:
     runs: list[rr.Run] = []
 
     def counted(*arguments: Any, **options: Any) -> rr.Run:
-        runs.append(rr.solve(*arguments, **options))
+        runs.append(solve_as(*arguments, **options))
         return runs[-1]
 
-    monkeypatch.setattr(jobs, "solve", counted)
+    monkeypatch.setattr(jobs, "solve_as", counted)
     return runs
 
 
@@ -219,6 +220,7 @@ KILLED = """
 import os, signal, sys, time
 import replicable_rl as rr
 from replicable_rl.audit import jobs
+from replicable_rl.solve.run import solve_as
 from examples import own
 made = []
 def until_killed(*arguments, **options):
@@ -227,8 +229,8 @@ def until_killed(*arguments, **options):
         time.sleep(0.5)  # what was made before is committed
     if len(made) == 41:
         os.kill(os.getpid(), signal.SIGKILL)
-    return rr.solve(*arguments, **options)
-jobs.solve = until_killed
+    return solve_as(*arguments, **options)
+jobs.solve_as = until_killed
 rr.audit(rr.make("two-doors-v1"), own.GoodEnough(0.05), shared_seeds=30, store=sys.argv[1])
 """
 
@@ -251,7 +253,7 @@ def test_an_audit_that_is_killed_goes_on_where_it_was(
         ((_, kept),) = store.families()
         (part,) = rr.read_audits(store)
     assert 31 <= kept <= 40
-    assert (len(part.runs), part.planned) == (kept // 2 * 2, 60)
+    assert (len(part.runs), part.runs_asked) == (kept // 2 * 2, 60)
     resumed = rr.audit(doors, algorithm, shared_seeds=30, store=path)
     assert len(made) == 60 - kept
     assert resumed.runs == rr.audit(doors, algorithm, shared_seeds=30).runs

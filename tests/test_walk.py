@@ -16,9 +16,11 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.records import LEVELS
+from replicable_rl.audit import api, jobs
+from replicable_rl.records import LEVELS, RunFamily
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS
 from replicable_rl.sampling import Counts
+from replicable_rl.solve import naming
 from replicable_rl.solve import run as solving
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -115,6 +117,22 @@ def test_an_audit_converts_once_for_every_run(in_store: bool, conversions: Count
     assert conversions["sampler"] == (12 if in_store else 22)
 
 
+def test_an_audit_names_its_algorithm_once_for_all_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    named: list[Any] = []
+    real = naming.algorithm_spec
+
+    def algorithm_spec(algorithm: Any) -> Any:
+        named.append(algorithm)
+        return real(algorithm)
+
+    for module in (solving, jobs, api):
+        monkeypatch.setattr(module, "algorithm_spec", algorithm_spec)
+    rr.audit(rr.make("chain-v1"), SHIPPED[0], shared_seeds=2)
+    few, audited = len(named), rr.audit(rr.make("chain-v1"), SHIPPED[0], shared_seeds=20)
+    assert few == len(named) - few > 0
+    assert {run.spec.algorithm for run in audited.runs if run.spec} == {real(SHIPPED[0])}
+
+
 def test_all_that_ships_is_walked() -> None:
     assert {type(algorithm) for algorithm in SHIPPED} == set(ALGORITHMS.values())
 
@@ -151,6 +169,27 @@ def test_an_audit_asks_its_store_once(where: str, asked: Counter[str], tmp_path:
     asked.clear()
     rr.audit(rr.make("chain-v1"), SHIPPED[0], shared_seeds=20, store=store)
     assert asked == {"runs": 1, "audits": 1}
+
+
+def test_reading_builds_no_identity_that_nobody_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = rr.RunStore()
+    made = rr.audit(rr.make("chain-v1"), SHIPPED[0], shared_seeds=10, store=store)
+    built: list[tuple[int, int]] = []
+    real = RunFamily.spec
+
+    def spec(self: RunFamily, shared_seed: int, sample_seed: int) -> rr.RunSpec:
+        built.append((shared_seed, sample_seed))
+        return real(self, shared_seed, sample_seed)
+
+    monkeypatch.setattr(RunFamily, "spec", spec)
+    found = rr.audit(rr.make("chain-v1"), SHIPPED[0], shared_seeds=10, store=store)
+    assert found.agreement("policy").same == made.agreement("policy").same
+    assert found.runs_asked == made.runs_asked == len(made.runs) == 20
+    assert not built
+    assert found.runs[3].spec == made.runs[3].spec
+    assert built == [(made.runs[3].shared_seed, made.runs[3].sample_seed)]
+    assert [run.spec for run in found.runs] == [run.spec for run in made.runs]
+    assert found.runs == made.runs
 
 
 def test_workers_ask_no_more(asked: Counter[str], tmp_path: Path) -> None:

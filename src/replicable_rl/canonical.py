@@ -65,16 +65,15 @@ def from_json(value: Json) -> Json:
     return [from_json(item) for item in value] if isinstance(value, list) else value
 
 
-def json_text(value: Json, *, pretty: bool = False) -> str:
-    """Write JSON: on one line in ASCII for a terminal, or ``pretty`` for a file.
+def json_text(value: Json, *, indent: int | None = None, ascii: bool = True) -> str:
+    """Write JSON on one line, or on many with ``indent``; other letters than those of ASCII are escaped, or not.
 
     JSON has no NaN and no infinity: the first becomes null, the second text. Large integers are as in `to_json`.
 
     >>> json_text({"loss": [0.5, math.nan, -math.inf], "calls": 10**16})
     '{"loss": [0.5, null, "-inf"], "calls": {"integer": "10000000000000000"}}'
     """
-    plain = _finite(value)
-    return json.dumps(plain, indent=1, ensure_ascii=False) + "\n" if pretty else json.dumps(plain)
+    return json.dumps(_finite(value), indent=indent, ensure_ascii=ascii) + ("" if indent is None else "\n")
 
 
 def _finite(value: Json) -> Json:
@@ -126,7 +125,7 @@ def array_digest(label: str, *arrays: NDArray[Any]) -> str:
     """
     digest = hashlib.sha256(_heading(label, len(arrays)))
     for array in arrays:
-        is_float = np.issubdtype(array.dtype, np.floating)
+        is_float = array.dtype.kind == "f"
         if not np.can_cast(array.dtype, np.float64 if is_float else np.int64):
             raise InvalidInput(f"{label}: {array.dtype} has no exact 64-bit form. Convert the array first.")
         digest.update(_description(is_float, array.shape))
@@ -138,8 +137,8 @@ def array_digest(label: str, *arrays: NDArray[Any]) -> str:
                     raise InvalidInput(f"{label}: NaN has no fingerprint. Find where the computation produced it.")
                 piece = piece.astype("<f8") + 0.0  # adding 0.0 turns -0.0 into 0.0
             else:
-                piece = piece.astype("<i8")
-            digest.update(piece.tobytes())
+                piece = piece.astype("<i8", copy=False)
+            digest.update(piece)
     return digest.hexdigest()
 
 

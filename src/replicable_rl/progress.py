@@ -65,6 +65,8 @@ def listening(listener: Listener, hear: Callable[[str], None] | None = None) -> 
         _hear.reset(tokens[1])
 
 
-def unheard() -> contextlib.AbstractContextManager[None]:
-    """Let nobody hear of the work inside the block: it is a part of work that reports itself."""
-    return listening(lambda what, done, total: None)
+def unheard() -> contextvars.Context:
+    """Return a context in which nobody hears of the work: it is a part of work that reports itself."""
+    context = contextvars.copy_context()
+    context.run(_listener.set, None)
+    return context

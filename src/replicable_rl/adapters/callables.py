@@ -134,7 +134,7 @@ class TrainJob:
             return returned
         tables = self._tables(returned)
         self._check(tables)
-        return Run.of(tables, status=Status(StatusCode.COMPLETED, f"{_RETURNED}{_words(tables)}"))
+        return Run.of(tables, status=_status(*_shape(tables)))
 
     def shape_of(self, run: Run) -> str | None:
         """Say what a run returned: all must return tables of one shape."""
@@ -197,7 +197,7 @@ class TrainJob:
         if policy.shape != (S,) or ("value" in tables and tables["value"].shape != (S, A)):
             raise InvalidInput(
                 f"train: the problem has {S} states and {A} actions, so a policy has shape ({S},) and action "
-                f"values ({S}, {A}); got {_words(tables)}."
+                f"values ({S}, {A}); got {_words(*_shape(tables))}."
             )
         if policy.dtype.kind != "i":
             raise InvalidInput(f"train: actions must be integers in 0..{A - 1}, got {policy.dtype}.")
@@ -273,7 +273,17 @@ def _as_int64(array: NDArray[Any]) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def _words(tables: Mapping[str, Any]) -> str:
+def _shape(tables: Mapping[str, Any]) -> tuple[str, tuple[int, ...]]:
     level = "value" if "value" in tables else next(iter(tables))
+    return level, tables[level].shape
+
+
+def _words(level: str, shape: tuple[int, ...]) -> str:
     name = {"policy": "a policy", "value": "action values"}.get(level, level)
-    return f"{name} of shape {tables[level].shape}"
+    return f"{name} of shape {shape}"
+
+
+@functools.lru_cache(maxsize=64)
+def _status(level: str, shape: tuple[int, ...]) -> Status:
+    """Return how a run ended; nearly all runs of an audit have the same."""
+    return Status(StatusCode.COMPLETED, f"{_RETURNED}{_words(level, shape)}")

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from replicable_rl.audit.identity import own_code
-from replicable_rl.canonical import canonical_json
+from replicable_rl.canonical import canonical_json, parse_json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.progress import unheard
-from replicable_rl.records import AuditSpec, ObjectSpec, Run, RunSpec
+from replicable_rl.records import AuditSpec, ObjectSpec, Run, RunSpec, made_with
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, build, is_ours
-from replicable_rl.solve import algorithm_spec, solve
+from replicable_rl.solve import algorithm_spec
+from replicable_rl.solve.run import solve_as
 from replicable_rl.store import packed
 from replicable_rl.wording import sentence
 
@@ -92,9 +93,7 @@ class SolveJob:
 
     def run(self, spec: RunSpec) -> Run:
         """Solve once."""
-        problem, algorithm = self._built
-        sampler = getattr(spec.sample, "sampler", "")
-        return solve(problem, algorithm, shared_seed=spec.shared_seed, sample_seed=spec.sample_seed, sampler=sampler)
+        return solve_as(spec, *self._built)
 
 
 def with_job(spec: AuditSpec) -> AuditSpec:
@@ -127,18 +126,18 @@ def run_chunk(job: Job, specs: Sequence[RunSpec], on_error: OnError) -> tuple[li
 
 def run_one_by_one(job: Job, specs: Sequence[RunSpec], on_error: OnError, contents: Contents) -> Iterator[Run]:
     """Make runs in order and add new outputs to ``contents``; a failed one is the last, unless it is recorded."""
+    context = unheard()  # the audit's own progress is runs, not iterations
     for spec in specs:
         started = time.perf_counter()
         try:
-            with unheard():  # the audit's own progress is runs, not iterations
-                run = job.run(spec)
+            run = context.run(job.run, spec)
         except (Exception, SystemExit) as error:
             yield Run.failed(spec, _describe(error), time.perf_counter() - started)
             if on_error == "raise":
                 return
         else:
             # The spec of the audit: somebody's own code is known there by the name that its author gave it.
-            yield packed(run.completed(spec, time.perf_counter() - started), contents)
+            yield packed(run, contents, spec=spec, made_with=made_with(), seconds=time.perf_counter() - started)
 
 
 def _describe(error: BaseException) -> str:
@@ -186,6 +185,4 @@ def _algorithm(text: str) -> Any:
 
 
 def _built(text: str) -> Any:
-    import json
-
-    return build(ObjectSpec.from_json(json.loads(text)))
+    return build(ObjectSpec.from_json(parse_json(text)))

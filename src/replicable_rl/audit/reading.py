@@ -1,7 +1,7 @@
 """Audits read back from a store, without the program that made them.
 
 A store holds the specs of its audits. Where runs are still missing (an audit that was interrupted), the shared seeds
-that are complete are compared, and the result says how many runs were planned.
+that are complete are compared, and the result says how many runs were asked for.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def read_audits(
     >>> store = rr.RunStore()
     >>> made = rr.audit(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seeds=3, store=store)
     >>> (read,) = read_audits(store)
-    >>> read.runs == made.runs, read.mdp == made.mdp, read.planned
+    >>> read.runs == made.runs, read.mdp == made.mdp, read.runs_asked
     (True, True, 6)
     """
     chosen = [spec for spec in current(store.audits()) if wanted(spec)]
@@ -71,12 +71,12 @@ def current(specs: Sequence[AuditSpec]) -> list[AuditSpec]:
 
 
 def _read(store: RunStore, spec: AuditSpec, found: Mapping[str, Run]) -> AuditResult:
-    wanted, R = spec.runs, spec.runs_per_seed
-    whole = [i for i in range(0, len(wanted), R) if all(run.digest in found for run in wanted[i : i + R])]
-    runs = tuple(found[run.digest] for i in whole for run in wanted[i : i + R])
-    if len(runs) < len(wanted) and runs:
-        spec = replace(spec, shared_seeds=tuple(wanted[i].shared_seed for i in whole))
-    return AuditResult(spec, runs, store, _problem(spec.problem, runs), planned=len(wanted))
+    keys, R = list(spec.keys), spec.runs_per_seed
+    whole = [j for j in range(len(spec.seeds)) if all(key in found for key in keys[j * R : (j + 1) * R])]
+    runs = tuple(found[key] for j in whole for key in keys[j * R : (j + 1) * R])
+    if len(runs) < len(keys) and runs:
+        spec = replace(spec, shared_seeds=tuple(spec.seeds[j] for j in whole))
+    return AuditResult(spec, runs, store, len(keys), _problem(spec.problem, runs))
 
 
 def _problem(spec: ObjectSpec, runs: Sequence[Run]) -> TabularMDP | None:

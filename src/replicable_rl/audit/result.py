@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -13,10 +12,10 @@ import numpy as np
 
 from replicable_rl.audit.agreement import Agreement, measure
 from replicable_rl.audit.states import StateAgreement, measure_states
-from replicable_rl.canonical import Json
+from replicable_rl.canonical import Json, json_text
 from replicable_rl.display import shown
 from replicable_rl.errors import InvalidInput, check_in_open_interval
-from replicable_rl.files import replacing, write_csv
+from replicable_rl.files import write_csv, write_text
 from replicable_rl.mdp import TabularMDP, evaluate_policy, optimal_values
 from replicable_rl.records import AuditSpec, Claim, Claims, Measurement, ObjectSpec, Run, in_order, level_of
 from replicable_rl.store import RunStore
@@ -68,20 +67,20 @@ class AuditResult:
         All of them, those of one shared seed together.
     store : RunStore
         Where their outputs are.
+    runs_asked : int
+        How many runs the audit asks for; a store that it was read from may lack some of them.
     mdp : TabularMDP or None
         The problem, where it is known as a table.
     probe : array or None
         The observations on which functions were compared.
-    planned : int or None
-        How many runs the audit asks for, where it was read from a store, which may lack some of them.
     """
 
     spec: AuditSpec
     runs: tuple[Run, ...]
     store: RunStore
+    runs_asked: int
     mdp: TabularMDP | None = None
     probe: NDArray[Any] | None = None
-    planned: int | None = None
 
     @property
     def problem(self) -> ObjectSpec:
@@ -278,8 +277,7 @@ class AuditResult:
 
     def save_json(self, path: str | os.PathLike[str], *, timing: bool = False) -> None:
         """Write :meth:`to_json` to a file, whole or not at all."""
-        with replacing(path) as stream:
-            stream.write(json.dumps(self.to_json(timing=timing), indent=1, allow_nan=False).encode() + b"\n")
+        write_text(path, json_text(self.to_json(timing=timing), indent=1))
 
     # --- inside ----------------------------------------------------------------------------------
 

@@ -92,7 +92,7 @@ class _Audit:
     spec: AuditSpec
     job: Job
     found: dict[str, Run]  # of the whole family, shared with other audits of it
-    runs: list[RunSpec]
+    keys: list[str]
     on_error: OnError
     missing: list[RunSpec] = field(default_factory=list)
     shape: str | None = None  # what the first run returned, where all must return the same
@@ -116,28 +116,27 @@ class _Audit:
         return run
 
     def _failed(self, run: Run, store: RunStore) -> RunFailed:
-        number = 1 + next(i for i, spec in enumerate(self.runs) if spec == run.spec)
+        number = 1 + self.keys.index(run.key)
         seeds = f"shared_seed={run.shared_seed}, sample_seed={run.sample_seed}"
         return RunFailed(
-            f"audit: run {number} of {len(self.runs)} ({seeds}) failed: {(run.error or '').rstrip('.')}. "
+            f"audit: run {number} of {len(self.keys)} ({seeds}) failed: {(run.error or '').rstrip('.')}. "
             f"Use on_error='record' (--on-error record) to count failures and go on; {kept_where(store)}."
         )
 
     @property
     def is_whole(self) -> bool:
         """Whether every run is there."""
-        while self.there < len(self.runs) and self.runs[self.there].digest in self.found:
+        while self.there < len(self.keys) and self.keys[self.there] in self.found:
             self.there += 1
-        return self.there == len(self.runs)
+        return self.there == len(self.keys)
 
     def result(self, store: RunStore) -> AuditResult:
         """Return what the runs show."""
-        runs = tuple(self.found[spec.digest] for spec in self.runs)
+        runs = tuple(self.found[key] for key in self.keys)
         if hasattr(self.job, "shape_of"):
             self.shape = None  # the first to finish need not be the first
             runs = tuple(self._checked(run, store) for run in runs)
-        probe = getattr(self.job, "probe", None)
-        return AuditResult(self.spec, runs, store, self.job.mdp, probe)
+        return AuditResult(self.spec, runs, store, len(runs), self.job.mdp, getattr(self.job, "probe", None))
 
 
 def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> list[_Audit]:
@@ -151,13 +150,14 @@ def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> l
     for spec in specs:
         if spec.family not in families:
             families[spec.family] = store.runs(spec.family)
-        audit = _Audit(spec, spec.job, families[spec.family], spec.runs, on_error)
-        for run in audit.runs:
-            there = audit.found.get(run.digest)
+        keys = spec.keys
+        audit = _Audit(spec, spec.job, families[spec.family], list(keys), on_error)
+        for key, seeds in keys.items():
+            there = audit.found.get(key)
             if there is None or (there.error is not None and on_error == "raise"):
-                audit.found.pop(run.digest, None)
-                audit.missing.append(run)
-        audit.missing = [run for run in audit.missing if run.digest not in asked]  # those of two audits are made once
+                audit.found.pop(key, None)
+                if key not in asked:  # those of two audits are made once
+                    audit.missing.append(spec.family.spec(*seeds))
         asked.update(run.digest for run in audit.missing)
         audits.append(audit)
     for audit in audits:

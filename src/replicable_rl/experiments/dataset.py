@@ -108,7 +108,7 @@ class Dataset:
         """Write ``<name>.json`` and a ``<name>-<table>.csv`` for each table, each whole or not at all."""
         target = Path(folder)
         files = [target / f"{self.name}.json"]
-        write_text(files[0], json_text(self.to_json(), pretty=True))
+        write_text(files[0], json_text(self.to_json(), indent=1, ascii=False))
         for name, table in self.tables.items():
             files.append(target / f"{self.name}-{name}.csv")
             write_csv(files[-1], list(table))

@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from replicable_rl.canonical import canonical_json
+from replicable_rl.canonical import canonical_json, parse_json
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.files import replacing
 from replicable_rl.mdp.rows import Rows
@@ -106,7 +105,7 @@ def _options(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_metadata(path: str | os.PathLike[str], archive: Any) -> dict[str, Any]:
-    metadata = json.loads(_read_array(path, archive, "metadata").tobytes())
+    metadata = parse_json(_read_array(path, archive, "metadata").tobytes())
     if not isinstance(metadata, dict) or metadata.get("format") != _FORMAT:
         raise InvalidFile(f"{path}: not a {_FORMAT} file.")
     if metadata.get("version") != _VERSION:

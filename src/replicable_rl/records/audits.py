@@ -8,6 +8,7 @@ resumes, more shared seeds or more runs extend it, and another ``seed`` is an in
 from __future__ import annotations
 
 import hashlib
+import itertools
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -118,8 +119,14 @@ class AuditSpec:
     @property
     def runs(self) -> list[RunSpec]:
         """The identities of all runs, those of one shared seed together."""
-        spec, each = self.family.spec, range(self.runs_per_seed)
-        return [spec(shared, derived_seed("sample", self.seed, shared, i)) for shared in self.seeds for i in each]
+        return list(itertools.starmap(self.family.spec, self.keys.values()))
+
+    @property
+    def keys(self) -> dict[str, tuple[int, int]]:
+        """The digests of all runs in the same order, each with its shared seed and its sample seed."""
+        key, each = self.family.key, range(self.runs_per_seed)
+        pairs = ((shared, derived_seed("sample", self.seed, shared, i)) for shared in self.seeds for i in each)
+        return {key(*pair): pair for pair in pairs}
 
     def contains(self, other: AuditSpec) -> bool:
         """Whether this audit makes all runs of another one."""

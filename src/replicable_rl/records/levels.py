@@ -9,6 +9,8 @@ its algorithm stands for and no others: a rule that decides publishes a policy a
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
@@ -31,12 +33,12 @@ def freeze_array(name: str, output: Any) -> Any:
         raise InvalidInput(f"Run: {name} must be an array of numbers, got rows of several lengths.") from None
     if array.dtype.kind not in "iufb" or array.ndim == 0 or array.size == 0:
         raise InvalidInput(f"Run: {name} must be an array of numbers, got {array.dtype} of shape {array.shape}.")
-    is_float = array.dtype.kind == "f"
-    with np.errstate(over="ignore"):  # refused below
+    is_float, fits = array.dtype.kind == "f", array.dtype in (np.int64, np.float64)
+    with contextlib.nullcontext() if fits else np.errstate(over="ignore"):  # refused below
         frozen = array.astype(np.float64) + 0.0 if is_float else array.astype(np.int64)  # -0.0 becomes 0.0
     if is_float and np.isnan(frozen).any():
         raise InvalidInput(f"Run: {name} must hold numbers, got NaN. Find where the computation produced it.")
-    if not np.can_cast(array.dtype, frozen.dtype) and not np.array_equal(frozen, array):
+    if not fits and not np.can_cast(array.dtype, frozen.dtype) and not np.array_equal(frozen, array):
         raise InvalidInput(f"Run: {name} must hold numbers of 64 bits, got {array.dtype} that does not fit.")
     frozen.setflags(write=False)
     return frozen
@@ -99,6 +101,7 @@ def register_level(level: Level) -> Level:
     for name in level.implies:
         level_of(name)
     LEVELS[level.name] = level
+    _ordered.cache_clear()
     return level
 
 
@@ -139,11 +142,13 @@ def in_order(names: Iterable[str]) -> tuple[str, ...]:
     >>> in_order(["policy", "model", "value"])
     ('model', 'value', 'policy')
     """
-    found = tuple(dict.fromkeys(names))
-    if len(found) < 2:
-        return found
-    order = {name: i for i, name in enumerate(LEVELS)}
-    return tuple(sorted(found, key=lambda name: (-len(implied(name)), order.get(name, len(order)), str(name))))
+    return _ordered(tuple(names), tuple(LEVELS))
+
+
+@functools.lru_cache(maxsize=64)
+def _ordered(names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
+    order = {name: i for i, name in enumerate(known)}
+    return tuple(sorted(set(names), key=lambda name: (-len(implied(name)), order.get(name, len(order)), str(name))))
 
 
 def implied(name: str) -> set[str]:

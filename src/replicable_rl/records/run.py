@@ -91,8 +91,10 @@ def made_with() -> Mapping[str, str]:
 Fetch = Callable[[str, str], Any]  # (level, or "history", and digest) -> what is kept
 
 
-class _Outputs(Mapping[str, Any]):
+class KeptOutputs(Mapping[str, Any]):
     """The outputs of a run that is kept elsewhere: each is fetched when it is asked for."""
+
+    __slots__ = ("_fetch", "fingerprints")
 
     def __init__(self, fingerprints: Fingerprints, fetch: Fetch) -> None:
         self.fingerprints, self._fetch = fingerprints, fetch
@@ -110,7 +112,7 @@ class _Outputs(Mapping[str, Any]):
         return len(self.fingerprints)
 
 
-class _KeptHistory(Mapping[str, "NDArray[np.float64]"]):
+class KeptHistory(Mapping[str, "NDArray[np.float64]"]):
     """The history of a run that is kept elsewhere."""
 
     def __init__(self, digest: str, fetch: Fetch | None) -> None:
@@ -202,14 +204,9 @@ class Run:
         columns = {str(name): np.array(column, dtype=np.float64) for name, column in (history or {}).items()}
         for column in columns.values():
             column.setflags(write=False)
-        return cls(
-            Fingerprints({name: level_of(name).digest(name, output) for name, output in frozen.items()}),
-            MappingProxyType(frozen),
-            status,
-            Claims() if claims is None else claims,
-            samples,
-            MappingProxyType(columns),
-        )
+        prints = Fingerprints({name: level_of(name).digest(name, output) for name, output in frozen.items()})
+        said = Claims() if claims is None else claims
+        return cls(prints, MappingProxyType(frozen), status, said, samples, MappingProxyType(columns))
 
     @classmethod
     def failed(cls, spec: RunSpec, error: str, seconds: float = 0.0) -> Run:
@@ -217,31 +214,32 @@ class Run:
         status = Status(StatusCode.FAILED, error)
         return cls(Fingerprints(), {}, status, spec=spec, made_with=made_with(), seconds=seconds, error=error)
 
-    def completed(self, spec: RunSpec, seconds: float = 0.0) -> Run:
-        """Return the same run with its identity, and with what made it."""
-        return self.but(spec=spec, made_with=made_with(), seconds=seconds)
+    def completed(self, spec: RunSpec, **changes: Any) -> Run:
+        """Return the same run with its identity, with what made it, and with ``changes``."""
+        return self.but(spec=spec, made_with=made_with(), **changes)
 
-    def kept(self, fetch: Fetch | None, history: str | None = None) -> Run:
-        """Return the same run without its arrays, which ``fetch`` brings when they are asked for.
+    def kept(self, fetch: Fetch | None, history: str | None = None, **changes: Any) -> Run:
+        """Return the same run without its arrays, which ``fetch`` brings when they are asked for, and with ``changes``.
 
         ``history`` is the digest of its history, where that is not here.
         """
         digest = history or self.history_digest
         return self.but(
-            outputs={} if fetch is None else _Outputs(self.fingerprints, fetch),
-            history={} if digest is None else _KeptHistory(digest, fetch),
+            outputs={} if fetch is None else KeptOutputs(self.fingerprints, fetch),
+            history={} if digest is None else KeptHistory(digest, fetch),
+            **changes,
         )
 
     def but(self, **changes: Any) -> Run:
         """Return the same run with other parts; as `dataclasses.replace`, in a tenth of the time: there are many."""
-        other = object.__new__(Run)
+        other = object.__new__(type(self))
         other.__dict__.update(self.__dict__, **changes)
         return other
 
     @property
     def history_digest(self) -> str | None:
         """The digest of the history; None where there is none."""
-        if isinstance(self.history, _KeptHistory):
+        if type(self.history) is KeptHistory:  # `isinstance` asks more, and there are many
             return self.history.digest
         return history_digest(self.history) if self.history else None
 

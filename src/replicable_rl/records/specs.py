@@ -168,7 +168,7 @@ class RunFamily:
         # In canonical JSON keys are sorted, so the seeds come last; hash what comes before them once.
         start = b'{"algorithm":%b,"problem":%b,"sample":{"kind":"drawn","sampler":%b,"seed":"' % pieces
         self._hash = hashlib.sha256(start)
-        self._specs: dict[tuple[int, int], RunSpec] = {}  # an audit asks for them, and then the store
+        self._keys: dict[tuple[int, int], str] = {}  # an audit asks for them, and then the store
 
     def __reduce__(self) -> tuple[type[RunFamily], tuple[ObjectSpec, ObjectSpec, str]]:
         return RunFamily, (self.problem, self.algorithm, self.sampler)  # a hash under way cannot be copied
@@ -181,30 +181,29 @@ class RunFamily:
 
     def key(self, shared_seed: int, sample_seed: int) -> str:
         """Return the digest of the `RunSpec` with these seeds."""
-        digest = self._hash.copy()
-        digest.update(b'%d"},"shared_seed":"%d"}' % (sample_seed, shared_seed))
-        return digest.hexdigest()
+        key = self._keys.get((shared_seed, sample_seed))
+        if key is None:
+            digest = self._hash.copy()
+            digest.update(b'%d"},"shared_seed":"%d"}' % (sample_seed, shared_seed))
+            key = self._keys[shared_seed, sample_seed] = digest.hexdigest()
+        return key
 
     def spec(self, shared_seed: int, sample_seed: int) -> RunSpec:
         """Return the `RunSpec` with these seeds."""
-        spec = self._specs.get((shared_seed, sample_seed))
-        if spec is None:
-            spec = self._specs[shared_seed, sample_seed] = object.__new__(
-                RunSpec
-            )  # the seeds of an audit need no check
-            spec.__dict__.update(
-                problem=self.problem,
-                algorithm=self.algorithm,
-                shared_seed=shared_seed,
-                sample=Drawn(sample_seed, self.sampler),
-                digest=self.key(shared_seed, sample_seed),
-            )
+        spec = object.__new__(RunSpec)  # the seeds of an audit need no check
+        spec.__dict__.update(
+            problem=self.problem,
+            algorithm=self.algorithm,
+            shared_seed=shared_seed,
+            sample=Drawn(sample_seed, self.sampler),
+            digest=self.key(shared_seed, sample_seed),
+        )
         return spec
 
 
 def _plain(owner: str, key: str, value: object) -> Json:
     """Return the value in Python's own types; what JSON cannot say is refused."""
-    if value is None or isinstance(value, (bool, str)):
+    if value is None or isinstance(value, (bool, str)) or type(value) in (int, float):
         return value
     if isinstance(value, Mapping):
         if set(value) == {"integer"}:

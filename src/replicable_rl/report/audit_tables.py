@@ -130,14 +130,9 @@ def _worth(result: AuditResult, level: str) -> str:
     )
 
 
-def runs_asked(result: AuditResult) -> int:
-    """Return how many runs an audit asks for; a store may lack some of them."""
-    return len(result.runs) if result.planned is None else result.planned
-
-
 def unfinished(result: AuditResult) -> str:
     """Say how many runs of an audit are still to be made, '' if none."""
-    there, asked = len(result.runs), runs_asked(result)
+    there, asked = len(result.runs), result.runs_asked
     said = f"{there} of {asked} runs finished, counted by whole shared seeds; the same audit makes the others."
     return said if there < asked else ""
 
@@ -187,7 +182,7 @@ def result_json(result: AuditResult, timing: bool) -> dict[str, Json]:
         "sampler": spec.sampler,
         "shared_seeds": [str(seed) for seed in spec.seeds],
         "runs_per_seed": spec.runs_per_seed,
-        "runs": {"asked": runs_asked(result), "there": len(result.runs)},
+        "runs": {"asked": result.runs_asked, "there": len(result.runs)},
         "seed": str(spec.seed),
         "confidence": spec.confidence,
         "rho": result.rho,

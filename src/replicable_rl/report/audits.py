@@ -11,7 +11,7 @@ from replicable_rl.audit.reading import current
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval, did_you_mean
 from replicable_rl.records import LEVELS, AuditSpec, RunFamily, in_order
 from replicable_rl.report.audit_blocks import asked_for, audit_blocks, interval, shown_level, verdict
-from replicable_rl.report.audit_tables import runs_asked, unfinished
+from replicable_rl.report.audit_tables import unfinished
 from replicable_rl.report.blocks import Cell, Code, DataTable, Interval, Intervals
 from replicable_rl.report.commands import audit_command
 from replicable_rl.report.page import Block, Page, Section
@@ -152,7 +152,7 @@ def _line(result: AuditResult, levels: Sequence[str]) -> list[Cell]:
     judged = [None, None] if level is None else [asked_for(result, level), verdict(result, level)]
     agreements = {name: str(found.every_look) for name, found in result.agreements.items()}
     names: list[Cell] = [Code(brief(spec.text)) for spec in (result.problem, result.algorithm)]
-    size = f"{len(result.runs)} of {runs_asked(result)}" if unfinished(result) else _size(result)
+    size = f"{len(result.runs)} of {result.runs_asked}" if unfinished(result) else _size(result)
     return [*names, *judged, *(agreements.get(name) for name in levels), size]
 
 

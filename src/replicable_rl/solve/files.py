@@ -5,8 +5,6 @@ Version 1 wrote ``solution.json``, ``arrays.npz`` and ``model.npz``; such a dire
 
 from __future__ import annotations
 
-import json
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from replicable_rl.canonical import Json, from_decimal, json_digest
+from replicable_rl.canonical import Json, from_decimal, json_digest, json_text, parse_json, to_json
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.files import new_directory
 from replicable_rl.mdp import load_mdp
@@ -49,11 +47,9 @@ def save_run(run: Run, directory: str | os.PathLike[str]) -> None:
     """
     if run.error is not None:
         raise InvalidInput(f"save_run: this run failed, and has nothing to save ({run.error.rstrip('.')}).")
-    record = run.to_json()
-    record["history"] = {name: [_number(x) for x in column] for name, column in record["history"].items()}
     with new_directory(directory) as folder:
-        text = json.dumps({"format": _FORMAT, "version": _VERSION, **record}, indent=2, allow_nan=False)
-        (folder / "run.json").write_text(text + "\n", encoding="utf-8")
+        text = json_text({"format": _FORMAT, "version": _VERSION, **run.to_json()}, indent=2)
+        (folder / "run.json").write_text(text, encoding="utf-8")
         for name in run.fingerprints:
             (folder / _file_of(name)).write_bytes(level_of(name).encode(run.output(name)))
 
@@ -71,7 +67,7 @@ def load_run(directory: str | os.PathLike[str]) -> Run:
     if old and not (folder / "solution.json").is_file():
         raise InvalidFile(f"{folder}: holds no run.json.")
     try:
-        record = json.loads((folder / ("solution.json" if old else "run.json")).read_text(encoding="utf-8"))
+        record = parse_json((folder / ("solution.json" if old else "run.json")).read_text(encoding="utf-8"))
         run, digest = _read_version_1(record, folder) if old else _read(record, folder)
         recorded = {name: one for name, one in record["fingerprints"].items() if one is not None}
     except InvalidInput as error:
@@ -123,11 +119,6 @@ def _file_of(name: str) -> str:
     return f"{name}{level_of(name).suffix}"
 
 
-def _number(x: float) -> Json:
-    """JSON has no NaN, which marks rounds without an entry, and no infinity."""
-    return x if math.isfinite(x) else None if math.isnan(x) else str(x)
-
-
 # --- what version 1 wrote ----------------------------------------------------------------------------
 
 
@@ -145,7 +136,7 @@ def _read_version_1(record: Any, folder: Path) -> tuple[Run, str | None]:
     old = {**record["spec"]}
     sampler = sampler_1(ObjectSpec.from_json(old.get("problem")))
     sample = {"kind": "drawn", "sampler": sampler, "seed": old.pop("sample_seed")}
-    return replace(run, spec=RunSpec.from_json({**old, "sample": sample})), json_digest(record["spec"])
+    return replace(run, spec=RunSpec.from_json({**old, "sample": sample})), json_digest(to_json(record["spec"]))
 
 
 def sampler_1(problem: ObjectSpec) -> str:

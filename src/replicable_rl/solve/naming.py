@@ -29,15 +29,23 @@ def algorithm_spec(algorithm: object) -> ObjectSpec:
 
 def settings_of(thing: object) -> dict[str, Any]:
     """Return the fields of a dataclass, or the attributes of another object, without its id and version."""
-    settings: dict[str, Any] = {}
-    if dataclasses.is_dataclass(thing):
-        settings = {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
-    if "__dataclass_fields__" not in vars(type(thing)):  # also an heir of a dataclass, which is none itself
+    kind = type(thing)
+    settings = {name: getattr(thing, name) for name in _defaults(kind)}
+    if "__dataclass_fields__" not in vars(kind):  # also an heir of a dataclass, which is none itself
         state: Any = object.__getstate__(thing)  # with slots: a pair
         for held in state if isinstance(state, tuple) else [state]:
             settings |= held or {}
-    computed = {name for name in settings if isinstance(getattr(type(thing), name, None), functools.cached_property)}
-    return {name: value for name, value in settings.items() if name not in {"id", "version", *computed}}
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in ("id", "version") and not isinstance(getattr(kind, name, None), functools.cached_property)
+    }
+
+
+@functools.lru_cache(maxsize=256)
+def _defaults(kind: type) -> dict[str, Any]:
+    """Return the fields of a dataclass with their defaults; of another class nothing."""
+    return {field.name: field.default for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else {}
 
 
 def is_ingredient(value: object) -> bool:
@@ -53,9 +61,9 @@ def said(value: Any) -> Json:
     >>> said({"layers": (2, 3)})
     {'layers': [2, 3]}
     """
-    if value is None or isinstance(value, (str, numbers.Integral)):  # truth values are integers
+    if value is None or isinstance(value, (str, int, numbers.Integral)):  # truth values are integers
         return value
-    if isinstance(value, numbers.Real) and math.isfinite(value) and float(value) == value:
+    if isinstance(value, (float, numbers.Real)) and math.isfinite(value) and float(value) == value:
         return float(value)
     if isinstance(value, np.ndarray):
         return {"array": array_digest(str(value.dtype), value)}
@@ -82,10 +90,9 @@ def unsaid(algorithm: object) -> str | None:
 
 def _given(algorithm: object) -> dict[str, Any]:
     """Return the settings that an identity says: of a dataclass those that are not left at their defaults."""
-    settings = settings_of(algorithm)
+    settings, defaults = settings_of(algorithm), _defaults(type(algorithm))
     if not dataclasses.is_dataclass(algorithm):
         return settings
-    defaults = {field.name: field.default for field in dataclasses.fields(algorithm)}
     return {
         name: value
         for name, value in settings.items()
@@ -104,4 +111,5 @@ def _written(algorithm: object, value: Any) -> Any:
 def _is_default(value: object, default: object) -> bool:
     if value is default or value is None:
         return value is default
-    return bool(value == default) if np.ndim(value) == 0 else False  # type: ignore[arg-type]  # arrays have no truth
+    plain = type(value) in (bool, int, float, str)  # most are, and numpy takes its time to say so
+    return bool(value == default) if plain or np.ndim(value) == 0 else False  # type: ignore[arg-type]  # arrays have no truth

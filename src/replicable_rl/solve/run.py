@@ -88,14 +88,23 @@ def solve(
     _check_algorithm("solve", algorithm)
     shared_seed = check_integer("solve", "shared_seed", shared_seed, low=0, high=MAX_SEED)
     source, used = source_of(problem, algorithm, sampler)
-    sample, spec = _sample(problem, sample_seed, used), algorithm_spec(algorithm)
+    sample = _sample(problem, sample_seed, used)
+    return _made(problem, source, algorithm, RunSpec(problem.spec, algorithm_spec(algorithm), shared_seed, sample))
+
+
+def solve_as(spec: RunSpec, problem: Any, algorithm: Algorithm) -> Run:
+    """Make the run that has this identity, which an audit has named already."""
+    source, _ = source_of(problem, algorithm, getattr(spec.sample, "sampler", OWN))
+    return _made(problem, source, algorithm, spec)
+
+
+def _made(problem: Any, source: Any, algorithm: Algorithm, spec: RunSpec) -> Run:
     refuse_endless(source, algorithm)
-    rng = sample_stream(sample.seed if isinstance(sample, Drawn) else 0)  # a recorded sample draws nothing
-    run = algorithm.solve(source, SharedRandomness(shared_seed), rng)
+    rng = sample_stream(spec.sample.seed if isinstance(spec.sample, Drawn) else 0)  # a recorded sample draws nothing
+    run = algorithm.solve(source, SharedRandomness(spec.shared_seed), rng)
     _check_run(run, source, algorithm)
     estimated = getattr(problem, "estimated", False) or source.estimated  # which a sampler cannot take back
-    run = dataclasses.replace(run, claims=_qualified(run.claims, sample, estimated))
-    return run.completed(RunSpec(problem.spec, spec, shared_seed, sample))
+    return run.completed(spec, claims=_qualified(run.claims, spec.sample, estimated))
 
 
 def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan:

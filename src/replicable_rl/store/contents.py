@@ -14,8 +14,8 @@ from replicable_rl.records import LEVELS, Run, history_digest, level_of
 HISTORY = "history"  # what a history is called beside the levels
 
 
-def packed(run: Run, contents: dict[str, bytes]) -> Run:
-    """Return a run without its outputs, which travels; what ``contents`` lacks of them is added to it.
+def packed(run: Run, contents: dict[str, bytes], **changes: Any) -> Run:
+    """Return a run without its outputs and with ``changes``, to travel; what ``contents`` lacks of them is added to it.
 
     Equal outputs have one fingerprint and are encoded once.
 
@@ -30,7 +30,7 @@ def packed(run: Run, contents: dict[str, bytes]) -> Run:
     history = run.history_digest
     if history is not None and history not in contents:
         contents[history] = _encode_history(run.history)
-    return run.kept(None, history)
+    return run.kept(None, history, **changes)
 
 
 def decode(owner: str, name: str, data: bytes, digest: str) -> Any:

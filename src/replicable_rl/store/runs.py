@@ -19,6 +19,7 @@ from replicable_rl.store.schema import document
 _IDENTITY = "key, problem, algorithm, sampler, shared_seed, sample"
 _RUN = "levels, digests, history, samples, seconds, status, claims, made_with"
 _FAILURE = "seconds, error, made_with"
+_TABLES = ((_RUN, "runs"), (_FAILURE, "failures"))
 _OF_FAMILY = "problem = ? AND algorithm = ? AND sampler = ?"
 
 _FAMILIES = """SELECT problem, algorithm, sampler, SUM(n), COUNT(*), SUM(n * (n - 1) / 2), MIN(first) AS first FROM
@@ -77,11 +78,17 @@ class RunStore(Database):
         contents : mapping
             Their outputs by fingerprint, as :func:`replicable_rl.store.packed` collects them.
         """
+        numbers: dict[int, int] = {}  # of documents by the `id` of what says them: runs share these, and keep them
+
+        def number(value: Any) -> int:
+            if id(value) not in numbers:
+                numbers[id(value)] = self._document(value)
+            return numbers[id(value)]
+
         with self._transaction() as connection:
-            families: dict[tuple[int, int], tuple[int, int]] = {}
-            finished = [(*self._identity(run, families), *self._row(run)) for run in runs if run.error is None]
+            finished = [(*_identity(run, number), *self._row(run, number)) for run in runs if run.error is None]
             failed = [
-                (*self._identity(run, families), run.seconds, run.error, self._made_with(run))
+                (*_identity(run, number), run.seconds, run.error, number(run.made_with))
                 for run in runs
                 if run.error is not None
             ]
@@ -104,43 +111,31 @@ class RunStore(Database):
         with self._transaction() as connection:
             connection.execute(_insert("OR IGNORE", "audits", "json"), text)
 
-    def _identity(self, run: Run, families: dict[tuple[int, int], tuple[int, int]]) -> tuple[Any, ...]:
-        key, spec = bytes.fromhex(run.key), run.spec
-        assert spec is not None, "it has a key"
-        same = id(spec.problem), id(spec.algorithm)  # equal ones need not have equal JSON: 1 and True
-        if same not in families:
-            families[same] = self._object(spec.problem), self._object(spec.algorithm)
-        sampler, sample = (
-            (spec.sample.sampler, spec.sample.seed) if isinstance(spec.sample, Drawn) else (None, spec.sample.digest)
-        )
-        return key, *families[same], sampler, str(spec.shared_seed), str(sample)
-
-    def _row(self, run: Run) -> tuple[Any, ...]:
-        digests = self._blob("".join(run.fingerprints.values()))
+    def _row(self, run: Run, number: Callable[[Any], int]) -> tuple[Any, ...]:
+        digests, history = self._blob("".join(run.fingerprints.values())), run.history_digest
         if len(digests) != 32 * len(run.fingerprints):
             raise InvalidInput(f"{self}: fingerprints have 64 hexadecimal digits, got {dict(run.fingerprints)!r:.200}.")
-        names, history, status = tuple(run.fingerprints), run.history_digest, run.status
         return (
-            self._document(names, lambda: list(names)),
+            self._document(tuple(run.fingerprints)),
             digests,
             None if history is None else bytes.fromhex(history),
             None if run.samples is None else str(run.samples),
             run.seconds,
-            None if status is None else self._document(status, status.to_json),
-            self._document(run.claims, run.claims.to_json),
-            self._made_with(run),
+            None if run.status is None else number(run.status),
+            number(run.claims),
+            number(run.made_with),
         )
 
-    def _made_with(self, run: Run) -> int:
-        return self._document(frozenset(run.made_with.items()), lambda: dict(run.made_with))
-
-    def _object(self, spec: ObjectSpec) -> int:
-        return self._document(canonical_json(spec.to_json()), spec.to_json)
-
-    def _document(self, key: object, data: Callable[[], Json]) -> int:
-        """Return the number of a document, which is added where it is new."""
+    def _document(self, value: Any) -> int:
+        """Return the number of the document that says a value, which is added where it is new."""
+        key = value
+        if isinstance(value, ObjectSpec):
+            key = canonical_json(value.to_json())  # equal ones need not have equal JSON: 1 and True
+        elif isinstance(value, Mapping):
+            key = frozenset(value.items())
         if key not in self._documents:
-            self._documents[key] = document(self._connection, data())
+            said = value.to_json() if hasattr(value, "to_json") else list(value) if key is value else dict(value)
+            self._documents[key] = document(self._connection, said)
         return self._documents[key]
 
     # --- reading ---------------------------------------------------------------------------------
@@ -151,14 +146,12 @@ class RunStore(Database):
             read = Reader(self._json, self.output)
             ids = (*(self._number_of(spec) for spec in (family.problem, family.algorithm)), family.sampler)
             query = f"SELECT key, shared_seed, sample, {{}} FROM {{}} WHERE {_OF_FAMILY} ORDER BY id"
-            found = {}
-            for key, shared, sample, *row in connection.execute(query.format(_RUN, "runs"), ids):
-                run = read.run(key, family.spec(int(shared), int(sample)), row)
-                found[run.key] = run
-            for key, shared, sample, *row in connection.execute(query.format(_FAILURE, "failures"), ids):
-                run = read.failure(key, family.spec(int(shared), int(sample)), row)
-                found.setdefault(run.key, run)
-            return found
+            finished, failed = (
+                read.of_family(family, connection.execute(query.format(*table), ids)) for table in _TABLES
+            )
+            for key, run in failed.items():
+                finished.setdefault(key, run)
+            return finished
 
     def run(self, key: str) -> Run:
         """Return the run with this key; one that failed only where it did not finish later.
@@ -172,10 +165,9 @@ class RunStore(Database):
         blob, query = self._blob(key), f"SELECT {_IDENTITY}, {{}} FROM {{}} WHERE key = ?"
         with self._session() as connection, self._undamaged(f"run {key}"):
             read = Reader(self._json, self.output)
-            if row := connection.execute(query.format(_RUN, "runs"), (blob,)).fetchone():
-                return read.run(row[0], read.spec(*row[1:6]), row[6:])
-            if row := connection.execute(query.format(_FAILURE, "failures"), (blob,)).fetchone():
-                return read.failure(row[0], read.spec(*row[1:6]), row[6:])
+            for table in _TABLES:
+                if row := connection.execute(query.format(*table), (blob,)).fetchone():
+                    return read.alone(row)
         raise InvalidInput(f"{self}: no run has the key {key}.")
 
     def finished(self, keys: Iterable[str]) -> set[str]:
@@ -254,6 +246,14 @@ class RunStore(Database):
             return bytes.fromhex(digest)
         except (TypeError, ValueError):
             raise InvalidInput(f"{self}: keys and fingerprints are hexadecimal digits, got {digest!r}.") from None
+
+
+def _identity(run: Run, number: Callable[[Any], int]) -> tuple[Any, ...]:
+    key, spec = bytes.fromhex(run.key), run.spec
+    assert spec is not None, "it has a key"
+    sample, ids = spec.sample, (number(spec.problem), number(spec.algorithm))
+    drawn = (sample.sampler, str(sample.seed)) if isinstance(sample, Drawn) else (None, sample.digest)
+    return key, *ids, drawn[0], str(spec.shared_seed), drawn[1]
 
 
 def _insert(what: str, table: str, columns: str) -> str:

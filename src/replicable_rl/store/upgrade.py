@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
@@ -22,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from replicable_rl.canonical import array_to_bytes, canonical_json
+from replicable_rl.canonical import array_to_bytes, canonical_json, parse_json
 from replicable_rl.records import AuditSpec, ObjectSpec, RunFamily, derived_seed
 from replicable_rl.solve.files import MADE_WITH_1, claims_1, sampler_1
 from replicable_rl.store.schema import document, make_tables
@@ -84,7 +83,7 @@ class _Old:
         if names not in self._levels:
             self._levels[names] = document(self._connection, list(names))
         if guarantee not in self._claims:
-            data = None if guarantee is None else json.loads(self._texts[guarantee])
+            data = None if guarantee is None else parse_json(self._texts[guarantee])
             self._claims[guarantee] = document(self._connection, claims_1(data).to_json())
         digests = b"".join(found[name].ljust(32, b"\0") for name in names)  # tests wrote shorter ones
         identity = self._identity(problem, algorithm, key, shared, sample)
@@ -110,7 +109,7 @@ class _OldFamily:
 
     def __init__(self, problem: str, algorithm: str) -> None:
         self._hash = hashlib.sha256(f'{{"algorithm":{algorithm},"problem":{problem},"sample_seed":"'.encode())
-        specs = [ObjectSpec.from_json(json.loads(text)) for text in (problem, algorithm)]
+        specs = [ObjectSpec.from_json(parse_json(text)) for text in (problem, algorithm)]
         self.sampler = sampler_1(specs[0])
         self._family = RunFamily(specs[0], specs[1], self.sampler)
         self._samples: Mapping[int, set[int]] = defaultdict(set)  # by shared seed
