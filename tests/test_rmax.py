@@ -399,22 +399,44 @@ def test_what_is_missing_says_what_it_would_take() -> None:
     assert len(few) == 0
     for why in few.missing.values():
         assert why.startswith("episodes=1e+09 where the proof needs ")
-    some = rr.plan(mdp, rr.ReplicableRMax(0.1, 0.001, 0.2, 60, episodes=10**15, support=3)).claims()
-    assert some.missing["replicability"].endswith("; the bound at these parameters is 0.247, above rho=0.2")
-    short = rr.plan(rr.make("riverswim-v1"), FULL).claims()
-    assert short.missing == {"accuracy": "the bound at these parameters is 0.144, above epsilon=0.1"}
+    some = rr.plan(mdp, rr.ReplicableRMax(0.1, 0.001, 0.2, 60, episodes=10**13, support=3, tolerance=0.001)).claims()
+    assert some.missing == {
+        "replicability": "episodes=1e+13 where the proof needs 1.84e+13; the bound at these parameters is 0.236, above "
+        "rho=0.2"
+    }
+    short = rr.plan(rr.make("riverswim-v1"), rr.ReplicableRMax(0.1, 0.001, 0.2, 50)).claims()
+    assert short.missing == {
+        "accuracy": "horizon=50 is too short for any number of episodes, 72 would do; the bound at these parameters is "
+        "0.177, above epsilon=0.1"
+    }
+    assert rr.plan(rr.make("riverswim-v1"), rr.ReplicableRMax(0.1, 0.001, 0.2, 72)).claims().missing == {}
     coarse = rr.plan(mdp, rr.ReplicableRMax(0.1, 0.001, 0.2, 60, tolerance=0.5)).claims()
-    assert coarse.missing == {"accuracy": "there is no bound at these parameters"}  # a loss is at most 1 anyway
+    assert coarse.missing == {  # a loss is at most 1 anyway
+        "accuracy": "tolerance=0.5 is too coarse for any number of episodes, 0.00012207 would do; there is no bound at "
+        "these parameters"
+    }
     one = rr.plan(mdp, rr.ReplicableRMax(0.1, 0.001, 0.2, 60, support=1)).claims().replicability
     assert one is not None
     assert one.proviso == ", if no pair has more than 1 successor"
 
 
+def test_the_tight_form_can_be_asked_for() -> None:
+    mdp = rr.make("two-goals-v1")
+    sharp, tight = (rr.ReplicableRMax(0.1, 0.001, 0.2, 60, support=3, bound=one) for one in ("sharp", "tight"))
+    assert rr.plan(mdp, tight).kind == "tight"
+    assert rr.plan(mdp, tight).samples > 500 * rr.plan(mdp, sharp).samples
+    assert algorithm_spec(sharp).params.keys() == algorithm_spec(tight).params.keys() - {"bound"}
+    assert [claim.kind for claim in rr.solve(mdp, tight, shared_seed=1, sample_seed=1).claims] == ["proved"] * 2
+    plain, entries = (rr.plan(mdp, rr.RMax(0.1, 0.001, 60, bound=one)) for one in ("sharp", "tight"))
+    assert plain.accuracy_proved
+    assert entries.accuracy_proved
+    assert entries.samples > 500 * plain.samples
+
+
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_default_plan_covers_the_sample_size_of_its_queries(name: str) -> None:
+def test_default_plan_has_all_the_rounds_it_needs(name: str) -> None:
     make, algorithm = PROBLEMS[name]
     plan = algorithm.plan(make())
-    assert plan.visits >= plan.visits_needed
     assert plan.rounds >= plan.rounds_needed
 
 
@@ -543,7 +565,8 @@ def test_an_environment_that_is_stepped_needs_a_small_m() -> None:
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"horizon": 0}, "horizon must be an integer from 1"),
-    ({"delta": 0.2}, "2*delta < rho"),
+    ({"delta": 0.2, "bound": "tight"}, "2*delta < rho"),
+    ({"bound": "printed"}, "bound must be 'sharp' or 'tight', got 'printed'."),
     ({"threshold": "random"}, "threshold must be 'randomised' or 'fixed', or an object with an id and share, got"),
     ({"estimate": "mean"}, "estimate must be 'rstat' or 'plain', or an object with an id and bind, got 'mean'."),
     ({"estimate": Rounded}, "estimate must be 'rstat' or 'plain'"),

@@ -46,12 +46,14 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
         algorithms.PaperPhasedVI,
         algorithms.ReplicablePhasedVI,
         algorithms.ApproximateMDP,
+        algorithms.PaperApproximateMDP,
         algorithms.ReplicableApproximateMDP,
         algorithms.RMax,
         algorithms.ReplicableRMax,
     )
 }
 
+RETIRED = {"rmax-v1": "rmax-v2", "replicable-rmax-v1": "replicable-rmax-v2"}  # they promised more than is proved
 
 _SHIPPED = frozenset((*LEVELS, *SAMPLERS))
 
@@ -108,7 +110,7 @@ def _register(table: dict[str, Any], kind: str, id: object, made_by: object) -> 
         )
     if not callable(made_by):
         raise InvalidInput(f"register_{kind}: {id} must be made by something callable, got {made_by!r:.60}.")
-    for taken in (PROBLEMS, ALGORITHMS, SAMPLERS):
+    for taken in (PROBLEMS, ALGORITHMS, SAMPLERS, RETIRED):
         if id in taken and not (taken is table and is_reloaded(taken[id], made_by)):
             raise InvalidInput(f"register_{kind}: {id!r} is taken, and an id never changes its meaning. Use '-v2'.")
     table[id] = made_by
@@ -135,6 +137,8 @@ def is_ours(constructor: object) -> bool:
 
 def _known(table: Mapping[str, Any], kind: str, id: str) -> Any:
     """Return what makes an id, or say which ids there are."""
+    if id in RETIRED:
+        raise UnknownId(f"{id} is retired: its plans promised more than is proved. Use {RETIRED[id]}.")
     if id not in table:
         load_plugins()
     if id not in table:
@@ -160,7 +164,7 @@ def build(spec: ObjectSpec) -> Any:
     """
     if spec.id not in ALGORITHMS and spec.id not in PROBLEMS:
         load_plugins()
-    if spec.id in ALGORITHMS:
+    if spec.id in ALGORITHMS or spec.id in RETIRED:
         return make_algorithm(spec.id, **spec.params)
     if spec.id in PROBLEMS or spec.id.startswith(_GYMNASIUM):
         return make(spec.id, **spec.params)

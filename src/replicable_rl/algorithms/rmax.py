@@ -14,14 +14,14 @@ stopping rule stands for the paper's "while the policy is not epsilon-optimal", 
 It looks at the pairs that were unknown when the policy was made, and on stopping that policy is
 returned with its model: a policy planned after the last update has not been tried.
 
-Why two runs agree, and with what probability, is in :mod:`replicable_rl.theory.rmax`.
+Why two runs agree, and with what probability, is in :mod:`replicable_rl.theory.rmax_bounds`.
 """
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -195,6 +195,8 @@ class RMax(_RMax):
         model; None means the practical plan (see :func:`replicable_rl.theory.rmax_practical`).
     support : int, optional
         The most successors that any pair has, where that is known: fewer entries can be wrong.
+    bound : {"sharp", "tight"}
+        Which proof the parameters come from: for whole rows, or for each entry apart.
     r_max : float, optional
         The reward of what is unknown; the top of the problem's reward range by default.
     """
@@ -209,9 +211,10 @@ class RMax(_RMax):
     known: float | None = None
     tolerance: float | None = None
     support: int | None = None
+    bound: Literal["sharp", "tight"] = "sharp"
     r_max: float | None = None
 
-    id: ClassVar[str] = "rmax-v1"
+    id: ClassVar[str] = "rmax-v2"
 
 
 @dataclass(frozen=True)
@@ -223,7 +226,7 @@ class ReplicableRMax(_RMax):
     epsilon, delta, rho : float
         Aim: a policy within ``epsilon`` of optimal from the initial distribution (values normalised to
         [0, 1]), except with probability ``delta``; two runs on fresh samples with one shared seed learn
-        different models with probability at most ``rho``. 2*delta < rho is required.
+        different models with probability at most ``rho``.
     horizon : int
         Steps of an episode.
     episodes, budget : int, optional
@@ -233,6 +236,9 @@ class ReplicableRMax(_RMax):
         :func:`replicable_rl.theory.rmax_practical`).
     support : int, optional
         The most successors that any pair has, where that is known: fewer queries can go wrong.
+    bound : {"sharp", "tight"}
+        Which proof the parameters come from: by the mean distance of two runs, or by the largest deviation, which
+        needs far more samples and 2*delta < rho.
     threshold, estimate : optional
         The two ingredients of :mod:`replicable_rl.queries`, by object or short id. "fixed" and "plain" switch
         one of them off, for ablation; an object of your own goes here too.
@@ -265,12 +271,13 @@ class ReplicableRMax(_RMax):
     window: float | None = None
     tolerance: float | None = None
     support: int | None = None
+    bound: Literal["sharp", "tight"] = "sharp"
     threshold: Threshold | str = _RANDOMISED
     estimate: Estimate | str = _ROUNDED
     form: Form = "zero-preserving"
     r_max: float | None = None
 
-    id: ClassVar[str] = "replicable-rmax-v1"
+    id: ClassVar[str] = "replicable-rmax-v2"
 
     def __post_init__(self) -> None:
         with speaking_as(type(self).__name__):

@@ -5,45 +5,40 @@ constants. :func:`rmax` evaluates them with every constant 1 and calls the resul
 ``refined=True`` it uses T = HN/epsilon (the m episodes of a round are i.i.d.) and T^3 instead of T^4 in m
 (the drift of the counts is a martingale), and calls it *refined*. Neither can usually be run.
 
-:func:`rmax_practical` chooses parameters that can, and every plan comes with explicit bounds. With
-N = S*A pairs, n0 = k*m the fewest visits of a known pair, L = ln(2/delta_c) and values in [0, 1]:
+:func:`rmax_practical` chooses parameters that can. Every plan comes with explicit bounds of one of two forms:
+*sharp*, from the mean distance of two runs, and *tight*, from the largest deviation of one. Both are in
+`theory.rmax_bounds`, and proved in ``docs/proofs-rmax.md``:
 
-- *queries.* The means of more and more i.i.d. samples are a reverse martingale, so Hoeffding's bound at
-  n0 holds for all n >= n0 at once, however the exploration chose n. Each answer is within tau of the
-  truth; two runs differ in one with probability 2 tau'/beta.
-- *known set.* A pair is at risk while its count is at most k + w. By Freedman's inequality its count is
-  then within t = sqrt(4 H (k+w) L/m) + 2HL/(3m) of its mean, so the random threshold separates two
-  runs with probability 2t/w, for every unknown pair in every round.
-- *stopping.* The same for the unknown-visit rate, at risk below epsilon/2, and the window epsilon/4;
-  theta is drawn once, but the rounds of a run that never stops do not depend on it, so the T rounds add up.
-- *progress.* A round that does not stop adds at least epsilon/4 to the counts of unknown pairs. If it learns
-  none, they all stay below k + w, so fewer than 4N(k + w)/epsilon rounds neither stop nor learn; at most N
-  learn. With k + w <= epsilon/(4N) every round learns a pair, and N + 1 rounds are enough.
-- *accuracy.* A row with at most K successors is within K tau of the truth in l1 (S tau in the midpoint
-  form, which answers more than 0 for successors that do not exist), 2K tau after it is divided by its sum.
-  The optimistic model then loses at most 2 gamma K tau/(1-gamma) + (epsilon/2 + t_u) + gamma^H from the
-  initial distribution, and 2 tau more if rewards are learned. Here epsilon/2 + t_u is the largest u with
-  u - sqrt(a u) <= epsilon/2, a = 2HL/m: a policy with a larger rate is not seen below epsilon/2 (for terms that
-  are never negative, the lower tail is Gaussian in their second moment, here at most H u). R_max must be the
-  top of the reward range, and every episode must be H steps long.
+- *queries*, *known set*, *stopping*: the three ways in which two runs can part;
+- *progress*. A round that does not stop adds at least epsilon/4 to the counts of unknown pairs. If it learns
+  none, they all stay below k + w, so fewer than 4N(k + w)/epsilon rounds neither stop nor learn; at most N learn;
+- *accuracy*: the loss of the policy from the initial distribution, for a run that does not spend its budget of rounds.
+  R_max must be the top of the reward range, and every episode must be H steps long.
 
 The bounds on samples fail with probability delta/2 in the queries, delta/2 in the counts.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from replicable_rl.records import Claim, Claims
 from replicable_rl.theory.plan import MAX_CALLS, PLAIN, RSTAT, SLACK, Cell, Plan, PlanTable, claim_if, claims_of
-from replicable_rl.theory.rstat import Form, hoeffding_radius, pieces_of
+from replicable_rl.theory.rmax_bounds import PLANNING as PLANNING
+from replicable_rl.theory.rmax_bounds import Choice, Kind, Task, bounds_of, decisions, rounds_needed
+from replicable_rl.theory.rstat import Form
 from replicable_rl.wording import bound, number, plural
 
 _RANDOMISED, _FIXED = "randomised", "fixed"  # the ids of the thresholds that the proofs know
-PLANNING = 1e-10  # normalised error of the planner's values that the bound on the loss allows for
+_IN_THE_WAY = {
+    "epsilon": "epsilon={used:g} is finer than planning in 64 bits can promise, {needed:g} would do",
+    "horizon": "horizon={used} is too short for any number of episodes, {needed} would do",
+    "tolerance": "tolerance={used:g} is too coarse for any number of episodes, {needed:g} would do",
+    "rounds": "rounds={used} are too few for any number of episodes, {needed} would do",
+    "episodes": "no number of episodes below {needed:.2g} is enough",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,17 +47,22 @@ class RMaxPlan(Plan):
 
     Attributes
     ----------
-    kind : {"asymptotic", "refined", "practical"}
-        Where the parameters come from.
+    kind : {"sharp", "tight", "refined", "asymptotic"}
+        Where the parameters come from: one of our two proofs, or the paper with every constant 1.
     rounds, episodes, known, window : T, m, k, w
-        ``episodes_needed`` is the m with which every promise would be proved, or the theorem's own.
+        Of a run.
+    episodes_needed : int or None
+        An m with which, all else given alike, every promise is proved; the theorem's own; or None where no m does.
+    obstacles : tuple of (parameter, value)
+        Then it says which parameters are in the way, and a value of each that would do.
     support : int
         Most successors a pair is promised to have; S when nothing is promised.
-    tolerance, width, rho_sq, delta_sq : float
-        Of one query; ``rho_k`` is the share of one decision about the known set.
-    visits_needed : int
-        Samples that a query needs for ``rho_sq`` and ``tolerance``; a known pair has at least
-        ``visits`` = k*m.
+    tolerance, width : float
+        Of one query.
+    rho_sq, delta_sq, visits_needed : optional
+        The paper's shares of one query, and the samples that it needs for them; a known pair has at least
+        ``visits`` = k*m. ``rho_k`` is the paper's share of one decision about the known set. Our own proofs share
+        nothing out beforehand.
     entry_error, loss : float
         Bounds with probability 1 - delta on an entry of the model, and on the loss of the policy of a
         run that does not spend its budget of rounds.
@@ -72,7 +72,7 @@ class RMaxPlan(Plan):
         The ids of the two ingredients; without the theorem's, two runs part ways with no bound.
     """
 
-    kind: Literal["asymptotic", "refined", "practical"]
+    kind: Kind
     n_states: int
     n_actions: int
     gamma: float
@@ -81,14 +81,15 @@ class RMaxPlan(Plan):
     form: Form
     rounds: int
     episodes: int
-    episodes_needed: int
+    episodes_needed: int | None
     known: float
     window: float
     tolerance: float
     width: float
-    delta_sq: float
-    rho_sq: float | None
-    visits_needed: int
+    obstacles: tuple[tuple[str, float], ...] = ()
+    delta_sq: float | None = None
+    rho_sq: float | None = None
+    visits_needed: int | None = None
     threshold: str = _RANDOMISED
     estimate: str = RSTAT
     rho_k: float | None = field(init=False)
@@ -101,28 +102,14 @@ class RMaxPlan(Plan):
     _counts: ClassVar[tuple[str, ...]] = ("rounds", "episodes", "episodes_needed", "visits_needed")
 
     def __post_init__(self) -> None:
-        H, T, m = self.horizon, self.rounds, self.episodes
-        L = log_term(self.pairs, T, self.delta)
-        t_known = _deviation(2.0 * H * (self.known + self.window), H, L, m)
-        t_stop = _deviation(H * self.epsilon, H, L, m)
-        radius = hoeffding_radius(max(1, self.visits), self.delta / 2.0 / self.queries)
-        entry = radius + pieces_of(self.form) * self.width / 2.0
-        entries = self.support if self.rho is None else wrong_entries(self.form, self.n_states, self.support)
-        row = self.gamma / (1.0 - self.gamma) * entries * entry + (0.0 if self.known_rewards else entry)
-        unknown = _largest_mean(self.epsilon / 2.0, H, L, m) + self.gamma**H
-        bounds: dict[str, float | None] = {
-            "entry_error": entry,
-            "loss": 2.0 * (row + PLANNING / (1.0 - self.gamma)) + unknown,
-            "rho_k": None,
-            "rho_queries": None,
-            "rho_known": None,
-            "rho_stop": None,
-        }
-        if self.rho is not None:
-            bounds["rho_k"] = self.rho / (T * self.pairs)
-            bounds["rho_queries"] = self.queries * 2.0 * radius / self.width
-            bounds["rho_known"] = self.decisions * 2.0 * t_known / self.window
-            bounds["rho_stop"] = T * 2.0 * t_stop / (self.epsilon / 4.0)
+        reached = bounds_of(self.kind, self._task, self._choice)
+        parting = {name: min(1.0, value) for name, value in reached._asdict().items() if name.startswith("rho")}
+        bounds: dict[str, float | None] = {**reached._asdict(), **parting, "rho_k": None}
+        if self.rho is None:
+            bounds["rho_queries"] = bounds["rho_known"] = bounds["rho_stop"] = None
+        else:
+            if not self._is_practical:
+                bounds["rho_k"] = self.rho / (self.rounds * self.pairs)
             if self.threshold != _RANDOMISED:
                 bounds["rho_known"] = bounds["rho_stop"] = 1.0
             if self.estimate != RSTAT:
@@ -133,29 +120,41 @@ class RMaxPlan(Plan):
             object.__setattr__(self, name, value)
 
     @property
+    def _task(self) -> Task:
+        return Task(*(getattr(self, name) for name in Task._fields))
+
+    @property
+    def _choice(self) -> Choice:
+        return Choice(*(getattr(self, name) for name in Choice._fields))
+
+    @property
+    def _is_practical(self) -> bool:
+        return self.kind in ("sharp", "tight")
+
+    @property
     def pairs(self) -> int:
         """N = S*A."""
-        return self.n_states * self.n_actions
+        return self._task.pairs
 
     @property
     def rounds_needed(self) -> int:
         """Rounds after which a run has certainly stopped or knows every pair."""
-        return rounds_needed(self.epsilon, self.pairs, self.known, self.window)
+        return rounds_needed(self._task, self._choice.edge)
 
     @property
     def decisions(self) -> int:
         """Decisions about the known set: one for every unknown pair in every round."""
-        return decisions(self.epsilon, self.pairs, self.known, self.window, self.rounds)
+        return decisions(self._task, self._choice)
 
     @property
     def queries(self) -> int:
         """Queries that can come out different: the successors of every pair, and its reward if learned."""
-        return self.pairs * (self.support if self.known_rewards else self.support + 1)
+        return self._task.queries
 
     @property
     def visits(self) -> int:
         """The fewest visits of a known pair, k*m."""
-        return math.floor(self.known * self.episodes)
+        return self._choice.visits
 
     @property
     def samples(self) -> int:
@@ -167,7 +166,8 @@ class RMaxPlan(Plan):
         """Bound on the probability that two runs learn different models; 1 when nothing is proved."""
         if self.rho_queries is None or self.rho_known is None or self.rho_stop is None:
             return None
-        return min(1.0, self.rho_queries + self.rho_known + self.rho_stop + 2.0 * self.delta)
+        parting = self.rho_queries + self.rho_known + self.rho_stop
+        return min(1.0, parting if self.kind == "sharp" else parting + 2.0 * self.delta)
 
     @property
     def loss_proved(self) -> bool:
@@ -186,9 +186,8 @@ class RMaxPlan(Plan):
         of them the run did not meet.
         """
         theorem = "lem:repmax-convergence" if self.rho is None else "thm:repmax-replicable"
-        kind: Literal["proved", "asymptotic"] = "proved" if self.kind == "practical" else "asymptotic"
-        source = f"{theorem}, with the constants of docs/rmax.md" if kind == "proved" else theorem
-        episodes = {"episodes": (self.episodes, self.episodes_needed)}
+        kind: Literal["proved", "asymptotic"] = "proved" if self._is_practical else "asymptotic"
+        source = f"{theorem}, with the constants of docs/proofs-rmax.md" if kind == "proved" else theorem
         few = f"no pair has more than {plural(self.support, 'successor')}"
         support = (few,) if self.support < self.n_states else ()
         conditions = (*self._to_settle, *support) if broken is None else support
@@ -196,8 +195,7 @@ class RMaxPlan(Plan):
         said += f", except with probability {self.delta:g}"
         claim = Claim("accuracy", kind, said, self.epsilon, source, self.delta, "policy", conditions)
         holds = self.loss_proved or kind == "asymptotic"
-        proved = claim_if(holds, claim, self.loss, at_least=episodes, of="the proof")
-        accuracy = "; ".join(self._foreign) or proved
+        accuracy = "; ".join(self._foreign) or self._claim_if(holds, claim, self.loss)
         if broken:
             accuracy = "; ".join([accuracy, *broken] if isinstance(accuracy, str) else broken)
         if self.rho is None or self.rho_proved is None:
@@ -205,9 +203,20 @@ class RMaxPlan(Plan):
         said = f"two runs learn the same model, except with probability {self.rho:g}"
         claim = Claim("replicability", kind, said, self.rho, source, level="model", conditions=support)
         holds = self.replicability_proved or kind == "asymptotic"
-        same = claim_if(holds, claim, self.rho_proved, at_least=episodes, of="the proof")
+        same = self._claim_if(holds, claim, self.rho_proved)
         ablated = self._others(threshold=(_RANDOMISED,), estimate=(RSTAT,))
         return self._ending_at_the_table(claims_of(accuracy, "; ".join(ablated) or same))
+
+    def _claim_if(self, holds: bool, claim: Claim, reached: float) -> Claim | str:
+        """Return a claim that holds, or what is in its way, or how many episodes it needs."""
+        needed = self.episodes if self.episodes_needed is None else self.episodes_needed
+        made = claim_if(holds, claim, reached, at_least={"episodes": (self.episodes, needed)}, of="the proof")
+        barred = self._in_the_way if claim.about == "accuracy" else []
+        return made if isinstance(made, Claim) else "; ".join([*barred, made])
+
+    @property
+    def _in_the_way(self) -> list[str]:
+        return [_IN_THE_WAY[name].format(used=getattr(self, name), needed=value) for name, value in self.obstacles]
 
     @property
     def _to_settle(self) -> tuple[str, ...]:
@@ -223,13 +232,30 @@ class RMaxPlan(Plan):
         return self._others(threshold=(_RANDOMISED, _FIXED), estimate=(RSTAT, PLAIN))
 
     def table(self) -> PlanTable:
-        """Return this plan beside the paper's own parameters, with every constant 1."""
-        from replicable_rl.theory.rmax_parameters import rmax
+        """Return this plan beside the other form of proof and the paper's own parameters, with every constant 1."""
+        from replicable_rl.theory.rmax_parameters import rmax, rmax_practical
 
-        variants = [self]
-        if self.rho is not None:
-            promise = self.n_states, self.n_actions, self.gamma, self.epsilon, self.delta, self.rho, self.horizon
-            variants += [rmax(*promise, refined=one, known_rewards=self.known_rewards) for one in (True, False)]
+        sizes = self.n_states, self.n_actions, self.gamma, self.epsilon, self.delta
+        rewards, variants = self.known_rewards, [self]
+        apart = self.rho is None or 2.0 * self.delta < self.rho  # which the sharp form does without
+        others: tuple[Literal["sharp", "tight"], ...] = ("sharp", "tight") if apart else ("sharp",)
+        for form in others:
+            if form != self.kind:
+                variants.append(
+                    rmax_practical(
+                        *sizes,
+                        self.rho,
+                        self.horizon,
+                        known_rewards=rewards,
+                        support=self.support,
+                        form=self.form,
+                        bound=form,
+                    )
+                )
+        if self.rho is not None and apart:
+            promise = *sizes, self.rho, self.horizon
+            papers = (rmax(*promise, refined=one, known_rewards=rewards) for one in (True, False))
+            variants += [one for one in papers if one.kind != self.kind]
         heading = f"episodes of H={self.horizon} steps (asymptotic, refined: every constant is 1)"
         columns: dict[str, dict[str, Cell]] = {variant.kind: variant._column for variant in variants}
         return self._table(heading, columns, f"m={number(self.episodes)}")
@@ -239,7 +265,7 @@ class RMaxPlan(Plan):
         return {
             "rounds T, at most": self.rounds,
             "episodes m per round": self.episodes,
-            "episodes that prove it": self.episodes_needed if self.kind == "practical" else None,
+            "episodes that prove it": (self.episodes_needed or "none") if self._is_practical else None,
             "known from k": self.known,
             "window w": None if self.rho is None else self.window,
             "rho_K": self.rho_k,
@@ -255,40 +281,3 @@ class RMaxPlan(Plan):
             "bound: entries differ": bound(self.rho_queries),
             "bound: loss of the policy": bound(self.loss),
         }
-
-
-def _idle_rounds(epsilon: float, pairs: int, known: float, window: float) -> int:
-    """Return the most rounds that neither stop nor learn a pair; none if k + w <= epsilon/(4N)."""
-    return max(0, math.ceil(4.0 * pairs * (known + window) / epsilon / SLACK) - 1)
-
-
-def rounds_needed(epsilon: float, pairs: int, known: float, window: float) -> int:
-    """Return the rounds after which a run has certainly stopped or knows every pair."""
-    return pairs + 1 + _idle_rounds(epsilon, pairs, known, window)
-
-
-def decisions(epsilon: float, pairs: int, known: float, window: float, rounds: int) -> int:
-    """Return the most decisions about the known set: one for every unknown pair in every round."""
-    learning = pairs * (pairs + 1) // 2  # the i-th round that learns finds at most N - i + 1 pairs unknown
-    return min(pairs * rounds, learning + pairs * _idle_rounds(epsilon, pairs, known, window))
-
-
-def wrong_entries(form: Form, n_states: int, support: int) -> int:
-    """Return how many entries of a row rounding can make wrong."""
-    return n_states if form == "midpoint" else support
-
-
-def log_term(pairs: int, rounds: int, delta: float) -> float:
-    """ln(2/delta_c): a two-sided event for every pair and for stopping, in every round, in half of delta."""
-    return math.log(2.0 * (pairs + 1) * rounds * 2.0 / delta)
-
-
-def _deviation(variance: float, largest: float, log_term: float, episodes: int) -> float:
-    """Freedman's inequality for a mean of ``episodes`` terms in [0, largest] with this variance."""
-    return math.sqrt(2.0 * variance * log_term / episodes) + 2.0 * largest * log_term / (3.0 * episodes)
-
-
-def _largest_mean(seen: float, largest: float, log_term: float, episodes: int) -> float:
-    """Return the largest u such that ``episodes`` terms in [0, largest] with mean u may average ``seen``."""
-    a = 2.0 * largest * log_term / episodes
-    return ((math.sqrt(a) + math.sqrt(a + 4.0 * seen)) / 2.0) ** 2

@@ -1,24 +1,29 @@
-"""Parameters of R-max: the paper's with every constant 1, and practical ones from the bounds of `theory.rmax`."""
+"""Parameters of R-max: the paper's with every constant 1, and those of our own proofs."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
 from replicable_rl.errors import InvalidInput, check_integer, check_real, check_share
 from replicable_rl.theory.plan import MAX_CALLS, SLACK
-from replicable_rl.theory.rmax import RMaxPlan, decisions, log_term, rounds_needed, wrong_entries
-from replicable_rl.theory.rstat import (
-    Form,
-    check_delta_rho,
-    hoeffding_radius,
-    hoeffding_samples,
-    pieces_of,
-    split_tolerance,
+from replicable_rl.theory.rmax import RMaxPlan
+from replicable_rl.theory.rmax_bounds import Choice, Kind, Task, bounds_of, events_log, query_distance, rounds_needed
+from replicable_rl.theory.rmax_search import (
+    MOST,
+    Found,
+    Given,
+    goal_of,
+    is_enough,
+    rounding_share,
+    search,
+    tight_thresholds,
+    width_at,
 )
+from replicable_rl.theory.rstat import Form, check_delta_rho, hoeffding_samples, pieces_of, split_tolerance
 
-_COARSEST = 0.01  # the practical plan never rounds probabilities more coarsely than this by itself
-_SLOWEST = 10.0  # and never takes k beyond this many epsilon to replicate: about 80 N rounds could learn nothing
+_COARSEST = 0.01  # where nothing can be proved, probabilities are not rounded more coarsely than this
+_SLOWEST = 10.0  # and k is at most this many epsilon to replicate: about 80 N rounds could learn nothing
 _OWNER = "theory.rmax_practical"
 
 
@@ -51,21 +56,20 @@ def rmax(
     >>> f"{rmax(8, 4, 0.9, 0.1, 0.001, 0.2, 30, refined=True).episodes:.2g}"
     '3.6e+16'
     """
-    sizes = _checked("theory.rmax", n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards)
+    sizes = n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards
+    task = _checked("theory.rmax", "tight", Task(*sizes, n_states, "zero-preserving"))
     N, H = n_states * n_actions, horizon
     T = H * N / epsilon
     if not refined:
         T += H * H * math.log(1.0 / delta) / epsilon**2
     rounds = math.ceil(T)
     episodes = math.ceil(N**2 * float(rounds) ** (3 if refined else 4) * math.log(1.0 / rho) / rho**2)
-    queries = N * (n_states if known_rewards else n_states + 1)
+    queries = task.queries
     tolerance = epsilon * (1.0 - gamma) ** 2 / n_states
     width, sampling = split_tolerance(tolerance, (rho - 2.0 * delta) / queries, pieces_of("zero-preserving"))
     return RMaxPlan(
-        **sizes._asdict(),
+        **task._asdict(),
         kind="refined" if refined else "asymptotic",
-        support=n_states,
-        form="zero-preserving",
         rounds=rounds,
         episodes=episodes,
         episodes_needed=episodes,
@@ -91,6 +95,7 @@ def rmax_practical(
     known_rewards: bool = True,
     support: int | None = None,
     form: Form = "zero-preserving",
+    bound: Literal["sharp", "tight"] = "sharp",
     episodes: int | None = None,
     budget: int | None = None,
     rounds: int | None = None,
@@ -100,12 +105,12 @@ def rmax_practical(
 ) -> RMaxPlan:
     """Return parameters that can be run; ``rho=None`` plans the baseline R-max.
 
-    m is given (``episodes``, or a total ``budget`` of transitions) or as large as the bounds ask for, at most
-    2**63 - 1. k = epsilon/(8N) lets every round learn a pair, and tau is as fine as replicability allows at
-    k*m visits, but not coarser than 0.01; where k*m then falls short of the sample size of the queries, k grows
-    until it covers it, up to 10 epsilon. Where m is too small even for that, k*m covers accuracy alone. w = k.
-    Half of rho - 2 delta goes to the queries, a quarter each to the known set and to stopping. Every keyword
-    overrides its parameter.
+    m is given (``episodes``, or a total ``budget`` of transitions), or the one with which everything that can be proved
+    is proved, at most 2**63 - 1. k, w and tau are then those with the fewest transitions T*m*H in all.
+
+    Where m is too small to prove anything, k = w = epsilon/8, and tau is as fine as replicability allows at k*m
+    visits, but not coarser than 0.01; where k*m then falls short of the sample size of the queries, k grows until it
+    covers it, up to 10 epsilon; and where that is not enough either, k*m covers accuracy alone.
 
     Parameters
     ----------
@@ -122,6 +127,9 @@ def rmax_practical(
         The most successors that any pair has; S when not given.
     form : {"zero-preserving", "midpoint"}
         How rSTAT answers near 0.
+    bound : {"sharp", "tight"}
+        Which proof the parameters come from: by the mean distance of two runs, or by the largest deviation, which
+        requires 2*delta < rho and keeps k = w = epsilon/(8N).
     episodes, budget, rounds : int, optional
         m, or the transitions in all from which m follows, and T.
     known, window, tolerance : float, optional
@@ -131,130 +139,142 @@ def rmax_practical(
     --------
     >>> plan = rmax_practical(8, 4, 0.9, 0.1, 0.001, 0.2, horizon=60, support=3)
     >>> plan.rounds, f"{plan.episodes:.3g}", plan.replicability_proved, plan.accuracy_proved
-    (33, '8.92e+16', True, True)
-    >>> plan = rmax_practical(8, 4, 0.9, 0.1, 0.001, 0.2, horizon=60, episodes=10**9)
-    >>> plan.visits >= plan.visits_needed, plan.tolerance
-    (False, 0.01)
+    (64, '1.84e+13', True, True)
+    >>> rmax_practical(8, 4, 0.9, 0.1, 0.001, 0.2, horizon=60, episodes=10**9).accuracy_proved
+    False
+    >>> rmax_practical(8, 4, 0.9, 0.1, 0.001, 0.2, horizon=20).obstacles  # gamma**20 is more than epsilon
+    (('horizon', 36),)
     """
-    sizes = _checked(_OWNER, n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards)
-    pieces = pieces_of(form)
-    N = n_states * n_actions
-    K = n_states if support is None else check_integer(_OWNER, "support", support, low=1, high=n_states)
-    known, window = (_check_visits(*given) for given in (("known", known), ("window", window)))
+    if bound not in ("sharp", "tight"):
+        raise InvalidInput(f"{_OWNER}: bound must be 'sharp' or 'tight', got {bound!r}.")
+    sizes = n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards
+    K = n_states if support is None else support
+    task = _checked(_OWNER, bound, Task(*sizes, K, form))
+    known, window = (_check_visits(*one) for one in (("known", known), ("window", window)))
     tolerance = None if tolerance is None else check_share(_OWNER, "tolerance", tolerance)
     rounds = None if rounds is None else check_integer(_OWNER, "rounds", rounds, low=1, high=2**62)
-    queries = N * (K if known_rewards else K + 1)
-    delta_sq = delta / 2.0 / queries
-    rho_sq = None if rho is None else rho / 2.0 / queries
-    gap = math.inf if rho_sq is None else rho_sq - 2.0 * delta_sq
-
-    def sampling_share(tau: float) -> float:
-        return tau if rho_sq is None else split_tolerance(tau, gap, pieces)[1]
-
-    quickest = epsilon / (8.0 * N)  # the largest k = w with which every round learns a pair
-    entries = K if rho is None else wrong_entries(form, n_states, K)
-    finest = min(_COARSEST, epsilon * (1.0 - gamma) / (4.0 * max(entries, 1 if known_rewards else 2)))  # for the loss
-    k = known or quickest
-    asked = _episodes_for_counts(sizes, rounds, k, window or k)
-    needed = max(_divided(hoeffding_samples(sampling_share(tolerance or finest), delta_sq), k), asked)
-    m = _episodes(episodes, budget, horizon, N + 1 if rounds is None else rounds)
-    m = min(MAX_CALLS, needed) if m is None else m
-    if tolerance is None:
-        radius = hoeffding_radius(max(1, math.floor(k * m)), delta_sq) * SLACK
-        reached = radius if rho_sq is None else radius * (1.0 + pieces / gap)
-        tolerance = min(max(finest, reached), _COARSEST)
-    if known is None:
-        visits = hoeffding_samples(sampling_share(tolerance), delta_sq)
-        if visits > min(_SLOWEST * epsilon, horizon) * m:  # out of reach: enough for accuracy will have to do
-            visits = min(hoeffding_samples(tolerance, delta_sq), horizon * m)
-        known = max(quickest, min(float(horizon), visits / m * SLACK))
-    window = known if window is None else window
-    if rounds is None:
-        affordable = 2**62 if budget is None else max(1, budget // (m * horizon))
-        rounds = min(affordable, rounds_needed(epsilon, N, known, window))
+    given = Given(rounds, known, window, tolerance)
+    found = search(bound, task, given)
+    size = _Size.of(episodes, budget, horizon)
+    choice, tau = _proved(bound, task, given, found, size) or _practical(bound, task, given, size)
+    needed = found.choices[0].episodes if found.choices and not found.obstacles else None
+    obstacles = found.obstacles
+    if not found.choices and "epsilon" not in dict(obstacles):
+        obstacles = (*obstacles, ("episodes", float(MOST)))
     return RMaxPlan(
-        **sizes._asdict(),
-        kind="practical",
-        support=K,
-        form=form,
-        rounds=rounds,
-        episodes=m,
+        **task._asdict(),
+        **choice._asdict(),
+        kind=bound,
         episodes_needed=needed,
-        known=known,
-        window=window,
-        tolerance=tolerance,
-        width=0.0 if rho_sq is None else split_tolerance(tolerance, gap, pieces)[0],
-        delta_sq=delta_sq,
-        rho_sq=rho_sq,
-        visits_needed=hoeffding_samples(sampling_share(tolerance), delta_sq),
+        obstacles=obstacles,
+        tolerance=bounds_of(bound, task, choice).entry_error if tau is None else tau,
         threshold="fixed" if rho is None else "randomised",
         estimate="plain" if rho is None else "rstat",
     )
 
 
-class _Sizes(NamedTuple):
-    """The problem and the promise, checked."""
+class _Size(NamedTuple):
+    """How large a run may be: so many episodes a round, so many transitions in all, or as large as it takes."""
 
-    n_states: int
-    n_actions: int
-    gamma: float
-    epsilon: float
-    delta: float
-    rho: float | None
+    episodes: int | None
+    budget: int | None
     horizon: int
-    known_rewards: bool
+
+    @classmethod
+    def of(cls, episodes: int | None, budget: int | None, horizon: int) -> _Size:
+        if episodes is not None and budget is not None:
+            raise InvalidInput(f"{_OWNER}: give episodes (m) or budget (transitions in all), not both.")
+        if budget is not None:
+            budget = check_integer(_OWNER, "budget", budget, low=horizon, high=MOST)
+        if episodes is not None:
+            episodes = check_integer(_OWNER, "episodes", episodes, low=1, high=MOST)
+        return cls(episodes, budget, horizon)
+
+    def episodes_of(self, rounds: int) -> int | None:
+        """Return m for a run of so many rounds, where the size is given."""
+        if self.budget is None:
+            return self.episodes
+        return max(1, min(MAX_CALLS, self.budget // (self.horizon * rounds)))
 
 
-def _checked(owner: str, *given: Any) -> _Sizes:
-    sizes = _Sizes(*given)
-    check_integer(owner, "n_states", sizes.n_states, low=1, high=2**40)
-    check_integer(owner, "n_actions", sizes.n_actions, low=1, high=2**40)
-    check_real(owner, "gamma", sizes.gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)")
-    check_share(owner, "epsilon", sizes.epsilon)
-    check_integer(owner, "horizon", sizes.horizon, low=1, high=2**31 - 1)
-    check_delta_rho(owner, sizes.rho, sizes.delta)
-    return sizes
+def _proved(kind: Kind, task: Task, given: Given, found: Found, size: _Size) -> tuple[Choice, float | None] | None:
+    """Return a choice that proves what can be proved at this size, and the tolerance that is given, if any."""
+    goal = goal_of(task, given, found.obstacles)
+    enough = []
+    for one in found.choices:
+        m = size.episodes_of(one.rounds)
+        if one.episodes <= (MAX_CALLS if m is None else m):
+            enough.append(one._replace(episodes=one.episodes if m is None else m))
+    if not enough:
+        return None
+    choice = enough[0] if size.episodes is None else min(enough, key=lambda one: one.rounds)
+    choice = choice._replace(width=width_at(kind, task, choice, goal.tolerance, goal.tail))
+    assert is_enough(kind, task, choice, goal)
+    return choice, given.tolerance
 
 
-def _episodes_for_counts(sizes: _Sizes, rounds: int | None, known: float, window: float) -> int:
-    """Return the m with which the known set and stopping cost a quarter of rho - 2 delta each, and accuracy holds."""
-    pairs, gamma, epsilon, horizon = sizes.n_states * sizes.n_actions, sizes.gamma, sizes.epsilon, sizes.horizon
-    T = rounds_needed(epsilon, pairs, known, window) if rounds is None else rounds
-    L = log_term(pairs, T, sizes.delta)
-    spare = epsilon * (1.0 - gamma) / 2.0 - gamma**horizon  # what the model's entries leave of the loss
-    asked = [1]
-    if spare > 0.0:
-        asked.append(_episodes_for(horizon * epsilon, horizon, L, spare / 2.0))
-    if sizes.rho is not None:
-        share = (sizes.rho - 2.0 * sizes.delta) / 4.0
-        t_known = share * window / (2.0 * decisions(epsilon, pairs, known, window, T))
-        asked.append(_episodes_for(2.0 * horizon * (known + window), horizon, L, t_known))
-        asked.append(_episodes_for(horizon * epsilon, horizon, L, share * epsilon / (8.0 * T)))
-    return max(asked)
+def _practical(kind: Kind, task: Task, given: Given, size: _Size) -> tuple[Choice, float]:
+    """Return a sensible choice where m is too small to prove anything, and its tolerance."""
+    quickest = task.epsilon / 8.0 if kind == "sharp" else sum(tight_thresholds(task, Given())) / 2.0
+    k, w = given.known or quickest, given.window or 0.0
+    planned = rounds_needed(task, k + w) if given.rounds is None else given.rounds
+    m = size.episodes_of(planned) or MAX_CALLS
+    tolerance = given.tolerance
+    if tolerance is None:
+        worst = max(task.entries, 1 + task.rewards)
+        finest = min(_COARSEST, task.epsilon * (1.0 - task.gamma) / (4.0 * worst))  # as the loss would need it
+        tolerance = min(max(finest, _reached(kind, task, max(1, math.floor(k * m)))), _COARSEST)
+    if given.known is None:
+        visits = _visits(kind, task, tolerance)
+        if visits > min(_SLOWEST * task.epsilon, task.horizon) * m:  # out of reach: accuracy alone will have to do
+            visits = min(_accurate(kind, task, tolerance), task.horizon * m)
+        k = max(quickest, min(float(task.horizon), visits / m * SLACK))
+    w = (0.0 if task.rho is None and kind == "sharp" else k) if given.window is None else given.window
+    needed = rounds_needed(task, k + w)
+    affordable = needed if size.budget is None else max(1, size.budget // (m * task.horizon))
+    choice = Choice(min(affordable, needed) if given.rounds is None else given.rounds, m, k, w)
+    return choice._replace(width=width_at(kind, task, choice, tolerance, task.tail)), tolerance
 
 
-def _episodes(episodes: int | None, budget: int | None, horizon: int, rounds: int) -> int | None:
-    if episodes is not None and budget is not None:
-        raise InvalidInput(f"{_OWNER}: give episodes (m) or budget (transitions in all), not both.")
-    if budget is not None:
-        budget = check_integer(_OWNER, "budget", budget, low=horizon, high=2**200)
-        return max(1, min(MAX_CALLS, budget // (horizon * rounds)))
-    return None if episodes is None else check_integer(_OWNER, "episodes", episodes, low=1, high=2**200)
+def _accurate(kind: Kind, task: Task, radius: float) -> int:
+    """Return the visits with which no entry is further than ``radius`` from the truth."""
+    if kind != "sharp":
+        return hoeffding_samples(radius, task.delta / 2.0 / task.queries)
+    return max(1, math.ceil(events_log(task) / (2.0 * radius * radius)))
+
+
+def _visits(kind: Kind, task: Task, tolerance: float) -> int:
+    """Return the visits with which queries are this accurate, and differ with half of rho."""
+    if task.rho is None:
+        return _accurate(kind, task, tolerance)
+    rounding = rounding_share(kind, task) * tolerance
+    width = 2.0 * rounding / pieces_of(task.form)
+    same = math.ceil((2.0 * query_distance(task) / (task.rho * width)) ** 2) if kind == "sharp" else 1
+    return max(same, _accurate(kind, task, tolerance - rounding))
+
+
+def _reached(kind: Kind, task: Task, visits: int) -> float:
+    """Return the tolerance that so many visits reach, where queries differ with half of rho."""
+    low, high = 1e-9, 1.0
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if _visits(kind, task, middle) <= visits else (middle, high)
+    return high
+
+
+def _checked(owner: str, kind: Kind, task: Task) -> Task:
+    check_integer(owner, "n_states", task.n_states, low=1, high=2**40)
+    check_integer(owner, "n_actions", task.n_actions, low=1, high=2**40)
+    check_real(owner, "gamma", task.gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)")
+    check_share(owner, "epsilon", task.epsilon)
+    check_integer(owner, "horizon", task.horizon, low=1, high=2**31 - 1)
+    check_delta_rho(owner, task.rho, task.delta, apart=kind != "sharp")
+    check_integer(owner, "support", task.support, low=1, high=task.n_states)
+    pieces_of(task.form)
+    return task
 
 
 def _check_visits(name: str, visits: float | None) -> float | None:
     if visits is None:
         return None
     return check_real(_OWNER, name, visits, low=1e-30, high=1e30, rule="a positive number of visits (1e-30 to 1e30)")
-
-
-def _episodes_for(variance: float, largest: float, log_term: float, deviation: float) -> int:
-    """Return the m that brings `_deviation` down to ``deviation``."""
-    slow = 2.0 * variance * log_term
-    root = math.sqrt(slow) + math.sqrt(slow + 8.0 * largest * log_term * deviation / 3.0)
-    return math.ceil((root / (2.0 * deviation)) ** 2 * SLACK)
-
-
-def _divided(visits: int, known: float) -> int:
-    """Return the smallest m, or hardly more, with floor(known * m) >= visits."""
-    return math.ceil(visits / known * SLACK)

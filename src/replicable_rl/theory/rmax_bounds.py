@@ -1,0 +1,242 @@
+r"""What parameters of R-max guarantee, bound by bound. The proofs, step by step, are in ``docs/proofs-rmax.md``.
+
+N = S*A pairs, at most K successors each, M = k + w, b = H/m, n0 = k*m the fewest visits of a known pair, values in
+[0, 1]. At most D decisions about the known set are made, in at most T rounds.
+
+*Sharp*, by mean distances. A shared random number separates two numbers with probability (their distance)/(its
+range), and it is independent of both samples: the mean distance counts, and no delta.
+
+- queries:    N (2 sqrt(K-1) + [rewards learned]) / (beta sqrt(n0))
+- known set:  sqrt(D N T) sqrt(2 b (1+eta) M)/w + 2 N T exp(-eta^2 M/(2 b (1+eta))), for any eta > 0
+- stopping:   4 T sqrt(b/epsilon)
+- rows:       total variation at most r + (E-1) e/(1 - E e), where r is Hoeffding's radius for all sets of successors at
+  n0, e the rounding of an answer, and E the entries that rounding can make wrong
+
+*Tight*, by the largest deviation, at a cost of 2 delta. L = ln(4(N+1)T/delta):
+
+- queries:    2 Q r/beta, r Hoeffding's radius of Q entries
+- known set:  2 D t/w,  t = sqrt(4 b M L) + 2 b L/3, where t <= M
+- stopping:   the same with T decisions, M = epsilon/2 and the window epsilon/4
+- rows:       total variation at most E (r + e)
+
+*Loss*, for both: 2 (gamma/(1-gamma) (total variation of a row) + (error of a learned reward)) + u + gamma^H, where u is
+the largest rate of unknown visits that may be seen below epsilon/2: u - sqrt(2 b L u) <= epsilon/2.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+from replicable_rl.theory.plan import SLACK
+from replicable_rl.theory.rstat import Form, hoeffding_radius, pieces_of
+
+PLANNING = 1e-10  # normalised error of the planner's values that the bound on the loss allows for
+Kind = Literal["sharp", "tight", "refined", "asymptotic"]
+
+
+class Task(NamedTuple):
+    """The problem and the promise."""
+
+    n_states: int
+    n_actions: int
+    gamma: float
+    epsilon: float
+    delta: float
+    rho: float | None
+    horizon: int
+    known_rewards: bool
+    support: int
+    form: Form
+
+    @property
+    def pairs(self) -> int:
+        """N = S*A."""
+        return self.n_states * self.n_actions
+
+    @property
+    def queries(self) -> int:
+        """Queries that can come out different: the successors of every pair, and its reward if learned."""
+        return self.pairs * (self.support + self.rewards)
+
+    @property
+    def rewards(self) -> int:
+        """1 if rewards are learned, 0 if they are known."""
+        return 0 if self.known_rewards else 1
+
+    @property
+    def entries(self) -> int:
+        """E, the entries of a row that rounding can make wrong; the midpoint form makes all of them wrong."""
+        return self.n_states if self.form == "midpoint" and self.rho is not None else self.support
+
+    @property
+    def worth(self) -> float:
+        """gamma/(1-gamma): what one unit of total variation in every row is worth."""
+        return self.gamma / (1.0 - self.gamma)
+
+    @property
+    def planning(self) -> float:
+        """What the planner's own error costs."""
+        return 2.0 * PLANNING / (1.0 - self.gamma)
+
+    @property
+    def tail(self) -> float:
+        """gamma^H: what may happen after an episode."""
+        return self.gamma**self.horizon
+
+
+class Choice(NamedTuple):
+    """T, m, k, w and beta."""
+
+    rounds: int
+    episodes: int
+    known: float
+    window: float
+    width: float = 0.0
+
+    @property
+    def visits(self) -> int:
+        """The fewest visits of a known pair, k*m."""
+        return math.floor(self.known * self.episodes)
+
+    @property
+    def edge(self) -> float:
+        """M = k + w."""
+        return self.known + self.window
+
+
+class Bounds(NamedTuple):
+    """What holds with probability 1 - delta, and the three ways in which two runs part."""
+
+    entry_error: float
+    loss: float
+    rho_queries: float
+    rho_known: float
+    rho_stop: float
+
+    def rho(self, kind: Kind, delta: float) -> float:
+        """The probability that two runs learn different models, at most."""
+        parting = self.rho_queries + self.rho_known + self.rho_stop
+        return min(1.0, parting if kind == "sharp" else parting + 2.0 * delta)
+
+
+def bounds_of(kind: Kind, task: Task, choice: Choice) -> Bounds:
+    """Return the sharp bounds, or the tight ones for every other kind."""
+    return _sharp(task, choice) if kind == "sharp" else _tight(task, choice)
+
+
+def _sharp(task: Task, choice: Choice) -> Bounds:
+    N, T = task.pairs, rounds_at_most(task, choice)
+    radius, rounding, per_visit = (
+        sampling_error("sharp", task, choice),
+        _rounding(task, choice),
+        task.horizon / choice.episodes,
+    )
+    row = (radius if task.support > 1 else 0.0) + rounded_row(task, rounding)
+    reward = task.rewards * (radius + choice.width / 2.0)
+    loss = 2.0 * (task.worth * row + reward) + task.planning + unknown_rate("sharp", task, choice) + task.tail
+    if task.rho is None:
+        return Bounds(radius, loss, 0.0, 0.0, 0.0)
+    entries = query_distance(task) / math.sqrt(max(1, choice.visits))
+    queries = entries and (entries / choice.width if choice.width > 0.0 else math.inf)
+    risky = 200.0 * N * T
+    y = per_visit / choice.edge * (math.log(risky) + 0.5 * math.log(max(1.0, choice.edge / per_visit)))
+    eta = y + math.sqrt(y * y + 2.0 * y)  # eta^2/(1+eta) = 2y, so that the second term is 0.01 sqrt(b/M) or less
+    beyond = 2.0 * N * T * math.exp(-eta * eta / (1.0 + eta) * choice.edge / (2.0 * per_visit))
+    distance = math.sqrt(2.0 * per_visit * (1.0 + eta) * choice.edge)
+    made = math.sqrt(float(decisions(task, choice)) * N * T)
+    known = made * distance / choice.window + beyond if choice.window > 0.0 else math.inf
+    return Bounds(radius + rounding, loss, queries, known, 4.0 * T * math.sqrt(per_visit / task.epsilon))
+
+
+def _tight(task: Task, choice: Choice) -> Bounds:
+    H, m, L = task.horizon, choice.episodes, _log_term(task, choice.rounds)
+    radius = sampling_error("tight", task, choice)
+    entry = radius + _rounding(task, choice)
+    loss = 2.0 * (task.worth * task.entries + task.rewards) * entry
+    loss += task.planning + unknown_rate("tight", task, choice) + task.tail
+    if task.rho is None:
+        return Bounds(entry, loss, 0.0, 0.0, 0.0)
+    queries = task.queries * 2.0 * radius / choice.width if choice.width > 0.0 else math.inf
+    known = decisions(task, choice) * _separated(choice.edge, choice.window, H, L, m)
+    stop = choice.rounds * _separated(task.epsilon / 2.0, task.epsilon / 4.0, H, L, m)
+    return Bounds(entry, loss, queries, known, stop)
+
+
+def _separated(edge: float, window: float, horizon: int, log_term: float, episodes: int) -> float:
+    """Bound the probability that a random number below ``edge`` separates two counts; the proof needs t <= edge."""
+    deviation = _deviation(edge, horizon, log_term, episodes)
+    return 2.0 * deviation / window if deviation <= edge and window > 0.0 else math.inf
+
+
+def _deviation(edge: float, horizon: int, log_term: float, episodes: int) -> float:
+    """t: a count that is at risk below ``edge`` is this close to its mean, except with probability 2 exp(-log_term)."""
+    b = horizon / episodes
+    return math.sqrt(4.0 * b * edge * log_term) + 2.0 * b * log_term / 3.0
+
+
+def query_distance(task: Task) -> float:
+    """Bound the mean distances of all answers of two runs, before rounding, times the root of the visits."""
+    return float(task.pairs) * (2.0 * math.sqrt(task.support - 1.0) + task.rewards)
+
+
+def rounded_row(task: Task, rounding: float) -> float:
+    """Bound the total variation that rounding makes in a row, after it is divided by its sum."""
+    E = task.entries
+    left = 1.0 - E * rounding
+    return (E - 1.0) * rounding / left if left > 0.0 else 1.0
+
+
+def sampling_error(kind: Kind, task: Task, choice: Choice) -> float:
+    """Hoeffding's radius at n0, in half of delta: for all entries, or for all sets of successors at once."""
+    n0 = max(1, choice.visits)
+    if kind != "sharp":
+        return hoeffding_radius(n0, task.delta / 2.0 / task.queries)
+    return math.sqrt(events_log(task) / (2.0 * n0))
+
+
+def events_log(task: Task) -> float:
+    """ln(2 N (2^K - 2 + 2 [rewards learned])/delta): every set of successors but none and all; 0 if there is none."""
+    K = task.support
+    if K == 1:
+        return task.rewards * math.log(4.0 * task.pairs / task.delta)
+    sets = K * math.log(2.0) + math.log1p((task.rewards - 1.0) * 2.0 ** (1 - K))
+    return sets + math.log(2.0 * task.pairs / task.delta)
+
+
+def _rounding(task: Task, choice: Choice) -> float:
+    return 0.0 if task.rho is None else pieces_of(task.form) * choice.width / 2.0
+
+
+def unknown_rate(kind: Kind, task: Task, choice: Choice) -> float:
+    """Return the largest rate u of unknown visits that may be seen below epsilon/2, in half of delta."""
+    L = math.log(2.0 * rounds_at_most(task, choice) / task.delta) if kind == "sharp" else _log_term(task, choice.rounds)
+    a = 2.0 * task.horizon * L / choice.episodes
+    return ((math.sqrt(a) + math.sqrt(a + 2.0 * task.epsilon)) / 2.0) ** 2
+
+
+def _log_term(task: Task, rounds: int) -> float:
+    """ln(4(N+1)T/delta): a two-sided event for every pair and for stopping, in every round, in half of delta."""
+    return math.log(4.0 * (task.pairs + 1) * rounds / task.delta)
+
+
+def idle_rounds(task: Task, edge: float) -> int:
+    """Return the most rounds that neither stop nor learn a pair; none if k + w <= epsilon/(4N)."""
+    return max(0, math.ceil(4.0 * task.pairs * edge / task.epsilon / SLACK) - 1)
+
+
+def rounds_needed(task: Task, edge: float) -> int:
+    """Return the rounds after which a run has certainly stopped or knows every pair."""
+    return task.pairs + 1 + idle_rounds(task, edge)
+
+
+def rounds_at_most(task: Task, choice: Choice) -> int:
+    """Return the rounds that a run can have."""
+    return min(choice.rounds, rounds_needed(task, choice.edge))
+
+
+def decisions(task: Task, choice: Choice) -> int:
+    """Return the most decisions about the known set: one for every unknown pair in every round."""
+    N = task.pairs
+    learning = N * (N + 1) // 2  # the i-th round that learns finds at most N - i + 1 pairs unknown
+    return min(N * choice.rounds, learning + N * idle_rounds(task, choice.edge))

@@ -1,0 +1,228 @@
+"""Parameters of R-max by search: the fewest transitions that prove everything, or what is in the way of a proof."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+from replicable_rl.theory.plan import MAX_CALLS, SLACK
+from replicable_rl.theory.rmax_bounds import (
+    Choice,
+    Kind,
+    Task,
+    bounds_of,
+    events_log,
+    query_distance,
+    rounded_row,
+    rounds_needed,
+    sampling_error,
+    unknown_rate,
+)
+from replicable_rl.theory.rstat import ROUNDING, few_bits, pieces_of, split_tolerance
+
+MOST = 2**200  # episodes that can be asked for
+_SHARES = (1 / 2, 1 / 4, 1 / 8, 1 / 16, 3 / 4)  # of the window in k + w
+_GROWTH = tuple(2.0**q for q in range(-4, 4))  # idle rounds, in multiples of N
+_WIDEST = 0.25  # an answer is never moved further than this, even where the loss would allow it
+
+
+class Given(NamedTuple):
+    """What the user has chosen: T, k, w and tau."""
+
+    rounds: int | None = None
+    known: float | None = None
+    window: float | None = None
+    tolerance: float | None = None
+
+
+class Found(NamedTuple):
+    """Parameters with which everything that can be proved is proved; None where that takes more than 2**200."""
+
+    choices: tuple[Choice, ...]  # the first draws the fewest transitions; with others fewer episodes may do
+    obstacles: tuple[tuple[str, float], ...]  # what keeps accuracy from being proved: a parameter, and what would do
+
+
+def width_at(kind: Kind, task: Task, choice: Choice, tolerance: float | None, tail: float) -> float:
+    """Return beta: the share that rounding has of a tolerance, or as wide as the loss allows; 0 if it allows none."""
+    if task.rho is None:
+        return 0.0
+    pieces = pieces_of(task.form)
+    rounding = _widest(kind, task, choice, tail) if tolerance is None else rounding_share(kind, task) * tolerance
+    return float(few_bits(2.0 * rounding / pieces / ROUNDING)) if rounding > 0.0 else 0.0
+
+
+def _widest(kind: Kind, task: Task, choice: Choice, tail: float) -> float:
+    """How far rounding may move an answer, so that the loss is epsilon."""
+    radius = sampling_error(kind, task, choice)
+    spare = task.epsilon - unknown_rate(kind, task, choice) - task.planning - tail
+    if kind != "sharp":
+        worth = task.worth * task.entries + task.rewards
+        return min(_WIDEST, spare / 2.0 / worth - radius) if worth else _WIDEST
+    rows = radius if task.support > 1 else 0.0
+    spare = spare / 2.0 - task.worth * rows - task.rewards * radius
+    if spare <= 0.0:
+        return 0.0
+    # worth (E-1) e/(1-E e) + [rewards] e/pieces <= spare, solved for e with (1-E e) at its smallest
+    per_unit = task.worth * (task.entries - 1) + task.rewards / pieces_of(task.form) + task.entries * spare
+    return min(_WIDEST, spare / per_unit)
+
+
+def rounding_share(kind: Kind, task: Task) -> float:
+    """Return the share of a tolerance that rounding has: 1 less the share of sampling."""
+    assert task.rho is not None
+    pieces = pieces_of(task.form)
+    if kind != "sharp":
+        gap = (task.rho / 2.0 - task.delta) / task.queries
+        return split_tolerance(1.0, gap, pieces)[0] * pieces / 2.0
+    distance = query_distance(task)
+    if distance == 0.0:
+        return 0.5
+    # with this ratio the same n is enough for half of rho and for accuracy
+    ratio = task.rho * math.sqrt(2.0 * events_log(task)) / (2.0 * pieces * distance)
+    return max(0.5, 1.0 / (1.0 + ratio))
+
+
+def is_enough(kind: Kind, task: Task, choice: Choice, goal: Goal) -> bool:
+    """Whether a choice reaches the goal; its width is chosen here."""
+    choice = choice._replace(width=width_at(kind, task, choice, goal.tolerance, goal.tail))
+    if task.rho is not None and choice.width <= 0.0:
+        return False
+    reached = bounds_of(kind, task, choice)
+    accurate = goal.entries_only or reached.loss - task.tail + goal.tail <= task.epsilon * SLACK
+    if goal.tolerance is not None and (goal.entries_only or task.rho is None):
+        accurate = accurate and reached.entry_error <= goal.tolerance * SLACK
+    return accurate and (task.rho is None or reached.rho(kind, task.delta) <= task.rho * SLACK)
+
+
+class Goal(NamedTuple):
+    """What can be proved: where an obstacle bars the loss, the loss without gamma^H, or entries within tolerance."""
+
+    tolerance: float | None
+    tail: float
+    entries_only: bool
+
+
+def goal_of(task: Task, given: Given, obstacles: tuple[tuple[str, float], ...]) -> Goal:
+    """Return the goal that no obstacle bars."""
+    barred = dict(obstacles)
+    return Goal(given.tolerance, 0.0 if "horizon" in barred else task.tail, "tolerance" in barred)
+
+
+@lru_cache(maxsize=256)
+def search(kind: Kind, task: Task, given: Given) -> Found:
+    """Return the parameters with the fewest transitions T*m*H, and others that need fewer episodes.
+
+    k + w = epsilon (j+1)/(4N) allows j idle rounds. First j is varied, then the window's share, then j again; what
+    is given stays. The tight form keeps k = w = epsilon/(8N), so that every round learns a pair.
+    """
+    obstacles = _obstacles(kind, task, given)
+    goal = goal_of(task, given, obstacles)
+    tried: dict[tuple[float, float], Choice | None] = {}
+
+    def cost(pair: tuple[float, float]) -> float:
+        if pair not in tried:
+            rounds = rounds_needed(task, sum(pair)) if given.rounds is None else given.rounds
+            tried[pair] = _fewest(kind, task, Choice(rounds, 1, *pair), goal)
+        found = tried[pair]
+        return math.inf if found is None else float(found.rounds) * found.episodes
+
+    if kind == "sharp":
+        idle = _idle(task, given)
+        share = 0.5
+        for _ in range(2):
+            j = min(idle, key=lambda one: cost(thresholds(task, given, one, share)))
+            share = min(_SHARES, key=lambda one: cost(thresholds(task, given, j, one)))
+    else:
+        cost(tight_thresholds(task, given))
+    found = [one for one in tried.values() if one is not None]
+    found.sort(key=lambda one: (one.episodes > MAX_CALLS, float(one.rounds) * one.episodes, one.episodes))
+    return Found(tuple(found), obstacles)
+
+
+def tight_thresholds(task: Task, given: Given) -> tuple[float, float]:
+    """Return k and w with which every round learns a pair, where they are free."""
+    known = task.epsilon / (8.0 * task.pairs) if given.known is None else given.known
+    return known, known if given.window is None else given.window
+
+
+def _idle(task: Task, given: Given) -> list[int]:
+    """Return idle rounds to try: few, and as many as the rounds that are given allow."""
+    tries = [0, *(math.ceil(task.pairs * growth) - 1 for growth in _GROWTH)]
+    if given.rounds is None:
+        return sorted(set(tries))
+    allowed = given.rounds - task.pairs - 1
+    return sorted({one for one in tries if one <= allowed} | {max(0, allowed)})
+
+
+def thresholds(task: Task, given: Given, idle: int, share: float) -> tuple[float, float]:
+    """Return k and w that allow so many idle rounds; where one of them is given, the other follows."""
+    edge = task.epsilon * (idle + 1.0) / (4.0 * task.pairs)
+    if task.rho is None and given.window is None:
+        return edge if given.known is None else given.known, 0.0  # a fixed threshold has no window
+    if given.known is not None and given.window is not None:
+        return given.known, given.window
+    if given.known is not None:
+        return given.known, edge - given.known if edge > given.known else given.known * share / (1.0 - share)
+    if given.window is not None:
+        return edge - given.window if edge > given.window else given.window * (1.0 - share) / share, given.window
+    return edge * (1.0 - share), edge * share
+
+
+def _fewest(kind: Kind, task: Task, choice: Choice, goal: Goal) -> Choice | None:
+    """Return the choice with hardly more episodes than the fewest that reach the goal; every bound falls with m."""
+
+    def enough(episodes: int) -> bool:
+        return is_enough(kind, task, choice._replace(episodes=episodes), goal)
+
+    low, high = 0, 8
+    while not enough(2**high):
+        low, high = high, 2 * high
+        if low >= 200:
+            return None
+        high = min(high, 200)
+    below, above = (2**low if low else 0), 2**high
+    while above - below > max(1, below >> 24):
+        middle = (below + above) // 2
+        below, above = (below, middle) if enough(middle) else (middle, above)
+    return choice._replace(episodes=above)
+
+
+def _obstacles(kind: Kind, task: Task, given: Given) -> tuple[tuple[str, float], ...]:
+    """Return what keeps the promise about accuracy from being proved however large m is, and what would do."""
+    found: list[tuple[str, float]] = []
+    room = task.epsilon / 2.0 - task.planning  # for rounding and for gamma^H, as m grows without end
+    if room <= 0.0:
+        found.append(("epsilon", 4.0 * task.planning))
+    else:
+        rounded = _rounded_loss(kind, task, given.tolerance)
+        if rounded >= room:
+            found.append(("tolerance", _tolerance_for(kind, task, room / 2.0)))
+            rounded = 0.0
+        if task.tail >= room - rounded:
+            found.append(("horizon", math.log((room - rounded) / 2.0) / math.log(task.gamma)))
+    if given.rounds is not None:
+        least = min(sum(thresholds(task, given, one, 0.5)) for one in _idle(task, given))
+        if kind != "sharp":
+            least = sum(tight_thresholds(task, given))
+        if given.rounds < rounds_needed(task, least):
+            found.append(("rounds", rounds_needed(task, least)))
+    return tuple((name, math.ceil(value) if name != "epsilon" and value > 1.0 else value) for name, value in found)
+
+
+def _rounded_loss(kind: Kind, task: Task, tolerance: float | None) -> float:
+    """What rounding costs where its share of a tolerance is given, as m grows without end."""
+    if tolerance is None or task.rho is None:
+        return 0.0
+    rounding = rounding_share(kind, task) * tolerance
+    if kind != "sharp":
+        return 2.0 * (task.worth * task.entries + task.rewards) * rounding
+    return 2.0 * (task.worth * rounded_row(task, rounding) + task.rewards * rounding / pieces_of(task.form))
+
+
+def _tolerance_for(kind: Kind, task: Task, room: float) -> float:
+    """Return a tolerance whose rounding costs no more than ``room``."""
+    tolerance = 0.5
+    while _rounded_loss(kind, task, tolerance) > room:
+        tolerance /= 2.0
+    return tolerance

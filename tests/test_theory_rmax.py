@@ -1,0 +1,752 @@
+"""Plans of R-max: every promise recomputed from its argument, and every bound at its edge."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from benchmarks.proofs_rmax import Instance, instances, measure
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+
+import replicable_rl as rr
+from replicable_rl.queries import RStat
+from replicable_rl.theory import MAX_CALLS, RMaxPlan, rmax, rmax_practical
+from replicable_rl.theory import rmax_bounds as module
+from replicable_rl.theory.rstat import Form
+from tests.mutants import plant
+from tests.statistics import ALPHA, SEED
+
+probabilities = st.tuples(st.floats(1e-3, 0.99), st.floats(1e-4, 0.49)).map(lambda x: (x[0], x[0] * x[1]))  # rho, delta
+forms: st.SearchStrategy[Form] = st.sampled_from(["midpoint", "zero-preserving"])
+bounds: st.SearchStrategy[Literal["sharp", "tight"]] = st.sampled_from(["sharp", "tight"])
+PIECES = {"midpoint": 1, "zero-preserving": 2}
+
+
+# --- asymptotic and refined ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("refined", [False, True])
+@pytest.mark.parametrize("known_rewards", [True, False])
+@pytest.mark.parametrize("horizon", [30, 400])
+def test_the_papers_parameters_with_every_constant_1(refined: bool, known_rewards: bool, horizon: int) -> None:
+    S, A, gamma, eps, delta, rho, H = 8, 4, 0.9, 0.1, 0.001, 0.2, horizon
+    plan = rmax(S, A, gamma, eps, delta, rho, H, refined=refined, known_rewards=known_rewards)
+    N = S * A
+    T = math.ceil(H * N / eps + (0 if refined else H**2 * math.log(1 / delta) / eps**2))
+    assert plan.kind == ("refined" if refined else "asymptotic")
+    assert plan.rounds == T
+    assert plan.episodes == plan.episodes_needed
+    assert plan.episodes == pytest.approx(N**2 * T ** (3 if refined else 4) * math.log(1 / rho) / rho**2)
+    assert isinstance(plan.episodes, int)
+    assert (plan.known, plan.window) == (H, H)
+    assert plan.rho_k == pytest.approx(rho / (T * N))
+    Q = S * S * A + (0 if known_rewards else N)
+    assert plan.rho_sq == pytest.approx(rho / Q)
+    assert plan.delta_sq == pytest.approx(delta / Q)
+    assert plan.tolerance == pytest.approx(eps * (1 - gamma) ** 2 / S)
+    gap = (rho - 2 * delta) / Q
+    assert plan.width == pytest.approx(2 * plan.tolerance / (2 + gap))
+    assert plan.visits_needed == pytest.approx(math.log(2 * Q / delta) / 2 * ((2 + gap) / (gap * plan.tolerance)) ** 2)
+    assert plan.samples == plan.rounds * plan.episodes * H
+    assert plan.support == S
+    check_rmax(plan)
+
+
+def test_refined_is_smaller_and_both_may_pass_64_bits() -> None:
+    plain, refined = (rmax(8, 4, 0.9, 0.1, 0.001, 0.2, 30, refined=r) for r in (False, True))
+    assert refined.rounds < plain.rounds
+    assert refined.episodes < MAX_CALLS < plain.episodes  # reported all the same
+    assert plain.samples > 10**30
+
+
+def test_too_few_rounds_prove_no_accuracy() -> None:
+    """T = HN/eps, with constant 1, is less than the N + 4N(k + w)/eps of the progress argument."""
+    refined = rmax(8, 4, 0.9, 0.1, 0.001, 0.2, 60, refined=True)
+    assert refined.rounds == 19200
+    assert refined.rounds_needed == 32 + 8 * 19200
+    assert refined.loss <= refined.epsilon
+    assert not refined.accuracy_proved
+    assert rmax(8, 4, 0.9, 0.1, 0.001, 0.2, 60).accuracy_proved
+
+
+def test_the_paper_does_not_tie_the_horizon_to_gamma() -> None:
+    """With its parameters the loss can stay above epsilon for ever: what comes after H steps is never seen."""
+    for H, proved in ((20, False), (60, True)):
+        plan = rmax(8, 4, 0.9, 0.1, 0.001, 0.2, H)
+        assert plan.accuracy_proved == proved
+        assert (plan.epsilon / 2 > 0.9**H) == proved
+
+
+BAD_RMAX: dict[str, tuple[dict[str, Any], str]] = {
+    "no state": ({"n_states": 0}, "n_states must be an integer from 1"),
+    "no action": ({"n_actions": 0}, "n_actions must be an integer from 1"),
+    "gamma 1": ({"gamma": 1.0}, "gamma must be a discount in [0, 1), got 1.0."),
+    "gamma -1": ({"gamma": -1}, "gamma must be a discount in [0, 1), got -1."),
+    "epsilon 1": ({"epsilon": 1}, "epsilon must lie strictly between 0 and 1, got 1."),
+    "delta 1": ({"delta": 1.0}, "delta must lie strictly between 0 and 1, got 1.0."),
+    "no horizon": ({"horizon": 0}, "horizon must be an integer from 1 to 2147483647, got 0."),
+    "half a step": ({"horizon": 2.5}, "horizon must be an integer from 1 to 2147483647, got 2.5."),
+}
+APART = "delta must satisfy 2*delta < rho (thm:rep-sq), got delta=0.1, rho=0.2. Lower"
+BAD_PRACTICAL: dict[str, tuple[dict[str, Any], str]] = {
+    **BAD_RMAX,
+    "delta too large": ({"delta": 0.1, "bound": "tight"}, APART),
+    "delta 0 without rho": ({"rho": None, "delta": 0.0}, "delta must lie strictly between 0 and 1, got 0.0."),
+    "bound": ({"bound": "printed"}, "bound must be 'sharp' or 'tight', got 'printed'."),
+    "both": ({"episodes": 5, "budget": 500}, "give episodes (m) or budget (transitions in all), not both."),
+    "no episode": ({"episodes": 0}, "episodes must be an integer from 1"),
+    "budget of no episode": ({"budget": 19}, "budget must be an integer from 20 to"),
+    "no round": ({"rounds": 0}, "rounds must be an integer from 1"),
+    "known 0": ({"known": 0.0}, "known must be a positive number of visits (1e-30 to 1e30), got 0.0."),
+    "known -1": ({"known": -1}, "known must be a positive number of visits (1e-30 to 1e30), got -1."),
+    "known nan": ({"known": math.nan}, "known must be a positive number of visits (1e-30 to 1e30), got nan."),
+    "known in words": ({"known": "H"}, "known must be a positive number of visits (1e-30 to 1e30), got 'H'."),
+    "window 0": ({"window": 0}, "window must be a positive number of visits (1e-30 to 1e30), got 0."),
+    "window without end": (
+        {"window": math.inf},
+        "window must be a positive number of visits (1e-30 to 1e30), got inf.",
+    ),
+    "known beyond floats": ({"known": 1e300}, "known must be a positive number of visits (1e-30 to 1e30), got 1e+300."),
+    "tolerance 0": ({"tolerance": 0.0}, "tolerance must lie strictly between 0 and 1, got 0.0."),
+    "tolerance in words": ({"tolerance": "fine"}, "tolerance must lie strictly between 0 and 1, got 'fine'."),
+    "support 0": ({"support": 0}, "support must be an integer from 1 to 3, got 0."),
+    "support beyond S": ({"support": 4}, "support must be an integer from 1 to 3, got 4."),
+    "form": ({"form": "middle"}, "form must be one of midpoint, zero-preserving, got 'middle'."),
+}
+CASES = [(rmax, name, *case) for name, case in {**BAD_RMAX, "apart": ({"delta": 0.1}, APART)}.items()] + [
+    (rmax_practical, name, *case) for name, case in BAD_PRACTICAL.items()
+]
+
+
+@pytest.mark.parametrize(("plan", "name", "change", "message"), CASES)
+def test_bad_parameters_of_rmax(plan: Callable[..., RMaxPlan], name: str, change: dict[str, Any], message: str) -> None:
+    good: dict[str, Any] = {"n_states": 3, "n_actions": 2, "gamma": 0.9, "epsilon": 0.1, "delta": 0.01, "rho": 0.2}
+    with pytest.raises(rr.InvalidInput) as caught:
+        plan(**{**good, "horizon": 20, **change})
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("theory.")
+
+
+def test_the_sharp_form_does_without_a_small_delta() -> None:
+    """Replicability costs no delta, so that delta may be as large as rho, or larger."""
+    small, large = (rmax_practical(3, 2, 0.9, 0.1, delta, 0.05, 60) for delta in (0.001, 0.3))
+    assert small.replicability_proved
+    assert large.replicability_proved
+    assert large.episodes <= small.episodes
+    assert list(large.table().columns) == ["sharp"]  # the others need 2 delta < rho
+    assert list(small.table().columns) == ["sharp", "tight", "refined", "asymptotic"]
+
+
+# --- practical: every bound recomputed ---------------------------------------------------------------------------
+
+
+def idle_rounds(plan: RMaxPlan) -> int:
+    """Rounds that add eps/4 each and together less than N(k + w)."""
+    most = 4 * plan.pairs * (plan.known + plan.window) / plan.epsilon / (1 + 1e-13)  # but for rounding
+    return max(0, math.ceil(most) - 1)
+
+
+def check_rmax(plan: RMaxPlan) -> None:
+    """The bounds of theory/rmax_bounds.py, and the two verdicts, from the numbers a run uses."""
+    exact_visits = Fraction(plan.known) * plan.episodes
+    assert abs(plan.visits - exact_visits) <= 1 + abs(exact_visits) * Fraction(1, 10**14)
+    entry, loss, parts = (recomputed_sharp if plan.kind == "sharp" else recomputed_tight)(plan)
+    assert plan.entry_error == pytest.approx(entry)
+    assert plan.loss == pytest.approx(loss, rel=1e-6)
+    enough = plan.pairs + idle_rounds(plan)  # rounds that learn, or leave eps/4 in counts that stay below k + w
+    accurate = loss <= plan.epsilon and enough <= plan.rounds
+    assert (
+        plan.accuracy_proved == accurate
+        or loss == pytest.approx(plan.epsilon)
+        or pytest.approx(enough, abs=1.5) == plan.rounds
+    )
+    if plan.rho is None:
+        assert (plan.rho_queries, plan.rho_known, plan.rho_stop, plan.rho_k, plan.rho_proved) == (None,) * 5
+        assert not plan.replicability_proved
+        return
+    parts = tuple(min(1.0, part) for part in parts)
+    assert (plan.rho_queries, plan.rho_known, plan.rho_stop) == pytest.approx(parts, rel=1e-6)
+    total = sum(parts) + (0.0 if plan.kind == "sharp" else 2 * plan.delta)
+    assert plan.rho_proved == pytest.approx(min(1.0, total), rel=1e-6)
+    assert plan.replicability_proved == (total <= plan.rho) or total == pytest.approx(plan.rho)
+
+
+def recomputed_sharp(plan: RMaxPlan) -> tuple[float, float, tuple[float, ...]]:
+    N, H, m, eps, K = plan.n_states * plan.n_actions, plan.horizon, plan.episodes, plan.epsilon, plan.support
+    T = min(plan.rounds, N + 1 + idle_rounds(plan))
+    n0, learned = max(1, plan.visits), not plan.known_rewards
+    sets = N * (2**K - 2 + 2 * learned)  # one-sided events of a run: sets of successors, and rewards up and down
+    radius = math.sqrt(math.log(2 * sets / plan.delta) / (2 * n0)) if sets else 0.0
+    assert sets * math.exp(-2 * n0 * radius**2) == pytest.approx(plan.delta / 2 if sets else 0.0)
+    rounding = 0.0 if plan.rho is None else PIECES[plan.form] * plan.width / 2
+    E = plan.n_states if plan.form == "midpoint" and plan.rho is not None else K
+    row = (radius if K > 1 else 0.0) + ((E - 1) * rounding / (1 - E * rounding) if E * rounding < 1 else 1.0)
+    reward = radius + plan.width / 2 if learned else 0.0
+    seen = stopped_rate(eps / 2, H, math.log(2 * T / plan.delta), m)
+    g = plan.gamma / (1 - plan.gamma)
+    loss = 2 * (g * row + reward) + seen + plan.gamma**H + 2e-10 / (1 - plan.gamma)
+    if plan.rho is None:
+        return radius, loss, ()
+    queries = N * (2 * math.sqrt(K - 1) + learned) / plan.width / math.sqrt(n0)
+    made = math.sqrt(min(N * plan.rounds, N * (N + 1) // 2 + N * idle_rounds(plan)) * N * T)
+    edge, b = plan.known + plan.window, H / m
+    x = math.log(200 * N * T * max(1.0, math.sqrt(edge / b)))  # the second term is 2 N T exp(-x)
+    eta = b * x / edge + math.sqrt((b * x / edge) ** 2 + 2 * b * x / edge)
+    known = made * math.sqrt(2 * b * (1 + eta) * edge) / plan.window + 2 * N * T * math.exp(-x)
+    return radius + rounding, loss, (queries, known, T * math.sqrt(b * eps) / (eps / 4))
+
+
+def recomputed_tight(plan: RMaxPlan) -> tuple[float, float, tuple[float, ...]]:
+    N, H, T, m, eps = plan.n_states * plan.n_actions, plan.horizon, plan.rounds, plan.episodes, plan.epsilon
+    k, w, K = plan.known, plan.window, plan.support
+    n0 = max(1, plan.visits)  # a known pair was seen
+    Q = N * (K if plan.known_rewards else K + 1)
+    radius = math.sqrt(math.log(4 * Q / plan.delta) / (2 * n0))
+    L = math.log(4 * (N + 1) * T / plan.delta)
+    assert Q * 2 * math.exp(-2 * n0 * radius**2) + (N + 1) * T * 2 * math.exp(-L) == pytest.approx(plan.delta)
+    entry = radius if plan.rho is None else radius + PIECES[plan.form] * plan.width / 2
+    entries = plan.n_states if plan.form == "midpoint" and plan.rho is not None else K
+    simulation = plan.gamma / (1 - plan.gamma) * entries * entry + (0.0 if plan.known_rewards else entry)
+    loss = 2 * simulation + stopped_rate(eps / 2, H, L, m) + plan.gamma**H + 2e-10 / (1 - plan.gamma)
+    if plan.rho is None:
+        return entry, loss, ()
+    decisions = min(N * T, sum(N - i for i in range(N)) + N * idle_rounds(plan))
+    t = math.sqrt(4 * H * (k + w) * L / m) + 2 * H * L / (3 * m)
+    t_stop = math.sqrt(2 * H * eps * L / m) + 2 * H * L / (3 * m)
+    known = decisions * 2 * t / w if t <= k + w else 1.0
+    return entry, loss, (Q * 2 * radius / plan.width, known, T * 2 * t_stop / (eps / 4) if t_stop <= eps / 2 else 1.0)
+
+
+def stopped_rate(seen: float, H: int, L: float, m: int) -> float:
+    """The largest u with u - sqrt(2 H u L/m) <= seen, by bisection."""
+    low, high = seen, seen + 10.0 * (H * L / m + 1.0)
+    for _ in range(200):
+        u = (low + high) / 2
+        low, high = (u, high) if u - math.sqrt(2 * H * u * L / m) <= seen else (low, u)
+    return low
+
+
+@st.composite
+def arguments(draw: st.DrawFn) -> dict[str, Any]:
+    """Parameters of rmax_practical, with some overrides."""
+    rho, delta = draw(probabilities)
+    S = draw(st.integers(1, 60))
+
+    def maybe(strategy: st.SearchStrategy[Any]) -> Any:
+        return draw(st.none() | strategy)
+
+    size = draw(st.sampled_from(["episodes", "budget", "neither"]))
+    horizon = draw(st.integers(1, 3000))
+    return {
+        "n_states": S,
+        "n_actions": draw(st.integers(1, 5)),
+        "gamma": draw(st.sampled_from([0.0, 0.5, 0.9, 0.99])),
+        "epsilon": draw(st.floats(1e-3, 0.95)),
+        "delta": delta,
+        "rho": draw(st.sampled_from([rho, rho, None])),
+        "horizon": horizon,
+        "known_rewards": draw(st.booleans()),
+        "support": maybe(st.integers(1, S)),
+        "form": draw(forms),
+        "bound": draw(bounds),
+        "rounds": maybe(st.integers(1, 10**6)),
+        "known": maybe(st.floats(1e-8, 1e4)),
+        "window": maybe(st.floats(1e-8, 1e4)),
+        "tolerance": maybe(st.floats(1e-5, 0.9)),
+        "episodes": draw(st.integers(1, 10**20)) if size == "episodes" else None,
+        "budget": draw(st.integers(horizon, 10**24)) if size == "budget" else None,
+    }
+
+
+@settings(max_examples=300, deadline=None)
+@given(arguments())
+def test_every_bound_is_what_its_argument_gives(parameters: dict[str, Any]) -> None:
+    plan = rmax_practical(**parameters)
+    assert plan.kind == parameters["bound"]
+    for name in ("known", "window", "tolerance", "rounds", "episodes"):
+        if parameters[name] is not None:
+            assert getattr(plan, name) == parameters[name]
+    check_rmax(plan)
+
+
+def proves_everything(plan: RMaxPlan) -> bool:
+    return plan.accuracy_proved and plan.replicability_proved == (plan.rho is not None)
+
+
+def check_what_is_needed(parameters: dict[str, Any]) -> None:
+    """Either the m that is named proves every promise, or no m does, and what would do is named."""
+    parameters = {**parameters, "episodes": None, "budget": None}
+    plan = rmax_practical(**parameters)
+    if plan.episodes_needed is not None:
+        assert plan.obstacles == ()
+        assert proves_everything(rmax_practical(**{**parameters, "episodes": plan.episodes_needed}))
+        assert proves_everything(rmax_practical(**{**parameters, "episodes": 7 * plan.episodes_needed}))
+        fewer = rmax_practical(**{**parameters, "episodes": max(1, plan.episodes_needed // 1000)})
+        assert fewer.episodes_needed == plan.episodes_needed  # what is needed does not depend on what is used
+        return
+    assert plan.obstacles
+    for m in (1, 10**6, 2**63, 2**120, 2**200):
+        assert not proves_everything(rmax_practical(**{**parameters, "episodes": m}))
+    names = dict(plan.obstacles)
+    if names.keys() <= {"horizon", "tolerance", "rounds"}:
+        assert all(parameters[name] is not None for name in names)
+        cleared = rmax_practical(**{**parameters, **names})
+        assert cleared.obstacles == ()
+        assert cleared.episodes_needed is not None
+
+
+@settings(max_examples=300, deadline=None)
+@given(arguments())
+def test_episodes_needed_prove_every_promise(parameters: dict[str, Any]) -> None:
+    check_what_is_needed(parameters)
+
+
+PROMISED_TOO_MUCH: list[dict[str, Any]] = [
+    # gamma^H above (1-gamma) eps/2, where a finer tolerance would do
+    {"n_states": 8, "n_actions": 4, "gamma": 0.9, "epsilon": 0.1, "delta": 0.001, "rho": None, "horizon": 40},
+    # learned rewards cost 2 tau more
+    {"n_states": 2, "n_actions": 1, "gamma": 0.8, "epsilon": 0.2, "delta": 0.001, "rho": None, "horizon": 20,
+     "known_rewards": False},
+    # a coarse tolerance
+    {"n_states": 8, "n_actions": 4, "gamma": 0.9, "epsilon": 0.1, "delta": 0.001, "rho": 0.2, "horizon": 60,
+     "tolerance": 0.05},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("bound", ["sharp", "tight"])
+@pytest.mark.parametrize("parameters", PROMISED_TOO_MUCH)
+def test_what_was_once_promised_too_lightly(parameters: dict[str, Any], bound: str) -> None:
+    check_what_is_needed({**parameters, "bound": bound})
+    plan = rmax_practical(**{**parameters, "bound": bound})
+    assert proves_everything(plan) == ("tolerance" not in parameters)
+
+
+def test_what_is_in_the_way_is_said() -> None:
+    def missing(**change: Any) -> str:
+        plan = rmax_practical(**{**EXAMPLE, **change})
+        assert plan.episodes_needed is None
+        return plan.claims().missing["accuracy"]
+
+    assert missing(horizon=10).startswith("horizon=10 is too short for any number of episodes, 36 would do; ")
+    assert missing(tolerance=0.3).startswith("tolerance=0.3 is too coarse for any number of episodes, 0.00")
+    few = rmax_practical(**EXAMPLE, rounds=5)
+    assert few.obstacles == (("rounds", 17),)
+    assert few.claims().accuracy is not None
+    assert "the run ends before its budget of rounds does" in few.claims().accuracy.conditions
+    with_little = rmax_practical(**{**EXAMPLE, "epsilon": 1e-9})
+    assert dict(with_little.obstacles).keys() == {"epsilon"}
+    assert rmax_practical(**{**EXAMPLE, **dict(with_little.obstacles)}).obstacles[0][0] == "horizon"
+    narrow = rmax_practical(**EXAMPLE, known=1e30, window=1e-30)
+    assert narrow.claims().missing["replicability"] == "there is no bound at these parameters"
+    assert narrow.obstacles == (("episodes", 2.0**200),)
+    assert "no number of episodes below 1.6e+60 is enough" in missing(known=1e30, window=1e-30, horizon=10)
+
+
+@settings(max_examples=100, deadline=None)
+@given(arguments(), st.integers(0, 10**24))
+def test_a_budget_is_kept(parameters: dict[str, Any], more: int) -> None:
+    H = parameters["horizon"]
+    budget = H + more
+    parameters = {**parameters, "budget": budget, "episodes": None}
+    plan = rmax_practical(**{**parameters, "rounds": None})
+    assert plan.samples <= budget
+    if plan.rounds < plan.rounds_needed:
+        assert not plan.accuracy_proved
+        assert plan.samples + plan.episodes * H > budget  # and all of it is used
+    given = rmax_practical(**{**parameters, "rounds": 3})
+    assert given.rounds == 3
+    assert given.samples <= budget or given.episodes == 1
+
+
+def test_a_budget_that_is_large_enough_proves_everything() -> None:
+    plan = rmax_practical(**EXAMPLE)
+    assert proves_everything(rmax_practical(**EXAMPLE, budget=plan.samples))
+    assert not proves_everything(rmax_practical(**EXAMPLE, budget=plan.samples // 2))
+
+
+@settings(max_examples=100, deadline=None)
+@given(arguments())
+def test_default_plans_prove_all_that_64_bits_allow(parameters: dict[str, Any]) -> None:
+    """Nothing overridden, and the horizon long enough: both promises hold."""
+    gamma, epsilon = parameters["gamma"], parameters["epsilon"]
+    horizon = 2 if gamma == 0.0 else math.ceil(math.log(epsilon * (1 - gamma) / 8) / math.log(gamma))
+    names = ("n_states", "n_actions", "gamma", "epsilon", "delta", "rho", "known_rewards", "support", "form", "bound")
+    plan = rmax_practical(horizon=horizon, **{name: parameters[name] for name in names})
+    check_rmax(plan)
+    assert plan.episodes_needed is not None
+    assert proves_everything(plan) == (plan.episodes_needed <= MAX_CALLS)
+    if plan.episodes_needed <= MAX_CALLS:
+        assert plan.episodes == plan.episodes_needed
+        assert plan.rounds == plan.rounds_needed
+        if plan.rho is not None:
+            assert plan.rho_proved is not None
+            assert plan.rho_proved > 0.99 * plan.rho or plan.episodes < 10**6  # all of rho is spent
+
+
+@settings(max_examples=100, deadline=None)
+@given(arguments())
+def test_sharp_is_never_worse(parameters: dict[str, Any]) -> None:
+    """Where both forms prove everything, the sharp one does so with fewer transitions."""
+    names = ("n_states", "n_actions", "gamma", "epsilon", "delta", "rho", "horizon", "known_rewards", "support", "form")
+    sharp, tight = (rmax_practical(**{name: parameters[name] for name in names}, bound=b) for b in ("sharp", "tight"))
+    assert sharp.obstacles == tight.obstacles
+    if sharp.episodes_needed is not None and (tight.episodes_needed or MAX_CALLS) < MAX_CALLS:
+        assert sharp.samples <= tight.samples
+
+
+@settings(max_examples=100, deadline=None)
+@given(arguments(), st.integers(1, 10**18), st.integers(2, 1000))
+def test_more_episodes_prove_more(parameters: dict[str, Any], m: int, factor: int) -> None:
+    """Bounds fall with m where everything else is fixed."""
+    fixed = {"known": 0.3, "window": 0.2, "tolerance": 0.05, "rounds": 100, "budget": None}
+    less, more = (rmax_practical(**{**parameters, **fixed, "episodes": n}) for n in (m, factor * m))
+    for name in ("entry_error", "loss", "rho_queries", "rho_known", "rho_stop", "rho_proved"):
+        low, high = getattr(more, name), getattr(less, name)
+        assert (low is None and high is None) or low <= high * (1 + 1e-12)
+    assert more.accuracy_proved >= less.accuracy_proved
+    assert more.replicability_proved >= less.replicability_proved
+
+
+@settings(max_examples=100, deadline=None)
+@given(arguments(), st.integers(1, 10**9))
+def test_where_nothing_can_be_proved_the_choice_is_sensible(parameters: dict[str, Any], m: int) -> None:
+    free: dict[str, Any] = {"known": None, "window": None, "tolerance": None, "rounds": None, "budget": None}
+    plan = rmax_practical(**{**parameters, **free, "episodes": m})
+    if proves_everything(plan) or plan.replicability_proved:
+        return
+    assert plan.tolerance <= 0.01 or plan.episodes >= (plan.episodes_needed or 0)
+    assert plan.known <= max(plan.epsilon / 4 * (1 + 8), plan.horizon)
+    assert plan.rounds == plan.rounds_needed
+
+
+@pytest.mark.parametrize("known", [1e-30, 1e30])
+@pytest.mark.parametrize("window", [1e-30, 1e30])
+def test_absurd_thresholds_are_planned_and_promise_nothing(known: float, window: float) -> None:
+    plan = rmax_practical(8, 4, 0.9, 0.1, 0.001, 0.2, 60, known=known, window=window)
+    assert plan.episodes == MAX_CALLS
+    assert plan.rho_proved == 1.0
+
+
+def test_support_makes_fewer_queries() -> None:
+    few, many = (rmax_practical(8, 4, 0.9, 0.1, 0.001, 0.2, 60, support=K) for K in (3, None))
+    assert (few.queries, many.queries) == (96, 256)
+    assert few.samples < many.samples
+    learned = rmax_practical(8, 4, 0.9, 0.1, 0.001, 0.2, 60, support=3, known_rewards=False)
+    assert learned.queries == 128
+    assert learned.samples > few.samples
+
+
+def test_the_rounds_of_the_progress_argument_are_tight_enough() -> None:
+    """Adversarial counts: no run of rates >= eps/4 lasts as long as rounds_needed without knowing every pair."""
+    for N, k, w, H, eps in itertools.product((1, 2, 5), (0.01, 0.4), (0.01, 0.3), (1, 3), (0.2, 0.9)):
+        plan = rmax_practical(N, 1, 0.5, eps, 0.001, 0.2, H, known=k, window=w, episodes=100)
+        counts, rounds = [0.0] * N, 0
+        while min(counts) < k + w:  # thresholds as high as they can be; visits as useless as they can be
+            unknown = [i for i in range(N) if counts[i] < k + w]
+            worst = max(unknown, key=lambda i: counts[i])  # hardly below the threshold, then wasted on
+            counts[worst] += eps / 4
+            rounds += 1
+        assert rounds <= plan.rounds_needed
+        even, rounds = 0.0, 0
+        while even < k + w:  # or spread over all pairs, so that none is learned for long
+            even += eps / 4 / N
+            rounds += 1
+        assert rounds <= plan.rounds_needed
+
+
+# --- the mathematics behind the bounds ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("instance", instances(), ids=lambda one: one.name)
+def test_no_bound_is_exceeded_at_its_edge(instance: Instance) -> None:
+    """A mean that its bound allows is further above it with probability < ALPHA, by the normal law."""
+    found = measure(instance, 4000, np.random.default_rng(SEED))
+    assert found.excess < stats.norm.isf(ALPHA)
+
+
+def test_the_edge_would_notice_a_bound_that_is_too_small() -> None:
+    loose = {one.name: measure(one, 4000, np.random.default_rng(SEED)) for one in instances()}
+    close = [name for name, one in loose.items() if one.looseness < 1.85 and one.error < 0.02 * one.mean]
+    assert {name.partition(":")[0] for name in close} >= {"query", "row", "known set", "stopping"}
+    for name in close:  # half the bound is exceeded, and seen to be
+        halved = loose[name]._replace(bound=loose[name].bound / 2)
+        assert halved.excess > stats.norm.isf(ALPHA)
+
+
+@pytest.mark.parametrize("p", [0.5, 0.1, 0.01])
+@pytest.mark.parametrize("n0", [1, 10, 40])
+def test_no_stopping_rule_beats_the_second_moment(p: float, n0: int) -> None:
+    """The best rule of all, by backward induction: its E (v_N - p)^2 is at most 2 p(1-p)/n0."""
+    last = 12 * n0
+    worth = (np.arange(last + 1) / last - p) ** 2  # of stopping at the last n, by the number of successes
+    for n in range(last - 1, n0 - 1, -1):
+        later = p * worth[1 : n + 2] + (1 - p) * worth[: n + 1]
+        worth = np.maximum((np.arange(n + 1) / n - p) ** 2, later)
+    best = float(stats.binom.pmf(np.arange(n0 + 1), n0, p) @ worth)
+    assert p * (1 - p) / n0 * (1 - 1e-12) <= best <= 2 * p * (1 - p) / n0
+    assert best > 1.1 * p * (1 - p) / n0 or n0 * p < 1  # patience pays, so that one look's bound would be wrong
+
+
+def test_hoeffding_holds_for_every_later_mean_at_once() -> None:
+    """The reverse martingale: whoever chooses n >= n0 after looking, the radius at n0 is broken with <= delta."""
+    delta, n0, n_max, paths = 0.2, 40, 4000, 4000
+    rng = np.random.default_rng(SEED)
+    for p in (0.5, 0.1):
+        sums = np.cumsum(rng.random((paths, n_max)) < p, axis=1, dtype=np.int32)
+        n = np.arange(n0, n_max + 1)
+        off = np.abs(sums[:, n0 - 1 :] / n - p)
+        radius = math.sqrt(math.log(2 / delta) / (2 * n0))
+        broken = int((off.max(axis=1) > radius).sum())
+        assert stats.binomtest(broken, paths, delta, alternative="greater").pvalue > ALPHA
+        if p == 0.5:  # the radius at n, for an n chosen after looking, would be broken far more often
+            own = np.sqrt(math.log(2 / delta) / (2 * n))
+            often = int((off > own).any(axis=1).sum())
+            assert stats.binomtest(often, paths, delta, alternative="greater").pvalue < ALPHA
+
+
+TINY: dict[str, Any] = {"n_states": 2, "n_actions": 2, "gamma": 0.0, "delta": 0.01, "rho": 0.3, "horizon": 5}
+
+
+@pytest.mark.parametrize("bound", ["sharp", "tight"])
+@pytest.mark.parametrize("m", [10, 1000, 10**5, 10**7])
+@pytest.mark.parametrize("epsilon", [1e-4, 0.02, 0.5])
+def test_a_rate_above_the_bound_is_not_seen_below_the_threshold(m: int, epsilon: float, bound: Any) -> None:
+    """With gamma = 0 the loss is the rate alone. The worst law puts all H visits into one episode: a binomial."""
+    plan = rmax_practical(**TINY, epsilon=epsilon, episodes=m, known=0.1, rounds=50, bound=bound)
+    T = min(50, plan.rounds_needed)
+    L = math.log(2 * T / plan.delta) if bound == "sharp" else math.log(4 * 5 * 50 / plan.delta)
+    rate = plan.loss - 2e-10
+    for u in (rate, 1.2 * rate, 3 * rate):
+        if u < plan.horizon:
+            seen_below = stats.binom.cdf(math.floor(m * epsilon / 2 / plan.horizon), m, u / plan.horizon)
+            assert seen_below <= math.exp(-L)
+
+
+@pytest.mark.parametrize("m", [10**3, 10**4, 10**6])
+@pytest.mark.parametrize("edge", [0.05, 1.0])
+def test_mean_distances_by_summation(m: int, edge: float) -> None:
+    """Two binomial counts, cut at the edge, whatever their mean: exactly summed, at most sqrt(2 b M)."""
+    H, b = 5, 5 / m
+    for mean in (edge / 50, edge / 2, 0.9 * edge, edge, 1.02 * edge, 1.5 * edge, 4 * edge):
+        law = stats.binom(m, mean / H)
+        below = law.cdf(np.arange(math.floor(edge / b)))  # Pr[C <= j b], and E|X-Y| is twice the sum of F(1-F)
+        distance = 2 * b * float((below * (1 - below)).sum())
+        assert distance <= math.sqrt(2 * b * edge)
+        if mean == edge / 2:
+            assert distance > 0.3 * math.sqrt(2 * b * edge) or m * edge / H < 30  # and not absurdly small
+
+
+@pytest.mark.parametrize("m", [10**4, 10**6, 10**9])
+@pytest.mark.parametrize("known", [0.05, 1.0])
+def test_counts_at_risk_are_within_the_tight_deviation(m: int, known: float) -> None:
+    """Cut at the edge, a count deviates by more than t with probability at most 2 exp(-L), whatever its mean."""
+    edge, H, L = 1.5 * known, 5, math.log(4 * 5 * 50 / 0.01)
+    t = module._deviation(edge, H, L, m)
+    assert t == pytest.approx(math.sqrt(4 * H * edge * L / m) + 2 * H * L / (3 * m))
+    for mean in (edge / 50, edge / 2, edge - t, edge, edge + t, edge + 1.5 * t, 2 * edge, 2.5 * edge, 4 * edge):
+        if not 0 < mean < H or t > edge:
+            continue
+        law = stats.binom(m, mean / H)
+        low = law.cdf(math.floor(m * min(edge, mean - t) / H)) if mean > t else 0.0
+        high = law.sf(math.ceil(m * (mean + t) / H) - 1) if mean + t <= edge else 0.0
+        assert low + high <= 2 * math.exp(-L)
+
+
+def test_a_deviation_beyond_the_edge_proves_nothing() -> None:
+    """The proof for counts at risk needs t <= k + w."""
+    for edge in (0.001, 0.1):
+        for m in (10, 10**4, 10**7):
+            t = module._deviation(edge, 5, 10.0, m)
+            separated = module._separated(edge, edge / 2, 5, 10.0, m)
+            assert separated == (4 * t / edge if t <= edge else math.inf)
+
+
+Floats = NDArray[np.float64]
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1), st.integers(1, 6), st.floats(1e-4, 0.3), st.sampled_from(["extreme", "uniform", "up"])
+)
+def test_rounded_rows_are_close_in_total_variation(seed: int, E: int, e: float, how: str) -> None:
+    """A row whose entries are off by up to e, divided by its sum: within (E-1) e/(1 - E e)."""
+    rng = np.random.default_rng(seed)
+    v = rng.dirichlet(np.full(E, 0.3))
+    signs = {"extreme": rng.choice([-1, 1], E), "uniform": rng.uniform(-1, 1, E), "up": np.ones(E)}[how]
+    answer = np.clip(v + e * signs, 0.0, 1.0)
+    if E * e >= 1.0 or answer.sum() == 0.0:
+        return
+    off = np.abs(answer / answer.sum() - v).sum() / 2
+    task = module.Task(E, 1, 0.9, 0.1, 0.01, 0.2, 5, True, E, "zero-preserving")
+    assert off <= module.rounded_row(task, e) + 1e-12
+    assert module.rounded_row(task, e) == pytest.approx((E - 1) * e / (1 - E * e))
+    if E == 2:  # and it is nearly that much where one entry has everything
+        answer = np.array([1.0 - e, e])
+        assert np.abs(answer - [1.0, 0.0]).sum() / 2 == pytest.approx(e)
+
+
+def value(P: Floats, r: Floats, gamma: float, policy: NDArray[np.int64]) -> Floats:
+    at = np.arange(P.shape[0])
+    return np.asarray(np.linalg.solve(np.eye(at.size) - gamma * P[at, policy], r[at, policy]), dtype=np.float64)
+
+
+def best_policy(P: Floats, r: Floats, gamma: float) -> NDArray[np.int64]:
+    """By policy iteration."""
+    policy = np.zeros(P.shape[0], dtype=np.int64)
+    for _ in range(100):
+        q = r + gamma * P @ value(P, r, gamma, policy)
+        better = np.where(q.max(axis=1) > q[np.arange(policy.size), policy] + 1e-12, q.argmax(axis=1), policy)
+        if (better == policy).all():
+            break
+        policy = better
+    return policy
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(2, 5),
+    st.sampled_from([0.0, 0.5, 0.9, 0.97]),
+    st.floats(1e-4, 0.6),
+    st.integers(1, 40),
+    st.booleans(),
+    st.sampled_from(["extreme", "uniform", "gone"]),
+)
+def test_the_loss_of_any_model_that_is_close_is_bounded(
+    seed: int, S: int, gamma: float, entry: float, H: int, learned_rewards: bool, how: str
+) -> None:
+    """Rows wrong by up to ``entry`` in every entry of the support, divided by their sums; unknown pairs optimistic.
+
+    The bound is 2(gamma TV/(1-gamma) + [entry]) + u + gamma^H, with TV the largest total variation of a known row,
+    itself at most K entry, and u the expected visits to unknown pairs.
+    """
+    rng = np.random.default_rng(seed)
+    A, K = 2, int(rng.integers(1, S + 1))
+    P, P_hat = np.zeros((S, A, S)), np.zeros((S, A, S))
+    r = rng.random((S, A)).round() if rng.random() < 0.5 else rng.random((S, A))
+    known = rng.random((S, A)) < 0.7
+    r_hat = np.clip(r + (entry * rng.choice([-1, 1], (S, A)) if learned_rewards else 0.0), 0, 1)
+    for s, a in itertools.product(range(S), range(A)):
+        support = rng.choice(S, K, replace=False)
+        P[s, a, support] = rng.dirichlet(np.full(K, 0.5))
+        error = {
+            "extreme": entry * rng.choice([-1, 1], K),
+            "uniform": entry * rng.uniform(-1, 1, K),
+            "gone": np.full(K, -entry),
+        }[how]
+        answer = np.clip(P[s, a, support] + error, 0, 1)
+        if answer.sum() > 0:
+            P_hat[s, a, support] = answer / answer.sum()
+        else:
+            P_hat[s, a, s] = 1.0
+    P_hat[~known], r_hat[~known] = np.eye(S)[np.nonzero(~known)[0]], 1.0
+    initial = rng.dirichlet(np.ones(S))
+    policy = best_policy(P_hat, (1 - gamma) * r_hat, gamma)  # normalised: values in [0, 1]
+    best = best_policy(P, (1 - gamma) * r, gamma)
+    loss = initial @ (value(P, (1 - gamma) * r, gamma, best) - value(P, (1 - gamma) * r, gamma, policy))
+    here, u = initial, 0.0
+    for _ in range(H):
+        u += float(here[~known[np.arange(S), policy]].sum())
+        here = here @ P[np.arange(S), policy]
+    row = float(np.abs(P - P_hat)[known].sum(axis=1).max() / 2) if known.any() else 0.0
+    assert row <= K * entry + 1e-12 or how == "gone"
+    bound = 2 * (gamma / (1 - gamma) * row + (entry if learned_rewards else 0.0)) + u + gamma**H
+    assert loss <= bound + 1e-9
+
+
+def test_midpoint_rows_are_wrong_in_every_entry() -> None:
+    """The midpoint form spreads weight over successors that do not exist: the support does not bound its l1 error."""
+    S, K = 200, 1
+    plans: dict[str, RMaxPlan] = {
+        form: rmax_practical(S, 1, 0.9, 0.5, 0.001, 0.2, 50, support=K, form=form, episodes=10**15, tolerance=0.002)  # type: ignore[arg-type]
+        for form in PIECES
+    }
+    l1 = {}
+    for form, plan in plans.items():
+        query = RStat(rr.SharedRandomness(SEED), "rmax/offset", plan.width, plan.form)
+        answer = query.answer(np.eye(S)[0], index=np.arange(S))
+        l1[form] = float(np.abs(answer / answer.sum() - np.eye(S)[0]).sum())
+        rounding = PIECES[form] * plan.width / 2
+        entries = S if form == "midpoint" else K
+        rows = (entries - 1) * rounding / (1 - entries * rounding)
+        assert l1[form] <= 2 * rows + 1e-12
+        assert plan.loss >= 2 * plan.gamma / (1 - plan.gamma) * rows + plan.epsilon / 2
+    assert l1["midpoint"] > 0.1  # so the bound with K would be wrong
+    assert l1["zero-preserving"] == 0.0
+
+
+# --- planted bugs -------------------------------------------------------------------------------------------
+
+EXAMPLE: dict[str, Any] = {
+    "n_states": 8, "n_actions": 2, "gamma": 0.9, "epsilon": 0.1, "delta": 0.01, "rho": 0.2, "horizon": 60, "support": 3,
+}  # fmt: skip
+
+
+def check_examples() -> None:
+    for bound in ("sharp", "tight"):
+        changes: list[dict[str, Any]] = [{}, {"form": "midpoint"}, {"known_rewards": False}, {"rho": None}]
+        changes += [{"known": 0.5}, {"rounds": 5}, {"episodes": 10**5}, {"episodes": 10**5, "tolerance": 0.05}]
+        for change in changes:
+            check_rmax(rmax_practical(**{**EXAMPLE, **change, "bound": bound}))
+    check_rmax(rmax(8, 4, 0.9, 0.1, 0.001, 0.2, 60, refined=True))
+    test_a_deviation_beyond_the_edge_proves_nothing()
+
+
+MUTANTS = {
+    "one run's error only": ("_tight", "task.queries * 2.0 * radius", "task.queries * radius"),
+    "one stopping decision": ("_tight", "stop = choice.rounds *", "stop = 2.0 *"),
+    "rewards for nothing": ("_tight", " + task.rewards)", ")"),
+    "one simulation error": ("_tight", "loss = 2.0 *", "loss = 1.0 *"),
+    "half the rate": ("_tight", 'unknown_rate("tight", task, choice)', "task.epsilon / 2.0"),
+    "endless episodes": ("_tight", " + task.tail", ""),
+    "window of k and w": ("_separated", "deviation / window", "deviation / edge"),
+    "a deviation beyond the edge": ("_separated", "deviation <= edge and ", ""),
+    "variance up to M only": ("_deviation", "4.0 * b", "2.0 * b"),
+    "all of delta twice": ("sampling_error", "task.delta / 2.0 / task.queries", "task.delta / task.queries"),
+    "sharp: no rewards": ("_sharp", "reward = task.rewards * (", "reward = 0.0 * ("),
+    "sharp: one simulation error": ("_sharp", "loss = 2.0 *", "loss = 1.0 *"),
+    "sharp: endless episodes": ("_sharp", " + task.tail", ""),
+    "sharp: a window that is too wide": ("_sharp", "distance / choice.window", "distance / choice.edge"),
+    "sharp: as if decisions were not chosen": (
+        "_sharp",
+        "decisions(task, choice)) * N * T",
+        "decisions(task, choice))",
+    ),
+    "sharp: half a stop": ("_sharp", "4.0 * T * math.sqrt(per_visit", "2.0 * T * math.sqrt(per_visit"),
+    "sharp: one run moves": ("query_distance", "2.0 * math.sqrt(", "math.sqrt("),
+    "sharp: no reward is asked for": ("query_distance", " + task.rewards", ""),
+    "sharp: an entry too few": ("rounded_row", "(E - 1.0) *", "(E - 2.0) *"),
+    "sharp: the sum is 1": ("rounded_row", "rounding / left", "rounding"),
+    "sharp: sets of one": ("events_log", "K * math.log(2.0)", "math.log(K)"),
+}
+
+
+def test_examples_hold_before_any_bug() -> None:
+    check_examples()
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, module, *MUTANTS[name])
+    from replicable_rl.theory.rmax_search import search
+
+    search.cache_clear()
+    try:
+        with pytest.raises(AssertionError):
+            check_examples()
+    finally:
+        search.cache_clear()
+
+
+def test_accuracy_without_rounds_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RMaxPlan, "rounds_needed", 1)
+    with pytest.raises(AssertionError):
+        check_examples()
