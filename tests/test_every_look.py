@@ -75,8 +75,18 @@ EVERY_FORTY = range(60, 1061, 40)  # 26 looks: at the default size, and at every
 
 def test_one_look_does_not_hold_at_many() -> None:
     """Why there are two intervals: an agreement of exactly 0.8 is called above 0.8 more and more often."""
-    errs = chance_of_ever(lambda same, pairs: clopper_pearson(same, pairs)[0] >= 0.8, 0.8, EVERY_FORTY)
-    assert errs[[0, 6, 25]] == pytest.approx([0.0121, 0.0611, 0.1093], abs=5e-5)  # after 1, 7 and 26 looks
+
+    def once(same: int, pairs: int) -> bool:
+        return clopper_pearson(same, pairs)[0] >= 0.8
+
+    def always(same: int, pairs: int) -> bool:
+        return excluded(np.array([1.0, 0.0]), [same, pairs - same], 0.8, above=True)
+
+    after = [0, 6, 25]  # 1, 7 and 26 looks: the table of docs/intervals.md
+    assert chance_of_ever(once, 0.8, EVERY_FORTY)[after] == pytest.approx([0.0121, 0.0611, 0.1093], abs=5e-5)
+    assert chance_of_ever(always, 0.8, EVERY_FORTY)[after] == pytest.approx([0.0010, 0.0029, 0.0042], abs=5e-5)
+    assert chance_of_ever(once, 0.8, range(1, 3001))[-1] == pytest.approx(0.2313, abs=5e-5)
+    assert chance_of_ever(always, 0.8, range(1, 3001))[-1] == pytest.approx(0.0214, abs=5e-5)
 
 
 @pytest.mark.parametrize("p", [0.5, 0.8, 0.95])
