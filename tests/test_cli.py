@@ -172,7 +172,7 @@ def test_solve_is_rr_solve(run: Run, text: str, problem: Any, tmp_path: Path, mo
     expected = rr.solve(problem(), algorithm, shared_seed=2**64 - 1, sample_seed=7)
     options = ("--epsilon", 0.2, "--delta", 0.001, "--rho", 0.2, "--calls", "1e16", "--iterations", 5)
     seeds = ("--shared-seed", 2**64 - 1, "--sample-seed", 7)
-    record = json.loads(run.good("solve", text, "rpvi-v1", *options, *seeds, "--json"))
+    record = json.loads(run.good("solve", text, "rpvi-v2", *options, *seeds, "--json"))
     assert record["fingerprints"] == json.loads(json.dumps(expected.to_json()["fingerprints"]))
     assert record["outputs"] == {"policy": expected.policy.tolist(), "value": expected.q.tolist()}
     assert record["claims"] == expected.claims.to_json()
@@ -180,7 +180,7 @@ def test_solve_is_rr_solve(run: Run, text: str, problem: Any, tmp_path: Path, mo
     assert record["samples"] == str(expected.samples)
     by_id = text.partition(":")[0] in (*PROBLEMS, "FrozenLake-v1")
     assert record["spec"]["problem"]["id"].endswith(text.partition(":")[0] if by_id else "mdp")
-    shown = run.good("solve", text, "rpvi-v1:epsilon=0.2,delta=0.001,rho=0.2,calls=1e16,iterations=5", *seeds)
+    shown = run.good("solve", text, "rpvi-v2:epsilon=0.2,delta=0.001,rho=0.2,calls=1e16,iterations=5", *seeds)
     assert expected.fingerprints["policy"] in shown
     assert expected.fingerprints["value"] in shown
     assert f"shared seed {2**64 - 1}, sample seed 7\n" in shown
@@ -188,7 +188,7 @@ def test_solve_is_rr_solve(run: Run, text: str, problem: Any, tmp_path: Path, mo
 
 def test_every_option_reaches_the_algorithm(run: Run) -> None:
     options = ("--target", "value", "--calls", "13_000", "--iterations", "4", "--tolerance", "0.02", "--rho-sq", "0.3")
-    record = json.loads(run.good("solve", "chain-v1", "rpvi-v1", *PROMISE, *options, *SEEDS, "--json"))
+    record = json.loads(run.good("solve", "chain-v1", "rpvi-v2", *PROMISE, *options, *SEEDS, "--json"))
     params = {"target": "value", "calls": 13_000, "iterations": 4, "tolerance": 0.02, "rho_sq": 0.3}
     assert record["spec"]["algorithm"]["params"] == {"epsilon": 0.1, "delta": 0.001, "rho": 0.2, **params}
     assert record["spec"]["shared_seed"] == "1"
@@ -249,7 +249,7 @@ def test_sample_seed_left_out_is_fresh_and_printed(run: Run) -> None:
 
 def test_seeds_matter(run: Run) -> None:
     def value(shared: int, sample: int) -> str:
-        algorithm = "rpvi-v1:epsilon=0.2,delta=0.001,rho=0.2,calls=100,iterations=5"
+        algorithm = "rpvi-v2:epsilon=0.2,delta=0.001,rho=0.2,calls=100,iterations=5"
         seeds = ("--shared-seed", shared, "--sample-seed", sample)
         out = run.good("solve", "two-goals-v1", algorithm, *seeds, "--json")
         return str(json.loads(out)["fingerprints"]["value"])
@@ -259,10 +259,12 @@ def test_seeds_matter(run: Run) -> None:
 
 def test_accuracy_and_replicability_are_rows_of_their_own(run: Run) -> None:
     """Also where one is proved, and the other is not."""
-    out = run.good("solve", "two-goals-v1", "rpvi-v1", *PROMISE, *SEEDS)
-    assert re.search(r"^accuracy +proved \(thm:rpvi\): the policy is within 0\.1 of optimal", out, re.MULTILINE)
-    assert re.search(r"^replicability +proved \(thm:rpvi\): two runs have the same Q", out, re.MULTILINE)
-    out = run.good("solve", "two-goals-v1", "rpvi-v1", *PROMISE, *SEEDS, "--iterations", "30")
+    out = run.good("solve", "two-goals-v1", "rpvi-v2", *PROMISE, *SEEDS)
+    assert re.search(
+        r"^accuracy +proved \(the sharp form of thm:rpvi\): the policy is within 0\.1 of", out, re.MULTILINE
+    )
+    assert re.search(r"^replicability +proved \(the sharp form of thm:rpvi\): two runs have", out, re.MULTILINE)
+    out = run.good("solve", "two-goals-v1", "rpvi-v2", *PROMISE, *SEEDS, "--iterations", "30")
     assert re.search(r"^accuracy +nothing is proved: iterations=30 where thm:rpvi needs 100", out, re.MULTILINE)
     assert re.search(r"^replicability +proved \(thm:rpvi\)", out, re.MULTILINE)
     assert out.index("\naccuracy ") < out.index("\nreplicability ")
@@ -329,10 +331,12 @@ def test_bad_input_saves_nothing(run: Run, tmp_path: Path) -> None:
 
 LABELS = {
     "iterations T": "iterations",
-    "tolerance tau of a query": "tolerance",
+    "tolerance of a query": "tolerance",
     "rho_SQ": "rho_sq",
     "delta_SQ": "delta_sq",
     "bin width beta": "width",
+    "calls m an iteration": "calls",
+    "samples in all": "samples",
 }
 
 
@@ -348,7 +352,7 @@ def read_table(section: str) -> tuple[list[str], dict[str, list[str]]]:
     ("problem", "known_rewards"), [("two-goals-v1", True), ("chain-v1", False), ("garnet-v1:gamma=0.99", True)]
 )
 def test_plan_prints_the_variants_side_by_side(run: Run, problem: str, known_rewards: bool) -> None:
-    out = run.good("plan", problem, "rpvi-v1", *PROMISE)
+    out = run.good("plan", problem, "rpvi-v2", *PROMISE)
     mdp = rr.make(problem.split(":", maxsplit=1)[0], **({"gamma": 0.99} if "gamma" in problem else {}))
     pairs = mdp.n_states * mdp.n_actions
     assert f"S={mdp.n_states}, A={mdp.n_actions}, gamma={mdp.gamma:g}, N={pairs} pairs; rewards " in out
@@ -357,39 +361,34 @@ def test_plan_prints_the_variants_side_by_side(run: Run, problem: str, known_rew
     assert "epsilon=0.1, delta=0.001, rho=0.2\n" in head
     assert [section.split(":")[0] for section in sections] == ["policy", "value"]
     for target, section in zip(("policy", "value"), sections, strict=True):
-        plan = theory.phased_vi(
-            pairs,
-            mdp.gamma,
-            0.1,
-            0.001,
-            0.2,
-            target=target,  # type: ignore[arg-type]  # the loop's two words are the two of the type
-            known_rewards=known_rewards,
-        )
+        forms: list[dict[str, Any]] = [
+            {},
+            {"rho": 0.2},
+            {"rho": 0.2, "bound": "tight"},
+            {"rho": 0.2, "bound": "printed"},
+        ]
+        kind: dict[str, Any] = {"target": target, "known_rewards": known_rewards}
+        plans = [theory.phased_vi(pairs, mdp.gamma, 0.1, 0.001, **form, **kind) for form in forms]
         columns, rows = read_table(section)
-        assert columns == ["Phased Q-learning", "rPVI, tight", "rPVI, as printed"]
+        assert columns == ["Q-learning", "sharp", "tight", "as printed"]
         for label, name in LABELS.items():
             numbers = [None if cell == "-" else float(cell) for cell in rows[label]]
-            exact = getattr(plan, name)
-            plain_one = None if name in ("rho_sq", "width") else pytest.approx(exact, rel=1e-3)
-            assert numbers == [plain_one, pytest.approx(exact, rel=1e-3), pytest.approx(exact, rel=1e-3)]
-        calls = [plan.calls_plain, plan.calls_needed, plan.calls_printed or 0]
-        assert calls[0] < calls[1] < calls[2]
-        for label, exact_numbers in (
-            ("calls m per iteration", calls),
-            ("samples in all, N*T*m", [m * pairs * plan.iterations for m in calls]),
-        ):
-            for cell, exact in zip(rows[label], exact_numbers, strict=True):
-                assert float(cell) == pytest.approx(exact, rel=1e-3)
-                assert not cell.isdigit() or int(cell) == exact
-        assert rows["can be run (m < 2**63)"] == ["yes" if m < 2**63 else "no" for m in calls]
+            exact = [getattr(plan, name) for plan in plans]
+            if name == "width":
+                assert exact[0] == 0.0
+                exact[0] = None
+            assert numbers == [number if number is None else pytest.approx(number, rel=1e-3) for number in exact]
+            for cell, whole in zip(rows[label], exact, strict=True):
+                assert not cell.isdigit() or int(cell) == whole
+        assert plans[1].calls < plans[2].calls < plans[3].calls
+        assert rows["can be run (m<2**63)"] == ["yes" if plan.calls < 2**63 else "no" for plan in plans]
         said = "accuracy is proved; two runs differ with probability at most 0.2 (proved)."
         assert said in " ".join(section.split())
 
 
 def test_plan_of_what_cannot_be_run(run: Run) -> None:
-    out = run.good("plan", "FrozenLake-v1", "rpvi-v1", *PROMISE, "--target", "policy")
-    assert re.search(r"^ can be run .* yes +no +no *$", out, re.MULTILINE)
+    out = run.good("plan", "FrozenLake-v1", "rpvi-v2", *PROMISE, "--target", "policy")
+    assert re.search(r"^ can be run .* yes +yes +no +no *$", out, re.MULTILINE)
     assert "target value" not in out
 
 
@@ -397,14 +396,14 @@ def test_plan_of_the_baseline_has_one_column(run: Run) -> None:
     out = run.good("plan", "two-goals-v1", "phased-vi-v1", "--epsilon", 0.1, "--delta", 0.001, "--target", "value")
     columns, rows = read_table(out.partition("target value")[2])
     assert columns == ["Phased Q-learning"]
-    assert rows["calls m per iteration"] == [str(theory.phased_vi(32, 0.9, 0.1, 0.001, target="value").calls)]
+    assert rows["calls m an iteration"] == [str(theory.phased_vi(32, 0.9, 0.1, 0.001, target="value").calls)]
 
 
 def test_plan_says_what_fewer_calls_prove(run: Run) -> None:
     options = ("--calls", 104_000, "--tolerance", 0.02, "--target", "policy")
-    out = run.good("plan", "two-goals-v1", "rpvi-v1", *PROMISE, *options)
+    out = run.good("plan", "two-goals-v1", "rpvi-v2", *PROMISE, *options)
     said = " ".join(out.split())
-    assert "With m=104000: nothing is proved about accuracy (calls=104000 where thm:rpvi needs 5.12e+12; " in said
+    assert "With m = 104000: nothing is proved about accuracy (calls=104000 where thm:rpvi needs 5.12e+12; " in said
     assert "; nothing is proved about replicability (calls=104000 where thm:rpvi needs 5.12e+12)." in said
     predicted = re.search(r"two runs differ with probability (\S+)\.\n", out)
     assert predicted is not None
@@ -412,10 +411,10 @@ def test_plan_says_what_fewer_calls_prove(run: Run) -> None:
 
 
 def test_plan_json_is_exact(run: Run) -> None:
-    policy, value = json.loads(run.good("plan", "two-goals-v1", "rpvi-v1", *PROMISE, "--json"))
+    policy, value = json.loads(run.good("plan", "two-goals-v1", "rpvi-v2", *PROMISE, "--bound", "tight", "--json"))
     assert (policy["target"], value["target"]) == ("policy", "value")
     for record in (policy, value):
-        plan = theory.phased_vi(32, 0.9, 0.1, 0.001, 0.2, target=record["target"])
+        plan = theory.phased_vi(32, 0.9, 0.1, 0.001, 0.2, target=record["target"], bound="tight")
         for name in ("calls", "calls_needed", "calls_printed", "calls_plain", "samples"):
             assert record[name] == str(getattr(plan, name))
         for name in ("pairs", "iterations", "tolerance", "rho_sq", "delta_sq", "width", "value_error", "rho_proved"):
@@ -426,7 +425,7 @@ def test_plan_json_is_exact(run: Run) -> None:
     assert policy["calls"] == "8187898146367124"
     assert policy["samples"] == "26201274068374796800"
     (only,) = json.loads(
-        run.good("plan", "two-goals-v1", "rpvi-v1", *PROMISE, "--json", "--calls", 2**70, "--target", "value")
+        run.good("plan", "two-goals-v1", "rpvi-v2", *PROMISE, "--json", "--calls", 2**70, "--target", "value")
     )
     assert only["calls"] == str(2**70)
 
@@ -613,20 +612,20 @@ def test_bad_problems(run: Run, problem: str, message: str) -> None:
     assert re.match(message, run.refused("solve", problem, QUICK, *SEEDS))
 
 
-RPVI = f"rpvi-v1 {' '.join(PROMISE)}"
+RPVI = f"rpvi-v2 {' '.join(PROMISE)}"
 OPEN = r"must lie strictly between 0 and 1, got"
 
 
 @pytest.mark.parametrize(
     ("algorithm", "message"),
     [
-        ("rpvi", r"No algorithm is called 'rpvi'\. Did you mean 'rpvi-v1'\?$"),
-        ("''", r"No algorithm is called ''\. Known: phased-vi-v1, rpvi-v1, approximate-mdp-v1, .*\.$"),
-        ("sarsa", r"No algorithm is called 'sarsa'\. Known: phased-vi-v1, rpvi-v1, approximate-mdp-v1, .*\.$"),
-        ("rpvi-v1:epsilon=0.1,delta=0.01", r"rpvi-v1: parameter 'rho' is needed and was not given\.$"),
+        ("rpvi", r"No algorithm is called 'rpvi'\. Did you mean 'rpvi-v2'\?$"),
+        ("''", r"No algorithm is called ''\. Known: phased-vi-v1, rpvi-v1, rpvi-v2, approximate-mdp-v1, .*\.$"),
+        ("sarsa", r"No algorithm is called 'sarsa'\. Known: phased-vi-v1, rpvi-v1, rpvi-v2, approximate-mdp-v1, .*\.$"),
+        ("rpvi-v2:epsilon=0.1,delta=0.01", r"rpvi-v2: parameter 'rho' is needed and was not given\.$"),
         (f"{QUICK} --rho 0.2", r"phased-vi-v1: there is no parameter 'rho'\. It has: epsilon, delta"),
         (f"{QUICK} --calls 5", r"phased-vi-v1:.*: calls is also given as --calls\. Give it once\.$"),
-        ("rpvi-v1:rho_sq=0.1 --rho-sq 0.1", r"rpvi-v1:.*: rho_sq is also given as --rho-sq\. Give it once\.$"),
+        ("rpvi-v2:rho_sq=0.1 --rho-sq 0.1", r"rpvi-v2:.*: rho_sq is also given as --rho-sq\. Give it once\.$"),
         (f"{QUICK},calls=7", r"phased-vi-v1:.*: parameter 'calls' is given twice\.$"),
         *((f"phased-vi-v1 --delta 0.1 --epsilon {x}", f"PhasedVI: epsilon {OPEN}") for x in (0, 1, -0.5, "nan", "inf")),
         ("phased-vi-v1 --epsilon 0.1 --delta 0", f"PhasedVI: delta {OPEN}"),
@@ -636,7 +635,7 @@ OPEN = r"must lie strictly between 0 and 1, got"
         (f"{RPVI} --rho-sq 1e-9", r"ReplicablePhasedVI: rho_sq must exceed 2\*delta/\(N\*T\) = "),
         (f"{RPVI} --target both", r"ReplicablePhasedVI: target must be 'policy' or 'value', got 'both'\.$"),
         (
-            "rpvi-v1 --epsilon 0.1 --delta 0.15 --rho 0.2",
+            "rpvi-v2 --epsilon 0.1 --delta 0.15 --rho 0.2 --bound tight",
             r"ReplicablePhasedVI: .*2\*delta < rho .*got delta=0\.15, rho=0\.2\. Lower delta below 0\.1 or raise",
         ),
         *(
@@ -666,16 +665,16 @@ def test_bad_algorithms(run: Run, command: str, algorithm: str, message: str) ->
             ("--calls", "1e99"),
             r"calls must be an integer from 1 to \d+, got 10{19}\.\.\. \(100 characters\)\.$",
         ),
-        ("FrozenLake-v1", (), r"calls=1\.31e\+23 is asked for, .* Pass calls=\.\.\."),
+        ("FrozenLake-v1", ("--bound", "tight"), r"calls=1\.31e\+23 is asked for, .* Pass calls=\.\.\."),
     ],
 )
 def test_more_calls_than_can_be_counted(run: Run, problem: str, options: tuple[object, ...], message: str) -> None:
-    refusal = run.refused("solve", problem, "rpvi-v1", *PROMISE, *options, *SEEDS)
+    refusal = run.refused("solve", problem, "rpvi-v2", *PROMISE, *options, *SEEDS)
     assert re.match(f"ReplicablePhasedVI: {message}", refusal)
 
 
 def test_as_many_calls_as_can_be_counted(run: Run) -> None:
-    out = run.good("solve", "chain-v1", "rpvi-v1", *PROMISE, "--calls", 2**63 - 1, "--iterations", 3, *SEEDS, "--json")
+    out = run.good("solve", "chain-v1", "rpvi-v2", *PROMISE, "--calls", 2**63 - 1, "--iterations", 3, *SEEDS, "--json")
     assert json.loads(out)["samples"] == str((2**63 - 1) * 30)
 
 
@@ -690,10 +689,10 @@ def test_as_many_calls_as_can_be_counted(run: Run) -> None:
         ),
         (f"solve chain-v1 {QUICK} --colour red", r"No such option: --colour.* Try `replicable-rl solve --help`\.$"),
         (
-            "solve chain-v1 rpvi-v1 --epsilon much",
+            "solve chain-v1 rpvi-v2 --epsilon much",
             r"Invalid value for '--epsilon': .* Try `replicable-rl solve --help`",
         ),
-        ("plan chain-v1 rpvi-v1 --delta", r"Option '--delta' requires an argument\."),
+        ("plan chain-v1 rpvi-v2 --delta", r"Option '--delta' requires an argument\."),
     ],
 )
 def test_bad_usage(run: Run, arguments: str, message: str) -> None:
@@ -891,7 +890,7 @@ def test_a_missing_file(run: Run, tmp_path: Path) -> None:
 
 
 def test_same_command_same_output_in_every_process(run: Run) -> None:
-    command = ("solve", "two-goals-v1", "rpvi-v1", *PROMISE, *SEEDS)
+    command = ("solve", "two-goals-v1", "rpvi-v2", *PROMISE, *SEEDS)
     one, two = piped(*command), piped(*command, PYTHONHASHSEED="7", COLUMNS="200")
     assert one == two
     assert one == Result(0, run.good(*command), "")
@@ -906,7 +905,7 @@ def test_bad_input_of_the_real_command(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-LONG = "rpvi-v1:epsilon=0.123456789,delta=0.00123456789,rho=0.2123456789,calls=123456789,iterations=3,tolerance=0.01234"
+LONG = "rpvi-v2:epsilon=0.123456789,delta=0.00123456789,rho=0.2123456789,calls=123456789,iterations=3,tolerance=0.01234"
 
 
 @pytest.mark.parametrize(
@@ -914,15 +913,15 @@ LONG = "rpvi-v1:epsilon=0.123456789,delta=0.00123456789,rho=0.2123456789,calls=1
     [
         ("list",),
         ("plan", "garnet-v1:n_states=12345,n_actions=3,branching=2,gamma=0.912345,seed=123456789", LONG),
-        ("plan", "two-goals-v1", "rpvi-v1", *PROMISE),
-        ("plan", "two-goals-v1", "rpvi-v1:epsilon=1e-9,delta=1e-12,rho=1e-6"),
+        ("plan", "two-goals-v1", "rpvi-v2", *PROMISE),
+        ("plan", "two-goals-v1", "rpvi-v2:epsilon=1e-9,delta=1e-12,rho=1e-6"),
         ("solve", "gridworld-v1:layout=" + "/".join(["S" + "." * 40 + "G"] * 2), LONG, *SEEDS),
         ("solve", LATEST_TAXI, LONG, *SEEDS),
         ("solve", "inventory-v1", LONG, *SEEDS),
         (
             "solve",
             "two-goals-v1",
-            "rpvi-v1",
+            "rpvi-v2",
             *PROMISE,
             "--shared-seed",
             str(2**64 - 1),
@@ -951,7 +950,7 @@ def test_no_line_of_the_real_command_is_longer_than_80() -> None:
 
 
 def test_head_is_no_error() -> None:
-    command = shlex.join([COMMAND, "plan", "two-goals-v1", "rpvi-v1", *PROMISE])
+    command = shlex.join([COMMAND, "plan", "two-goals-v1", "rpvi-v2", *PROMISE])
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", f"{command} | head -1"],
         capture_output=True,
@@ -965,7 +964,7 @@ def test_head_is_no_error() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [("list",), ("plan", "two-goals-v1", "rpvi-v1", *PROMISE, "--json")],
+    [("list",), ("plan", "two-goals-v1", "rpvi-v2", *PROMISE, "--json")],
     ids=["written at once", "written at the end"],
 )
 def test_a_reader_that_has_left(command: tuple[str, ...]) -> None:
@@ -1023,7 +1022,7 @@ def test_a_grid_is_drawn_on_a_terminal(problem: str, mdp: Any, ends: str) -> Non
     algorithm = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=10**9, iterations=60, tolerance=0.001)
     options = ("--calls", "1e9", "--iterations", "60", "--tolerance", "0.001")
     solved = rr.solve(mdp(), algorithm, shared_seed=1, sample_seed=2)
-    shown = on_terminal("solve", problem, "rpvi-v1", *PROMISE, *options, *SEEDS)
+    shown = on_terminal("solve", problem, "rpvi-v2", *PROMISE, *options, *SEEDS)
     cells = [line.strip()[1:-1].split("│") for line in shown.splitlines() if line.strip().startswith("│")]
     expected = drawn(mdp(), solved.policy.tolist(), ARROWS, "███", ends)
     assert cells == expected

@@ -32,6 +32,7 @@ from replicable_rl.experiments.figure1 import goals
 from replicable_rl.experiments.figure1.analysis import GRIDS, first_left_and_right
 from replicable_rl.experiments.figure1.goals import goal_states
 from replicable_rl.experiments.figure2.analysis import captions
+from replicable_rl.experiments.theorem.analysis import FORMS
 from replicable_rl.records import ObjectSpec
 from replicable_rl.registry import build
 from replicable_rl.store import RunStore
@@ -289,7 +290,7 @@ def test_figure1_gives_both_algorithms_the_same_samples() -> None:
         assert seeds[0] == seeds[1]
         assert plain.audit.algorithm.params["calls"] == rpvi.audit.algorithm.params["calls"]
         problem, algorithm = build(rpvi.audit.problem), build(rpvi.audit.algorithm)
-        needed: Any = rr.plan(problem, rr.ReplicablePhasedVI(0.1, 0.001, 0.2))
+        needed: Any = rr.plan(problem, rr.PaperPhasedVI(0.1, 0.001, 0.2))
         used: Any = rr.plan(problem, algorithm)
         assert used.calls == needed.calls, "what the theorem asks for"
         assert used.replicability_proved
@@ -306,7 +307,7 @@ def test_designs_build_and_a_quick_one_is_smaller(name: str) -> None:
 def test_a_study_has_the_identity_that_anybody_s_audit_has() -> None:
     algorithm = ObjectSpec("rpvi-v1", {"epsilon": 0.1, "delta": 0.001, "rho": 0.2, "calls": None})
     one = study({}, ObjectSpec("two-goals-v1", {"slip": 0.3}), algorithm, 3)
-    made = rr.audit(rr.make("two-goals-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2), shared_seeds=3)
+    made = rr.audit(rr.make("two-goals-v1"), rr.PaperPhasedVI(0.1, 0.001, 0.2), shared_seeds=3)
     assert (one.audit, one.audit.rho) == (made.spec, 0.2), "defaults are no part of it"
 
 
@@ -403,12 +404,13 @@ def between(name: str, low: float, middle: float, high: float) -> dict[str, floa
 def test_verdicts_about_rho(interval: tuple[float, float, float], verdict: str) -> None:
     rows = [
         a_row(algorithm=algorithm, epsilon=0.1, rho=0.2, differ=1, pairs=9, worst_error=0.05, kept_epsilon=True)
-        | {"refuted_rho": interval[0] > 0.2, "refuted_epsilon": False}
+        | {"form": form, "refuted_rho": interval[0] > 0.2, "refuted_epsilon": False}
         | between("disagreement", *interval)
-        for algorithm in ("rpvi-v1", "replicable-approximate-mdp-v1")
+        for algorithm, forms in FORMS.items()
+        for form in forms
     ]
     found = experiments()["theorem"].verdicts(Dataset({"theorems": Table.of(rows)}))
-    assert [one.verdict for one in found] == [verdict, "held", verdict, "held"]
+    assert [one.verdict for one in found] == 5 * [verdict, "held"]
 
 
 @pytest.mark.parametrize(
@@ -479,9 +481,10 @@ def test_wide_intervals_show_nothing() -> None:
 def test_the_theorem_lets_one_run_in_a_thousand_lose() -> None:
     rows = [
         a_row(algorithm=algorithm, epsilon=0.1, rho=0.2, differ=0, pairs=100, worst_error=0.2, kept_epsilon=False)
-        | {"refuted_rho": False, "refuted_epsilon": False}
+        | {"form": form, "refuted_rho": False, "refuted_epsilon": False}
         | between("disagreement", 0.0, 0.0, 0.04)
-        for algorithm in ("rpvi-v1", "replicable-approximate-mdp-v1")
+        for algorithm, forms in FORMS.items()
+        for form in forms
     ]
     found = experiments()["theorem"].verdicts(Dataset({"theorems": Table.of(rows)}))
     assert found[1].verdict == "cannot tell"

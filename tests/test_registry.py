@@ -297,11 +297,10 @@ def test_unknown_problem(id: str, message: str) -> None:
 
 
 def test_unknown_algorithm() -> None:
-    with pytest.raises(UnknownId, match=r"^No algorithm is called 'rpvi'\. Did you mean 'rpvi-v1'\?$"):
+    with pytest.raises(UnknownId, match=r"^No algorithm is called 'rpvi'\. Did you mean 'rpvi-v2'\?$"):
         make_algorithm("rpvi")
-    with pytest.raises(
-        UnknownId, match=r"^No algorithm is called 'q'\. Known: phased-vi-v1, rpvi-v1, approximate-mdp-v1, .*\.$"
-    ):
+    known = r"Known: phased-vi-v1, rpvi-v1, rpvi-v2, approximate-mdp-v1, .*\.$"
+    with pytest.raises(UnknownId, match=rf"^No algorithm is called 'q'\. {known}"):
         make_algorithm("q")
 
 

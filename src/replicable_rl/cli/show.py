@@ -56,10 +56,12 @@ def show_run(mdp: TabularMDP, run: Run, seconds: float) -> None:
 
 
 def _claims(claims: Claims) -> Iterator[tuple[str, str]]:
-    """Yield what is claimed about accuracy and about replicability, or why nothing is."""
-    for about in ("accuracy", "replicability"):
+    """Yield what is claimed about accuracy and about replicability, or why nothing is, and about the shared seed."""
+    for about, claim in (("accuracy", claims.accuracy), ("replicability", claims.replicability)):
         why = f"nothing is proved: {claims.missing[about]}." if about in claims.missing else "nothing is claimed."
-        yield from ((about, said) for said in [str(claim) for claim in claims if claim.about == about] or [why])
+        yield about, why if claim is None else str(claim)
+    if claims.of_this_seed is not None:
+        yield "shared seed", str(claims.of_this_seed)
 
 
 def arrays(run: Run) -> dict[str, Json]:
