@@ -1,4 +1,4 @@
-"""How replicable is it? Many shared seeds, several samples each, and the agreement with an exact interval."""
+"""How replicable is it? Many shared seeds, several samples each, and the agreement with exact intervals."""
 
 from replicable_rl.audit.agreement import Agreement, Estimate
 from replicable_rl.audit.api import audit, audit_spec, opened_store

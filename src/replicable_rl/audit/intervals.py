@@ -1,4 +1,6 @@
-r"""Confidence intervals whose coverage is proved at every sample size.
+r"""Confidence intervals whose coverage is proved at every sample size that was fixed beforehand.
+
+Who looks, adds values and looks again needs :mod:`~replicable_rl.audit.every_look`.
 
 *A proportion* (Clopper and Pearson). Each end is the p at which the number of successes seen, or a
 more extreme one, has probability alpha/2. Exact: no p is covered less often than 1 - alpha.

@@ -76,7 +76,8 @@ def audit_command(
 ) -> int:
     """Measure how often two runs of ALGORITHM on PROBLEM agree.
 
-    With --store alone, judge the audits that the store holds: by what each of them requires, or by --require.
+    With --store alone, judge the audits that the store holds: by what each of them requires, or by --require. Verdicts
+    hold however often one looks, so an audit may be extended until it tells.
 
     Exit codes: 0 if what is required is shown, or nothing is required; 1 if it is refuted; 2 if the runs cannot tell,
     or the input is bad.

@@ -125,9 +125,9 @@ def _overview(results: Sequence[AuditResult], command: str | None) -> list[Block
     )
     caption = (
         "How often two runs with one shared seed and fresh samples give the same result, at the level that the audit "
-        f"asks about. The tick is the estimate, the bar its {sure}interval, the dashed line the agreement that is "
-        "asked for, 1−ρ unless the audit says otherwise: *met* where the whole bar lies right of it, *not met* where "
-        "it lies left of it, *undecided* in between."
+        f"asks about. The tick is the estimate, the bar its {sure}interval, which holds at every look, the dashed line "
+        "the agreement that is asked for, 1−ρ unless the audit says otherwise: *met* where the whole bar lies right of "
+        "it, *not met* where it lies left of it, *undecided* in between."
     )
     cut = f" The first {_BARS} of {len(bars)} are drawn." if len(bars) > _BARS else ""
     figure = Intervals(bars[:_BARS], caption + cut, command=command)

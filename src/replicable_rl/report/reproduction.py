@@ -25,7 +25,7 @@ from replicable_rl.report.policy import PolicyPicture, picture_of, policy_run
 _LEAD = (
     "Every figure and table of *Replicable Reinforcement Learning* (Eaton, Hussing, Kearns and Sorrell, 2023) that can "
     "be measured, and some that the paper lacks. Each comes with its data and with the command that makes it. All "
-    "intervals have confidence 95 % and are exact: they hold at every sample size."
+    "intervals have confidence 95 % and are exact, at sample sizes fixed beforehand."
 )
 _TONES: dict[str | bool | None, Tone] = {HELD: "good", NOT_HELD: "bad", CANNOT_TELL: "unsure"}
 _TONES |= {True: "good", False: "bad", None: "plain"}
