@@ -296,8 +296,14 @@ def test_a_bad_policy_has_its_loss() -> None:
 def test_table_is_eighty_columns_wide_and_says_it_all(result: rr.AuditResult) -> None:
     table = result.table()
     assert max(map(len, table.splitlines())) <= 80
+    found, always = result.agreement("policy"), result.agreement("policy").every_look
+    assert always.low < found.low < found.high < always.high
     for text in (
         "12 shared seeds × 3 runs",
+        "one look every look",
+        f"{found.estimate:.3f} {found.low:.3f}–{found.high:.3f} {always.low:.3f}–{always.high:.3f}",
+        f"pairs: agreement {always}.",
+        f"act alike in {result.states.every_look} of the 8 states",
         "Same policy in",
         "They differ in 2: state (",
         "distinct policies",

@@ -71,6 +71,8 @@ def test_a_page_of_audits(store: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert capsys.readouterr().out == f"{page}: 3 audits, 130 runs. Open it in a browser.\n"
     text = page.read_text(encoding="utf-8")
     assert "Same policy in 30 of 30 pairs: agreement 1.000 (0.859–1.000), 1−ρ = 0.8 met." in text
+    assert all(name in text for name in ("one look", "every look", "0.884–1.000"))  # both intervals, by name
+    assert 'd="M85.89 5H100.00"' in text  # the bar is the one that gives the verdict
     assert "replicable-rl audit two-goals-v1 phased-vi-v1:delta=0.001,epsilon=0.1 --shared-seeds 30 --runs 2" in text
     assert text.count("Two runs beside each other") == 3
     assert len(text) < 300_000
