@@ -279,9 +279,9 @@ CLOSING = {
     "few": "With n = 100: nothing is proved about accuracy (calls=100 where obs:rep-mdp needs 4.4e+09; the bound at "
     "these parameters is 0.356, above epsilon=0.1); nothing is proved about replicability (calls=100 where "
     "obs:rep-mdp needs 4.4e+09).",
-    "rmax": "With m=8.924e+16: accuracy is proved, if every episode has 60 steps, r_max is the top of the reward "
-    "range and no pair has more than 3 successors; two runs differ with probability at most 0.2 (proved; the bound "
-    "reached is 0.116), if no pair has more than 3 successors.",
+    "rmax": "With m=1.845e+13: accuracy is proved, if every episode has 60 steps, r_max is the top of the reward "
+    "range and no pair has more than 3 successors; two runs differ with probability at most 0.2 (proved), if no pair "
+    "has more than 3 successors.",
     "asymptotic": "With m=1.625e+30: accuracy is asymptotic, if every episode has 60 steps and r_max is the top of the "
     "reward range; two runs differ with probability at most 0.2 (asymptotic).",
 }
@@ -305,8 +305,8 @@ def test_variants_stand_side_by_side() -> None:
     assert shown["phased"] == ["Phased Q-learning"]
     assert shown["model"] == ["ApproximateMDP", "sharp", "tight"]
     assert shown["few"] == ["this run", "ApproximateMDP", "sharp", "tight"]
-    assert shown["rmax"] == ["practical", "refined", "asymptotic"]
-    assert shown["plain rmax"] == ["practical"]
+    assert shown["rmax"] == ["sharp", "tight", "refined", "asymptotic"]
+    assert shown["plain rmax"] == ["sharp", "tight"]
     table, plan = plans()["rpvi"].table(), phased_vi(32, 0.9, 0.1, 0.001, 0.2)
     sharp = rr.theory.phased_vi(32, 0.9, 0.1, 0.001, 0.2)
     calls = table.labels.index("calls m an iteration")
