@@ -423,10 +423,8 @@ def test_bad_objects() -> None:
         rr.audit(TWO_GOALS, lambda shared, sample: [0])  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="algorithm must be an object"):
         rr.audit(TWO_GOALS, rr.PhasedVI)  # type: ignore[arg-type]
-    with pytest.raises(
-        rr.RunFailed, match=r"run 1 of 120 .* failed: ReplicablePhasedVI: calls=.* more than the 2\*\*63"
-    ):
-        rr.audit(rr.make("inventory-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2))
+    with pytest.raises(rr.RunFailed, match=r"run 1 of 120 .* failed: PaperPhasedVI: calls=.* more than the 2\*\*63"):
+        rr.audit(rr.make("inventory-v1"), rr.PaperPhasedVI(0.1, 0.001, 0.2))
     result = rr.audit(TWO_GOALS, SOMETIMES, shared_seeds=2)
     with pytest.raises(
         InvalidInput, match=r"level must be one of model, value, policy, got 'polcy'\. Did you mean 'policy'"

@@ -181,7 +181,7 @@ def test_numbers_in_the_pictures_are_those_of_the_library() -> None:
     for offset in (0.10, 0.05):
         rounded = rstat(list(draw.MEANS), offset / draw.BETA, draw.BETA).answer
         assert draw.answers(offset) == pytest.approx(rounded.tolist(), abs=1e-12)
-    plan = rr.ReplicablePhasedVI(0.1, 0.001, 0.2).plan(rr.make("two-goals-v1"))
+    plan = rr.PaperPhasedVI(0.1, 0.001, 0.2).plan(rr.make("two-goals-v1"))
     assert f"m = {plan.calls:,}".replace(",", " ") in draw.counts()
 
 

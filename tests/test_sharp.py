@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks import steps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
@@ -200,6 +202,12 @@ def test_what_it_takes_on_two_goals() -> None:
     assert listing.accuracy_proved
     model = [rr.theory.approximate_mdp(8, 4, *PROMISE, bound=b).calls for b in ("tight", "sharp")]  # type: ignore[arg-type]
     assert model[0] > 120 * model[1]
+
+
+def test_the_table_of_the_proofs_is_what_the_command_prints() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "proofs.md").read_text(encoding="utf-8")
+    for row in steps.rows():
+        assert row in page
 
 
 # --- runs -----------------------------------------------------------------------------------------------------

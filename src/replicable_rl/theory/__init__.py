@@ -10,6 +10,7 @@ from replicable_rl.theory.plan import MAX_CALLS, Plan, PlanTable
 from replicable_rl.theory.rmax import RMaxPlan
 from replicable_rl.theory.rmax_parameters import rmax, rmax_practical
 from replicable_rl.theory.rstat import RStatPlan, rstat, rstat_mismatch, rstat_rho
+from replicable_rl.theory.schedule import Schedule
 from replicable_rl.theory.units import Units
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "PlanTable",
     "RMaxPlan",
     "RStatPlan",
+    "Schedule",
     "Units",
     "approximate_mdp",
     "phased_vi",
