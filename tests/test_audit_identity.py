@@ -23,6 +23,7 @@ import pytest
 import replicable_rl as rr
 from replicable_rl.audit import audit_spec
 from replicable_rl.audit.identity import code_digest, looks_different
+from replicable_rl.canonical import array_digest
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS
 from replicable_rl.sampling import Counts
@@ -565,6 +566,22 @@ class Grown(Versioned):
     def __init__(self, more: Any) -> None:
         super().__init__()
         object.__setattr__(self, "more", more)
+
+
+@dataclass(frozen=True)
+class Layered:
+    layers: tuple[int, ...] = (2, 3)
+    rate: float = 0.5
+    weights: Any = None
+
+
+def test_what_is_left_at_its_default_is_not_said_and_what_is_given_as_a_list_or_an_array_is() -> None:
+    given = algorithm_spec(Layered(layers=tuple(range(2, 4)), rate=0.5, weights=np.array([1.0, 2.0]))).params
+    assert given == {"layers": [2, 3], "weights": {"array": array_digest("float64", np.array([1.0, 2.0]))}}
+    assert algorithm_spec(Layered()).params == algorithm_spec(Layered(rate=0.5)).params == {}
+    for rate, said in ((1, 1), (True, True), (np.float64(0.25), 0.25), (1.0, 1.0)):
+        (found,) = algorithm_spec(Layered(rate=rate)).params.values()
+        assert (found, type(found)) == (said, type(said))
 
 
 @pytest.mark.parametrize(

@@ -560,9 +560,9 @@ def other_grid_on_the_worker(grid: rr.TabularMDP, monkeypatch: pytest.MonkeyPatc
     before = SolveJob.of(grid, RPVI)
     monkeypatch.setattr(SolveJob, "of", lambda *_: before)
     monkeypatch.setitem(PROBLEMS, "two-goals-v1", PROBLEMS["two-goals-wide-v1"])
-    jobs._problem.cache_clear()
+    jobs._rebuilt.cache_clear()
     yield
-    jobs._problem.cache_clear()
+    jobs._rebuilt.cache_clear()
 
 
 @pytest.mark.usefixtures("other_grid_on_the_worker")

@@ -138,7 +138,7 @@ def array_digest(label: str, *arrays: NDArray[Any]) -> str:
                 piece = piece.astype("<f8") + 0.0  # adding 0.0 turns -0.0 into 0.0
             else:
                 piece = piece.astype("<i8", copy=False)
-            digest.update(piece)
+            digest.update(piece.data)
     return digest.hexdigest()
 
 

@@ -84,11 +84,10 @@ class SolveJob:
     @cached_property
     def _built(self) -> tuple[Any, Any]:
         """The problem and the algorithm themselves."""
-        problem, algorithm = self.problem, self.algorithm
-        if isinstance(problem, ObjectSpec):
-            problem = _problem(_text(problem), self.digest)
-        if isinstance(algorithm, ObjectSpec):
-            algorithm = _algorithm(_text(algorithm))
+        problem, algorithm = (
+            _rebuilt(canonical_json(part.to_json()).decode(), digest) if isinstance(part, ObjectSpec) else part
+            for part, digest in ((self.problem, self.digest), (self.algorithm, None))
+        )
         return problem, algorithm
 
     def run(self, spec: RunSpec) -> Run:
@@ -164,25 +163,13 @@ def _rebuilds(spec: ObjectSpec, original: Any) -> bool:
         return False
 
 
-def _text(spec: ObjectSpec) -> str:
-    return canonical_json(spec.to_json()).decode()
-
-
-@lru_cache(maxsize=8)
-def _problem(text: str, digest: str) -> TabularMDP:
-    problem = _built(text)
-    if problem.digest != digest:
+@lru_cache(maxsize=16)
+def _rebuilt(text: str, digest: str | None = None) -> Any:
+    """Build what a spec says, once on a worker; a problem must have the digest that it had where it was named."""
+    made = build(ObjectSpec.from_json(parse_json(text)))
+    if digest is not None and made.digest != digest:
         raise InvalidInput(
-            f"audit: {problem.spec.text} is another problem on this worker than where the audit was started. "
+            f"audit: {made.spec.text} is another problem on this worker than where the audit was started. "
             "Install the same versions of replicable-rl and Gymnasium."
         )
-    return problem  # type: ignore[no-any-return]  # a spec of a problem makes one
-
-
-@lru_cache(maxsize=8)
-def _algorithm(text: str) -> Any:
-    return _built(text)
-
-
-def _built(text: str) -> Any:
-    return build(ObjectSpec.from_json(parse_json(text)))
+    return made

@@ -145,7 +145,9 @@ def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
 def _made(specs: Sequence[AuditSpec], asked: dict[str, Any]) -> list[AuditResult]:
     """Make the audits; those of a sweep are told one by one."""
     backend, scheduler, jobs, store = (asked[name] for name in ("backend", "scheduler", "jobs", "store"))
-    workers = use_backend(backend, scheduler, jobs) if backend else _no_backend(scheduler)
+    if scheduler is not None and not backend:
+        raise InvalidInput("audit: --scheduler is the address of a cluster; say which kind with --backend dask or ray.")
+    workers = use_backend(backend, scheduler, jobs) if backend else contextlib.nullcontext()
     n_jobs = None if backend in ("dask", "ray") else jobs
     tell = asked["sweep"] is not None and not asked["as_json"]
     results: list[AuditResult] = []
@@ -201,12 +203,6 @@ def _settings(asked: dict[str, Any], stored: bool) -> dict[str, Any]:
         if asked[name] is not None:
             settings["runs_per_seed" if name == "runs" else name] = whole(option, asked[name])
     return settings | {name: asked[name] for name in ("confidence", "sampler") if asked[name] is not None}
-
-
-def _no_backend(scheduler: str | None) -> contextlib.AbstractContextManager[None]:
-    if scheduler is not None:
-        raise InvalidInput("audit: --scheduler is the address of a cluster; say which kind with --backend dask or ray.")
-    return contextlib.nullcontext()
 
 
 @contextlib.contextmanager

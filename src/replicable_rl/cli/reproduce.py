@@ -40,7 +40,10 @@ def reproduce_command(
     chosen(names or [])  # before anything is made
     if jobs == 0:
         raise InvalidInput("reproduce: --jobs must be how many workers to use, or -1 for one on every core; got 0.")
-    _make_folder(output)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidFile(f"{output}: cannot be made ({error.strerror}).") from None
     made = reproduce(names or [], output / "runs.sqlite", scale, n_jobs=jobs)
     while True:
         with progress_bar():  # not around the printing: the bar would take what is printed to its own stream
@@ -56,13 +59,6 @@ def reproduce_command(
     page = write_page(output, " ".join(["replicable-rl reproduce", *(names or []), *options]))
     print_all(f"Figures, data and runs are in {output}{os.sep}; open {page} in a browser.")
     return 0 if holds else 1
-
-
-def _make_folder(output: Path) -> None:
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidFile(f"{output}: cannot be made ({error.strerror}).") from None
 
 
 def _show(two: Comparison) -> None:

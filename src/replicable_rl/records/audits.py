@@ -7,10 +7,10 @@ resumes, more shared seeds or more runs extend it, and another ``seed`` is an in
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import operator
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -165,20 +165,13 @@ def _check_runs(runs_per_seed: object) -> int:
     return check_integer("audit", "runs_per_seed", runs_per_seed, low=2, high=_MOST)
 
 
-def _check_seeds(shared_seeds: object) -> int | tuple[int, ...]:
+def _check_seeds(shared_seeds: Any) -> int | tuple[int, ...]:
     """Return how many shared seeds there are, or which."""
-    try:
-        operator.index(shared_seeds)  # type: ignore[arg-type]  # a sequence is the other case
-    except TypeError:
-        return _listed(shared_seeds)
-    return check_integer("audit", "shared_seeds", shared_seeds, low=1, high=_MOST)
-
-
-def _listed(shared_seeds: object) -> tuple[int, ...]:
+    with contextlib.suppress(TypeError):  # a list is the other case
+        operator.index(shared_seeds)
+        return check_integer("audit", "shared_seeds", shared_seeds, low=1, high=_MOST)
     rule = "audit: shared_seeds must be how many to use, or a list of different seeds"
-    if isinstance(shared_seeds, (str, bytes)) or (
-        not isinstance(shared_seeds, Sequence) and not hasattr(shared_seeds, "__iter__")
-    ):
+    if isinstance(shared_seeds, (str, bytes)) or not hasattr(shared_seeds, "__iter__"):
         raise InvalidInput(f"{rule}, got {shared_seeds!r:.60}.")
     listed = tuple(check_integer("audit", "a shared seed", seed, low=0, high=MAX_SEED) for seed in shared_seeds)
     if not listed:

@@ -88,6 +88,7 @@ def made_with() -> Mapping[str, str]:
     return {**packages, "python": platform.python_version(), "platform": machine}
 
 
+_NO_CLAIMS = Claims()
 Fetch = Callable[[str, str], Any]  # (level, or "history", and digest) -> what is kept
 
 
@@ -205,11 +206,11 @@ class Run:
         for column in columns.values():
             column.setflags(write=False)
         prints = Fingerprints({name: level_of(name).digest(name, output) for name, output in frozen.items()})
-        said = Claims() if claims is None else claims
+        said = _NO_CLAIMS if claims is None else claims
         return cls(prints, MappingProxyType(frozen), status, said, samples, MappingProxyType(columns))
 
     @classmethod
-    def failed(cls, spec: RunSpec, error: str, seconds: float = 0.0) -> Run:
+    def failed(cls, spec: RunSpec | None, error: str, seconds: float = 0.0) -> Run:
         """Return a run that raised."""
         status = Status(StatusCode.FAILED, error)
         return cls(Fingerprints(), {}, status, spec=spec, made_with=made_with(), seconds=seconds, error=error)

@@ -29,7 +29,7 @@ def algorithm_spec(algorithm: object) -> ObjectSpec:
 
 def settings_of(thing: object) -> dict[str, Any]:
     """Return the fields of a dataclass, or the attributes of another object, without its id and version."""
-    kind = type(thing)
+    kind: Any = type(thing)
     settings = {name: getattr(thing, name) for name in _defaults(kind)}
     if "__dataclass_fields__" not in vars(kind):  # also an heir of a dataclass, which is none itself
         state: Any = object.__getstate__(thing)  # with slots: a pair
@@ -90,8 +90,9 @@ def unsaid(algorithm: object) -> str | None:
 
 def _given(algorithm: object) -> dict[str, Any]:
     """Return the settings that an identity says: of a dataclass those that are not left at their defaults."""
-    settings, defaults = settings_of(algorithm), _defaults(type(algorithm))
-    if not dataclasses.is_dataclass(algorithm):
+    kind: Any = type(algorithm)
+    settings, defaults = settings_of(algorithm), _defaults(kind)
+    if not dataclasses.is_dataclass(kind):
         return settings
     return {
         name: value

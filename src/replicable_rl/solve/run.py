@@ -41,16 +41,8 @@ class PlanningAlgorithm(Protocol):
         ...
 
 
-class Sampler(Protocol):
-    """A class that makes a source of samples of a table; the same seed of another sampler gives other samples."""
-
-    id: str
-
-    def __call__(self, mdp: TabularMDP) -> Problem:
-        """Return a source with ``draw``, ``play``, or both."""
-        ...
-
-
+# Classes by id: called with a table, one returns a source with ``draw``, ``play``, or both. The same seed of another
+# sampler gives other samples.
 SAMPLERS: dict[str, Any] = {Counts.id: Counts, PerSample.id: PerSample}
 
 
@@ -85,7 +77,11 @@ def solve(
     >>> run.policy.tolist(), str(run.status)
     ([0, 0, 0, 0, 0], 'completed: ran all 240 iterations')
     """
-    _check_algorithm("solve", algorithm)
+    if not callable(getattr(algorithm, "solve", None)) or isinstance(algorithm, type):
+        raise InvalidInput(
+            "solve: algorithm must be an object with solve(source, shared, rng), such as "
+            f"ReplicablePhasedVI(epsilon=0.1, delta=0.001, rho=0.2); got {algorithm!r:.80}."
+        )
     shared_seed = check_integer("solve", "shared_seed", shared_seed, low=0, high=MAX_SEED)
     source, used = source_of(problem, algorithm, sampler)
     sample = _sample(problem, sample_seed, used)
@@ -218,14 +214,6 @@ def refuse_endless(source: Any, algorithm: Algorithm) -> None:
         f"{type(algorithm).__name__}: a run would take {number(planned.samples, 3)} steps of {type(source).__name__}, "
         f"more than its budget of {number(most, 3)}. {remedy}; budget=... of the problem allows more."
     )
-
-
-def _check_algorithm(owner: str, algorithm: object) -> None:
-    if not callable(getattr(algorithm, "solve", None)) or isinstance(algorithm, type):
-        raise InvalidInput(
-            f"{owner}: algorithm must be an object with solve(source, shared, rng), such as "
-            f"ReplicablePhasedVI(epsilon=0.1, delta=0.001, rho=0.2); got {algorithm!r:.80}."
-        )
 
 
 def _check_run(run: object, source: Problem, algorithm: Algorithm) -> None:

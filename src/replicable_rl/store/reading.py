@@ -7,18 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from replicable_rl.canonical import Json
-from replicable_rl.records import (
-    Claims,
-    Drawn,
-    Fingerprints,
-    ObjectSpec,
-    Recorded,
-    Run,
-    RunFamily,
-    RunSpec,
-    Status,
-    StatusCode,
-)
+from replicable_rl.records import Claims, Drawn, Fingerprints, ObjectSpec, Recorded, Run, RunFamily, RunSpec, Status
 from replicable_rl.records.run import KeptHistory, KeptOutputs
 
 
@@ -41,7 +30,7 @@ class _Kept(Run):
     _seeds: tuple[int, int]
 
     @functools.cached_property
-    def spec(self) -> RunSpec:  # type: ignore[override]  # a field that is filled later
+    def spec(self) -> RunSpec:  # a field that is filled later
         """The identity of the run."""
         return self._family.spec(*self._seeds)
 
@@ -95,16 +84,8 @@ class Reader:
             raise ValueError(f"run {key.hex()} is another than its key says")
         if len(row) == 3:
             seconds, error, made_with = row
-            return {
-                "fingerprints": Fingerprints(),
-                "outputs": {},
-                "status": Status(StatusCode.FAILED, error),
-                "claims": Claims(),
-                "history": _NOTHING,
-                "made_with": self._made_with[made_with],
-                "seconds": seconds,
-                "error": error,
-            }
+            failed = vars(Run.failed(None, error, seconds)) | {"made_with": self._made_with[made_with]}
+            return {name: part for name, part in failed.items() if name != "spec"}
         levels, digests, history, samples, seconds, status, claims, made_with = row
         outputs = self._outputs.get((levels, digests)) or self._read_outputs(levels, digests)
         return {

@@ -71,12 +71,7 @@ class RunStore(Database):
     def add(self, runs: Sequence[Run], contents: Mapping[str, bytes]) -> int:
         """Add finished and failed runs in one transaction, and return how many finished ones are new.
 
-        Parameters
-        ----------
-        runs : sequence of Run
-            Each with its ``spec``.
-        contents : mapping
-            Their outputs by fingerprint, as :func:`replicable_rl.store.packed` collects them.
+        ``contents`` are their outputs by fingerprint, as :func:`replicable_rl.store.packed` collects them.
         """
         numbers: dict[int, int] = {}  # of documents by the `id` of what says them: runs share these, and keep them
 

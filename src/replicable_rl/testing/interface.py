@@ -34,7 +34,11 @@ def _check_run(run: object, problem: AnyProblem) -> None:
     _check_outputs(run, problem.n_states, problem.n_actions)
     if not isinstance(run.samples, int) or isinstance(run.samples, bool) or run.samples < 0:
         raise Failed(f"samples must be an int >= 0, got {run.samples!r}. Convert it with int().")
-    _check_status(run.status)
+    status = run.status
+    if not isinstance(status, Status) or not isinstance(status.code, StatusCode):
+        raise Failed(f"status must be a Status with a StatusCode, got {status!r}.")
+    if not isinstance(status.sentence, str) or not status.sentence.strip():
+        raise Failed("the sentence of the status is empty. Say how the run ended.")
     if not isinstance(run.claims, Claims):
         raise Failed(f"claims must be Claims, got {run.claims!r:.60}. Claim nothing with Claims().")
     _check_record(run)
@@ -63,13 +67,6 @@ def _check_outputs(run: Run, n_states: int, n_actions: int) -> None:
     policy = run.outputs.get("policy")
     if policy is not None and (policy.min() < 0 or policy.max() >= n_actions):
         raise Failed(f"the policy must hold actions 0 to {n_actions - 1}, got {policy.min()} to {policy.max()}.")
-
-
-def _check_status(status: object) -> None:
-    if not isinstance(status, Status) or not isinstance(status.code, StatusCode):
-        raise Failed(f"status must be a Status with a StatusCode, got {status!r}.")
-    if not isinstance(status.sentence, str) or not status.sentence.strip():
-        raise Failed("the sentence of the status is empty. Say how the run ended.")
 
 
 def _check_record(run: Run) -> None:
