@@ -116,7 +116,7 @@ def _answers(n: int, p: float, width: float) -> Sampler:
     def differ(size: int, rng: np.random.Generator) -> Floats:
         offset = rng.random(size) * width
         bins = [np.floor((rng.binomial(n, p, size) / n - offset) / width) for _ in range(2)]
-        return (bins[0] != bins[1]).astype(np.float64)
+        return np.asarray(bins[0] != bins[1], dtype=np.float64)
 
     return differ
 

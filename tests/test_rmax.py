@@ -423,8 +423,8 @@ def test_what_is_missing_says_what_it_would_take() -> None:
 def test_the_tight_form_can_be_asked_for() -> None:
     mdp = rr.make("two-goals-v1")
     sharp, tight = (rr.ReplicableRMax(0.1, 0.001, 0.2, 60, support=3, bound=one) for one in ("sharp", "tight"))
-    assert rr.plan(mdp, tight).kind == "tight"
-    assert rr.plan(mdp, tight).samples > 500 * rr.plan(mdp, sharp).samples
+    assert (sharp.plan(mdp).kind, tight.plan(mdp).kind) == ("sharp", "tight")
+    assert tight.plan(mdp).samples > 500 * sharp.plan(mdp).samples
     assert algorithm_spec(sharp).params.keys() == algorithm_spec(tight).params.keys() - {"bound"}
     assert [claim.kind for claim in rr.solve(mdp, tight, shared_seed=1, sample_seed=1).claims] == ["proved"] * 2
     plain, entries = (rr.plan(mdp, rr.RMax(0.1, 0.001, 60, bound=one)) for one in ("sharp", "tight"))
@@ -493,7 +493,7 @@ class Twice:
     def id(self) -> str:
         return f"twice-{self.factor:g}"
 
-    def bind(self, shared: rr.SharedRandomness, label: str, width: float, form: Any) -> Query:
+    def bind(self, shared: rr.SharedRandomness, label: str, width: Any, form: Any) -> Query:
         return RStat(shared, f"{label}/again", self.factor * width, form)
 
 

@@ -339,8 +339,9 @@ def test_what_is_in_the_way_is_said() -> None:
     assert missing(tolerance=0.3).startswith("tolerance=0.3 is too coarse for any number of episodes, 0.00")
     few = rmax_practical(**EXAMPLE, rounds=5)
     assert few.obstacles == (("rounds", 17),)
-    assert few.claims().accuracy is not None
-    assert "the run ends before its budget of rounds does" in few.claims().accuracy.conditions
+    accuracy = few.claims().accuracy
+    assert accuracy is not None
+    assert "the run ends before its budget of rounds does" in accuracy.conditions
     with_little = rmax_practical(**{**EXAMPLE, "epsilon": 1e-9})
     assert dict(with_little.obstacles).keys() == {"epsilon"}
     assert rmax_practical(**{**EXAMPLE, **dict(with_little.obstacles)}).obstacles[0][0] == "horizon"
