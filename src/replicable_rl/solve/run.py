@@ -123,7 +123,7 @@ def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan:
     >>> import replicable_rl as rr
     >>> planned = rr.plan(rr.make("two-goals-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2))
     >>> planned.iterations, planned.calls, planned.samples
-    (100, 8187898146367124, 26201274068374796800)
+    (32, 96152887296, 50789574574080)
     """
     if not isinstance(algorithm, PlanningAlgorithm) or isinstance(algorithm, type):
         raise InvalidInput(f"plan: algorithm must be an object with plan(problem), got {algorithm!r:.80}.")
