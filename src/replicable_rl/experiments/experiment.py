@@ -131,50 +131,23 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure or a table of the reproduction.
+    """A figure or a table of the reproduction: texts, and functions of its data unless they say otherwise."""
 
-    Attributes
-    ----------
-    name : str
-        That of its folder, and of the files it makes.
-    order : int
-        Where it stands among the others; the first is made, and printed, first.
-    title, reading : str, texts
-        The title of its section, and paragraphs: how to read it.
-    summary : function
-        Data -> what was found, in a sentence or two for the terminal.
-    caption, alternative : str
-        Below the figure, and instead of it for those who cannot see it.
-    tables : sequence of Numbers
-        What the page shows below the figure.
-    finding : function or None
-        Data -> what stands before everything else; a bad one ends the command with 1.
-    comparisons : function
-        Data -> runs to be shown beside each other.
-    design, analyse : functions
-        Scale -> the studies to run; (studies, their results) -> data.
-    draw : function or None
-        Data -> figure; None for a table.
-    verdicts : function
-        Data -> what it says about claims of the paper.
-    collect : function or None
-        For an experiment that runs nothing and is made of the others: they and their data -> its data.
-    """
-
-    name: str
-    order: int
-    title: str
-    reading: Sequence[str]
-    summary: Callable[[Dataset], str]
-    caption: str = ""
-    alternative: str = ""
-    tables: Sequence[Numbers] = ()
-    finding: Callable[[Dataset], Finding] | None = None
-    comparisons: Callable[[Dataset], Sequence[Comparison]] = field(default=lambda dataset: ())
-    design: Callable[[Scale], list[Study]] = field(default=lambda scale: [])
+    name: str  # of its folder, and of the files it makes
+    order: int  # where it stands among the others; the first is made, and printed, first
+    title: str  # of its section
+    reading: Sequence[str]  # paragraphs: how to read it
+    summary: Callable[[Dataset], str]  # what was found, in a sentence or two for the terminal
+    caption: str = ""  # below the figure
+    alternative: str = ""  # instead of the figure, for those who cannot see it
+    tables: Sequence[Numbers] = ()  # what the page shows below the figure
+    finding: Callable[[Dataset], Finding] | None = None  # before everything else; a bad one ends the command with 1
+    comparisons: Callable[[Dataset], Sequence[Comparison]] = field(default=lambda dataset: ())  # runs side by side
+    design: Callable[[Scale], list[Study]] = field(default=lambda scale: [])  # what to run
     analyse: Callable[[Sequence[Study], Sequence[AuditResult]], Dataset] = field(default=lambda *_: Dataset({}))
-    draw: Callable[[Dataset], Figure] | None = None
-    verdicts: Callable[[Dataset], list[Verdict]] = field(default=lambda dataset: [])
+    draw: Callable[[Dataset], Figure] | None = None  # None for a table
+    verdicts: Callable[[Dataset], list[Verdict]] = field(default=lambda dataset: [])  # about claims of the paper
+    # Of an experiment that runs nothing and is made of the others: they and their data -> its data.
     collect: Callable[[Sequence[tuple[Experiment, Dataset]]], Dataset] | None = None
 
     def figure(self, dataset: Dataset) -> Figure | None:
