@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,12 +47,18 @@ def chance_of_ever(rejects: Rejects, p: float, looks: Iterable[int], *, above: b
     ``above`` says that many successes reject, otherwise few do. The fewest that do, or that do not, rise by at most
     one with every trial, so they are looked for just above those of the last look.
     """
+
+    def found(look: int, successes: int) -> bool:
+        return successes > look or rejects(successes, look) is above
+
     alive, trials, bar, lost = np.ones(1), 0, 0, []
     for look in looks:
         for _ in range(look - trials):
             alive = np.append(alive * (1.0 - p), 0.0) + np.insert(alive * p, 0, 0.0)
         near = range(bar, bar + look - trials + (trials == 0))
-        bar += bisect_left(near, True, key=lambda successes, n=look: successes > n or rejects(successes, n) is above)
+        bar += bisect_left(near, True, key=partial(found, look))
+        assert found(look, bar)
+        assert bar == 0 or not found(look, bar - 1)
         alive[slice(bar, None) if above else slice(0, bar)] = 0.0
         trials = look
         lost.append(1.0 - float(alive.sum()))

@@ -114,7 +114,9 @@ def _counted(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.fl
         return values, times.astype(np.float64)
     below = np.minimum((values * _GRID).astype(np.int64), _GRID - 1)
     upper = times * (values * _GRID - below)
-    shared = np.bincount(below, times - upper, _GRID + 1) + np.bincount(below + 1, upper, _GRID + 1)
+    shared = np.zeros(_GRID + 1)
+    np.add.at(shared, below, times - upper)
+    np.add.at(shared, below + 1, upper)
     return np.arange(_GRID + 1) / _GRID, shared
 
 
