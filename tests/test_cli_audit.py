@@ -71,7 +71,7 @@ def sweep(tmp_path: Path) -> Path:
 
 def test_table_is_that_of_rr_audit(run: Run) -> None:
     printed = run.good("audit", *GOOD, *SMALL)
-    algorithm = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, iterations=30)
+    algorithm = rr.PaperPhasedVI(0.1, 0.001, 0.2, iterations=30)
     assert printed == rr.audit(rr.make("two-goals-v1"), algorithm, shared_seeds=24).table() + "\n"
     assert max(map(len, printed.splitlines())) == 80
     assert "Same policy in 24 of 24 pairs: agreement 1.000 (0.827–1.000), 1−ρ = 0.8 met." in printed
@@ -95,7 +95,7 @@ def test_options_reach_the_audit(run: Run) -> None:
             "--json",
         )
     )
-    algorithm = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, iterations=30)
+    algorithm = rr.PaperPhasedVI(0.1, 0.001, 0.2, iterations=30)
     options: dict[str, Any] = {"shared_seeds": [7, 2023], "runs_per_seed": 3, "seed": 5, "confidence": 0.9}
     assert data == rr.audit(rr.make("two-goals-v1"), algorithm, **options).to_json()
 
@@ -409,7 +409,7 @@ def test_recorded_failures_are_counted(run: Run) -> None:
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with two audits: one that requires nothing, and one whose requirement is refuted."""
     path = tmp_path_factory.mktemp("stored") / "runs.sqlite"
-    good, bad = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, iterations=30), rr.PhasedVI(0.1, 0.001, iterations=30)
+    good, bad = rr.PaperPhasedVI(0.1, 0.001, 0.2, iterations=30), rr.PhasedVI(0.1, 0.001, iterations=30)
     specs = [
         audit_spec(rr.make("two-goals-v1"), good, shared_seeds=20, confidence=0.9),
         audit_spec(rr.make("two-goals-v1"), bad, shared_seeds=20, runs_per_seed=3, seed=5, require=0.9),
@@ -538,7 +538,7 @@ def test_stores_without_audits(run: Run, tmp_path: Path) -> None:
 
 def test_an_interrupted_audit_says_how_many_runs_have_finished(run: Run, tmp_path: Path) -> None:
     store = tmp_path / "runs.sqlite"
-    algorithm = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, iterations=30)
+    algorithm = rr.PaperPhasedVI(0.1, 0.001, 0.2, iterations=30)
     begun = audit_spec(rr.make("two-goals-v1"), algorithm, shared_seeds=50, require=0.9)
     rr.audit(rr.make("two-goals-v1"), algorithm, shared_seeds=7, store=store)
     with rr.RunStore(store) as opened:

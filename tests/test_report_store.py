@@ -26,7 +26,7 @@ from replicable_rl.report.policy import PolicyPicture
 from replicable_rl.store import RunStore, packed
 
 GRID = rr.make("two-goals-v1")
-RPVI = rr.ReplicablePhasedVI(0.1, 0.001, 0.2)
+RPVI = rr.PaperPhasedVI(0.1, 0.001, 0.2)
 PLAIN = rr.PhasedVI(0.1, 0.001)
 
 

@@ -30,8 +30,10 @@ INSIDE = (ROOT / "docs" / "inside.md").read_text(encoding="utf-8")
 
 SHIPPED: list[Any] = [
     rr.PhasedVI(0.2, 0.05, calls=50, iterations=3),
+    rr.PaperPhasedVI(0.2, 0.01, 0.3, calls=50, iterations=3),
     rr.ReplicablePhasedVI(0.2, 0.01, 0.3, calls=50, iterations=3),
     rr.ApproximateMDP(0.1, 0.01, calls=50),
+    rr.PaperApproximateMDP(0.1, 0.01, 0.2, calls=50),
     rr.ReplicableApproximateMDP(0.1, 0.01, 0.2, calls=50),
     rr.RMax(0.1, 0.01, 10, episodes=5, rounds=3),
     rr.ReplicableRMax(0.1, 0.01, 0.2, 10, episodes=5, rounds=3),
