@@ -38,7 +38,7 @@ from tests.statistics import SEED
 
 LATEST_TAXI = max(id for id in gymnasium.registry if id.startswith("Taxi-"))
 COMMAND = str(Path(sys.executable).parent / "replicable-rl")
-RPVI = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=20_000, iterations=20)  # agrees in a part of the pairs
+RPVI = rr.PaperPhasedVI(0.1, 0.001, 0.2, calls=20_000, iterations=20)  # agrees in a part of the pairs
 RPVI_TEXT = "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2,calls=20000,iterations=20"
 SEEDS = 30
 DEADLY = 7  # the shared seed under which a worker dies, where it is told to
