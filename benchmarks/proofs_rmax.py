@@ -66,18 +66,19 @@ def instances() -> list[Instance]:
     return [*_queries(), *_rows(), *_known_set(), *_stopping(), *_deviations()]
 
 
-# --- queries: E|v1 - v2| <= 2 sigma/sqrt(n0), whenever the visits stop ----------------------------------------
+# --- queries: E|v1 - v2| <= c sigma/sqrt(n0), whenever the visits stop ----------------------------------------
 
 
 def _queries() -> list[Instance]:
     n0, out = 50, []
-    for p in (0.5, 0.1):
-        bound = 2.0 * math.sqrt(p * (1.0 - p) / n0)
-        out.append(Instance(f"query: p={p:g}, exactly n0 visits", bound, _exactly(n0, p)))
-        for factor in (0.84, 1.5):
-            name = f"query: p={p:g}, stops {factor:g} standard errors from the truth"
-            out.append(Instance(name, bound, _stopped(n0, p, factor)))
-        out.append(Instance(f"query: p={p:g}, a random number of visits", bound, _random_visits(n0, p)))
+    for n, c in ((n0, 2.0), (50_000, 1.63)):  # the second holds where sigma^2 n0 >= 10^4
+        for p in (0.5, 0.1) if n == n0 else (0.5, 0.3):
+            bound = c * math.sqrt(p * (1.0 - p) / n)
+            out.append(Instance(f"query: p={p:g}, exactly n0={n} visits", bound, _exactly(n, p)))
+            for factor in (0.84, 1.5):
+                name = f"query: p={p:g}, stops {factor:g} sd off, n0={n}"
+                out.append(Instance(name, bound, _stopped(n, p, factor)))
+            out.append(Instance(f"query: p={p:g}, n0={n} visits or more, by chance", bound, _random_visits(n, p)))
     width = 0.4
     out.append(Instance("query: answers on a shared grid", 1.0 / math.sqrt(n0) / width, _answers(n0, 0.5, width)))
     return out

@@ -733,9 +733,9 @@ PINNED: dict[str, list[str]] = {  # beginnings of the fingerprints that version 
     ],
     # what began as version 2
     "replicable-rmax-v2:epsilon=0.1,delta=0.001,rho=0.2,horizon=30": [
-        "c5eab5d02a73 a4d5dd6d358e 9c2ba20adbb8",
-        "1057480d2ca0 39d87296eb39 cd6661204b3a",
-        "1f1b0c6b45b3 9b8d2c17feff 22596792acac",
+        "c5eab5d02a73 7c19c29d0d16 3c6d094ddd8e",
+        "1057480d2ca0 b6acc3570f56 09782bbb2e93",
+        "1f1b0c6b45b3 024c973f3719 3cf1ece67599",
     ],
     "replicable-rmax-v2:epsilon=0.1,delta=0.001,rho=0.2,horizon=30,episodes=1000,known=0.5,rounds=9,tolerance=0.2": [
         "4d55834972fe 0eeb13e467f7 732b02cef30f",

@@ -279,7 +279,7 @@ CLOSING = {
     "few": "With n = 100: nothing is proved about accuracy (calls=100 where obs:rep-mdp needs 4.4e+09; the bound at "
     "these parameters is 0.356, above epsilon=0.1); nothing is proved about replicability (calls=100 where "
     "obs:rep-mdp needs 4.4e+09).",
-    "rmax": "With m=1.845e+13: accuracy is proved, if every episode has 60 steps, r_max is the top of the reward "
+    "rmax": "With m=1.394e+13: accuracy is proved, if every episode has 60 steps, r_max is the top of the reward "
     "range and no pair has more than 3 successors; two runs differ with probability at most 0.2 (proved), if no pair "
     "has more than 3 successors.",
     "asymptotic": "With m=1.625e+30: accuracy is asymptotic, if every episode has 60 steps and r_max is the top of the "

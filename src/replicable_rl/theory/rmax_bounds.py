@@ -6,7 +6,7 @@ N = S*A pairs, at most K successors each, M = k + w, b = H/m, n0 = k*m the fewes
 *Sharp*, by mean distances. A shared random number separates two numbers with probability (their distance)/(its
 range), and it is independent of both samples: the mean distance counts, and no delta.
 
-- queries:    N (2 sqrt(K-1) + [rewards learned]) / (beta sqrt(n0))
+- queries:    N (c sqrt(K-1) + [rewards learned] c/2) / (beta sqrt(n0)), c = 2, or 1.63 and 37 (K + [rewards])/n0 more
 - known set:  sqrt(D N T) sqrt(2 b (1+eta) M)/w + 2 N T exp(-eta^2 M/(2 b (1+eta))), for any eta > 0
 - stopping:   4 T sqrt(b/epsilon)
 - rows:       total variation at most r + (E-1) e/(1 - E e), where r is Hoeffding's radius for all sets of successors at
@@ -137,15 +137,15 @@ def _sharp(task: Task, choice: Choice) -> Bounds:
     loss = 2.0 * (task.worth * row + reward) + task.planning + unknown_rate("sharp", task, choice) + task.tail
     if task.rho is None:
         return Bounds(radius, loss, 0.0, 0.0, 0.0)
-    entries = query_distance(task) / math.sqrt(max(1, choice.visits))
-    queries = entries and (entries / choice.width if choice.width > 0.0 else math.inf)
+    distance = query_distance(task, max(1, choice.visits))
+    queries = distance and (distance / choice.width if choice.width > 0.0 else math.inf)
     risky = 200.0 * N * T
     y = per_visit / choice.edge * (math.log(risky) + 0.5 * math.log(max(1.0, choice.edge / per_visit)))
     eta = y + math.sqrt(y * y + 2.0 * y)  # eta^2/(1+eta) = 2y, so that the second term is 0.01 sqrt(b/M) or less
     beyond = 2.0 * N * T * math.exp(-eta * eta / (1.0 + eta) * choice.edge / (2.0 * per_visit))
-    distance = math.sqrt(2.0 * per_visit * (1.0 + eta) * choice.edge)
+    apart = math.sqrt(2.0 * per_visit * (1.0 + eta) * choice.edge)
     made = math.sqrt(float(decisions(task, choice)) * N * T)
-    known = made * distance / choice.window + beyond if choice.window > 0.0 else math.inf
+    known = made * apart / choice.window + beyond if choice.window > 0.0 else math.inf
     return Bounds(radius + rounding, loss, queries, known, 4.0 * T * math.sqrt(per_visit / task.epsilon))
 
 
@@ -175,9 +175,11 @@ def _deviation(edge: float, horizon: int, log_term: float, episodes: int) -> flo
     return math.sqrt(4.0 * b * edge * log_term) + 2.0 * b * log_term / 3.0
 
 
-def query_distance(task: Task) -> float:
-    """Bound the mean distances of all answers of two runs, before rounding, times the root of the visits."""
-    return float(task.pairs) * (2.0 * math.sqrt(task.support - 1.0) + task.rewards)
+def query_distance(task: Task, visits: float) -> float:
+    """Bound the mean distances of two runs before rounding, summed over all entries and rewards of all pairs."""
+    root = (math.sqrt(task.support - 1.0) + task.rewards / 2.0) / math.sqrt(visits)
+    few = 37.0 * ((task.support if task.support > 1 else 0) + task.rewards) / visits
+    return task.pairs * min(2.0 * root, 1.63 * root + few)
 
 
 def rounded_row(task: Task, rounding: float) -> float:

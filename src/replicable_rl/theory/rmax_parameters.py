@@ -139,7 +139,7 @@ def rmax_practical(
     --------
     >>> plan = rmax_practical(8, 4, 0.9, 0.1, 0.001, 0.2, horizon=60, support=3)
     >>> plan.rounds, f"{plan.episodes:.3g}", plan.replicability_proved, plan.accuracy_proved
-    (64, '1.84e+13', True, True)
+    (64, '1.39e+13', True, True)
     >>> rmax_practical(8, 4, 0.9, 0.1, 0.001, 0.2, horizon=60, episodes=10**9).accuracy_proved
     False
     >>> rmax_practical(8, 4, 0.9, 0.1, 0.001, 0.2, horizon=20).obstacles  # gamma**20 is more than epsilon
@@ -249,7 +249,7 @@ def _visits(kind: Kind, task: Task, tolerance: float) -> int:
         return _accurate(kind, task, tolerance)
     rounding = rounding_share(kind, task) * tolerance
     width = 2.0 * rounding / pieces_of(task.form)
-    same = math.ceil((2.0 * query_distance(task) / (task.rho * width)) ** 2) if kind == "sharp" else 1
+    same = math.ceil((2.0 * query_distance(task, 1.0) / (task.rho * width)) ** 2) if kind == "sharp" else 1
     return max(same, _accurate(kind, task, tolerance - rounding))
 
 

@@ -75,7 +75,7 @@ def rounding_share(kind: Kind, task: Task) -> float:
     if kind != "sharp":
         gap = (task.rho / 2.0 - task.delta) / task.queries
         return split_tolerance(1.0, gap, pieces)[0] * pieces / 2.0
-    distance = query_distance(task)
+    distance = query_distance(task, 1.0)  # times the root of n, or more
     if distance == 0.0:
         return 0.5
     # with this ratio the same n is enough for half of rho and for accuracy
@@ -197,8 +197,9 @@ def _obstacles(kind: Kind, task: Task, given: Given) -> tuple[tuple[str, float],
     else:
         rounded = _rounded_loss(kind, task, given.tolerance)
         if rounded >= room:
-            found.append(("tolerance", _tolerance_for(kind, task, room / 2.0)))
-            rounded = 0.0
+            finer = _tolerance_for(kind, task, (room - task.tail if task.tail < room else room) / 2.0)
+            found.append(("tolerance", finer))
+            rounded = _rounded_loss(kind, task, finer)
         if task.tail >= room - rounded:
             found.append(("horizon", math.log((room - rounded) / 2.0) / math.log(task.gamma)))
     if given.rounds is not None:
