@@ -131,8 +131,8 @@ def _rows() -> list[Instance]:
         bound = 2.0 * math.sqrt((K - 1.0) / n0)
         out.append(Instance(f"row: {K} equal successors, exactly n0 visits", bound, _row_distance(n0, K)))
     task = _task(n_states=3, n_actions=1, delta=0.4)
-    radius = math.sqrt(events_log(task) / (2.0 * n0))
-    out.append(Instance("row: total variation beyond r at any n >= n0", 3 * 0.4 / 2.0 / 3, _any_row(n0, radius)))
+    radius, share = math.sqrt(events_log(task) / (2.0 * n0)), task.delta / 2.0 / task.pairs
+    out.append(Instance("row: total variation beyond r at any n >= n0", share, _any_row(n0, radius)))
     return out
 
 
