@@ -119,7 +119,7 @@ def test_two_processes_and_one_find_the_same(name: str, make: Callable[..., rr.S
     assert same_result(serial, parallel)
     assert serial.levels == ("policy",)
     assert serial.states.per_state.shape == (len(sb3.CELLS),)
-    acts_alike = serial.states.overall
+    acts_alike = serial.states.every_look
     assert acts_alike.low <= acts_alike <= acts_alike.high
     assert f"stable-baselines3/{name.upper()}" in serial.table()
     assert f"{acts_alike} of the 11 observations" in " ".join(serial.table().split())

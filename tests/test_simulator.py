@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -466,3 +468,28 @@ def test_where_episodes_start_may_be_known() -> None:
     assert run.model is not None
     assert run.model.initial.tolist() == [0.25, 0.75]
     assert run.model.estimated
+
+
+def test_what_a_refusal_advises_fits() -> None:
+    """Whatever form is asked for: what the sentence names is within the budget, and hardly more would be."""
+
+    def step(state: Any, action: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+        return rng.integers(0, 2, np.shape(state)), np.full(np.shape(state), 0.5)
+
+    simulator = rr.Simulator(
+        step, n_states=2, n_actions=2, gamma=0.9, reward_range=(0.0, 1.0), vectorized=True, name="coin", budget=10**6
+    )
+    for algorithm in (
+        rr.ReplicablePhasedVI(0.2, 0.01, 0.2),
+        rr.PaperPhasedVI(0.2, 0.01, 0.2),
+        rr.ReplicableApproximateMDP(0.01, 0.01, 0.2),
+        rr.PhasedVI(0.1, 0.01),
+    ):
+        with pytest.raises(rr.InvalidInput) as refused:
+            rr.solve(simulator, algorithm, shared_seed=1)  # type: ignore[arg-type]  # each is an algorithm
+        advised = int(re.findall(r"With calls=(\d+) it would fit", str(refused.value))[0])
+        fits, more = (
+            dataclasses.replace(algorithm, calls=calls).plan(simulator).samples  # type: ignore[type-var]
+            for calls in (advised, advised + 1)
+        )
+        assert fits <= 10**6 < more

@@ -59,9 +59,7 @@ class _ApproximateMDP(Promise[ApproximateMDPPlan]):
         model = learned.to_mdp()
         best = optimal_values(model)
         outputs = {"model": model, "value": best.q, "policy": best.policy}
-        claims = plan.claims()
-        if _keeps_its_distance(queries.transitions, seen, plan):
-            claims = claims.and_of_this_seed(plan.seed_claim())
+        claims = plan.claims(good_seed=_keeps_its_distance(queries.transitions, seen, plan))
         return Run.of(outputs, status=_status(learned), claims=claims, samples=plan.samples)
 
 

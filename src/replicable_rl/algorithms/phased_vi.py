@@ -134,10 +134,8 @@ class _Phased(Promise[PhasedVIPlan]):
         middle = plan.value_error if plan.schedule.rising else 0.0  # Q* is at most twice that above Q_T
         q = Units(source.gamma, *source.reward_range).value_to_user(done.q + middle)
         policy = greedy(q)  # of what is reported, so that the same value implies the same policy
-        claims = plan.claims().and_of_this_seed(plan.seed_claim()) if done.room > 0.0 else plan.claims()
-        return Run.of(
-            {"value": q, "policy": policy}, status=_status(plan), claims=claims, samples=plan.pairs * done.calls
-        )
+        claims, samples = plan.claims(good_seed=done.room > 0.0), plan.pairs * done.calls
+        return Run.of({"value": q, "policy": policy}, status=_status(plan), claims=claims, samples=samples)
 
 
 @dataclass(frozen=True)

@@ -99,8 +99,8 @@ class RStat:
     form: Form = "midpoint"
 
     def __post_init__(self) -> None:
-        check_in_open_interval("rstat", "width", float(np.min(self.width)), 0.0, np.inf)
-        check_in_open_interval("rstat", "width", float(np.max(self.width)), 0.0, np.inf)
+        narrowest = self.width if isinstance(self.width, float) else float(np.min(self.width))
+        check_in_open_interval("rstat", "width", narrowest, 0.0, np.inf)
         pieces_of(self.form)
 
     @property

@@ -101,7 +101,8 @@ def _start(pairs: int, pair_reward: NDArray[np.float64], schedule: Schedule) -> 
 
 def _steps(schedule: Schedule, some: range, log_term: float) -> NDArray[np.float64]:
     """Return what compiled iterations must know of the schedule; the last column is theirs to fill."""
-    part = slice(some.start, some.stop)
-    columns = schedule.widths[part], schedule.lowered[part], schedule.reach[part]
-    same = (np.full(len(some), number) for number in (float(schedule.rising), log_term, 0.0))
-    return np.stack([*columns, *same], axis=1)
+    steps, part = np.empty((len(some), 6)), slice(some.start, some.stop)
+    columns = schedule.widths[part], schedule.lowered[part], schedule.reach[part], schedule.rising, log_term, 0.0
+    for i, column in enumerate(columns):
+        steps[:, i] = column
+    return steps

@@ -208,12 +208,26 @@ def refuse_endless(source: Any, algorithm: Algorithm) -> None:
     if planned.samples <= most:
         return
     name = "calls" if hasattr(planned, "calls") else "episodes"
-    affordable = most * getattr(planned, name) // planned.samples
+    affordable = _affordable(source, algorithm, name, most)
     remedy = f"With {name}={affordable} it would fit, and less would be claimed" if affordable else "It cannot fit"
     raise SampleSizeTooLarge(
         f"{type(algorithm).__name__}: a run would take {number(planned.samples, 3)} steps of {type(source).__name__}, "
         f"more than its budget of {number(most, 3)}. {remedy}; budget=... of the problem allows more."
     )
+
+
+def _affordable(source: Any, algorithm: Any, name: str, most: int) -> int:
+    """Return about the most ``calls`` or ``episodes`` with which a run fits; 0 if none does, or nobody can say."""
+    asked = most
+    while asked:
+        try:
+            samples = dataclasses.replace(algorithm, **{name: asked}).plan(source).samples
+        except (TypeError, InvalidInput):  # no dataclass, no such parameter, or none beside the others
+            return 0
+        if samples <= most:
+            break
+        asked = min(most * asked // samples, asked - 1)
+    return asked
 
 
 def _check_run(run: object, source: Problem, algorithm: Algorithm) -> None:

@@ -87,9 +87,16 @@ class QueryPlan(Plan):
         """Return what is promised about accuracy, the bound that holds, and what else may fall short of the theorem."""
         raise NotImplementedError
 
-    def claims(self) -> Claims:
-        """Return what may be claimed of a run, about accuracy and about replicability apart."""
-        return self._ending_at_the_table(self._claims)
+    def claims(self, good_seed: bool = False) -> Claims:
+        """Return what may be claimed of a run, about accuracy and about replicability apart.
+
+        ``good_seed`` says that every mean of the run kept its distance from the edges of its bin, see `seed_claim`.
+        """
+        return self._ending_at_the_table(self._claims_with_seed if good_seed else self._claims)
+
+    @cached_property
+    def _claims_with_seed(self) -> Claims:
+        return self._claims.and_of_this_seed(self.seed_claim())
 
     @property
     def seed_log_term(self) -> float:
