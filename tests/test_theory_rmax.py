@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -309,6 +310,54 @@ def check_what_is_needed(parameters: dict[str, Any]) -> None:
 @given(arguments())
 def test_episodes_needed_prove_every_promise(parameters: dict[str, Any]) -> None:
     check_what_is_needed(parameters)
+
+
+def powers(low: float, high: float) -> st.SearchStrategy[float]:
+    return st.floats(math.log(low), math.log(high)).map(math.exp)
+
+
+@st.composite
+def absurd(draw: st.DrawFn) -> dict[str, Any]:
+    """Parameters from the far ends of what is allowed."""
+    maybe: Callable[[st.SearchStrategy[Any]], Any] = lambda strategy: draw(st.none() | strategy)  # noqa: E731
+    bound, rho, S = draw(bounds), maybe(powers(1e-25, 0.999)), draw(st.integers(1, 5) | st.integers(1, 2**40))
+    delta = draw(powers(1e-28, 0.999))
+    return {
+        "n_states": S,
+        "n_actions": draw(st.integers(1, 4) | st.integers(1, 2**40)),
+        "gamma": draw(st.just(0.0) | powers(1e-12, 0.9) | powers(1e-15, 0.1).map(lambda x: 1 - x)),
+        "epsilon": draw(powers(1e-29, 0.999)),
+        "delta": delta if rho is None or bound == "sharp" else min(delta, 0.49 * rho),
+        "rho": rho,
+        "horizon": draw(st.integers(1, 100) | st.integers(1, 2**31 - 1)),
+        "known_rewards": draw(st.booleans()),
+        "support": maybe(st.integers(1, min(S, 5)) | st.integers(1, S)),
+        "form": draw(forms),
+        "bound": bound,
+        "rounds": maybe(st.integers(1, 2**62)),
+        "known": maybe(powers(1e-29, 1e29)),
+        "window": maybe(powers(1e-29, 1e29)),
+        "tolerance": maybe(powers(1e-29, 0.99)),
+    }
+
+
+@settings(max_examples=150, deadline=None)
+@given(absurd())
+def test_absurd_promises_are_planned_shown_and_not_made_lightly(parameters: dict[str, Any]) -> None:
+    plan = rmax_practical(**parameters)
+    assert (plan.episodes_needed is None) == (plan.obstacles != ())
+    for m in (1, 2**63, 2**200) if plan.episodes_needed is None else (plan.episodes_needed,):
+        again = rmax_practical(**parameters, episodes=m)
+        assert proves_everything(again) == (plan.episodes_needed is not None)
+    assert plan.table().columns
+    json.dumps(plan.to_json(), allow_nan=False)
+
+
+def test_the_papers_m_beyond_floats_is_refused_and_not_shown() -> None:
+    vast: tuple[Any, ...] = (2**40, 2**40, 0.9, 1e-20, 1e-29, 1e-20, 10**6)
+    with pytest.raises(rr.InvalidInput, match=r"^theory\.rmax: the paper's m passes 1e280 .* Raise epsilon or rho\.$"):
+        rmax(*vast)
+    assert list(rmax_practical(*vast).table().columns) == ["sharp", "tight", "refined"]
 
 
 PROMISED_TOO_MUCH: list[dict[str, Any]] = [

@@ -20,10 +20,13 @@ The bounds on samples fail with probability delta/2 in the queries, delta/2 in t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from functools import partial
+from typing import Any, ClassVar, Literal
 
+from replicable_rl.errors import InvalidInput
 from replicable_rl.records import Claim, Claims
 from replicable_rl.theory.plan import MAX_CALLS, PLAIN, RSTAT, SLACK, Cell, Plan, PlanTable, claim_if, claims_of
 from replicable_rl.theory.rmax_bounds import PLANNING as PLANNING
@@ -233,32 +236,28 @@ class RMaxPlan(Plan):
 
     def table(self) -> PlanTable:
         """Return this plan beside the other form of proof and the paper's own parameters, with every constant 1."""
+        heading = f"episodes of H={self.horizon} steps (asymptotic, refined: every constant is 1)"
+        columns: dict[str, dict[str, Cell]] = {plan.kind: plan._column for plan in (self, *self._others_beside())}
+        return self._table(heading, columns, f"m={number(self.episodes)}")
+
+    def _others_beside(self) -> list[RMaxPlan]:
+        """Return the plans of the other kinds with nothing overridden, where they exist."""
         from replicable_rl.theory.rmax_parameters import rmax, rmax_practical
 
         sizes = self.n_states, self.n_actions, self.gamma, self.epsilon, self.delta
-        rewards, variants = self.known_rewards, [self]
-        apart = self.rho is None or 2.0 * self.delta < self.rho  # which the sharp form does without
-        others: tuple[Literal["sharp", "tight"], ...] = ("sharp", "tight") if apart else ("sharp",)
-        for form in others:
-            if form != self.kind:
-                variants.append(
-                    rmax_practical(
-                        *sizes,
-                        self.rho,
-                        self.horizon,
-                        known_rewards=rewards,
-                        support=self.support,
-                        form=self.form,
-                        bound=form,
-                    )
-                )
-        if self.rho is not None and apart:
-            promise = *sizes, self.rho, self.horizon
-            papers = (rmax(*promise, refined=one, known_rewards=rewards) for one in (True, False))
-            variants += [one for one in papers if one.kind != self.kind]
-        heading = f"episodes of H={self.horizon} steps (asymptotic, refined: every constant is 1)"
-        columns: dict[str, dict[str, Cell]] = {variant.kind: variant._column for variant in variants}
-        return self._table(heading, columns, f"m={number(self.episodes)}")
+        more: dict[str, Any] = {"support": self.support, "form": self.form, "known_rewards": self.known_rewards}
+        plans: dict[Kind, Callable[[], RMaxPlan]] = {
+            bound: partial(rmax_practical, *sizes, self.rho, self.horizon, bound=bound, **more)
+            for bound in ("sharp", "tight")
+        }
+        if self.rho is not None:
+            paper = partial(rmax, *sizes, self.rho, self.horizon, known_rewards=self.known_rewards)
+            plans |= {"refined": partial(paper, refined=True), "asymptotic": paper}
+        others = []
+        for kind, plan in plans.items():
+            with suppress(InvalidInput):  # 2 delta < rho, without which there is only the sharp form; or a vast m
+                others += [plan()] if kind != self.kind else []
+        return others
 
     @property
     def _column(self) -> dict[str, Cell]:

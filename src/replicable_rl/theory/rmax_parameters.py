@@ -13,9 +13,8 @@ from replicable_rl.theory.rmax_search import (
     MOST,
     Found,
     Given,
-    goal_of,
     is_enough,
-    rounding_share,
+    sampling_share,
     search,
     tight_thresholds,
     width_at,
@@ -62,8 +61,11 @@ def rmax(
     T = H * N / epsilon
     if not refined:
         T += H * H * math.log(1.0 / delta) / epsilon**2
+    power = 3 if refined else 4
+    if 2.0 * math.log(N / rho) + power * math.log(T) + math.log(H) > 650.0:  # near the largest float
+        raise InvalidInput("theory.rmax: the paper's m passes 1e280 at these parameters. Raise epsilon or rho.")
     rounds = math.ceil(T)
-    episodes = math.ceil(N**2 * float(rounds) ** (3 if refined else 4) * math.log(1.0 / rho) / rho**2)
+    episodes = math.ceil(N**2 * float(rounds) ** power * math.log(1.0 / rho) / rho**2)
     queries = task.queries
     tolerance = epsilon * (1.0 - gamma) ** 2 / n_states
     width, sampling = split_tolerance(tolerance, (rho - 2.0 * delta) / queries, pieces_of("zero-preserving"))
@@ -155,6 +157,9 @@ def rmax_practical(
     rounds = None if rounds is None else check_integer(_OWNER, "rounds", rounds, low=1, high=2**62)
     given = Given(rounds, known, window, tolerance)
     found = search(bound, task, given)
+    if not found.choices:  # perhaps the largest m of all is enough with another k
+        last = _practical(bound, task, given, _Size(MOST, None, horizon))[0]
+        found = found._replace(choices=(last,) if is_enough(bound, task, last, found.goal) else ())
     size = _Size.of(episodes, budget, horizon)
     choice, tau = _proved(bound, task, given, found, size) or _practical(bound, task, given, size)
     needed = found.choices[0].episodes if found.choices and not found.obstacles else None
@@ -199,8 +204,7 @@ class _Size(NamedTuple):
 
 def _proved(kind: Kind, task: Task, given: Given, found: Found, size: _Size) -> tuple[Choice, float | None] | None:
     """Return a choice that proves what can be proved at this size, and the tolerance that is given, if any."""
-    goal = goal_of(task, given, found.obstacles)
-    enough = []
+    goal, enough = found.goal, []
     for one in found.choices:
         m = size.episodes_of(one.rounds)
         if one.episodes <= (MAX_CALLS if m is None else m):
@@ -247,10 +251,10 @@ def _visits(kind: Kind, task: Task, tolerance: float) -> int:
     """Return the visits with which queries are this accurate, and differ with half of rho."""
     if task.rho is None:
         return _accurate(kind, task, tolerance)
-    rounding = rounding_share(kind, task) * tolerance
-    width = 2.0 * rounding / pieces_of(task.form)
+    sampling = sampling_share(kind, task) * tolerance
+    width = 2.0 * (tolerance - sampling) / pieces_of(task.form)
     same = math.ceil((2.0 * query_distance(task, 1.0) / (task.rho * width)) ** 2) if kind == "sharp" else 1
-    return max(same, _accurate(kind, task, tolerance - rounding))
+    return max(same, _accurate(kind, task, sampling))
 
 
 def _reached(kind: Kind, task: Task, visits: int) -> float:

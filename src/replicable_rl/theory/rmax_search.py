@@ -36,11 +36,20 @@ class Given(NamedTuple):
     tolerance: float | None = None
 
 
+class Goal(NamedTuple):
+    """What can be proved: where an obstacle bars the loss, the loss without gamma^H, or entries within tolerance."""
+
+    tolerance: float | None
+    tail: float
+    entries_only: bool
+
+
 class Found(NamedTuple):
     """Parameters with which everything that can be proved is proved; None where that takes more than 2**200."""
 
     choices: tuple[Choice, ...]  # the first draws the fewest transitions; with others fewer episodes may do
     obstacles: tuple[tuple[str, float], ...]  # what keeps accuracy from being proved: a parameter, and what would do
+    goal: Goal
 
 
 def width_at(kind: Kind, task: Task, choice: Choice, tolerance: float | None, tail: float) -> float:
@@ -48,7 +57,9 @@ def width_at(kind: Kind, task: Task, choice: Choice, tolerance: float | None, ta
     if task.rho is None:
         return 0.0
     pieces = pieces_of(task.form)
-    rounding = _widest(kind, task, choice, tail) if tolerance is None else rounding_share(kind, task) * tolerance
+    rounding = (
+        _widest(kind, task, choice, tail) if tolerance is None else (1.0 - sampling_share(kind, task)) * tolerance
+    )
     return float(few_bits(2.0 * rounding / pieces / ROUNDING)) if rounding > 0.0 else 0.0
 
 
@@ -68,19 +79,22 @@ def _widest(kind: Kind, task: Task, choice: Choice, tail: float) -> float:
     return min(_WIDEST, spare / per_unit)
 
 
-def rounding_share(kind: Kind, task: Task) -> float:
-    """Return the share of a tolerance that rounding has: 1 less the share of sampling."""
+def sampling_share(kind: Kind, task: Task) -> float:
+    """Return the share of a tolerance that sampling has; the rest is for rounding."""
     assert task.rho is not None
     pieces = pieces_of(task.form)
     if kind != "sharp":
-        gap = (task.rho / 2.0 - task.delta) / task.queries
-        return split_tolerance(1.0, gap, pieces)[0] * pieces / 2.0
+        return split_tolerance(1.0, (task.rho / 2.0 - task.delta) / task.queries, pieces)[1]
     distance = query_distance(task, 1.0)  # times the root of n, or more
     if distance == 0.0:
         return 0.5
     # with this ratio the same n is enough for half of rho and for accuracy
     ratio = task.rho * math.sqrt(2.0 * events_log(task)) / (2.0 * pieces * distance)
-    return max(0.5, 1.0 / (1.0 + ratio))
+    return min(0.5, ratio / (1.0 + ratio))
+
+
+def _rounding_share(kind: Kind, task: Task) -> float:
+    return 1.0 - sampling_share(kind, task)
 
 
 def is_enough(kind: Kind, task: Task, choice: Choice, goal: Goal) -> bool:
@@ -95,20 +109,6 @@ def is_enough(kind: Kind, task: Task, choice: Choice, goal: Goal) -> bool:
     return accurate and (task.rho is None or reached.rho(kind, task.delta) <= task.rho * SLACK)
 
 
-class Goal(NamedTuple):
-    """What can be proved: where an obstacle bars the loss, the loss without gamma^H, or entries within tolerance."""
-
-    tolerance: float | None
-    tail: float
-    entries_only: bool
-
-
-def goal_of(task: Task, given: Given, obstacles: tuple[tuple[str, float], ...]) -> Goal:
-    """Return the goal that no obstacle bars."""
-    barred = dict(obstacles)
-    return Goal(given.tolerance, 0.0 if "horizon" in barred else task.tail, "tolerance" in barred)
-
-
 @lru_cache(maxsize=256)
 def search(kind: Kind, task: Task, given: Given) -> Found:
     """Return the parameters with the fewest transitions T*m*H, and others that need fewer episodes.
@@ -117,7 +117,8 @@ def search(kind: Kind, task: Task, given: Given) -> Found:
     is given stays. The tight form keeps k = w = epsilon/(8N), so that every round learns a pair.
     """
     obstacles = _obstacles(kind, task, given)
-    goal = goal_of(task, given, obstacles)
+    barred = dict(obstacles)
+    goal = Goal(given.tolerance, 0.0 if "horizon" in barred else task.tail, "tolerance" in barred)
     tried: dict[tuple[float, float], Choice | None] = {}
 
     def cost(pair: tuple[float, float]) -> float:
@@ -137,7 +138,9 @@ def search(kind: Kind, task: Task, given: Given) -> Found:
         cost(tight_thresholds(task, given))
     found = [one for one in tried.values() if one is not None]
     found.sort(key=lambda one: (one.episodes > MAX_CALLS, float(one.rounds) * one.episodes, one.episodes))
-    return Found(tuple(found), obstacles)
+    if not found and task.rho is None and given.tolerance is not None:  # no promise is about single entries
+        return search(kind, task, given._replace(tolerance=None))
+    return Found(tuple(found), obstacles, goal)
 
 
 def tight_thresholds(task: Task, given: Given) -> tuple[float, float]:
@@ -215,7 +218,7 @@ def _rounded_loss(kind: Kind, task: Task, tolerance: float | None) -> float:
     """What rounding costs where its share of a tolerance is given, as m grows without end."""
     if tolerance is None or task.rho is None:
         return 0.0
-    rounding = rounding_share(kind, task) * tolerance
+    rounding = _rounding_share(kind, task) * tolerance
     if kind != "sharp":
         return 2.0 * (task.worth * task.entries + task.rewards) * rounding
     return 2.0 * (task.worth * rounded_row(task, rounding) + task.rewards * rounding / pieces_of(task.form))
