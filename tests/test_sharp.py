@@ -164,6 +164,8 @@ def test_numbers_have_few_bits() -> None:
     for numbers in (one.calls.astype(float), one.widths, one.lowered, one.reach):
         mantissa = np.frexp(numbers)[0] * 2.0**24
         assert (mantissa == np.floor(mantissa)).all()
+    middle = rr.theory.phased_vi(32, 0.9, *PROMISE).value_error * 2.0**40  # which is added to Q
+    assert middle == math.floor(middle)
     assert (few_bits([0.1, 1.0, 0.0]) >= [0.1, 1.0, 0.0]).all()
 
 

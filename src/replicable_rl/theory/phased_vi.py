@@ -32,7 +32,15 @@ from replicable_rl.errors import InvalidInput, check_integer, check_real, check_
 from replicable_rl.records import Claim
 from replicable_rl.theory.plan import MAX_CALLS, RSTAT, Cell, Pairs, PlanTable
 from replicable_rl.theory.query_plan import QueryPlan, query_parameters
-from replicable_rl.theory.rstat import BOUNDS, Bound, check_delta_rho, hoeffding_radius, mean_distance, rstat_mismatch
+from replicable_rl.theory.rstat import (
+    BOUNDS,
+    Bound,
+    check_delta_rho,
+    few_bits,
+    hoeffding_radius,
+    mean_distance,
+    rstat_mismatch,
+)
 from replicable_rl.theory.schedule import Schedule, rising_schedule
 from replicable_rl.wording import number
 
@@ -89,8 +97,8 @@ class PhasedVIPlan(QueryPlan):
     @property
     def value_error(self) -> float:
         """Bound on |Q_T - Q*| that holds with probability 1 - delta."""
-        if self.schedule.rising:
-            return self.schedule.loss(self.gamma, self.known_rewards) / 2.0
+        if self.schedule.rising:  # to few bits, for it is part of the Q that is reported
+            return float(few_bits(self.schedule.loss(self.gamma, self.known_rewards) / 2.0))
         step = (self.gamma if self.known_rewards else 1.0) * (self.sampling_error + self.width / 2.0)
         return step / (1.0 - self.gamma) + self.gamma**self.iterations
 
