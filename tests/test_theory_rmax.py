@@ -21,6 +21,7 @@ import replicable_rl as rr
 from replicable_rl.queries import RStat
 from replicable_rl.theory import MAX_CALLS, RMaxPlan, rmax, rmax_practical
 from replicable_rl.theory import rmax_bounds as module
+from replicable_rl.theory import rmax_search as search
 from replicable_rl.theory.rstat import Form
 from tests.mutants import plant
 from tests.statistics import ALPHA, SEED
@@ -807,17 +808,41 @@ def test_examples_hold_before_any_bug() -> None:
 @pytest.mark.parametrize("name", MUTANTS)
 def test_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, module, *MUTANTS[name])
-    from replicable_rl.theory.rmax_search import search
-
-    search.cache_clear()
+    search.search.cache_clear()
     try:
         with pytest.raises(AssertionError):
             check_examples()
     finally:
-        search.cache_clear()
+        search.search.cache_clear()
 
 
 def test_accuracy_without_rounds_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RMaxPlan, "rounds_needed", 1)
     with pytest.raises(AssertionError):
         check_examples()
+
+
+def check_search() -> None:
+    for parameters, bound in itertools.product(PROMISED_TOO_MUCH, ("sharp", "tight")):
+        test_what_was_once_promised_too_lightly(parameters, bound)
+    test_what_is_in_the_way_is_said()
+
+
+SEARCH_MUTANTS = {
+    "the horizon does not matter": ("_obstacles", "task.tail >= room - rounded", "False"),
+    "no tolerance is too coarse": ("_obstacles", 'found.append(("tolerance", finer))', "pass"),
+    "rounds never run out": ("_obstacles", "given.rounds < rounds_needed(task, least)", "False"),
+    "twice the room": ("_widest", "spare = spare / 2.0 -", "spare = spare -"),
+    "half of the episodes": ("_fewest", "choice._replace(episodes=above)", "choice._replace(episodes=above // 2)"),
+}
+
+
+@pytest.mark.parametrize("name", SEARCH_MUTANTS)
+def test_planted_bug_in_the_search_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    search.search.cache_clear()
+    plant(monkeypatch, search, *SEARCH_MUTANTS[name])
+    try:
+        with pytest.raises(AssertionError):
+            check_search()
+    finally:
+        search.search.cache_clear()
