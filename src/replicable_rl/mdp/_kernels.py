@@ -374,3 +374,37 @@ def residuals(
         low = change if change < low else low
         high = change if change > high else high
     return low, high
+
+
+@compiled
+def policy_value(
+    indptr: Integers,
+    next_state: NDArray[np.int32],
+    probability: Floats,
+    reward: Floats,
+    gamma: float,
+    row_of: NDArray[np.int32],
+    value: Floats,
+) -> None:
+    """Solve value = reward + gamma * E value along a policy, by Gauss's elimination.
+
+    No rows change places: in every row the diagonal outweighs the rest, and elimination keeps it so.
+    """
+    n = value.size
+    matrix = np.eye(n)
+    for s in range(n):
+        value[s] = reward[row_of[s]]
+        for k in range(indptr[row_of[s]], indptr[row_of[s] + 1]):
+            matrix[s, next_state[k]] -= gamma * probability[k]
+    for pivot in range(n):
+        for s in range(pivot + 1, n):
+            factor = matrix[s, pivot] / matrix[pivot, pivot]
+            if factor != 0.0:
+                for k in range(pivot + 1, n):
+                    matrix[s, k] -= factor * matrix[pivot, k]
+                value[s] -= factor * value[pivot]
+    for s in range(n - 1, -1, -1):
+        total = value[s]
+        for k in range(s + 1, n):
+            total -= matrix[s, k] * value[k]
+        value[s] = total / matrix[s, s]

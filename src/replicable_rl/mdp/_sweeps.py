@@ -29,6 +29,12 @@ _BLOCKS = 8  # fixed, so that the bits are; more threads than this find no work
 _NEAR = 32  # a successor is near if no further than this part of all states
 _BLOCKS_FROM = 50_000  # below, plain sweeps take no time and keep symmetric states exactly equal
 _MANY_STATES = 50_000  # below, starting threads takes longer than they save
+_FEW_STATES = 1000  # up to here, the equations of a policy can be solved directly
+_SOLVES = 50  # of them, at most; policies may take turns where rounding decides between equals
+_ROUNDS = 10_000  # of backups and the sweeps that follow them, at most
+_LEAST_SWEEPS = 10_000  # that every process may take, however large
+_WORK = 5 * 10**10  # outcomes that the sweeps along policies read, at most: some minutes
+_LITTLE_WORK = 5 * 10**8  # the same where the equations can be solved: a second
 
 
 class Table(NamedTuple):
@@ -102,7 +108,8 @@ class Sweeps:
         self._chain = _room_for_policies(table, self.in_blocks)
         precision = self._chain.weight.dtype
         self._differences = [np.empty(0 if self.in_blocks else n_states, dtype=precision) for _ in range(3)]
-        self._is_settled = False
+        self._is_settled, self._rounds, self._solves = False, 0, 0
+        self._solved: NDArray[Any] | None = None
         self._each = team(n_states, step)
 
     def __enter__(self) -> Sweeps:
@@ -116,6 +123,22 @@ class Sweeps:
         self.count += 1
         low, high, largest = _extremes(self._each(_kernels.backup, *self.table, self._value, self._out, self._row_of))
         return low, high, largest
+
+    def tire(self) -> bool:
+        """Count a round. Returns whether there were as many as are reasonable."""
+        self._rounds += 1
+        work = self.count * self.table.next_state.size // self.table.n_actions
+        most = _LITTLE_WORK if self.table.n_states <= _FEW_STATES else _WORK
+        return self._rounds > _ROUNDS or (work > most and self.count > _LEAST_SWEEPS)
+
+    def solve(self) -> bool:
+        """Go on with the exact value of the greedy policy, where that can be had and is not what was solved before."""
+        again = self._solved is not None and np.array_equal(self._row_of, self._solved)
+        if again or self.table.n_states > _FEW_STATES or self._solves == _SOLVES:
+            return False
+        self._solved, self._solves = self._row_of.copy(), self._solves + 1
+        _kernels.policy_value(*self.table[:5], self._row_of, self._value)
+        return True
 
     def action_values(self, shift: float) -> tuple[Floats, Integers]:
         """Return what the last `backup` maximised, plus ``shift``, and the greedy policy; the last thing to ask for."""

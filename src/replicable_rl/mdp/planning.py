@@ -24,6 +24,11 @@ the way of Gauss and Seidel inside a fixed number of blocks: news travel through
 sweep and not by one state. Sweeps along a policy go against its flow, from where it leads to where
 it comes from, and move values a little further than they should (successive over-relaxation).
 
+Work is bounded. Where gamma is so near 1 that sweeps take too long (10 000 rounds, or 10 000 sweeps that read 5e8
+outcomes), the equations of the greedy policy are solved by elimination, and so on with the greedy policy of what comes
+out (Howard 1960). With more than 1000 states that would take too long itself: there planning ends after 5e10 outcomes
+with the error that it can certify, and ``converged`` says so.
+
 Nothing depends on the number of threads, so the same model gives the same bits on every machine.
 """
 
@@ -144,12 +149,15 @@ def _solve(
     longest, certify, stop = int(np.diff(table.indptr).max()), True, math.inf
     with sweeps_over(table, (0.0, width)) as sweeps:
         while True:
-            if certify or not isinstance(sweeps, BlockSweeps):
+            tired = sweeps.tire()
+            if tired or certify or not isinstance(sweeps, BlockSweeps):
                 low, high, largest = sweeps.backup()
                 shift, spread, rounding = _macqueen(table, longest, width, largest, low, high)
                 stop = max(tolerance - rounding - added, rounding)
-                if spread <= stop:
+                if spread <= stop or (tired and not sweeps.solve()):
                     return *sweeps.action_values(shift + bottom), spread + rounding + added, sweeps.count
+                if tired:
+                    continue
             else:
                 low, high = sweeps.relax()
             # A full backup with differences as close as ``last`` would be the last.
