@@ -11,10 +11,14 @@ one sentence or two:
 from __future__ import annotations
 
 import contextlib
+import decimal
 import difflib
 import math
+import numbers
 import operator
 from collections.abc import Iterable, Iterator
+
+from replicable_rl.wording import brief, visible
 
 
 class InvalidInput(ValueError):
@@ -47,22 +51,28 @@ def check_integer(owner: str, name: str, value: object, *, low: int, high: int) 
     ...
     replicable_rl.errors.InvalidInput: chain-v1: n_states must be an integer from 2 to 10, got 1.
     """
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]  # the refusal is the point
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool) or not low <= number <= high:
-        shown = repr(value)
-        shown = shown if len(shown) <= 60 else f"{shown[:20]}... ({len(shown)} characters)"
-        raise InvalidInput(f"{owner}: {name} must be an integer from {low} to {high}, got {shown}.")
+    number = _as_integer(value)
+    if number is None or not low <= number <= high:
+        raise InvalidInput(f"{owner}: {name} must be an integer from {low} to {high}, got {shown(value)}.")
     return number
 
 
 def check_real(owner: str, name: str, value: object, *, low: float, high: float, rule: str) -> float:
-    """Return ``value`` as a finite float in [low, high]; ``rule`` words the interval."""
-    number = _as_float(value)
+    """Return ``value`` as a finite float in [low, high]; ``rule`` words the interval.
+
+    A number of another type is the float that it equals; one that no float equals is refused.
+
+    >>> check_real("chain-v1", "slip", decimal.Decimal("0.25"), low=0.0, high=1.0, rule="a number in [0, 1]")
+    0.25
+    >>> check_real("chain-v1", "slip", decimal.Decimal("0.3"), low=0.0, high=1.0, rule="a number in [0, 1]")
+    Traceback (most recent call last):
+    ...
+    replicable_rl.errors.InvalidInput: chain-v1: slip must be a number that 64 bits hold exactly, got Decimal('0.3'). \
+Convert it with float() first.
+    """
+    number = _as_float(owner, name, value)
     if number is None or not low <= number <= high:
-        raise InvalidInput(f"{owner}: {name} must be {rule}, got {value!r}.")
+        raise InvalidInput(f"{owner}: {name} must be {rule}, got {shown(value)}.")
     return number
 
 
@@ -73,16 +83,57 @@ def check_share(owner: str, name: str, value: object) -> float:
     """Return a probability or a tolerance strictly between 0 and 1, and not absurdly small."""
     number = check_in_open_interval(owner, name, value)
     if number < SMALLEST:
-        raise InvalidInput(f"{owner}: {name} must be at least {SMALLEST:g}, got {value!r}.")
+        raise InvalidInput(f"{owner}: {name} must be at least {SMALLEST:g}, got {shown(value)}.")
     return number
 
 
 def check_in_open_interval(owner: str, name: str, value: object, low: float = 0.0, high: float = 1.0) -> float:
     """Return ``value`` as a float strictly between ``low`` and ``high``."""
-    number = _as_float(value)
+    number = _as_float(owner, name, value)
     if number is None or not low < number < high:
-        raise InvalidInput(f"{owner}: {name} must lie strictly between {low:g} and {high:g}, got {value!r}.")
+        raise InvalidInput(f"{owner}: {name} must lie strictly between {low:g} and {high:g}, got {shown(value)}.")
     return number
+
+
+def check_choice(owner: str, name: str, value: object, choices: Iterable[str]) -> None:
+    """Refuse what is not one of a few words.
+
+    >>> check_choice("PhasedVI", "target", "Q", ("policy", "value"))
+    Traceback (most recent call last):
+    ...
+    replicable_rl.errors.InvalidInput: PhasedVI: target must be 'policy' or 'value', got 'Q'.
+    """
+    words = list(choices)
+    if not (isinstance(value, str) and value in words):
+        raise InvalidInput(f"{owner}: {name} must be {' or '.join(map(repr, words))}, got {shown(value)}.")
+
+
+def check_flag(owner: str, name: str, value: object) -> bool:
+    """Return True or False; nothing else is taken for one of them.
+
+    >>> check_flag("PhasedVI", "known_rewards", "no")
+    Traceback (most recent call last):
+    ...
+    replicable_rl.errors.InvalidInput: PhasedVI: known_rewards must be True or False, got 'no'.
+    """
+    if isinstance(value, bool):
+        return value
+    if type(value).__name__ in ("bool", "bool_") and hasattr(value, "item"):  # numpy's
+        return bool(value)
+    raise InvalidInput(f"{owner}: {name} must be True or False, got {shown(value)}.")
+
+
+def shown(value: object, longest: int = 70) -> str:
+    """Write a value that is refused: cut where it is long, with control characters as escapes.
+
+    >>> print(shown("a\\x1b[2J"), shown([1] * 1000))
+    'a\\x1b[2J' [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, ... (3000 characters)
+    """
+    try:
+        text = visible(repr(value))
+    except Exception:  # whatever somebody's object raises
+        return f"an object of type {brief(type(value).__name__, longest)}"
+    return text if len(text) <= longest else f"{text[:40]}... ({len(text)} characters)"
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
@@ -112,11 +163,57 @@ def speaking_as(owner: str) -> Iterator[None]:
         raise type(error)(f"{owner}: {rule if colon else first}") from None
 
 
-def _as_float(value: object) -> float | None:
-    if isinstance(value, (bool, str, bytes)):
-        return None
+def plain_number(value: object) -> int | float | None:
+    """Return the Python number that equals ``value``; None where there is none, and for bools and texts.
+
+    >>> from fractions import Fraction
+    >>> plain_number(Fraction(1, 4)), plain_number(Fraction(1, 3)), plain_number(True)
+    (0.25, None, None)
+    """
+    value = _scalar(value)
+    if isinstance(value, numbers.Integral):
+        return int(value)
     try:
-        number = float(value)  # type: ignore[arg-type]  # the refusal is the point
-    except (TypeError, ValueError, OverflowError):
+        number = float(value)  # type: ignore[arg-type]  # None is no number either
+        return number if number == value else None
+    except Exception:  # whatever somebody's number raises
         return None
-    return number if math.isfinite(number) else None
+
+
+def _as_integer(value: object) -> int | None:
+    value = _scalar(value)
+    try:
+        return operator.index(value)  # type: ignore[arg-type]  # None is no integer either
+    except Exception:  # whatever somebody's number raises
+        return None
+
+
+def _as_float(owner: str, name: str, value: object) -> float | None:
+    value = _scalar(value)
+    try:
+        number = float(value)  # type: ignore[arg-type]  # None is no number either
+        if not math.isfinite(number):
+            return None
+        exact = bool(number == value)
+    except Exception:  # whatever somebody's number raises
+        return None
+    if not exact:
+        raise InvalidInput(
+            f"{owner}: {name} must be a number that 64 bits hold exactly, got {shown(value)}. "
+            "Convert it with float() first."
+        )
+    return number
+
+
+def _scalar(value: object) -> object:
+    """Return a number as it is, and the one in an array of no dimensions; None for everything else."""
+    if hasattr(value, "mask"):  # what is hidden is no number
+        return None
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        try:
+            item = value.item()
+        except Exception:  # whatever somebody's array raises
+            return None
+        value = value if type(item) is type(value) else item
+    is_number = isinstance(value, (numbers.Real, decimal.Decimal)) and not isinstance(value, bool)
+    return value if is_number else None

@@ -1,6 +1,9 @@
 """How numbers and long texts are written for people, everywhere alike."""
 
+import unicodedata
 from numbers import Integral
+
+_COMMANDS = ("Cc", "Cf", "Cs", "Zl", "Zp")  # control and format characters, halves of pairs, ends of lines
 
 
 def number(x: float | None, digits: int = 4) -> str:
@@ -76,6 +79,23 @@ def brief(text: str, longest: int = 160) -> str:
     'abc…'
     """
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def visible(text: str) -> str:
+    """Write control characters, which could command a terminal, as escapes; lines and tabs stay.
+
+    >>> print(visible("a\\x1b[31mred\\x07 \\u202eabc"))
+    a\\x1b[31mred\\x07 \\u202eabc
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_visible, text))
+
+
+def _visible(letter: str) -> str:
+    if letter in "\n\t" or unicodedata.category(letter) not in _COMMANDS:
+        return letter
+    return letter.encode("unicode_escape").decode("ascii")
 
 
 def sentence(text: object, longest: int = 500) -> str:

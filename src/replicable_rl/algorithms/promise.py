@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
 
-from replicable_rl.errors import SampleSizeTooLarge, speaking_as
+from replicable_rl.errors import SampleSizeTooLarge, plain_number, speaking_as
 from replicable_rl.sampling import MAX_CALLS, Problem
 from replicable_rl.theory import Plan, Units
 
@@ -21,6 +21,10 @@ class Promise(Generic[P]):
     _sizes: ClassVar[tuple[int, int]] = (2, 1)  # states and actions with which parameters are tried
 
     def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
+            number = plain_number(getattr(self, field.name))
+            if number is not None:  # numbers of other types count otherwise, though they may be equal
+                object.__setattr__(self, field.name, number)
         with speaking_as(type(self).__name__):
             self._plan(*self._sizes, gamma=0.5, known_rewards=True)  # refuses bad parameters now, not at the first run
 
@@ -40,7 +44,7 @@ class Promise(Generic[P]):
 
     def _parameters(self) -> dict[str, Any]:
         """The parameters, named as in the function of `theory` that plans this algorithm."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]  # subclasses are dataclasses
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]  # as above
 
     def _refuse_beyond_64_bits(self, name: str, asked: int) -> None:
         if asked <= MAX_CALLS:
