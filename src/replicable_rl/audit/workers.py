@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
+import os
 import sys
+import threading
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
@@ -16,6 +20,7 @@ from replicable_rl.registry import own_registrations, register_again
 from replicable_rl.store import RunStore
 from replicable_rl.wording import sentence
 
+_LOOK = 1.0  # seconds between two looks of a worker at its parent
 _DEATHS = ("TerminatedWorkerError", "KilledWorker", "ActorDiedError", "WorkerCrashedError")  # loky, Dask, Ray, Ray
 
 Chunk = tuple[int, Job, list[RunSpec]]  # of which audit
@@ -56,14 +61,40 @@ def on_workers(
         if client is not None or (workers > 1 and not getattr(backend, "supports_sharedmem", False)):
             for job in jobs:
                 check_travels(job)
-        own = own_registrations()
-        calls = (joblib.delayed(_run_chunk)(*chunk, on_error, own) for chunk in chunks(workers))
+        own, parent = own_registrations(), os.getpid() if _are_children(backend) else None
+        calls = (joblib.delayed(_run_chunk)(*chunk, on_error, own, parent) for chunk in chunks(workers))
         yield from _on_joblib(calls, n_jobs, workers, prefer) if client is None else _on_dask(backend, calls, workers)
 
 
-def _run_chunk(number: int, job: Job, specs: Sequence[RunSpec], on_error: OnError, own: list[dict[str, Any]]) -> Batch:
+def _run_chunk(
+    number: int,
+    job: Job,
+    specs: Sequence[RunSpec],
+    on_error: OnError,
+    own: list[dict[str, Any]],
+    parent: int | None,
+) -> Batch:
+    if parent not in (None, os.getpid()):
+        _end_with(parent)
     register_again(own)  # levels and samplers of the program that this process has not run
     return number, *run_chunk(job, specs, on_error)
+
+
+def _are_children(backend: Any) -> bool:
+    """Whether the workers of a backend are child processes of this one: joblib's own, not those of a cluster."""
+    return type(backend).__module__.startswith("joblib.") and not hasattr(backend, "client")
+
+
+@functools.cache
+def _end_with(parent: int | None) -> None:
+    """End this worker soon after its parent has gone, however that ended: nobody waits for its runs any more."""
+
+    def look() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK)
+        os._exit(1)  # in the middle of a run; it has kept nothing
+
+    threading.Thread(target=look, name="replicable-rl: end with the parent", daemon=True).start()
 
 
 def _on_joblib(calls: Iterator[Call], n_jobs: int | None, workers: int, prefer: str) -> Iterator[Batch]:
