@@ -17,6 +17,10 @@ import math
 import numbers
 import operator
 from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from replicable_rl.wording import brief, visible
 
@@ -123,6 +127,47 @@ def check_flag(owner: str, name: str, value: object) -> bool:
     raise InvalidInput(f"{owner}: {name} must be True or False, got {shown(value)}.")
 
 
+def check_numbers(
+    owner: str, name: str, values: object, *, refusal: type[InvalidInput] = InvalidInput
+) -> NDArray[np.float64]:
+    """Return numbers as an array of floats that equal them; what is masked, and what no float equals, is refused.
+
+    >>> check_numbers("TabularMDP", "P", [["0.5", "0.5"]])
+    Traceback (most recent call last):
+    ...
+    replicable_rl.errors.InvalidInput: TabularMDP: P must be an array of numbers, got [['0.5', '0.5']].
+    """
+    try:
+        array = np.asarray(values)
+        floats: NDArray[np.float64] = array.astype(np.float64, copy=False)
+        are_numbers = array.dtype.kind in "fiubO" and not is_masked(values)
+        are_equal = are_numbers and _are_equal(array, floats)
+    except Exception:  # whatever somebody's object raises
+        are_numbers = are_equal = False
+    if not are_numbers:
+        raise refusal(f"{owner}: {name} must be an array of numbers, got {shown(values)}.")
+    if not are_equal:
+        raise refusal(
+            f"{owner}: {name} must hold numbers that 64 bits hold exactly, got {shown(values)}. "
+            "Convert them to floats first."
+        )
+    return floats
+
+
+def is_masked(values: object) -> bool:
+    """Whether an array, or one in a list, may hide some of its elements."""
+    inside = values if isinstance(values, (list, tuple)) else ()
+    return isinstance(values, np.ma.MaskedArray) or any(isinstance(one, np.ma.MaskedArray) for one in inside)
+
+
+def _are_equal(array: NDArray[Any], floats: NDArray[np.float64]) -> bool:
+    kind, size = array.dtype.kind, array.dtype.itemsize
+    if (kind in "fb" and size <= 8) or (kind in "iu" and (size <= 4 or bool((np.abs(floats) < 2.0**53).all()))):
+        return True
+    pairs = zip(floats.reshape(-1).tolist(), array.reshape(-1).astype(object), strict=True)
+    return all(one == two or one != one for one, two in pairs)
+
+
 def shown(value: object, longest: int = 70) -> str:
     """Write a value that is refused: cut where it is long, with control characters as escapes.
 
@@ -130,7 +175,7 @@ def shown(value: object, longest: int = 70) -> str:
     'a\\x1b[2J' [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, ... (3000 characters)
     """
     try:
-        text = visible(repr(value))
+        text = visible(" ".join(repr(value).split()))
     except Exception:  # whatever somebody's object raises
         return f"an object of type {brief(type(value).__name__, longest)}"
     return text if len(text) <= longest else f"{text[:40]}... ({len(text)} characters)"

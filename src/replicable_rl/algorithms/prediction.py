@@ -18,16 +18,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.mdp import TabularMDP, optimal_values
 from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.sampling.counts import sums
-from replicable_rl.theory import Units, rstat_mismatch
+from replicable_rl.theory import PhasedVIPlan, Units, rstat_mismatch
 from replicable_rl.theory.plan import RSTAT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from replicable_rl.theory import PhasedVIPlan
 
 
 def predicted_disagreement(mdp: TabularMDP, plan: PhasedVIPlan) -> float:
@@ -54,6 +53,10 @@ def predicted_disagreement(mdp: TabularMDP, plan: PhasedVIPlan) -> float:
     0.105
     0.011
     """
+    if not (isinstance(mdp, TabularMDP) and isinstance(plan, PhasedVIPlan)):
+        raise InvalidInput(
+            f"predicted_disagreement: needs a TabularMDP and a PhasedVIPlan, got {shown(mdp)} and {shown(plan)}."
+        )
     if plan.estimate != RSTAT:
         return 1.0  # nothing is rounded: the same mean twice has probability 0 but for lattices
     rows, gamma, schedule = mdp.rows, mdp.gamma, plan.schedule

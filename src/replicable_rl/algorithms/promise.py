@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import MISSING, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
 
-from replicable_rl.errors import SampleSizeTooLarge, plain_number, speaking_as
+from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, plain_number, speaking_as
 from replicable_rl.sampling import MAX_CALLS, Problem
 from replicable_rl.theory import Plan, Units
 
@@ -22,9 +22,12 @@ class Promise(Generic[P]):
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
-            number = plain_number(getattr(self, field.name))
-            if number is not None:  # numbers of other types count otherwise, though they may be equal
-                object.__setattr__(self, field.name, number)
+            value = getattr(self, field.name)
+            if value is None and field.default is MISSING:
+                raise InvalidInput(f"{type(self).__name__}: {field.name} must be given, got None.")
+            plain = str(value) if isinstance(value, str) else plain_number(value)
+            if plain is not None:  # numbers of other types count otherwise, though they may be equal
+                object.__setattr__(self, field.name, plain)
         with speaking_as(type(self).__name__):
             self._plan(*self._sizes, gamma=0.5, known_rewards=True)  # refuses bad parameters now, not at the first run
 

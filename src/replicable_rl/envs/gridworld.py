@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replicable_rl.envs._checks import check_gamma, check_probability
-from replicable_rl.errors import InvalidInput, check_real
+from replicable_rl.errors import InvalidInput, check_real, shown
 from replicable_rl.mdp import Labels, Rows, TabularMDP
 
 _WALL, _FREE, _START = "#.S"
@@ -149,7 +149,7 @@ def _read_lines(layout: object) -> tuple[str, ...]:
         text = layout.strip()
         layout = text.split("/") if "\n" not in text else text.splitlines()
     elif not (isinstance(layout, Sequence) and all(isinstance(line, str) for line in layout)):
-        raise InvalidInput(f"gridworld: layout must be a string or a list of strings, got {layout!r:.80}.")
+        raise InvalidInput(f"gridworld: layout must be a string or a list of strings, got {shown(layout)}.")
     lines = tuple(line.strip() for line in layout)
     if not any(lines):
         raise InvalidInput("gridworld: the map is empty. Draw at least one cell, for example 'S.G'.")
@@ -181,7 +181,7 @@ def _read_cells(lines: tuple[str, ...], goals: Mapping[str, float]) -> NDArray[n
 
 def _check_goals(goals: object) -> dict[str, float]:
     if not (isinstance(goals, Mapping) and goals):
-        raise InvalidInput(f"gridworld: goals must map characters to rewards, as in {{'G': 1.0}}, got {goals!r}.")
+        raise InvalidInput(f"gridworld: goals must map characters to rewards, as in {{'G': 1.0}}, got {shown(goals)}.")
     for letter in goals:
         if (
             not (isinstance(letter, str) and len(letter) == 1)
@@ -190,7 +190,7 @@ def _check_goals(goals: object) -> dict[str, float]:
         ):
             raise InvalidInput(
                 f"gridworld: a goal must be one character, no space and none of '{_WALL}', '{_FREE}', '{_START}' "
-                f"and '/', got {letter!r}."
+                f"and '/', got {shown(letter)}."
             )
     rule = "a finite number"
     return {

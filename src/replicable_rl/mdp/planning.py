@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from replicable_rl.errors import InvalidInput, check_in_open_interval
+from replicable_rl.errors import InvalidInput, check_in_open_interval, shown
 from replicable_rl.mdp.policies import action_probabilities
 
 if TYPE_CHECKING:
@@ -196,6 +196,11 @@ def _expected_rewards(mdp: TabularMDP) -> NDArray[np.float64]:
 
 
 def _check_tolerance(owner: str, mdp: TabularMDP, tolerance: float | None) -> float:
+    """Return the tolerance of a process, which is one, and whose values are numbers."""
+    from replicable_rl.mdp.tabular import TabularMDP
+
+    if not isinstance(mdp, TabularMDP):
+        raise InvalidInput(f"{owner}: mdp must be a TabularMDP, got {shown(mdp)}.")
     largest = max(map(abs, mdp.reward_range))
     if not math.isfinite(8.0 * largest / (1.0 - mdp.gamma) ** 2):
         raise InvalidInput(

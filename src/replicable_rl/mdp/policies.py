@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from replicable_rl.errors import InvalidInput
+from replicable_rl.errors import InvalidInput, is_masked, shown
 
 
 def greedy(q: ArrayLike) -> NDArray[np.int64]:
@@ -53,6 +53,10 @@ def _as_table(name: str, values: ArrayLike) -> NDArray[Any]:
         table = np.asarray(values)
     except ValueError:
         raise InvalidInput(f"{name} must be a table with rows of one length.") from None
-    if table.dtype.kind not in "fiub":
+    except Exception:  # whatever somebody's object raises
+        raise InvalidInput(f"{name} must be a table of numbers, got {shown(values)}.") from None
+    if table.dtype.kind not in "fiub" or table.dtype.itemsize > 8:
         raise InvalidInput(f"{name} must hold numbers, got {table.dtype}.")
+    if is_masked(values):
+        raise InvalidInput(f"{name} must be a table without a mask. Say what masked entries are with filled(...).")
     return table

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from replicable_rl.errors import InvalidMDP
+from replicable_rl.errors import InvalidInput, InvalidMDP, check_numbers, is_masked
 
 SUM_TOLERANCE = 1e-9
 _MAX_STATES = 2**31 - 1  # next states are 32-bit integers
-_MAX_ROWS = 2**40
+MAX_ROWS = 2**40
 
 
 class Rows(NamedTuple):
@@ -110,8 +110,8 @@ def rows_from_outcomes(outcomes: Sequence[Sequence[Sequence[Sequence[float]]]]) 
             lengths.append(len(row))
     indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     try:
-        table = np.array(flat, dtype=np.float64).reshape(-1, 3)
-    except (TypeError, ValueError):
+        table = check_numbers("TabularMDP", "outcomes", flat).reshape(-1, 3)
+    except (InvalidInput, ValueError):
         first = next(k for k, outcome in enumerate(flat) if not _are_numbers(outcome))
         raise _no_outcome(*divmod(_row_of(indptr, first), n_actions)) from None
     successor = table[:, 1]
@@ -125,7 +125,7 @@ def rows_from_outcomes(outcomes: Sequence[Sequence[Sequence[Sequence[float]]]]) 
 
 def check_size(n_states: int, n_actions: int) -> None:
     """Refuse a process without states, or with more than can be stored."""
-    if not (1 <= n_states <= _MAX_STATES and n_actions >= 1 and n_states * n_actions <= _MAX_ROWS):
+    if not (1 <= n_states <= _MAX_STATES and n_actions >= 1 and n_states * n_actions <= MAX_ROWS):
         raise InvalidMDP(
             f"TabularMDP: needs 1 to {_MAX_STATES} states and at least 1 action, got {n_states} states and "
             f"{n_actions} actions."
@@ -155,7 +155,7 @@ def describe_row(row: int, n_actions: int) -> str:
 def _check_layout(rows: Rows, n_states: int, n_actions: int) -> None:
     indptr, n_rows, n_outcomes = rows.indptr, n_states * n_actions, rows.probability.size
     for (name, array), kind in zip(rows._asdict().items(), ("iu", "iu", "f", "fiu"), strict=True):
-        if array.dtype.kind not in kind:
+        if array.dtype.kind not in kind or array.dtype.itemsize > 8:
             raise InvalidMDP(
                 f"TabularMDP: {name} must hold {'integers' if kind == 'iu' else 'floats'}, got {array.dtype}."
             )
@@ -245,13 +245,15 @@ def _row_of(indptr: NDArray[np.int64], outcome: int) -> int:
 
 
 def _is_list(value: object) -> bool:
-    return isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0 and not is_masked(value)
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
 def _are_numbers(outcome: Sequence[float]) -> bool:
     try:
-        return np.array(outcome, dtype=np.float64).shape == (3,)
-    except (TypeError, ValueError):
+        return check_numbers("TabularMDP", "outcomes", outcome).shape == (3,)
+    except InvalidInput:
         return False
 
 
@@ -268,10 +270,4 @@ def _check_reward_shape(shape: tuple[int, ...], n_states: int, n_actions: int) -
 
 
 def _as_floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind == "c":
-            raise TypeError
-        return array.astype(np.float64, copy=False)
-    except (TypeError, ValueError):
-        raise InvalidMDP(f"TabularMDP: {name} must be an array of numbers.") from None
+    return check_numbers("TabularMDP", name, values, refusal=InvalidMDP)

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.canonical import array_digest
-from replicable_rl.errors import InvalidMDP, check_real
+from replicable_rl.errors import InvalidMDP, check_flag, check_integer, check_numbers, check_real, is_masked, shown
 from replicable_rl.mdp.rows import (
+    MAX_ROWS,
     SUM_TOLERANCE,
     Rows,
     canonical_rows,
@@ -127,9 +128,10 @@ class TabularMDP:
         source: ObjectSpec | None = None,
         estimated: bool = False,
     ) -> None:
-        if isinstance(n_actions, bool) or not isinstance(n_actions, (int, np.integer)):
-            raise InvalidMDP(f"TabularMDP: n_actions must be an integer, got {n_actions!r}.")
-        n_states = (rows.indptr.size - 1) // n_actions if n_actions > 0 else 0
+        if not isinstance(rows, Rows) or any(map(is_masked, rows)):
+            raise InvalidMDP(f"TabularMDP: rows must be Rows of arrays without masks, got {shown(rows)}.")
+        n_actions = check_integer("TabularMDP", "n_actions", n_actions, low=1, high=MAX_ROWS)
+        n_states = (np.size(rows.indptr) - 1) // n_actions
         check_size(n_states, n_actions)  # before anything is copied
         checked = canonical_rows(Rows._make(map(np.array, rows)), n_states, n_actions)
         self.__dict__.update(
@@ -140,7 +142,7 @@ class TabularMDP:
             initial=_read_only(_check_initial(initial, n_states)),
             reward_range=_check_reward_range(reward_range, checked, n_actions),
             labels=_check_labels(labels, n_states, n_actions),
-            estimated=bool(estimated),
+            estimated=check_flag("TabularMDP", "estimated", estimated),
             _source=source,
         )
 
@@ -250,10 +252,7 @@ def _check_gamma(gamma: float) -> float:
 def _check_initial(initial: ArrayLike | None, n_states: int) -> NDArray[np.float64]:
     if initial is None:
         return np.full(n_states, 1.0 / n_states)
-    try:
-        distribution = np.array(initial, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidMDP("TabularMDP: initial must be an array of numbers.") from None
+    distribution = check_numbers("TabularMDP", "initial", initial, refusal=InvalidMDP).copy()
     if distribution.shape != (n_states,):
         raise InvalidMDP(f"TabularMDP: initial must have shape (S,) = ({n_states},), got {distribution.shape}.")
     bad = ~((distribution >= 0) & np.isfinite(distribution))
@@ -271,14 +270,9 @@ def _check_reward_range(declared: tuple[float, float] | None, rows: Rows, n_acti
     seen_low, seen_high = float(rows.reward.min()), float(rows.reward.max())
     if declared is None:
         return seen_low, seen_high
-    if np.shape(declared) != (2,):
-        raise InvalidMDP(f"TabularMDP: reward_range must be (low, high), got {declared!r}.")
-    low, high = (
-        check_real("TabularMDP", "reward_range", bound, low=-np.inf, high=np.inf, rule="two finite numbers")
-        for bound in declared
-    )
+    low, high = _two_numbers(declared)
     if low > high:
-        raise InvalidMDP(f"TabularMDP: reward_range must be (low, high) with low <= high, got {declared!r}.")
+        raise InvalidMDP(f"TabularMDP: reward_range must be (low, high) with low <= high, got {shown(declared)}.")
     if seen_low < low or seen_high > high:
         outside = int(np.argmax((rows.reward < low) | (rows.reward > high)))
         row = int(np.searchsorted(rows.indptr, outside, side="right")) - 1
@@ -289,11 +283,23 @@ def _check_reward_range(declared: tuple[float, float] | None, rows: Rows, n_acti
     return low, high
 
 
+def _two_numbers(declared: object) -> tuple[float, float]:
+    try:
+        low, high = declared  # type: ignore[misc]  # the refusal is the point
+    except Exception:  # whatever somebody's object raises
+        raise InvalidMDP(f"TabularMDP: reward_range must be (low, high), got {shown(declared)}.") from None
+    rule, finite = "two finite numbers", {"low": -np.inf, "high": np.inf}
+    return (
+        check_real("TabularMDP", "reward_range", low, **finite, rule=rule),
+        check_real("TabularMDP", "reward_range", high, **finite, rule=rule),
+    )
+
+
 def _check_labels(labels: Labels | None, n_states: int, n_actions: int) -> Labels:
     if labels is None:
         return Labels()
     if not isinstance(labels, Labels):
-        raise InvalidMDP(f"TabularMDP: labels must be a Labels object, got {labels!r}.")
+        raise InvalidMDP(f"TabularMDP: labels must be a Labels object, got {shown(labels)}.")
     for kind, names, size in (("states", labels.states, n_states), ("actions", labels.actions, n_actions)):
         if names is not None and len(names) != size:
             raise InvalidMDP(f"TabularMDP: labels.{kind} must hold {size} names, got {len(names)}.")

@@ -24,7 +24,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from replicable_rl.errors import InvalidInput, check_integer, check_share
+from replicable_rl.errors import check_choice, check_flag, check_integer, check_share
 from replicable_rl.records import Claim
 from replicable_rl.theory.plan import MAX_CALLS, RSTAT, Cell, Pairs, PlanTable
 from replicable_rl.theory.query_plan import QueryPlan, query_parameters
@@ -177,10 +177,9 @@ def approximate_mdp(
     n_states = check_integer(_OWNER, "n_states", n_states, low=1, high=2**40)
     n_actions = check_integer(_OWNER, "n_actions", n_actions, low=1, high=2**40)
     epsilon = check_share(_OWNER, "epsilon", epsilon)
-    if norm not in ("entry", "l1"):
-        raise InvalidInput(f"{_OWNER}: norm must be 'entry' or 'l1', got {norm!r}.")
-    if bound not in ("sharp", "tight"):
-        raise InvalidInput(f"{_OWNER}: bound must be 'sharp' or 'tight', got {bound!r}.")
+    check_choice(_OWNER, "norm", norm, ("entry", "l1"))
+    check_choice(_OWNER, "bound", bound, ("sharp", "tight"))
+    known_rewards = check_flag(_OWNER, "known_rewards", known_rewards)
     rho, delta = check_delta_rho(_OWNER, rho, delta, apart=bound != "sharp")
     tau = epsilon if norm == "entry" else epsilon / n_states
     queries = n_states * n_actions * (n_states if known_rewards else n_states + 1)

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
 
-from replicable_rl.errors import InvalidInput, check_integer, check_real, check_share
+from replicable_rl.errors import check_choice, check_flag, check_integer, check_real, check_share
 from replicable_rl.records import Claim
 from replicable_rl.theory.plan import MAX_CALLS, RSTAT, Cell, Pairs, PlanTable
 from replicable_rl.theory.query_plan import QueryPlan, query_parameters
@@ -256,10 +256,9 @@ def phased_vi(
     gamma = check_real(_OWNER, "gamma", gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)")
     epsilon = check_share(_OWNER, "epsilon", epsilon)
     pairs = check_integer(_OWNER, "pairs", pairs, low=1, high=2**62)
-    if target not in _POWER:
-        raise InvalidInput(f"{_OWNER}: target must be 'policy' or 'value', got {target!r}.")
-    if bound not in BOUNDS:
-        raise InvalidInput(f"{_OWNER}: bound must be one of {', '.join(BOUNDS)}, got {bound!r}.")
+    check_choice(_OWNER, "target", target, ("policy", "value"))
+    check_choice(_OWNER, "bound", bound, BOUNDS)
+    known_rewards = check_flag(_OWNER, "known_rewards", known_rewards)
     if bound == "sharp" and any(one is not None for one in (calls, iterations, tolerance, rho_sq)):
         bound = "tight"  # overrides are those of the paper's listing
     rho, delta = check_delta_rho(_OWNER, rho, delta, apart=bound != "sharp")

@@ -28,7 +28,15 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.errors import InvalidInput, check_integer, check_share
+from replicable_rl.errors import (
+    InvalidInput,
+    check_choice,
+    check_in_open_interval,
+    check_integer,
+    check_numbers,
+    check_share,
+    shown,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -109,8 +117,7 @@ def rstat(
     11385
     """
     owner = "theory.rstat"
-    if bound not in ("sharp", "tight"):
-        raise InvalidInput(f"{owner}: bound must be 'sharp' or 'tight', got {bound!r}.")
+    check_choice(owner, "bound", bound, ("sharp", "tight"))
     rho, delta = check_delta_rho(owner, rho, delta, apart=bound == "tight")
     pieces = pieces_of(form)
     if (tolerance is None) == (samples is None):
@@ -178,7 +185,11 @@ def rstat_mismatch(sigma: ArrayLike, samples: int, width: float) -> NDArray[np.f
     0.056419
     """
     samples = check_integer("theory.rstat_mismatch", "samples", samples, low=1, high=2**1000)
-    s = np.sqrt(2.0 / samples) * np.asarray(sigma, dtype=np.float64)
+    width = check_in_open_interval("theory.rstat_mismatch", "width", width, 0.0, math.inf)
+    deviation = check_numbers("theory.rstat_mismatch", "sigma", sigma)
+    if not ((deviation >= 0.0) & np.isfinite(deviation)).all():
+        raise InvalidInput(f"theory.rstat_mismatch: sigma must be 0 or more, got {shown(sigma)}.")
+    s = math.sqrt(2.0 / samples) * deviation
     x = width / np.where(s > 0.0, s, 1.0)
     near = s / width * math.sqrt(2.0 / math.pi) * -np.expm1(-np.minimum(x * x / 2.0, 700.0))
     return np.where(s > 0.0, np.minimum(near + _two_sided_tail(x), 1.0), 0.0)
@@ -252,8 +263,8 @@ def hoeffding_radius(samples: int, delta: float) -> float:
 
 def pieces_of(form: str) -> int:
     """Return how many half bins the rounding may move an answer: 1, or 2 where the bin at 0 answers 0."""
-    if form not in _FORMS:
-        raise InvalidInput(f"theory.rstat: form must be one of {', '.join(_FORMS)}, got {form!r}.")
+    if not (isinstance(form, str) and form in _FORMS):
+        raise InvalidInput(f"theory.rstat: form must be one of {', '.join(_FORMS)}, got {shown(form)}.")
     return 1 if form == "midpoint" else 2
 
 

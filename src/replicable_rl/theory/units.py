@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.errors import InvalidInput
+from replicable_rl.errors import InvalidInput, check_real
 
 Value = TypeVar("Value", float, NDArray[np.float64])
 
@@ -45,7 +45,16 @@ class Units:
     high: float
 
     def __post_init__(self) -> None:
-        largest, width = max(abs(self.low), abs(self.high)), self.high - self.low
+        gamma = check_real("Units", "gamma", self.gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)")
+        low, high = (
+            check_real("Units", name, bound, low=-math.inf, high=math.inf, rule="a finite number")
+            for name, bound in (("low", self.low), ("high", self.high))
+        )
+        if low > high:
+            raise InvalidInput(f"Units: low must be at most high, got low={low:g}, high={high:g}. Exchange them.")
+        for name, number in (("gamma", gamma), ("low", low), ("high", high)):
+            object.__setattr__(self, name, number)
+        largest, width = max(abs(low), abs(high)), high - low
         if not math.isfinite(8.0 * largest / (1.0 - self.gamma) ** 2):
             raise InvalidInput(
                 f"rewards of {largest:g} with gamma={self.gamma:g} have values beyond 64-bit numbers. "
