@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +12,13 @@ import pytest
 
 from replicable_rl.records import LEVELS
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS
+
+
+# The tests ask how things look in a terminal of their own, whatever the one is like that they are started from.
+for _name in ("FORCE_COLOR", "NO_COLOR", "CLICOLOR_FORCE", "COLUMNS", "LINES", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+    os.environ.pop(_name, None)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as under nohup: children would inherit it, and never stop
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
