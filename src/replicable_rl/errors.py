@@ -17,16 +17,26 @@ import math
 import numbers
 import operator
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from replicable_rl.wording import brief, visible
 
+Word = TypeVar("Word", bound=str)
+_LONGEST = 1000  # characters of a message, whatever it quotes
+
 
 class InvalidInput(ValueError):
-    """The input breaks a rule; the message says which one and what to do."""
+    """The input breaks a rule; the message says which one and what to do.
+
+    It may quote a stranger's text: control characters are written as escapes, and what is very long is cut.
+    """
+
+    def __init__(self, message: object = "") -> None:
+        text = visible(str(message))
+        super().__init__(text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 3 :]}")
 
 
 class InvalidMDP(InvalidInput):
@@ -99,8 +109,8 @@ def check_in_open_interval(owner: str, name: str, value: object, low: float = 0.
     return number
 
 
-def check_choice(owner: str, name: str, value: object, choices: Iterable[str]) -> None:
-    """Refuse what is not one of a few words.
+def check_choice(owner: str, name: str, value: Word, choices: Iterable[str]) -> Word:
+    """Return a word that is one of a few.
 
     >>> check_choice("PhasedVI", "target", "Q", ("policy", "value"))
     Traceback (most recent call last):
@@ -110,6 +120,7 @@ def check_choice(owner: str, name: str, value: object, choices: Iterable[str]) -
     words = list(choices)
     if not (isinstance(value, str) and value in words):
         raise InvalidInput(f"{owner}: {name} must be {' or '.join(map(repr, words))}, got {shown(value)}.")
+    return cast("Word", str(value))  # also where it was a subclass
 
 
 def check_flag(owner: str, name: str, value: object) -> bool:
@@ -169,10 +180,10 @@ def _are_equal(array: NDArray[Any], floats: NDArray[np.float64]) -> bool:
 
 
 def shown(value: object, longest: int = 70) -> str:
-    """Write a value that is refused: cut where it is long, with control characters as escapes.
+    r"""Write a value that is refused: cut where it is long, with control characters as escapes.
 
-    >>> print(shown("a\\x1b[2J"), shown([1] * 1000))
-    'a\\x1b[2J' [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, ... (3000 characters)
+    >>> print(shown("a\x1b[2J"), shown([1] * 1000))
+    'a\x1b[2J' [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, ... (3000 characters)
     """
     try:
         text = visible(" ".join(repr(value).split()))

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from replicable_rl import algorithms, envs
 from replicable_rl.canonical import Json
-from replicable_rl.errors import InvalidInput, UnknownId, did_you_mean
+from replicable_rl.errors import InvalidInput, UnknownId, did_you_mean, shown
 from replicable_rl.mdp import TabularMDP, load_mdp
 from replicable_rl.records import LEVELS, ObjectSpec, is_reloaded
 from replicable_rl.records import load_plugins as load_plugins
@@ -106,10 +106,10 @@ def register_sampler(sampler: type[Kind]) -> type[Kind]:
 def _register(table: dict[str, Any], kind: str, id: object, made_by: object) -> None:
     if not isinstance(id, str) or not _ID.fullmatch(id):
         raise InvalidInput(
-            f"register_{kind}: an id is lower-case and ends in its version, such as 'my-{kind}-v1'; got {id!r:.60}."
+            f"register_{kind}: an id is lower-case and ends in its version, such as 'my-{kind}-v1'; got {shown(id)}."
         )
     if not callable(made_by):
-        raise InvalidInput(f"register_{kind}: {id} must be made by something callable, got {made_by!r:.60}.")
+        raise InvalidInput(f"register_{kind}: {id} must be made by something callable, got {shown(made_by)}.")
     for taken in (PROBLEMS, ALGORITHMS, SAMPLERS, RETIRED):
         if id in taken and not (taken is table and is_reloaded(taken[id], made_by)):
             raise InvalidInput(f"register_{kind}: {id!r} is taken, and an id never changes its meaning. Use '-v2'.")
@@ -137,13 +137,15 @@ def is_ours(constructor: object) -> bool:
 
 def _known(table: Mapping[str, Any], kind: str, id: str) -> Any:
     """Return what makes an id, or say which ids there are."""
+    if not isinstance(id, str):
+        raise UnknownId(f"A {kind} has a text for an id, got {shown(id)}.")
     if id in RETIRED:
         raise UnknownId(f"{id} is retired: its plans promised more than is proved. Use {RETIRED[id]}.")
     if id not in table:
         load_plugins()
     if id not in table:
         hint = did_you_mean(id, table) or f" Known: {', '.join(table)}."
-        raise UnknownId(f"No {kind} is called {id!r:.80}.{hint}")
+        raise UnknownId(f"No {kind} is called {shown(id)}.{hint}")
     return table[id]
 
 
@@ -174,7 +176,7 @@ def build(spec: ObjectSpec) -> Any:
         return _from_gymnasium(spec.id, spec.params)
     known = did_you_mean(spec.id, [*PROBLEMS, *gymnasium.registry])
     raise UnknownId(
-        f"No problem is called {spec.id!r:.80}.{known} A problem is an id of `replicable-rl list`, a Gymnasium id, "
+        f"No problem is called {shown(spec.id)}.{known} A problem is an id of `replicable-rl list`, a Gymnasium id, "
         "or a saved .npz file."
     )
 
@@ -201,7 +203,7 @@ def make(id: str, /, **params: Any) -> TabularMDP:
     ...
     replicable_rl.errors.UnknownId: No problem is called 'two-goal-v1'. Did you mean 'two-goals-v1'?
     """
-    if id.startswith(_GYMNASIUM):
+    if isinstance(id, str) and id.startswith(_GYMNASIUM):
         return _from_gymnasium(id.removeprefix(_GYMNASIUM), params)
     constructor = _known(PROBLEMS, "problem", id)
     _check_names(id, constructor, params)
@@ -267,7 +269,7 @@ def parse_object(text: str) -> ObjectSpec:
     for item in filter(None, listed.split(",")):
         key, equals, value = item.partition("=")
         if not (key.isidentifier() and equals):
-            raise InvalidInput(f"{text}: parameters are written key=value and separated by commas, got {item!r}.")
+            raise InvalidInput(f"{text}: parameters are written key=value and separated by commas, got {shown(item)}.")
         if key in params:
             raise InvalidInput(f"{text}: parameter {key!r} is given twice.")
         params[key] = _scalar(value)

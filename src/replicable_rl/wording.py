@@ -82,10 +82,10 @@ def brief(text: str, longest: int = 160) -> str:
 
 
 def visible(text: str) -> str:
-    """Write control characters, which could command a terminal, as escapes; lines and tabs stay.
+    r"""Write control characters, which could command a terminal, as escapes; lines and tabs stay.
 
-    >>> print(visible("a\\x1b[31mred\\x07 \\u202eabc"))
-    a\\x1b[31mred\\x07 \\u202eabc
+    >>> print(visible("a\x1b[31mred\x07 \u202eabc"))
+    a\x1b[31mred\x07 \u202eabc
     """
     if text.isascii() and text.isprintable():
         return text

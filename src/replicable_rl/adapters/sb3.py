@@ -34,7 +34,7 @@ import numpy as np
 
 from replicable_rl.adapters import sb3_library as library
 from replicable_rl.canonical import Json, canonical_json
-from replicable_rl.errors import InvalidInput, check_integer, did_you_mean
+from replicable_rl.errors import InvalidInput, check_integer, did_you_mean, shown
 from replicable_rl.randomness import MAX_SEED
 from replicable_rl.records import ObjectSpec
 
@@ -201,7 +201,7 @@ class StableBaselines3:
         env.close()
         if not isinstance(space, library.import_library("gymnasium").spaces.Discrete):
             raise InvalidInput(
-                f"{_OWNER}: only a Discrete observation space can be listed, got {space!r:.120} of {self.env!r}. "
+                f"{_OWNER}: only a Discrete observation space can be listed, got {shown(space)} of {self.env!r}. "
                 "Pass the observations to compare policies on as probe=."
             )
         return np.arange(space.start, space.start + space.n, dtype=np.int64)
@@ -219,7 +219,7 @@ class TrainedPolicy:
         """Return the actions, one for each of the observations along the first axis."""
         array = np.asarray(observations)
         space = self.model.observation_space
-        expected = f"{_OWNER}: observations must be an array with a first axis over observations of {space!r:.120}"
+        expected = f"{_OWNER}: observations must be an array with a first axis over observations of {shown(space)}"
         try:
             batch = self.model.policy.is_vectorized_observation(array)
         except ValueError as error:
@@ -247,7 +247,7 @@ def _check_share(share: object) -> tuple[str, ...]:
         )
     if names is None or not all(name in _SHAREABLE for name in names):
         raise InvalidInput(
-            f"{_OWNER}: share must be a collection of names out of 'network' and 'exploration', got {share!r:.80}. "
+            f"{_OWNER}: share must be a collection of names out of 'network' and 'exploration', got {shown(share)}. "
             "Write share=('network',) for one, share=() for none."
         )
     return tuple(name for name in _SHAREABLE if name in names)
@@ -259,7 +259,8 @@ def _check_policy(algorithm: Any, policy: object) -> str:
         return policy
     hint = did_you_mean(policy, known) if isinstance(policy, str) else ""
     raise InvalidInput(
-        f"{_OWNER}: policy of {algorithm.__name__} must be one of {', '.join(sorted(known))}, got {policy!r:.80}.{hint}"
+        f"{_OWNER}: policy of {algorithm.__name__} must be one of {', '.join(sorted(known))}, "
+        f"got {shown(policy)}.{hint}"
     )
 
 
@@ -268,7 +269,7 @@ def _check_options(name: str, options: object) -> dict[str, Any]:
     if options is None:
         return {}
     if not (isinstance(options, Mapping) and all(isinstance(key, str) for key in options)):
-        raise InvalidInput(f"{_OWNER}: {name} must be a mapping from names to values, got {options!r:.80}.")
+        raise InvalidInput(f"{_OWNER}: {name} must be a mapping from names to values, got {shown(options)}.")
     try:
         canonical_json(ObjectSpec(name, options).to_json())
     except InvalidInput as error:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from replicable_rl.envs.gymnasium_adapter import make_env, versioned_id
-from replicable_rl.errors import InvalidInput, did_you_mean
+from replicable_rl.errors import InvalidInput, did_you_mean, shown
 from replicable_rl.randomness import lending
 
 OWNER = "StableBaselines3"
@@ -81,7 +81,7 @@ def make_environment(env_id: object, options: Mapping[str, Any] | None) -> Any:
     """Make an environment by its id; it may do with its options what it likes."""
     if not isinstance(env_id, str):
         raise InvalidInput(
-            f"{OWNER}: env must be the id of an environment, because every run makes its own, got {env_id!r:.80}. "
+            f"{OWNER}: env must be the id of an environment, because every run makes its own, got {shown(env_id)}. "
             "Register the environment and pass its id."
         )
     otherwise = " If it is your own, pass 'module:id'."
@@ -107,7 +107,7 @@ def algorithm_class(algorithm: object) -> Any:
     hint = did_you_mean(algorithm.upper(), known) if isinstance(algorithm, str) else ""
     raise InvalidInput(
         f"{OWNER}: algorithm must be one of {', '.join(sorted(known))} or a class derived from BaseAlgorithm, "
-        f"got {algorithm!r:.80}.{hint}"
+        f"got {shown(algorithm)}.{hint}"
     )
 
 

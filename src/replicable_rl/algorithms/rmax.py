@@ -141,6 +141,10 @@ class _RMax(Promise[RMaxPlan]):
     threshold: Any = Fixed()  # a Threshold and an Estimate, in which the two algorithms differ
     estimate: Any = Plain()
 
+    def __post_init__(self) -> None:
+        _check_r_max(type(self).__name__, self.r_max, (-np.inf, -np.inf))  # the range comes with the problem
+        super().__post_init__()
+
     def _plan(self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool) -> RMaxPlan:
         parameters: dict[str, Any] = {"rho": None, **self._parameters()}
         for own in ("r_max", "threshold", "estimate"):

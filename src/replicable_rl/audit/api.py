@@ -11,7 +11,7 @@ from replicable_rl.audit.identity import own_code, refuse_nameless
 from replicable_rl.audit.jobs import OnError, SolveJob
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.run import run_audits
-from replicable_rl.errors import InvalidInput
+from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.records import COUNTS, AuditSpec, Recorded, check_level
 from replicable_rl.registry import ALGORITHMS
@@ -98,7 +98,7 @@ def audit_spec(problem: Any, algorithm: Algorithm, *, in_store: bool = False, **
     """
     if not isinstance(algorithm, Algorithm) or isinstance(algorithm, type):
         raise InvalidInput(
-            f"audit: algorithm must be an object with solve(source, shared, rng), got {algorithm!r:.80}. "
+            f"audit: algorithm must be an object with solve(source, shared, rng), got {shown(algorithm)}. "
             "Training code of another kind goes through audit_callable."
         )
     if not isinstance(problem, (TabularMDP, Problem)):

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
-from replicable_rl.errors import InvalidInput, check_integer, did_you_mean
+from replicable_rl.errors import InvalidInput, check_integer, did_you_mean, shown
 
 BACKENDS = ("processes", "threads", "dask", "ray")
 _PATIENCE = 10.0  # seconds that a scheduler has to answer
@@ -34,7 +34,7 @@ def use_backend(name: str, scheduler: str | None = None, n_jobs: int | None = No
     """
     if name not in BACKENDS:
         hint = did_you_mean(name, BACKENDS)
-        raise InvalidInput(f"audit: backend must be one of {', '.join(BACKENDS)}, got {name!r}.{hint}")
+        raise InvalidInput(f"audit: backend must be one of {', '.join(BACKENDS)}, got {shown(name)}.{hint}")
     if scheduler is not None and name not in ("dask", "ray"):
         raise InvalidInput(f"audit: a scheduler is for the backends dask and ray, not for {name}.")
     n_jobs = check_n_jobs(n_jobs)

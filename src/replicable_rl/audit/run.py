@@ -19,7 +19,7 @@ from replicable_rl.audit.identity import changed_parts, looks_different
 from replicable_rl.audit.jobs import Contents, Job, OnError, run_one_by_one, with_job
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.workers import Batch, Chunk, RunFailed, kept_where, on_workers, wants_workers
-from replicable_rl.errors import InvalidFile, InvalidInput
+from replicable_rl.errors import InvalidFile, InvalidInput, shown
 from replicable_rl.progress import report
 from replicable_rl.records import AuditSpec, Run, RunFamily, RunSpec
 from replicable_rl.store import RunStore
@@ -59,7 +59,7 @@ def run_audits(
     6
     """
     if on_error not in ("raise", "record"):
-        raise InvalidInput(f"audit: on_error must be 'raise' or 'record', got {on_error!r}.")
+        raise InvalidInput(f"audit: on_error must be 'raise' or 'record', got {shown(on_error)}.")
     n_jobs = check_n_jobs(n_jobs)
     with without_collection():
         audits = _opened(specs, store, on_error)

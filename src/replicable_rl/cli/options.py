@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from replicable_rl.errors import InvalidInput
+from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.registry import has_parameter, make_algorithm, parse_object, whole_number
 
 PROBLEM = typer.Argument(
@@ -110,4 +110,4 @@ def whole(option: str, text: str) -> int:
     try:
         return whole_number(text)
     except ValueError:
-        raise InvalidInput(f"{option} must be a whole number such as 13000 or 1e6, got {text!r}.") from None
+        raise InvalidInput(f"{option} must be a whole number such as 13000 or 1e6, got {shown(text)}.") from None

@@ -16,7 +16,7 @@ import numpy as np
 
 from replicable_rl.canonical import canonical_json
 from replicable_rl.envs._checks import check_gamma
-from replicable_rl.errors import InvalidInput, UnknownId, did_you_mean
+from replicable_rl.errors import InvalidInput, UnknownId, did_you_mean, shown
 from replicable_rl.mdp import Labels, TabularMDP
 from replicable_rl.records import ObjectSpec
 
@@ -64,10 +64,10 @@ def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, gamma: float = 0.99, *
         from gymnasium import Env
 
         if not isinstance(env, Env):
-            raise InvalidInput(f"{_OWNER}: env must be an id or a gymnasium.Env, got {env!r:.80}.")
+            raise InvalidInput(f"{_OWNER}: env must be an id or a gymnasium.Env, got {shown(env)}.")
         if make_kwargs:
             raise InvalidInput(
-                f"{_OWNER}: {', '.join(sorted(make_kwargs))} can only be given together with an id, got {env!r:.80}. "
+                f"{_OWNER}: {', '.join(sorted(make_kwargs))} can only be given together with an id, got {shown(env)}. "
                 "Give them to gymnasium.make."
             )
         return _convert(env, gamma)
@@ -149,7 +149,7 @@ def _read_table(bare: Any) -> list[list[list[_Outcome]]]:
         space = getattr(bare, kind, None)
         if not (isinstance(space, Discrete) and space.start == 0):
             raise InvalidInput(
-                f"{_OWNER}: {name} must have a discrete {kind} that starts at 0, got {space!r:.120}. Discretise it, "
+                f"{_OWNER}: {name} must have a discrete {kind} that starts at 0, got {shown(space)}. Discretise it, "
                 "or describe the process to TabularMDP yourself."
             )
         sizes.append(int(space.n))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from replicable_rl.errors import InvalidInput
+from replicable_rl.errors import InvalidInput, check_choice, shown
 from replicable_rl.queries.rounding import Means, Query, RStat
 
 if TYPE_CHECKING:
@@ -97,14 +97,14 @@ def ingredient(kind: str, value: Any) -> Any:
     >>> ingredient("estimate", "plain"), ingredient("threshold", Fixed())
     (Plain(), Fixed())
     """
-    method, ours = _OURS[kind]
+    method, ours = _OURS[check_choice("ingredient", "kind", kind, _OURS)]
     known = {one.id: one for one in ours}
     if isinstance(value, str) and value in known:
         return known[value]
     name = getattr(value, "id", None)
     if not isinstance(name, str) or not callable(getattr(value, method, None)) or isinstance(value, type):
         ids = " or ".join(map(repr, known))
-        raise InvalidInput(f"{kind}: {kind} must be {ids}, or an object with an id and {method}, got {value!r:.60}.")
+        raise InvalidInput(f"{kind}: {kind} must be {ids}, or an object with an id and {method}, got {shown(value)}.")
     if name in known and value != known[name]:
-        raise InvalidInput(f"{kind}: {kind} must have an id of its own, got {value!r:.60} with the id {name!r}.")
+        raise InvalidInput(f"{kind}: {kind} must have an id of its own, got {shown(value)} with the id {name!r}.")
     return value

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.errors import InvalidInput, check_in_open_interval
+from replicable_rl.errors import InvalidInput, check_in_open_interval, check_numbers, shown
+from replicable_rl.randomness import SharedRandomness
 from replicable_rl.sampling import Grid
 from replicable_rl.theory.rstat import pieces_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from replicable_rl.randomness import SharedRandomness
     from replicable_rl.theory.rstat import Form
 
 Floats = NDArray[np.float64]
@@ -99,8 +99,17 @@ class RStat:
     form: Form = "midpoint"
 
     def __post_init__(self) -> None:
-        narrowest = self.width if isinstance(self.width, float) else float(np.min(self.width))
-        check_in_open_interval("rstat", "width", narrowest, 0.0, np.inf)
+        if not isinstance(self.shared, SharedRandomness):
+            raise InvalidInput(f"rstat: shared must be SharedRandomness, got {shown(self.shared)}.")
+        if not isinstance(self.label, str):
+            raise InvalidInput(f"rstat: label must be a text such as 'my/offset', got {shown(self.label)}.")
+        if isinstance(self.width, (np.ndarray, list, tuple)) and np.ndim(self.width) == 1:
+            width: float | Floats = check_numbers("rstat", "width", self.width)
+            narrowest = float(np.min(width)) if np.size(width) else 0.0
+            check_in_open_interval("rstat", "width", narrowest, 0.0, np.inf)
+        else:
+            width = check_in_open_interval("rstat", "width", self.width, 0.0, np.inf)
+        object.__setattr__(self, "width", width)
         pieces_of(self.form)
 
     @property
@@ -156,11 +165,20 @@ def rstat(means: ArrayLike, offset: ArrayLike, width: float, *, form: Form = "mi
     array([0. , 0.4])
     """
     width = check_in_open_interval("rstat", "width", width, 0.0, np.inf)
-    v = np.clip(np.asarray(means, dtype=np.float64), 0.0, 1.0)  # a mean of numbers in [0, 1], up to rounding
+    v = np.clip(check_numbers("rstat", "means", means), 0.0, 1.0)  # a mean of numbers in [0, 1], up to rounding
     if np.isnan(v).any():
         raise InvalidInput("rstat: a mean is NaN.")
-    shift = width * np.asarray(offset, dtype=np.float64)
-    k = np.floor((v - shift) / width)
+    shares = check_numbers("rstat", "offset", offset)
+    if not ((shares >= 0.0) & (shares <= 1.0)).all():
+        raise InvalidInput(f"rstat: offset must lie in [0, 1), got {shown(offset)}.")
+    try:
+        shift = width * np.broadcast_to(shares, np.broadcast_shapes(shares.shape, v.shape))
+    except ValueError:
+        raise InvalidInput(f"rstat: offset must be one number, or one for each mean, got {shown(offset)}.") from None
+    with np.errstate(over="ignore"):  # refused below
+        k = np.floor((v - shift) / width)
+    if not (np.abs(k) < 2.0**63).all():
+        raise InvalidInput(f"rstat: width must leave bins that 64 bits can number, got {width:g}. Use a larger width.")
     low = np.clip(shift + k * width, 0.0, 1.0)
     high = np.clip(shift + (k + 1.0) * width, 0.0, 1.0)
     answer = low + (high - low) / 2.0

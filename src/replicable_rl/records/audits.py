@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from replicable_rl.canonical import Json, from_decimal
-from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer
+from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, shown
 from replicable_rl.randomness import MAX_SEED
 from replicable_rl.records.specs import COUNTS, ObjectSpec, RunFamily, RunSpec
 
@@ -149,7 +149,7 @@ class AuditSpec:
         """Read the JSON form back."""
         names = {one.name for one in fields(cls)} - {"job"}
         if not isinstance(data, dict) or set(data) != names:
-            raise InvalidInput(f"AuditSpec: expected {', '.join(sorted(names))}; got {data!r:.200}.")
+            raise InvalidInput(f"AuditSpec: expected {', '.join(sorted(names))}; got {shown(data)}.")
         read: dict[str, Any] = dict(data)
         read |= {name: ObjectSpec.from_json(data[name]) for name in ("problem", "algorithm")}
         if isinstance(data["shared_seeds"], list):
@@ -172,7 +172,7 @@ def _check_seeds(shared_seeds: Any) -> int | tuple[int, ...]:
         return check_integer("audit", "shared_seeds", shared_seeds, low=1, high=_MOST)
     rule = "audit: shared_seeds must be how many to use, or a list of different seeds"
     if isinstance(shared_seeds, (str, bytes)) or not hasattr(shared_seeds, "__iter__"):
-        raise InvalidInput(f"{rule}, got {shared_seeds!r:.60}.")
+        raise InvalidInput(f"{rule}, got {shown(shared_seeds)}.")
     listed = tuple(check_integer("audit", "a shared seed", seed, low=0, high=MAX_SEED) for seed in shared_seeds)
     if not listed:
         raise InvalidInput(f"{rule}, got an empty list.")

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Literal
 
 from replicable_rl.canonical import Json
-from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real
+from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real, shown
 from replicable_rl.wording import apart, listed
 
 About = Literal["accuracy", "replicability"]
@@ -55,7 +55,7 @@ class Measurement:
         """Read the JSON form back."""
         names = [one.name for one in fields(cls)]
         if not isinstance(data, dict) or sorted(data) != sorted(names) or not all(map(_is_number, data.values())):
-            raise InvalidInput(f"Measurement: expected numbers {', '.join(names)}; got {data!r:.200}.")
+            raise InvalidInput(f"Measurement: expected numbers {', '.join(names)}; got {shown(data)}.")
         return cls(**data)
 
 
@@ -134,10 +134,10 @@ class Claim:
         """Read the JSON form back."""
         names = [one.name for one in fields(cls)]
         if not isinstance(data, dict) or sorted(data) != sorted(names):
-            raise InvalidInput(f"Claim: expected {', '.join(names)}; got {data!r:.200}.")
+            raise InvalidInput(f"Claim: expected {', '.join(names)}; got {shown(data)}.")
         seen, conditions = data["measurement"], data["conditions"]
         if not isinstance(conditions, list) or not all(map(_is_text, conditions)):
-            raise InvalidInput(f"Claim: conditions must be a list of texts, got {conditions!r:.200}.")
+            raise InvalidInput(f"Claim: conditions must be a list of texts, got {shown(conditions)}.")
         return cls(**{**data, "measurement": None if seen is None else Measurement.from_json(seen)})
 
 
@@ -207,10 +207,10 @@ class Claims:
     def from_json(cls, data: Json) -> Claims:
         """Read the JSON form back."""
         if not isinstance(data, dict) or not isinstance(data.get("made"), list):
-            raise InvalidInput(f"Claims: expected a list of claims, got {data!r:.200}.")
+            raise InvalidInput(f"Claims: expected a list of claims, got {shown(data)}.")
         missing = data.get("missing")
         if not isinstance(missing, dict) or not all(isinstance(text, str) for text in missing.values()):
-            raise InvalidInput(f"Claims: expected what is missing by name, got {missing!r:.200}.")
+            raise InvalidInput(f"Claims: expected what is missing by name, got {shown(missing)}.")
         return cls(tuple(Claim.from_json(one) for one in data["made"]), missing)
 
 

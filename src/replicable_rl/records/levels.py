@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from replicable_rl.canonical import array_digest, array_to_bytes, bytes_to_array
-from replicable_rl.errors import InvalidInput, did_you_mean
+from replicable_rl.errors import InvalidInput, did_you_mean, shown
 from replicable_rl.records.plugins import is_reloaded, load_plugins
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
@@ -80,7 +80,7 @@ class Level:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name) or self.name == "history":
             rule = "lower-case letters, digits, '-' and '_', and not 'history'"
-            raise InvalidInput(f"Level: name must be {rule}; got {self.name!r:.60}.")
+            raise InvalidInput(f"Level: name must be {rule}; got {shown(self.name)}.")
         object.__setattr__(self, "implies", tuple(self.implies))
 
 
@@ -124,7 +124,7 @@ def level_of(name: str) -> Level:
     if name not in LEVELS:
         known = in_order(LEVELS)
         hint = did_you_mean(str(name), known)
-        raise InvalidInput(f"level must be one of {', '.join(known)}, got {name!r:.60}.{hint}")
+        raise InvalidInput(f"level must be one of {', '.join(known)}, got {shown(name)}.{hint}")
     return LEVELS[name]
 
 

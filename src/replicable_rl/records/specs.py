@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from replicable_rl.canonical import Json, canonical_json, from_decimal, from_json, json_digest, to_json
-from replicable_rl.errors import InvalidInput, check_integer
+from replicable_rl.errors import InvalidInput, check_integer, shown
 from replicable_rl.randomness import MAX_SEED
 
 COUNTS = "counts-v1"  # the sampler of tables: counts, at a cost that does not depend on their number
@@ -60,7 +60,7 @@ class ObjectSpec:
     def from_json(cls, data: Json) -> ObjectSpec:
         """Read the JSON form back."""
         if not (isinstance(data, dict) and isinstance(data.get("id"), str) and isinstance(data.get("params"), dict)):
-            raise InvalidInput(f"ObjectSpec: expected an object with 'id' and 'params', got {data!r:.200}.")
+            raise InvalidInput(f"ObjectSpec: expected an object with 'id' and 'params', got {shown(data)}.")
         return cls(data["id"], {key: from_json(value) for key, value in data["params"].items()})
 
 
@@ -98,7 +98,7 @@ def sample_from_json(data: Json) -> Sample:
         return Drawn(_seed("sample seed", data.get("seed")), data["sampler"])
     if isinstance(data, dict) and data.get("kind") == "recorded" and isinstance(data.get("digest"), str):
         return Recorded(data["digest"])
-    raise InvalidInput(f"sample: expected one that was drawn or recorded, got {data!r:.200}.")
+    raise InvalidInput(f"sample: expected one that was drawn or recorded, got {shown(data)}.")
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class RunSpec:
         if isinstance(self.sample, Drawn):
             check_integer("RunSpec", "sample_seed", self.sample.seed, low=0, high=MAX_SEED)
         elif not isinstance(self.sample, Recorded):
-            raise InvalidInput(f"RunSpec: sample must be Drawn or Recorded, got {self.sample!r:.60}.")
+            raise InvalidInput(f"RunSpec: sample must be Drawn or Recorded, got {shown(self.sample)}.")
 
     @cached_property
     def digest(self) -> str:
@@ -145,7 +145,7 @@ class RunSpec:
     def from_json(cls, data: Json) -> RunSpec:
         """Read the JSON form back."""
         if not isinstance(data, dict):
-            raise InvalidInput(f"RunSpec: expected an object, got {data!r:.200}.")
+            raise InvalidInput(f"RunSpec: expected an object, got {shown(data)}.")
         return cls(
             ObjectSpec.from_json(data.get("problem")),
             ObjectSpec.from_json(data.get("algorithm")),
@@ -217,7 +217,7 @@ def _plain(owner: str, key: str, value: object) -> Json:
         return int(value)
     if isinstance(value, numbers.Real):
         return float(value)
-    raise InvalidInput(f"{owner}: parameter {key!r} must be a number, text, list or mapping, got {value!r:.200}.")
+    raise InvalidInput(f"{owner}: parameter {key!r} must be a number, text, list or mapping, got {shown(value)}.")
 
 
 def _seed(name: str, text: Any) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, check_real
+from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, check_real, shown
 from replicable_rl.wording import listed, number
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Stepped:
         self.reward_range = _check_range(owner, reward_range)
         self.most_samples = check_integer(owner, "budget", budget, low=1, high=2**63 - 1)  # of one run
         if version is not None and not (isinstance(version, str) and version):
-            raise InvalidInput(f"{owner}: version must be a text such as '1', got {version!r:.60}.")
+            raise InvalidInput(f"{owner}: version must be a text such as '1', got {shown(version)}.")
         self.version = version
 
     @property
@@ -138,8 +138,8 @@ def _check_range(owner: str, reward_range: object) -> tuple[float, float]:
     bounds = tuple(reward_range) if isinstance(reward_range, (tuple, list, np.ndarray)) else ()
     rule = "two finite numbers"
     if len(bounds) != 2:
-        raise InvalidInput(f"{owner}: reward_range must be {rule}, got {reward_range!r}.")
+        raise InvalidInput(f"{owner}: reward_range must be {rule}, got {shown(reward_range)}.")
     low, high = (check_real(owner, "reward_range", one, low=-np.inf, high=np.inf, rule=rule) for one in bounds)
     if low > high:
-        raise InvalidInput(f"{owner}: reward_range must be (low, high) with low <= high, got {reward_range!r}.")
+        raise InvalidInput(f"{owner}: reward_range must be (low, high) with low <= high, got {shown(reward_range)}.")
     return low, high

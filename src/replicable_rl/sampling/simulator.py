@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.errors import InvalidInput, check_integer
+from replicable_rl.errors import InvalidInput, check_integer, shown
 from replicable_rl.records import ObjectSpec
 from replicable_rl.sampling.counts import OutcomeCounts, Tally, check_calls, merge_tallies, tally
 from replicable_rl.sampling.problem import BUDGET, Stepped
@@ -64,7 +64,7 @@ class Simulator(Stepped):
         budget: int = BUDGET,
     ) -> None:
         if not callable(step):
-            raise InvalidInput(f"Simulator: step must be callable, got {step!r}.")
+            raise InvalidInput(f"Simulator: step must be callable, got {shown(step)}.")
         self.step, self._vectorized = step, vectorized
         self.name = name or str(getattr(step, "__qualname__", type(step).__name__))
         self.n_states = check_integer("Simulator", "n_states", n_states, low=1, high=2**31 - 1)
@@ -150,6 +150,8 @@ class Simulator(Stepped):
 def _check_initial(initial: ArrayLike, n_states: int) -> NDArray[np.float64]:
     first = np.array(initial, dtype=np.float64)
     if first.shape != (n_states,) or not (first >= 0.0).all() or abs(first.sum() - 1.0) > 1e-9:
-        raise InvalidInput(f"Simulator: initial must hold {n_states} probabilities that sum to 1, got {initial!r:.60}.")
+        raise InvalidInput(
+            f"Simulator: initial must hold {n_states} probabilities that sum to 1, got {shown(initial)}."
+        )
     first.setflags(write=False)
     return first

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from replicable_rl.canonical import Json, array_digest
-from replicable_rl.errors import InvalidInput
+from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.records import ObjectSpec
 
 
@@ -75,7 +75,7 @@ def said(value: Any) -> Json:
         name = getattr(value, "id", f"{type(value).__module__}.{type(value).__qualname__}")
         settings = {key: said(item) for key, item in settings_of(value).items()}
         return {"id": name, **settings} if settings else name
-    raise InvalidInput(f"JSON cannot say {value!r:.60} exactly.")
+    raise InvalidInput(f"JSON cannot say {shown(value)} exactly.")
 
 
 def unsaid(algorithm: object) -> str | None:

@@ -177,8 +177,8 @@ def approximate_mdp(
     n_states = check_integer(_OWNER, "n_states", n_states, low=1, high=2**40)
     n_actions = check_integer(_OWNER, "n_actions", n_actions, low=1, high=2**40)
     epsilon = check_share(_OWNER, "epsilon", epsilon)
-    check_choice(_OWNER, "norm", norm, ("entry", "l1"))
-    check_choice(_OWNER, "bound", bound, ("sharp", "tight"))
+    norm = check_choice(_OWNER, "norm", norm, ("entry", "l1"))
+    bound = check_choice(_OWNER, "bound", bound, ("sharp", "tight"))
     known_rewards = check_flag(_OWNER, "known_rewards", known_rewards)
     rho, delta = check_delta_rho(_OWNER, rho, delta, apart=bound != "sharp")
     tau = epsilon if norm == "entry" else epsilon / n_states

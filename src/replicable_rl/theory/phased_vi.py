@@ -256,8 +256,8 @@ def phased_vi(
     gamma = check_real(_OWNER, "gamma", gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)")
     epsilon = check_share(_OWNER, "epsilon", epsilon)
     pairs = check_integer(_OWNER, "pairs", pairs, low=1, high=2**62)
-    check_choice(_OWNER, "target", target, ("policy", "value"))
-    check_choice(_OWNER, "bound", bound, BOUNDS)
+    target = check_choice(_OWNER, "target", target, ("policy", "value"))
+    bound = check_choice(_OWNER, "bound", bound, BOUNDS)
     known_rewards = check_flag(_OWNER, "known_rewards", known_rewards)
     if bound == "sharp" and any(one is not None for one in (calls, iterations, tolerance, rho_sq)):
         bound = "tight"  # overrides are those of the paper's listing
@@ -328,6 +328,7 @@ def phased_vi_rho(
     >>> round(phased_vi_rho(8187898146367124, pairs=32, gamma=0.9, epsilon=0.1, delta=0.001), 4)
     0.02
     """
+    calls = check_integer("theory.phased_vi_rho", "calls", calls, low=1, high=2**200)
     plain = phased_vi(pairs, gamma, epsilon, delta, target=target, known_rewards=known_rewards, calls=calls)
     width = 2.0 * (plain.tolerance - hoeffding_radius(calls, plain.delta_sq))
     return min(1.0, plain.queries * mean_distance(calls) / width) if width > 0.0 else 1.0

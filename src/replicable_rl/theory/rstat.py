@@ -118,7 +118,7 @@ def rstat(
     """
     owner = "theory.rstat"
     check_choice(owner, "bound", bound, ("sharp", "tight"))
-    rho, delta = check_delta_rho(owner, rho, delta, apart=bound == "tight")
+    rho, delta = check_delta_rho(owner, check_share(owner, "rho", rho), delta, apart=bound == "tight")
     pieces = pieces_of(form)
     if (tolerance is None) == (samples is None):
         raise InvalidInput(f"{owner}: give exactly one of tolerance (tau fixed) and samples (n fixed).")
