@@ -164,6 +164,8 @@ def build(spec: ObjectSpec) -> Any:
     >>> build(ObjectSpec("phased-vi-v1", {"epsilon": 0.1, "delta": 0.01})).epsilon
     0.1
     """
+    if not isinstance(spec, ObjectSpec):
+        raise InvalidInput(f"build: spec must be an ObjectSpec, got {shown(spec)}.")
     if spec.id not in ALGORITHMS and spec.id not in PROBLEMS:
         load_plugins()
     if spec.id in ALGORITHMS or spec.id in RETIRED:

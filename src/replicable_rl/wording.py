@@ -100,4 +100,4 @@ def _visible(letter: str) -> str:
 
 def sentence(text: object, longest: int = 500) -> str:
     """Write a text, or what an exception says, on one line that does not end with a full stop."""
-    return " ".join(str(text).split())[:longest].rstrip(".")
+    return visible(" ".join(str(text).split()))[:longest].rstrip(".")

@@ -23,7 +23,7 @@ from replicable_rl.cli.options import (
     whole,
     with_algorithm_options,
 )
-from replicable_rl.cli.output import print_all, print_json
+from replicable_rl.cli.output import print_all, print_error, print_json
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval
 from replicable_rl.files import replacing, write_csv
@@ -211,7 +211,7 @@ def _saying_what_is_kept(store: Path | None) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if store is not None and store.exists():
-            print(f"Finished runs are kept in {store}; the same command resumes.", file=sys.stderr)
+            print_error(f"Finished runs are kept in {store}; the same command resumes.")
         raise
 
 

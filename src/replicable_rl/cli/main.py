@@ -21,7 +21,7 @@ from replicable_rl.cli.options import (
     whole,
     with_algorithm_options,
 )
-from replicable_rl.cli.output import drop_output, print_json
+from replicable_rl.cli.output import drop_output, print_error, print_json
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.cli.report import report_command
 from replicable_rl.cli.reproduce import reproduce_command
@@ -72,14 +72,14 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         return _usage(error)
     if code == 130:
-        print("replicable-rl: interrupted; nothing was half-written.", file=sys.stderr)
+        print_error("replicable-rl: interrupted; nothing was half-written.")
     return code if isinstance(code, int) else 0
 
 
 def _usage(error: Any) -> int:
     message, context = error.format_message(), getattr(error, "ctx", None)
     if message.startswith("Usage:"):  # no arguments at all: the help is the message
-        print(message, file=sys.stderr)
+        print_error(message)
         return 2
     if context is None:
         return _fail(message)
@@ -88,7 +88,7 @@ def _usage(error: Any) -> int:
 
 
 def _fail(message: str) -> int:
-    print(f"replicable-rl: {' '.join(message.splitlines())}", file=sys.stderr)
+    print_error(f"replicable-rl: {' '.join(message.splitlines())}")
     return 2
 
 

@@ -5,16 +5,26 @@ import os
 import sys
 
 from replicable_rl.canonical import Json, json_text
+from replicable_rl.wording import visible
 
 _PLAIN = str.maketrans({"–": "-", "−": "-", "×": "x", "ρ": "rho"})
 
 
 def print_all(text: str) -> None:
-    """Print and flush; a reader who has left is no reason to end otherwise than the work did."""
+    """Print and flush; a reader who has left is no reason to end otherwise than the work did.
+
+    Names may come from a stranger: what could command the terminal is shown as it is written.
+    """
+    text = visible(text)
     try:
         print(text if can_encode(text) else text.translate(_PLAIN), flush=True)
     except BrokenPipeError:
         drop_output()
+
+
+def print_error(text: str) -> None:
+    """Print on standard error, as `print_all` does."""
+    print(visible(text), file=sys.stderr, flush=True)
 
 
 def print_json(data: Json) -> None:

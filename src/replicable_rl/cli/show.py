@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -17,7 +18,7 @@ from replicable_rl.cli.output import can_encode
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.records import LEVELS, Claims, Run, implied, in_order
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS, load_plugins
-from replicable_rl.wording import number
+from replicable_rl.wording import number, visible
 
 _ARROWS = {"up": "↑", "down": "↓", "left": "←", "right": "→"}
 _PLAIN_ARROWS = {"up": "^", "down": "v", "left": "<", "right": ">"}
@@ -25,10 +26,23 @@ _MAX_ROWS = 40  # states shown in a table
 _MAX_COLUMNS = 6  # action values shown beside a state
 
 
+class _SafeConsole(Console):
+    """A console of rich that shows the control characters of a text instead of obeying them."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Make them visible before anything is laid out."""
+        return super().render_str(visible(text), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """Also those of a `Text` that somebody has made."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+
 def console() -> Console:
     """Return a console on standard output: the terminal's width, or 80 columns when piped."""
     width = None if sys.stdout.isatty() else 80
-    return Console(highlight=False, markup=False, emoji=False, width=width)  # names are shown as they are
+    return _SafeConsole(highlight=False, markup=False, emoji=False, width=width)  # names are shown as they are
 
 
 def show_run(mdp: TabularMDP, run: Run, seconds: float) -> None:

@@ -109,7 +109,8 @@ class RStat:
             check_in_open_interval("rstat", "width", narrowest, 0.0, np.inf)
         else:
             width = check_in_open_interval("rstat", "width", self.width, 0.0, np.inf)
-        object.__setattr__(self, "width", width)
+        for name, plain in (("label", str(self.label)), ("width", width)):
+            object.__setattr__(self, name, plain)
         pieces_of(self.form)
 
     @property

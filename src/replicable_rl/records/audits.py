@@ -7,16 +7,15 @@ resumes, more shared seeds or more runs extend it, and another ``seed`` is an in
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import itertools
-import operator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
 from replicable_rl.canonical import Json, from_decimal
-from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, shown
+from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, plain_number, shown
 from replicable_rl.randomness import MAX_SEED
 from replicable_rl.records.specs import COUNTS, ObjectSpec, RunFamily, RunSpec
 
@@ -106,15 +105,28 @@ class AuditSpec:
     @property
     def size(self) -> int:
         """Runs in all."""
-        seeds = self.shared_seeds if isinstance(self.shared_seeds, int) else len(self.shared_seeds)
-        return seeds * self.runs_per_seed
+        return self.n_seeds * self.runs_per_seed
 
     @cached_property
     def seeds(self) -> tuple[int, ...]:
         """The J shared seeds."""
+        return tuple(self.each_seed())
+
+    def each_seed(self) -> Iterator[int]:
+        """Yield the shared seeds one by one: there may be very many."""
         if isinstance(self.shared_seeds, tuple):
-            return self.shared_seeds
-        return tuple(derived_seed("shared", self.seed, j) for j in range(self.shared_seeds))
+            yield from self.shared_seeds
+        else:
+            yield from (derived_seed("shared", self.seed, j) for j in range(self.shared_seeds))
+
+    @property
+    def n_seeds(self) -> int:
+        """How many shared seeds there are, J."""
+        return self.shared_seeds if isinstance(self.shared_seeds, int) else len(self.shared_seeds)
+
+    def samples(self, shared_seed: int) -> list[int]:
+        """Return the sample seeds under a shared seed."""
+        return [derived_seed("sample", self.seed, shared_seed, i) for i in range(self.runs_per_seed)]
 
     @property
     def runs(self) -> list[RunSpec]:
@@ -131,6 +143,8 @@ class AuditSpec:
     def contains(self, other: AuditSpec) -> bool:
         """Whether this audit makes all runs of another one."""
         same = self.family == other.family and self.seed == other.seed and self.runs_per_seed >= other.runs_per_seed
+        if same and isinstance(self.shared_seeds, int) and isinstance(other.shared_seeds, int):
+            return self.shared_seeds >= other.shared_seeds  # the first of the same
         return same and set(self.seeds) >= set(other.seeds)
 
     def to_json(self) -> dict[str, Json]:
@@ -167,13 +181,16 @@ def _check_runs(runs_per_seed: object) -> int:
 
 def _check_seeds(shared_seeds: Any) -> int | tuple[int, ...]:
     """Return how many shared seeds there are, or which."""
-    with contextlib.suppress(TypeError):  # a list is the other case
-        operator.index(shared_seeds)
+    if plain_number(shared_seeds) is not None:  # a list is the other case
         return check_integer("audit", "shared_seeds", shared_seeds, low=1, high=_MOST)
     rule = "audit: shared_seeds must be how many to use, or a list of different seeds"
-    if isinstance(shared_seeds, (str, bytes)) or not hasattr(shared_seeds, "__iter__"):
+    try:
+        seeds = None if isinstance(shared_seeds, (str, bytes)) else list(shared_seeds)
+    except Exception:  # whatever somebody's object raises
+        seeds = None
+    if seeds is None:
         raise InvalidInput(f"{rule}, got {shown(shared_seeds)}.")
-    listed = tuple(check_integer("audit", "a shared seed", seed, low=0, high=MAX_SEED) for seed in shared_seeds)
+    listed = tuple(check_integer("audit", "a shared seed", seed, low=0, high=MAX_SEED) for seed in seeds)
     if not listed:
         raise InvalidInput(f"{rule}, got an empty list.")
     if len(set(listed)) < len(listed):

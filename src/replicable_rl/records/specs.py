@@ -10,7 +10,6 @@ parameters as ``{"integer": "10000000000000000"}``.
 from __future__ import annotations
 
 import hashlib
-import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from replicable_rl.canonical import Json, canonical_json, from_decimal, from_json, json_digest, to_json
-from replicable_rl.errors import InvalidInput, check_integer, shown
+from replicable_rl.errors import InvalidInput, check_integer, plain_number, shown
 from replicable_rl.randomness import MAX_SEED
 
 COUNTS = "counts-v1"  # the sampler of tables: counts, at a cost that does not depend on their number
@@ -37,8 +36,13 @@ class ObjectSpec:
     params: Mapping[str, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.id, str) or not isinstance(self.params, Mapping):
+            raise InvalidInput(
+                f"ObjectSpec: needs a text and a mapping, got {shown(self.id)} and {shown(self.params)}."
+            )
         params = {str(key): _plain(self.id, str(key), value) for key, value in self.params.items()}
         object.__setattr__(self, "params", MappingProxyType(params))
+        object.__setattr__(self, "id", str(self.id))
 
     def __hash__(self) -> int:
         return hash(self.id)  # parameters may be lists, and equal numbers of other types
@@ -116,7 +120,11 @@ class RunSpec:
     sample: Sample
 
     def __post_init__(self) -> None:
-        check_integer("RunSpec", "shared_seed", self.shared_seed, low=0, high=MAX_SEED)
+        for name in ("problem", "algorithm"):
+            if not isinstance(getattr(self, name), ObjectSpec):
+                raise InvalidInput(f"RunSpec: {name} must be an ObjectSpec, got {shown(getattr(self, name))}.")
+        seed = check_integer("RunSpec", "shared_seed", self.shared_seed, low=0, high=MAX_SEED)
+        object.__setattr__(self, "shared_seed", seed)
         if isinstance(self.sample, Drawn):
             check_integer("RunSpec", "sample_seed", self.sample.seed, low=0, high=MAX_SEED)
         elif not isinstance(self.sample, Recorded):
@@ -203,8 +211,10 @@ class RunFamily:
 
 def _plain(owner: str, key: str, value: object) -> Json:
     """Return the value in Python's own types; what JSON cannot say is refused."""
-    if value is None or isinstance(value, (bool, str)) or type(value) in (int, float):
+    if value is None or type(value) in (bool, str, int, float):
         return value
+    if isinstance(value, str):
+        return str(value)
     if isinstance(value, Mapping):
         if set(value) == {"integer"}:
             raise InvalidInput(
@@ -213,10 +223,9 @@ def _plain(owner: str, key: str, value: object) -> Json:
         return {str(k): _plain(owner, key, v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(owner, key, v) for v in value]
-    if isinstance(value, numbers.Integral):
-        return int(value)
-    if isinstance(value, numbers.Real):
-        return float(value)
+    number = plain_number(value)
+    if number is not None:
+        return number
     raise InvalidInput(f"{owner}: parameter {key!r} must be a number, text, list or mapping, got {shown(value)}.")
 
 

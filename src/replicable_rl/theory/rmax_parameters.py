@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-from replicable_rl.errors import InvalidInput, check_integer, check_real, check_share
+from replicable_rl.errors import InvalidInput, check_choice, check_flag, check_integer, check_real, check_share
 from replicable_rl.theory.plan import MAX_CALLS, SLACK
 from replicable_rl.theory.rmax import RMaxPlan
 from replicable_rl.theory.rmax_bounds import Choice, Kind, Task, bounds_of, events_log, query_distance, rounds_needed
@@ -57,7 +57,8 @@ def rmax(
     """
     sizes = n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards
     task = _checked("theory.rmax", "tight", Task(*sizes, n_states, "zero-preserving"))
-    N, H = n_states * n_actions, horizon
+    n_states, _, gamma, epsilon, delta, _, H = task[:7]
+    rho, refined, N = check_share("theory.rmax", "rho", rho), check_flag("theory.rmax", "refined", refined), task.pairs
     T = H * N / epsilon
     if not refined:
         T += H * H * math.log(1.0 / delta) / epsilon**2
@@ -147,8 +148,7 @@ def rmax_practical(
     >>> rmax_practical(8, 4, 0.9, 0.1, 0.001, 0.2, horizon=20).obstacles  # gamma**20 is more than epsilon
     (('horizon', 36),)
     """
-    if bound not in ("sharp", "tight"):
-        raise InvalidInput(f"{_OWNER}: bound must be 'sharp' or 'tight', got {bound!r}.")
+    bound = check_choice(_OWNER, "bound", bound, ("sharp", "tight"))
     sizes = n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards
     K = n_states if support is None else support
     task = _checked(_OWNER, bound, Task(*sizes, K, form))
@@ -158,9 +158,9 @@ def rmax_practical(
     given = Given(rounds, known, window, tolerance)
     found = search(bound, task, given)
     if not found.choices:  # perhaps the largest m of all is enough with another k
-        last = _practical(bound, task, given, _Size(MOST, None, horizon))[0]
+        last = _practical(bound, task, given, _Size(MOST, None, task.horizon))[0]
         found = found._replace(choices=(last,) if is_enough(bound, task, last, found.goal) else ())
-    size = _Size.of(episodes, budget, horizon)
+    size = _Size.of(episodes, budget, task.horizon)
     choice, tau = _proved(bound, task, given, found, size) or _practical(bound, task, given, size)
     needed = found.choices[0].episodes if found.choices and not found.obstacles else None
     obstacles = found.obstacles
@@ -267,15 +267,16 @@ def _reached(kind: Kind, task: Task, visits: int) -> float:
 
 
 def _checked(owner: str, kind: Kind, task: Task) -> Task:
-    check_integer(owner, "n_states", task.n_states, low=1, high=2**40)
-    check_integer(owner, "n_actions", task.n_actions, low=1, high=2**40)
-    check_real(owner, "gamma", task.gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)")
-    check_share(owner, "epsilon", task.epsilon)
-    check_integer(owner, "horizon", task.horizon, low=1, high=2**31 - 1)
-    check_delta_rho(owner, task.rho, task.delta, apart=kind != "sharp")
-    check_integer(owner, "support", task.support, low=1, high=task.n_states)
+    n_states = check_integer(owner, "n_states", task.n_states, low=1, high=2**40)
+    n_actions = check_integer(owner, "n_actions", task.n_actions, low=1, high=2**40)
+    gamma = check_real(owner, "gamma", task.gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)")
+    epsilon = check_share(owner, "epsilon", task.epsilon)
+    horizon = check_integer(owner, "horizon", task.horizon, low=1, high=2**31 - 1)
+    rho, delta = check_delta_rho(owner, task.rho, task.delta, apart=kind != "sharp")
+    support = check_integer(owner, "support", task.support, low=1, high=n_states)
+    known_rewards = check_flag(owner, "known_rewards", task.known_rewards)
     pieces_of(task.form)
-    return task
+    return Task(n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards, support, task.form)
 
 
 def _check_visits(name: str, visits: float | None) -> float | None:

@@ -45,7 +45,9 @@ class Units:
     high: float
 
     def __post_init__(self) -> None:
-        gamma = check_real("Units", "gamma", self.gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)")
+        gamma = check_real(
+            "Units", "gamma", self.gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)"
+        )
         low, high = (
             check_real("Units", name, bound, low=-math.inf, high=math.inf, rule="a finite number")
             for name, bound in (("low", self.low), ("high", self.high))
