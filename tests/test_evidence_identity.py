@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import gymnasium
+import joblib
+import numpy as np
 import pytest
+
+import replicable_rl as rr
+from replicable_rl.audit.sampled import ignores_sample_seed
+from replicable_rl.cli import main
+from replicable_rl.records import made_with
+from replicable_rl.report.audits import store_page
+from replicable_rl.report.page import render
 
 # --- workers end with their parent ----------------------------------------------------------------------------
 
@@ -59,3 +74,259 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
         for pid in workers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+# --- threads --------------------------------------------------------------------------------------------------
+
+FEW = rr.PhasedVI(0.1, 0.01, calls=60, iterations=5)
+EXPLORE = rr.RMax(0.2, 0.1, 10, episodes=20, rounds=4)
+TWO = {"n_states": 2, "n_actions": 2, "gamma": 0.5, "reward_range": (0.0, 1.0)}
+
+
+class Stateful:
+    """A step that leaves its answer in itself for a moment, and gives way to other threads meanwhile."""
+
+    def __call__(self, state: int, action: int, rng: np.random.Generator) -> tuple[int, float]:
+        self.drawn = rng.random()
+        time.sleep(0.0)
+        return int(self.drawn < 0.5), float(state)
+
+
+def closing_over_state() -> Callable[..., tuple[int, float]]:
+    held = [0.0]
+
+    def step(state: int, action: int, rng: np.random.Generator) -> tuple[int, float]:
+        held[0] = rng.random()
+        time.sleep(0.0)
+        return int(held[0] < 0.5), float(state)
+
+    return step
+
+
+class OwnSource(rr.Simulator):
+    """Somebody's own source: what it asks for is kept in itself."""
+
+    def draw(self, calls: int, rng: np.random.Generator) -> Any:
+        self.calls = calls
+        return super().draw(self.calls, rng)
+
+
+def lake(**options: Any) -> rr.EpisodicEnv:
+    return rr.EpisodicEnv("FrozenLake-v1", gamma=0.9, reward_range=(0.0, 1.0), **options)
+
+
+def lakes() -> rr.EpisodicEnv:
+    vector = gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make("FrozenLake-v1")] * 2)
+    return rr.EpisodicEnv(vector, gamma=0.9, reward_range=(0.0, 1.0))
+
+
+STEPPED: dict[str, tuple[Callable[[], Any], Any]] = {
+    "environment": (lake, EXPLORE),
+    "vector": (lakes, EXPLORE),
+    "object": (lambda: rr.EpisodicEnv(gymnasium.make("FrozenLake-v1"), gamma=0.9, reward_range=(0.0, 1.0)), EXPLORE),
+    "simulator": (lambda: rr.Simulator(Stateful(), **TWO), FEW),
+    "closure": (lambda: rr.Simulator(closing_over_state(), **TWO), FEW),
+    "source": (lambda: OwnSource(Stateful(), **TWO), FEW),
+}
+
+
+@pytest.mark.parametrize("name", STEPPED)
+def test_threads_find_what_one_thread_finds(name: str) -> None:
+    make, algorithm = STEPPED[name]
+    alone = rr.audit(make(), algorithm, shared_seeds=8)
+    with joblib.parallel_config(backend="threading"):
+        together = rr.audit(make(), algorithm, shared_seeds=8, n_jobs=4)
+    assert len({run.fingerprints["value"] for run in alone.runs}) > 8  # there is something to tell apart
+    assert together.runs == alone.runs
+
+
+def test_threads_of_a_program_find_it_too() -> None:
+    problem = lake()
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda seed: rr.solve(problem, EXPLORE, shared_seed=1, sample_seed=seed), range(12)))
+    assert made == [rr.solve(problem, EXPLORE, shared_seed=1, sample_seed=seed) for seed in range(12)]
+
+
+# --- nothing was sampled ----------------------------------------------------------------------------------------
+
+CHAIN = rr.make("chain-v1")
+NOTHING_DRAWN = "Nothing was fresh, for no run drew a sample: agreement says nothing about other samples here."
+NOT_READ = "Nothing was fresh, for train does not read sample_seed: agreement says nothing about other samples here."
+
+
+@dataclass(frozen=True)
+class Lazy:
+    """Never asks for a sample, whatever it reports."""
+
+    samples: int | None
+    rho: float = 0.2
+
+    def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
+        return rr.Run.of({"policy": [0] * source.n_states}, samples=self.samples)
+
+
+class Busy(Lazy):
+    """Draws, and makes nothing of it."""
+
+    def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
+        source.play([0] * source.n_states, 5, 2, rng) if isinstance(source, rr.EpisodicEnv) else source.draw(5, rng)
+        return super().solve(source, shared, rng)
+
+
+class Spawning(Lazy):
+    """Draws from children of its generator."""
+
+    def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
+        source.draw(5, rng.spawn(1)[0])
+        return super().solve(source, shared, rng)
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("samples", [None, 0, 1000])
+@pytest.mark.parametrize("problem", [lambda: CHAIN, lake], ids=["table", "environment"])
+def test_an_algorithm_that_never_draws_shows_nothing(problem: Callable[[], Any], samples: int | None) -> None:
+    result = rr.audit(problem(), Lazy(samples), shared_seeds=60)
+    assert {run.samples for run in result.runs} == {0}
+    assert result.agreement().every_look.low > 0.9
+    assert result.meets(0.8) is None
+    assert f"1−ρ = 0.8 not shown. {NOTHING_DRAWN}" in flat(result.table())
+    assert "Fresh: nothing, for no run drew a sample." in flat(result.table())
+    told = result.to_json()
+    assert told["unsampled"] == NOTHING_DRAWN
+    assert told["randomness"]["fresh"] == "nothing, for no run drew a sample"  # type: ignore[index, call-overload]
+    assert NOTHING_DRAWN.rstrip(".") in result.claim().statement
+
+
+@pytest.mark.parametrize("algorithm", [Busy(10), Busy(None), Spawning(10)], ids=["draws", "silent", "spawns"])
+def test_an_algorithm_that_draws_is_judged(algorithm: Lazy) -> None:
+    result = rr.audit(CHAIN, algorithm, shared_seeds=60)
+    assert {run.samples for run in result.runs} == {algorithm.samples}
+    assert result.meets(0.8) is True
+    assert "1−ρ = 0.8 met." in flat(result.table())
+    assert result.to_json()["unsampled"] is None
+    assert "Fresh: every sample." in flat(result.table())
+
+
+def test_what_is_not_sampled_and_differs_is_refuted_all_the_same() -> None:
+    class Moody(Lazy):
+        def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
+            return rr.Run.of({"policy": os.urandom(source.n_states)[0] % 2 + np.zeros(source.n_states, np.int64)})
+
+    result = rr.audit(CHAIN, Moody(None), shared_seeds=60)  # by chance at most: 60 coins all alike, 2**-60
+    assert result.unsampled == NOTHING_DRAWN
+    assert result.meets(0.99) is False
+
+
+def test_a_store_remembers_that_nothing_was_sampled(tmp_path: Path) -> None:
+    def train(shared_seed: int, sample_seed: int) -> list[int]:
+        return [shared_seed % 2]
+
+    made = rr.audit_callable(train, shared_seeds=60, rho=0.2, version="1", store=tmp_path / "runs.sqlite")
+    (read,) = rr.read_audits(rr.RunStore(tmp_path / "runs.sqlite"))
+    for result in (made, read):
+        assert result.meets(0.8) is None
+        assert f"1−ρ = 0.8 not shown. {NOT_READ}" in flat(result.table())
+        assert result.to_json()["unsampled"] == NOT_READ
+    page = render(store_page(tmp_path / "runs.sqlite").page)
+    assert f"1−ρ = 0.8 not shown. {NOT_READ}" in page
+    assert "0.8 met" not in page
+
+
+class Trainers:
+    def blind(self, shared_seed: int, sample_seed: int) -> list[int]:
+        return [0]
+
+    def seeing(self, shared_seed: int, sample_seed: int) -> list[int]:
+        return [sample_seed % 2]
+
+    def __call__(self, shared_seed: int, sample_seed: int, more: int = 0) -> list[int]:
+        return [more]
+
+
+def late(alpha: int, shared_seed: int, sample_seed: int) -> list[int]:
+    return [alpha + shared_seed % 2]
+
+
+def inner(shared_seed: int, sample_seed: int) -> list[int]:
+    return [(lambda: sample_seed % 2)()]
+
+
+def through_locals(shared_seed: int, sample_seed: int) -> list[int]:
+    return [locals()["sample_seed"] % 2]
+
+
+def any_arguments(*seeds: int) -> list[int]:
+    return [0]
+
+
+@functools.wraps(late)
+def wrapping(*seeds: int) -> list[int]:
+    return [seeds[1] % 2]
+
+
+IGNORES: dict[str, tuple[Any, bool]] = {
+    "function": (lambda shared, sample: [0], True),
+    "method": (Trainers().blind, True),
+    "object": (Trainers(), True),
+    "partial": (functools.partial(late, 1), True),
+    "partial of partial": (functools.partial(functools.partial(Trainers(), more=1)), True),
+    "default": (lambda shared, sample=3: [0], True),
+    "used": (lambda shared, sample: [sample], False),
+    "used method": (Trainers().seeing, False),
+    "used inside": (inner, False),
+    "through locals": (through_locals, False),
+    "any arguments": (any_arguments, False),
+    "wrapping": (wrapping, False),
+    "built in": (max, False),
+}
+
+
+@pytest.mark.parametrize("name", IGNORES)
+def test_training_code_that_does_not_read_its_seed(name: str) -> None:
+    train, ignores = IGNORES[name]
+    assert ignores_sample_seed(train) is ignores
+
+
+def test_runs_that_are_identical_to_the_last_bit_are_worth_a_look() -> None:
+    warning = "All pairs are identical, value and all: check that train draws its data from sample_seed."
+
+    def fixed(shared_seed: int, sample_seed: int) -> Any:
+        return np.random.default_rng([shared_seed, 0 * sample_seed]).random((3, 2))
+
+    def drawn(shared_seed: int, sample_seed: int) -> Any:
+        return np.random.default_rng([shared_seed, sample_seed]).random((3, 2))
+
+    same, differ = (rr.audit_callable(train, shared_seeds=60, rho=0.2) for train in (fixed, drawn))
+    assert warning in flat(same.table())
+    assert same.to_json()["suspicion"] == warning
+    assert same.meets(0.8) is True  # as a rounding algorithm would; only its author knows
+    assert warning not in flat(differ.table())
+    actions = rr.audit_callable(lambda shared, sample: [0 * sample], shared_seeds=60)
+    assert actions.to_json()["suspicion"] is None  # a policy may well be the same
+
+
+# --- what made the runs ------------------------------------------------------------------------------------------
+
+
+def test_a_resume_under_another_version_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, here = tmp_path / "runs.sqlite", dict(made_with())
+    command = ["audit", "chain-v1", "phased-vi-v1", "--epsilon", "0.1", "--delta", "0.01", "--store", str(store)]
+    assert main([*command, "--shared-seeds", "3"]) == 0
+    assert "were made with" not in capsys.readouterr().out
+    old = f"replicable-rl {here['replicable-rl']} (here 99.0), numpy {here['numpy']} (here 98.0)"
+    other = here | {"replicable-rl": "99.0", "numpy": "98.0"}
+    for module in ("records.run", "audit.jobs", "audit.sampled"):
+        monkeypatch.setattr(sys.modules[f"replicable_rl.{module}"], "made_with", lambda: other)
+    why = "Two runs may differ because of that, and not because of their samples."
+    assert main([*command, "--shared-seeds", "3"]) == 0  # nothing to make
+    assert f"6 of 6 runs were made with {old}. {why}" in flat(capsys.readouterr().out)
+    assert main([*command, "--shared-seeds", "5"]) == 0
+    assert f"6 of 10 runs were made with {old}. {why}" in flat(capsys.readouterr().out)
+    (read,) = rr.read_audits(rr.RunStore(store))
+    assert read.to_json()["made_with"] == [{"runs": 6, **here}, {"runs": 4, **other}]
+    assert [run.made_with for run in read.runs] == [here] * 6 + [other] * 4

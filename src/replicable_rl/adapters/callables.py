@@ -20,6 +20,7 @@ from replicable_rl.audit import AuditResult, opened_store, run_audits
 from replicable_rl.audit.api import StoreLike
 from replicable_rl.audit.identity import content, refuse_nameless, seen
 from replicable_rl.audit.jobs import OnError
+from replicable_rl.audit.sampled import DRAWN_BY_TRAIN, IGNORED_BY_TRAIN, ignores_sample_seed
 from replicable_rl.canonical import Json, array_digest
 from replicable_rl.errors import InvalidInput, check_in_open_interval
 from replicable_rl.mdp import TabularMDP, greedy
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 _OWNER = "audit_callable"
 _SHARED = "what train draws from shared_seed"
-_FRESH = "what train draws from sample_seed"
 _RETURNED = "returned "
 
 
@@ -108,7 +108,7 @@ def audit_callable(
         sampler=OWN,
         rho=None if rho is None else check_in_open_interval(_OWNER, "rho", rho),
         shared=adapter.shared_randomness if adapter else _SHARED,
-        fresh=adapter.fresh_randomness if adapter else _FRESH,
+        fresh=adapter.fresh_randomness if adapter else _fresh(train),
         code=seen({"algorithm": [adapter.algorithm if adapter else train], "problem": content(problem)}),
         job=TrainJob(train, observations, problem),
     )
@@ -204,6 +204,10 @@ class TrainJob:
         wrong = policy[(policy < 0) | (policy >= A)]
         if wrong.size:
             raise InvalidInput(f"train: actions must lie in 0..{A - 1}, got {wrong[0]}.")
+
+
+def _fresh(train: Callable[[int, int], Any]) -> str:
+    return IGNORED_BY_TRAIN if ignores_sample_seed(train) else DRAWN_BY_TRAIN
 
 
 def _name(train: Any) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.audit.agreement import Agreement, measure
+from replicable_rl.audit.sampled import unsampled
 from replicable_rl.audit.states import StateAgreement, measure_states
 from replicable_rl.canonical import Json, json_text
 from replicable_rl.display import shown
@@ -128,11 +129,19 @@ class AuditResult:
     def meets(self, required: float, level: str = "policy") -> bool | None:
         """Whether the agreement is at least ``required``: None where the runs cannot tell.
 
-        It goes by the interval that holds at every look, so an audit may be extended until it tells.
+        It goes by the interval that holds at every look, so an audit may be extended until it tells; and where
+        nothing was sampled, no agreement is shown.
         """
         required = check_in_open_interval("meets", "required", required)
         found = self.agreement(level).every_look
-        return True if found.low >= required else False if found.high < required else None
+        if found.low >= required:
+            return None if self.unsampled else True
+        return False if found.high < required else None
+
+    @cached_property
+    def unsampled(self) -> str:
+        """That nothing was fresh in any run, so that agreement shows nothing, and why; '' where that is not known."""
+        return unsampled(self.spec, self.runs)
 
     def claim(self, level: str = "policy") -> Claim:
         """Return what was measured about a second run, as a claim that carries its measurement.
@@ -148,6 +157,7 @@ class AuditResult:
         low, high = found.every_look.low, found.every_look.high
         seen = Measurement(found.estimate, low, high, self.spec.confidence, found.pairs)
         said = f"two runs have the same {level} in {found.same} of {found.pairs} pairs, agreement {found.every_look}"
+        said += f" ({self.unsampled.rstrip('.')})" if self.unsampled else ""
         claim = Claim("replicability", "measured", said, 1.0 - low, "audit", level=level, measurement=seen)
         return Claims((claim,)).about_an_estimate().made[0] if self._estimated else claim
 

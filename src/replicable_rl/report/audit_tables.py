@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from replicable_rl.audit import Agreement, AuditResult
+from replicable_rl.audit.sampled import fresh, other_versions, suspicion, versions
 from replicable_rl.canonical import Json
 from replicable_rl.display import shows
 from replicable_rl.records import ObjectSpec
@@ -35,17 +36,23 @@ def headline(result: AuditResult, level: str, require: float | None = None) -> s
     if require is None and level == result.spec.level:
         require = result.spec.require
     if promised is not None:
-        text += f", 1−ρ = {promised:.6g} {_VERDICT[result.meets(promised, level)]}"
+        text += f", 1−ρ = {promised:.6g} {_verdict(result, promised, level)}"
     if require is not None and (promised is None or abs(require - promised) > 1e-12):
-        text += f", required {require:.6g} {_VERDICT[result.meets(require, level)]}"
-    return text + "."
+        text += f", required {require:.6g} {_verdict(result, require, level)}"
+    return f"{text}. {result.unsampled}".rstrip()
+
+
+def _verdict(result: AuditResult, asked: float, level: str) -> str:
+    met = result.meets(asked, level)
+    return "not shown" if met is None and result.unsampled else _VERDICT[met]
 
 
 def summary_lines(number: str, result: AuditResult) -> list[str]:
     """Return one audit of many in a few lines: what was run, the headline, and what is missing."""
     level, indent = result.spec.level, " " * (len(number) + 2)
     lacking = f"No run of it has a {level}." if result.runs else NOTHING_YET
-    texts = (headline(result, level) if level in result.levels else lacking, unfinished(result), _failed(result))
+    found = headline(result, level) if level in result.levels else lacking
+    texts = (found, unfinished(result), _failed(result), other_versions(result.runs), suspicion(result))
     lines = [f"{indent}{line}" for text in texts for line in _wrapped(text, _WIDTH - len(indent))]
     return [*_specs(result, f"{number}  ", indent), *lines]
 
@@ -71,7 +78,9 @@ def result_table(result: AuditResult, level: str, require: float | None = None) 
         *_wrapped(_worth(result, level)),
         *_wrapped(unfinished(result)),
         *_wrapped(_failed(result)),
-        *_wrapped(f"Shared by the runs of a pair: {spec.shared}. Fresh: {spec.fresh}."),
+        *_wrapped(other_versions(result.runs)),
+        *_wrapped(f"Shared by the runs of a pair: {spec.shared}. Fresh: {fresh(spec, result.runs)}."),
+        *_wrapped(suspicion(result)),
     ]
     return "\n".join(lines)
 
@@ -188,7 +197,10 @@ def result_json(result: AuditResult, timing: bool) -> dict[str, Json]:
         "rho": result.rho,
         "require": spec.require,
         "level": spec.level,
-        "randomness": {"shared": spec.shared, "fresh": spec.fresh},
+        "randomness": {"shared": spec.shared, "fresh": fresh(spec, result.runs)},
+        "unsampled": result.unsampled or None,
+        "suspicion": suspicion(result) or None,
+        "made_with": [{"runs": runs, **by} for by, runs in versions(result.runs)],
         "samples": None if result.samples is None else str(result.samples),
         "claims": [claims.to_json() for claims in dict.fromkeys(run.claims for run in result.runs if not run.error)],
         "levels": {level: _level_json(result, level) for level in result.levels},

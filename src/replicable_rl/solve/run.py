@@ -6,7 +6,9 @@ itself. Algorithms get a source with ``draw`` or ``play`` and never ask what it 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import threading
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -15,7 +17,7 @@ from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
 from replicable_rl.records import COUNTS, OWN, Claims, Drawn, Recorded, Run, RunSpec, Sample, load_plugins
-from replicable_rl.sampling import Counts, PerSample, Problem, check_source
+from replicable_rl.sampling import Counts, EpisodicEnv, PerSample, Problem, check_source
 from replicable_rl.solve.naming import algorithm_spec as algorithm_spec
 from replicable_rl.wording import number
 
@@ -94,11 +96,24 @@ def solve_as(spec: RunSpec, problem: Any, algorithm: Algorithm) -> Run:
     return _made(problem, source, algorithm, spec)
 
 
+_ALONE = threading.RLock()  # what samples itself may keep a state: within a process, its runs wait for each other
+_DRAW_FROM_RNG = (Counts, PerSample, EpisodicEnv)  # no sample of these leaves the generator as it was
+
+
+def _state(rng: np.random.Generator) -> tuple[object, ...]:
+    seeds: Any = rng.bit_generator.seed_seq
+    return rng.bit_generator.state, seeds.n_children_spawned
+
+
 def _made(problem: Any, source: Any, algorithm: Algorithm, spec: RunSpec) -> Run:
     refuse_endless(source, algorithm)
     rng = sample_stream(spec.sample.seed if isinstance(spec.sample, Drawn) else 0)  # a recorded sample draws nothing
-    run = algorithm.solve(source, SharedRandomness(spec.shared_seed), rng)
+    unused = _state(rng)
+    with _ALONE if source is problem else contextlib.nullcontext():
+        run = algorithm.solve(source, SharedRandomness(spec.shared_seed), rng)
     _check_run(run, source, algorithm)
+    if type(source) in _DRAW_FROM_RNG and _state(rng) == unused:
+        run = run.but(samples=0)  # nobody asked for a sample, whatever is reported
     estimated = getattr(problem, "estimated", False) or source.estimated  # which a sampler cannot take back
     return run.completed(spec, claims=_qualified(run.claims, spec.sample, estimated))
 

@@ -1,0 +1,101 @@
+"""What was fresh in an audit, and what made its runs: two runs on nothing fresh agree for no other reason."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+import types
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from replicable_rl.records import AuditSpec, Run, made_with
+
+if TYPE_CHECKING:
+    from replicable_rl.audit.result import AuditResult
+
+DRAWN_BY_TRAIN = "what train draws from sample_seed"
+IGNORED_BY_TRAIN = "nothing, for train does not read sample_seed"
+_NOTHING_DRAWN = "nothing, for no run drew a sample"
+_SEE_ARGUMENTS = {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"}  # without naming them
+
+
+def ignores_sample_seed(train: Callable[..., Any]) -> bool:
+    """Whether training code never reads its second argument; False also where that cannot be seen.
+
+    >>> ignores_sample_seed(lambda shared_seed, sample_seed: [shared_seed % 2])
+    True
+    >>> ignores_sample_seed(lambda shared_seed, sample_seed: [sample_seed % 2])
+    False
+    """
+    function: Any = train
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not isinstance(function, (types.FunctionType, types.MethodType)):
+        function = type(function).__call__
+    function = getattr(function, "__func__", function)
+    try:
+        parameters = inspect.signature(train, follow_wrapped=False).parameters.values()
+    except (TypeError, ValueError):  # compiled: it cannot be seen
+        return False
+    placed = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    if not isinstance(function, types.FunctionType) or len(placed) < 2:
+        return False
+    return not _reads(function.__code__, placed[1])
+
+
+def _reads(code: types.CodeType, name: str) -> bool:
+    """Whether code, or a function inside it, may read one of its arguments."""
+    if name in code.co_cellvars or not _SEE_ARGUMENTS.isdisjoint(code.co_names):
+        return True
+    steps = (step for step in dis.get_instructions(code) if "LOAD" in step.opname)
+    return any(name in (step.argval if isinstance(step.argval, tuple) else (step.argval,)) for step in steps)
+
+
+def fresh(spec: AuditSpec, runs: Sequence[Run]) -> str:
+    """Say what was fresh in every run: what the audit says, or nothing, where no run drew a sample."""
+    drawn = [run.samples for run in runs if run.error is None]
+    return _NOTHING_DRAWN if drawn and not any(samples != 0 for samples in drawn) else spec.fresh
+
+
+def unsampled(spec: AuditSpec, runs: Sequence[Run]) -> str:
+    """Say that nothing was fresh, so that no agreement is shown; '' where something was, or may have been."""
+    what, comma, why = fresh(spec, runs).partition(", ")
+    nothing = comma and what == "nothing"
+    return f"Nothing was fresh, {why}: agreement says nothing about other samples here." if nothing else ""
+
+
+def suspicion(result: AuditResult) -> str:
+    """Say that runs of training code are identical in more than their actions; '' where they are not.
+
+    Rounding does that, and so does a seed that is not used: nobody but the author can tell.
+    """
+    finer = [level for level in result.levels if level != "policy"]
+    same = all(one.same == one.pairs for one in result.agreements.values())
+    if result.spec.fresh != DRAWN_BY_TRAIN or not finer or not same or result.unsampled:
+        return ""
+    return f"All pairs are identical, {finer[0]} and all: check that train draws its data from sample_seed."
+
+
+def other_versions(runs: Sequence[Run]) -> str:
+    """Say how many runs were made by other versions, or on another platform, than are here; '' if none."""
+    here, made = made_with(), versions(runs)
+    others = [(count, _differences(by, here)) for by, count in made if by != here]
+    if not others:
+        return ""
+    said = "; ".join(f"{count} of {len(runs)} runs were made with {differences}" for count, differences in others)
+    return f"{said}. Two runs may differ because of that, and not because of their samples."
+
+
+def versions(runs: Sequence[Run]) -> list[tuple[Mapping[str, str], int]]:
+    """Return what the runs were made with, and how many with each, the most common first."""
+    counted = Counter(tuple(sorted(run.made_with.items())) for run in runs)
+    return [(dict(by), count) for by, count in sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))]
+
+
+def _differences(by: Mapping[str, str], here: Mapping[str, str]) -> str:
+    """Name what differs, such as "numpy 1.26.4 (here 2.1.0)"."""
+    names = [name for name in (*here, *(name for name in by if name not in here)) if by.get(name) != here.get(name)]
+    told = (f"{name} {by.get(name, 'that is not recorded')} (here {here.get(name, 'not installed')})" for name in names)
+    return ", ".join(told)
