@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: reproduce test lint types layers pytest bench docs format clean
+.PHONY: reproduce test lint types layers pytest bench fuzz soak docs format clean
 
 reproduce: $(VENV)/.installed
 	$(BIN)/replicable-rl reproduce
@@ -26,6 +26,14 @@ pytest: $(VENV)/.developing
 bench: $(VENV)/.benchmarking
 	$(BIN)/python -m benchmarks --large
 	$(BIN)/python -m benchmarks.proofs
+
+# 100 000 broken files: about ten minutes.
+fuzz: $(VENV)/.installed
+	$(BIN)/python -m fuzz
+
+# 100 kills at random moments, each resumed: about ten minutes.
+soak: $(VENV)/.installed
+	$(BIN)/python -m soak
 
 # Never with --quiet: it hides the warnings that --strict turns into errors.
 docs: $(VENV)/.documenting
