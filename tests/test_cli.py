@@ -663,7 +663,7 @@ def test_bad_algorithms(run: Run, command: str, algorithm: str, message: str) ->
         (
             "chain-v1",
             ("--calls", "1e99"),
-            r"calls must be an integer from 1 to \d+, got 10{19}\.\.\. \(100 characters\)\.$",
+            r"calls must be an integer from 1 to \d+, got 10{39}\.\.\. \(100 characters\)\.$",
         ),
         ("FrozenLake-v1", ("--bound", "tight"), r"calls=1\.31e\+23 is asked for, .* Pass calls=\.\.\."),
     ],

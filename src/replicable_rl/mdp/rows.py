@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from replicable_rl.errors import InvalidInput, InvalidMDP, check_numbers, is_masked
+from replicable_rl.errors import InvalidInput, InvalidMDP, check_numbers, is_masked, shown
 
 SUM_TOLERANCE = 1e-9
 _MAX_STATES = 2**31 - 1  # next states are 32-bit integers
-MAX_ROWS = 2**40
+_MAX_ROWS = 2**40
 
 
 class Rows(NamedTuple):
@@ -125,10 +125,10 @@ def rows_from_outcomes(outcomes: Sequence[Sequence[Sequence[Sequence[float]]]]) 
 
 def check_size(n_states: int, n_actions: int) -> None:
     """Refuse a process without states, or with more than can be stored."""
-    if not (1 <= n_states <= _MAX_STATES and n_actions >= 1 and n_states * n_actions <= MAX_ROWS):
+    if not (1 <= n_states <= _MAX_STATES and n_actions >= 1 and n_states * n_actions <= _MAX_ROWS):
         raise InvalidMDP(
             f"TabularMDP: needs 1 to {_MAX_STATES} states and at least 1 action, got {n_states} states and "
-            f"{n_actions} actions."
+            f"{shown(n_actions)} actions."
         )
 
 

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.canonical import array_digest
-from replicable_rl.errors import InvalidMDP, check_flag, check_integer, check_numbers, check_real, is_masked, shown
+from replicable_rl.errors import InvalidMDP, check_flag, check_numbers, check_real, is_masked, plain_number, shown
 from replicable_rl.mdp.rows import (
-    MAX_ROWS,
     SUM_TOLERANCE,
     Rows,
     canonical_rows,
@@ -130,8 +129,11 @@ class TabularMDP:
     ) -> None:
         if not isinstance(rows, Rows) or any(map(is_masked, rows)):
             raise InvalidMDP(f"TabularMDP: rows must be Rows of arrays without masks, got {shown(rows)}.")
-        n_actions = check_integer("TabularMDP", "n_actions", n_actions, low=1, high=MAX_ROWS)
-        n_states = (np.size(rows.indptr) - 1) // n_actions
+        number = plain_number(n_actions)
+        if not isinstance(number, int):
+            raise InvalidMDP(f"TabularMDP: n_actions must be an integer, got {shown(n_actions)}.")
+        n_actions = number
+        n_states = (np.size(rows.indptr) - 1) // n_actions if n_actions > 0 else 0
         check_size(n_states, n_actions)  # before anything is copied
         checked = canonical_rows(Rows._make(map(np.array, rows)), n_states, n_actions)
         self.__dict__.update(

@@ -82,7 +82,14 @@ class AuditSpec:
     job: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        for name in ("problem", "algorithm"):
+            if not isinstance(getattr(self, name), ObjectSpec):
+                raise InvalidInput(f"AuditSpec: {name} must be an ObjectSpec, got {shown(getattr(self, name))}.")
+        for name in ("sampler", "level"):
+            if not isinstance(getattr(self, name), str):
+                raise InvalidInput(f"AuditSpec: {name} must be a text, got {shown(getattr(self, name))}.")
         normal: dict[str, Any] = {
+            "level": str(self.level),
             "seed": check_integer("audit", "seed", self.seed, low=0, high=MAX_SEED),
             "confidence": check_in_open_interval("audit", "confidence", self.confidence),
             "runs_per_seed": _check_runs(self.runs_per_seed),

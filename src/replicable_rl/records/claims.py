@@ -99,10 +99,11 @@ class Claim:
     measurement: Measurement | None = None
 
     def __post_init__(self) -> None:
-        if self.about not in _ABOUT or self.kind not in _KINDS:
+        words = isinstance(self.about, str) and isinstance(self.kind, str)
+        if not words or self.about not in _ABOUT or self.kind not in _KINDS:
             raise InvalidInput(
                 f"Claim: about must be one of {', '.join(_ABOUT)} and kind one of {', '.join(_KINDS)}, got "
-                f"{self.about!r} and {self.kind!r}."
+                f"{shown(self.about)} and {shown(self.kind)}."
             )
         if (self.kind == "measured") != (self.measurement is not None):
             raise InvalidInput(
@@ -112,7 +113,11 @@ class Claim:
         if not _is_text(self.source) or not _is_text(self.statement):
             raise InvalidInput("Claim: a claim says what holds and names its source; one of the two is empty.")
         for name, high in (("bound", 1.0 if self.about == "replicability" else math.inf), ("failure", 1.0)):
-            check_real("Claim", name, getattr(self, name), low=0.0, high=high, rule=f"a number from 0 to {high:g}")
+            rule = f"a number from 0 to {high:g}"
+            number = check_real("Claim", name, getattr(self, name), low=0.0, high=high, rule=rule)
+            object.__setattr__(self, name, number)
+        for name in ("statement", "source"):
+            object.__setattr__(self, name, str(getattr(self, name)))
         object.__setattr__(self, "conditions", tuple(self.conditions))
         if self.about == "replicability" and self.definition is None:
             object.__setattr__(self, "definition", _DEFINITION)

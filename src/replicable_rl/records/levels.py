@@ -81,7 +81,10 @@ class Level:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name) or self.name == "history":
             rule = "lower-case letters, digits, '-' and '_', and not 'history'"
             raise InvalidInput(f"Level: name must be {rule}; got {shown(self.name)}.")
+        if not isinstance(self.implies, (tuple, list)) or not all(isinstance(one, str) for one in self.implies):
+            raise InvalidInput(f"Level: implies must be a tuple of names of levels, got {shown(self.implies)}.")
         object.__setattr__(self, "implies", tuple(self.implies))
+        object.__setattr__(self, "name", str(self.name))
 
 
 LEVELS: dict[str, Level] = {}  # by name, in the order of registration
@@ -95,6 +98,8 @@ def register_level(level: Level) -> Level:
     level : Level
         What it implies must be registered before it.
     """
+    if not isinstance(level, Level):
+        raise InvalidInput(f"register_level: level must be a Level, got {shown(level)}.")
     known = LEVELS.get(level.name)
     if known is not None and not _is_same(known, level):
         raise InvalidInput(f"register_level: {level.name!r} is another level already. Choose another name.")

@@ -106,7 +106,7 @@ class Stepped:
         self.most_samples = check_integer(owner, "budget", budget, low=1, high=2**63 - 1)  # of one run
         if version is not None and not (isinstance(version, str) and version):
             raise InvalidInput(f"{owner}: version must be a text such as '1', got {shown(version)}.")
-        self.version = version
+        self.version = None if version is None else str(version)
 
     @property
     def code(self) -> tuple[Any, ...]:
@@ -135,7 +135,8 @@ class Stepped:
 
 
 def _check_range(owner: str, reward_range: object) -> tuple[float, float]:
-    bounds = tuple(reward_range) if isinstance(reward_range, (tuple, list, np.ndarray)) else ()
+    is_list = isinstance(reward_range, (tuple, list, np.ndarray)) and np.ndim(reward_range) == 1
+    bounds = tuple(reward_range) if is_list else ()
     rule = "two finite numbers"
     if len(bounds) != 2:
         raise InvalidInput(f"{owner}: reward_range must be {rule}, got {shown(reward_range)}.")

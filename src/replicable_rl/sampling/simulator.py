@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.errors import InvalidInput, check_integer, shown
+from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_numbers, shown
 from replicable_rl.records import ObjectSpec
 from replicable_rl.sampling.counts import OutcomeCounts, Tally, check_calls, merge_tallies, tally
 from replicable_rl.sampling.problem import BUDGET, Stepped
@@ -65,8 +65,10 @@ class Simulator(Stepped):
     ) -> None:
         if not callable(step):
             raise InvalidInput(f"Simulator: step must be callable, got {shown(step)}.")
-        self.step, self._vectorized = step, vectorized
-        self.name = name or str(getattr(step, "__qualname__", type(step).__name__))
+        if name is not None and not isinstance(name, str):
+            raise InvalidInput(f"Simulator: name must be a text, got {shown(name)}.")
+        self.step, self._vectorized = step, check_flag("Simulator", "vectorized", vectorized)
+        self.name = str(name or "") or str(getattr(step, "__qualname__", type(step).__name__))
         self.n_states = check_integer("Simulator", "n_states", n_states, low=1, high=2**31 - 1)
         self.n_actions = check_integer("Simulator", "n_actions", n_actions, low=1, high=2**31 - 1)
         if self.n_states * self.n_states * self.n_actions >= 2**62:
@@ -141,14 +143,13 @@ class Simulator(Stepped):
             return np.asarray(both[0]), np.asarray(both[1], dtype=np.float64)
         except (TypeError, ValueError):
             wrong = next((one for one in answers if not (isinstance(one, tuple) and len(one) == 2)), answers[0])
-            shown = " ".join(repr(wrong).split())
             raise InvalidInput(
-                f"{self}: step must return a pair (next state, reward) of numbers, got {shown:.80}."
+                f"{self}: step must return a pair (next state, reward) of numbers, got {shown(wrong)}."
             ) from None
 
 
 def _check_initial(initial: ArrayLike, n_states: int) -> NDArray[np.float64]:
-    first = np.array(initial, dtype=np.float64)
+    first = check_numbers("Simulator", "initial", initial).copy()
     if first.shape != (n_states,) or not (first >= 0.0).all() or abs(first.sum() - 1.0) > 1e-9:
         raise InvalidInput(
             f"Simulator: initial must hold {n_states} probabilities that sum to 1, got {shown(initial)}."

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, did_you_mean
+from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, did_you_mean, shown
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
 from replicable_rl.records import COUNTS, OWN, Claims, Drawn, Recorded, Run, RunSpec, Sample, load_plugins
@@ -82,7 +82,7 @@ def solve(
     if not callable(getattr(algorithm, "solve", None)) or isinstance(algorithm, type):
         raise InvalidInput(
             "solve: algorithm must be an object with solve(source, shared, rng), such as "
-            f"ReplicablePhasedVI(epsilon=0.1, delta=0.001, rho=0.2); got {algorithm!r:.80}."
+            f"ReplicablePhasedVI(epsilon=0.1, delta=0.001, rho=0.2); got {shown(algorithm)}."
         )
     shared_seed = check_integer("solve", "shared_seed", shared_seed, low=0, high=MAX_SEED)
     source, used = source_of(problem, algorithm, sampler)
@@ -141,7 +141,7 @@ def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan:
     (32, 96152887296, 50789574574080)
     """
     if not isinstance(algorithm, PlanningAlgorithm) or isinstance(algorithm, type):
-        raise InvalidInput(f"plan: algorithm must be an object with plan(problem), got {algorithm!r:.80}.")
+        raise InvalidInput(f"plan: algorithm must be an object with plan(problem), got {shown(algorithm)}.")
     return algorithm.plan(problem if isinstance(problem, TabularMDP) else check_source(problem))
 
 
@@ -166,11 +166,13 @@ def sampler_of(problem: Any, algorithm: object, sampler: str = COUNTS) -> str:
             )
         _check_needs(algorithm, check_source(problem), type(problem).__name__)
         return OWN
+    if not isinstance(sampler, str):
+        raise InvalidInput(f"solve: sampler must be an id such as {COUNTS!r}, got {shown(sampler)}.")
     if sampler not in SAMPLERS:
         load_plugins()
     if sampler not in SAMPLERS:
         hint = did_you_mean(str(sampler), SAMPLERS) or f" Known: {', '.join(SAMPLERS)}."
-        raise InvalidInput(f"solve: no sampler is called {sampler!r:.60}.{hint}")
+        raise InvalidInput(f"solve: no sampler is called {shown(sampler)}.{hint}")
     if isinstance(SAMPLERS[sampler], type):  # of what a function returns nothing is known yet
         _check_needs(algorithm, SAMPLERS[sampler], f"the sampler {sampler}")
     return sampler
@@ -249,7 +251,7 @@ def _check_run(run: object, source: Problem, algorithm: Algorithm) -> None:
     """Refuse what is no run of this problem."""
     name, S, A = type(algorithm).__name__, source.n_states, source.n_actions
     if not isinstance(run, Run):
-        raise InvalidInput(f"{name}: solve must return a Run, got {run!r:.60}.")
+        raise InvalidInput(f"{name}: solve must return a Run, got {shown(run)}.")
     for level, shape in (("policy", (S,)), ("value", (S, A))):
         if level in run.outputs and run.outputs[level].shape != shape:
             raise InvalidInput(
