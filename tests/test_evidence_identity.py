@@ -19,6 +19,7 @@ import gymnasium
 import joblib
 import numpy as np
 import pytest
+from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 
 import replicable_rl as rr
 from replicable_rl.audit.sampled import ignores_sample_seed
@@ -330,3 +331,71 @@ def test_a_resume_under_another_version_says_so(
     (read,) = rr.read_audits(rr.RunStore(store))
     assert read.to_json()["made_with"] == [{"runs": 6, **here}, {"runs": 4, **other}]
     assert [run.made_with for run in read.runs] == [here] * 6 + [other] * 4
+
+
+# --- problems that call themselves what they are not --------------------------------------------------------------
+
+TABLE = rr.TabularMDP.from_dense([[[0.5, 0.5]] * 2] * 2, [[0.0, 1.0]] * 2, gamma=0.5)
+SWEEP = rr.PhasedVI(0.1, 0.01, calls=5, iterations=3)
+FALSE_NAMES = {
+    "ours": rr.ObjectSpec("chain-v1"),
+    "with parameters": rr.ObjectSpec("riverswim-v1", {"n_states": 4}),
+    "with wrong parameters": rr.ObjectSpec("chain-v1", {"colour": "red"}),
+    "gymnasium": rr.ObjectSpec("gymnasium/FrozenLake-v1", {"gamma": 0.9}),
+    "digest": rr.ObjectSpec("mdp", {"digest": "0" * 64}),
+}
+
+
+@pytest.mark.parametrize("name", FALSE_NAMES)
+def test_a_table_under_the_name_of_another_problem_is_refused_by_a_store(name: str, tmp_path: Path) -> None:
+    store, table = tmp_path / "runs.sqlite", TABLE.with_source(FALSE_NAMES[name])
+    refusal = "the table calls itself .*, which is another problem. Leave its source out"
+    with pytest.raises(rr.InvalidInput, match=f"^audit: {refusal}"):
+        rr.audit(table, SWEEP, shared_seeds=2, store=store)
+    with pytest.raises(rr.InvalidInput, match=f"^audit_callable: {refusal}"):
+        rr.audit_callable(lambda shared, sample: [0, 0], problem=table, version="1", shared_seeds=2, store=store)
+    assert not store.exists()
+    assert len(rr.audit(table, SWEEP, shared_seeds=2).runs) == 4
+    assert len(rr.audit(TABLE, SWEEP, shared_seeds=2, store=store).runs) == 4
+
+
+def test_tables_under_their_own_names_are_kept(tmp_path: Path) -> None:
+    mine = TABLE.with_source(rr.ObjectSpec("of-my-own", {"p": 0.5}))  # nobody knows it; its digest is kept
+    for table in (CHAIN, TABLE, rr.from_gymnasium("FrozenLake-v1", gamma=0.9), mine):
+        assert len(rr.audit(table, SWEEP, shared_seeds=2, store=tmp_path / "runs.sqlite").runs) == 4
+    other = rr.make("chain-v1").with_source(mine.spec)
+    with pytest.raises(rr.InvalidInput, match="the code of of-my-own has changed since its runs"):
+        rr.audit(other, SWEEP, shared_seeds=2, store=tmp_path / "runs.sqlite")
+
+
+class Stuck(FrozenLakeEnv):
+    """A lake whose table somebody has edited: no step leads anywhere."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        for state, actions in self.P.items():
+            for action in actions:
+                actions[action] = [(1.0, state, 0.0, False)]
+
+
+def test_an_edited_lake_under_the_same_id_gets_no_old_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = tmp_path / "runs.sqlite"
+    rr.audit(rr.from_gymnasium("FrozenLake-v1", gamma=0.9), SWEEP, shared_seeds=2, store=store)
+    monkeypatch.setattr(gymnasium.registry["FrozenLake-v1"], "entry_point", Stuck)
+    edited = rr.from_gymnasium("FrozenLake-v1", gamma=0.9)
+    with pytest.raises(rr.InvalidInput, match=r"the code of gymnasium/FrozenLake-v1 has changed since its runs in"):
+        rr.audit(edited, SWEEP, shared_seeds=2, store=store)
+    with pytest.raises(rr.InvalidInput, match=r"by its version only\. Give version='1'"):
+        rr.audit(lake(), EXPLORE, shared_seeds=2, store=store)  # the id no longer stands for code of Gymnasium
+
+
+def test_environments_that_differ_in_nothing_but_how_they_were_made_need_a_version(tmp_path: Path) -> None:
+    store = tmp_path / "runs.sqlite"
+    for slippery in (False, True):
+        made = gymnasium.make("FrozenLake-v1", is_slippery=slippery)
+        for env in (made, gymnasium.wrappers.TimeLimit(made, 5), lambda made=made: made):
+            problem = rr.EpisodicEnv(env, gamma=0.9, reward_range=(0.0, 1.0))
+            with pytest.raises(rr.InvalidInput, match=r"by its version only\. Give version='1'"):
+                rr.audit(problem, EXPLORE, shared_seeds=2, store=store)
+        assert len(rr.audit(lake(is_slippery=slippery), EXPLORE, shared_seeds=2, store=store).runs) == 4
+    assert not {True, False} ^ {family.problem.params["is_slippery"] for family, _ in rr.RunStore(store).families()}

@@ -18,11 +18,11 @@ import numpy as np
 from replicable_rl.adapters.sb3 import StableBaselines3
 from replicable_rl.audit import AuditResult, opened_store, run_audits
 from replicable_rl.audit.api import StoreLike
-from replicable_rl.audit.identity import content, refuse_nameless, seen
+from replicable_rl.audit.identity import content, refuse_misnamed, refuse_nameless, seen
 from replicable_rl.audit.jobs import OnError
 from replicable_rl.audit.sampled import DRAWN_BY_TRAIN, IGNORED_BY_TRAIN, ignores_sample_seed
 from replicable_rl.canonical import Json, array_digest
-from replicable_rl.errors import InvalidInput, check_in_open_interval
+from replicable_rl.errors import InvalidInput, check_in_open_interval, shown
 from replicable_rl.mdp import TabularMDP, greedy
 from replicable_rl.records import OWN, AuditSpec, ObjectSpec, Run, RunSpec, Status, StatusCode
 from replicable_rl.solve.naming import said
@@ -88,7 +88,7 @@ def audit_callable(
     True
     """
     if not callable(train) or isinstance(train, type):
-        raise InvalidInput(f"{_OWNER}: train must be a function of (shared_seed, sample_seed), got {train!r:.80}.")
+        raise InvalidInput(f"{_OWNER}: train must be a function of (shared_seed, sample_seed), got {shown(train)}.")
     if problem is not None and not isinstance(problem, TabularMDP):
         raise InvalidInput(f"{_OWNER}: problem must be a TabularMDP, got {type(problem).__name__}.")
     adapter = train if isinstance(train, StableBaselines3) else None
@@ -98,6 +98,8 @@ def audit_callable(
     name = str(name or _name(train))
     if store is not None and version is None and not params and (adapter is None or not adapter.is_exact):
         refuse_nameless(_OWNER, name, "Pass version='1' (or params={...} that say what matters)")
+    if store is not None and problem is not None:
+        refuse_misnamed(_OWNER, problem)
     spec = AuditSpec(
         ObjectSpec("callable") if problem is None else problem.spec,
         ObjectSpec(name, _settings(train, version, params, observations, in_store=store is not None)),
@@ -156,7 +158,7 @@ class TrainJob:
                 raise InvalidInput(f"train: action values must be numbers, got NaN in state {s}, action {a}.")
             q = table.astype(np.float64) + 0.0
             return {"policy": greedy(q), "value": q}
-        seen = f"an array of {table.dtype} of shape {table.shape}" if table.ndim else f"{returned!r:.60}"
+        seen = f"an array of {table.dtype} of shape {table.shape}" if table.ndim else f"{shown(returned)}"
         raise InvalidInput(
             "train: must return a policy (integers of shape (S,)), action values (floats of shape (S, A)), a "
             f"Run, or a function of observations; got {seen}."
@@ -223,9 +225,9 @@ def _settings(
 ) -> dict[str, Json]:
     """Return what tells the code from other code of its name: its version and settings, and what it is asked."""
     if params is not None and not isinstance(params, Mapping):
-        raise InvalidInput(f"{_OWNER}: params must be a mapping of names to values, got {params!r:.60}.")
+        raise InvalidInput(f"{_OWNER}: params must be a mapping of names to values, got {shown(params)}.")
     if version is not None and not str(version):
-        raise InvalidInput(f"{_OWNER}: version must be a text such as '1', got {version!r}.")
+        raise InvalidInput(f"{_OWNER}: version must be a text such as '1', got {shown(version)}.")
     settings = dict(params or {})
     for key, value in _arguments(train).items():
         try:
@@ -233,12 +235,12 @@ def _settings(
         except InvalidInput:
             if in_store and key not in settings:
                 raise InvalidInput(
-                    f"{_OWNER}: a store cannot tell {key}={value!r:.60} from other values. Say it in "
+                    f"{_OWNER}: a store cannot tell {key}={shown(value)} from other values. Say it in "
                     f"params={{{key!r}: ...}}."
                 ) from None
             continue
         if said(settings.setdefault(key, exact)) != exact:
-            raise InvalidInput(f"{_OWNER}: {key!r} is {exact!r:.60} in train and {settings[key]!r:.60} in params.")
+            raise InvalidInput(f"{_OWNER}: {key!r} is {shown(exact)} in train and {settings[key]!r:.60} in params.")
     for reserved in {"version", "probe"} & set(settings):
         raise InvalidInput(f"{_OWNER}: the name {reserved!r} is taken. Call that parameter something else.")
     if isinstance(train, StableBaselines3):
@@ -265,7 +267,7 @@ def _check_probe(probe: ArrayLike) -> NDArray[Any]:
     except ValueError:
         observations = np.asarray(None)
     if observations.dtype.kind not in "iufb" or not observations.ndim or not len(observations):
-        raise InvalidInput(f"{_OWNER}: probe must be an array of one observation or more, got {probe!r:.60}.")
+        raise InvalidInput(f"{_OWNER}: probe must be an array of one observation or more, got {shown(probe)}.")
     if observations.dtype.kind == "f" and np.isnan(observations).any():
         raise InvalidInput(f"{_OWNER}: probe must hold numbers, got NaN.")
     return observations

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from replicable_rl.audit.identity import own_code, refuse_nameless
+from replicable_rl.audit.identity import own_code, refuse_misnamed, refuse_nameless
 from replicable_rl.audit.jobs import OnError, SolveJob
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.run import run_audits
@@ -144,6 +144,7 @@ def _refuse_nameless(problem: Any, algorithm: Algorithm) -> None:
             "arrays, or objects with an id and such settings; or leave the store out."
         )
     if isinstance(problem, TabularMDP):
+        refuse_misnamed("audit", problem)
         return
     if not hasattr(problem, "identity") and problem.spec.params.get("version", "") == "":
         name = type(problem).__name__

@@ -26,11 +26,12 @@ from typing import Any
 import numpy as np
 
 from replicable_rl.canonical import json_digest
-from replicable_rl.errors import InvalidInput
+from replicable_rl.errors import InvalidInput, UnknownId
 from replicable_rl.mdp import TabularMDP
-from replicable_rl.registry import PROBLEMS, SAMPLERS, is_ours
+from replicable_rl.registry import PROBLEMS, SAMPLERS, build, is_ours
 from replicable_rl.sampling.problem import Stepped
 from replicable_rl.solve.naming import is_ingredient, settings_of
+from replicable_rl.wording import brief
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), np.generic)
 _STANDARD = tuple(Path(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib"))
@@ -49,6 +50,22 @@ def refuse_nameless(owner: str, what: str, remedy: str) -> None:
         f"{owner}: {what} is code of your own, which a store knows only by the version that you give it. {remedy}, and "
         "change it whenever the code changes; or leave the store out."
     )
+
+
+def refuse_misnamed(owner: str, table: TabularMDP) -> None:
+    """Refuse to keep runs on a table whose source names a problem that has other numbers."""
+    spec = table.spec
+    try:
+        digest = spec.params.get("digest") if spec.id == "mdp" else build(spec).digest
+    except UnknownId:  # the digest of the table is kept with the runs
+        return
+    except InvalidInput:  # there is no such problem
+        digest = None
+    if digest != table.digest:
+        raise InvalidInput(
+            f"{owner}: the table calls itself {brief(spec.text, 60)}, which is another problem. Leave its source out "
+            "(a store then knows it by its numbers), or register it under an id of its own; or leave the store out."
+        )
 
 
 def own_code(problem: Any, algorithm: object, sampler: str) -> str | None:

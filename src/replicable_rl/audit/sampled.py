@@ -90,7 +90,10 @@ def other_versions(runs: Sequence[Run]) -> str:
 
 def versions(runs: Sequence[Run]) -> list[tuple[Mapping[str, str], int]]:
     """Return what the runs were made with, and how many with each, the most common first."""
-    counted = Counter(tuple(sorted(run.made_with.items())) for run in runs)
+    several = {id(run.made_with): run.made_with for run in runs}  # nearly all have the same object
+    counted: Counter[tuple[tuple[str, str], ...]] = Counter()
+    for one, count in Counter(id(run.made_with) for run in runs).items():
+        counted[tuple(sorted(several[one].items()))] += count
     return [(dict(by), count) for by, count in sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))]
 
 
