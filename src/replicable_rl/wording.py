@@ -89,13 +89,8 @@ def visible(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(map(_visible, text))
-
-
-def _visible(letter: str) -> str:
-    if letter in "\n\t" or unicodedata.category(letter) not in _COMMANDS:
-        return letter
-    return letter.encode("unicode_escape").decode("ascii")
+    commands = [one for one in set(text) - {"\n", "\t"} if unicodedata.category(one) in _COMMANDS]
+    return text.translate({ord(one): one.encode("unicode_escape").decode("ascii") for one in commands})
 
 
 def sentence(text: object, longest: int = 500) -> str:

@@ -29,7 +29,7 @@ def print_error(text: str) -> None:
 
 def print_json(data: Json) -> None:
     """Print JSON on one line."""
-    print_all(json_text(data))
+    print_all(json_text(data).replace("\x7f", "\\u007f"))  # the one control character that JSON leaves as it is
 
 
 def can_encode(text: str) -> bool:

@@ -383,7 +383,7 @@ def policy_value(
     probability: Floats,
     reward: Floats,
     gamma: float,
-    row_of: NDArray[np.int32],
+    row_of: NDArray[Any],
     value: Floats,
 ) -> None:
     """Solve value = reward + gamma * E value along a policy, by Gauss's elimination.

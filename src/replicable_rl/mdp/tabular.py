@@ -285,9 +285,9 @@ def _check_reward_range(declared: tuple[float, float] | None, rows: Rows, n_acti
     return low, high
 
 
-def _two_numbers(declared: object) -> tuple[float, float]:
+def _two_numbers(declared: Any) -> tuple[float, float]:
     try:
-        low, high = declared  # type: ignore[misc]  # the refusal is the point
+        low, high = declared
     except Exception:  # whatever somebody's object raises
         raise InvalidMDP(f"TabularMDP: reward_range must be (low, high), got {shown(declared)}.") from None
     rule, finite = "two finite numbers", {"low": -np.inf, "high": np.inf}

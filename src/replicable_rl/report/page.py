@@ -45,6 +45,7 @@ from replicable_rl.report.blocks import (
     text_of,
 )
 from replicable_rl.report.policy import PolicyPicture
+from replicable_rl.wording import visible
 
 Block = Text | Heading | Callout | Facts | Figure | DataTable | Intervals | PolicyPicture
 
@@ -106,7 +107,8 @@ def render(page: Page) -> str:
     """
     templates = _templates()
     script, style = (templates.get_template(name).render() for name in ("script.js", "style.css"))
-    return templates.get_template("page.html").render(page=page, style=style, script=script, policy=_policy(script))
+    html = templates.get_template("page.html").render(page=page, style=style, script=script, policy=_policy(script))
+    return visible(html)  # a text may turn the direction of writing, or be none that a file can hold
 
 
 def _policy(script: str) -> str:

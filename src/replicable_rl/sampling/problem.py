@@ -135,8 +135,8 @@ class Stepped:
 
 
 def _check_range(owner: str, reward_range: object) -> tuple[float, float]:
-    is_list = isinstance(reward_range, (tuple, list, np.ndarray)) and np.ndim(reward_range) == 1
-    bounds = tuple(reward_range) if is_list else ()
+    is_list = isinstance(reward_range, (tuple, list)) or (isinstance(reward_range, np.ndarray) and reward_range.ndim)
+    bounds: tuple[object, ...] = tuple(reward_range) if is_list else ()  # type: ignore[arg-type]  # as just seen
     rule = "two finite numbers"
     if len(bounds) != 2:
         raise InvalidInput(f"{owner}: reward_range must be {rule}, got {shown(reward_range)}.")
