@@ -7,7 +7,8 @@ the same name is refused; code that looks the same is granted nothing.
 Seen are the instructions, constants, defaults and parameter names of a function, of the functions and classes of the
 same project that it names, in whatever module they are, the arguments of a partial function, and the settings of
 objects: numbers, texts, tuples and functions that only their constructors assign. Docstrings, comments, and what a
-program may change while it runs, such as the content of containers, do not count.
+program may change while it runs, such as the content of containers, do not count. What a program finds while it runs,
+such as a module that a function imports, is not seen.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), np.gener
 _STANDARD = tuple(Path(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib"))
 _INSTALLED = {"site-packages", "dist-packages"}
 _WORDS = {"__doc__", "__firstlineno__", "__static_attributes__"}  # what the body of a class says about itself
+_BY_TEXT = {"globals", "getattr", "vars", "attrgetter"}  # what code says to name something by a text
 _CONSTRUCTORS = {"__new__", "__init__", "__post_init__"}
 _HAS_DOCSTRING = 0x4000000  # of code flags, from Python 3.14 on
 _DESCRIPTORS = (property, classmethod, staticmethod, functools.cached_property)
@@ -163,12 +165,12 @@ def _parts(one: Any, is_subject: bool) -> Iterator[Any]:
     elif isinstance(one, types.FunctionType):
         if _is_project(sys.modules.get(one.__module__ or "")):
             yield from (one.__code__, one.__defaults__, tuple(sorted((one.__kwdefaults__ or {}).items())))
-            yield from (*_closed_over(one), *_named(one.__code__, one.__globals__))
+            yield from (*_closed_over(one), *_named(one.__code__, one.__globals__), *_dispatched(one))
     elif isinstance(one, type):
         if _is_project(sys.modules.get(one.__module__ or "")):
             members = sorted(vars(one).items())  # of those that Python adds, also later, methods count
             yield from (pair for pair in members if not pair[0].startswith("__") or isinstance(pair[1], _METHODS))
-            yield from one.__bases__
+            yield from (*one.__bases__, *([type(one)] if _is_own_metaclass(type(one)) else []))
     elif isinstance(one, _DESCRIPTORS):
         yield from (getattr(one, part, None) for part in ("fget", "fset", "func", "__func__"))
     elif not isinstance(one, types.ModuleType):
@@ -189,6 +191,17 @@ def _content(value: Any) -> Any:
     return (str(value.dtype), value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value
 
 
+def _dispatched(function: types.FunctionType) -> Iterator[Any]:
+    """Yield what a generic function calls for other types than the usual ones."""
+    registry = getattr(function, "registry", None)
+    if isinstance(registry, types.MappingProxyType):
+        yield from sorted(((str(kind), called) for kind, called in registry.items()), key=lambda pair: pair[0])
+
+
+def _is_own_metaclass(kind: type) -> bool:
+    return kind is not type and _is_project(sys.modules.get(kind.__module__))
+
+
 def _closed_over(function: types.FunctionType) -> Iterator[Any]:
     for cell in function.__closure__ or ():
         try:
@@ -199,8 +212,10 @@ def _closed_over(function: types.FunctionType) -> Iterator[Any]:
 
 def _named(code: types.CodeType, scope: dict[str, Any]) -> Iterator[Any]:
     """Yield the globals that code names, and what it names of the modules of its project."""
-    names, spaces = sorted({name for one in _all_code(code) for name in one.co_names}), [scope]
-    modules: list[types.ModuleType] = []
+    known = {name for one in _all_code(code) for name in one.co_names}
+    if known & _BY_TEXT:
+        known |= {text for one in _all_code(code) for text in one.co_consts if isinstance(text, str)}
+    names, spaces, modules = sorted(known), [scope], list[types.ModuleType]()
     for space in spaces:  # which grows
         for name in names:
             value = space.get(name)
