@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 import stat
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import replicable_rl as rr
+from replicable_rl.canonical import record_digest
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.mdp import TabularMDP, load_mdp
 from replicable_rl.records import (
@@ -71,10 +73,12 @@ def saved(run: Run, tmp_path: Path) -> Path:
 
 
 def edit(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """Change the record of a saved run."""
+    """Change the record of a saved run, and give it the digest of what it says now."""
     path = folder / "run.json"
     record = json.loads(path.read_text(encoding="utf-8"))
+    del record["digest"]
     change(record)
+    record["digest"] = record_digest(record)
     path.write_text(json.dumps(record), encoding="utf-8")
 
 
@@ -104,7 +108,10 @@ def test_what_is_on_disk(saved: Path, run: Run) -> None:
     assert set(everything(saved)) == {"run.json", "policy.npy", "value.npy"}
     assert [path.name for path in saved.parent.iterdir()] == ["run"], "nothing temporary is left beside it"
     record = json.loads((saved / "run.json").read_text(encoding="utf-8"))
-    assert (record.pop("format"), record.pop("version")) == ("replicable-rl run", 2)
+    digest = record.pop("digest")
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"))  # as the documentation has it
+    assert digest == hashlib.sha256(text.encode()).hexdigest()
+    assert (record.pop("format"), record.pop("version")) == ("replicable-rl run", 3)
     assert record == run.to_json()
     assert record["samples"] == "600000000000000000"
     assert record["run"] == SPEC.digest
@@ -216,8 +223,16 @@ def test_changed_arrays(saved: Path, name: str) -> None:
         (np.zeros(6), np.zeros(6, dtype=int), r"value must be a finite \(S, A\) table, got shape \(6,\)"),
         (np.full((6, 2), np.nan), np.zeros(6, dtype=int), r"value must hold numbers, got NaN"),
         (np.full((6, 2), np.inf), np.zeros(6, dtype=int), r"value must be a finite \(S, A\) table"),
-        (np.full((6, 2), "x"), np.zeros(6, dtype=int), r"not a replicable-rl run \(type <U1\)"),
-        (np.zeros((6, 2), dtype=np.float32), np.zeros(6, dtype=int), r"not a replicable-rl run \(type float32\)"),
+        (
+            np.full((6, 2), "x"),
+            np.zeros(6, dtype=int),
+            r"not a replicable-rl run \(array: expected a .npy file of numbers",
+        ),
+        (
+            np.zeros((6, 2), dtype=np.float32),
+            np.zeros(6, dtype=int),
+            r"not a replicable-rl run \(array: .* 64 bits, got float32\)",
+        ),
         (np.zeros((6, 2)), np.zeros(6, dtype=int), r"the outputs do not have the fingerprints recorded"),
     ],
 )
@@ -263,8 +278,8 @@ def test_arrays_of_another_kind(saved: Path, q: Any, policy: Any, message: str) 
         (lambda r: r.update(made_with=[]), r"not a replicable-rl run \("),
         (lambda r: r.update(format="replicable-rl mdp"), r"run: not a replicable-rl run\.$"),
         (lambda r: r.pop("format"), r"run: not a replicable-rl run\.$"),
-        (lambda r: r.update(version=3), r"run: format version 3 is not 2\. Upgrade replicable-rl\.$"),
-        (lambda r: r.pop("version"), r"run: format version None is not 2\."),
+        (lambda r: r.update(version=4), r"run: format version 4 is not 3\. Upgrade replicable-rl\.$"),
+        (lambda r: r.pop("version"), r"run: format version None is not 3\."),
     ],
 )
 def test_changed_records(saved: Path, change: Callable[[dict[str, Any]], Any], message: str) -> None:
@@ -337,7 +352,7 @@ def test_pickles_are_refused_and_not_run(saved: Path, tmp_path: Path, name: str)
     bomb = Bomb()
     Bomb.path = str(tmp_path / "exploded")
     np.save(saved / f"{name}.npy", np.array([bomb], dtype=object))
-    with pytest.raises(InvalidFile, match=r"not a replicable-rl run \(type object"):
+    with pytest.raises(InvalidFile, match=r"not a replicable-rl run \(array: expected a .npy file of numbers, .*\|O"):
         load_run(saved)
     assert not (tmp_path / "exploded").exists()
     np.load(saved / f"{name}.npy", allow_pickle=True)

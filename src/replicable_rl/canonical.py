@@ -10,8 +10,9 @@ import io
 import json
 import math
 import re
+import zipfile
 from functools import lru_cache
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,10 +36,14 @@ def canonical_json(value: Json) -> bytes:
         return rfc8785.dumps(value)
     except rfc8785.CanonicalizationError as error:
         raise InvalidInput(f"canonical JSON: {error}. Use strings for integers beyond 2**53.") from None
+    except (RecursionError, UnicodeEncodeError) as error:
+        raise InvalidInput(f"canonical JSON: expected shallow values and Unicode text ({error!s:.120}).") from None
 
 
 MAX_JSON_INTEGER = 2**53 - 1
 _LARGE = "integer"  # the one key of the form that a larger integer has
+_DEEPEST = 64  # values within values
+_LARGEST = 1 << 28  # bytes of a text that is parsed
 
 
 def to_json(value: Json) -> Json:
@@ -54,15 +59,17 @@ def to_json(value: Json) -> Json:
     return [to_json(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def from_json(value: Json) -> Json:
-    """Read back what :func:`to_json` wrote."""
+def from_json(value: Json, depth: int = 0) -> Json:
+    """Read back what :func:`to_json` wrote; nothing that this package writes is nested as deep as is refused."""
+    if depth > _DEEPEST:
+        raise InvalidInput(f"JSON: values must be nested at most {_DEEPEST} deep.")
     if isinstance(value, dict) and set(value) == {_LARGE} and isinstance(value[_LARGE], str):
         if not re.fullmatch(r"-?[0-9]{1,4000}", value[_LARGE]):
             raise InvalidInput(f"JSON: expected the digits of an integer, got {value[_LARGE]!r:.80}.")
         return int(value[_LARGE])
     if isinstance(value, dict):
-        return {key: from_json(item) for key, item in value.items()}
-    return [from_json(item) for item in value] if isinstance(value, list) else value
+        return {key: from_json(item, depth + 1) for key, item in value.items()}
+    return [from_json(item, depth + 1) for item in value] if isinstance(value, list) else value
 
 
 def json_text(value: Json, *, indent: int | None = None, ascii: bool = True) -> str:
@@ -87,8 +94,25 @@ def _finite(value: Json) -> Json:
 
 
 def parse_json(text: str | bytes) -> Json:
-    """Read what `json_text` or `canonical_json` wrote."""
-    return from_json(json.loads(text))
+    """Read what `json_text` or `canonical_json` wrote; whatever else somebody sends is refused in one sentence.
+
+    >>> parse_json("[" * 100_000)
+    Traceback (most recent call last):
+    ...
+    replicable_rl.errors.InvalidInput: JSON: values must be nested at most 64 deep.
+    """
+    if not isinstance(text, (str, bytes)):
+        raise InvalidInput(f"JSON: expected text, got {text!r:.60}.")
+    if len(text) > _LARGEST:
+        raise InvalidInput(f"JSON: a text must have at most {_LARGEST} bytes, got {len(text)}.")
+    try:
+        return from_json(json.loads(text))
+    except RecursionError:
+        raise InvalidInput(f"JSON: values must be nested at most {_DEEPEST} deep.") from None
+    except InvalidInput:
+        raise
+    except ValueError as error:  # no JSON, no Unicode, or an integer of thousands of digits
+        raise InvalidInput(f"JSON: cannot be read ({error!s:.120}).") from None
 
 
 def decimal(number: int | None) -> str | None:
@@ -110,6 +134,16 @@ def from_decimal(name: str, text: Json, digits: int = 4000) -> int:
 def json_digest(value: Json) -> str:
     """Return the SHA-256 of the canonical JSON, as 64 hexadecimal digits."""
     return hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+def record_digest(record: Json) -> str:
+    """Return the SHA-256 of a record: of its JSON with sorted keys, without spaces, and with every bit of its numbers.
+
+    >>> record_digest({"b": 0.0, "a": 1}) == record_digest({"a": 1, "b": 0.0}) != record_digest({"a": 1, "b": -0.0})
+    True
+    """
+    text = json.dumps(_finite(record), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 def array_digest(label: str, *arrays: NDArray[Any]) -> str:
@@ -163,21 +197,79 @@ def array_to_bytes(array: NDArray[Any]) -> bytes:
 
 
 def bytes_to_array(data: bytes) -> NDArray[Any]:
-    """Read the bytes of a ``.npy`` file, which nothing can unpickle; the array is read-only."""
+    """Read the bytes of a ``.npy`` file of 64-bit integers or floats; the array is read-only."""
+    array = read_npy(data)
+    if array.dtype.str not in ("<f8", "<i8"):
+        raise InvalidInput(f"array: expected integers or floats of 64 bits, got {array.dtype}.")
+    return array
+
+
+def read_npy(data: bytes) -> NDArray[Any]:
+    """Read the bytes of a ``.npy`` file of numbers, of exactly the size that its header says; nothing is evaluated."""
     size = 10 + int.from_bytes(data[8:10], "little")
-    dtype, shape = _read_npy_header(data[:size])
-    return np.frombuffer(data, dtype=dtype, offset=size).reshape(shape)
+    dtype, fortran_order, shape = _read_npy_header(data[:size])
+    if math.prod(shape) * dtype.itemsize != len(data) - size:
+        raise InvalidInput(f"array: {len(data) - size} bytes are no {dtype} of shape {shape!r:.80}.")
+    return np.frombuffer(data, dtype=dtype, offset=size).reshape(shape, order="F" if fortran_order else "C")
+
+
+_NPY = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '([<>|][iuf][1248])', 'fortran_order': (True|False), "
+    rb"'shape': \(([0-9, ]{0,200})\), ?\} *\n",
+    re.DOTALL,
+)
 
 
 @lru_cache(maxsize=256)
-def _read_npy_header(header: bytes) -> tuple[str, tuple[int, ...]]:
-    stream = io.BytesIO(header)
-    if np.lib.format.read_magic(stream) != (1, 0):
-        raise ValueError("no .npy file of version 1.0")
-    shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(stream)
-    if dtype.str not in ("<f8", "<i8") or fortran_order:
-        raise ValueError(f"type {dtype}")
-    return dtype.str, shape
+def _read_npy_header(header: bytes) -> tuple[np.dtype[Any], bool, tuple[int, ...]]:
+    match = _NPY.fullmatch(header)
+    if match is None:
+        raise InvalidInput(f"array: expected a .npy file of numbers, version 1.0, got {header!r:.80}.")
+    descr, order, listed = (part.decode() for part in match.groups())
+    shape = tuple(int(n) for n in listed.replace(",", " ").split())
+    try:
+        dtype = np.dtype(descr)
+    except TypeError:
+        raise InvalidInput(f"array: no numbers have the type {descr!r}.") from None
+    if len(shape) > _MOST_AXES or math.prod(shape) >= 1 << 62:
+        raise InvalidInput(f"array: no array has the shape {shape!r:.80}.")
+    return dtype, order == "True", shape
+
+
+_MOST_MEMBERS = 1000
+_MOST_AXES = 8
+_EXPANDED = 1 << 27  # bytes that a small archive may become
+_RATIO = 8  # how many times its size a large one may
+
+
+def read_npz(stream: IO[bytes]) -> dict[str, NDArray[Any]]:
+    """Read the arrays of a ``.npz`` archive by name, in order; its directory is judged before anything is expanded."""
+    try:
+        with zipfile.ZipFile(stream) as archive:
+            members = archive.infolist()
+            expanded, size = sum(member.file_size for member in members), stream.seek(0, io.SEEK_END)
+            if len(members) > _MOST_MEMBERS or len({member.filename for member in members}) < len(members):
+                raise InvalidInput(f"archive: expected at most {_MOST_MEMBERS} arrays of different names.")
+            if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in members):
+                raise InvalidInput("archive: arrays must be stored or deflated. Save it without compression.")
+            if expanded > max(_EXPANDED, _RATIO * size):
+                raise InvalidInput(
+                    f"archive: {size} bytes would become {expanded}, more than {_RATIO} times as many. Save it without "
+                    "compression."
+                )
+            return dict(_member(archive, member) for member in members)
+    except InvalidInput:
+        raise
+    except Exception as error:  # whatever zipfile and zlib make of bytes that they cannot read
+        raise InvalidInput(f"archive: cannot be read ({error!s:.120}).") from None
+
+
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[str, NDArray[Any]]:
+    name = member.filename.removesuffix(".npy")
+    try:
+        return name, read_npy(archive.read(member))
+    except InvalidInput as error:
+        raise InvalidInput(f"{name!r:.60}: {error}") from None
 
 
 @lru_cache(maxsize=256)

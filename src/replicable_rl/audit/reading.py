@@ -7,6 +7,7 @@ that are complete are compared, and the result says how many runs were asked for
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +20,8 @@ from replicable_rl.registry import PROBLEMS, make
 from replicable_rl.store import RunStore
 
 _MOST_STATES = 20_000  # of a problem that is built again for its names and returns
+_MOST_OUTCOMES = 10**7
+_MOST_LETTERS = 200_000  # of its parameters
 _GYMNASIUM = "gymnasium/"
 
 
@@ -71,12 +74,18 @@ def current(specs: Sequence[AuditSpec]) -> list[AuditSpec]:
 
 
 def _read(store: RunStore, spec: AuditSpec, found: Mapping[str, Run]) -> AuditResult:
-    keys, R = list(spec.keys), spec.runs_per_seed
-    whole = [j for j in range(len(spec.seeds)) if all(key in found for key in keys[j * R : (j + 1) * R])]
-    runs = tuple(found[key] for j in whole for key in keys[j * R : (j + 1) * R])
-    if len(runs) < len(keys) and runs:
-        spec = replace(spec, shared_seeds=tuple(spec.seeds[j] for j in whole))
-    return AuditResult(spec, runs, store, len(keys), _problem(spec.problem, runs))
+    asked, there = spec.size, {run.shared_seed for run in found.values()}  # few, where a file asks for very many
+    whole = {seed: group for seed in spec.each_seed() if seed in there and (group := _runs(spec, seed, found))}
+    runs = tuple(run for some in whole.values() for run in some)
+    if len(runs) < asked and runs:
+        spec = replace(spec, shared_seeds=tuple(whole))
+    return AuditResult(spec, runs, store, asked, _problem(spec.problem, runs))
+
+
+def _runs(spec: AuditSpec, seed: int, found: Mapping[str, Run]) -> list[Run]:
+    """Return the runs under a shared seed; none where one of them is missing."""
+    keys = [spec.family.key(seed, sample) for sample in spec.samples(seed)]
+    return [found[key] for key in keys] if all(key in found for key in keys) else []
 
 
 def _problem(spec: ObjectSpec, runs: Sequence[Run]) -> TabularMDP | None:
@@ -86,11 +95,31 @@ def _problem(spec: ObjectSpec, runs: Sequence[Run]) -> TabularMDP | None:
         return None
     if spec.id not in PROBLEMS and not _is_toy(spec.id):
         return None  # a file may name anything: other ids could name a module to import
+    if not _is_small(spec, policy.size):
+        return None  # or a problem that fills the memory
     with contextlib.suppress(InvalidInput, TypeError, ValueError, MemoryError):
         mdp = make(spec.id, **spec.params)
         if mdp.n_states == policy.size and policy.max() < mdp.n_actions:
             return mdp
     return None
+
+
+def _is_small(spec: ObjectSpec, states: int) -> bool:
+    """Whether a spec can be that of a problem with so many states, and not of very many outcomes; nothing is built.
+
+    >>> _is_small(ObjectSpec("garnet-v1", {"n_states": 50, "seed": 2**60}), 50)
+    True
+    >>> _is_small(ObjectSpec("garnet-v1", {"n_states": 10**6}), 50)
+    False
+    """
+    params = {name: value for name, value in spec.params.items() if name != "seed"}
+    sizes = [value for value in params.values() if isinstance(value, (int, float)) and value > 1]
+    if "n_states" in params and params["n_states"] != states:
+        return False
+    if len(str(params)) > _MOST_LETTERS:
+        return False  # a map
+    power = 3 if "capacity" in params else 1  # of an inventory: stock x order x demand
+    return math.prod(sizes) ** power <= _MOST_OUTCOMES
 
 
 def _is_toy(id: str) -> bool:

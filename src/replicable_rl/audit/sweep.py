@@ -34,10 +34,12 @@ from replicable_rl.audit.jobs import OnError
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.run import run_audits
 from replicable_rl.errors import InvalidFile, InvalidInput, did_you_mean
+from replicable_rl.files import read_file
 from replicable_rl.mdp import TabularMDP, load_mdp
 from replicable_rl.records import AuditSpec, ObjectSpec
 from replicable_rl.registry import build, make_algorithm
 
+_LARGEST = 1 << 24  # bytes of a sweep
 _SETTINGS = ("shared_seeds", "runs_per_seed", "seed", "confidence", "sampler", "require", "level")
 
 
@@ -69,11 +71,8 @@ def audit_sweep(
 def load_sweep(path: str | os.PathLike[str], *, in_store: bool = False, **settings: Any) -> list[AuditSpec]:
     """Read a sweep; every problem and algorithm is built and checked before anything runs."""
     try:
-        with Path(path).open("rb") as stream:
-            data = tomllib.load(stream)
-    except FileNotFoundError:
-        raise InvalidFile(f"{path}: no such file.") from None
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        data = tomllib.loads(read_file(path, _LARGEST).decode("utf-8"))
+    except (RecursionError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidFile(f"{path}: not a sweep in TOML ({error}).") from None
     known = ("problem", "algorithm", *_SETTINGS)
     for name in data:

@@ -17,12 +17,13 @@ from typing import Any
 from replicable_rl.audit import Estimate
 from replicable_rl.canonical import MAX_JSON_INTEGER, Json, json_text, parse_json
 from replicable_rl.errors import InvalidFile, InvalidInput
-from replicable_rl.files import write_csv, write_text
+from replicable_rl.files import read_file, write_csv, write_text
 
 Cell = str | int | float | bool | None
 Row = Mapping[str, Any]
 
 _FORMAT = "replicable-rl dataset"
+_LARGEST = 1 << 28  # bytes of a file
 
 
 def estimate_columns(name: str, value: Estimate) -> dict[str, float]:
@@ -118,7 +119,7 @@ class Dataset:
     def load(cls, path: str | os.PathLike[str]) -> Dataset:
         """Read what :meth:`save` wrote to ``<name>.json``."""
         try:
-            data = parse_json(Path(path).read_bytes())
+            data = parse_json(read_file(path, _LARGEST))
             if data["format"] != _FORMAT or data["version"] != 1:
                 raise InvalidFile(f"{path}: is no dataset of version 1.")
             tables = {
@@ -126,8 +127,8 @@ class Dataset:
                 for name, table in data["tables"].items()
             }
             return cls(tables, data["details"], data["name"], data["title"])
-        except OSError as error:
-            raise InvalidFile(f"{path}: cannot be read ({error.strerror}).") from None
+        except InvalidFile:
+            raise
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidFile(f"{path}: is no dataset ({error}).") from None
 

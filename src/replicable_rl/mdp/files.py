@@ -11,14 +11,16 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from replicable_rl.canonical import canonical_json, parse_json
+from replicable_rl.canonical import canonical_json, parse_json, read_npz
 from replicable_rl.errors import InvalidFile, InvalidInput
-from replicable_rl.files import replacing
+from replicable_rl.files import check_regular, replacing
 from replicable_rl.mdp.rows import Rows
 from replicable_rl.mdp.tabular import Labels, TabularMDP
 from replicable_rl.records import Level, register_level
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
 _FORMAT, _VERSION = "replicable-rl mdp", 1
@@ -59,12 +61,10 @@ def load_mdp(path: str | os.PathLike[str]) -> TabularMDP:
     path : path
         A ``.npz`` file; ``docs/problems.md`` describes it. Nothing is unpickled.
     """
+    file = check_regular(path)
     try:
-        # Opened here, for np.load leaves a file that is no archive open.
-        with open(path, "rb") as stream:  # noqa: PTH123
+        with file.open("rb") as stream:
             return read_mdp(path, stream)
-    except FileNotFoundError:
-        raise InvalidFile(f"{path}: no such file.") from None
     except OSError as error:
         raise InvalidFile(f"{path}: not a {_FORMAT} file ({error}).") from None
 
@@ -72,13 +72,13 @@ def load_mdp(path: str | os.PathLike[str]) -> TabularMDP:
 def read_mdp(path: str | os.PathLike[str], stream: IO[bytes]) -> TabularMDP:
     """Read a process from an open file, which messages call ``path``."""
     try:
-        with np.load(stream, allow_pickle=False) as archive:
-            metadata = _read_metadata(path, archive)
-            arrays = {name: _read_array(path, archive, name) for name in _ARRAYS}
+        archive = read_npz(stream)
+        metadata = _read_metadata(path, archive)
+        arrays = {name: _read_array(path, archive, name) for name in _ARRAYS}
     except InvalidFile:
         raise
-    except Exception as error:  # whatever zipfile, numpy and json make of bytes they cannot read
-        raise InvalidFile(f"{path}: not a {_FORMAT} file ({error}).") from None
+    except InvalidInput as error:
+        raise InvalidFile(f"{path}: not a {_FORMAT} file ({str(error).rstrip('.')}).") from None
     initial = arrays.pop("initial")
     rows = Rows(**arrays)
     try:
@@ -94,7 +94,7 @@ def read_mdp(path: str | os.PathLike[str], stream: IO[bytes]) -> TabularMDP:
 
 def _options(metadata: dict[str, Any]) -> dict[str, Any]:
     names = {key: None if metadata[key] is None else tuple(metadata[key]) for key in ("states", "actions", "layout")}
-    low, high = metadata["reward_range"]
+    low, high = map(_float, metadata["reward_range"])
     return {
         "n_actions": int(metadata["n_actions"]),
         "gamma": metadata["gamma"],
@@ -104,7 +104,11 @@ def _options(metadata: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _read_metadata(path: str | os.PathLike[str], archive: Any) -> dict[str, Any]:
+def _float(number: Any) -> Any:
+    return float(number) if type(number) is int else number  # JSON writes a whole float as an integer
+
+
+def _read_metadata(path: str | os.PathLike[str], archive: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     metadata = parse_json(_read_array(path, archive, "metadata").tobytes())
     if not isinstance(metadata, dict) or metadata.get("format") != _FORMAT:
         raise InvalidFile(f"{path}: not a {_FORMAT} file.")
@@ -118,8 +122,10 @@ def _read_metadata(path: str | os.PathLike[str], archive: Any) -> dict[str, Any]
     return metadata
 
 
-def _read_array(path: str | os.PathLike[str], archive: Any, name: str) -> NDArray[Any]:
-    array: NDArray[Any] = archive[name]
+def _read_array(path: str | os.PathLike[str], archive: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
+    if name not in archive:
+        raise InvalidFile(f"{path}: not a {_FORMAT} file (it has no array {name!r}).")
+    array = archive[name]
     if array.dtype.kind != _KINDS[name] or array.ndim != 1:
         raise InvalidFile(f"{path}: array {name!r} has type {array.dtype} and shape {array.shape}.")
     return array

@@ -160,6 +160,9 @@ class Run:
         The time that it took where it ran: the one thing that a repetition changes.
     error : str or None
         Why it failed; such a run has no outputs.
+    sealed : bool
+        False where the record that it was read from has no digest, as those of older versions: it may have been
+        changed.
     """
 
     fingerprints: Fingerprints
@@ -172,6 +175,7 @@ class Run:
     made_with: Mapping[str, str] = field(default_factory=dict, repr=False)
     seconds: float = 0.0
     error: str | None = None
+    sealed: bool = field(default=True, repr=False)
 
     @classmethod
     def of(
@@ -211,7 +215,8 @@ class Run:
 
     @classmethod
     def failed(cls, spec: RunSpec | None, error: str, seconds: float = 0.0) -> Run:
-        """Return a run that raised."""
+        """Return a run that raised; what no Unicode text can hold of its words is escaped."""
+        error = error.encode("utf-8", "backslashreplace").decode()
         status = Status(StatusCode.FAILED, error)
         return cls(Fingerprints(), {}, status, spec=spec, made_with=made_with(), seconds=seconds, error=error)
 

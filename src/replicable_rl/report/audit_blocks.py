@@ -89,7 +89,7 @@ def _size(result: AuditResult) -> Iterator[tuple[str, Cell]]:
     spec, samples = result.spec, [run.samples for run in result.runs if run.samples is not None]
     yield "sampler", Code(brief(spec.sampler))
     if result.runs:
-        yield "shared seeds × runs", f"{len(spec.seeds)} × {spec.runs_per_seed}"
+        yield "shared seeds × runs", f"{spec.n_seeds} × {spec.runs_per_seed}"
     if samples:
         yield "samples a run", number_range(min(samples), max(samples))
 
@@ -165,6 +165,9 @@ def _notes(result: AuditResult) -> Iterator[Block]:
             "that, and not because of their samples."
         )
         yield DataTable(["made with", "runs"], rows[:_CLAIMS], caption)
+    if unsealed := sum(not run.sealed for run in result.runs):
+        many = "All runs" if unsealed == len(result.runs) else f"{unsealed} of {len(result.runs)} runs"
+        yield Text([f"*Older records:* {many} have no digest, so that a change to them cannot be seen."])
     if unfinished(result):
         yield Text([f"*Unfinished:* {unfinished(result)}"])
 

@@ -12,7 +12,7 @@ from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interv
 from replicable_rl.records import LEVELS, AuditSpec, RunFamily, in_order
 from replicable_rl.report.audit_blocks import asked_for, audit_blocks, interval, shown_level, verdict
 from replicable_rl.report.audit_tables import unfinished
-from replicable_rl.report.blocks import Cell, Code, DataTable, Interval, Intervals
+from replicable_rl.report.blocks import Callout, Cell, Code, DataTable, Interval, Intervals, Plain
 from replicable_rl.report.commands import audit_command
 from replicable_rl.report.page import Block, Page, Section
 from replicable_rl.store import RunStore
@@ -57,7 +57,7 @@ def store_page(
             _section(result, f"audit-{i}", audit_command(spec, name))
             for i, (spec, result) in enumerate(audits[:_SECTIONS], start=1)
         ]
-        blocks = [*_overview(results, command), *_strays(strays)]
+        blocks = [*_damaged(store), *_overview(results, command), *_strays(strays)]
     runs = sum(len(result.runs) for result in results) + sum(strays.values())
     lead = ("If one trains again, with fresh samples, is the policy the same? ", plural(len(specs), "audit"), " in ")
     overview = Section("overview", "Overview", blocks)
@@ -87,7 +87,9 @@ def _chosen(
     specs, families = current(store.audits()), dict(store.families())
     known = dict.fromkeys([*(spec.family for spec in specs), *families])
     if not known:
-        raise InvalidInput(f"{name}: holds no finished runs.")
+        raise InvalidInput(
+            f"{name}: holds no finished runs. After a kill the last ones are in {name}-wal: copy both files."
+        )
     for part, wanted in (("problem", problem), ("algorithm", algorithm)):
         ids = list(dict.fromkeys(getattr(family, part).id for family in known))
         if wanted is not None:
@@ -100,6 +102,17 @@ def _chosen(
     return [spec for spec in specs if spec.family in known][:_ROWS], strays
 
 
+def _damaged(store: RunStore) -> list[Block]:
+    """Say which records are left out because they were changed."""
+    many = len(store.damaged)
+    if not many:
+        return []
+    records = "a record was" if many == 1 else f"{many} records were"
+    left = f"In this store {records} changed after {'it was' if many == 1 else 'they were'} written, and "
+    said = f"{left}{'is' if many == 1 else 'are'} left out; the first: {brief(store.damaged[0], 200)}."
+    return [Callout([Plain(said)], "bad")]
+
+
 def _section(result: AuditResult, id: str, command: str | None) -> Section:
     problem, algorithm = (brief(spec.text) for spec in (result.problem, result.algorithm))
     title, label = (Code(algorithm), " on ", Code(problem)), (Code(brief(algorithm, 70)), f" {_size(result)}")
@@ -107,7 +120,7 @@ def _section(result: AuditResult, id: str, command: str | None) -> Section:
 
 
 def _size(result: AuditResult) -> str:
-    return f"{len(result.spec.seeds)} × {result.spec.runs_per_seed}"
+    return f"{result.spec.n_seeds} × {result.spec.runs_per_seed}"
 
 
 def _overview(results: Sequence[AuditResult], command: str | None) -> list[Block]:

@@ -5,23 +5,35 @@ Version 1 wrote ``solution.json``, ``arrays.npz`` and ``model.npz``; such a dire
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from replicable_rl.canonical import Json, from_decimal, json_digest, json_text, parse_json, to_json
-from replicable_rl.errors import InvalidFile, InvalidInput
-from replicable_rl.files import new_directory
+from replicable_rl.canonical import (
+    Json,
+    from_decimal,
+    json_digest,
+    json_text,
+    parse_json,
+    read_npz,
+    record_digest,
+    to_json,
+)
+from replicable_rl.errors import InvalidFile, InvalidInput, shown
+from replicable_rl.files import new_directory, read_file
 from replicable_rl.mdp import load_mdp
 from replicable_rl.records import COUNTS, LEVELS, OWN, Claim, Claims, ObjectSpec, Run, RunSpec, Status, level_of
 from replicable_rl.records.claims import Kind
 
-_FORMAT, _VERSION = "replicable-rl run", 2
+_FORMAT, _VERSION = "replicable-rl run", 3  # 2 had no digest
 _FORMAT_1 = "replicable-rl solution"
+_LARGEST = 1 << 28  # bytes of a record
 _UNPROVED_1 = "version 1 recorded no proof"
 MADE_WITH_1 = {"replicable-rl": "0.1.0", "schema": "1"}  # all that is known of what made a run of version 1
 
@@ -48,31 +60,39 @@ def save_run(run: Run, directory: str | os.PathLike[str]) -> None:
     if run.error is not None:
         raise InvalidInput(f"save_run: this run failed, and has nothing to save ({run.error.rstrip('.')}).")
     with new_directory(directory) as folder:
-        text = json_text({"format": _FORMAT, "version": _VERSION, **run.to_json()}, indent=2)
+        record = {"format": _FORMAT, "version": _VERSION, **run.to_json()}
+        text = json_text({**record, "digest": record_digest(record)}, indent=2)
         (folder / "run.json").write_text(text, encoding="utf-8")
         for name in run.fingerprints:
             (folder / _file_of(name)).write_bytes(level_of(name).encode(run.output(name)))
 
 
 def load_run(directory: str | os.PathLike[str]) -> Run:
-    """Read a run back, and check that its outputs still have their fingerprints.
+    """Read a run back, and check that all of it is as it was saved.
+
+    Every output must have its fingerprint and ``run.json`` its digest. What older versions wrote has no digest; such a
+    run is read, and its ``sealed`` is False.
 
     Parameters
     ----------
     directory : path
-        What :func:`save_run` wrote, or version 1 of this package. Nothing is unpickled.
+        What :func:`save_run` wrote, or an older version of this package. Nothing is unpickled.
     """
-    folder = Path(directory)
-    old = not (folder / "run.json").is_file()
-    if old and not (folder / "solution.json").is_file():
-        raise InvalidFile(f"{folder}: holds no run.json.")
     try:
-        record = parse_json((folder / ("solution.json" if old else "run.json")).read_text(encoding="utf-8"))
+        folder = Path(directory)
+    except Exception:  # whatever somebody's object raises
+        raise InvalidInput(f"load_run: directory must name a folder, got {shown(directory)}.") from None
+    try:
+        old = not (folder / "run.json").is_file()
+        if old and not (folder / "solution.json").is_file():
+            raise InvalidFile("holds no run.json.")
+        with _as_no_run():
+            record = parse_json(read_file(folder / ("solution.json" if old else "run.json"), _LARGEST))
         run, digest = _read_version_1(record, folder) if old else _read(record, folder)
         recorded = {name: one for name, one in record["fingerprints"].items() if one is not None}
     except InvalidInput as error:
         raise InvalidFile(f"{folder}: {error}") from None
-    except Exception as error:  # whatever numpy, zipfile and json make of bytes that they cannot read
+    except Exception as error:  # whatever numpy and a level of somebody's own make of what they cannot read
         raise InvalidFile(f"{folder}: not a {_FORMAT} ({error}).") from None
     if run.fingerprints != recorded:
         raise InvalidFile(
@@ -85,16 +105,42 @@ def load_run(directory: str | os.PathLike[str]) -> Run:
 
 def _read(record: Any, folder: Path) -> tuple[Run, str | None]:
     """Return what a directory holds, and the digest of its spec."""
-    _check_version(record, _FORMAT, _VERSION)
+    sealed = _check_seal(record)
     files = {name: folder / _file_of(name) for name in {**LEVELS, **record["fingerprints"]}}
     for name in record["fingerprints"]:
         if not files[name].is_file():
             raise InvalidFile(f"holds no {files[name].name}.")
-    outputs = {name: level_of(name).decode(path.read_bytes()) for name, path in files.items() if path.exists()}
+    with _as_no_run():
+        outputs = {name: level_of(name).decode(read_file(path)) for name, path in files.items() if path.exists()}
     run = _built(record, outputs, Claims.from_json(record["claims"]))
     spec = None if record["spec"] is None else RunSpec.from_json(record["spec"])
     made_with = {str(name): str(version) for name, version in record["made_with"].items()}
-    return replace(run, spec=spec, made_with=made_with), None if spec is None else spec.digest
+    run = replace(run, spec=spec, made_with=made_with, sealed=sealed)
+    return run, None if spec is None else spec.digest
+
+
+@contextlib.contextmanager
+def _as_no_run() -> Iterator[None]:
+    """Say of bytes that cannot be read that they are no run."""
+    try:
+        yield
+    except InvalidFile:
+        raise
+    except InvalidInput as error:
+        raise InvalidFile(f"not a {_FORMAT} ({str(error).rstrip('.')}).") from None
+
+
+def _check_seal(record: Any) -> bool:
+    """Check the digest of a record, which one of version 2 does not have; return whether it has one."""
+    older = isinstance(record, dict) and record.get("version") == 2
+    _check_version(record, _FORMAT, 2 if older else _VERSION)
+    if older and "digest" not in record:
+        return False
+    if record.get("digest") != record_digest({name: part for name, part in record.items() if name != "digest"}):
+        raise InvalidFile(
+            "run.json does not have the digest recorded; it was changed after saving. Make the run again."
+        )
+    return True
 
 
 def _built(record: Mapping[str, Any], outputs: Mapping[str, Any], claims: Claims) -> Run:
@@ -125,12 +171,14 @@ def _file_of(name: str) -> str:
 def _read_version_1(record: Any, folder: Path) -> tuple[Run, str | None]:
     """Return what a directory of version 1 holds, and the digest that its spec had."""
     _check_version(record, _FORMAT_1, 1)
-    # opened here, for numpy does not close a file that it fails to read
-    with (folder / "arrays.npz").open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
-        outputs: dict[str, Any] = {"policy": arrays["policy"], "value": arrays["q"]}
+    if not (folder / "arrays.npz").is_file():
+        raise InvalidFile(f"not a {_FORMAT} (it holds no arrays.npz).")
+    with _as_no_run():
+        arrays = read_npz(io.BytesIO(read_file(folder / "arrays.npz")))
+    outputs: dict[str, Any] = {"policy": arrays["policy"], "value": arrays["q"]}
     if (folder / "model.npz").exists():
         outputs["model"] = load_mdp(folder / "model.npz")
-    run = replace(_built(record, outputs, claims_1(record["guarantee"])), made_with=MADE_WITH_1)
+    run = replace(_built(record, outputs, claims_1(record["guarantee"])), made_with=MADE_WITH_1, sealed=False)
     if record["spec"] is None:
         return run, None
     old = {**record["spec"]}
@@ -151,7 +199,7 @@ def claims_1(guarantee: Json) -> Claims:
     texts = kind, theorem, _ = [guarantee[name] for name in ("kind", "theorem", "sentence")]
     epsilon, delta, rho = numbers = [guarantee[name] for name in ("epsilon", "delta", "rho")]
     if not all(isinstance(x, str) for x in texts) or not all(x is None or type(x) in (int, float) for x in numbers):
-        raise InvalidInput(f"a guarantee of version 1 was expected, got {guarantee!r:.200}.")
+        raise InvalidInput(f"a guarantee of version 1 was expected, got {shown(guarantee)}.")
     ground: Kind = "asymptotic" if kind == "asymptotic" else "proved"
     source = f"{theorem}, as recorded by version 1" if theorem else "as recorded by version 1"
     made, missing = [], {}

@@ -2,5 +2,6 @@
 
 from replicable_rl.store.contents import packed
 from replicable_rl.store.runs import FamilySummary, RunStore
+from replicable_rl.store.seals import DamagedRecord
 
-__all__ = ["FamilySummary", "RunStore", "packed"]
+__all__ = ["DamagedRecord", "FamilySummary", "RunStore", "packed"]

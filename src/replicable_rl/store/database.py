@@ -10,7 +10,8 @@ from typing import Any, Self
 
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.store.connection import Copy, connect, gone, restore
-from replicable_rl.store.schema import transaction
+from replicable_rl.store.schema import restore_triggers, transaction
+from replicable_rl.store.seals import add_seal_columns
 
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: a table is not there
 
@@ -34,8 +35,10 @@ class Database:
                 raise ValueError
         except (TypeError, ValueError):
             raise InvalidInput(f"RunStore: path must name a file, or be None; got {path!r}.") from None
+        self.damaged: list[str] = []  # what was found changed, and is left out
         self._lock = threading.RLock()  # one connection, several threads
-        self._documents: dict[object, int] = {}
+        self._documents: dict[object, tuple[int, bytes]] = {}  # numbers and digests
+        self._file: tuple[int, int] | None = None  # which file was opened to be written, and has all columns
 
     def __enter__(self) -> Self:
         with self._lock, self._explained():
@@ -69,10 +72,15 @@ class Database:
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._session(write=True) as connection:
+            self._check_is_there()
             known = dict(self._documents)
             try:
                 with transaction(connection, "IMMEDIATE"):
+                    if self._file is None:
+                        add_seal_columns(connection)
+                        restore_triggers(connection)
                     yield connection
+                self._file = self._file or self._identity()
             except BaseException:
                 self._documents = known  # numbers given inside are taken back
                 raise
@@ -92,6 +100,18 @@ class Database:
             finally:
                 self.close()
 
+    def _identity(self) -> tuple[int, int]:
+        """Return which file has the name of the store now; (-1, -1) for none, (0, 0) for a store in memory."""
+        with contextlib.suppress(FileNotFoundError):
+            found = None if self.path is None else os.stat(self.path)  # noqa: PTH116  # once a commit
+            return (0, 0) if found is None else (found.st_dev, found.st_ino)
+        return -1, -1
+
+    def _check_is_there(self) -> None:
+        """Refuse to write to a file that was deleted or replaced: SQLite would go on, and all would be lost."""
+        if self._file is not None and self._identity() != self._file:
+            raise gone(str(self.path))
+
     @property
     def _connection(self) -> sqlite3.Connection:
         assert self._opened is not None, "asked for outside of a session"
@@ -103,7 +123,7 @@ class Database:
         with self._undamaged("version 1"):
             opened = connect(self.path, create=False, write=write)
         self.close()
-        self._opened, self._documents = opened, {}  # the file may have been replaced
+        self._opened, self._documents, self._file = opened, {}, None  # the file may have been replaced
 
     @contextlib.contextmanager
     def _undamaged(self, what: str) -> Iterator[None]:

@@ -3,18 +3,24 @@
 A run is *finished* when its row is committed. Rows are added in batches, each one transaction with the contents that
 it needs, so that a process killed at any moment leaves whole rows and no others. Two processes may add to one file:
 the first to finish a run keeps it, and since a run is a function of its key, the second has found the same.
+
+What is read is checked: a row must have the key of what it says was run, and its seal. A row that was changed is named
+in a warning and left out, and the run that an audit makes in its place puts it aside.
 """
 
+import sqlite3
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from replicable_rl.canonical import Json, canonical_json, parse_json
+from replicable_rl.canonical import canonical_json, parse_json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.records import AuditSpec, Drawn, ObjectSpec, Run, RunFamily, in_order
 from replicable_rl.store.contents import decode
 from replicable_rl.store.database import Database
 from replicable_rl.store.reading import Reader, without_collection
-from replicable_rl.store.schema import document
+from replicable_rl.store.schema import document, set_aside
+from replicable_rl.store.seals import CANNOT_READ, DamagedRecord, check_seal, seal, seal_column
 
 _IDENTITY = "key, problem, algorithm, sampler, shared_seed, sample"
 _RUN = "levels, digests, history, samples, seconds, status, claims, made_with"
@@ -23,11 +29,12 @@ _TABLES = ((_RUN, "runs"), (_FAILURE, "failures"))
 _OF_FAMILY = "problem = ? AND algorithm = ? AND sampler = ?"
 
 _FAMILIES = """SELECT problem, algorithm, sampler, SUM(n), COUNT(*), SUM(n * (n - 1) / 2), MIN(first) AS first FROM
-    (SELECT problem, algorithm, sampler, COUNT(*) AS n, MIN(id) AS first FROM runs WHERE sampler IS NOT NULL
+    (SELECT problem, algorithm, sampler, COUNT(*) AS n, MIN(id) AS first FROM runs WHERE sampler IS NOT NULL AND {sound}
     GROUP BY problem, algorithm, sampler, shared_seed) GROUP BY problem, algorithm, sampler ORDER BY first"""
 _SAME = """WITH places (levels, place) AS (VALUES {places})
     SELECT problem, algorithm, sampler, SUM(n * (n - 1) / 2) FROM
     (SELECT problem, algorithm, sampler, COUNT(*) AS n FROM runs JOIN places USING (levels) WHERE sampler IS NOT NULL
+    AND {sound}
     GROUP BY problem, algorithm, sampler, shared_seed, substr(digests, 1 + 32 * place, 32))
     GROUP BY problem, algorithm, sampler"""
 
@@ -73,24 +80,23 @@ class RunStore(Database):
 
         ``contents`` are their outputs by fingerprint, as :func:`replicable_rl.store.packed` collects them.
         """
-        numbers: dict[int, int] = {}  # of documents by the `id` of what says them: runs share these, and keep them
+        known: dict[int, tuple[int, bytes]] = {}  # documents by the `id` of what says them: runs share and keep these
 
-        def number(value: Any) -> int:
-            if id(value) not in numbers:
-                numbers[id(value)] = self._document(value)
-            return numbers[id(value)]
+        def number(value: Any) -> tuple[int, bytes]:
+            if id(value) not in known:
+                known[id(value)] = self._document(value)
+            return known[id(value)]
 
         with self._transaction() as connection:
             finished = [(*_identity(run, number), *self._row(run, number)) for run in runs if run.error is None]
-            failed = [
-                (*_identity(run, number), run.seconds, run.error, number(run.made_with))
-                for run in runs
-                if run.error is not None
-            ]
+            failed = [(*_identity(run, number), *_failure(run, number)) for run in runs if run.error is not None]
             before = connection.total_changes  # not earlier: new documents are no new runs
-            connection.executemany(_insert("OR IGNORE", "runs", f"{_IDENTITY}, {_RUN}"), finished)
+            insert = _insert("OR IGNORE", "runs", f"{_IDENTITY}, {_RUN}, seal")
+            connection.executemany(insert, finished)
             new = connection.total_changes - before
-            connection.executemany(_insert("OR REPLACE", "failures", f"{_IDENTITY}, {_FAILURE}"), failed)
+            if new < len(finished):  # another process was faster, or what is there is damaged
+                new += self._mend(insert, finished)
+            connection.executemany(_insert("OR REPLACE", "failures", f"{_IDENTITY}, {_FAILURE}, seal"), failed)
             connection.executemany(
                 _insert("OR IGNORE", "contents", "digest, data"),
                 [(bytes.fromhex(digest), data) for digest, data in contents.items()],
@@ -99,30 +105,37 @@ class RunStore(Database):
 
     def add_audit(self, spec: AuditSpec) -> None:
         """Keep what an audit runs and asks; one that is there already changes nothing."""
-        text = (canonical_json(spec.to_json()).decode(),)
+        text = canonical_json(spec.to_json()).decode()
         with self._session() as connection:
-            if connection.execute("SELECT 1 FROM audits WHERE json = ?", text).fetchone():
+            if connection.execute("SELECT 1 FROM audits WHERE json = ?", (text,)).fetchone():
                 return
         with self._transaction() as connection:
-            connection.execute(_insert("OR IGNORE", "audits", "json"), text)
+            connection.execute(_insert("OR IGNORE", "audits", "json, seal"), (text, seal(text)))
 
-    def _row(self, run: Run, number: Callable[[Any], int]) -> tuple[Any, ...]:
+    def _mend(self, insert: str, rows: Sequence[tuple[Any, ...]]) -> int:
+        """Put runs in the place of damaged rows, which are set aside; return how many."""
+        read = Reader(self._text, self.output)
+        sound = {key for (key, *_) in rows if (row := self._found("runs", _RUN, key)) and read.intact(*row)}
+        damaged = [row for row in rows if row[0] not in sound]
+        if damaged:
+            set_aside(self._connection, [row[0] for row in damaged])
+            self._connection.executemany(insert, damaged)
+        return len(damaged)
+
+    def _row(self, run: Run, number: Callable[[Any], tuple[int, bytes]]) -> tuple[Any, ...]:
         digests, history = self._blob("".join(run.fingerprints.values())), run.history_digest
         if len(digests) != 32 * len(run.fingerprints):
             raise InvalidInput(f"{self}: fingerprints have 64 hexadecimal digits, got {dict(run.fingerprints)!r:.200}.")
-        return (
-            self._document(tuple(run.fingerprints)),
-            digests,
-            None if history is None else bytes.fromhex(history),
-            None if run.samples is None else str(run.samples),
-            run.seconds,
-            None if run.status is None else number(run.status),
-            number(run.claims),
-            number(run.made_with),
-        )
+        levels, claims, made_with = self._document(tuple(run.fingerprints)), number(run.claims), number(run.made_with)
+        status = (None, None) if run.status is None else number(run.status)
+        samples = None if run.samples is None else str(run.samples)
+        own = digests, None if history is None else bytes.fromhex(history), samples, float(run.seconds)
+        documents = levels, status, claims, made_with
+        sealed = seal(bytes.fromhex(run.key), *own, *(digest for _, digest in documents))
+        return levels[0], *own, status[0], claims[0], made_with[0], sealed
 
-    def _document(self, value: Any) -> int:
-        """Return the number of the document that says a value, which is added where it is new."""
+    def _document(self, value: Any) -> tuple[int, bytes]:
+        """Return the number and the digest of the document that says a value, which is added where it is new."""
         key = value
         if isinstance(value, ObjectSpec):
             key = canonical_json(value.to_json())  # equal ones need not have equal JSON: 1 and True
@@ -136,17 +149,24 @@ class RunStore(Database):
     # --- reading ---------------------------------------------------------------------------------
 
     def runs(self, family: RunFamily) -> dict[str, Run]:
-        """Return the runs of a family by their keys; those that failed follow, unless they finished later."""
+        """Return the runs of a family by their keys; those that failed follow, unless they finished later.
+
+        Damaged ones are left out, and a warning names them.
+        """
         with self._session() as connection, self._undamaged("a run"), without_collection():
-            read = Reader(self._json, self.output)
+            read = Reader(self._text, self.output)
             ids = (*(self._number_of(spec) for spec in (family.problem, family.algorithm)), family.sampler)
-            query = f"SELECT key, shared_seed, sample, {{}} FROM {{}} WHERE {_OF_FAMILY} ORDER BY id"
+            query = f"SELECT key, shared_seed, sample, {{}}, {{}} FROM {{}} WHERE {_OF_FAMILY} ORDER BY id"
             finished, failed = (
-                read.of_family(family, connection.execute(query.format(*table), ids)) for table in _TABLES
+                read.of_family(
+                    family, connection.execute(query.format(columns, seal_column(connection, table), table), ids)
+                )
+                for columns, table in _TABLES
             )
             for key, run in failed.items():
                 finished.setdefault(key, run)
-            return finished
+        self._name_damaged(read.damaged)
+        return finished
 
     def run(self, key: str) -> Run:
         """Return the run with this key; one that failed only where it did not finish later.
@@ -157,23 +177,28 @@ class RunStore(Database):
         >>> store.run(result.runs[0].key).policy.tolist()
         [0, 0, 0, 0, 0]
         """
-        blob, query = self._blob(key), f"SELECT {_IDENTITY}, {{}} FROM {{}} WHERE key = ?"
-        with self._session() as connection, self._undamaged(f"run {key}"):
-            read = Reader(self._json, self.output)
-            for table in _TABLES:
-                if row := connection.execute(query.format(*table), (blob,)).fetchone():
-                    return read.alone(row)
+        blob = self._blob(key)
+        with self._session(), self._undamaged(f"run {key}"):
+            for columns, table in _TABLES:
+                if row := self._found(table, columns, blob):
+                    return Reader(self._text, self.output).alone(row)
         raise InvalidInput(f"{self}: no run has the key {key}.")
 
     def finished(self, keys: Iterable[str]) -> set[str]:
-        """Return which of the keys have finished."""
+        """Return which of the keys have finished; those of damaged rows have not."""
         with self._session() as connection:
-            query = "SELECT 1 FROM runs WHERE key = ?"
-            return {key for key in keys if connection.execute(query, (self._blob(key),)).fetchone()}
+            read, query = Reader(self._text, self.output), _by_key(connection, "runs", _RUN)
+            rows = ((key, connection.execute(query, (self._blob(key),)).fetchone()) for key in keys)
+            return {key for key, row in rows if row and read.intact(*row)}
+
+    def _found(self, table: str, columns: str, key: bytes) -> tuple[Any, ...] | None:
+        query = _by_key(self._connection, table, columns)
+        row: tuple[Any, ...] | None = self._connection.execute(query, (key,)).fetchone()
+        return row
 
     def families(self) -> list[tuple[RunFamily, int]]:
         """Return every family and the number of its finished runs; samples that were recorded belong to none."""
-        return [(summary.family, summary.runs) for summary in self._families().values()]
+        return [(summary.family, summary.runs) for summary in self._counted()[0].values()]
 
     def summary(self) -> list[FamilySummary]:
         """Return, for every family, how many runs there are and how many pairs of them agree.
@@ -188,28 +213,51 @@ class RunStore(Database):
         (6, 3, 3, True)
         """
         with self._session() as connection, self._undamaged("a family"):
-            found = self._families()
-            numbers = connection.execute("SELECT DISTINCT levels FROM runs").fetchall()
-            lists = {int(number): self._json(number) for (number,) in numbers}
+            found, sound = self._counted()
+            numbers = connection.execute(f"SELECT DISTINCT levels FROM runs WHERE {sound}").fetchall()
+            lists = {int(number): parse_json(self._text(number)) for (number,) in numbers}
             for level in in_order(name for names in lists.values() for name in names):
-                places = [f"({number}, {names.index(level)})" for number, names in lists.items() if level in names]
-                for *ids, same in connection.execute(_SAME.format(places=", ".join(places))).fetchall():
+                places = ", ".join(f"({n}, {names.index(level)})" for n, names in lists.items() if level in names)
+                for *ids, same in connection.execute(_SAME.format(places=places, sound=sound)).fetchall():
                     found[tuple(ids)].same[level] = same
         return list(found.values())
 
-    def _families(self) -> dict[tuple[Any, ...], FamilySummary]:
+    def _counted(self) -> tuple[dict[tuple[Any, ...], FamilySummary], str]:
+        """Return the families by their numbers, and the condition that damaged rows do not meet."""
         with self._session() as connection, self._undamaged("a family"):
-            read, found = Reader(self._json, self.output), {}
-            for problem, algorithm, sampler, runs, seeds, pairs, _ in connection.execute(_FAMILIES).fetchall():
-                family = RunFamily(read.objects[problem], read.objects[algorithm], sampler)
-                found[problem, algorithm, sampler] = FamilySummary(family, runs, seeds, pairs, {})
-            return found
+            read, found = Reader(self._text, self.output), {}
+            columns = f"id, {_IDENTITY}, {_RUN}, {seal_column(connection, 'runs')}"
+            rows = connection.execute(f"SELECT {columns} FROM runs")
+            damaged = ", ".join(str(int(id)) for id, *row in rows if not read.intact(*row))
+            sound = f"id NOT IN ({damaged})"
+            for *ids, runs, seeds, pairs, _ in connection.execute(_FAMILIES.format(sound=sound)).fetchall():
+                family = RunFamily(read.objects[ids[0]], read.objects[ids[1]], ids[2])
+                found[tuple(ids)] = FamilySummary(family, runs, seeds, pairs, {})
+        self._name_damaged(read.damaged)
+        return found, sound
 
     def audits(self) -> list[AuditSpec]:
-        """Return what the audits in this store run and ask, in the order in which they came."""
+        """Return what the audits in this store run and ask, in the order in which they came; no damaged ones."""
+        found, damaged = [], []
         with self._session() as connection, self._undamaged("an audit"):
-            rows = connection.execute("SELECT json FROM audits ORDER BY id").fetchall()
-            return [AuditSpec.from_json(parse_json(text)) for (text,) in rows]
+            query = f"SELECT json, {seal_column(connection, 'audits')} FROM audits ORDER BY id"
+            for i, (text, sealed) in enumerate(connection.execute(query).fetchall(), start=1):
+                try:
+                    check_seal(sealed, text)
+                    found.append(AuditSpec.from_json(parse_json(text)))
+                except CANNOT_READ as error:
+                    damaged.append(f"audit {i}: {error}")
+        self._name_damaged(damaged)
+        return found
+
+    def _name_damaged(self, damaged: Sequence[str]) -> None:
+        """Warn, once in the life of a store, of what was changed in it."""
+        new = [one for one in dict.fromkeys(damaged) if one not in self.damaged]
+        self.damaged += new
+        if new:
+            records = f"{len(new)} records are" if len(new) > 1 else "a record is"
+            said = f"{self.path or 'run store'}: {records} damaged and left out ({new[0].rstrip('.'):.300})."
+            warnings.warn(f"{said} An audit makes such runs again.", DamagedRecord, stacklevel=3)
 
     def output(self, level: str, digest: str) -> Any:
         """Return the output of a level with this fingerprint; for ``"history"``, what happened round by round."""
@@ -225,10 +273,12 @@ class RunStore(Database):
         with self._session():
             return {digest: self.output(level, digest) for digest in digests}
 
-    def _json(self, id: int) -> Json:
+    def _text(self, id: int) -> str:
+        """Return a document."""
         row = self._connection.execute("SELECT json FROM documents WHERE id = ?", (id,)).fetchone()
-        with self._undamaged(f"document {id}"):
-            return parse_json(row[0])
+        if row is None or not isinstance(row[0], str):
+            raise ValueError(f"there is no document {id!r:.20}")
+        return row[0]
 
     def _number_of(self, spec: ObjectSpec) -> int:
         """Return the number of a problem or an algorithm; -1, which no document has, where it is new."""
@@ -243,12 +293,21 @@ class RunStore(Database):
             raise InvalidInput(f"{self}: keys and fingerprints are hexadecimal digits, got {digest!r}.") from None
 
 
-def _identity(run: Run, number: Callable[[Any], int]) -> tuple[Any, ...]:
+def _identity(run: Run, number: Callable[[Any], tuple[int, bytes]]) -> tuple[Any, ...]:
     key, spec = bytes.fromhex(run.key), run.spec
     assert spec is not None, "it has a key"
-    sample, ids = spec.sample, (number(spec.problem), number(spec.algorithm))
+    sample, ids = spec.sample, (number(spec.problem)[0], number(spec.algorithm)[0])
     drawn = (sample.sampler, str(sample.seed)) if isinstance(sample, Drawn) else (None, sample.digest)
     return key, *ids, drawn[0], str(spec.shared_seed), drawn[1]
+
+
+def _failure(run: Run, number: Callable[[Any], tuple[int, bytes]]) -> tuple[Any, ...]:
+    own, (made_with, digest) = (float(run.seconds), run.error), number(run.made_with)
+    return *own, made_with, seal(bytes.fromhex(run.key), *own, digest)
+
+
+def _by_key(connection: sqlite3.Connection, table: str, columns: str) -> str:
+    return f"SELECT {_IDENTITY}, {columns}, {seal_column(connection, table)} FROM {table} WHERE key = ?"
 
 
 def _insert(what: str, table: str, columns: str) -> str:

@@ -6,19 +6,21 @@ their names, and ``digests`` their fingerprints of 32 bytes, one after the other
 histories, once for every fingerprint. ``failures`` says which runs raised; a later success of the same run goes to
 ``runs`` and counts. ``audits`` says which runs belong together, and what was asked of them. ``sample`` is the seed of
 a sample that ``sampler`` drew, or the digest of one that was recorded, which has no sampler. Seeds and numbers of
-samples are decimal text, for they pass SQLite's 63 bits.
+samples are decimal text, for they pass SQLite's 63 bits. ``seal`` is the digest of a row (``seals.py``).
 
 A file of schema version 1 is read from a copy in memory, and is itself upgraded by the first write to it.
 """
 
 import contextlib
+import functools
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
 from replicable_rl.canonical import Json, canonical_json
 from replicable_rl.errors import InvalidFile
+from replicable_rl.store.seals import text_digest
 
 APPLICATION_ID = 0x7252_4C31  # "rRL1": what `file` and this module know a store by
 SCHEMA_VERSION = 2
@@ -41,18 +43,43 @@ def transaction(connection: sqlite3.Connection, kind: Literal["DEFERRED", "IMMED
 
 def make_tables(connection: sqlite3.Connection) -> None:
     """Make what a store needs; in a transaction, for nobody may see the file half made."""
-    for statement in _TABLES.read_text(encoding="utf-8").split("\n\n"):  # one by one: a script would commit
+    for statement in _statements():  # one by one: a script would commit
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
-def document(connection: sqlite3.Connection, value: Json) -> int:
-    """Return the number of a document, which is added where it is new."""
+def restore_triggers(connection: sqlite3.Connection) -> None:
+    """Make the triggers again that somebody dropped or changed; in a transaction."""
+    there = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"))
+    for statement in _statements():
+        name = statement.split(maxsplit=3)[2]
+        if statement.startswith("CREATE TRIGGER") and there.get(name) != statement.rstrip(";"):
+            connection.execute(f"DROP TRIGGER IF EXISTS {name}")
+            connection.execute(statement)
+
+
+def set_aside(connection: sqlite3.Connection, keys: Iterable[bytes]) -> None:
+    """Move damaged rows out of the way of the runs that take their place; in a transaction."""
+    connection.execute("CREATE TABLE IF NOT EXISTS damaged AS SELECT * FROM runs WHERE 0")
+    connection.execute("DROP TRIGGER finished_runs_are_never_deleted")
+    for key in keys:
+        connection.execute("INSERT INTO damaged SELECT * FROM runs WHERE key = ?", (key,))
+        connection.execute("DELETE FROM runs WHERE key = ?", (key,))
+    restore_triggers(connection)
+
+
+@functools.cache
+def _statements() -> list[str]:
+    return [statement.strip() for statement in _TABLES.read_text(encoding="utf-8").split("\n\n")]
+
+
+def document(connection: sqlite3.Connection, value: Json) -> tuple[int, bytes]:
+    """Return the number of a document, which is added where it is new, and its digest."""
     text = canonical_json(value).decode()
     connection.execute("INSERT OR IGNORE INTO documents (json) VALUES (?)", (text,))
     (number,) = connection.execute("SELECT id FROM documents WHERE json = ?", (text,)).fetchone()
-    return int(number)
+    return int(number), text_digest(text)
 
 
 def version_of(path: str, connection: sqlite3.Connection) -> int | None:

@@ -18,7 +18,8 @@ CREATE TABLE runs (
     seconds REAL NOT NULL,
     status INTEGER REFERENCES documents,
     claims INTEGER NOT NULL REFERENCES documents,
-    made_with INTEGER NOT NULL REFERENCES documents
+    made_with INTEGER NOT NULL REFERENCES documents,
+    seal BLOB
 );
 
 CREATE INDEX runs_of_a_family ON runs (problem, algorithm, sampler, shared_seed);
@@ -33,7 +34,8 @@ CREATE TABLE failures (
     sample TEXT NOT NULL,
     seconds REAL NOT NULL,
     error TEXT NOT NULL,
-    made_with INTEGER NOT NULL REFERENCES documents
+    made_with INTEGER NOT NULL REFERENCES documents,
+    seal BLOB
 );
 
 CREATE INDEX failures_of_a_family ON failures (problem, algorithm, sampler);
@@ -46,7 +48,8 @@ CREATE TABLE contents (
 
 CREATE TABLE audits (
     id INTEGER PRIMARY KEY,
-    json TEXT NOT NULL UNIQUE
+    json TEXT NOT NULL UNIQUE,
+    seal BLOB
 );
 
 CREATE TRIGGER finished_runs_never_change BEFORE UPDATE ON runs

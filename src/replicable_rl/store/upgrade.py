@@ -70,7 +70,7 @@ class _Old:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._texts: dict[int, str] = dict(connection.execute("SELECT id, json FROM documents"))
-        self._made_with = document(connection, MADE_WITH_1)
+        self._made_with = document(connection, MADE_WITH_1)[0]
         self._claims: dict[int | None, int] = {}
         self._levels: dict[tuple[str, ...], int] = {}
         self.families: dict[tuple[int, int], _OldFamily] = {}
@@ -81,10 +81,10 @@ class _Old:
         found = {"model": model, "value": value, "policy": policy}
         names = tuple(name for name, digest in found.items() if digest is not None)
         if names not in self._levels:
-            self._levels[names] = document(self._connection, list(names))
+            self._levels[names] = document(self._connection, list(names))[0]
         if guarantee not in self._claims:
             data = None if guarantee is None else parse_json(self._texts[guarantee])
-            self._claims[guarantee] = document(self._connection, claims_1(data).to_json())
+            self._claims[guarantee] = document(self._connection, claims_1(data).to_json())[0]
         digests = b"".join(found[name].ljust(32, b"\0") for name in names)  # tests wrote shorter ones
         identity = self._identity(problem, algorithm, key, shared, sample)
         levels, claims = self._levels[names], self._claims[guarantee]
