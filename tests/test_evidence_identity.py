@@ -513,3 +513,28 @@ def test_what_code_remembers_neither_makes_it_run_again_nor_be_refused(kind: str
     assert audited(2).seconds == one.seconds
     assert filled == len(MEMO) + len(mine.memo) > 0
     assert audited(3).runs[:4] == one.runs
+
+
+class Recalling:
+    """An algorithm that remembers, where it does not count as a setting."""
+
+    version = "1"
+
+    def __init__(self, calls: int) -> None:
+        self.calls = calls
+
+    @functools.cached_property
+    def memo(self) -> dict[int, int]:
+        return {}
+
+    def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
+        self.memo[len(self.memo)] = self.calls
+        return rr.PhasedVI(0.1, 0.01, calls=self.calls, iterations=3).solve(source, shared, rng)
+
+
+def test_an_algorithm_may_remember(tmp_path: Path) -> None:
+    algorithm, store = Recalling(5), tmp_path / "runs.sqlite"
+    one = rr.audit(CHAIN, algorithm, shared_seeds=2, store=store)
+    assert rr.audit(CHAIN, algorithm, shared_seeds=2, store=store).seconds == one.seconds
+    assert rr.audit(CHAIN, algorithm, shared_seeds=3, store=store).runs[:4] == one.runs
+    assert len(algorithm.memo) == 6
