@@ -215,6 +215,14 @@ def test_an_algorithm_that_draws_is_judged(algorithm: Lazy) -> None:
     assert "Fresh: every sample." in flat(result.table())
 
 
+def test_a_simulator_may_have_a_generator_of_its_own() -> None:
+    own = np.random.default_rng(1)
+    problem = rr.Simulator(lambda state, action, rng: (int(own.random() < 0.5), float(state)), **TWO)
+    result = rr.audit(problem, FEW, shared_seeds=2)
+    assert {run.samples for run in result.runs} == {60 * 5 * 4}  # they were drawn, though not from rng
+    assert not result.unsampled
+
+
 def test_what_is_not_sampled_and_differs_is_refuted_all_the_same() -> None:
     class Moody(Lazy):
         def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:

@@ -46,10 +46,10 @@ def ignores_sample_seed(train: Callable[..., Any]) -> bool:
 
 
 def _reads(code: types.CodeType, name: str) -> bool:
-    """Whether code, or a function inside it, may read one of its arguments."""
-    if name in code.co_cellvars or not _SEE_ARGUMENTS.isdisjoint(code.co_names):
+    """Whether code may read one of its arguments."""
+    if not _SEE_ARGUMENTS.isdisjoint(code.co_names):
         return True
-    steps = (step for step in dis.get_instructions(code) if "LOAD" in step.opname)
+    steps = (step for step in dis.get_instructions(code) if "LOAD" in step.opname)  # also for a function inside it
     return any(name in (step.argval if isinstance(step.argval, tuple) else (step.argval,)) for step in steps)
 
 
