@@ -422,6 +422,25 @@ def test_numbers_that_no_float_equals_are_refused() -> None:
         rr.TabularMDP.from_dense(P, np.array([[2**53 + 1], [0]]), gamma=0.5)
 
 
+@pytest.mark.parametrize(
+    "rewards",
+    [
+        np.array([["2020-01-01"], ["2020-01-02"]], dtype="datetime64[D]"),
+        np.array([[1], [2]], dtype="timedelta64[s]"),
+        [["0.5"], ["0.25"]],
+        [[b"0.5"], [b"0.25"]],
+        [[0.5j], [0.25]],
+        [[None], [0.25]],
+    ],
+    ids=["dates", "times", "texts", "bytes", "complex", "nothing"],
+)
+def test_what_is_no_number_is_no_reward(rewards: Any) -> None:
+    with pytest.raises(rr.InvalidInput, match=r"^TabularMDP: R must be an array of numbers, got "):
+        rr.TabularMDP.from_dense(P, rewards, gamma=0.5)
+    with pytest.raises(rr.InvalidInput, match=r"row \(state 0, action 0\) holds something else"):
+        rr.TabularMDP.from_outcomes([[[(1.0, 0, np.asarray(rewards)[0, 0])]]], gamma=0.5)
+
+
 def test_what_is_masked_is_refused_and_not_chosen() -> None:
     q = np.ma.array([[0.25, 0.75]], mask=[[False, True]])
     for call in (lambda: rr.greedy(q), lambda: rr.greedy([q[0]]), lambda: rr.evaluate_policy(MDP, np.ma.array([0, 0]))):
@@ -560,3 +579,7 @@ def test_refusals_are_short_and_printable() -> None:
                 refusal = error
             assert len(str(refusal)) <= 1000
             assert str(refusal).isprintable()
+    with pytest.raises(
+        rr.InvalidInput, match=r"^PhasedVI: epsilon must .*, got 'x{39}\.\.\. \(1000002 characters\)\.$"
+    ):
+        rr.PhasedVI("x" * 10**6, 0.1)  # type: ignore[arg-type]  # the refusal is the point

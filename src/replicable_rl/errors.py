@@ -151,7 +151,7 @@ def check_numbers(
     try:
         array = np.asarray(values)
         floats: NDArray[np.float64] = array.astype(np.float64, copy=False)
-        are_numbers = array.dtype.kind in "fiubO" and not is_masked(values)
+        are_numbers = _holds_numbers(array) and not is_masked(values)
         are_equal = are_numbers and _are_equal(array, floats)
     except Exception:  # whatever somebody's object raises
         are_numbers = are_equal = False
@@ -171,12 +171,18 @@ def is_masked(values: object) -> bool:
     return isinstance(values, np.ma.MaskedArray) or any(isinstance(one, np.ma.MaskedArray) for one in inside)
 
 
+def _holds_numbers(array: NDArray[Any]) -> bool:
+    if array.dtype.kind != "O":
+        return array.dtype.kind in "fiub"
+    return all(isinstance(one, (numbers.Real, decimal.Decimal)) for one in array.reshape(-1))
+
+
 def _are_equal(array: NDArray[Any], floats: NDArray[np.float64]) -> bool:
     kind, size = array.dtype.kind, array.dtype.itemsize
     if (kind in "fb" and size <= 8) or (kind in "iu" and (size <= 4 or bool((np.abs(floats) < 2.0**53).all()))):
         return True
     pairs = zip(floats.reshape(-1).tolist(), array.reshape(-1).astype(object), strict=True)
-    return all(one == two or one != one for one, two in pairs)
+    return all(one == two or math.isnan(one) for one, two in pairs)
 
 
 def shown(value: object, longest: int = 70) -> str:
