@@ -35,6 +35,7 @@ from replicable_rl.files import read_file
 from replicable_rl.records import AuditSpec, ObjectSpec, Run
 from replicable_rl.report.audits import store_page
 from replicable_rl.report.page import render
+from replicable_rl.report.reproduction import write_page
 from replicable_rl.solve.files import load_run, save_run
 from replicable_rl.store import DamagedRecord, RunStore, packed
 
@@ -293,6 +294,7 @@ REPORT = """
 import sys
 from replicable_rl.report.audits import store_page
 from replicable_rl.report.page import render
+from replicable_rl.report.reproduction import write_page
 print(len(render(store_page(sys.argv[1]).page)) > 1000)
 """
 
@@ -415,3 +417,26 @@ def test_empty_and_deep_cells_of_a_store_are_one_sentence(path: Path, place: str
                 store.run(result.runs[0].key).policy  # noqa: B018
         elif blob != "NULL":  # a row that names no document at all cannot be found
             assert store.damaged
+
+
+def test_a_promise_that_is_too_small_to_be_seen_is_judged(path: Path) -> None:
+    algorithm = rr.ReplicablePhasedVI(0.1, 1e-18, 1e-17, calls=20, iterations=2)
+    result = rr.audit(rr.make("chain-v1"), algorithm, shared_seeds=2, store=path)
+    assert 1.0 - float(str(result.rho)) == 1.0
+    assert "undecided" in render(store_page(path).page)
+    assert str(result)
+
+
+def test_numbers_beyond_floats_in_a_history_are_one_sentence() -> None:
+    with pytest.raises(InvalidInput, match="Run: history must hold columns of numbers"):
+        Run.of({"policy": [0]}, history={"loss": [10**400]})
+
+
+@pytest.mark.parametrize("damage", ['{"columns": ["a"], "rows": [[1]]}', "null", "7", "no JSON", "[" * 1000])
+def test_older_data_in_a_folder_of_results_are_a_sentence_on_its_page(tmp_path: Path, damage: str) -> None:
+    about = '"format": "replicable-rl dataset", "version": 1, "name": "figure1", "title": "", "details": {}'
+    (tmp_path / "figure1.json").write_text(f'{{{about}, "tables": {{"runs": {damage}}}}}')
+    (tmp_path / "figure1.svg").write_text("<svg/>")
+    page = write_page(tmp_path, "replicable-rl reproduce").read_text()
+    assert "is of another version, or was changed" in page
+    assert "replicable-rl reproduce figure1" in page

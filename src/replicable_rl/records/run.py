@@ -206,7 +206,10 @@ class Run:
             raise InvalidInput(f"Run: outputs must be a mapping of levels to outputs, got {outputs!r:.60}.")
         frozen = {name: level_of(name).freeze(name, outputs[name]) for name in in_order(outputs)}
         _check_fit(frozen)
-        columns = {str(name): np.array(column, dtype=np.float64) for name, column in (history or {}).items()}
+        try:
+            columns = {str(name): np.array(column, dtype=np.float64) for name, column in (history or {}).items()}
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidInput(f"Run: history must hold columns of numbers ({error!s:.120}).") from None
         for column in columns.values():
             column.setflags(write=False)
         prints = Fingerprints({name: level_of(name).digest(name, output) for name, output in frozen.items()})

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from replicable_rl.audit import AuditResult
-from replicable_rl.report.audit_tables import LOOKS, NOTHING_YET, headline, number_range, unfinished
+from replicable_rl.report.audit_tables import LOOKS, NOTHING_YET, headline, number_range, promise, unfinished
 from replicable_rl.report.blocks import (
     Callout,
     Cell,
@@ -42,7 +42,7 @@ def asked_for(result: AuditResult, level: str) -> float | None:
     """Return the agreement that is required at a level, or else what is promised, 1 - rho."""
     if result.spec.require is not None and level == result.spec.level:
         return result.spec.require
-    return None if result.rho is None else 1.0 - result.rho
+    return promise(result)
 
 
 def verdict(result: AuditResult, level: str) -> Mark | None:

@@ -1,5 +1,6 @@
 """An audit's result as text for people, 80 columns wide, and as JSON for programs."""
 
+import math
 import textwrap
 from dataclasses import asdict
 from typing import Any
@@ -28,11 +29,16 @@ _SHARES = (
 )
 
 
+def promise(result: AuditResult) -> float | None:
+    """Return the agreement that is promised, 1 - rho: below 1, also where rho is too small to be seen in it."""
+    return None if result.rho is None else min(1.0 - result.rho, math.nextafter(1.0, 0.0))
+
+
 def headline(result: AuditResult, level: str, require: float | None = None) -> str:
     """Return the one sentence that answers the question of an audit."""
     found = result.agreement(level)
     text = f"Same {level} in {found.same} of {found.pairs} pairs: agreement {found.every_look}"
-    promised = None if result.rho is None else 1.0 - result.rho
+    promised = promise(result)
     if require is None and level == result.spec.level:
         require = result.spec.require
     if promised is not None:

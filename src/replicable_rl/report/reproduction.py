@@ -28,25 +28,38 @@ _LEAD = (
     "intervals have confidence 95 % and are exact, at sample sizes fixed beforehand."
 )
 _TONES: dict[str | bool | None, Tone] = {HELD: "good", NOT_HELD: "bad", CANNOT_TELL: "unsure"}
+_NOT_OURS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)  # of data in another form
 _TONES |= {True: "good", False: "bad", None: "plain"}
 
 
 def datasets_in(folder: Path) -> dict[str, Dataset]:
     """Return the datasets of a folder by name, in the order of the page; those without their figure are left out."""
+    return {name: Dataset.load(folder / f"{name}.json") for name in _names_in(folder)}
+
+
+def _names_in(folder: Path) -> list[str]:
     needed = {one.name: [f"{one.name}.json", *([f"{one.name}.svg"] * bool(one.draw))] for one in experiments().values()}
-    whole = [name for name, files in needed.items() if all((folder / file).is_file() for file in files)]
-    return {name: Dataset.load(folder / f"{name}.json") for name in whole}
+    return [name for name, files in needed.items() if all((folder / file).is_file() for file in files)]
 
 
 def write_page(folder: Path, command: str) -> Path:
-    """Write ``index.html`` for whatever a folder holds; return its path."""
-    sections = [
-        Section(name, dataset.title, list(_blocks(experiments()[name], dataset, folder)))
-        for name, dataset in datasets_in(folder).items()
-    ]
+    """Write ``index.html`` for whatever a folder holds; return its path.
+
+    Data of another version, which lack what the page shows today, have a sentence in the place of their section.
+    """
+    sections = [_section(name, folder) for name in _names_in(folder)]
     page = Page("Replicable reinforcement learning, reproduced", _LEAD, sections, command)
     write(page, folder / "index.html")
     return folder / "index.html"
+
+
+def _section(name: str, folder: Path) -> Section:
+    try:
+        dataset = Dataset.load(folder / f"{name}.json")
+        return Section(name, dataset.title, list(_blocks(experiments()[name], dataset, folder)))
+    except _NOT_OURS:
+        said = f"`{name}.json` is of another version, or was changed. Make it again: `replicable-rl reproduce {name}`."
+        return Section(name, name, [Callout(said, "unsure")])
 
 
 def _blocks(experiment: Experiment, dataset: Dataset, folder: Path) -> Iterator[Block]:
