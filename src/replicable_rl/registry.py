@@ -178,8 +178,8 @@ def build(spec: ObjectSpec) -> Any:
         return _from_gymnasium(spec.id, spec.params)
     known = did_you_mean(spec.id, [*PROBLEMS, *gymnasium.registry])
     raise UnknownId(
-        f"No problem is called {shown(spec.id)}.{known} A problem is an id of `replicable-rl list`, a Gymnasium id, "
-        "or a saved .npz file."
+        f"No problem is called {shown(spec.id, 200)}.{known} A problem is an id of `replicable-rl list`, "
+        "a Gymnasium id, or a saved .npz file."
     )
 
 
