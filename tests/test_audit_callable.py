@@ -362,6 +362,6 @@ def test_exits_and_unspeakable_errors_are_recorded() -> None:
 def test_claimed_rho_is_judged() -> None:
     text = rr.audit_callable(lambda shared, sample: [0 * sample], shared_seeds=30, rho=0.2).table()
     assert "1−ρ = 0.8 met" in text
-    text = rr.audit_callable(lambda shared, sample: [0], shared_seeds=20, rho=0.1).table()
+    text = rr.audit_callable(lambda shared, sample: [0 * sample], shared_seeds=20, rho=0.1).table()
     assert "1−ρ = 0.9 undecided" in " ".join(text.split())
     assert "1−ρ = 0.9 not met" in rr.audit_callable(coin, shared_seeds=30, rho=0.1).table()
