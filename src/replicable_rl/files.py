@@ -140,7 +140,7 @@ def read_file(path: Name, most: int = 1 << 32) -> bytes:
         with file.open("rb") as stream:
             if (size := os.fstat(stream.fileno()).st_size) > most:
                 raise InvalidFile(f"{path}: has {size} bytes, and at most {most} are read. Name another file.")
-            return stream.read(most)
+            return stream.read(size)  # a reader sets aside as much memory as it is asked for
     except OSError as error:
         raise _unreadable(path, error) from None
 

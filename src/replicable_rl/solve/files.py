@@ -93,7 +93,7 @@ def load_run(directory: str | os.PathLike[str]) -> Run:
     except InvalidInput as error:
         raise InvalidFile(f"{folder}: {error}") from None
     except Exception as error:  # whatever numpy and a level of somebody's own make of what they cannot read
-        raise InvalidFile(f"{folder}: not a {_FORMAT} ({error}).") from None
+        raise InvalidFile(f"{folder}: not a {_FORMAT} ({str(error) or type(error).__name__}).") from None
     if run.fingerprints != recorded:
         raise InvalidFile(
             f"{folder}: the outputs do not have the fingerprints recorded; they were changed after saving."

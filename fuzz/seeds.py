@@ -1,0 +1,123 @@
+"""Sound files of every kind, and how each is read in full."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import replicable_rl as rr
+from replicable_rl.audit.sweep import load_sweep
+from replicable_rl.experiments.dataset import Dataset, Table
+from replicable_rl.records import AuditSpec, RunFamily
+from replicable_rl.solve.files import load_run, save_run
+from replicable_rl.store import RunStore
+
+_SWEEP = """shared_seeds = 3
+
+[[problem]]
+id = "chain-v1"
+n_states = [5, 6]
+
+[[algorithm]]
+id = "phased-vi-v1"
+epsilon = 0.1
+delta = 0.01
+"""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file: how to write a sound one, how to read all of it, and whether it records runs.
+
+    A record must never load changed. Everything else may be changed into another valid input.
+    """
+
+    name: str
+    write: Callable[[Path], None]
+    read: Callable[[Path], Any]
+    record: bool
+
+
+def _write_problem(path: Path) -> None:
+    rr.make("two-goals-v1").save(path)
+
+
+def _read_problem(path: Path) -> str:
+    return rr.load_mdp(path).digest
+
+
+def _write_run(path: Path) -> None:
+    algorithm = rr.ReplicableRMax(0.2, 0.05, 0.3, horizon=5)
+    save_run(rr.solve(rr.make("chain-v1"), algorithm, shared_seed=1, sample_seed=1), path)
+
+
+def _read_run(path: Path) -> str:
+    run = load_run(path)
+    return json.dumps([run.to_json(), run.history_digest], sort_keys=True, default=str)
+
+
+def _write_store(path: Path) -> None:
+    with RunStore(path) as store:
+        rr.audit(rr.make("two-goals-v1"), rr.PhasedVI(0.1, 0.01, calls=20, iterations=3), shared_seeds=3, store=store)
+
+
+def _read_store(path: Path) -> set[str]:
+    """Return every record of a store as text; what is left out is not there."""
+    found: set[str] = set()
+    with RunStore(path) as store:
+        specs: list[AuditSpec] = store.audits()
+        found |= {json.dumps(spec.to_json(), sort_keys=True) for spec in specs}
+        families: list[RunFamily] = [summary.family for summary in store.summary()]
+        for family in families:
+            for run in store.runs(family).values():
+                found.add(json.dumps([run.to_json(), run.seconds, run.error], sort_keys=True, default=str))
+                for level in run.outputs:
+                    run.output(level)
+    return found
+
+
+def _write_dataset(path: Path) -> None:
+    table = Table.of([{"calls": 13_000, "share": 0.5}, {"calls": 10**20, "share": 1.0}])
+    path.mkdir()
+    Dataset({"shares": table}, {"command": "replicable-rl reproduce"}, "shares", "Shares").save(path)
+
+
+def _read_dataset(path: Path) -> str:
+    return json.dumps(Dataset.load(path / "shares.json").to_json())
+
+
+def _write_sweep(path: Path) -> None:
+    path.write_text(_SWEEP)
+
+
+def _read_sweep(path: Path) -> str:
+    return json.dumps([spec.to_json() for spec in load_sweep(path)])
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("problem", _write_problem, _read_problem, record=False),
+        Kind("run", _write_run, _read_run, record=True),
+        Kind("store", _write_store, _read_store, record=True),
+        Kind("results", _write_dataset, _read_dataset, record=False),
+        Kind("sweep", _write_sweep, _read_sweep, record=False),
+    )
+}
+
+
+def copied(source: Path, target: Path) -> None:
+    """Put a fresh copy of a sound file or folder at a place."""
+    for left in (target, Path(f"{target}-wal"), Path(f"{target}-shm"), Path(f"{target}-journal")):
+        if left.is_dir():
+            shutil.rmtree(left)
+        else:
+            left.unlink(missing_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target)
+    else:
+        shutil.copyfile(source, target)
