@@ -225,7 +225,7 @@ def test_status_and_claims() -> None:
     few = THEOREM.plan(mdp).calls // 400
     some = run(rr.PaperApproximateMDP(0.05, 0.001, 0.2, calls=few)).claims
     assert some.replicability is None
-    why = f"calls={few} where obs:rep-mdp needs 1.76e+10; the bound at these parameters is "
+    why = f"calls={few} where the sharp form of obs:rep-mdp needs 91377294; the bound at these parameters is "
     assert some.missing["replicability"].startswith(why)
     coarse = run(rr.PaperApproximateMDP(0.05, 0.001, 0.2, tolerance=0.5)).claims
     assert [(claim.about, claim.bound) for claim in coarse][:1] == [("replicability", 0.2)]  # and no mixture

@@ -321,13 +321,14 @@ def test_a_claim_is_never_a_mixture() -> None:
     few = claims_of(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=10**13))
     assert [claim.about for claim in few] == ["accuracy"]
     assert list(few.missing) == ["replicability"]
-    why = "calls=1e+13 where thm:rpvi needs 8.19e+15; the bound at these parameters is 0.571, above rho=0.2"
+    why = "calls=1e+13 where the sharp form of thm:rpvi needs 8.15e+13; the bound at these parameters is 0.571, "
+    why += "above rho=0.2"
     assert few.missing["replicability"] == why
     half = claims_of(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, target="value", tolerance=0.05)).missing
     assert half["accuracy"].endswith("; the bound at these parameters is 0.45, above epsilon/2=0.05")
     often = claims_of(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, rho_sq=0.1))
     assert [claim.about for claim in often] == ["accuracy"]
-    assert often.missing == {"replicability": "rho_sq=0.1 where thm:rpvi needs 6.25e-05"}
+    assert often.missing == {"replicability": "calls=3.79e+09 where the sharp form of thm:rpvi needs 9.86e+13"}
 
 
 @dataclass(frozen=True)
@@ -393,12 +394,12 @@ def test_what_is_missing_says_why() -> None:
     assert len(neither) == 0
     for departure in ("iterations=5 where thm:rpvi needs 100", "tolerance=0.1 where thm:rpvi needs 0.0005"):
         assert departure in neither.missing["accuracy"]
-    assert "rho_sq=0.1 where thm:rpvi needs 0.00125" in neither.missing["replicability"]
+    assert neither.missing["replicability"] == "calls=104000 where the sharp form of thm:rpvi needs 6162342"
     assert "tolerance" not in neither.missing["replicability"]
     finer = claims_of(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=need, tolerance=0.00025))
     assert len(finer) == 2  # by the mean distance
     finer = claims_of(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=need // 10**4, tolerance=0.00025))
-    assert f"calls={need // 10**4:.3g} where thm:rpvi needs {4 * need:.3g}" in finer.missing["replicability"]
+    assert f"calls={need // 10**4:.3g} where the sharp form of thm:rpvi needs" in finer.missing["replicability"]
     longer = claims_of(rr.PhasedVI(0.1, 0.001, calls=31343618, iterations=5001))
     assert "calls=31343618 where lem:phasedvi-convergence needs" in longer.missing["accuracy"]
     plain = rr.PhasedVI(0.1, 0.001).plan(rr.make("two-goals-v1")).calls

@@ -277,8 +277,8 @@ CLOSING = {
     "(proved; the bound reached is 0.02).",
     "phased": "With m = 31343618: accuracy is proved; this algorithm promises nothing about a second run.",
     "few": "With n = 100: nothing is proved about accuracy (calls=100 where obs:rep-mdp needs 4.4e+09; the bound at "
-    "these parameters is 0.356, above epsilon=0.1); nothing is proved about replicability (calls=100 where "
-    "obs:rep-mdp needs 4.4e+09).",
+    "these parameters is 0.356, above epsilon=0.1); nothing is proved about replicability (calls=100 where the sharp "
+    "form of obs:rep-mdp needs 22854548).",
     "rmax": "With m=1.394e+13: accuracy is proved, if every episode has 60 steps, r_max is the top of the reward "
     "range and no pair has more than 3 successors; two runs differ with probability at most 0.2 (proved), if no pair "
     "has more than 3 successors.",

@@ -22,11 +22,11 @@ import numpy as np
 from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
 from replicable_rl.algorithms.promise import Promise
 from replicable_rl.mdp import optimal_values
-from replicable_rl.queries import Estimate, Plain, Query, Rounded, ingredient
+from replicable_rl.queries import Estimate, Plain, Query, Rounded, RStat, ingredient
 from replicable_rl.records import Run, Status, StatusCode
 from replicable_rl.sampling import GenerativeModel, TransitionCounts, draw_from
 from replicable_rl.theory import ApproximateMDPPlan, approximate_mdp
-from replicable_rl.theory.rstat import seed_margin
+from replicable_rl.theory.rstat import ARITHMETIC, seed_margin
 
 if TYPE_CHECKING:
     from replicable_rl.randomness import SharedRandomness
@@ -158,13 +158,16 @@ def _keeps_its_distance(query: Query, seen: TransitionCounts, plan: ApproximateM
     Not asked where rewards are learned, whose spread the counts do not keep, nor of very large models.
     """
     entries = seen.n_states * seen.n_actions * seen.n_states
-    if not (hasattr(query, "room") and plan.known_rewards and plan.calls > 1 and entries <= _MOST_ENTRIES):
+    log_term = plan.seed_log_term  # 0 where nothing may be said
+    if not (log_term and isinstance(query, RStat) and plan.known_rewards and plan.calls > 1):
+        return False
+    if entries > _MOST_ENTRIES:
         return False
     mean = np.zeros(entries)  # also of what was never seen
     mean[seen.key] = seen.count / float(plan.calls)
     n = float(plan.calls)
-    needed = seed_margin(mean * (1.0 - mean) * (n / (n - 1.0)), n, 1.0, plan.seed_log_term)
-    return bool((query.room(mean, index=np.arange(entries)) > needed).all())
+    needed = seed_margin(mean * (1.0 - mean) * (n / (n - 1.0)), n, 1.0, log_term)
+    return bool((query.room(mean, index=np.arange(entries)) > needed + ARITHMETIC).all())
 
 
 def _status(learned: LearnedModel) -> Status:

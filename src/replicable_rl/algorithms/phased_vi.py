@@ -36,7 +36,7 @@ from replicable_rl.queries import Estimate, Plain, Query, Rounded, ingredient
 from replicable_rl.records import Run, Status, StatusCode
 from replicable_rl.sampling import GenerativeModel, Iterations, OutcomeCounts, Problem, draw_from, fused_iterations
 from replicable_rl.theory import PhasedVIPlan, Units, phased_vi
-from replicable_rl.theory.rstat import seed_margin
+from replicable_rl.theory.rstat import ARITHMETIC, seed_margin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -86,7 +86,7 @@ def phased_value_iteration(
         if room > -np.inf:
             room = min(room, _room(query, counts, asked, means, t, spread, log_term))
         q, made = np.maximum(q, new) if schedule.rising else new, made + counts.calls
-    return Iterations(q, made, room)
+    return Iterations(q, made, room - ARITHMETIC)
 
 
 def _room(
@@ -131,8 +131,8 @@ class _Phased(Promise[PhasedVIPlan]):
         self._refuse_beyond_64_bits("calls", plan.calls)
         query = self.estimate.bind(shared, OFFSET, plan.schedule.widths, "midpoint")
         done = phased_value_iteration(source, plan.schedule, query, rng, plan.seed_log_term)
-        middle = plan.value_error if plan.schedule.rising else 0.0  # Q* is at most twice that above Q_T
-        q = Units(source.gamma, *source.reward_range).value_to_user(done.q + middle)
+        q = _middle(done.q, plan.value_error) if plan.schedule.rising else done.q
+        q = Units(source.gamma, *source.reward_range).value_to_user(q)
         policy = greedy(q)  # of what is reported, so that the same value implies the same policy
         claims, samples = plan.claims(good_seed=done.room > 0.0), plan.pairs * done.calls
         return Run.of({"value": q, "policy": policy}, status=_status(plan), claims=claims, samples=samples)
@@ -238,6 +238,11 @@ class ReplicablePhasedVI(PaperPhasedVI):
     bound: Bound = field(default="sharp", kw_only=True)
 
     id: ClassVar[str] = "rpvi-v2"
+
+
+def _middle(q: NDArray[np.float64], error: float) -> NDArray[np.float64]:
+    """Return the middle of where Q* lies: from Q_T to twice the error above it, and never above 1."""
+    return (q + np.minimum(q + 2.0 * error, 1.0)) / 2.0
 
 
 def _status(plan: PhasedVIPlan) -> Status:

@@ -10,7 +10,6 @@ from replicable_rl.compiled import compiled, inlined
 from replicable_rl.randomness._kernels import fill_uniform
 from replicable_rl.sampling._binomial import workspace
 from replicable_rl.sampling._kernels import ROWS_PER_BLOCK, draw_block
-from replicable_rl.theory.rstat import ARITHMETIC
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -146,7 +145,7 @@ def phased_blocks(
 def seed_margin(variance: float, samples: float, spread: float, log_term: float) -> float:
     """How far from an edge a mean must be; see ``theory.rstat.seed_margin``."""
     sigma = np.sqrt(variance) + spread * np.sqrt(2.0 * log_term / (samples - 1.0))
-    return float(2.0 * (np.sqrt(2.0 * log_term / samples) * sigma + spread * log_term / (3.0 * samples)) + ARITHMETIC)
+    return float(2.0 * (np.sqrt(2.0 * log_term / samples) * sigma + spread * log_term / (3.0 * samples)))
 
 
 @inlined

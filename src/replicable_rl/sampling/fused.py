@@ -15,6 +15,7 @@ import numpy as np
 from replicable_rl.progress import report
 from replicable_rl.sampling.tables import MANY_BLOCKS, n_blocks, stream_words
 from replicable_rl.theory import Units
+from replicable_rl.theory.rstat import ARITHMETIC
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,7 +91,7 @@ def fuse(problem: Problem, rows: Rows, conditional: NDArray[np.float64], query: 
                     each_block(_phased.phased_blocks, *table, drawn[0], steps[0], words[0], keys, value, q, room)
                 made, least = made + sum(drawn.tolist()), min(least, float(room.min()))
                 report("iterations", some.stop, schedule.iterations)
-        return Iterations(q.reshape(problem.n_states, problem.n_actions), made, least)
+        return Iterations(q.reshape(problem.n_states, problem.n_actions), made, least - ARITHMETIC)
 
     return iterate
 

@@ -20,11 +20,12 @@ The proof is in ``docs/proofs.md``.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from replicable_rl.errors import check_choice, check_flag, check_integer, check_share
+from replicable_rl.errors import InvalidInput, check_choice, check_flag, check_integer, check_share
 from replicable_rl.records import Claim
 from replicable_rl.theory.plan import MAX_CALLS, RSTAT, Cell, Pairs, PlanTable
 from replicable_rl.theory.query_plan import QueryPlan, query_parameters
@@ -38,6 +39,7 @@ from replicable_rl.theory.rstat import (
     mean_distance,
     pieces_of,
 )
+from replicable_rl.wording import bound as bound_text
 from replicable_rl.wording import number
 
 _OWNER = "theory.approximate_mdp"
@@ -102,7 +104,7 @@ class ApproximateMDPPlan(QueryPlan):
         forms = {"ApproximateMDP": approximate_mdp(*sizes, **kind)}  # type: ignore[arg-type]  # a mapping has one type
         names: dict[str, Bound] = {"sharp": "sharp", "tight": "tight"}
         for name, bound in names.items():
-            if bound == "sharp" or 2.0 * self.delta < self.rho:
+            with contextlib.suppress(InvalidInput):  # a form that cannot be had has no column
                 forms[name] = approximate_mdp(*sizes, self.rho, bound=bound, **kind)  # type: ignore[arg-type]
         own = {"this run": self} if all(self.calls != form.calls for form in forms.values()) else {}
         return own | forms
@@ -117,7 +119,7 @@ class ApproximateMDPPlan(QueryPlan):
             "bin width beta": None if self.rho is None else self.width,
             "successors n per pair": self.calls,
             "samples in all, N*n": self.samples,
-            "bound: models differ": None if self.rho is None else f"{self.rho_proved:.2g}",
+            "bound: models differ": bound_text(self.rho_proved),
             "can be run (n < 2**63)": "yes" if self.calls <= MAX_CALLS else "no",
         }
 

@@ -23,12 +23,13 @@ max(gamma, 1/2), which restores both promises.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
 
-from replicable_rl.errors import check_choice, check_flag, check_integer, check_real, check_share
+from replicable_rl.errors import InvalidInput, check_choice, check_flag, check_integer, check_real, check_share
 from replicable_rl.records import Claim
 from replicable_rl.theory.plan import MAX_CALLS, RSTAT, Cell, Pairs, PlanTable
 from replicable_rl.theory.query_plan import QueryPlan, query_parameters
@@ -42,6 +43,7 @@ from replicable_rl.theory.rstat import (
     rstat_mismatch,
 )
 from replicable_rl.theory.schedule import Schedule, rising_schedule
+from replicable_rl.wording import bound as bound_text
 from replicable_rl.wording import number
 
 _OWNER = "theory.phased_vi"
@@ -64,7 +66,7 @@ class PhasedVIPlan(QueryPlan):
         Which form: our schedule, or the paper's listing with the m of the tight or of the printed formula. Of what
         overrides leave of the listing, the better of the tight and the sharp bound is claimed.
     calls_needed, calls_plain : int
-        m that the promise takes, and that accuracy alone takes: Phased Q-learning's.
+        m by the formula of this form, and Phased Q-learning's, which promises accuracy alone.
     """
 
     target: Target
@@ -147,13 +149,11 @@ class PhasedVIPlan(QueryPlan):
         names: dict[str, Bound] = {"sharp": "sharp", "tight": "tight", "as printed": "printed"}
         if self.rho is None:
             return {"Phased Q-learning": self}
-        if self.bound != "sharp" and 2.0 * self.delta >= self.rho:
-            return {"this run": self}
         promise = self.pairs, self.gamma, self.epsilon, self.delta
         kind = {"target": self.target, "known_rewards": self.known_rewards}
         forms = {"Q-learning": phased_vi(*promise, **kind)}  # type: ignore[arg-type]  # a mapping has one type
         for name, bound in names.items():
-            if bound == "sharp" or 2.0 * self.delta < self.rho:
+            with contextlib.suppress(InvalidInput):  # a form that cannot be had has no column
                 forms[name] = phased_vi(*promise, self.rho, bound=bound, **kind)  # type: ignore[arg-type]
         own = {"this run": self} if all(self._size != form._size for form in forms.values()) else {}
         return own | forms if not own else own | {name: form for name, form in forms.items() if name != "Q-learning"}
@@ -178,8 +178,8 @@ class PhasedVIPlan(QueryPlan):
             "calls m an iteration": self.calls,
             "first iteration's m": int(self.schedule.calls[0]) if rising else self.calls,
             "samples in all": self.samples,
-            "bound: runs differ": None if self.rho is None else f"{self.rho_proved:.2g}",
-            "bound: loss": f"{self.policy_loss:.2g}" if self.policy_loss < 1.0 else "none",
+            "bound: runs differ": bound_text(self.rho_proved),
+            "bound: loss": bound_text(self.policy_loss),
             "can be run (m<2**63)": "yes" if self.calls <= MAX_CALLS else "no",
         }
 
@@ -259,9 +259,15 @@ def phased_vi(
     target = check_choice(_OWNER, "target", target, ("policy", "value"))
     bound = check_choice(_OWNER, "bound", bound, BOUNDS)
     known_rewards = check_flag(_OWNER, "known_rewards", known_rewards)
-    if bound == "sharp" and any(one is not None for one in (calls, iterations, tolerance, rho_sq)):
-        bound = "tight"  # overrides are those of the paper's listing
+    overridden = bound == "sharp" and any(one is not None for one in (calls, iterations, tolerance, rho_sq))
     rho, delta = check_delta_rho(_OWNER, rho, delta, apart=bound != "sharp")
+    if overridden:
+        if rho is not None and 2.0 * delta >= rho:
+            raise InvalidInput(
+                f"{_OWNER}: calls, iterations, tolerance and rho_sq belong to the paper's listing, which needs "
+                f"2*delta < rho, got delta={delta:g}, rho={rho:g}. Leave them out, or lower delta below {rho / 2.0:g}."
+            )
+        bound = "tight"
     promise = {"epsilon": epsilon, "known_rewards": known_rewards, "target": target, "gamma": gamma, "pairs": pairs}
     if bound == "sharp" and rho is not None:
         rising = _sharp_parameters(pairs, gamma, epsilon, delta, rho, known_rewards)

@@ -7,7 +7,7 @@ Whatever runs, two bounds on the disagreement hold, by the deviation and by the 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -15,6 +15,9 @@ from replicable_rl.errors import InvalidInput, check_integer, check_share
 from replicable_rl.records import THIS_SEED, Claim, Claims
 from replicable_rl.theory.plan import PLAIN, RSTAT, SLACK, Pairs, Plan, claim_if, claims_of
 from replicable_rl.theory.rstat import hoeffding_radius, hoeffding_samples, split_tolerance
+
+_SHARP = "the sharp form of "
+_MOST_DOUBLINGS = 256  # of calls: more are never asked for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +103,12 @@ class QueryPlan(Plan):
 
     @property
     def seed_log_term(self) -> float:
-        """ln(3Q/delta), for what a run says of its shared seed; see `theory.rstat.seed_margin`."""
+        """ln(3Q/delta), for what a run says of its shared seed (`theory.rstat.seed_margin`); 0 if it may say nothing.
+
+        Nothing is known of other estimates than rSTAT, and a claim that may be wrong with probability 1 is none.
+        """
+        if self.estimate != RSTAT or self.rho is None or 2.0 * self.delta >= 1.0:
+            return 0.0
         return math.log(3.0 * self.queries / self.delta)
 
     def seed_claim(self) -> Claim:
@@ -110,25 +118,47 @@ class QueryPlan(Plan):
         seed, this is claimed and wrong with probability at most 2*delta over both samples.
         """
         wrong = min(1.0, 2.0 * self.delta)
-        said = f"a second run with this shared seed would {self._same}; this is said wrongly with probability {wrong:g}"
+        said = f"a second run with this shared seed would {self._same} (wrong with probability at most {wrong:g})"
         source = "docs/proofs.md, a good shared seed"
         return Claim("replicability", "proved", said, wrong, source, level=self._level, definition=THIS_SEED)
 
     @cached_property
     def _claims(self) -> Claims:
         claim, reached, more = self._accuracy()
-        calls, tolerance = (self.calls, self.calls_needed), (self.tolerance, self.tolerance_needed)
-        at_least, at_most = {"calls": calls, **more}, {"tolerance": tolerance}
+        at_least = {**self._calls_that("accuracy_proved"), **more}
+        at_most = {"tolerance": (self.tolerance, self.tolerance_needed)}
         accuracy = "; ".join(self._foreign) or claim_if(
             self.accuracy_proved, claim, reached, at_least=at_least, at_most=at_most
         )
         if self.rho is None or self.rho_sq is None or self.rho_proved is None:
             return claims_of(accuracy, None)
         said = f"two runs {self._same}, except with probability {self.rho:g}"
-        claim = Claim("replicability", "proved", said, self.rho, claim.source, level=self._level)
-        at_least, at_most = {"calls": calls}, {"rho_sq": (self.rho_sq, self.rho / self.queries)}
-        same = claim_if(self.replicability_proved, claim, self.rho_proved, at_least=at_least, at_most=at_most)
+        source = claim.source
+        if self._by_deviation > self.rho * SLACK and not source.startswith(_SHARP):
+            source = _SHARP + source  # only the mean distance gives it
+        claim = Claim("replicability", "proved", said, self.rho, source, level=self._level)
+        at_least = self._calls_that("replicability_proved")
+        same = claim_if(self.replicability_proved, claim, self.rho_proved, at_least=at_least)
         return claims_of(accuracy, "; ".join(self._others(estimate=(RSTAT,))) or same)
+
+    def _calls_that(self, prove: str) -> dict[str, tuple[float, float]]:
+        """Return the calls of this plan beside the fewest, or hardly more, that prove a promise; nothing if none do."""
+        if getattr(self, prove):
+            return {}
+
+        def enough(calls: int) -> bool:
+            return bool(getattr(replace(self, calls=calls), prove))
+
+        low, high = 0, 4
+        while not enough(2**high):
+            low, high = high, 2 * high
+            if low >= _MOST_DOUBLINGS:
+                return {}
+        below, above = 2**low if low else 0, 2**high
+        while above - below > max(1, below >> 20):
+            middle = (below + above) // 2
+            below, above = (below, middle) if enough(middle) else (middle, above)
+        return {"calls": (self.calls, above)}
 
 
 def query_parameters(

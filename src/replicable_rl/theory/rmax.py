@@ -236,8 +236,9 @@ class RMaxPlan(Plan):
 
     def table(self) -> PlanTable:
         """Return this plan beside the other form of proof and the paper's own parameters, with every constant 1."""
-        heading = f"episodes of H={self.horizon} steps (asymptotic, refined: every constant is 1)"
         columns: dict[str, dict[str, Cell]] = {plan.kind: plan._column for plan in (self, *self._others_beside())}
+        heading = f"episodes of H={self.horizon} steps"
+        heading += " (asymptotic, refined: every constant is 1)" if "asymptotic" in columns else ""
         return self._table(heading, columns, f"m={number(self.episodes)}")
 
     def _others_beside(self) -> list[RMaxPlan]:

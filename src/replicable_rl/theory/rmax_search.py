@@ -121,12 +121,16 @@ def search(kind: Kind, task: Task, given: Given) -> Found:
     goal = Goal(given.tolerance, 0.0 if "horizon" in barred else task.tail, "tolerance" in barred)
     tried: dict[tuple[float, float], Choice | None] = {}
 
-    def cost(pair: tuple[float, float]) -> float:
+    def too_short(pair: tuple[float, float]) -> bool:
+        """Whether the rounds that are given may end before the run does."""
+        return given.rounds is not None and given.rounds < rounds_needed(task, sum(pair))
+
+    def cost(pair: tuple[float, float]) -> tuple[bool, float]:
         if pair not in tried:
             rounds = rounds_needed(task, sum(pair)) if given.rounds is None else given.rounds
             tried[pair] = _fewest(kind, task, Choice(rounds, 1, *pair), goal)
         found = tried[pair]
-        return math.inf if found is None else float(found.rounds) * found.episodes
+        return too_short(pair), math.inf if found is None else float(found.rounds) * found.episodes
 
     if kind == "sharp":
         idle = _idle(task, given)
@@ -137,7 +141,7 @@ def search(kind: Kind, task: Task, given: Given) -> Found:
     else:
         cost(tight_thresholds(task, given))
     found = [one for one in tried.values() if one is not None]
-    found.sort(key=lambda one: (one.episodes > MAX_CALLS, float(one.rounds) * one.episodes, one.episodes))
+    found.sort(key=lambda one: (one.episodes > MAX_CALLS, *cost((one.known, one.window)), one.episodes))
     if not found and task.rho is None and given.tolerance is not None:  # no promise is about single entries
         return search(kind, task, given._replace(tolerance=None))
     return Found(tuple(found), obstacles, goal)
