@@ -889,7 +889,7 @@ def test_bytes_changed_anywhere_are_one_sentence_at_most(path: Path) -> None:
 @pytest.mark.parametrize(
     "column",
     [
-        *("key = 7", "shared_seed = 'x'", "digests = 'text'", "digests = x'00'", "digests = digests || x'00'"),
+        *("key = 7", "shared_seed = 'x'", "digests = 'text'", "digests = x'00'"),
         *("samples = '1.5'", "status = 99", "claims = status", "levels = status", "history = 'text'"),
     ],
 )
@@ -898,6 +898,13 @@ def test_damaged_rows(path: Path, column: str) -> None:
     change(path, "DROP TRIGGER finished_runs_never_change", f"UPDATE runs SET {column} WHERE id = 1")
     with pytest.warns(DamagedRecord, match=rf"^{path}: a record is damaged and left out \(run .*\). An audit makes"):
         assert len(RunStore(path).runs(FAMILY)) == 1
+
+
+def test_rows_that_are_no_text(path: Path) -> None:
+    audit(audit_of(seeds=1), path)
+    change(path, "DROP TRIGGER finished_runs_never_change", "UPDATE runs SET digests = digests || x'00' WHERE id = 1")
+    with pytest.raises(InvalidFile, match=rf"^{path}: the file is damaged \(.*Restore it from a copy"):
+        RunStore(path).runs(FAMILY)
 
 
 @pytest.mark.filterwarnings("ignore::replicable_rl.store.DamagedRecord")
