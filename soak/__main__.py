@@ -25,20 +25,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-COMMAND = [sys.executable, "-c", "from replicable_rl.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "import sys; from replicable_rl.cli import main; sys.exit(main())"]
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 STORE = "runs.sqlite"
 _AUDIT = "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2,calls=100000,iterations=60"
 _SWEEP = """\
 shared_seeds = 150
-problems = ["two-goals-v1", "riverswim-v1", "chain-v1"]
 
-[[algorithms]]
+[[problem]]
+id = "two-goals-v1"
+
+[[problem]]
+id = "chain-v1"
+
+[[algorithm]]
 id = "rpvi-v1"
 epsilon = 0.1
 delta = 0.001
 rho = 0.2
-calls = [1000, 100000]
+calls = [1000, 10_000, 100_000]
 iterations = 40
 """
 
