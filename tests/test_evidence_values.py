@@ -44,7 +44,7 @@ class Fails:
     __float__ = __int__ = __index__ = __repr__ = __len__ = __iter__ = __bool__ = __array__ = __fspath__ = _fail
 
 
-class Claims2:
+class Pretends:
     """An object that says it is a number, and is none."""
 
     def __float__(self) -> float:
@@ -78,7 +78,7 @@ NEVER: list[Any] = [  # nowhere a number, a text, an array or whatever else is a
     *(0.25j, np.complex128(0.25), np.datetime64("2020-01-01"), np.timedelta64(1, "s"), datetime(2020, 1, 1)),
     *(np.ma.masked, np.ma.array([0.25, 0.75], mask=[True, False]), np.array([0.25, None], dtype=object)),
     *(np.array(["a"]), np.array([0.25j]), np.array(["2020-01-01"], dtype="datetime64[D]")),
-    *(Fails(), Claims2(), object(), slice(3), NotImplemented),
+    *(Fails(), Pretends(), object(), slice(3), NotImplemented),
 ]
 VALUES = len(EQUAL) + len(PLAIN) + len(NEVER)
 
