@@ -482,3 +482,14 @@ def test_algorithms_that_break_a_rule() -> None:
         rr.audit(TWO_GOALS, Odd("other shape"), shared_seeds=2)
     for rho in (1.5, 1.0, 0.0, "auto", [0.1]):
         assert "1−ρ" not in rr.audit(TWO_GOALS, Odd("well", rho), shared_seeds=2).table()
+
+
+def test_a_verdict_names_the_level_where_the_promise_fails() -> None:
+    """R-max with few episodes: the same policy in every pair, and hardly ever the same model."""
+    algorithm = rr.ReplicableRMax(0.1, 0.001, 0.2, horizon=60, episodes=1000)
+    result = rr.audit(rr.make("riverswim-v1"), algorithm, shared_seeds=30)
+    found = result.agreement("model")
+    assert (result.meets(0.8, "policy"), result.meets(0.8, "model")) == (True, False)
+    said = f"1−ρ = 0.8 met (for the model, the same in {found.same} of 30: not met)."
+    assert said in " ".join(result.table().split())
+    assert "for the" not in rr.audit(rr.make("chain-v1"), rr.PaperPhasedVI(0.1, 0.001, 0.2), shared_seeds=30).table()

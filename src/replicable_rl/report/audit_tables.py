@@ -9,7 +9,7 @@ from replicable_rl.audit import Agreement, AuditResult
 from replicable_rl.audit.sampled import fresh, other_versions, suspicion, versions
 from replicable_rl.canonical import Json
 from replicable_rl.display import shows
-from replicable_rl.records import ObjectSpec
+from replicable_rl.records import ObjectSpec, in_order
 from replicable_rl.wording import brief, number, percent, plural
 
 _WIDTH = 80
@@ -42,10 +42,19 @@ def headline(result: AuditResult, level: str, require: float | None = None) -> s
     if require is None and level == result.spec.level:
         require = result.spec.require
     if promised is not None:
-        text += f", 1−ρ = {promised:.6g} {_verdict(result, promised, level)}"
+        text += f", 1−ρ = {promised:.6g} {_verdict(result, promised, level)}{_finest(result, promised, level)}"
     if require is not None and (promised is None or abs(require - promised) > 1e-12):
         text += f", required {require:.6g} {_verdict(result, require, level)}"
     return f"{text}. {result.unsampled}".rstrip()
+
+
+def _finest(result: AuditResult, promised: float, level: str) -> str:
+    """Say what becomes of 1 - rho at the finest level, where a promise is about it and the verdict is another one."""
+    finest = in_order(result.levels)[0]
+    if result.meets(promised, finest) == result.meets(promised, level):
+        return ""
+    found = result.agreement(finest)
+    return f" (for the {finest}, the same in {found.same} of {found.pairs}: {_verdict(result, promised, finest)})"
 
 
 def _verdict(result: AuditResult, asked: float, level: str) -> str:
