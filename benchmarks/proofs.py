@@ -224,7 +224,8 @@ _HEAD = """\
 ## At the edge
 
 Every bound at the worst case that we know, {instances} draws each ({runs} pairs of runs for whole algorithms). *Loose*
-says how many times the bound is what happened: 1 is tight. A mean that exceeds its bound by more than chance explains, {errors} standard errors, ends the command with an error.
+says how many times the bound is what happened: 1 is tight. A mean that exceeds its bound by more than chance explains,
+{errors} standard errors, ends the command with an error.
 
 | instance | bound | measured | standard error | loose |
 |---|---:|---:|---:|---:|

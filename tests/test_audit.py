@@ -398,7 +398,7 @@ def test_what_was_not_measured_is_no_measured_claim() -> None:
         ({"shared_seeds": []}, "got an empty list"),
         ({"shared_seeds": [1, 2, 1]}, "got 1 twice"),
         ({"shared_seeds": "60"}, "shared_seeds must be how many to use, or a list of different seeds, got '60'"),
-        ({"shared_seeds": 2.5}, "shared_seeds must be how many"),
+        ({"shared_seeds": 2.5}, "shared_seeds must be an integer from 1 to"),
         ({"shared_seeds": [2**64]}, "a shared seed must be an integer from 0 to"),
         ({"shared_seeds": 10**7}, "are more than 10000000 runs"),
         ({"seed": -1}, "seed must be an integer from 0"),

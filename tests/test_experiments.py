@@ -99,7 +99,7 @@ def test_files_that_are_no_datasets(tmp_path: Path, text: str) -> None:
     (tmp_path / "some.json").write_text(text)
     with pytest.raises(InvalidFile):
         Dataset.load(tmp_path / "some.json")
-    with pytest.raises(InvalidFile, match="cannot be read"):
+    with pytest.raises(InvalidFile, match="no such file"):
         Dataset.load(tmp_path / "none.json")
 
 

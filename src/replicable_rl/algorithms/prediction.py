@@ -53,7 +53,7 @@ def predicted_disagreement(mdp: TabularMDP, plan: PhasedVIPlan) -> float:
     0.105
     0.011
     """
-    if not (isinstance(mdp, TabularMDP) and isinstance(plan, PhasedVIPlan)):
+    if not (hasattr(mdp, "rows") and hasattr(plan, "schedule")):
         raise InvalidInput(
             f"predicted_disagreement: needs a TabularMDP and a PhasedVIPlan, got {shown(mdp)} and {shown(plan)}."
         )

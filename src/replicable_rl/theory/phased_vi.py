@@ -143,28 +143,22 @@ class PhasedVIPlan(QueryPlan):
         """Return Phased Q-learning beside rPVI in its three forms, and beside a run that departs from them."""
         meaning = "the policy is within epsilon" if self.target == "policy" else "Q is within epsilon/2"
         heading = f"target {self.target}: {meaning} of optimal (values in [0, 1])"
-        return self._table(heading, {name: plan._column for name, plan in self._forms().items()}, self._run)
+        run = f"m {'up to ' if self.schedule.rising else '= '}{number(self.calls)}"
+        return self._table(heading, {name: plan._column for name, plan in self._forms().items()}, run)
 
     def _forms(self) -> dict[str, PhasedVIPlan]:
-        names: dict[str, Bound] = {"sharp": "sharp", "tight": "tight", "as printed": "printed"}
         if self.rho is None:
             return {"Phased Q-learning": self}
+        names: dict[str, Bound] = {"sharp": "sharp", "tight": "tight", "as printed": "printed"}
         promise = self.pairs, self.gamma, self.epsilon, self.delta
         kind = {"target": self.target, "known_rewards": self.known_rewards}
         forms = {"Q-learning": phased_vi(*promise, **kind)}  # type: ignore[arg-type]  # a mapping has one type
         for name, bound in names.items():
             with contextlib.suppress(InvalidInput):  # a form that cannot be had has no column
                 forms[name] = phased_vi(*promise, self.rho, bound=bound, **kind)  # type: ignore[arg-type]
-        own = {"this run": self} if all(self._size != form._size for form in forms.values()) else {}
-        return own | forms if not own else own | {name: form for name, form in forms.items() if name != "Q-learning"}
-
-    @property
-    def _size(self) -> tuple[float, ...]:
-        return self.iterations, self.calls, self.width
-
-    @property
-    def _run(self) -> str:
-        return f"m {'up to ' if self.schedule.rising else '= '}{number(self.calls)}"
+        if any((self.iterations, self.calls) == (form.iterations, form.calls) for form in forms.values()):
+            return forms
+        return {"this run": self} | {name: form for name, form in forms.items() if name != "Q-learning"}
 
     @property
     def _column(self) -> dict[str, Cell]:
