@@ -54,7 +54,7 @@ def _constant(N: int, T: int, tau: float) -> float:
 
 def _rising(N: int, T: int, gamma: float) -> float:
     """The rising update with one m and one width for all iterations, and values in [0, 1]."""
-    weights = gamma * np.power(gamma, np.arange(T)).sum()
+    weights = float(gamma * np.power(gamma, np.arange(T)).sum())
     spare = EPSILON - gamma ** (T + 1)
     if spare <= 0.0:
         return math.inf

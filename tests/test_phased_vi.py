@@ -277,7 +277,7 @@ def test_shared_and_sample_seed_do_different_things() -> None:
 # --- results ---------------------------------------------------------------------------------------
 
 
-def claims_of(algorithm: rr.PhasedVI | rr.ReplicablePhasedVI) -> Claims:
+def claims_of(algorithm: rr.PhasedVI | rr.PaperPhasedVI) -> Claims:
     """What a run claims: the same that its plan did."""
     mdp = rr.make("two-goals-v1")
     claims = rr.solve(mdp, algorithm, shared_seed=1, sample_seed=1).claims

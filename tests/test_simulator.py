@@ -486,10 +486,9 @@ def test_what_a_refusal_advises_fits() -> None:
         rr.PhasedVI(0.1, 0.01),
     ):
         with pytest.raises(rr.InvalidInput) as refused:
-            rr.solve(simulator, algorithm, shared_seed=1)  # type: ignore[arg-type]  # each is an algorithm
+            rr.solve(simulator, algorithm, shared_seed=1)
         advised = int(re.findall(r"With calls=(\d+) it would fit", str(refused.value))[0])
         fits, more = (
-            dataclasses.replace(algorithm, calls=calls).plan(simulator).samples  # type: ignore[type-var]
-            for calls in (advised, advised + 1)
+            dataclasses.replace(algorithm, calls=calls).plan(simulator).samples for calls in (advised, advised + 1)
         )
         assert fits <= 10**6 < more

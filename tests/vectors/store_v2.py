@@ -49,8 +49,8 @@ def write(path: Path) -> None:
         raise SystemExit(f"{path}: a golden file is never written again.")
     register_level(Level("weights", implies=("policy",)))
     runs = [
-        Run.of({"weights": [0.25, -1.5], "policy": [0, 1]}, samples=2**70).completed(DRAWN, 0.25),
-        Run.of({"policy": [1, 0]}).completed(RECORDED, 0.5),
+        Run.of({"weights": [0.25, -1.5], "policy": [0, 1]}, samples=2**70).completed(DRAWN, seconds=0.25),
+        Run.of({"policy": [1, 0]}).completed(RECORDED, seconds=0.5),
     ]
     contents: dict[str, bytes] = {}
     with RunStore(path) as store:
