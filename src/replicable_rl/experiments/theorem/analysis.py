@@ -19,7 +19,7 @@ from replicable_rl.theory import MAX_CALLS, phased_vi
 
 DELTA, RHO = 0.001, 0.2
 EPSILONS = (0.1, 0.5)  # the larger one where m would pass 2**63 - 1, the most that can be counted
-FEWER_PAIRS = {"inventory-v1": 4}  # where a run takes a hundred times as long
+FEWER_PAIRS = {"inventory-v1": 4}  # where a run of rPVI takes a hundred times as long
 ENTRY_EPSILON = 0.05
 RPVI, MODEL = "rpvi-v2", "replicable-approximate-mdp-v2"
 LEVELS = {RPVI: "value", MODEL: "model"}  # what each theorem is about
@@ -32,8 +32,8 @@ def design(scale: Scale) -> list[Study]:
     for problem in filter(_is_shipped, PROBLEMS):
         if scale.quick and problem in FEWER_PAIRS:
             continue
-        pairs = max(2, scale.pairs // FEWER_PAIRS.get(problem, 1))
         for algorithm, level in LEVELS.items():
+            pairs = max(2, scale.pairs // (FEWER_PAIRS.get(problem, 1) if level == "value" else 1))
             for form in FORMS[algorithm]:
                 epsilon = _epsilon_that_runs(problem, form) if level == "value" else ENTRY_EPSILON
                 if epsilon is None:
