@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from replicable_rl.errors import InvalidInput, check_choice, check_flag, check_integer, check_share
 from replicable_rl.records import Claim
 from replicable_rl.theory.plan import MAX_CALLS, RSTAT, Cell, Pairs, PlanTable
-from replicable_rl.theory.query_plan import QueryPlan, query_parameters
+from replicable_rl.theory.query_plan import SHARP_FORM, QueryPlan, query_parameters
 from replicable_rl.theory.rstat import (
     ROUNDING,
     Bound,
@@ -86,7 +86,7 @@ class ApproximateMDPPlan(QueryPlan):
         before = "" if self.rho is None else " before rows are divided by their sums"
         said = f"{what} is within {self.epsilon:g} of the truth{before}, except with probability {self.delta:g}"
         error = self.entry_error * (1 if self.norm == "entry" else self.n_states)
-        source = "obs:rep-mdp" if self.bound != "sharp" else "the sharp form of obs:rep-mdp"
+        source = f"{SHARP_FORM * (self.bound == 'sharp')}obs:rep-mdp"
         return Claim("accuracy", "proved", said, self.epsilon, source, self.delta, "model"), error, {}
 
     def table(self) -> PlanTable:

@@ -32,7 +32,7 @@ from typing import ClassVar, Literal
 from replicable_rl.errors import InvalidInput, check_choice, check_flag, check_integer, check_real, check_share
 from replicable_rl.records import Claim
 from replicable_rl.theory.plan import MAX_CALLS, RSTAT, Cell, Pairs, PlanTable
-from replicable_rl.theory.query_plan import QueryPlan, query_parameters
+from replicable_rl.theory.query_plan import SHARP_FORM, QueryPlan, query_parameters
 from replicable_rl.theory.rstat import (
     BOUNDS,
     Bound,
@@ -137,7 +137,7 @@ class PhasedVIPlan(QueryPlan):
     def _source(self) -> str:
         if self.rho is None:
             return "lem:phasedvi-convergence"
-        return "thm:rpvi" if self.bound != "sharp" else "the sharp form of thm:rpvi"
+        return f"{SHARP_FORM * (self.bound == 'sharp')}thm:rpvi"
 
     def table(self) -> PlanTable:
         """Return Phased Q-learning beside rPVI in its three forms, and beside a run that departs from them."""

@@ -16,7 +16,7 @@ from replicable_rl.records import THIS_SEED, Claim, Claims
 from replicable_rl.theory.plan import PLAIN, RSTAT, SLACK, Pairs, Plan, claim_if, claims_of
 from replicable_rl.theory.rstat import hoeffding_radius, hoeffding_samples, split_tolerance
 
-_SHARP = "the sharp form of "
+SHARP_FORM = "the sharp form of "  # begins the source of a claim
 _MOST_DOUBLINGS = 256  # of calls: more are never asked for
 
 
@@ -134,8 +134,8 @@ class QueryPlan(Plan):
             return claims_of(accuracy, None)
         said = f"two runs {self._same}, except with probability {self.rho:g}"
         source = claim.source
-        if self._by_deviation > self.rho * SLACK and not source.startswith(_SHARP):
-            source = _SHARP + source  # only the mean distance gives it
+        if self._by_deviation > self.rho * SLACK and not source.startswith(SHARP_FORM):
+            source = SHARP_FORM + source  # only the mean distance gives it
         claim = Claim("replicability", "proved", said, self.rho, source, level=self._level)
         at_least = self._calls_that("replicability_proved")
         same = claim_if(self.replicability_proved, claim, self.rho_proved, at_least=at_least)
