@@ -1,6 +1,6 @@
 """The bounds against what happens: Monte Carlo at the edge, and 100 000 runs of rPVI at the sharp sample size.
 
-    .venv/bin/python -m benchmarks.proofs            # part of make bench; some minutes; writes docs/bounds.md
+    .venv/bin/python -m benchmarks.proofs            # part of make bench; one to two minutes; writes docs/bounds.md
     .venv/bin/python -m benchmarks.proofs --quick    # small, and printed only
 
 *At the edge*: instances that come as close to a bound as we could make them (fair coins at exactly n, uniform rows,
@@ -218,7 +218,7 @@ def runs_of(name: str, mdp: rr.TabularMDP, runs: int) -> dict[str, Any]:
 _HEAD = """\
 # Bounds against what happens
 
-`make bench` writes this page (`python -m benchmarks.proofs` alone, about ten minutes). The proofs are in
+`make bench` writes this page (`python -m benchmarks.proofs` alone, one to two minutes). The proofs are in
 [Proofs](proofs.md) and [Proofs for R-max](proofs-rmax.md).
 
 ## At the edge

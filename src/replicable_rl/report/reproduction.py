@@ -32,12 +32,8 @@ _NOT_OURS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError
 _TONES |= {True: "good", False: "bad", None: "plain"}
 
 
-def datasets_in(folder: Path) -> dict[str, Dataset]:
-    """Return the datasets of a folder by name, in the order of the page; those without their figure are left out."""
-    return {name: Dataset.load(folder / f"{name}.json") for name in _names_in(folder)}
-
-
 def _names_in(folder: Path) -> list[str]:
+    """Return the names of the datasets of a folder, in the order of the page, but for those without their figure."""
     needed = {one.name: [f"{one.name}.json", *([f"{one.name}.svg"] * bool(one.draw))] for one in experiments().values()}
     return [name for name, files in needed.items() if all((folder / file).is_file() for file in files)]
 

@@ -245,13 +245,6 @@ def split_tolerance(tolerance: float, gap: float, pieces: int) -> tuple[float, f
     return 2.0 * tolerance / (pieces + gap), tolerance * gap / (pieces + gap)
 
 
-def gap_reached(sampling_tolerance: float, tolerance: float, pieces: int) -> float:
-    """Return rho - 2 delta such that sampling uses exactly tau' of tau; infinity if it uses all."""
-    if sampling_tolerance >= tolerance:
-        return math.inf
-    return pieces * sampling_tolerance / (tolerance - sampling_tolerance)
-
-
 def hoeffding_samples(radius: float, delta: float) -> int:
     """Return the n with |mean - E| <= radius except with probability delta, values in [0, 1]."""
     return math.ceil(math.log(2.0 / delta) / (2.0 * radius * radius))
