@@ -846,3 +846,11 @@ def test_planted_bug_in_the_search_is_caught(name: str, monkeypatch: pytest.Monk
             check_search()
     finally:
         search.search.cache_clear()
+
+
+def test_rounds_that_are_given_are_enough_where_a_window_makes_them_so() -> None:
+    """With w = 3 a run would need 301 rounds; there is a window with which 100 prove it."""
+    plan = rmax_practical(8, 2, 0.5, 0.9, 0.1, 0.5, 10, form="midpoint", rounds=100, known=1.0)
+    assert plan.accuracy_proved
+    assert plan.replicability_proved
+    assert plan.rounds_needed <= 100
