@@ -17,6 +17,7 @@ from replicable_rl.algorithms import (
     PaperApproximateMDP,
     PaperPhasedVI,
     PhasedVI,
+    PlugInPolicy,
     ReplicableApproximateMDP,
     ReplicablePhasedVI,
     ReplicableRMax,
@@ -36,6 +37,7 @@ from replicable_rl.audit import (
 from replicable_rl.envs import from_gymnasium, gridworld
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import Labels, TabularMDP, evaluate_policy, greedy, load_mdp, optimal_values
+from replicable_rl.queries import rules
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.records import (
     AuditSpec,
@@ -84,6 +86,7 @@ __all__ = [
     "PaperApproximateMDP",
     "PaperPhasedVI",
     "PhasedVI",
+    "PlugInPolicy",
     "RMax",
     "Recorded",
     "ReplicableApproximateMDP",
@@ -120,6 +123,7 @@ __all__ = [
     "register_level",
     "register_problem",
     "register_sampler",
+    "rules",
     "run_audits",
     "save_run",
     "solve",

@@ -50,6 +50,7 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
         algorithms.ReplicableApproximateMDP,
         algorithms.RMax,
         algorithms.ReplicableRMax,
+        algorithms.PlugInPolicy,
     )
 }
 

@@ -2,6 +2,7 @@
 
 from replicable_rl.algorithms.approximate_mdp import ApproximateMDP, PaperApproximateMDP, ReplicableApproximateMDP
 from replicable_rl.algorithms.phased_vi import PaperPhasedVI, PhasedVI, ReplicablePhasedVI
+from replicable_rl.algorithms.plug_in_policy import PlugInPolicy
 from replicable_rl.algorithms.prediction import predicted_disagreement
 from replicable_rl.algorithms.rmax import ReplicableRMax, RMax
 
@@ -10,6 +11,7 @@ __all__ = [
     "PaperApproximateMDP",
     "PaperPhasedVI",
     "PhasedVI",
+    "PlugInPolicy",
     "RMax",
     "ReplicableApproximateMDP",
     "ReplicablePhasedVI",

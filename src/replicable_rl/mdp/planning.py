@@ -85,11 +85,14 @@ class Evaluation:
     converged: bool
 
 
-def optimal_values(mdp: TabularMDP, *, tolerance: float | None = None) -> Optimum:
+def optimal_values(
+    mdp: TabularMDP, *, tolerance: float | None = None, rewards: NDArray[np.float64] | None = None
+) -> Optimum:
     """Return Q*, the greedy policy and a certified sup-norm error.
 
     ``tolerance`` is in the units of the values; the default is 1e-10 of the largest
-    difference two values can have, (r_hi - r_lo)/(1 - gamma).
+    difference two values can have, (r_hi - r_lo)/(1 - gamma). ``rewards`` are (S, A) rewards of 0 or more to plan with
+    instead of the table's own.
 
     >>> from replicable_rl.envs import chain
     >>> best = optimal_values(chain(n_states=5, slip=0.0, gamma=0.5, small_reward=0.2))
@@ -98,10 +101,14 @@ def optimal_values(mdp: TabularMDP, *, tolerance: float | None = None) -> Optimu
     """
     from replicable_rl.mdp._sweeps import Table
 
-    tolerance = _check_tolerance("optimal_values", mdp, tolerance)
-    rows = mdp.rows
-    table = Table(rows.indptr, rows.next_state, rows.probability, _expected_rewards(mdp), mdp.gamma, mdp.n_actions)
-    q, policy, error, sweeps = _solve(table, mdp.reward_range, tolerance)
+    rows, reward_range = mdp.rows, mdp.reward_range
+    if rewards is None:
+        tolerance, reward = _check_tolerance("optimal_values", mdp, tolerance), _expected_rewards(mdp)
+    else:
+        reward_range, reward = (0.0, float(rewards.max())), np.ascontiguousarray(rewards, dtype=np.float64).reshape(-1)
+        tolerance = tolerance or _RELATIVE_TOLERANCE * (reward_range[1] or 1.0) / (1.0 - mdp.gamma)
+    table = Table(rows.indptr, rows.next_state, rows.probability, reward, mdp.gamma, mdp.n_actions)
+    q, policy, error, sweeps = _solve(table, reward_range, tolerance)
     return Optimum(q.reshape(mdp.n_states, mdp.n_actions), policy, error, sweeps, converged=error <= tolerance)
 
 

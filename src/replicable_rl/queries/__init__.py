@@ -1,5 +1,6 @@
 """Queries: pure functions of (estimate, shared offset). No randomness of their own."""
 
+from replicable_rl.queries import rules
 from replicable_rl.queries.ingredients import Estimate, Fixed, Plain, Randomised, Rounded, Threshold, ingredient
 from replicable_rl.queries.rounding import Means, Query, RoundedMeans, RStat, rstat
 
@@ -16,4 +17,5 @@ __all__ = [
     "Threshold",
     "ingredient",
     "rstat",
+    "rules",
 ]

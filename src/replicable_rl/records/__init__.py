@@ -1,13 +1,15 @@
 """The nouns: what is run (:class:`RunSpec`, :class:`AuditSpec`), what it yields (:class:`Run`), and what is claimed."""
 
 from replicable_rl.records.audits import AuditSpec, derived_seed
-from replicable_rl.records.claims import THIS_SEED, Claim, Claims, Measurement, shortfall
+from replicable_rl.records.claims import APPROXIMATE, CERTIFICATE, THIS_SEED, Claim, Claims, Measurement, shortfall
 from replicable_rl.records.levels import LEVELS, Level, check_level, implied, in_order, level_of, register_level
 from replicable_rl.records.plugins import is_reloaded, load_plugins
 from replicable_rl.records.run import Fingerprints, Run, Status, StatusCode, history_digest, made_with
 from replicable_rl.records.specs import COUNTS, OWN, Drawn, ObjectSpec, Recorded, RunFamily, RunSpec, Sample
 
 __all__ = [
+    "APPROXIMATE",
+    "CERTIFICATE",
     "COUNTS",
     "LEVELS",
     "OWN",

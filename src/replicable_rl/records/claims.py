@@ -26,6 +26,8 @@ _ABOUT = ("accuracy", "replicability")
 _KINDS = ("proved", "asymptotic", "measured")
 _DEFINITION = "def:replicability"
 THIS_SEED = "a second run with this shared seed, given the data of the first"
+CERTIFICATE = "certificate replicability: a second run with what the first one published"
+APPROXIMATE = "approximate replicability: the outputs of two runs are close"
 Shortfalls = Mapping[str, tuple[float, float]]  # parameter -> what is used, what is needed
 
 
@@ -187,8 +189,8 @@ class Claims:
 
     @property
     def of_this_seed(self) -> Claim | None:
-        """What this run's data say of a second run with this very shared seed; None if they do not say enough."""
-        return next((claim for claim in self.made if claim.definition == THIS_SEED), None)
+        """What this run's data say of a second run with this shared seed, or these cuts; None if not enough."""
+        return next((claim for claim in self.made if claim.definition in (THIS_SEED, CERTIFICATE)), None)
 
     def and_of_this_seed(self, claim: Claim) -> Claims:
         """Return the claims with one about this shared seed."""

@@ -176,5 +176,14 @@ def _freeze_value(name: str, output: Any) -> Any:
     return q
 
 
+def _freeze_probabilities(name: str, output: Any) -> Any:
+    """Action probabilities are an (S, A) table whose rows sum to 1."""
+    table = freeze_array(name, output)
+    if table.ndim != 2 or table.dtype.kind != "f" or (table < 0.0).any() or (abs(table.sum(axis=1) - 1.0) > 1e-9).any():
+        raise InvalidInput(f"Run: {name} must be an (S, A) table of rows that sum to 1, got shape {table.shape}.")
+    return table
+
+
+register_level(Level("action-probabilities", freeze=_freeze_probabilities))  # of policies that leave it to chance
 register_level(Level("policy"))  # actions of states, or of observations of a probe set
 register_level(Level("value", implies=("policy",), freeze=_freeze_value))

@@ -114,10 +114,14 @@ class TransitionCounts:
 
 @dataclass(frozen=True, eq=False)
 class EpisodeCounts(TransitionCounts):
-    """The transitions that some episodes saw; steps h = 0 ... H-1 are counted, so every one has a successor."""
+    """The transitions that some episodes saw; steps h = 0 ... H-1 are counted, so every one has a successor.
+
+    ``starts`` says how many episodes began in each state; None where the first state's distribution is known anyway.
+    """
 
     episodes: int
     steps: int
+    starts: NDArray[np.int64] | None = field(default=None, kw_only=True)
 
     def __add__(self, other: EpisodeCounts) -> EpisodeCounts:
         if (self.n_states, self.n_actions) != (other.n_states, other.n_actions):
@@ -133,7 +137,9 @@ class EpisodeCounts(TransitionCounts):
             count = sums(inverse, np.concatenate([self.count, other.count]), key.size)
             excess = sums(inverse, np.concatenate([self.excess, more]), key.size)
         episodes, steps = self.episodes + other.episodes, self.steps + other.steps
-        return EpisodeCounts(self.n_states, self.n_actions, key, count, excess, episodes, steps, low=self.low)
+        starts = None if self.starts is None or other.starts is None else self.starts + other.starts
+        sizes = self.n_states, self.n_actions
+        return EpisodeCounts(*sizes, key, count, excess, episodes, steps, low=self.low, starts=starts)
 
 
 def _moved(excess: NDArray[np.float64], by: float, count: NDArray[np.float64]) -> NDArray[np.float64]:

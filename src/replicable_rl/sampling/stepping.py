@@ -112,12 +112,13 @@ class EpisodicEnv(Stepped):
         self._refuse_beyond_budget(episodes * horizon, remedy)
         weights = action_probabilities("EpisodicEnv", policy, self.n_states, self.n_actions)
         batches = self._vector_batches if self._is_vector else self._single_batches
-        seen = _Seen()
+        seen = _Seen(self.n_states)
         key, count, reward = merge_tallies(batches(np.cumsum(weights, axis=1), episodes, horizon, rng, seen))
         if seen.absorbed:
             key, count, reward = merge_tallies(iter([(key, count, reward), self._after_the_end(weights, seen, rng)]))
         counted = key, count.astype(np.float64), reward, episodes, seen.steps
-        return EpisodeCounts(self.n_states, self.n_actions, *counted, low=self.reward_range[0])
+        low = self.reward_range[0]
+        return EpisodeCounts(self.n_states, self.n_actions, *counted, low=low, starts=seen.starts)
 
     def _single_batches(
         self, choice: NDArray[np.float64], episodes: int, horizon: int, rng: np.random.Generator, seen: _Seen
@@ -129,6 +130,7 @@ class EpisodicEnv(Stepped):
             observation, _ = self._env.reset(seed=seed)
             seed = None  # later resets go on with the environment's own stream
             state = self._state(observation)
+            seen.starts[state] += 1
             for left in range(horizon - 1, -1, -1):
                 action = min(int(np.searchsorted(choice[state], rng.random(), side="right")), self.n_actions - 1)
                 observation, reward, terminated, truncated, _ = self._env.step(action + self._first_action)
@@ -154,6 +156,7 @@ class EpisodicEnv(Stepped):
             seed = None
             active = np.arange(self._env.num_envs) < episodes - start
             state = self._states(observation, active)
+            seen.starts += np.bincount(state[active], minlength=self.n_states)
             keys: list[NDArray[np.int64]] = []
             rewards: list[NDArray[np.float64]] = []
             for left in range(horizon - 1, -1, -1):
@@ -217,9 +220,10 @@ class EpisodicEnv(Stepped):
 
 
 class _Seen:
-    """Running totals of one call of `play`: steps taken, and steps left over when episodes ended."""
+    """Running totals of one call of `play`: first states, steps taken, and steps left over when episodes ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, n_states: int) -> None:
+        self.starts = np.zeros(n_states, dtype=np.int64)
         self.steps = 0
         self.absorbed = 0
 

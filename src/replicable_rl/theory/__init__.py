@@ -7,6 +7,7 @@ Labels such as ``thm:rpvi`` are the LaTeX labels of *Replicable Reinforcement Le
 from replicable_rl.theory.approximate_mdp import ApproximateMDPPlan, approximate_mdp
 from replicable_rl.theory.phased_vi import PhasedVIPlan, phased_vi, phased_vi_rho
 from replicable_rl.theory.plan import MAX_CALLS, Plan, PlanTable
+from replicable_rl.theory.plug_in import PlugInPlan, plug_in_policy, plug_in_policy_epsilon
 from replicable_rl.theory.rmax import RMaxPlan
 from replicable_rl.theory.rmax_parameters import rmax, rmax_practical
 from replicable_rl.theory.rstat import RStatPlan, rstat, rstat_mismatch, rstat_rho
@@ -19,6 +20,7 @@ __all__ = [
     "PhasedVIPlan",
     "Plan",
     "PlanTable",
+    "PlugInPlan",
     "RMaxPlan",
     "RStatPlan",
     "Schedule",
@@ -26,6 +28,8 @@ __all__ = [
     "approximate_mdp",
     "phased_vi",
     "phased_vi_rho",
+    "plug_in_policy",
+    "plug_in_policy_epsilon",
     "rmax",
     "rmax_practical",
     "rstat",

@@ -1,0 +1,49 @@
+r"""Exploration for one decision: collect transitions in episodes until the budget is spent.
+
+Only the last decision must agree, so exploration need not be replicable. In every round a policy is planned on what was
+seen so far, with a bonus of 1/(2 sqrt(n)) for every pair, and what was never tried is taken for the best there is:
+
+    every other round    bonus alone: go where little is known
+    the rounds between   rewards and bonus: go where it may be good (Strehl and Littman 2008)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from replicable_rl.mdp import optimal_values
+from replicable_rl.progress import track
+from replicable_rl.queries.empirical import EmpiricalModel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from replicable_rl.sampling import EpisodeCounts, EpisodicModel
+
+_ROUNDS = 32  # about: episodes that end early leave steps for some more
+_MOST_ROUNDS = 128
+
+
+def collect(source: EpisodicModel, budget: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
+    """Return what episodes of ``horizon`` steps saw, of at most ``budget`` steps in all."""
+    policy: NDArray[np.float64] | NDArray[np.int64] = np.full(
+        (source.n_states, source.n_actions), 1.0 / source.n_actions
+    )
+    seen = source.play(policy, max(1, budget // (_ROUNDS * horizon)), horizon, rng)
+    for i in track(range(1, _MOST_ROUNDS), "rounds of exploration"):
+        affordable = (budget - seen.steps) // horizon
+        if affordable < 1:
+            break
+        policy = _curious(EmpiricalModel(source, seen), rewarded=i % 2 == 1)
+        seen = seen + source.play(policy, max(1, affordable // max(1, _ROUNDS - i)), horizon, rng)
+    return seen
+
+
+def _curious(model: EmpiricalModel, *, rewarded: bool) -> NDArray[np.int64]:
+    """Return the policy that goes where a bonus, or a reward and a bonus, is."""
+    most, visits = 1.0 - model.gamma, model.visits.reshape(model.n_states, model.n_actions)
+    bonus = np.minimum(most, 0.5 / np.sqrt(np.maximum(visits, 1.0)))
+    rewards = np.where(visits > 0.0, bonus + (model.rewards if rewarded else 0.0), 2.0 * most)
+    return optimal_values(model.table, rewards=rewards, tolerance=1e-3).policy

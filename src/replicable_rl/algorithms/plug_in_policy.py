@@ -1,0 +1,203 @@
+r"""Plug-in policies: the same decisions from a thousand times fewer samples.
+
+    draw n successors of every pair, once
+    P^, r^ = their empirical model;  Q^ = exact planning on it
+    policy = rule(Q^, shared numbers)
+
+rPVI makes every number of every iteration the same; people act on the policy alone. Which decisions two runs share is
+the rule's business, see :mod:`replicable_rl.queries.rules`. A problem that is played in episodes is explored first, in
+any way, for only the last decision must agree.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from replicable_rl.algorithms.exploring import collect
+from replicable_rl.algorithms.promise import Promise
+from replicable_rl.errors import InvalidInput, check_integer, speaking_as
+from replicable_rl.mdp import TabularMDP
+from replicable_rl.mdp.occupancy import occupancy_of_actions
+from replicable_rl.queries.empirical import EmpiricalModel
+from replicable_rl.queries.rules import AffordableTolerance, Decision, Margin, PublishedCuts, Rule, Tuning, as_rule
+from replicable_rl.queries.rules.affordable import state_shares
+from replicable_rl.records import Run, Status, StatusCode
+from replicable_rl.sampling import EpisodicModel, draw_from
+from replicable_rl.theory import PlugInPlan, Units, plug_in_policy
+from replicable_rl.theory.plug_in import SPENT, with_departure
+from replicable_rl.wording import number, plural
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from replicable_rl.randomness import SharedRandomness
+    from replicable_rl.sampling import Problem
+
+_SETTINGS = ("width", "rate", "tolerance", "scale")  # the parameter of a rule, by whatever name
+_AFFORDABLE = AffordableTolerance()
+_LONGEST_EPISODE = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class PlugInPolicy(Promise[PlugInPlan]):
+    """The policy of the empirical model, by a rule that makes two runs decide alike: a policy and no Q.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The policy loses at most ``epsilon`` (values normalised to [0, 1]), except with probability ``delta``.
+    rho : float
+        Two runs on fresh samples with one shared seed have different policies with probability at most ``rho``.
+    rule : Rule or str
+        One of :mod:`replicable_rl.rules`, by object or id.
+    samples, budget : int, optional
+        Samples of every pair, or in all; both None: what the proof needs. A problem that is played in episodes needs
+        a budget of steps.
+    over : {"initial", "worst"}
+        Whether the loss is that from the initial distribution, or of the worst state.
+    horizon : int, optional
+        Steps of an episode. Given, the problem is explored in episodes even if every pair could be drawn.
+
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> mdp, algorithm = rr.make("two-goals-v1"), PlugInPolicy(0.02, 0.01, 0.2, samples=1000)
+    >>> one, two = (rr.solve(mdp, algorithm, shared_seed=2023, sample_seed=seed) for seed in (1, 2))
+    >>> one.fingerprints.policy == two.fingerprints.policy, one.samples
+    (True, 32000)
+    >>> list(one.fingerprints)
+    ['policy']
+    """
+
+    epsilon: float
+    delta: float
+    rho: float
+    _: KW_ONLY
+    rule: Rule | str = _AFFORDABLE
+    samples: int | None = None
+    budget: int | None = None
+    over: str = "initial"
+    horizon: int | None = None
+
+    id: ClassVar[str] = "plug-in-policy-v1"
+
+    def __post_init__(self) -> None:
+        with speaking_as(type(self).__name__):
+            object.__setattr__(self, "rule", as_rule(self.rule))
+            if self.horizon is not None:
+                check_integer("rule", "horizon", self.horizon, low=1, high=_LONGEST_EPISODE)
+        super().__post_init__()
+
+    @property
+    def needs(self) -> type | None:  # type: ignore[override]  # it depends on the horizon
+        """What a problem must be able to do: play, where a horizon is given; else either will do."""
+        return None if self.horizon is None else EpisodicModel
+
+    def plan(self, problem: Problem) -> PlugInPlan:
+        """Return what a run on this problem will do, and what may be claimed of it."""
+        if isinstance(self.rule, PublishedCuts):
+            self.rule.check_problem(problem)
+        if self.horizon is not None or not (isinstance(problem, TabularMDP) or hasattr(problem, "draw")):
+            return self._exploring(problem)
+        return super().plan(problem)
+
+    def _plan(self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool) -> PlugInPlan:
+        rule: Any = self.rule
+        setting = next((value for name in _SETTINGS if (value := getattr(rule, name, None)) is not None), None)
+        given = {
+            field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("rule", "horizon")
+        }
+        if given["budget"] is not None and (n_states, n_actions) == self._sizes:
+            given["budget"] = max(given["budget"], n_states * n_actions)  # tried with other sizes than the problem's
+        plan = plug_in_policy(
+            n_states, n_actions, gamma, rule=rule.id, known_rewards=known_rewards, parameter=setting, **given
+        )
+        departs = "plain_first=True, which the proof does without" if getattr(rule, "plain_first", None) else ""
+        return with_departure(plan, departs)
+
+    def _exploring(self, problem: Problem) -> PlugInPlan:
+        horizon = self.horizon or math.ceil(
+            math.log(1.0 / (self.epsilon * (1.0 - problem.gamma))) / (1.0 - problem.gamma)
+        )
+        if self.budget is None:
+            raise InvalidInput(
+                "PlugInPolicy: a problem that is played in episodes needs a budget of steps, for no proof says how "
+                "many. Give budget=... such as 10**6."
+            )
+        if self.budget < horizon:
+            raise InvalidInput(
+                f"PlugInPolicy: budget must allow one episode of {horizon} steps, got {self.budget}. Raise budget or "
+                "lower horizon."
+            )
+        plan = self._plan(problem.n_states, problem.n_actions, gamma=problem.gamma, known_rewards=False)
+        spent = SPENT * self.epsilon
+        return replace(plan, horizon=horizon, budget=self.budget, spent=spent, estimated=problem.estimated)
+
+    def solve(self, source: Any, shared: SharedRandomness, rng: np.random.Generator) -> Run:
+        """Run with the shared randomness r and one batch of fresh samples from ``rng``."""
+        plan = self.plan(source)
+        if plan.horizon is None:
+            self._refuse_beyond_64_bits("samples", plan.per_pair)
+            model = EmpiricalModel(source, draw_from(source, plan.per_pair, rng))
+            return self._decide(source, plan, model, plan.samples, shared)
+        seen = collect(source, plan.samples, plan.horizon, rng)
+        return self._decide(source, plan, EmpiricalModel(source, seen), seen.steps, shared)
+
+    def _decide(
+        self, problem: Problem, plan: PlugInPlan, model: EmpiricalModel, samples: int, shared: SharedRandomness
+    ) -> Run:
+        rule: Any = self.rule
+        ignored = hardly_reached(model, plan.spent, shared) if plan.explores else None
+        tuning = Tuning(plan.spent, plan.parameter, self.over, plan.replicability_proved, ignored)
+        decision: Decision = rule.decide(model, shared, tuning)
+        if not plan.explores and _may_be_sure(plan, model, decision):
+            decision = rule.decide(model, shared, tuning, Margin.of(model, self.delta))
+        outputs = dict(decision.outputs)
+        if ignored is not None and "policy" in outputs:
+            outputs["policy"] = np.where(ignored, 0, outputs["policy"])
+        if "value" in outputs:
+            outputs["value"] = Units(problem.gamma, *problem.reward_range).value_to_user(outputs["value"])
+        status = _status(model, decision, samples, ignored, outputs.get("policy"))
+        return Run.of(outputs, status=status, claims=plan.claims(sure=decision.sure), samples=samples)
+
+
+def hardly_reached(model: EmpiricalModel, spent: float, shared: SharedRandomness) -> NDArray[np.bool_]:
+    """Return which states may be ignored: their share is below a shared random threshold.
+
+    The threshold is so low that all of them together cost at most the loss that the rule may spend.
+    """
+    u = float(shared.uniform("decide/ignored", shape=1)[0])
+    threshold = spent * (1.0 - model.gamma) * (1.0 + u) / (2.0 * model.n_states)
+    return state_shares(model, spent) < threshold
+
+
+def _may_be_sure(plan: PlugInPlan, model: EmpiricalModel, decision: Decision) -> bool:
+    """Whether margins are worth looking at: they are at least what the noisiest pair asks for in a second run."""
+    log_term, n = math.log(6.0 * plan.sizes.pairs / plan.delta), float(plan.per_pair)
+    spread = float(model.spread.max()) - (0.0 if plan.known_rewards else (1.0 - plan.gamma) / 2.0)
+    least = min(plan.sizes.kappa * math.sqrt(log_term / (2.0 * n)), spread * math.sqrt(2.0 * log_term / n))
+    return 2.0 * plan.delta < 1.0 and decision.nearest > 2.0 * max(least, 0.0) * plan.sizes.horizon
+
+
+def _status(
+    model: EmpiricalModel,
+    decision: Decision,
+    samples: int,
+    ignored: NDArray[np.bool_] | None,
+    policy: NDArray[np.int64] | None,
+) -> Status:
+    """Say what was decided on what data, and what the data did not reach."""
+    said = [f"decided from {number(samples)} samples"]
+    said += [decision.said] if decision.said else []
+    if model.never_tried.size:
+        said.append(f"{plural(model.never_tried.size, 'pair')} of {model.visits.size} never tried, taken for the worst")
+    if ignored is not None and ignored.any() and policy is not None:
+        share = float(occupancy_of_actions(model.table, policy)[0][ignored].sum())
+        cost = min(1.0, share / (1.0 - model.gamma))
+        many = plural(int(ignored.sum()), "state")
+        said.append(f"{many} hardly ever reached and left at action 0, which costs at most {cost:.2g}")
+    return Status(StatusCode.COMPLETED, "; ".join(said))

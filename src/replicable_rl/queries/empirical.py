@@ -1,0 +1,205 @@
+r"""The empirical model of one batch of counts, its exact plan, and how far off both may be.
+
+Everything is normalised: rewards to [0, 1-gamma], values to [0, 1]. A pair that was never tried is taken for the worst
+there is, a self-loop without reward; who uses the model says how many such pairs there are.
+
+*The error of Q^ is one more planning problem.* Q^ - Q* = (error of a mean of r + gamma V*) + gamma P^(V^ - V*), and
+V* is fixed beforehand, so that with c(s, a) for the error of the mean
+
+    |Q^ - Q*| <= w,    w(s, a) = c(s, a) + gamma sum over s' of P^(s'|s, a) max over b of w(s', b).
+
+c is the smaller of Hoeffding's and an empirical Bernstein bound; ``docs/proofs-decisions.md`` has the proof.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from replicable_rl.mdp import Optimum, Rows, TabularMDP, evaluate_policy, optimal_values
+from replicable_rl.mdp.occupancy import occupancy_of_actions
+from replicable_rl.sampling import OutcomeCounts, TransitionCounts
+from replicable_rl.sampling.counts import sums
+from replicable_rl.theory import Units
+from replicable_rl.theory.decisions import ROUNDING
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from replicable_rl.sampling import Problem
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+_CLOSER = 1e-2  # how much more closely a policy is evaluated while a comparison is undecided
+
+
+class EmpiricalModel:
+    """What counts say of a problem: the model, Q^ on it, gaps and losses; all normalised.
+
+    Parameters
+    ----------
+    problem : Problem
+        Whose counts they are: sizes, discount, reward range, known rewards and first state.
+    counts : OutcomeCounts or TransitionCounts
+        One batch; each pair has its own number of samples.
+    """
+
+    def __init__(self, problem: Problem, counts: OutcomeCounts | TransitionCounts) -> None:
+        self.n_states, self.n_actions, self.gamma = problem.n_states, problem.n_actions, problem.gamma
+        self.known_rewards, self.spec = problem.known_rewards is not None, problem.spec
+        row, successor, reward, count = _outcomes(problem, counts)
+        pairs = self.n_states * self.n_actions
+        self.visits = sums(row, count, pairs)
+        self.never_tried = np.flatnonzero(self.visits == 0.0)
+        if self.never_tried.size:
+            row = np.concatenate([row, self.never_tried])
+            order = np.argsort(row, kind="stable")
+            row = row[order]
+            successor = np.concatenate([successor, (self.never_tried // self.n_actions).astype(np.int32)])[order]
+            reward = np.concatenate([reward, np.full(self.never_tried.size, problem.reward_range[0])])[order]
+            count = np.concatenate([count, np.ones(self.never_tried.size)])[order]
+        share = count / np.maximum(self.visits, 1.0)[row]
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=pairs))])
+        units = Units(problem.gamma, *problem.reward_range)
+        self.table = TabularMDP(
+            Rows(indptr, successor, share, units.reward(reward)),
+            n_actions=self.n_actions,
+            gamma=problem.gamma,
+            initial=_initial(problem, counts),
+            reward_range=(0.0, 1.0 - problem.gamma),
+            estimated=True,
+        )
+
+    @cached_property
+    def best(self) -> Optimum:
+        """The exact plan."""
+        return optimal_values(self.table)
+
+    @property
+    def q(self) -> Floats:
+        """Q^, (S, A)."""
+        return self.best.q
+
+    @cached_property
+    def gap(self) -> Floats:
+        """How much worse than the best action each action is, (S, A)."""
+        return self.best.value[:, None] - self.q
+
+    @cached_property
+    def rewards(self) -> Floats:
+        """The mean reward of every pair, (S, A), normalised to [0, 1 - gamma]."""
+        rows = self.table.rows
+        row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
+        return sums(row, rows.probability * rows.reward, self.visits.size).reshape(self.n_states, self.n_actions)
+
+    @cached_property
+    def fewest(self) -> float:
+        """The samples of the pair that has fewest."""
+        return float(self.visits.min())
+
+    # --- losses ------------------------------------------------------------------------------------
+
+    def loss(self, policy: Integers, over: str = "initial", tolerance: float | None = None) -> float:
+        """Return the loss of a policy on the model: from the first state on, or in the worst state."""
+        lost = self.best.value - evaluate_policy(self.table, policy, tolerance=tolerance).value
+        return float(lost.max()) if over == "worst" else math.fsum(self.table.initial * lost)
+
+    def loses_at_most(self, policy: Integers, limit: float, over: str = "initial") -> tuple[bool, float]:
+        """Return whether a policy loses at most ``limit``, and about how much it loses.
+
+        It is evaluated as closely as the answer needs, and so exactly: the answer is that of the exact loss, unless
+        that is within 1e-10 of the limit.
+        """
+        if over == "initial":  # often a few steps from the first state on tell
+            chosen = np.arange(self.n_states), policy
+            share, left = occupancy_of_actions(self.table, policy)
+            horizon, gap = 1.0 / (1.0 - self.gamma), self.gap[chosen]
+            least = horizon * math.fsum(share * gap)
+            most = least + horizon * left * float(gap.max())
+            if least - 2.0 * horizon * self.best.error > limit or most + 2.0 * horizon * self.best.error <= limit:
+                return least <= limit, least if least > limit else most
+        tolerance = max(limit / 8.0, 1e-10)
+        while True:
+            lost = self.loss(policy, over, tolerance)
+            if abs(lost - limit) > tolerance + 2.0 * self.best.error or tolerance <= 1e-10:
+                return lost <= limit, lost
+            tolerance = max(tolerance * _CLOSER, 1e-10)
+
+    # --- how far off it may be ----------------------------------------------------------------------
+
+    @cached_property
+    def spread(self) -> Floats:
+        """The standard deviation of r + gamma V^ after each pair, (S, A): of one sample."""
+        rows = self.table.rows
+        return self._deviation(rows.reward + self.gamma * self.best.value[rows.next_state])
+
+    def _deviation(self, outcome_values: Floats) -> Floats:
+        rows = self.table.rows
+        row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
+        off = outcome_values - sums(row, rows.probability * outcome_values, self.visits.size)[row]
+        return np.sqrt(sums(row, rows.probability * off * off, self.visits.size)).reshape(self.n_states, self.n_actions)
+
+    def mean_error(self, delta: float, value_error: Floats | None = None) -> Floats:
+        """Return c(s, a): the mean of r + gamma V* is this close to its expectation, except with probability delta.
+
+        By Hoeffding's inequality, and by Bernstein's where ``value_error``, (S,), bounds |V^ - V*|.
+        """
+        n = self.visits.reshape(self.n_states, self.n_actions)
+        pairs, some = n.size, np.maximum(n, 2.0)
+        hoeffding = np.sqrt(math.log(8.0 * pairs / delta) / (2.0 * np.maximum(n, 1.0)))
+        bound = (self.gamma if self.known_rewards else 1.0) * hoeffding
+        if value_error is not None:
+            log_term, rows = math.log(6.0 * pairs / delta), self.table.rows
+            row = np.repeat(np.arange(pairs), np.diff(rows.indptr))
+            off = sums(row, rows.probability * value_error[rows.next_state] ** 2, pairs).reshape(n.shape)
+            seen = self._deviation(self.best.value[rows.next_state]) + np.sqrt(off)
+            sigma = seen * np.sqrt(some / (some - 1.0)) + np.sqrt(2.0 * log_term / (some - 1.0))
+            bernstein = self.gamma * (np.sqrt(2.0 * log_term / some) * sigma + log_term / (3.0 * some))
+            learned = 0.0 if self.known_rewards else (1.0 - self.gamma) * hoeffding
+            bound = np.where(n >= 2.0, np.minimum(bound, bernstein + learned), bound)
+        return np.where(n >= 1.0, np.minimum(bound, 1.0), 1.0)
+
+    def value_error(self, delta: float, bound: str = "bernstein") -> tuple[Floats, float]:
+        """Return w(s, a), which bounds |Q^ - Q*| except with probability delta, and what bounds it for any second run.
+
+        A second run has as many samples of every pair; its bound is one number for all pairs, and fails with
+        probability delta too. ``bound`` is "hoeffding" or "bernstein".
+        """
+        c = self.mean_error(delta)
+        w = self._planned(c)
+        for _ in range(2 if bound == "bernstein" else 0):  # the closer V^ is known to be, the closer the variance
+            c = np.minimum(c, self.mean_error(delta, w.max(axis=1)))
+            w = self._planned(c)
+        return w, min(1.0, float(c.max()) / (1.0 - self.gamma) + ROUNDING)
+
+    def _planned(self, c: Floats) -> Floats:
+        planned = optimal_values(self.table, rewards=c)
+        return np.minimum(planned.q + planned.error + ROUNDING, 1.0)
+
+
+def _outcomes(
+    problem: Problem, counts: OutcomeCounts | TransitionCounts
+) -> tuple[Integers, NDArray[np.int32], Floats, Floats]:
+    """Return pair, successor, reward and count of everything that was seen."""
+    if isinstance(counts, OutcomeCounts):
+        seen = counts.count > 0
+        row = np.repeat(np.arange(counts.indptr.size - 1), np.diff(counts.indptr))[seen]
+        return row, counts.next_state[seen], counts.reward[seen], counts.count[seen].astype(np.float64)
+    seen = counts.count > 0.0
+    row, count = counts.row[seen], counts.count[seen]
+    reward = counts.low + counts.excess[seen] / count
+    if problem.known_rewards is not None:
+        reward = problem.known_rewards.reshape(-1)[row]
+    return row, counts.next_state[seen].astype(np.int32), np.clip(reward, *problem.reward_range), count
+
+
+def _initial(problem: Problem, counts: OutcomeCounts | TransitionCounts) -> Floats | None:
+    starts = getattr(counts, "starts", None)
+    if problem.initial is not None or starts is None:
+        return problem.initial
+    shares: Floats = starts / float(starts.sum())
+    return shares

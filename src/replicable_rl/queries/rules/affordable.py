@@ -1,0 +1,168 @@
+r"""Affordable tolerance: the coarsest tolerance that the loss allows, and no knob but the loss.
+
+    U, W shared, uniform on [0, 1)
+    w(s) = sqrt((1 + S o(s))/2),   o(s) = discounted share of state s under a softened policy
+    for x = 1, 1/2, 1/4, ...:
+        pi_x(s) = first action with w(s) gap(s, a) <= x (1 + U)
+        take the first x with  estimated loss of pi_x  <=  eps' (4 + W)/5
+
+A tolerance of x/w(s) in state s costs at most o(s) x/w(s) and fails with a probability of about w(s)/x: both sums are
+least where w(s) is in proportion to the root of o(s). Where losses are those of the worst state, all states weigh the
+same.
+
+*The plain policy first.* Where nothing is proved of two runs at this sample size anyway, the rule first looks at
+whether every best action is ahead by 3 (1 + Z) standard deviations, Z shared: then it takes the best actions. So
+problems without ties cost nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from replicable_rl.errors import check_flag
+from replicable_rl.mdp.occupancy import discounted_steps, occupancy
+from replicable_rl.queries.rules.rule import Decision, action_order, check_order, first_within, nearest_gap
+from replicable_rl.queries.rules.simple import gaps_are_sure
+from replicable_rl.theory import decisions
+from replicable_rl.theory.decisions import LEAST, POWER, SOFTENING, Sizes, tolerances
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from replicable_rl.queries.empirical import EmpiricalModel
+    from replicable_rl.queries.rules.rule import Margin, Tuning
+    from replicable_rl.randomness import SharedRandomness
+
+    Floats = NDArray[np.float64]
+
+CLEAR = 3.0  # standard deviations by which the best actions must be ahead, at least; twice as many at most
+_TRIALS = 8  # of noise that is followed through the model
+
+
+@dataclass(frozen=True)
+class AffordableTolerance:
+    """The first action that is nearly the best, by the coarsest tolerance whose estimated loss stays within epsilon.
+
+    Parameters
+    ----------
+    order : tuple of int, optional
+        In which order actions are preferred; None: as numbered, coarse steps first where they are many.
+    plain_first : bool, optional
+        Whether the plain policy is taken where it is clear. None: where nothing is proved of two runs; a proof is about
+        the rule without it.
+    """
+
+    order: tuple[int, ...] | None = None
+    plain_first: bool | None = None
+
+    id: ClassVar[str] = decisions.AFFORDABLE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "order", check_order(self.order))
+        if self.plain_first is not None:
+            check_flag(type(self).__name__, "plain_first", self.plain_first)
+
+    def decide(
+        self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning, margin: Margin | None = None
+    ) -> Decision:
+        """Try tolerances from the coarsest on."""
+        u, w, z = shared.uniform("decide/affordable", shape=3).tolist()
+        plain_first = not tuning.proved if self.plain_first is None else self.plain_first
+        if plain_first and is_clear(model, shared, CLEAR * (1.0 + z)):
+            return Decision({"policy": model.best.policy}, loss=0.0, said="every best action is clearly ahead")
+        order, weight = action_order(self.order, model.n_actions), state_weights(model, tuning)
+        limit, weighted = tuning.spent * (LEAST + (1.0 - LEAST) * w), model.gap * weight[:, None]
+        sizes = Sizes(model.n_states, model.n_actions, model.gamma, model.known_rewards)
+        tried: NDArray[np.int64] | None = None
+        nearest, sure, lost = np.inf, margin is not None, 0.0
+        for x in tolerances(sizes, tuning.spent):
+            r = x * (1.0 + u)
+            policy = first_within(weighted, np.full(model.n_states, r), order)
+            nearest = min(nearest, nearest_gap(model.gap, r / np.maximum(weight, 1e-300), order))
+            same = tried is not None and np.array_equal(policy, tried)
+            affordable, lost = (False, lost) if same else model.loses_at_most(policy, limit, tuning.over)
+            if margin is not None and sure:
+                largest = float(model.gap[np.arange(model.n_states), policy].max())
+                stretch = _stretch(margin, tuning.spent) if tuning.over == "initial" else 1.0
+                sure = gaps_are_sure(model.gap, r, order, margin, weight, stretch)
+                sure = sure and abs(lost - limit) > margin.loss(largest)
+            tried = policy
+            if affordable:
+                break
+        else:  # what the bound on the losses excludes, up to rounding
+            policy = model.best.policy
+        said = f"tolerance {x:g}, which costs {lost:.2g} on the empirical model"
+        return Decision({"policy": policy}, nearest, sure, lost, said)
+
+
+def state_weights(model: EmpiricalModel, tuning: Tuning) -> Floats:
+    """Return w(s): how much a state counts, 1 in the quadratic mean; nothing, if it is ignored."""
+    weight = np.ones(model.n_states)
+    if tuning.over == "initial":
+        weight = np.sqrt((1.0 + model.n_states * state_shares(model, tuning.spent)) / 2.0)
+    return weight if tuning.ignored is None else np.where(tuning.ignored, 0.0, weight)
+
+
+def state_shares(model: EmpiricalModel, spent: float) -> Floats:
+    """Return o(s): the discounted share of every state under a policy that is soft on the scale of the loss."""
+    soft = 1.0 + (SOFTENING / spent) * model.gap
+    for _ in range(POWER // 2):  # by products alone, which are the same on every machine
+        soft = soft * soft
+    soft = 1.0 / soft
+    return occupancy(model.table, soft / soft.sum(axis=1, keepdims=True))
+
+
+def _stretch(margin: Margin, spent: float) -> float:
+    """Return the factor within which the weight of a state stays in a second run."""
+    s = margin.sizes
+    moved = s.gamma * s.horizon * (2.0 * POWER * SOFTENING / spent * margin.value + margin.rows)  # of o, in l1
+    return 1.0 + s.n_states * moved / 4.0
+
+
+def is_clear(model: EmpiricalModel, shared: SharedRandomness, deviations: float) -> bool:
+    """Whether every best action is ahead of all others by so many standard deviations, as far as the data tell.
+
+    An action that is exactly as good, without any noise, is no rival: every run sees it so.
+    """
+    others = np.arange(model.n_actions) != model.best.policy[:, None]
+    noise = model.spread / np.sqrt(np.maximum(model.visits, 1.0)).reshape(model.spread.shape)
+    own = noise[np.arange(model.n_states), model.best.policy][:, None]
+    if model.never_tried.size or not _ahead(model.gap, np.sqrt(noise**2 + own**2), others, deviations):
+        return False
+    return _ahead(model.gap, gap_noise(model, shared), others, deviations)
+
+
+def gap_noise(model: EmpiricalModel, shared: SharedRandomness, trials: int = _TRIALS) -> Floats:
+    """Return about the standard deviation of every gap, (S, A): noise of random signs, followed through the model.
+
+    The signs are shared, so that two runs see nearly the same.
+    """
+    from replicable_rl.mdp._following import follow_noise
+
+    rows, pairs = model.table.rows, model.visits.size
+    noise = model.spread.reshape(-1) / np.sqrt(np.maximum(model.visits, 1.0))
+    signs = np.where(shared.uniform("decide/sign", shape=(pairs, trials)) < 0.5, -1.0, 1.0)
+    value, then, square = np.zeros((model.n_states, trials)), np.empty((model.n_states, trials)), np.empty(pairs)
+    steps = discounted_steps(model.n_states, model.n_actions, model.gamma)
+    follow_noise(
+        rows.indptr,
+        rows.next_state,
+        rows.probability,
+        model.gamma,
+        model.best.policy,
+        model.n_actions,
+        noise[:, None] * signs,
+        steps,
+        value,
+        then,
+        square,
+    )
+    return np.sqrt(square).reshape(model.n_states, model.n_actions)
+
+
+def _ahead(gap: Floats, noise: Floats, others: NDArray[np.bool_], deviations: float) -> bool:
+    rivals = others & ~((gap == 0.0) & (noise == 0.0))
+    return bool((gap[rivals] >= deviations * noise[rivals]).all() and (gap[rivals] > 0.0).all())

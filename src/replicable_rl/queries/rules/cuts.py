@@ -1,0 +1,273 @@
+r"""Published cuts: one tolerance for each state, which the first lab chooses and everybody after it uses.
+
+The first lab has a gap(s, a) for every action and about its noise, sd(s, a). At the coarsest tolerance x that it can
+afford it gives every state the cut r(s) <= x/w(s) that leaves most room,
+
+    max over r(s) of  min over the actions that are compared of  |gap(s, a) - r(s)| / sd(s, a).
+
+The second lab takes the first action with gap(s, a) <= r(s), **on its own data**. Where the room exceeds both labs'
+errors together, the two policies are identical, whatever rho would have been. This is another definition than the
+paper's: what is shared depends on the first sample (certificate replicability, Dixon, Pavan, Vander Woude and
+Vinodchandran 2023).
+
+Nobody need trust the publisher: who finds that the cuts cost more than epsilon on the own data does not follow them.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from replicable_rl.canonical import Json, json_text, parse_json, record_digest
+from replicable_rl.errors import InvalidFile, InvalidInput, check_numbers, check_share, shown
+from replicable_rl.files import read_file, write_text
+from replicable_rl.queries.rules.affordable import AffordableTolerance, gap_noise, state_weights
+from replicable_rl.queries.rules.rule import Decision, action_order, check_order, first_within, nearest_gap
+from replicable_rl.queries.rules.simple import gaps_are_sure
+from replicable_rl.randomness import SharedRandomness
+from replicable_rl.records import ObjectSpec
+from replicable_rl.theory import decisions
+from replicable_rl.theory.decisions import Sizes, tolerances
+from replicable_rl.wording import number
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from replicable_rl.queries.empirical import EmpiricalModel
+    from replicable_rl.queries.rules.rule import Margin, Tuning
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+_FORMAT = "replicable-rl cuts v1"
+_MOST_BYTES = 1 << 30
+_TRIALS = 32  # of noise, by which the room of a cut is judged
+_SHARE = 0.75  # of epsilon that the publisher spends, at most: the second lab's estimate may be higher
+_CLOSEST = 1e-6  # of the largest deviation: no gap is known better
+
+
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """What the first lab publishes: a tolerance for every state, and what it decided itself.
+
+    Attributes
+    ----------
+    tolerances : (S,) floats
+        r(s), in values normalised to [0, 1].
+    policy : (S,) integers
+        What the first lab's own data decide with them.
+    margins : (S,) floats
+        The room of every state, in standard deviations of a gap; infinite where nothing is compared.
+    order : tuple of int
+        In which order actions are preferred.
+    problem : ObjectSpec
+        Whose states these are.
+    epsilon : float
+        The loss that was allowed.
+    samples : float
+        The samples of the pair that has fewest.
+    """
+
+    tolerances: Floats
+    policy: Integers
+    margins: Floats
+    order: tuple[int, ...]
+    problem: ObjectSpec
+    epsilon: float
+    samples: float
+    digest: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        tolerances, margins = (
+            np.array(check_numbers("Cuts", "numbers", one)) for one in (self.tolerances, self.margins)
+        )
+        policy, order = np.array(self.policy), check_order(self.order)
+        if (
+            tolerances.ndim != 1
+            or tolerances.shape != policy.shape
+            or tolerances.shape != margins.shape
+            or not tolerances.size
+        ):
+            raise InvalidInput(
+                f"Cuts: there must be one tolerance, action and margin for every state, got {tolerances.size}, "
+                f"{policy.size} and {margins.size}."
+            )
+        if not (np.isfinite(tolerances) & (tolerances >= 0.0)).all() or np.isnan(margins).any():
+            raise InvalidInput("Cuts: tolerances must be numbers of 0 or more, and margins must be numbers.")
+        if order is None or policy.dtype.kind not in "iu" or policy.min() < 0 or policy.max() >= len(order):
+            raise InvalidInput(f"Cuts: the policy must hold actions of the order, got {shown(self.order)}.")
+        if not isinstance(self.problem, ObjectSpec):
+            raise InvalidInput(f"Cuts: problem must be an ObjectSpec, got {shown(self.problem)}.")
+        check_share("Cuts", "epsilon", self.epsilon)
+        for name, array in (("tolerances", tolerances), ("policy", policy.astype(np.int64)), ("margins", margins)):
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        object.__setattr__(self, "order", order)
+        object.__setattr__(self, "digest", record_digest(self._content()))
+
+    def __repr__(self) -> str:
+        least = number(float(self.margins.min()), 3)
+        return f"Cuts({self.problem.text}: {self.tolerances.size} states, least margin {least} deviations)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cuts) and other.digest == self.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def _content(self) -> dict[str, Json]:
+        return {
+            "format": _FORMAT,
+            "problem": self.problem.to_json(),
+            "epsilon": self.epsilon,
+            "samples": self.samples,
+            "order": list(self.order),
+            "tolerances": self.tolerances.tolist(),
+            "policy": self.policy.tolist(),
+            "margins": [margin if math.isfinite(margin) else None for margin in self.margins.tolist()],
+        }
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON form, with a digest of all of it."""
+        return {**self._content(), "digest": self.digest}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the cuts to a file of a few lines, whole or not at all."""
+        lines = (f"{json_text(name)}: {json_text(value)}" for name, value in self.to_json().items())
+        write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
+
+    @classmethod
+    def from_json(cls, data: Json) -> Cuts:
+        """Read the JSON form back; what does not fit its digest is refused."""
+        if not isinstance(data, dict) or data.get("format") != _FORMAT:
+            raise InvalidInput(f"Cuts: expected {_FORMAT!r}, got {shown(data)}.")
+        try:
+            cuts = cls(
+                np.array(data["tolerances"], dtype=np.float64),
+                np.array(data["policy"]),
+                np.array([math.inf if margin is None else margin for margin in data["margins"]], dtype=np.float64),
+                tuple(data["order"]),
+                ObjectSpec.from_json(data["problem"]),
+                data["epsilon"],
+                data["samples"],
+            )
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            if isinstance(error, InvalidInput):
+                raise
+            raise InvalidInput(f"Cuts: something is missing or is no number ({error!s:.80}).") from None
+        if data.get("digest") != cuts.digest:
+            raise InvalidInput("Cuts: the digest does not fit the content: the cuts were changed, or are damaged.")
+        return cuts
+
+
+def load_cuts(path: str | os.PathLike[str]) -> Cuts:
+    """Read cuts from a file that `Cuts.save` wrote."""
+    try:
+        return Cuts.from_json(parse_json(read_file(path, _MOST_BYTES)))
+    except InvalidFile:
+        raise
+    except InvalidInput as error:
+        raise InvalidFile(f"{path}: {error}") from None
+
+
+@dataclass(frozen=True)
+class PublishedCuts:
+    """The first action within the tolerance that somebody published for the state.
+
+    Parameters
+    ----------
+    cuts : Cuts
+        From :func:`replicable_rl.publish`, or read with :func:`replicable_rl.rules.load_cuts`.
+    """
+
+    cuts: Cuts
+
+    id: ClassVar[str] = decisions.PUBLISHED
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.cuts, Cuts):
+            raise InvalidInput(f"PublishedCuts: cuts must be Cuts, as `publish` returns them, got {shown(self.cuts)}.")
+
+    def check_problem(self, problem: Any) -> None:
+        """Refuse cuts of another problem, or of another size."""
+        cuts, sizes = self.cuts, (problem.n_states, problem.n_actions)
+        published = cuts.tolerances.size, len(cuts.order)
+        if published != sizes:
+            raise InvalidInput(
+                f"PublishedCuts: the cuts are for {published[0]} states and {published[1]} actions, the problem has "
+                f"{sizes[0]} and {sizes[1]}. Use cuts of this problem."
+            )
+        if cuts.problem != problem.spec:
+            raise InvalidInput(
+                f"PublishedCuts: the cuts are of {cuts.problem.text}, and this is {problem.spec.text}. Use cuts of "
+                "this problem."
+            )
+
+    def decide(
+        self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning, margin: Margin | None = None
+    ) -> Decision:
+        """Follow the cuts, unless they cost too much on these data."""
+        self.check_problem(model)
+        order, r = np.array(self.cuts.order), self.cuts.tolerances
+        policy = first_within(model.gap, r, order)
+        affordable, lost = model.loses_at_most(policy, tuning.spent, tuning.over)
+        if not affordable:
+            own = AffordableTolerance(self.cuts.order).decide(model, shared, tuning)
+            said = f"the published cuts would cost {lost:.2g} on these data and are not followed; {own.said}"
+            return own._replace(said=said)
+        sure = margin is not None and _cuts_are_sure(model, r, order, margin, tuning.spent - lost)
+        said = f"the published cuts cost {lost:.2g} on the empirical model"
+        return Decision({"policy": policy}, nearest_gap(model.gap, r, order), sure, lost, said)
+
+
+def _cuts_are_sure(model: EmpiricalModel, r: Floats, order: Integers, margin: Margin, left: float) -> bool:
+    """Whether a second run decides alike, and finds the cuts affordable too."""
+    policy = first_within(model.gap, r, order)
+    largest = float(model.gap[np.arange(model.n_states), policy].max())
+    weight = 1.0 / np.maximum(r, 2.0**-1000)  # so that every state compares with 1
+    return left > margin.loss(largest) and gaps_are_sure(model.gap, 1.0, order, margin, weight)
+
+
+def choose_cuts(model: EmpiricalModel, tuning: Tuning, order: tuple[int, ...] | None = None) -> Cuts:
+    """Return the cuts that leave most room on these data, at the coarsest tolerance that is affordable."""
+    preferred = action_order(order, model.n_actions)
+    noise = gap_noise(model, SharedRandomness(0), _TRIALS)
+    noise = np.maximum(noise, _CLOSEST * float(noise.max()) + 2.0**-1000)
+    sizes, weight = (
+        Sizes(model.n_states, model.n_actions, model.gamma, model.known_rewards),
+        state_weights(model, tuning),
+    )
+    for x in tolerances(sizes, tuning.spent):
+        r, room = widest(model.gap, noise, x / np.maximum(weight, 1e-300), preferred)
+        policy = first_within(model.gap, r, preferred)
+        if model.loses_at_most(policy, _SHARE * tuning.spent, tuning.over)[0]:
+            break
+    spec = model.spec
+    return Cuts(r, policy, room, tuple(preferred.tolist()), spec, tuning.spent, model.fewest)
+
+
+def widest(gap: Floats, noise: Floats, cap: Floats, order: Integers) -> tuple[Floats, Floats]:
+    """Return for every state the cut up to ``cap`` that leaves most room, and the room in standard deviations."""
+    by_size = np.argsort(gap, axis=1, kind="stable")
+    g, sd = np.take_along_axis(gap, by_size, axis=1), np.take_along_axis(noise, by_size, axis=1)
+    g_above = np.concatenate([g[:, 1:], np.full((len(g), 1), np.inf)], axis=1)
+    sd_above = np.concatenate([sd[:, 1:], np.ones((len(g), 1))], axis=1)
+    with np.errstate(invalid="ignore"):
+        between = np.where(np.isfinite(g_above), (g * sd_above + g_above * sd) / (sd + sd_above), np.inf)
+    candidates = np.minimum(between, cap[:, None])  # one between each gap and the next, or the cap
+    best, room = np.zeros(len(g)), np.full(len(g), -1.0)
+    for i in range(g.shape[1]):
+        r = candidates[:, i]
+        possible = r >= g[:, i]
+        compared = np.abs(gap - r[:, None]) / noise
+        taken = np.argmax((gap <= r[:, None])[:, order], axis=1)
+        counts = np.arange(len(order)) <= taken[:, None]
+        counts[:, -1] = False  # the last action is never compared
+        here = np.where(counts, compared[:, order], np.inf).min(axis=1)
+        better = possible & (here > room)
+        best, room = np.where(better, r, best), np.where(better, here, room)
+    return best, room

@@ -1,0 +1,73 @@
+"""The rules by their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from replicable_rl.errors import InvalidInput, did_you_mean, shown
+from replicable_rl.queries.rules.affordable import AffordableTolerance
+from replicable_rl.queries.rules.cuts import PublishedCuts, load_cuts
+from replicable_rl.queries.rules.simple import (
+    Greedy,
+    PerturbedRewards,
+    RandomTolerance,
+    RoundedQ,
+    SharedGumbel,
+    Softmax,
+)
+
+SHIPPED: dict[str, Any] = {
+    rule.id: rule
+    for rule in (
+        AffordableTolerance,
+        PublishedCuts,
+        RandomTolerance,
+        RoundedQ,
+        SharedGumbel,
+        PerturbedRewards,
+        Softmax,
+        Greedy,
+    )
+}
+
+
+def as_rule(value: Any) -> Any:
+    """Return a rule by its id, by an id with settings as identities say it, or one of your own as it is.
+
+    A text that ends in ``.json`` is a file of published cuts.
+
+    >>> as_rule("affordable"), as_rule({"id": "tolerance", "tolerance": 0.01})
+    (AffordableTolerance(order=None, plain_first=None), RandomTolerance(tolerance=0.01, order=None))
+    >>> as_rule("affordabel")
+    Traceback (most recent call last):
+    ...
+    replicable_rl.errors.InvalidInput: rule: no rule is called 'affordabel'. Did you mean 'affordable'?
+    """
+    if isinstance(value, str) and value.endswith(".json"):
+        return PublishedCuts(load_cuts(value))
+    name, settings = value, {}
+    if isinstance(value, Mapping) and "id" in value:
+        settings = {str(key): one for key, one in value.items() if key != "id"}
+        name = value["id"]
+    if isinstance(name, str):
+        if name not in SHIPPED:
+            hint = did_you_mean(name, SHIPPED) or f" Known: {', '.join(SHIPPED)}."
+            raise InvalidInput(f"rule: no rule is called {shown(name)}.{hint}")
+        if name == PublishedCuts.id and "cuts" not in settings:
+            raise InvalidInput(
+                "rule: published cuts must be named: give rule=rules.PublishedCuts(cuts), or the .json file that holds "
+                "them."
+            )
+        try:
+            return SHIPPED[name](**settings)
+        except TypeError:
+            raise InvalidInput(f"rule: {name} has no settings {', '.join(settings)}.") from None
+    own = getattr(value, "id", None)
+    if not isinstance(own, str) or not callable(getattr(value, "decide", None)) or isinstance(value, type):
+        raise InvalidInput(
+            f"rule: rule must be one of {', '.join(SHIPPED)}, or an object with an id and decide, got {shown(value)}."
+        )
+    if own in SHIPPED and type(value) is not SHIPPED[own]:
+        raise InvalidInput(f"rule: a rule of your own must have an id of its own, got {own!r}. Choose another.")
+    return value
