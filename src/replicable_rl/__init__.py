@@ -63,7 +63,7 @@ from replicable_rl.registry import (
     register_sampler,
 )
 from replicable_rl.sampling import EpisodicEnv, Simulator
-from replicable_rl.solve import load_run, plan, save_run, solve
+from replicable_rl.solve import find_seed, load_run, plan, publish, save_run, solve
 from replicable_rl.store import RunStore
 
 __version__ = "0.1.0"
@@ -107,6 +107,7 @@ __all__ = [
     "audit_sweep",
     "build",
     "evaluate_policy",
+    "find_seed",
     "from_gymnasium",
     "greedy",
     "gridworld",
@@ -117,6 +118,7 @@ __all__ = [
     "optimal_values",
     "plan",
     "predicted_disagreement",
+    "publish",
     "queries",
     "read_audits",
     "register_algorithm",

@@ -37,6 +37,7 @@ PROBLEMS: dict[str, Callable[..., TabularMDP]] = {
     "garnet-v1": envs.garnet,
     "inventory-v1": envs.inventory,
     "machine-repair-v1": envs.machine_repair,
+    "admission-v1": envs.admission,
 }
 
 ALGORITHMS: dict[str, Callable[..., Algorithm]] = {

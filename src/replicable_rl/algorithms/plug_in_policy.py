@@ -28,7 +28,7 @@ from replicable_rl.queries.rules.affordable import state_shares
 from replicable_rl.records import Run, Status, StatusCode
 from replicable_rl.sampling import EpisodicModel, draw_from
 from replicable_rl.theory import PlugInPlan, Units, plug_in_policy
-from replicable_rl.theory.plug_in import SPENT, with_departure
+from replicable_rl.theory.plug_in import SPENT
 from replicable_rl.wording import number, plural
 
 if TYPE_CHECKING:
@@ -113,11 +113,9 @@ class PlugInPolicy(Promise[PlugInPlan]):
         }
         if given["budget"] is not None and (n_states, n_actions) == self._sizes:
             given["budget"] = max(given["budget"], n_states * n_actions)  # tried with other sizes than the problem's
-        plan = plug_in_policy(
+        return plug_in_policy(
             n_states, n_actions, gamma, rule=rule.id, known_rewards=known_rewards, parameter=setting, **given
         )
-        departs = "plain_first=True, which the proof does without" if getattr(rule, "plain_first", None) else ""
-        return with_departure(plan, departs)
 
     def _exploring(self, problem: Problem) -> PlugInPlan:
         horizon = self.horizon or math.ceil(
@@ -140,29 +138,40 @@ class PlugInPolicy(Promise[PlugInPlan]):
     def solve(self, source: Any, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Run with the shared randomness r and one batch of fresh samples from ``rng``."""
         plan = self.plan(source)
+        model, samples = self.estimate(source, plan, rng)
+        decision, ignored = self.decide(model, plan, shared)
+        outputs = dict(decision.outputs)
+        if "value" in outputs:
+            outputs["value"] = Units(source.gamma, *source.reward_range).value_to_user(outputs["value"])
+        status = _status(model, decision, samples, ignored)
+        return Run.of(outputs, status=status, claims=plan.claims(sure=decision.sure), samples=samples)
+
+    def estimate(self, source: Any, plan: PlugInPlan, rng: np.random.Generator) -> tuple[EmpiricalModel, int]:
+        """Return the empirical model of one batch of fresh samples, and how many they are."""
         if plan.horizon is None:
             self._refuse_beyond_64_bits("samples", plan.per_pair)
-            model = EmpiricalModel(source, draw_from(source, plan.per_pair, rng))
-            return self._decide(source, plan, model, plan.samples, shared)
+            return EmpiricalModel(source, draw_from(source, plan.per_pair, rng)), plan.samples
         seen = collect(source, plan.samples, plan.horizon, rng)
-        return self._decide(source, plan, EmpiricalModel(source, seen), seen.steps, shared)
+        return EmpiricalModel(source, seen), seen.steps
 
-    def _decide(
-        self, problem: Problem, plan: PlugInPlan, model: EmpiricalModel, samples: int, shared: SharedRandomness
-    ) -> Run:
+    def decide(
+        self, model: EmpiricalModel, plan: PlugInPlan, shared: SharedRandomness
+    ) -> tuple[Decision, NDArray[np.bool_] | None]:
+        """Return what the rule decides on a model, and which states were ignored; a pure function of both arguments."""
         rule: Any = self.rule
         ignored = hardly_reached(model, plan.spent, shared) if plan.explores else None
-        tuning = Tuning(plan.spent, plan.parameter, self.over, plan.replicability_proved, ignored)
+        tuning = self.tuning(plan)._replace(ignored=ignored)
         decision: Decision = rule.decide(model, shared, tuning)
         if not plan.explores and _may_be_sure(plan, model, decision):
             decision = rule.decide(model, shared, tuning, Margin.of(model, self.delta))
-        outputs = dict(decision.outputs)
-        if ignored is not None and "policy" in outputs:
-            outputs["policy"] = np.where(ignored, 0, outputs["policy"])
-        if "value" in outputs:
-            outputs["value"] = Units(problem.gamma, *problem.reward_range).value_to_user(outputs["value"])
-        status = _status(model, decision, samples, ignored, outputs.get("policy"))
-        return Run.of(outputs, status=status, claims=plan.claims(sure=decision.sure), samples=samples)
+        if ignored is not None and "policy" in decision.outputs:
+            policy = np.where(ignored, 0, decision.outputs["policy"])
+            decision = decision._replace(outputs={**decision.outputs, "policy": policy})
+        return decision, ignored
+
+    def tuning(self, plan: PlugInPlan) -> Tuning:
+        """Return what the plan tells the rule."""
+        return Tuning(plan.spent, plan.parameter, self.over)
 
 
 def hardly_reached(model: EmpiricalModel, spent: float, shared: SharedRandomness) -> NDArray[np.bool_]:
@@ -183,14 +192,9 @@ def _may_be_sure(plan: PlugInPlan, model: EmpiricalModel, decision: Decision) ->
     return 2.0 * plan.delta < 1.0 and decision.nearest > 2.0 * max(least, 0.0) * plan.sizes.horizon
 
 
-def _status(
-    model: EmpiricalModel,
-    decision: Decision,
-    samples: int,
-    ignored: NDArray[np.bool_] | None,
-    policy: NDArray[np.int64] | None,
-) -> Status:
+def _status(model: EmpiricalModel, decision: Decision, samples: int, ignored: NDArray[np.bool_] | None) -> Status:
     """Say what was decided on what data, and what the data did not reach."""
+    policy = decision.outputs.get("policy")
     said = [f"decided from {number(samples)} samples"]
     said += [decision.said] if decision.said else []
     if model.never_tried.size:

@@ -7,9 +7,10 @@ them by a versioned id (``two-goals-v1``); what an id builds never changes.
 from replicable_rl.envs.classics import chain, garnet, riverswim
 from replicable_rl.envs.gridworld import gridworld, two_goals, two_goals_wide
 from replicable_rl.envs.gymnasium_adapter import from_gymnasium
-from replicable_rl.envs.operations import inventory, machine_repair
+from replicable_rl.envs.operations import admission, inventory, machine_repair
 
 __all__ = [
+    "admission",
     "chain",
     "from_gymnasium",
     "garnet",

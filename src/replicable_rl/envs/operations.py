@@ -1,4 +1,4 @@
-"""Two problems of operations research: a store that orders stock, a machine that wears out."""
+"""Problems of operations research: a store that orders stock, a machine that wears out, a queue that admits."""
 
 import decimal
 
@@ -22,6 +22,7 @@ def inventory(
     order_cost: float = 2.0,
     holding_cost: float = 0.1,
     gamma: float = 0.95,
+    lot: int = 1,
 ) -> TabularMDP:
     """Build a store: order in the evening, sell the next day, lose what cannot be served.
 
@@ -31,7 +32,8 @@ def inventory(
 
         price * sold - unit_cost * a' - order_cost * [a' > 0] - holding_cost * left
 
-    is random given the state and the action. The store opens empty.
+    is random given the state and the action. The store opens empty. With a ``lot`` of several units action a orders
+    a lots.
 
     Examples
     --------
@@ -49,9 +51,11 @@ def inventory(
     order_cost = check_amount(owner, "order_cost", order_cost)
     holding_cost = check_amount(owner, "holding_cost", holding_cost)
     gamma = check_gamma(owner, gamma)
+    lot = check_integer(owner, "lot", lot, low=1, high=capacity)
 
     levels = np.arange(capacity + 1)
-    arrived = np.minimum(levels, capacity - levels[:, None])  # (S, A)
+    orders = levels[: -(-capacity // lot) + 1] * lot
+    arrived = np.minimum(orders, capacity - levels[:, None])  # (S, A)
     offered = levels[:, None] + arrived
     sold = offered[:, :, None] - levels  # (S, A, S); negative where the next state is impossible
     paid = unit_cost * arrived + order_cost * (arrived > 0)
@@ -61,7 +65,7 @@ def inventory(
         gamma=gamma,
         initial=levels == 0,
         labels=Labels(
-            states=tuple(f"stock {n}" for n in levels.tolist()), actions=tuple(f"order {n}" for n in levels.tolist())
+            states=tuple(f"stock {n}" for n in levels.tolist()), actions=tuple(f"order {n}" for n in orders.tolist())
         ),
     )
 
@@ -111,6 +115,57 @@ def machine_repair(
         labels=Labels(
             states=("new", *(f"wear {w}" for w in range(1, broken)), "broken"), actions=("operate", "repair")
         ),
+    )
+
+
+def admission(
+    capacity: int = 49,
+    arrival: float = 0.45,
+    service: float = 0.5,
+    reward: float = 4.0,
+    waiting_cost: float = 0.1,
+    gamma: float = 0.98,
+) -> TabularMDP:
+    """Build a queue that may turn customers away.
+
+    The state is the number of customers n = 0, ..., capacity; the action is to reject or to admit who comes next. In
+    a step somebody comes with probability ``arrival``, and independently the service of one who waited is finished
+    with probability ``service``. A customer who is admitted pays ``reward``, which is known as its mean; everybody
+    who waits costs ``waiting_cost``. A full queue admits nobody. It starts empty.
+
+    Examples
+    --------
+    The best policy admits up to some length (Naor 1969):
+
+    >>> from replicable_rl.mdp import optimal_values
+    >>> policy = optimal_values(admission(capacity=20)).policy
+    >>> int(policy.sum()), bool((policy[:-1] >= policy[1:]).all())
+    (13, True)
+    """
+    owner = "admission-v1"
+    capacity = check_integer(owner, "capacity", capacity, low=1, high=_MAX_WEAR_LEVELS)
+    arrival = check_probability(owner, "arrival", arrival)
+    service = check_probability(owner, "service", service)
+    reward = check_amount(owner, "reward", reward)
+    waiting_cost = check_amount(owner, "waiting_cost", waiting_cost)
+    gamma = check_gamma(owner, gamma)
+    outcomes = []
+    for n in range(capacity + 1):
+        done = service if n else 0.0
+        rows = []
+        for admits in (False, n < capacity):
+            comes = arrival if admits else 0.0
+            ends = ((1.0 - done) * comes, n + 1), (done * (1.0 - comes), n - 1)
+            moving = [(chance, end) for chance, end in ends if chance > 0.0]
+            stay = (1.0 - done) * (1.0 - comes) + done * comes
+            earned = reward * comes - waiting_cost * n
+            rows.append([(chance, end, earned) for chance, end in [*moving, (stay, n)] if chance > 0.0])
+        outcomes.append(rows)
+    return TabularMDP.from_outcomes(
+        outcomes,
+        gamma=gamma,
+        initial=np.arange(capacity + 1) == 0,
+        labels=Labels(states=tuple(f"{n} waiting" for n in range(capacity + 1)), actions=("reject", "admit")),
     )
 
 

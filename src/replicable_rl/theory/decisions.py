@@ -31,8 +31,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 ROUNDING = 1e-9  # of values and losses in [0, 1]: more than planning and evaluation may be off
-SOFTENING = 0.1  # of the policy by which states are weighed: (1 + SOFTENING gap/eps')**-POWER
+SOFTENING = 0.05  # of the policy by which states are weighed: (1 + SOFTENING gap/eps')**-POWER
 POWER = 4
+FLOOR = 1.0 / 16.0  # of a weight's square, beside the share of its state: (FLOOR + S o(s))/(FLOOR + 1)
+LIGHTEST = math.sqrt(FLOOR / (1.0 + FLOOR))  # the weight of a state that is never reached
 LEAST = 0.8  # of the loss that may be spent: where the window of the threshold begins
 GREEDY, ROUNDED, GUMBEL, TOLERANCE = "greedy", "rounded", "gumbel", "tolerance"
 PERTURBED, SOFTMAX, AFFORDABLE, PUBLISHED = "perturbed", "softmax", "affordable", "published"
@@ -133,7 +135,7 @@ def estimated_loss(sizes: Sizes, n: float, spent: float, delta: float, largest_g
 
 def tolerances(sizes: Sizes, spent: float) -> list[float]:
     """Return the tolerances 1, 1/2, 1/4, ... that the affordable rule may try: the last is always affordable."""
-    last = math.ceil(math.log2(2.0 * math.sqrt(2.0) * sizes.horizon / (LEAST * spent)))
+    last = math.ceil(math.log2(2.0 * sizes.horizon / (LIGHTEST * LEAST * spent)))
     return [2.0**-j for j in range(max(last, 0) + 1)]
 
 
@@ -148,9 +150,9 @@ def affordable_disagreement(sizes: Sizes, n: float, spent: float) -> float:
     weights = discount * (2.0 * POWER * SOFTENING / spent * distance + rows)  # of o_1 - o_2, in l1
     total = 0.0
     for x in tolerances(sizes, spent):
-        largest_gap = min(1.0, 2.0 * math.sqrt(2.0) * x)
+        largest_gap = min(1.0, 2.0 * x / LIGHTEST)
         losses = sizes.horizon * (2.0 * distance + largest_gap / 2.0 * discount * rows) + 2.0 * ROUNDING
-        decisions = sizes.comparisons * (2.0 * distance / x + weights)
+        decisions = sizes.comparisons * (2.0 * distance / x + weights / FLOOR)
         total += decisions + losses / ((1.0 - LEAST) * spent)
     return total
 

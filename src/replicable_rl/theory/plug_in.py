@@ -8,7 +8,7 @@ enough; with them it is 0.9, and the plan says what is proved at this size.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -56,8 +56,6 @@ class PlugInPlan(Plan):
         Steps of an episode, where the problem is explored in episodes; None where pairs are drawn.
     budget : int or None
         Transitions in all, where the problem is explored.
-    departs : str
-        What in the settings of the rule the proof does not know; empty if nothing.
     """
 
     n_states: int
@@ -71,7 +69,6 @@ class PlugInPlan(Plan):
     over: str
     horizon: int | None = None
     budget: int | None = None
-    departs: str = ""
 
     _derived: ClassVar[tuple[str, ...]] = ("policy_loss",)
     _counts: ClassVar[tuple[str, ...]] = ("per_pair", "per_pair_needed", "budget")
@@ -98,7 +95,7 @@ class PlugInPlan(Plan):
     @cached_property
     def rho_proved(self) -> float | None:  # asked in every run of an audit
         """Bound on the probability that two runs differ; 1 when nothing is proved."""
-        if self._promises is None or self.departs:
+        if self._promises is None:
             return 1.0
         return min(1.0, self._promises.differ(self.sizes, self.per_pair, self.parameter, self.spent))
 
@@ -161,7 +158,7 @@ class PlugInPlan(Plan):
         said = f"two runs have the same {same}, except with probability {self.rho:g}"
         claim = Claim("replicability", "proved", said, self.rho or 0.0, _SOURCE, level=level)
         reached = 1.0 if self.rho_proved is None else self.rho_proved
-        second = self.departs or claim_if(self.replicability_proved, claim, reached, at_least=needed, of="the proof")
+        second = claim_if(self.replicability_proved, claim, reached, at_least=needed, of="the proof")
         return claims_of(accuracy, second)
 
     def _softmax_claims(self, accuracy: Claim | str) -> Claims:
@@ -400,8 +397,3 @@ def _fewest(
     if not found:
         return _MOST, SPENT * epsilon, _tuned(sizes, rules, SPENT * epsilon, delta, parameter)
     return min(found)
-
-
-def with_departure(plan: PlugInPlan, departs: str) -> PlugInPlan:
-    """Return the plan of a rule whose settings the proof does not know."""
-    return replace(plan, departs=departs)

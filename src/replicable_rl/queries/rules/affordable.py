@@ -1,18 +1,14 @@
 r"""Affordable tolerance: the coarsest tolerance that the loss allows, and no knob but the loss.
 
     U, W shared, uniform on [0, 1)
-    w(s) = sqrt((1 + S o(s))/2),   o(s) = discounted share of state s under a softened policy
+    w(s)^2 = (1 + 16 S o(s))/17,   o(s) = discounted share of state s under a softened policy
     for x = 1, 1/2, 1/4, ...:
         pi_x(s) = first action with w(s) gap(s, a) <= x (1 + U)
         take the first x with  estimated loss of pi_x  <=  eps' (4 + W)/5
 
 A tolerance of x/w(s) in state s costs at most o(s) x/w(s) and fails with a probability of about w(s)/x: both sums are
-least where w(s) is in proportion to the root of o(s). Where losses are those of the worst state, all states weigh the
+least where w(s) is in proportion to the root of o(s); a little is added, so that no weight is 0. Where losses are those of the worst state, all states weigh the
 same.
-
-*The plain policy first.* Where nothing is proved of two runs at this sample size anyway, the rule first looks at
-whether every best action is ahead by 3 (1 + Z) standard deviations, Z shared: then it takes the best actions. So
-problems without ties cost nothing.
 """
 
 from __future__ import annotations
@@ -22,12 +18,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from replicable_rl.errors import check_flag
 from replicable_rl.mdp.occupancy import discounted_steps, occupancy
 from replicable_rl.queries.rules.rule import Decision, action_order, check_order, first_within, nearest_gap
 from replicable_rl.queries.rules.simple import gaps_are_sure
 from replicable_rl.theory import decisions
-from replicable_rl.theory.decisions import LEAST, POWER, SOFTENING, Sizes, tolerances
+from replicable_rl.theory.decisions import FLOOR, LEAST, POWER, SOFTENING, Sizes, tolerances
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,8 +33,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-CLEAR = 3.0  # standard deviations by which the best actions must be ahead, at least; twice as many at most
-_TRIALS = 8  # of noise that is followed through the model
+_TRIALS = 32  # of noise that is followed through the model
 
 
 @dataclass(frozen=True)
@@ -50,29 +44,20 @@ class AffordableTolerance:
     ----------
     order : tuple of int, optional
         In which order actions are preferred; None: as numbered, coarse steps first where they are many.
-    plain_first : bool, optional
-        Whether the plain policy is taken where it is clear. None: where nothing is proved of two runs; a proof is about
-        the rule without it.
     """
 
     order: tuple[int, ...] | None = None
-    plain_first: bool | None = None
 
     id: ClassVar[str] = decisions.AFFORDABLE
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", check_order(self.order))
-        if self.plain_first is not None:
-            check_flag(type(self).__name__, "plain_first", self.plain_first)
 
     def decide(
         self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning, margin: Margin | None = None
     ) -> Decision:
         """Try tolerances from the coarsest on."""
-        u, w, z = shared.uniform("decide/affordable", shape=3).tolist()
-        plain_first = not tuning.proved if self.plain_first is None else self.plain_first
-        if plain_first and is_clear(model, shared, CLEAR * (1.0 + z)):
-            return Decision({"policy": model.best.policy}, loss=0.0, said="every best action is clearly ahead")
+        u, w = shared.uniform("decide/affordable", shape=2).tolist()
         order, weight = action_order(self.order, model.n_actions), state_weights(model, tuning)
         limit, weighted = tuning.spent * (LEAST + (1.0 - LEAST) * w), model.gap * weight[:, None]
         sizes = Sizes(model.n_states, model.n_actions, model.gamma, model.known_rewards)
@@ -102,7 +87,8 @@ def state_weights(model: EmpiricalModel, tuning: Tuning) -> Floats:
     """Return w(s): how much a state counts, 1 in the quadratic mean; nothing, if it is ignored."""
     weight = np.ones(model.n_states)
     if tuning.over == "initial":
-        weight = np.sqrt((1.0 + model.n_states * state_shares(model, tuning.spent)) / 2.0)
+        shares = state_shares(model, tuning.spent)
+        weight = np.sqrt((FLOOR + model.n_states * shares) / (FLOOR + 1.0))
     return weight if tuning.ignored is None else np.where(tuning.ignored, 0.0, weight)
 
 
@@ -119,20 +105,7 @@ def _stretch(margin: Margin, spent: float) -> float:
     """Return the factor within which the weight of a state stays in a second run."""
     s = margin.sizes
     moved = s.gamma * s.horizon * (2.0 * POWER * SOFTENING / spent * margin.value + margin.rows)  # of o, in l1
-    return 1.0 + s.n_states * moved / 4.0
-
-
-def is_clear(model: EmpiricalModel, shared: SharedRandomness, deviations: float) -> bool:
-    """Whether every best action is ahead of all others by so many standard deviations, as far as the data tell.
-
-    An action that is exactly as good, without any noise, is no rival: every run sees it so.
-    """
-    others = np.arange(model.n_actions) != model.best.policy[:, None]
-    noise = model.spread / np.sqrt(np.maximum(model.visits, 1.0)).reshape(model.spread.shape)
-    own = noise[np.arange(model.n_states), model.best.policy][:, None]
-    if model.never_tried.size or not _ahead(model.gap, np.sqrt(noise**2 + own**2), others, deviations):
-        return False
-    return _ahead(model.gap, gap_noise(model, shared), others, deviations)
+    return 1.0 + s.n_states * moved / (4.0 * FLOOR)  # a single share moves by half of that at most
 
 
 def gap_noise(model: EmpiricalModel, shared: SharedRandomness, trials: int = _TRIALS) -> Floats:
@@ -161,8 +134,3 @@ def gap_noise(model: EmpiricalModel, shared: SharedRandomness, trials: int = _TR
         square,
     )
     return np.sqrt(square).reshape(model.n_states, model.n_actions)
-
-
-def _ahead(gap: Floats, noise: Floats, others: NDArray[np.bool_], deviations: float) -> bool:
-    rivals = others & ~((gap == 0.0) & (noise == 0.0))
-    return bool((gap[rivals] >= deviations * noise[rivals]).all() and (gap[rivals] > 0.0).all())

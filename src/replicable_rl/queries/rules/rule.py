@@ -26,16 +26,14 @@ _QUANTITIES = 8  # more actions than this are taken for quantities, and the defa
 class Tuning(NamedTuple):
     """What a plan tells a rule.
 
-    ``spent`` is the loss that the rule may spend, ``parameter`` its own parameter, ``over`` whether losses are those
-    from the first state on or of the worst state, and ``proved`` whether two runs are proved to agree: then the rule
-    does exactly what the proof is about. ``ignored``, (S,), marks states that are hardly ever reached: they get the
-    first action.
+    ``spent`` is the loss that the rule may spend, ``parameter`` its own parameter, and ``over`` whether losses are
+    those from the first state on or of the worst state. ``ignored``, (S,), marks states that are hardly ever reached:
+    they get the first action.
     """
 
     spent: float
     parameter: float
     over: str = "initial"
-    proved: bool = False
     ignored: NDArray[np.bool_] | None = None
 
 

@@ -38,7 +38,7 @@ def as_rule(value: Any) -> Any:
     A text that ends in ``.json`` is a file of published cuts.
 
     >>> as_rule("affordable"), as_rule({"id": "tolerance", "tolerance": 0.01})
-    (AffordableTolerance(order=None, plain_first=None), RandomTolerance(tolerance=0.01, order=None))
+    (AffordableTolerance(order=None), RandomTolerance(tolerance=0.01, order=None))
     >>> as_rule("affordabel")
     Traceback (most recent call last):
     ...

@@ -1,0 +1,106 @@
+"""The first lab: publish tie-breaks, or a shared seed, that others use on their own data."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from replicable_rl.algorithms import PlugInPolicy
+from replicable_rl.errors import InvalidInput, check_integer, shown
+from replicable_rl.progress import track
+from replicable_rl.queries.empirical import EmpiricalModel
+from replicable_rl.queries.rules import Cuts, choose_cuts
+from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
+from replicable_rl.records import COUNTS
+from replicable_rl.solve.run import refuse_endless, source_of
+from replicable_rl.theory import PlugInPlan
+
+_MOST_TRIES = 10**6
+
+
+def publish(problem: Any, algorithm: PlugInPolicy, *, sample_seed: int | None = None, sampler: str = COUNTS) -> Cuts:
+    """Choose one tolerance for each state on fresh data, for others to use on theirs.
+
+    Parameters
+    ----------
+    problem : TabularMDP, Simulator, EpisodicEnv, or any GenerativeModel or EpisodicModel
+        What is solved.
+    algorithm : PlugInPolicy
+        Says how many samples are drawn and how much loss is allowed; its rule does not matter but for its order.
+    sample_seed : int, optional
+        The fresh samples; None draws entropy from the operating system.
+    sampler : str
+        Who draws the samples of a table.
+
+    Returns
+    -------
+    Cuts
+        For ``PlugInPolicy(..., rule=rr.rules.PublishedCuts(cuts))``, in any lab; ``cuts.save(path)`` writes them.
+
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> mdp, algorithm = rr.make("two-goals-v1"), rr.PlugInPolicy(0.02, 0.01, 0.2, samples=1000)
+    >>> cuts = publish(mdp, algorithm, sample_seed=1)
+    >>> theirs = rr.PlugInPolicy(0.02, 0.01, 0.2, samples=1000, rule=rr.rules.PublishedCuts(cuts))
+    >>> rr.solve(mdp, theirs, shared_seed=0, sample_seed=2).policy.tolist() == cuts.policy.tolist()
+    True
+    """
+    model, plan = _estimated(problem, algorithm, sample_seed, sampler, "publish")
+    return choose_cuts(model, algorithm.tuning(plan), getattr(algorithm.rule, "order", None))
+
+
+class FoundSeed(NamedTuple):
+    """A shared seed that suits the data of the lab that searched for it.
+
+    ``sure`` says that a second run with this seed is proved to decide alike, except with probability 2 delta;
+    ``nearest`` is how near a number came to its threshold, in values normalised to [0, 1].
+    """
+
+    shared_seed: int
+    nearest: float
+    sure: bool
+
+
+def find_seed(
+    problem: Any, algorithm: PlugInPolicy, *, tries: int = 1000, sample_seed: int | None = None, sampler: str = COUNTS
+) -> FoundSeed:
+    """Search for a shared seed with which this lab's numbers stay clear of all thresholds, for others to use.
+
+    Parameters
+    ----------
+    problem, algorithm, sample_seed, sampler
+        As for :func:`publish`; the rule must use shared numbers.
+    tries : int
+        Seeds 0, 1, 2, ... are tried until one is sure; the clearest of so many is returned otherwise.
+
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> algorithm = rr.PlugInPolicy(0.1, 0.001, 0.2, rule="rounded", samples=10**11)
+    >>> find_seed(rr.make("two-goals-v1"), algorithm, sample_seed=1).sure
+    True
+    """
+    tries = check_integer("find_seed", "tries", tries, low=1, high=_MOST_TRIES)
+    model, plan = _estimated(problem, algorithm, sample_seed, sampler, "find_seed")
+    best = FoundSeed(0, -1.0, False)
+    for seed in track(range(tries), "seeds"):
+        decision = algorithm.decide(model, plan, SharedRandomness(seed))[0]
+        if decision.sure:
+            return FoundSeed(seed, decision.nearest, True)
+        if decision.nearest > best.nearest:
+            best = FoundSeed(seed, decision.nearest, False)
+    return best
+
+
+def _estimated(
+    problem: Any, algorithm: Any, sample_seed: int | None, sampler: str, owner: str
+) -> tuple[EmpiricalModel, PlugInPlan]:
+    if not isinstance(algorithm, PlugInPolicy):
+        raise InvalidInput(f"{owner}: algorithm must be a PlugInPolicy, got {shown(algorithm)}.")
+    source, _ = source_of(problem, algorithm, sampler)
+    refuse_endless(source, algorithm)
+    seed = (
+        fresh_seed() if sample_seed is None else check_integer(owner, "sample_seed", sample_seed, low=0, high=MAX_SEED)
+    )
+    plan = algorithm.plan(source)
+    return algorithm.estimate(source, plan, sample_stream(seed))[0], plan
