@@ -7,8 +7,8 @@ r"""Affordable tolerance: the coarsest tolerance that the loss allows, and no kn
         take the first x with  estimated loss of pi_x  <=  eps' (4 + W)/5
 
 A tolerance of x/w(s) in state s costs at most o(s) x/w(s) and fails with a probability of about w(s)/x: both sums are
-least where w(s) is in proportion to the root of o(s); a little is added, so that no weight is 0. Where losses are those of the worst state, all states weigh the
-same.
+least where w(s) is in proportion to the root of o(s); a little is added, so that no weight is 0. Where losses are those
+of the worst state, all states weigh the same.
 """
 
 from __future__ import annotations
