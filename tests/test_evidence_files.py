@@ -169,6 +169,13 @@ def test_summaries_count_no_changed_rows(path: Path) -> None:
     assert summary.runs <= 2 + len(kept) < len(result.runs)
 
 
+def test_summaries_count_no_rows_that_cannot_be_read(path: Path) -> None:
+    audited(path)
+    tamper(path, "UPDATE runs SET seal = NULL", "UPDATE documents SET json = '[]' WHERE id IN (SELECT claims FROM runs)")
+    with RunStore(path) as store, pytest.warns(DamagedRecord, match="records are damaged"):
+        assert store.summary() == store.families() == []
+
+
 def test_a_changed_audit_is_left_out(path: Path) -> None:
     audited(path)
     tamper(path, "UPDATE audits SET json = replace(json, '\"confidence\":0.95', '\"confidence\":0.5')")
