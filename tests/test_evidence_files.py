@@ -171,7 +171,8 @@ def test_summaries_count_no_changed_rows(path: Path) -> None:
 
 def test_summaries_count_no_rows_that_cannot_be_read(path: Path) -> None:
     audited(path)
-    tamper(path, "UPDATE runs SET seal = NULL", "UPDATE documents SET json = '[]' WHERE id IN (SELECT claims FROM runs)")
+    claims = "UPDATE documents SET json = '[]' WHERE id IN (SELECT claims FROM runs)"
+    tamper(path, "UPDATE runs SET seal = NULL", claims)
     with RunStore(path) as store, pytest.warns(DamagedRecord, match="records are damaged"):
         assert store.summary() == store.families() == []
 
