@@ -195,7 +195,7 @@ def test_dropped_triggers_come_back_with_the_next_write(path: Path) -> None:
 
 
 def test_rows_without_a_seal_are_read_marked_and_shown(path: Path) -> None:
-    shutil.copy(V2 / "store-v2.sqlite", path)
+    shutil.copyfile(V2 / "store-v2.sqlite", path)
     before = path.read_bytes()
     with RunStore(path) as store:
         (first, _), *_ = store.families()
