@@ -45,7 +45,7 @@ from replicable_rl.errors import InvalidInput, check_in_open_interval, shown
 from replicable_rl.mdp.policies import action_probabilities
 
 if TYPE_CHECKING:
-    from replicable_rl.mdp._sweeps import Table
+    from replicable_rl.mdp._kernels import Table
     from replicable_rl.mdp.tabular import TabularMDP
 
 _RELATIVE_TOLERANCE = 1e-10
@@ -99,7 +99,7 @@ def optimal_values(
     >>> best.value.round(4).tolist(), best.policy.tolist()
     ([0.4, 0.4, 0.5, 1.0, 2.0], [1, 1, 0, 0, 0])
     """
-    from replicable_rl.mdp._sweeps import Table
+    from replicable_rl.mdp._kernels import Table
 
     rows, reward_range = mdp.rows, mdp.reward_range
     if rewards is None:
@@ -125,8 +125,7 @@ def evaluate_policy(mdp: TabularMDP, policy: ArrayLike, *, tolerance: float | No
 
 def _followed(mdp: TabularMDP, weight: NDArray[np.float64]) -> Table:
     """Return the process under action probabilities: a table with one action."""
-    from replicable_rl.mdp._kernels import row_means
-    from replicable_rl.mdp._sweeps import Table
+    from replicable_rl.mdp._kernels import Table, row_means
 
     rows, reward, n_states, n_actions = mdp.rows, _expected_rewards(mdp), mdp.n_states, mdp.n_actions
     first = np.arange(0, n_states * n_actions + 1, n_actions)  # the first row of every state
@@ -184,10 +183,11 @@ def _macqueen(
     # of an outcome is a product of two, and its rows are as long as those of all actions together.)
     # The values that are returned include the shift, so the magnitude does. 2**-1074 is what
     # underflow can lose.
-    magnitude = width + largest + table.horizon * max(abs(low), abs(high))
+    horizon = table.horizon
+    magnitude = width + largest + horizon * max(abs(low), abs(high))
     unit = 2.0**-52 * magnitude + 2.0**-1074 if magnitude > 0.0 else 0.0
     rounding = 4.0 * (longest + table.n_actions + 5) * unit / (1.0 - table.gamma)
-    return table.horizon * (low + high) / 2.0, table.horizon * (high - low) / 2.0, rounding
+    return horizon * (low + high) / 2.0, horizon * (high - low) / 2.0, rounding
 
 
 def _expected_rewards(mdp: TabularMDP) -> NDArray[np.float64]:
