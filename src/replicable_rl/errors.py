@@ -8,8 +8,6 @@ one sentence or two:
     delta=0.15, rho=0.2. Lower delta below 0.1 or raise rho.
 """
 
-from __future__ import annotations
-
 import contextlib
 import decimal
 import difflib

@@ -11,8 +11,6 @@ program may change while it runs, such as the content of containers, do not coun
 such as a module that a function imports, is not seen.
 """
 
-from __future__ import annotations
-
 import dis
 import functools
 import inspect

@@ -201,14 +201,7 @@ def follow(
 
 @compiled
 def relax(
-    table: Table,
-    value: Floats,
-    out: Floats,
-    row_of: Indices,
-    width: int,
-    backward: bool,
-    first: int,
-    last: int,
+    table: Table, value: Floats, out: Floats, row_of: Indices, width: int, backward: bool, first: int, last: int
 ) -> tuple[float, float]:
     """`backup`, but inside blocks of ``width`` states with the new values of the states before (Gauss and Seidel).
 
