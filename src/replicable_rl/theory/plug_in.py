@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 from replicable_rl.errors import InvalidInput, check_choice, check_flag, check_integer, check_real, check_share
@@ -369,6 +369,7 @@ def _tuned(sizes: Sizes, rules: Promises, spent: float, delta: float, parameter:
     return float(few_bits(rules.parameter(sizes, spent, delta)))
 
 
+@lru_cache(maxsize=256)  # cuts are new in every run of a calibration, and the plan is the same
 def _fewest(
     sizes: Sizes, rules: Promises, epsilon: float, delta: float, rho: float, rule: str, parameter: float | None
 ) -> tuple[int, float, float]:

@@ -1,0 +1,132 @@
+"""Calibrations and comparisons as text for people, 80 columns wide."""
+
+from __future__ import annotations
+
+import textwrap
+
+from replicable_rl.diagnose import Calibration, Compared, Comparison, Point
+from replicable_rl.display import shows
+from replicable_rl.records import ObjectSpec
+from replicable_rl.wording import brief, number, percent, plural
+
+_WIDTH = 80
+_UNPROVED = "no proof"
+_HONEST = (
+    "Found is the smallest size tried that is met and such that all larger sizes tried are met; sizes between them were "
+    "not tried."
+)
+
+
+@shows("calibration table")
+def calibration_table(found: Calibration) -> str:
+    """Return the curve, what was found, and what the proof needs."""
+    lines = [
+        *_wrapped(_named(found)),
+        *_wrapped(f"Asked: {found.asked}. All intervals hold at once, {percent(found.confidence)}."),
+        "",
+        f"{found.size_name:>13}{'samples':>11}{'pairs':>6}  {'agreement':<21}{'mean loss':<15}{'':>2}verdict",
+        *(_line(point) for point in found.points),
+        "",
+        *_wrapped(f"{_said(found)} {_proof(found)}"),
+        *_wrapped(_HONEST),
+        *_wrapped(_about_losses(found)),
+    ]
+    return "\n".join(lines)
+
+
+def _line(point: Point) -> str:
+    low, high = point.agreement.low, point.agreement.high
+    agreement = f"{float(point.agreement):.3f} ({low:.3f}–{high:.3f})"
+    loss = "-" if point.loss is None else f"{_short(float(point.loss))} (≤ {_short(point.loss.high)})"
+    size, samples = number(point.size), number(point.samples)
+    return f"{size:>13}{samples:>11}{point.pairs:>6}  {agreement:<21}{loss:<17}{point.verdict}"
+
+
+def _named(found: Calibration) -> str:
+    cuts = "; every first run publishes cuts, and the second follows them" if found.published else ""
+    return f"{_text(found.problem)}  {_text(found.algorithm)}{cuts}".replace(",", ", ")
+
+
+def _text(spec: ObjectSpec) -> str:
+    return brief(ObjectSpec(spec.id, dict(sorted(spec.params.items()))).text, 300)
+
+
+def _said(found: Calibration) -> str:
+    point, last = found.point, found.points[-1]
+    if point is not None:
+        total = "" if point.samples is None else f": {number(point.samples)} samples in all"
+        return f"Met from {found.size_name} = {number(point.size)} on{total}."
+    at = f"{found.size_name} = {number(last.size)}, the largest size tried"
+    if last.verdict == "not met":
+        return f"Not met: refuted at {at}."
+    return f"Cannot tell: {plural(last.pairs, 'pair')} left it undecided at {at}. More shared seeds would tell."
+
+
+def _proof(found: Calibration) -> str:
+    if found.theory is None:
+        return "No proof says how many samples are needed for it."
+    text = f"The proof needs {number(found.theory)} samples in all"
+    return f"{text}, {number(found.theory / found.samples, 2)} times as many." if found.samples else f"{text}."
+
+
+def _about_losses(found: Calibration) -> str:
+    if all(point.loss is None for point in found.points):
+        return "Losses are not known: the problem is no table, or its runs have no policy."
+    where = "from the initial distribution" if found.over == "initial" else "in the worst state"
+    seen = [point.largest_loss for point in found.points if point.largest_loss is not None and point.verdict == "met"]
+    largest = f" The largest loss of a single run where it is met is {_short(max(seen))}." if seen else ""
+    asked = "" if found.epsilon is not None else " Nothing was asked about them."
+    return f"Losses are {where}, in values normalised to [0, 1].{largest}{asked}"
+
+
+@shows("comparison table")
+def comparison_table(found: Comparison) -> str:
+    """Return the lines, what they mean, and which to use."""
+    width = max(12, *(len(brief(row.name, 24)) + 2 for row in found.rows))
+    share = "" if not found.gain else f", {percent(round(found.epsilon / found.gain, 4))} of the gain over uniform"
+    asked = f"same policy with probability at least {1.0 - found.rho:.6g}, mean loss at most {found.epsilon:.4g}{share}"
+    heading = f"{'':<{width}}{'samples':>10}{'proof':>11}{'loss':>9}{'in units':>10}{'of gain':>8}  made to repeat"
+    lines = [
+        *_wrapped(_text(found.problem)),
+        *_wrapped(f"Asked: {asked}. All intervals of all lines hold at once, {percent(found.confidence)}."),
+        "",
+        heading,
+        *(_compared(row, width) for row in found.rows),
+        "",
+        *_wrapped(found.why),
+        *_wrapped(
+            "Samples, in all, are measured: the fewest at which two runs have the same policy often enough and lose "
+            "little enough. The proof's are what is proved to be enough for any problem of this size. Losses are means, "
+            "in values normalised to [0, 1], in the units of your rewards, and by what the best policy gains over the "
+            "uniform one."
+        ),
+    ]
+    return "\n".join(lines)
+
+
+def _compared(row: Compared, width: int) -> str:
+    samples = number(row.samples) if row.met else {False: "not met", None: "undecided"}[row.met or None if row.met else row.met]
+    if row.calibration is None:
+        samples = "never"
+    proof = number(row.theory, 3) if row.theory is not None else _UNPROVED
+    proof = "-" if row.calibration is None else proof
+    share = "-" if row.loss_share is None else f"{100.0 * row.loss_share:.2g} %"
+    cells = f"{_or_dash(row.loss):>9}{_or_dash(row.loss_in_units):>10}{share:>8}"
+    return f"{brief(row.name, 24):<{width}}{samples:>10}{proof:>11}{cells}  {row.replicates}"
+
+
+def _or_dash(x: float | None) -> str:
+    return "-" if x is None else _short(x)
+
+
+def _short(x: float) -> str:
+    """Write a loss in a few letters; what is below the rounding of planning is 0.
+
+    >>> _short(0.0), _short(4e-10), _short(0.01234), _short(3e-5)
+    ('0', '0', '0.0123', '3e-05')
+    """
+    return "0" if abs(x) < 1e-8 else f"{x:.3g}"
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, break_on_hyphens=False) if text else []
