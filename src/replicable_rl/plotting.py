@@ -9,10 +9,12 @@ in a file comes from a clock.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.files import replacing
 
 if TYPE_CHECKING:
@@ -71,6 +73,21 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
             with replacing(files[-1]) as stream:
                 figure.savefig(stream, format=kind, dpi=150, metadata=_NO_DATES[kind])
     return files
+
+
+def save_as(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure to one file, whole or not at all, in the format that its name ends in."""
+    kind = check_figure_name(path)
+    with styled(), replacing(path) as stream:
+        figure.savefig(stream, format=kind, dpi=150, metadata=_NO_DATES[kind])
+
+
+def check_figure_name(path: str | os.PathLike[str]) -> str:
+    """Return the format that the name of a file ends in; refuse one that is no figure's."""
+    kind = Path(path).suffix.removeprefix(".").lower()
+    if kind not in FORMATS:
+        raise InvalidInput(f"figure: the name of a file must end in .png, .svg or .pdf, got {shown(str(path))}.")
+    return kind
 
 
 def banded(

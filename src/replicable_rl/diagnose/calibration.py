@@ -220,7 +220,9 @@ def calibrate(
     _check(problem, algorithm, level, published)
     rho = _asked(algorithm, "rho", rho, owner)
     if rho is None:
-        raise InvalidInput(f"{owner}: {type(algorithm).__name__} promises no rho, so it must be given, such as rho=0.2.")
+        raise InvalidInput(
+            f"{owner}: {type(algorithm).__name__} promises no rho, so it must be given, such as rho=0.2."
+        )
     epsilon = _asked(algorithm, "epsilon", epsilon, owner) if epsilon is not None or bounds_loss(algorithm) else None
     sized = Sized.of(problem, algorithm, size, owner)
     sizes = sized.sizes(problem, start, most, owner)
@@ -308,4 +310,3 @@ def _check(problem: Any, algorithm: Any, level: str, published: bool) -> None:
         raise InvalidInput(
             f"calibrate: published=True is for PlugInPolicy, whose cuts can be published, got {shown(algorithm)}."
         )
-

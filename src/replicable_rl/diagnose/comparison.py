@@ -276,9 +276,7 @@ def compare(
             rows.append(Compared(name, _REPLICATES.get(name) or _levels(found), found))
     recommended, why = _recommended(rows, publish, measured_loss=losses is not None)
     gain, unit = (None, 1.0) if losses is None else (losses.uniform, losses.units.span)
-    return Comparison(
-        problem.spec, tuple(rows), rho, epsilon, delta, confidence, gain, unit, publish, recommended, why
-    )
+    return Comparison(problem.spec, tuple(rows), rho, epsilon, delta, confidence, gain, unit, publish, recommended, why)
 
 
 def _epsilon(epsilon: float | None, share: float | None, losses: Losses | None) -> float:
@@ -370,7 +368,9 @@ def _recommended(rows: list[Compared], publish: bool, *, measured_loss: bool) ->
     fewest = min(usable.values())
     cheapest = next(name for name in _by_preference(usable) if usable[name] <= _CLOSE * fewest)
     if PLAIN in usable and usable[PLAIN] <= _PLAIN_ENOUGH * fewest:
-        said = f"the plain model meets {both} from {number(usable[PLAIN])} samples; no rule needs less than half of that"
+        said = (
+            f"the plain model meets {both} from {number(usable[PLAIN])} samples; no rule needs less than half of that"
+        )
         return PLAIN, f"Use {PLAIN}: {said}."
     plain = f"the plain model needs {number(met[PLAIN])}" if PLAIN in met else "the plain model does not"
     compared = f", and {plain}" if any(row.name == PLAIN for row in rows) else ""

@@ -95,4 +95,3 @@ class Losses:
 
     def _over(self, lost: Floats) -> float:
         return float(lost.max()) if self.over == "worst" else math.fsum(self.mdp.initial * lost)
-

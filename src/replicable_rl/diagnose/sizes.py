@@ -112,9 +112,8 @@ def proved_samples(problem: Any, algorithm: Any, rho: float, epsilon: float | No
     }
     changes |= {"rho": rho} if "rho" in names else {}
     changes |= {"epsilon": epsilon} if epsilon is not None and bounds_loss(algorithm) else {}
-    if not isinstance(algorithm, PlanningAlgorithm):
-        return None
-    planned = _or_none(lambda: plan(problem, dataclasses.replace(algorithm, **changes)))
+    promised = _or_none(lambda: dataclasses.replace(algorithm, **changes))
+    planned = _or_none(lambda: plan(problem, promised))  # also where there is no plan
     if planned is None or not (planned.replicability_proved and planned.accuracy_proved):
         return None
     return int(planned.samples) if planned.samples < _UNPROVED else None

@@ -12,8 +12,8 @@ from replicable_rl.wording import brief, number, percent, plural
 _WIDTH = 80
 _UNPROVED = "no proof"
 _HONEST = (
-    "Found is the smallest size tried that is met and such that all larger sizes tried are met; sizes between them were "
-    "not tried."
+    "Found is the smallest size tried that is met and such that all larger sizes tried are met; nothing is said of "
+    "sizes that were not tried."
 )
 
 
@@ -24,7 +24,7 @@ def calibration_table(found: Calibration) -> str:
         *_wrapped(_named(found)),
         *_wrapped(f"Asked: {found.asked}. All intervals hold at once, {percent(found.confidence)}."),
         "",
-        f"{found.size_name:>13}{'samples':>11}{'pairs':>6}  {'agreement':<21}{'mean loss':<15}{'':>2}verdict",
+        f"{found.size_name:>13}{'in all':>11}{'pairs':>6}  {'agreement':<21}{'mean loss':<18}verdict",
         *(_line(point) for point in found.points),
         "",
         *_wrapped(f"{_said(found)} {_proof(found)}"),
@@ -38,8 +38,9 @@ def _line(point: Point) -> str:
     low, high = point.agreement.low, point.agreement.high
     agreement = f"{float(point.agreement):.3f} ({low:.3f}–{high:.3f})"
     loss = "-" if point.loss is None else f"{_short(float(point.loss))} (≤ {_short(point.loss.high)})"
+    agreement, loss = f"{agreement:<21}", f"{loss:<18}"
     size, samples = number(point.size), number(point.samples)
-    return f"{size:>13}{samples:>11}{point.pairs:>6}  {agreement:<21}{loss:<17}{point.verdict}"
+    return f"{size:>13}{samples:>11}{point.pairs:>6}  {agreement}{loss}{point.verdict}"
 
 
 def _named(found: Calibration) -> str:
@@ -96,21 +97,20 @@ def comparison_table(found: Comparison) -> str:
         *_wrapped(found.why),
         *_wrapped(
             "Samples, in all, are measured: the fewest at which two runs have the same policy often enough and lose "
-            "little enough. The proof's are what is proved to be enough for any problem of this size. Losses are means, "
-            "in values normalised to [0, 1], in the units of your rewards, and by what the best policy gains over the "
-            "uniform one."
+            "little enough. The proof's are what is proved to be enough for any problem of this size. Losses are "
+            "means, in values normalised to [0, 1], in the units of your rewards, and by what the best policy gains "
+            "over the uniform one."
         ),
     ]
     return "\n".join(lines)
 
 
 def _compared(row: Compared, width: int) -> str:
-    samples = number(row.samples) if row.met else {False: "not met", None: "undecided"}[row.met or None if row.met else row.met]
-    if row.calibration is None:
-        samples = "never"
+    samples = {True: number(row.samples), False: "not met", None: "undecided"}[row.met]
+    samples = "never" if row.calibration is None else samples
     proof = number(row.theory, 3) if row.theory is not None else _UNPROVED
     proof = "-" if row.calibration is None else proof
-    share = "-" if row.loss_share is None else f"{100.0 * row.loss_share:.2g} %"
+    share = "-" if row.loss_share is None else f"{_short(100.0 * row.loss_share)} %"
     cells = f"{_or_dash(row.loss):>9}{_or_dash(row.loss_in_units):>10}{share:>8}"
     return f"{brief(row.name, 24):<{width}}{samples:>10}{proof:>11}{cells}  {row.replicates}"
 
@@ -122,10 +122,10 @@ def _or_dash(x: float | None) -> str:
 def _short(x: float) -> str:
     """Write a loss in a few letters; what is below the rounding of planning is 0.
 
-    >>> _short(0.0), _short(4e-10), _short(0.01234), _short(3e-5)
-    ('0', '0', '0.0123', '3e-05')
+    >>> _short(0.0), _short(4e-9), _short(0.01234), _short(3.21e-5)
+    ('0', '0', '0.012', '3.2e-05')
     """
-    return "0" if abs(x) < 1e-8 else f"{x:.3g}"
+    return "0" if abs(x) < 1e-7 else f"{x:.2g}"
 
 
 def _wrapped(text: str) -> list[str]:
