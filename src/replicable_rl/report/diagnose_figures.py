@@ -65,7 +65,8 @@ def draw_calibration(found: Calibration) -> Figure:
         if found.samples is not None:
             panel.axvline(found.samples, color=GREY, linewidth=1.0)
     if found.samples is not None:
-        said(agreement, "met from here", (float(found.samples), 0.04), shift=(4, 0), va="bottom")
+        said(agreement, "met from here", (float(found.samples), 0.04), shift=(-4, 0), ha="right", va="bottom")
+    axes[-1, 0].legend(*agreement.get_legend_handles_labels(), loc="upper right" if with_loss else "center right")
     _mark_theory(agreement, found, rows[-1]["samples"])
     axes[-1, 0].set_xlabel("samples in all" if found.points[0].samples is not None else found.size_name)
     return figure
@@ -79,19 +80,17 @@ def _marks(axes: Axes, points: Sequence[Point], rows: list[dict[str, Any]], y: s
         axes.plot(
             xs, ys, "o", color=colour, markerfacecolor=face, label=verdict if chosen and y == "agreement" else None
         )
-    if y == "agreement":
-        axes.legend(loc="upper left")
 
 
 def _mark_theory(axes: Axes, found: Calibration, largest: float) -> None:
-    if found.theory is None:
-        said(axes, "no proof says how many", (0.98, 0.03), "axes fraction", ha="right", va="bottom")
-    elif found.theory <= _NEAR * largest:
+    """Say how many samples the proof needs, and draw where that is if it is near."""
+    text = "no proof says how many" if found.theory is None else f"the proof needs {power(float(found.theory))} samples"
+    if found.theory is not None and found.theory <= _NEAR * largest:
         axes.axvline(float(found.theory), color=GREY, linestyle="--", linewidth=1.0)
-        said(axes, "the proof", (float(found.theory), 0.04), shift=(-4, 0), ha="right", va="bottom")
-    else:
-        text = f"the proof needs {power(float(found.theory))} →"
-        said(axes, text, (0.98, 0.03), "axes fraction", ha="right", va="bottom")
+        text += " (dashed)"
+    elif found.theory is not None:
+        text += " →"
+    said(axes, text, (1.0, 1.02), "axes fraction", ha="right", va="bottom")
 
 
 def _row(point: Point) -> dict[str, Any]:
