@@ -13,7 +13,7 @@ from replicable_rl.canonical import Json, decimal
 from replicable_rl.diagnose.calibration import Calibration, calibrate
 from replicable_rl.diagnose.losses import Losses
 from replicable_rl.display import shown as displayed
-from replicable_rl.errors import InvalidInput, check_flag, check_in_open_interval, did_you_mean, shown
+from replicable_rl.errors import InvalidInput, check_choice, check_flag, check_in_open_interval, did_you_mean, shown
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.records import ObjectSpec, in_order
 from replicable_rl.sampling import Problem
@@ -250,6 +250,7 @@ def compare(
         raise InvalidInput(f"{owner}: problem must be a TabularMDP or a sampler, got {shown(problem)}.{hint}")
     rho, delta = check_in_open_interval(owner, "rho", rho), check_in_open_interval(owner, "delta", delta)
     confidence, publish = check_in_open_interval(owner, "confidence", confidence), check_flag(owner, "publish", publish)
+    over = check_choice(owner, "over", over, ("initial", "worst"))
     losses = Losses(problem, over) if isinstance(problem, TabularMDP) else None
     epsilon = _epsilon(epsilon, share, losses)
     chosen = _chosen(problem, algorithms, (epsilon, delta, rho), over, horizon)

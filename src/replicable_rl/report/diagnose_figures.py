@@ -52,7 +52,7 @@ def draw_calibration(found: Calibration) -> Figure:
     dotted(agreement, 1.0 - found.rho, "1 − ρ")
     agreement.set_ylim(-0.02, 1.04)
     agreement.set_ylabel(f"agreement of the {found.level}")
-    agreement.set_title(f"{found.problem.id}, {found.algorithm.params.get('rule', found.algorithm.id)}")
+    agreement.set_title(f"{found.problem.id}, {_name(found)}")
     if with_loss:
         banded(axes[1, 0], rows, "samples", "loss", colour=RED, marker="")
         _marks(axes[1, 0], found.points, rows, "loss", RED)
@@ -70,6 +70,12 @@ def draw_calibration(found: Calibration) -> Figure:
     _mark_theory(agreement, found, rows[-1]["samples"])
     axes[-1, 0].set_xlabel("samples in all" if found.points[0].samples is not None else found.size_name)
     return figure
+
+
+def _name(found: Calibration) -> str:
+    """Return the rule of a plug-in policy, or else the id of the algorithm."""
+    rule = found.algorithm.params.get("rule", found.algorithm.id)
+    return str(rule.get("id", "") if isinstance(rule, dict) else rule)
 
 
 def _marks(axes: Axes, points: Sequence[Point], rows: list[dict[str, Any]], y: str, colour: str) -> None:
