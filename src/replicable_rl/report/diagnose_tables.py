@@ -28,7 +28,7 @@ def calibration_table(found: Calibration) -> str:
         *(_line(point) for point in found.points),
         "",
         *_wrapped(f"{_said(found)} {_proof(found)}"),
-        *_wrapped(_HONEST),
+        *_wrapped(_HONEST if found.met else ""),
         *_wrapped(_about_losses(found)),
     ]
     return "\n".join(lines)
@@ -86,7 +86,7 @@ def comparison_table(found: Comparison) -> str:
     width = max(12, *(len(brief(row.name, 24)) + 2 for row in found.rows))
     share = "" if not found.gain else f", {percent(round(found.epsilon / found.gain, 4))} of the gain over uniform"
     asked = f"same policy with probability at least {1.0 - found.rho:.6g}, mean loss at most {found.epsilon:.4g}{share}"
-    heading = f"{'':<{width}}{'samples':>10}{'proof':>11}{'loss':>9}{'in units':>10}{'of gain':>8}  made to repeat"
+    heading = f"{'':<{width}}{'samples':>10}{'proof':>10}{'loss':>9}{'in units':>10}{'of gain':>9}  made to repeat"
     lines = [
         *_wrapped(_text(found.problem)),
         *_wrapped(f"Asked: {asked}. All intervals of all lines hold at once, {percent(found.confidence)}."),
@@ -111,8 +111,8 @@ def _compared(row: Compared, width: int) -> str:
     proof = number(row.theory, 3) if row.theory is not None else _UNPROVED
     proof = "-" if row.calibration is None else proof
     share = "-" if row.loss_share is None else f"{_short(100.0 * row.loss_share)} %"
-    cells = f"{_or_dash(row.loss):>9}{_or_dash(row.loss_in_units):>10}{share:>8}"
-    return f"{brief(row.name, 24):<{width}}{samples:>10}{proof:>11}{cells}  {row.replicates}"
+    cells = f"{_or_dash(row.loss):>9}{_or_dash(row.loss_in_units):>10}{share:>9}"
+    return f"{brief(row.name, 24):<{width}}{samples:>10}{proof:>10}{cells}  {row.replicates}"
 
 
 def _or_dash(x: float | None) -> str:
@@ -129,4 +129,5 @@ def _short(x: float) -> str:
 
 
 def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, _WIDTH, break_on_hyphens=False) if text else []
+    together = text.replace(" %", "\0%")  # a number and its unit stay on one line
+    return [line.replace("\0", " ") for line in textwrap.wrap(together, _WIDTH, break_on_hyphens=False)]
