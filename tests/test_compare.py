@@ -12,7 +12,7 @@ import pytest
 import replicable_rl as rr
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.diagnose import Compared, Point
-from replicable_rl.diagnose.comparison import _recommended
+from replicable_rl.diagnose.advice import recommended
 from replicable_rl.diagnose.search import Verdict
 from tests.test_calibrate import Coin
 
@@ -24,7 +24,7 @@ def grid() -> rr.Comparison:
     return rr.compare(rr.make("two-goals-v1"), algorithms=["greedy", "affordable", "softmax", "published"], **FEW)
 
 
-def test_with_ties_the_default_rule_is_recommended(grid: rr.Comparison) -> None:
+def test_with_ties_the_default_rule_isrecommended(grid: rr.Comparison) -> None:
     assert grid.recommended == "affordable"
     assert "the plain model does not" in grid.why
     assert grid["greedy"].met is False
@@ -37,7 +37,7 @@ def test_with_ties_the_default_rule_is_recommended(grid: rr.Comparison) -> None:
     assert grid["published"].calibration.published
 
 
-def test_without_ties_the_plain_model_is_recommended() -> None:
+def test_without_ties_the_plain_model_isrecommended() -> None:
     found = rr.compare(rr.make("chain-v1"), algorithms=["greedy", "affordable"], **FEW)
     assert found.recommended == "greedy"
     assert found.why.startswith("Use greedy: the plain model meets all that is asked from")
@@ -64,6 +64,14 @@ def test_a_share_of_the_gain_is_an_epsilon() -> None:
     assert "20 % of the gain over uniform" in found.table().replace("\n", " ")
 
 
+def test_an_epsilon_that_excludes_little_is_told_of() -> None:
+    found = rr.compare(rr.make("two-goals-v1"), epsilon=0.5, algorithms=["affordable"], start=8, most=8, shared_seeds=8)
+    assert "Even the uniform policy loses only 0.35" in found.table().replace("\n", " ")
+    calibration = found["affordable"].calibration
+    assert calibration is not None
+    assert "Even the uniform policy loses only 0.35" in calibration.table().replace("\n", " ")
+
+
 def test_an_algorithm_of_your_own_and_all_confidences_together() -> None:
     mdp = rr.make("chain-v1", n_states=2)
     found = rr.compare(mdp, epsilon=0.9, algorithms=[Coin(odd=0.0), Coin(odd=1.0)], **FEW)
@@ -80,6 +88,9 @@ def test_r_max_needs_a_horizon() -> None:
     )
     assert [row.name for row in found.rows] == ["rmax", "rpvi", "model"]
     assert all(row.calibration is not None for row in found.rows)
+    worst = rr.compare(rr.make("chain-v1"), over="worst", algorithms=["rpvi"], start=512, most=512, shared_seeds=4)
+    assert worst["rpvi"].calibration is not None
+    assert worst["rpvi"].calibration.over == "worst"
     with pytest.raises(rr.InvalidInput, match="R-max plays episodes, so it needs their length"):
         rr.compare(rr.make("chain-v1"), algorithms=["rmax"])
 
@@ -98,7 +109,7 @@ def test_the_recommendation_weighs_simplicity_samples_and_whether_one_may_publis
 
     def chosen(publish: bool = False, **samples: int) -> tuple[str | None, str]:
         rows = [row(template, name, n) for name, n in samples.items()]
-        return _recommended(rows, publish, measured_loss=True)
+        return recommended(rows, publish, measured_loss=True)
 
     assert chosen(greedy=150, affordable=100)[0] == "greedy"
     assert chosen(greedy=1000, affordable=100)[0] == "affordable"
@@ -112,7 +123,7 @@ def test_the_recommendation_weighs_simplicity_samples_and_whether_one_may_publis
     assert name is None
     assert "publish=True" in why
     rows = [row(template, "greedy", 10, "not met"), row(template, "affordable", 10, "undecided")]
-    name, why = _recommended(rows, False, measured_loss=False)
+    name, why = recommended(rows, False, measured_loss=False)
     assert name is None
     assert why.endswith("Of affordable it could not be told.")
 

@@ -76,8 +76,17 @@ def _about_losses(found: Calibration) -> str:
     where = "from the initial distribution" if found.over == "initial" else "in the worst state"
     seen = [point.largest_loss for point in found.points if point.largest_loss is not None and point.verdict == "met"]
     largest = f" The largest loss of a single run where it is met is {_short(max(seen))}." if seen else ""
-    asked = "" if found.epsilon is not None else " Nothing was asked about them."
-    return f"Losses are {where}, in values normalised to [0, 1].{largest}{asked}"
+    asked = (
+        _excludes_little(found.epsilon, found.gain) if found.epsilon is not None else "Nothing was asked about them."
+    )
+    return f"Losses are {where}, in values normalised to [0, 1].{largest} {asked}".rstrip()
+
+
+def _excludes_little(epsilon: float, gain: float | None) -> str:
+    """Warn of an epsilon that policies without any sense meet: in normalised values they may lose very little."""
+    if gain is None or epsilon < gain:
+        return ""
+    return f"Even the uniform policy loses only {_short(gain)}: a loss of {epsilon:.3g} excludes little. Ask for less."
 
 
 @shows("comparison table")
@@ -94,7 +103,7 @@ def comparison_table(found: Comparison) -> str:
         heading,
         *(_compared(row, width) for row in found.rows),
         "",
-        *_wrapped(found.why),
+        *_wrapped(f"{found.why} {_excludes_little(found.epsilon, found.gain)}".rstrip()),
         *_wrapped(
             "Samples, in all, are measured: the fewest at which two runs have the same policy often enough and lose "
             "little enough. The proof's are what is proved to be enough for any problem of this size. Losses are "
