@@ -353,6 +353,15 @@ def coin_walk(S: int, A: int, gamma: float, n: int, tilt: float = 0.0) -> Walk:
     return Walk(P, r, gamma, n)
 
 
+def staying_walk(gamma: float, n: int) -> Walk:
+    """Heaven, hell, and a state that is mostly left for itself: the error of one pair counts many times."""
+    leave = (1.0 - gamma) / gamma
+    P = np.zeros((3, 1, 3))
+    P[0, 0, 0] = P[1, 0, 1] = 1.0
+    P[2, 0] = [leave / 2, leave / 2, 1.0 - leave]
+    return Walk(P, [[1.0 - gamma], [0.0], [0.0]], gamma, n)
+
+
 def mixing_walk(S: int, A: int, gamma: float, n: int, seed: int) -> Walk:
     """Return a process that leads anywhere, with ties."""
     rng = np.random.default_rng(seed)
@@ -368,6 +377,7 @@ def _walk_distances() -> list[Instance]:
     found = []
     walks = {
         "coins, gamma=0.5": coin_walk(4, 2, 0.5, 1_000_000),
+        "staying, gamma=0.9": staying_walk(0.9, 10**10),
         "anywhere, gamma=0.5": mixing_walk(4, 2, 0.5, 50, 1),
         "anywhere, gamma=0.8": mixing_walk(3, 3, 0.8, 1000, 2),
     }
