@@ -1126,3 +1126,17 @@ def test_interrupted_on_a_terminal(tmp_path: Path) -> None:
     assert plain(shown_after).endswith(INTERRUPTED)
     assert "Traceback" not in shown_after
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refusal_is_one_line_for_programs_and_wrapped_for_people() -> None:
+    arguments = ("solve", "two-goals-v1", "rpvi-v2", "--epsilon", "0.1", "--delta", "1e-31", "--rho", "0.2", *SEEDS)
+    line = one_line(piped(*arguments))
+    with terminal() as (ours, theirs):
+        done = subprocess.run([COMMAND, *arguments], env=environment(), stdout=subprocess.DEVNULL, stderr=theirs)
+        os.close(theirs)
+        lines = plain(read_all(ours)).splitlines()
+    assert done.returncode == 2
+    assert len(lines) > 1
+    assert all(len(one) <= 80 for one in lines), lines
+    assert " ".join(lines) == f"replicable-rl: {line}"
+    assert line.endswith("got 1e-31. Raise delta.")

@@ -7,8 +7,6 @@ adds one, and an audit compares it, a store keeps it, and a report shows it like
 its algorithm stands for and no others: a rule that decides publishes a policy and no values.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import re

@@ -1,7 +1,5 @@
 """What identities say of an algorithm: its id, its version, and its settings with those of its ingredients."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math
