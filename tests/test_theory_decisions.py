@@ -178,9 +178,9 @@ def check_affordable() -> None:
     [
         ("r = x * (1.0 + u)", "r = x * (1.0 + u / 2.0)"),
         ("(1.0 - LEAST) * w", "(1.0 - LEAST)"),
-        ("np.full(model.n_states, r)", "np.full(model.n_states, x)"),
+        ("r = x * (1.0 + u)", "r = x"),
         ("for x in tolerances(sizes, tuning.spent)", "for x in tolerances(sizes, tuning.spent)[:4]"),
-        ("model.gap * weight[:, None]", "model.gap * (1.5 * weight[:, None])"),
+        ("state_weights(model, tuning)", "1.5 * state_weights(model, tuning)"),
     ],
 )
 def test_a_wrong_affordable_rule_is_caught(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
