@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from replicable_rl.queries.empirical import ROUNDS, WORTH
 from replicable_rl.theory import decisions
 from replicable_rl.theory.decisions import LEAST, PROMISES, Sizes, affordable_disagreement, tolerances
 
@@ -331,11 +332,14 @@ class Walk:
         log_term = math.log(6.0 * pairs / delta)
         mean = np.einsum("bsat,bt->bsa", P, value)
         seen = np.sqrt(np.maximum(np.einsum("bsat,bt->bsa", P, value**2) - mean**2, 0.0))
-        for _ in range(2):
+        more = np.ones((len(P), 1, 1), dtype=bool)
+        for _ in range(ROUNDS):
             off = np.sqrt(np.einsum("bsat,bt->bsa", P, w.max(axis=2) ** 2))
             sigma = (seen + off) * math.sqrt(n / (n - 1)) + math.sqrt(2.0 * log_term / (n - 1))
-            c = np.minimum(c, self.gamma * (math.sqrt(2.0 * log_term / n) * sigma + log_term / (3.0 * n)))
-            w = np.minimum(self.plan(P, c) + decisions.ROUNDING, 1.0)
+            bernstein = self.gamma * (math.sqrt(2.0 * log_term / n) * sigma + log_term / (3.0 * n))
+            c, before = np.where(more, np.minimum(c, bernstein), c), w.max(axis=(1, 2), keepdims=True)
+            w = np.where(more, np.minimum(self.plan(P, c) + decisions.ROUNDING, 1.0), w)
+            more &= w.max(axis=(1, 2), keepdims=True) <= WORTH * before
         return w, np.minimum(1.0, c.max(axis=(1, 2)) / (1.0 - self.gamma) + decisions.ROUNDING)
 
 
