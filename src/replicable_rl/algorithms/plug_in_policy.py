@@ -28,6 +28,7 @@ from replicable_rl.queries.rules.affordable import state_shares
 from replicable_rl.records import Run, Status, StatusCode
 from replicable_rl.sampling import EpisodicModel, draw_from
 from replicable_rl.theory import PlugInPlan, Units, plug_in_policy
+from replicable_rl.theory.decisions import EXACT
 from replicable_rl.theory.plug_in import SPENT
 from replicable_rl.wording import number, plural
 
@@ -144,7 +145,8 @@ class PlugInPolicy(Promise[PlugInPlan]):
         if "value" in outputs:
             outputs["value"] = Units(source.gamma, *source.reward_range).value_to_user(outputs["value"])
         status = _status(model, decision, samples, ignored)
-        return Run.of(outputs, status=status, claims=plan.claims(sure=decision.sure), samples=samples)
+        claims = plan.claims(sure=decision.sure, off=model.off)
+        return Run.of(outputs, status=status, claims=claims, samples=samples)
 
     def estimate(self, source: Any, plan: PlugInPlan, rng: np.random.Generator) -> tuple[EmpiricalModel, int]:
         """Return the empirical model of one batch of fresh samples, and how many they are."""
@@ -189,7 +191,9 @@ def _may_be_sure(plan: PlugInPlan, model: EmpiricalModel, decision: Decision) ->
     log_term, n = math.log(6.0 * plan.sizes.pairs / plan.delta), float(plan.per_pair)
     spread = float(model.spread.max()) - (0.0 if plan.known_rewards else (1.0 - plan.gamma) / 2.0)
     least = min(plan.sizes.kappa * math.sqrt(log_term / (2.0 * n)), spread * math.sqrt(2.0 * log_term / n))
-    return 2.0 * plan.delta < 1.0 and decision.nearest > 2.0 * max(least, 0.0) * plan.sizes.horizon
+    return (
+        2.0 * plan.delta < 1.0 and model.off <= EXACT and decision.nearest > 2.0 * max(least, 0.0) * plan.sizes.horizon
+    )
 
 
 def _status(model: EmpiricalModel, decision: Decision, samples: int, ignored: NDArray[np.bool_] | None) -> Status:

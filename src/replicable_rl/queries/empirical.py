@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
+ROUNDS, WORTH = 8, 0.9  # in which the bound on the error is made smaller, as long as it is by a tenth
 _CLOSER = 1e-2  # how much more closely a policy is evaluated while a comparison is undecided
 
 
@@ -51,6 +52,7 @@ class EmpiricalModel:
     def __init__(self, problem: Problem, counts: OutcomeCounts | TransitionCounts) -> None:
         self.n_states, self.n_actions, self.gamma = problem.n_states, problem.n_actions, problem.gamma
         self.known_rewards, self.spec = problem.known_rewards is not None, problem.spec
+        self._evaluated = 0.0  # how far off what was evaluated or planned with other rewards may be
         row, successor, reward, count = _outcomes(problem, counts)
         pairs = self.n_states * self.n_actions
         self.visits = sums(row, count, pairs)
@@ -80,6 +82,11 @@ class EmpiricalModel:
         return optimal_values(self.table)
 
     @property
+    def off(self) -> float:
+        """How far off everything that was planned and evaluated so far may be, in values normalised to [0, 1]."""
+        return max(self.best.error, self._evaluated)
+
+    @property
     def q(self) -> Floats:
         """Q^, (S, A)."""
         return self.best.q
@@ -105,11 +112,14 @@ class EmpiricalModel:
 
     def loss(self, policy: Integers, over: str = "initial", tolerance: float | None = None) -> float:
         """Return the loss of a policy on the model: from the first state on, or in the worst state."""
-        lost = self.best.value - evaluate_policy(self.table, policy, tolerance=tolerance).value
+        evaluation = evaluate_policy(self.table, policy, tolerance=tolerance)
+        if not evaluation.converged:
+            self._evaluated = max(self._evaluated, evaluation.error)
+        lost = self.best.value - evaluation.value
         return float(lost.max()) if over == "worst" else math.fsum(self.table.initial * lost)
 
     def loses_at_most(self, policy: Integers, limit: float, over: str = "initial") -> tuple[bool, float]:
-        """Return whether a policy loses at most ``limit``, and about how much it loses.
+        """Return whether a policy loses at most ``limit``, and what it loses at most if so, or at least if not.
 
         It is evaluated as closely as the answer needs, and so exactly: the answer is that of the exact loss, unless
         that is within 1e-10 of the limit.
@@ -126,8 +136,14 @@ class EmpiricalModel:
         while True:
             lost = self.loss(policy, over, tolerance)
             if abs(lost - limit) > tolerance + 2.0 * self.best.error or tolerance <= 1e-10:
-                return lost <= limit, lost
+                return lost <= limit, lost + tolerance if lost <= limit else lost - tolerance
             tolerance = max(tolerance * _CLOSER, 1e-10)
+
+    def planned_with(self, rewards: Floats) -> Optimum:
+        """Return the exact plan with other rewards of 0 or more, (S, A)."""
+        planned = optimal_values(self.table, rewards=rewards)
+        self._evaluated = max(self._evaluated, planned.error / max(1.0, float(planned.value.max())))
+        return planned
 
     # --- how far off it may be ----------------------------------------------------------------------
 
@@ -171,9 +187,11 @@ class EmpiricalModel:
         """
         c = self.mean_error(delta)
         w = self._planned(c)
-        for _ in range(2 if bound == "bernstein" else 0):  # the closer V^ is known to be, the closer the variance
-            c = np.minimum(c, self.mean_error(delta, w.max(axis=1)))
+        for _ in range(ROUNDS if bound == "bernstein" else 0):  # the closer V^ is known to be, the closer the variance
+            c, before = np.minimum(c, self.mean_error(delta, w.max(axis=1))), float(w.max())
             w = self._planned(c)
+            if w.max() > WORTH * before:
+                break
         return w, min(1.0, float(c.max()) / (1.0 - self.gamma) + ROUNDING)
 
     def _planned(self, c: Floats) -> Floats:

@@ -2,13 +2,13 @@ r"""Plug-in policies: one batch of samples, exact planning, one rule; how many s
 
 The bounds are those of :mod:`replicable_rl.theory.decisions`. Of the loss epsilon the rule spends a part, eps', and the
 error of the samples takes the rest. Without ``samples`` or ``budget`` the part is chosen so that fewest samples are
-enough; with them it is 0.9, and the plan says what is proved at this size.
+enough; with fewer than these it is 0.9, and the plan says what is proved at this size.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
@@ -76,7 +76,7 @@ class PlugInPlan(Plan):
     @property
     def sizes(self) -> Sizes:
         """What the bounds know of the problem."""
-        return Sizes(self.n_states, self.n_actions, self.gamma, self.known_rewards)
+        return Sizes(self.n_states, self.n_actions, self.gamma, self.known_rewards, self.over == "initial")
 
     @property
     def samples(self) -> int:
@@ -116,8 +116,15 @@ class PlugInPlan(Plan):
         """Of softmax: log-ratios of action probabilities of two runs differ by at most this, 4 lambda e."""
         return 4.0 * self.parameter * self.sizes.value_error(self.per_pair, self.delta)
 
-    def claims(self, *, sure: bool = False) -> Claims:
-        """Return what may be claimed of a run; ``sure``: every number of it kept its margin from its threshold."""
+    def claims(self, *, sure: bool = False, off: float = 0.0) -> Claims:
+        """Return what may be claimed of a run.
+
+        ``sure`` says that every number of it kept its margin from its threshold, and ``off`` how far off planning on
+        its model may be, in values normalised to [0, 1]: discounts very near 1 leave too few digits for a proof.
+        """
+        if off > decisions.EXACT:
+            why = f"planning with gamma={self.gamma:.12g} is certified to {off:.1g} only, and proofs allow 1e-10"
+            return Claims(missing={"accuracy": why, "replicability": why})
         made = self._claims
         if sure and 2.0 * self.delta < 1.0:
             made = made.and_of_this_seed(self._sure_claim)
@@ -164,8 +171,8 @@ class PlugInPlan(Plan):
     def _softmax_claims(self, accuracy: Claim | str) -> Claims:
         wrong = min(1.0, 2.0 * self.delta)
         said = (
-            f"log-ratios of action probabilities differ by at most {self.log_ratio:.3g} in two runs, except with "
-            f"probability {wrong:g}"
+            f"log-ratios of action probabilities above 1e-300 differ by at most {self.log_ratio:.3g} in two runs, "
+            f"except with probability {wrong:g}"
         )
         close = Claim("replicability", "proved", said, wrong, _SOURCE, level=PROBABILITIES, definition=APPROXIMATE)
         missing = {"replicability": "softmax policies are close in two runs, never identical"}
@@ -270,7 +277,7 @@ def plug_in_policy(
     --------
     >>> plan = plug_in_policy(8, 4, 0.9, epsilon=0.1, delta=0.001, rho=0.2, rule="rounded")
     >>> f"{plan.per_pair:.3g}", f"{plan.samples:.3g}", plan.replicability_proved
-    ('1.82e+11', '5.83e+12', True)
+    ('2.15e+09', '6.89e+10', True)
     >>> plug_in_policy(8, 4, 0.9, 0.1, 0.001, 0.2, samples=1000).replicability_proved
     False
     """
@@ -285,6 +292,7 @@ def plug_in_policy(
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "known_rewards": known_rewards}
     problem: dict[str, Any] = {"n_states": n_states, "n_actions": n_actions, "gamma": gamma, "rule": rule}
     over = check_choice(_OWNER, "over", over, _OVER)
+    sizes = replace(sizes, weighed=over == "initial")
     given = _given(sizes, samples, budget)
     rules = PROMISES.get(rule)
     if rules is None:
@@ -298,7 +306,7 @@ def plug_in_policy(
         }
         return PlugInPlan(**promise, **problem, **sized, over=over)
     needed, spent, tuned = _fewest(sizes, rules, epsilon, delta, rho, rule, parameter)
-    if given is not None:
+    if given is not None and given < needed:
         spent = 0.0 if rule == decisions.GREEDY else SPENT * epsilon
         tuned = _tuned(sizes, rules, spent, delta, parameter)
     sized = {"per_pair": given or needed, "per_pair_needed": needed, "spent": spent, "parameter": tuned}
@@ -315,6 +323,7 @@ def plug_in_policy_epsilon(
     *,
     rule: str = decisions.AFFORDABLE,
     known_rewards: bool = True,
+    over: str = "initial",
 ) -> float:
     """Return the epsilon that n samples of every pair are proved to give: the inverse of :func:`plug_in_policy`.
 
@@ -324,12 +333,12 @@ def plug_in_policy_epsilon(
     ----------
     samples : int
         n of every pair.
-    n_states, n_actions, gamma, delta, rho, rule, known_rewards
+    n_states, n_actions, gamma, delta, rho, rule, known_rewards, over
         As there.
 
     Examples
     --------
-    >>> round(plug_in_policy_epsilon(182 * 10**9, 8, 4, 0.9, 0.001, 0.2, rule="rounded"), 3)
+    >>> round(plug_in_policy_epsilon(216 * 10**7, 8, 4, 0.9, 0.001, 0.2, rule="rounded"), 3)
     0.1
     """
     samples = check_integer(_OWNER, "samples", samples, low=1, high=_MOST)
@@ -337,7 +346,7 @@ def plug_in_policy_epsilon(
 
     def enough(epsilon: float) -> bool:
         promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho}
-        plan = plug_in_policy(*sizes, **promise, rule=rule, known_rewards=known_rewards)
+        plan = plug_in_policy(*sizes, **promise, rule=rule, known_rewards=known_rewards, over=over)
         return plan.per_pair <= samples
 
     low, high = 1e-9, 1.0 - 1e-9

@@ -78,8 +78,8 @@ class AffordableTolerance:
             if affordable:
                 break
         else:  # what the bound on the losses excludes, up to rounding
-            policy = model.best.policy
-        said = f"tolerance {x:g}, which costs {lost:.2g} on the empirical model"
+            policy, sure = model.best.policy, False
+        said = f"tolerance {x:g}, which costs at most {lost:.2g} on the empirical model"
         return Decision({"policy": policy}, nearest, sure, lost, said)
 
 
@@ -104,7 +104,7 @@ def state_shares(model: EmpiricalModel, spent: float) -> Floats:
 def _stretch(margin: Margin, spent: float) -> float:
     """Return the factor within which the weight of a state stays in a second run."""
     s = margin.sizes
-    moved = s.gamma * s.horizon * (2.0 * POWER * SOFTENING / spent * margin.value + margin.rows)  # of o, in l1
+    moved = s.gamma * s.horizon * (POWER * SOFTENING / spent * margin.value + margin.rows)  # of o, in l1
     return 1.0 + s.n_states * moved / (4.0 * FLOOR)  # a single share moves by half of that at most
 
 

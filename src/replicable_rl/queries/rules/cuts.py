@@ -217,10 +217,10 @@ class PublishedCuts:
         affordable, lost = model.loses_at_most(policy, tuning.spent, tuning.over)
         if not affordable:
             own = AffordableTolerance(self.cuts.order).decide(model, shared, tuning)
-            said = f"the published cuts would cost {lost:.2g} on these data and are not followed; {own.said}"
+            said = f"the published cuts would cost at least {lost:.2g} on these data and are not followed; {own.said}"
             return own._replace(said=said)
         sure = margin is not None and _cuts_are_sure(model, r, order, margin, tuning.spent - lost)
-        said = f"the published cuts cost {lost:.2g} on the empirical model"
+        said = f"the published cuts cost at most {lost:.2g} on the empirical model"
         return Decision({"policy": policy}, nearest_gap(model.gap, r, order), sure, lost, said)
 
 
