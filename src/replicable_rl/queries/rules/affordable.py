@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from replicable_rl.errors import speaking_as
 from replicable_rl.mdp.occupancy import discounted_steps, occupancy
 from replicable_rl.queries.rules.rule import Decision, action_order, check_order, first_within, nearest_gap
 from replicable_rl.queries.rules.simple import gaps_are_sure
@@ -51,7 +52,8 @@ class AffordableTolerance:
     id: ClassVar[str] = decisions.AFFORDABLE
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "order", check_order(self.order))
+        with speaking_as(type(self).__name__):
+            object.__setattr__(self, "order", check_order(self.order))
 
     def decide(
         self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning, margin: Margin | None = None

@@ -23,7 +23,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from replicable_rl.canonical import Json, json_text, parse_json, record_digest
-from replicable_rl.errors import InvalidFile, InvalidInput, check_numbers, check_share, shown
+from replicable_rl.errors import (
+    InvalidFile,
+    InvalidInput,
+    check_numbers,
+    check_real,
+    check_share,
+    shown,
+    speaking_as,
+)
 from replicable_rl.files import read_file, write_text
 from replicable_rl.queries.rules.affordable import AffordableTolerance, gap_noise, state_weights
 from replicable_rl.queries.rules.rule import Decision, action_order, check_order, first_within, nearest_gap
@@ -82,31 +90,30 @@ class Cuts:
     digest: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        tolerances, margins = (
-            np.array(check_numbers("Cuts", "numbers", one)) for one in (self.tolerances, self.margins)
+        tolerances, policy, margins = (
+            check_numbers("Cuts", name, getattr(self, name)).copy() for name in ("tolerances", "policy", "margins")
         )
-        policy, order = np.array(self.policy), check_order(self.order)
-        if (
-            tolerances.ndim != 1
-            or tolerances.shape != policy.shape
-            or tolerances.shape != margins.shape
-            or not tolerances.size
-        ):
+        if tolerances.ndim != 1 or not tolerances.size or not tolerances.shape == policy.shape == margins.shape:
             raise InvalidInput(
                 f"Cuts: there must be one tolerance, action and margin for every state, got {tolerances.size}, "
                 f"{policy.size} and {margins.size}."
             )
-        if not (np.isfinite(tolerances) & (tolerances >= 0.0)).all() or np.isnan(margins).any():
-            raise InvalidInput("Cuts: tolerances must be numbers of 0 or more, and margins must be numbers.")
-        if order is None or policy.dtype.kind not in "iu" or policy.min() < 0 or policy.max() >= len(order):
-            raise InvalidInput(f"Cuts: the policy must hold actions of the order, got {shown(self.order)}.")
+        with speaking_as("Cuts"):
+            order = check_order(self.order) or ()
+            action_order(order, len(order))  # kernels look actions up by it
+        _check_all("tolerances", tolerances, np.isfinite(tolerances) & (tolerances >= 0.0), "finite numbers >= 0")
+        _check_all("margins", margins, margins >= 0.0, "numbers >= 0")
+        known = np.isin(policy, np.arange(len(order)))
+        _check_all("policy", policy, known, f"actions in 0..{len(order) - 1}")
         if not isinstance(self.problem, ObjectSpec):
             raise InvalidInput(f"Cuts: problem must be an ObjectSpec, got {shown(self.problem)}.")
-        check_share("Cuts", "epsilon", self.epsilon)
         for name, array in (("tolerances", tolerances), ("policy", policy.astype(np.int64)), ("margins", margins)):
             array.setflags(write=False)
             object.__setattr__(self, name, array)
         object.__setattr__(self, "order", order)
+        object.__setattr__(self, "epsilon", check_share("Cuts", "epsilon", self.epsilon))
+        fewest = check_real("Cuts", "samples", self.samples, low=0.0, high=math.inf, rule="a number >= 0")
+        object.__setattr__(self, "samples", fewest)
         object.__setattr__(self, "digest", record_digest(self._content()))
 
     def __repr__(self) -> str:
@@ -145,23 +152,34 @@ class Cuts:
         """Read the JSON form back; what does not fit its digest is refused."""
         if not isinstance(data, dict) or data.get("format") != _FORMAT:
             raise InvalidInput(f"Cuts: expected {_FORMAT!r}, got {shown(data)}.")
-        try:
-            cuts = cls(
-                np.array(data["tolerances"], dtype=np.float64),
-                np.array(data["policy"]),
-                np.array([math.inf if margin is None else margin for margin in data["margins"]], dtype=np.float64),
-                tuple(data["order"]),
-                ObjectSpec.from_json(data["problem"]),
-                data["epsilon"],
-                data["samples"],
-            )
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            if isinstance(error, InvalidInput):
-                raise
-            raise InvalidInput(f"Cuts: something is missing or is no number ({error!s:.80}).") from None
+        tolerances, policy, margins = (_numbers(data, name) for name in ("tolerances", "policy", "margins"))
+        cuts = cls(
+            np.array(tolerances),
+            np.array(policy),
+            np.array([math.inf if margin is None else margin for margin in margins]),
+            tuple(_numbers(data, "order")),
+            ObjectSpec.from_json(data.get("problem")),
+            data.get("epsilon"),
+            data.get("samples"),
+        )
         if data.get("digest") != cuts.digest:
             raise InvalidInput("Cuts: the digest does not fit the content: the cuts were changed, or are damaged.")
         return cuts
+
+
+def _numbers(data: dict[str, Json], name: str) -> list[Any]:
+    """Return a list of numbers; only margins may be null. One long text among them would make numpy widen them all."""
+    values = data.get(name)
+    kinds = (int, float, type(None)) if name == "margins" else (int, float)
+    if not isinstance(values, list) or not all(type(value) in kinds for value in values):
+        raise InvalidInput(f"Cuts: {name} must be a list of numbers, got {shown(values)}.")
+    return values
+
+
+def _check_all(name: str, values: Floats, right: NDArray[np.bool_], rule: str) -> None:
+    if not right.all():
+        state = int(np.argmin(right))
+        raise InvalidInput(f"Cuts: {name} must be {rule}, got {values[state]:g} for state {state}.")
 
 
 def load_cuts(path: str | os.PathLike[str]) -> Cuts:
@@ -191,6 +209,11 @@ class PublishedCuts:
     def __post_init__(self) -> None:
         if not isinstance(self.cuts, Cuts):
             raise InvalidInput(f"PublishedCuts: cuts must be Cuts, as `publish` returns them, got {shown(self.cuts)}.")
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """In which order actions are preferred."""
+        return self.cuts.order
 
     def check_problem(self, problem: Any) -> None:
         """Refuse cuts of another problem, or of another size."""

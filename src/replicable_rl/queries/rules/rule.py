@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -139,7 +140,7 @@ def check_order(order: object) -> tuple[int, ...] | None:
         raise InvalidInput(f"rule: order must be a list of actions such as (1, 0), got {shown(order)}.")
     actions = tuple(check_integer("rule", "order", action, low=0, high=2**31 - 1) for action in order)
     if len(set(actions)) < len(actions):
-        twice = next(action for action in actions if actions.count(action) > 1)
+        twice, _ = Counter(actions).most_common(1)[0]
         raise InvalidInput(f"rule: order must name every action once, got action {twice} twice.")
     return actions
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from replicable_rl.errors import speaking_as
 from replicable_rl.mdp import greedy
 from replicable_rl.queries.rounding import rstat
 from replicable_rl.queries.rules.rule import (
@@ -137,7 +138,8 @@ class RandomTolerance:
 
     def __post_init__(self) -> None:
         check_parameter(self, "tolerance")
-        object.__setattr__(self, "order", check_order(self.order))
+        with speaking_as(type(self).__name__):
+            object.__setattr__(self, "order", check_order(self.order))
 
     def decide(
         self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning, margin: Margin | None = None
