@@ -23,8 +23,18 @@ from replicable_rl.errors import InvalidInput, check_integer, speaking_as
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.mdp.occupancy import occupancy_of_actions
 from replicable_rl.queries.empirical import EmpiricalModel
-from replicable_rl.queries.rules import AffordableTolerance, Decision, Margin, PublishedCuts, Rule, Tuning, as_rule
+from replicable_rl.queries.rules import (
+    AffordableTolerance,
+    Decision,
+    Margin,
+    PublishedCuts,
+    RandomTolerance,
+    Rule,
+    Tuning,
+    as_rule,
+)
 from replicable_rl.queries.rules.affordable import state_shares
+from replicable_rl.queries.rules.rule import action_order
 from replicable_rl.records import Run, Status, StatusCode
 from replicable_rl.sampling import EpisodicModel, draw_from
 from replicable_rl.theory import PlugInPlan, Units, plug_in_policy
@@ -33,6 +43,8 @@ from replicable_rl.theory.plug_in import SPENT
 from replicable_rl.wording import number, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from replicable_rl.randomness import SharedRandomness
@@ -102,6 +114,9 @@ class PlugInPolicy(Promise[PlugInPlan]):
         """Return what a run on this problem will do, and what may be claimed of it."""
         if isinstance(self.rule, PublishedCuts):
             self.rule.check_problem(problem)
+        elif isinstance(self.rule, (AffordableTolerance, RandomTolerance)):
+            with speaking_as(type(self.rule).__name__):
+                action_order(self.rule.order, problem.n_actions)  # refused before a sample is drawn
         if self.horizon is not None or not (isinstance(problem, TabularMDP) or hasattr(problem, "draw")):
             return self._exploring(problem)
         return super().plan(problem)
@@ -166,9 +181,8 @@ class PlugInPolicy(Promise[PlugInPlan]):
         decision: Decision = rule.decide(model, shared, tuning)
         if not plan.explores and _may_be_sure(plan, model, decision):
             decision = rule.decide(model, shared, tuning, Margin.of(model, self.delta))
-        if ignored is not None and "policy" in decision.outputs:
-            policy = np.where(ignored, 0, decision.outputs["policy"])
-            decision = decision._replace(outputs={**decision.outputs, "policy": policy})
+        if ignored is not None:
+            decision = decision._replace(outputs=_left_at_default(decision.outputs, ignored))
         return decision, ignored
 
     def tuning(self, plan: PlugInPlan) -> Tuning:
@@ -184,6 +198,16 @@ def hardly_reached(model: EmpiricalModel, spent: float, shared: SharedRandomness
     u = float(shared.uniform("decide/ignored", shape=1)[0])
     threshold = spent * (1.0 - model.gamma) * (1.0 + u) / (2.0 * model.n_states)
     return state_shares(model, spent) < threshold
+
+
+def _left_at_default(outputs: Mapping[str, Any], ignored: NDArray[np.bool_]) -> dict[str, Any]:
+    """Return outputs with action 0 in the ignored states, and the least value, of which action 0 is the best."""
+    left = dict(outputs)
+    if "policy" in left:
+        left["policy"] = np.where(ignored, 0, left["policy"])
+    if "value" in left:  # the same value implies the same policy
+        left["value"] = np.where(ignored[:, None], 0.0, left["value"])
+    return left
 
 
 def _may_be_sure(plan: PlugInPlan, model: EmpiricalModel, decision: Decision) -> bool:
