@@ -219,6 +219,8 @@ def speaking_as(owner: str) -> Iterator[None]:
     """
     try:
         yield
+    except InvalidFile:  # the user knows the file
+        raise
     except InvalidInput as error:
         first, colon, rule = str(error).partition(": ")
         raise type(error)(f"{owner}: {rule if colon else first}") from None

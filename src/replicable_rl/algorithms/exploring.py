@@ -6,9 +6,9 @@ seen so far, with a bonus for every pair, and what was never tried is taken for 
     every third round    the bonus 1/(2 sqrt(n)) alone: go where little is known
     the rounds between   rewards and 2 sd/sqrt(n) + span/n: go where it may be good
 
-sd is the standard deviation of r + gamma V^ after the pair, and span the largest difference of two values V^. A bonus on
-the scale of all values that there could be would be larger than any value of a problem with rare rewards, and no round
-would look for them.
+sd is the standard deviation of r + gamma V^ after the pair, and span the largest difference of two values V^. A bonus
+on the scale of all values that there could be would be larger than any value of a problem with rare rewards, and no
+round would look for them.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from replicable_rl.cli.options import (
 )
 from replicable_rl.cli.output import drop_output, print_error, print_json
 from replicable_rl.cli.progress import progress_bar
+from replicable_rl.cli.publish import publish_command
 from replicable_rl.cli.report import report_command
 from replicable_rl.cli.reproduce import reproduce_command
 from replicable_rl.errors import InvalidInput
@@ -180,6 +181,7 @@ def plan_command(problem: Problem, algorithm: AlgorithmId, as_json: AsJson = Fal
     return 0
 
 
+app.command("publish", short_help="Choose tie-breaks for others to use.")(publish_command)
 app.command("audit", short_help="Measure how often two runs agree.")(audit_command)
 app.command("calibrate", short_help="Find how many samples ALGORITHM needs.")(calibrate_command)
 app.command("compare", short_help="All rules and algorithms side by side.")(compare_command)
@@ -189,7 +191,7 @@ app.command("report", short_help="Make a page of the audits in STORE.")(report_c
 
 @app.command("list")
 def list_command() -> int:
-    """List the problems, algorithms, samplers and levels, yours too."""
+    """List the problems, algorithms, rules, samplers and levels, yours too."""
     from replicable_rl.cli.show import show_lists
 
     show_lists()

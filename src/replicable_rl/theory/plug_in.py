@@ -28,12 +28,17 @@ _PARTS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)  # of epsilon that a rule may sp
 _MOST = 2**200  # samples of a pair: more are never asked for
 _OVER = ("initial", "worst")
 _PARAMETERS = {
-    decisions.ROUNDED: "bin width beta",
-    decisions.GUMBEL: "rate lambda",
-    decisions.TOLERANCE: "tolerance x",
-    decisions.PERTURBED: "noise sigma",
-    decisions.SOFTMAX: "rate lambda",
+    decisions.ROUNDED: "beta",
+    decisions.GUMBEL: "lambda",
+    decisions.TOLERANCE: "x",
+    decisions.PERTURBED: "sigma",
+    decisions.SOFTMAX: "lambda",
 }
+_SIDE_BY_SIDE = (
+    *(decisions.AFFORDABLE, decisions.PUBLISHED, decisions.TOLERANCE, decisions.ROUNDED),
+    *(decisions.GUMBEL, decisions.PERTURBED, decisions.SOFTMAX, decisions.GREEDY),
+)
+_SAME = {decisions.ROUNDED: "Q, policy", decisions.SOFTMAX: "nearly", decisions.GREEDY: "-"}  # the others: the policy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,9 +152,9 @@ class PlugInPlan(Plan):
         if why:
             return Claims(missing={"accuracy": why, "replicability": why})
         needed = {"samples": (float(self.per_pair), float(self.per_pair_needed))}
-        where = "from the first state on" if self._on_average else "in every state"
-        said = f"the policy is within {self.epsilon:g} of optimal {where} (values in [0, 1]), except with probability"
-        promise = Claim("accuracy", "proved", f"{said} {self.delta:g}", self.epsilon, _SOURCE, self.delta, "policy")
+        said = f"the policy is within {self.epsilon:g} of optimal {self._where} (values in [0, 1])"
+        said = f"{said}, except with probability {self.delta:g}"
+        promise = Claim("accuracy", "proved", said, self.epsilon, _SOURCE, self.delta, "policy")
         accuracy = claim_if(self.accuracy_proved, promise, self.policy_loss, at_least=needed, of="the proof")
         return self._with_second_run(accuracy, needed)
 
@@ -180,8 +185,9 @@ class PlugInPlan(Plan):
         return Claims(made, missing if isinstance(accuracy, Claim) else {"accuracy": accuracy, **missing})
 
     @property
-    def _on_average(self) -> bool:
-        return self.over == "initial" and self.rule in (decisions.AFFORDABLE, decisions.PUBLISHED)
+    def _where(self) -> str:
+        on_average = self.over == "initial" and self.rule in (decisions.AFFORDABLE, decisions.PUBLISHED)
+        return "from the first state on" if on_average else "in every state"
 
     @property
     def _unproved(self) -> str:
@@ -190,21 +196,15 @@ class PlugInPlan(Plan):
         return "" if self.rule in PROMISES else f"rule={self.rule} is unknown to the proofs"
 
     def table(self) -> PlanTable:
-        """Return the rules side by side, and first of all this run."""
-        over = "from the first state on" if self.over == "initial" else "in the worst state"
-        heading = f"plug-in policy, rule {self.rule}: the policy loses at most epsilon {over}"
+        """Return a row for every rule, and first of all for this run."""
+        heading = f"plug-in policy, rule {self.rule}: the policy loses at most epsilon {self._where}"
         if self.explores:
             return self._table(heading, {"this run": self._exploring}, f"{number(self.samples)} transitions")
-        columns = {"this run": self._column}
-        for rule in (
-            decisions.AFFORDABLE,
-            decisions.TOLERANCE,
-            decisions.ROUNDED,
-            decisions.GUMBEL,
-            decisions.PERTURBED,
-        ):
-            columns[rule] = self._like(rule)._column
-        return self._table(heading, columns, f"n = {number(self.per_pair)}")
+        rules = {"this run": self} | {rule: self._like(rule) for rule in _SIDE_BY_SIDE}
+        columns = {name: {rule: plan._row[name] for rule, plan in rules.items()} for name in self._row}
+        made = self._table(heading, columns, f"n = {number(self.per_pair)}")
+        too_many = any(plan.per_pair > MAX_CALLS for plan in rules.values())
+        return made._replace(closing=f"{made.closing}{' More than 2**63 cannot be drawn.' * too_many}")
 
     def _like(self, rule: str) -> PlugInPlan:
         kind: dict[str, Any] = {"known_rewards": self.known_rewards, "over": self.over, "rule": rule}
@@ -212,15 +212,15 @@ class PlugInPlan(Plan):
         return plug_in_policy(self.n_states, self.n_actions, self.gamma, self.epsilon, self.delta, rho, **kind)
 
     @property
-    def _column(self) -> dict[str, Cell]:
+    def _row(self) -> dict[str, Cell]:
+        name = _PARAMETERS.get(self.rule)
         return {
-            "samples n per pair": self.per_pair,
-            "samples in all, N*n": self.samples,
-            "spent by the rule": self.spent or None,
-            "parameter of the rule": self.parameter or None,
-            "bound: runs differ": bound_text(self.rho_proved),
-            "bound: loss": bound_text(self.policy_loss),
-            "can be run (n < 2**63)": "yes" if self.per_pair <= MAX_CALLS else "no",
+            "n per pair": self.per_pair if self.per_pair < _MOST else "none",
+            "in all": self.samples if self.per_pair < _MOST else "none",
+            "parameter": f"{name}={number(self.parameter, 3)}" if name else None,
+            "same": _SAME.get(self.rule, "policy"),
+            "differ": bound_text(self.rho_proved),
+            "loss": bound_text(self.policy_loss),
         }
 
     @property
