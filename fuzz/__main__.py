@@ -17,7 +17,7 @@ _TEXT = """# Mutated files
 archive) and reads each through its public reader, under limits of 10 seconds and 1 GiB. A reader may refuse a
 mutant in one sentence, or read it as what it was. A store may leave damaged rows out. A problem, a sweep, a table of
 results or a plan (JSON that says what is run and what is claimed) may have become another valid one. Nothing else may
-happen: no traceback, no hang, and no *record of a run* that loads changed.
+happen: no traceback, no hang, and no *record* (a run, a store, published cuts) that loads changed.
 
 {table}
 

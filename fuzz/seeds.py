@@ -137,6 +137,14 @@ def _read_plan(path: Path) -> str:
     return json.dumps([[one.to_json() for one in read], keys, list(map(str, read))])
 
 
+def _write_cuts(path: Path) -> None:
+    rr.publish(rr.make("two-goals-v1"), rr.PlugInPolicy(0.02, 0.01, 0.2, samples=1000), sample_seed=1).save(path)
+
+
+def _read_cuts(path: Path) -> str:
+    return json.dumps(rr.rules.load_cuts(path).to_json(), sort_keys=True)
+
+
 KINDS = {
     kind.name: kind
     for kind in (
@@ -146,6 +154,7 @@ KINDS = {
         Kind("results", _write_dataset, _read_dataset, record=False),
         Kind("sweep", _write_sweep, _read_sweep, record=False),
         Kind("plan", _write_plan, _read_plan, record=False),
+        Kind("cuts", _write_cuts, _read_cuts, record=True),
     )
 }
 

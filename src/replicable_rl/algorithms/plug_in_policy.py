@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 _SETTINGS = ("width", "rate", "tolerance", "scale")  # the parameter of a rule, by whatever name
 _AFFORDABLE = AffordableTolerance()
-_LONGEST_EPISODE = 2**31 - 1
+_LONGEST_EPISODE, _MOST = 2**31 - 1, 2**200
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,8 @@ class PlugInPolicy(Promise[PlugInPlan]):
             object.__setattr__(self, "rule", as_rule(self.rule))
             if self.horizon is not None:
                 check_integer("rule", "horizon", self.horizon, low=1, high=_LONGEST_EPISODE)
+            if self.budget is not None:
+                check_integer("rule", "budget", self.budget, low=1, high=_MOST)
         super().__post_init__()
 
     @property
@@ -168,6 +170,7 @@ class PlugInPolicy(Promise[PlugInPlan]):
         if plan.horizon is None:
             self._refuse_beyond_64_bits("samples", plan.per_pair)
             return EmpiricalModel(source, draw_from(source, plan.per_pair, rng)), plan.samples
+        self._refuse_beyond_64_bits("budget", plan.samples)
         seen = collect(source, plan.samples, plan.horizon, rng)
         return EmpiricalModel(source, seen), seen.steps
 

@@ -74,7 +74,8 @@ def said(value: Any) -> Json:
         return value.digest
     if is_ingredient(value):
         name = getattr(value, "id", f"{type(value).__module__}.{type(value).__qualname__}")
-        left = {key for key, default in _defaults(type(value)).items() if default is None}  # None: as the plan says
+        kind: Any = type(value)
+        left = {key for key, default in _defaults(kind).items() if default is None}  # None: as the plan says
         given = {key: item for key, item in settings_of(value).items() if item is not None or key not in left}
         settings = {key: said(item) for key, item in given.items()}
         return {"id": name, **settings} if settings else name

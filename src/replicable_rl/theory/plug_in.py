@@ -12,7 +12,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
-from replicable_rl.errors import InvalidInput, check_choice, check_flag, check_integer, check_real, check_share
+from replicable_rl.errors import (
+    InvalidInput,
+    check_choice,
+    check_flag,
+    check_in_open_interval,
+    check_integer,
+    check_real,
+    check_share,
+    shown,
+)
 from replicable_rl.records import APPROXIMATE, CERTIFICATE, THIS_SEED, Claim, Claims
 from replicable_rl.theory import decisions
 from replicable_rl.theory.decisions import PROMISES, Promises, Sizes
@@ -289,15 +298,20 @@ def plug_in_policy(
     )
     epsilon, delta = check_share(_OWNER, "epsilon", epsilon), check_share(_OWNER, "delta", delta)
     rho = check_share(_OWNER, "rho", rho)
-    promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "known_rewards": known_rewards}
-    problem: dict[str, Any] = {"n_states": n_states, "n_actions": n_actions, "gamma": gamma, "rule": rule}
+    if not isinstance(rule, str):
+        raise InvalidInput(f"{_OWNER}: rule must be the id of a rule, such as 'affordable', got {shown(rule)}.")
+    rule = str(rule)
+    promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "known_rewards": sizes.known_rewards}
+    problem: dict[str, Any] = {name: getattr(sizes, name) for name in ("n_states", "n_actions", "gamma")}
+    problem["rule"] = rule
     over = check_choice(_OWNER, "over", over, _OVER)
     sizes = replace(sizes, weighed=over == "initial")
     given = _given(sizes, samples, budget)
     rules = PROMISES.get(rule)
     if rules is None:
         if given is None:
-            raise InvalidInput(f"{_OWNER}: of rule={rule} nothing is proved, so samples or budget must be given.")
+            known = shown(rule)
+            raise InvalidInput(f"{_OWNER}: of rule={known} nothing is proved, so samples or budget must be given.")
         sized: dict[str, Any] = {
             "per_pair": given,
             "per_pair_needed": given,
@@ -374,7 +388,7 @@ def _given(sizes: Sizes, samples: int | None, budget: int | None) -> int | None:
 
 def _tuned(sizes: Sizes, rules: Promises, spent: float, delta: float, parameter: float | None) -> float:
     if parameter is not None:
-        return check_real(_OWNER, "parameter", parameter, low=0.0, high=math.inf, rule="a positive number")
+        return check_in_open_interval(_OWNER, "parameter", parameter, 0.0, math.inf)
     return float(few_bits(rules.parameter(sizes, spent, delta)))
 
 

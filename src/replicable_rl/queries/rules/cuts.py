@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 _FORMAT = "replicable-rl cuts v1"
-_MOST_BYTES = 1 << 30
+_MOST_BYTES = 1 << 28
 _TRIALS = 32  # of noise, by which the room of a cut is judged
 _SHARE = 0.75  # of epsilon that the publisher spends, at most: the second lab's estimate may be higher
 _CLOSEST = 1e-6  # of the largest deviation: no gap is known better
@@ -150,8 +150,9 @@ class Cuts:
     @classmethod
     def from_json(cls, data: Json) -> Cuts:
         """Read the JSON form back; what does not fit its digest is refused."""
-        if not isinstance(data, dict) or data.get("format") != _FORMAT:
-            raise InvalidInput(f"Cuts: expected {_FORMAT!r}, got {shown(data)}.")
+        named = data.get("format") if isinstance(data, dict) else None
+        if not isinstance(named, str) or named != _FORMAT:
+            raise InvalidInput(f"Cuts: expected an object of the format {_FORMAT!r}, got {shown(data)}.")
         tolerances, policy, margins = (_numbers(data, name) for name in ("tolerances", "policy", "margins"))
         cuts = cls(
             np.array(tolerances),
@@ -159,10 +160,11 @@ class Cuts:
             np.array([math.inf if margin is None else margin for margin in margins]),
             tuple(_numbers(data, "order")),
             ObjectSpec.from_json(data.get("problem")),
-            data.get("epsilon"),
-            data.get("samples"),
+            data.get("epsilon", math.nan),
+            data.get("samples", math.nan),
         )
-        if data.get("digest") != cuts.digest:
+        digest = data.get("digest")
+        if not isinstance(digest, str) or digest != cuts.digest:
             raise InvalidInput("Cuts: the digest does not fit the content: the cuts were changed, or are damaged.")
         return cuts
 
@@ -184,10 +186,9 @@ def _check_all(name: str, values: Floats, right: NDArray[np.bool_], rule: str) -
 
 def load_cuts(path: str | os.PathLike[str]) -> Cuts:
     """Read cuts from a file that `Cuts.save` wrote."""
+    content = read_file(path, _MOST_BYTES)
     try:
-        return Cuts.from_json(parse_json(read_file(path, _MOST_BYTES)))
-    except InvalidFile:
-        raise
+        return Cuts.from_json(parse_json(content))
     except InvalidInput as error:
         raise InvalidFile(f"{path}: {error}") from None
 
