@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import os
@@ -83,14 +82,14 @@ def test_a_rule_on_a_problem(rule: str, problem: Callable[[], Any], size: dict[s
     one, again, other = (rr.solve(source, algorithm, shared_seed=1, sample_seed=seed) for seed in (1, 1, 2))
     assert list(one.fingerprints) == levels_of(rule)
     assert one.fingerprints == again.fingerprints
+    assert one.samples is not None
     assert 0 < one.samples <= most
     assert one.samples == most or "horizon" in size or "budget" in size
     assert f"decided from {one.samples} samples" in str(one.status)
     assert one.fingerprints.keys() == other.fingerprints.keys()
     if "value" in one.fingerprints:
         assert (one.policy == rr.greedy(one.q)).all()
-    with pytest.raises(InvalidInput):
-        _ = one.model
+    assert "model" not in one.outputs
 
 
 def test_the_initial_distribution_of_a_simulator_counts() -> None:
@@ -118,8 +117,7 @@ def test_action_probabilities_are_probabilities() -> None:
     probabilities = run.outputs["action-probabilities"]
     assert probabilities.shape == (8, 4)
     assert np.allclose(probabilities.sum(axis=1), 1.0)
-    with pytest.raises(InvalidInput):
-        _ = run.policy
+    assert "policy" not in run.outputs
 
 
 @pytest.mark.parametrize("over", ["initial", "worst"])
@@ -140,13 +138,13 @@ def test_the_loss_is_that_of_the_first_or_of_the_worst_state(over: str) -> None:
 def test_a_budget_is_shared_by_the_pairs() -> None:
     for budget, each in ((32, 1), (95, 2), (10**6, 31250)):
         algorithm = plug_in(budget=budget)
-        assert rr.plan(GRID, algorithm).per_pair == each
+        assert algorithm.plan(GRID).per_pair == each
         assert rr.solve(GRID, algorithm, shared_seed=1, sample_seed=1).samples == 32 * each
 
 
 def test_without_a_size_it_is_what_the_proof_needs() -> None:
     algorithm = rr.PlugInPolicy(0.1, 0.001, 0.2, rule="rounded")
-    plan = rr.plan(GRID, algorithm)
+    plan = algorithm.plan(GRID)
     assert plan.per_pair == plan.per_pair_needed
     assert plan.samples == 32 * plan.per_pair
     run = rr.solve(GRID, algorithm, shared_seed=1, sample_seed=1)
@@ -178,8 +176,8 @@ def test_a_run_whose_numbers_are_clear_says_so() -> None:
     sure = [claim for claim in claims if claim is not None]
     assert sure
     assert {claim.definition for claim in sure} == {THIS_SEED}
-    cuts = rr.publish(GRID, plug_in(samples=10**7), sample_seed=1)
-    run = rr.solve(GRID, plug_in(samples=10**7, rule=rr.rules.PublishedCuts(cuts)), shared_seed=1, sample_seed=2)
+    cuts = rr.publish(GRID, plug_in(samples=10**9), sample_seed=1)
+    run = rr.solve(GRID, plug_in(samples=10**9, rule=rr.rules.PublishedCuts(cuts)), shared_seed=1, sample_seed=2)
     assert run.claims.of_this_seed is not None
     assert run.claims.of_this_seed.definition == CERTIFICATE
     assert run.claims.replicability is None
@@ -211,8 +209,8 @@ def test_runs_are_stored_resumed_and_shown(tmp_path: Path) -> None:
     assert "plug-in-policy-v1" in page
     assert "softmax" in page
     assert CUTS.digest[:12] in page
-    assert results["affordable"].rho == 0.2 if hasattr(results["affordable"], "rho") else True
-    assert len(rr.read_audits(path)) >= len(results)
+    with rr.RunStore(path) as store:
+        assert len(rr.read_audits(store)) == len(results)
 
 
 def test_rules_and_sizes_are_swept(tmp_path: Path) -> None:
@@ -232,10 +230,15 @@ def test_rules_and_sizes_are_swept(tmp_path: Path) -> None:
     )
     results = rr.audit_sweep(tmp_path / "sweep.toml", store=tmp_path / "sweep.sqlite")
     assert len(results) == 8
-    found = {result.algorithm.text: result.agreement("policy").estimate for result in results}
-    assert len(found) == 8
-    assert found["plug-in-policy-v1:delta=0.01,epsilon=0.02,rho=0.2,samples=1000"] == 1.0
-    assert found["plug-in-policy-v1:delta=0.01,epsilon=0.02,rho=0.2,rule=greedy,samples=1000"] < 1.0
+    assert len({result.algorithm for result in results}) == 8
+    found = {
+        str(result.algorithm.params.get("rule")): result.agreement("policy").estimate
+        for result in results
+        if result.algorithm.params["samples"] == 1000
+    }
+    assert found["None"] == 1.0  # the default rule
+    assert found["greedy"] < 1.0
+    assert found[str({"id": "published", "cuts": CUTS.digest})] == 1.0
 
 
 def test_an_algorithm_is_made_from_its_id_and_from_its_spec() -> None:
@@ -338,9 +341,12 @@ def test_a_rule_of_ones_own() -> None:
     check_algorithm(algorithm, problems=[GRID])
     with pytest.raises(InvalidInput, match=r"^PlugInPolicy: of rule='last-nearly-best' nothing is proved, so samples"):
         plug_in(rule=LastNearlyBest())
-    impostor = dataclasses.make_dataclass("Impostor", [], bases=(LastNearlyBest,), namespace={"id": "affordable"})
+
+    class Impostor(LastNearlyBest):
+        id: ClassVar[str] = "affordable"
+
     with pytest.raises(InvalidInput, match=r"must have an id of its own, got 'affordable'"):
-        plug_in(rule=impostor())
+        plug_in(rule=Impostor())
 
 
 # --- exploration -----------------------------------------------------------------------------------
@@ -359,6 +365,7 @@ def test_a_lake_is_solved_in_a_million_steps(size: str) -> None:
     algorithm = rr.PlugInPolicy(allowed, 0.01, 0.2, budget=10**6, horizon=100)
     for seed in range(5):
         run = rr.solve(mdp, algorithm, shared_seed=seed, sample_seed=seed)
+        assert run.samples is not None
         assert run.samples <= 10**6
         assert worth(run) >= 0.9
     explored = rr.ReplicableRMax(0.05, 0.01, 0.2, 100, budget=10**6)
@@ -374,7 +381,8 @@ def test_what_exploration_did_not_reach_is_said_and_left_at_action_0() -> None:
         states = re.search(
             r"(\d+) states hardly ever reached and left at action 0, which costs at most ([\d.e-]+)", said
         )
-        assert pairs and states
+        assert pairs is not None
+        assert states is not None
         assert int(pairs[1]) >= 16  # the four holes
         assert int(states[1]) >= 4
         assert float(states[2]) < 0.02
@@ -658,7 +666,7 @@ def test_commands_show_runs_without_values(capsys: pytest.CaptureFixture[str]) -
         out = capsys.readouterr().out
         assert max(map(len, out.splitlines())) <= 80
         assert "…" not in out
-        assert ("value" in out.splitlines()[3]) == (rule == "rounded")
+        assert ("q left" in out) == (rule == "rounded")
         assert ("p left" in out) == (rule == "softmax")
 
 
