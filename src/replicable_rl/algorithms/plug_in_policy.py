@@ -20,7 +20,6 @@ import numpy as np
 from replicable_rl.algorithms.exploring import collect
 from replicable_rl.algorithms.promise import Promise
 from replicable_rl.errors import InvalidInput, check_integer, speaking_as
-from replicable_rl.mdp import TabularMDP
 from replicable_rl.mdp.occupancy import occupancy_of_actions
 from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.queries.rules import (
@@ -119,7 +118,7 @@ class PlugInPolicy(Promise[PlugInPlan]):
         elif isinstance(self.rule, (AffordableTolerance, RandomTolerance)):
             with speaking_as(type(self.rule).__name__):
                 action_order(self.rule.order, problem.n_actions)  # refused before a sample is drawn
-        if self.horizon is not None or not (isinstance(problem, TabularMDP) or hasattr(problem, "draw")):
+        if self.horizon is not None or (hasattr(problem, "play") and not hasattr(problem, "draw")):
             return self._exploring(problem)
         return super().plan(problem)
 

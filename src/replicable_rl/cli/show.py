@@ -19,7 +19,7 @@ from replicable_rl.mdp import TabularMDP
 from replicable_rl.queries.rules import SHIPPED, Cuts
 from replicable_rl.records import APPROXIMATE, LEVELS, Claims, Run, implied, in_order
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS, load_plugins
-from replicable_rl.theory.plug_in import PROBABILITIES
+from replicable_rl.theory.plug_in_plan import PROBABILITIES
 from replicable_rl.wording import number, visible
 
 _ARROWS = {"up": "↑", "down": "↓", "left": "←", "right": "→"}

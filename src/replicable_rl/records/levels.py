@@ -120,7 +120,8 @@ def level_of(name: str) -> Level:
     >>> level_of("polcy")
     Traceback (most recent call last):
     ...
-    replicable_rl.errors.InvalidInput: level must be one of model, value, policy, got 'polcy'. Did you mean 'policy'?
+    replicable_rl.errors.InvalidInput: level must be one of model, value, action-probabilities, policy, got 'polcy'. \
+Did you mean 'policy'?
     """
     if name not in LEVELS:
         load_plugins()
