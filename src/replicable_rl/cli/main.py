@@ -189,9 +189,9 @@ app.command("reproduce", short_help="Make every figure and table of the paper.")
 app.command("report", short_help="Make a page of the audits in STORE.")(report_command)
 
 
-@app.command("list")
+@app.command("list", short_help="List what has an id, yours too.")
 def list_command() -> int:
-    """List the problems, algorithms, rules, samplers and levels, yours too."""
+    """List problems, algorithms, rules, samplers and levels, yours too."""
     from replicable_rl.cli.show import show_lists
 
     show_lists()
