@@ -208,6 +208,7 @@ def test_runs_are_stored_resumed_and_shown(tmp_path: Path) -> None:
     page = render(store_page(path).page)
     assert "plug-in-policy-v1" in page
     assert "softmax" in page
+    assert "the panel shows its actions in both runs" in page
     assert CUTS.digest[:12] in page
     with rr.RunStore(path) as store:
         assert len(rr.read_audits(store)) == len(results)
