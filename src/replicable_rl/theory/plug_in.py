@@ -95,6 +95,8 @@ def plug_in_policy(
     problem["rule"] = rule
     over = check_choice(_OWNER, "over", over, _OVER)
     sizes = replace(sizes, weighed=over == "initial")
+    if parameter is not None:
+        parameter = check_in_open_interval(_OWNER, "parameter", parameter, 0.0, math.inf)
     given = _given(sizes, samples, budget)
     rules = PROMISES.get(rule)
     if rules is None:
@@ -177,7 +179,7 @@ def _given(sizes: Sizes, samples: int | None, budget: int | None) -> int | None:
 
 def _tuned(sizes: Sizes, rules: Promises, spent: float, delta: float, parameter: float | None) -> float:
     if parameter is not None:
-        return check_in_open_interval(_OWNER, "parameter", parameter, 0.0, math.inf)
+        return parameter
     return float(few_bits(rules.parameter(sizes, spent, delta)))
 
 
