@@ -111,6 +111,7 @@ PROBLEM, ALGORITHM = rr.ObjectSpec("two-goals-v1"), rr.ObjectSpec("phased-vi-v1"
 AUDIT: dict[str, Any] = {"shared_seeds": 2, "runs_per_seed": 2, "seed": 0, "confidence": 0.95}
 EXPLORE: dict[str, Any] = {"horizon": 3, "episodes": 4, "rounds": 2}
 THEORY: dict[str, Any] = {"n_states": 2, "n_actions": 1, "gamma": 0.5}
+SEARCH: dict[str, Any] = {"rho": 0.25, "epsilon": 0.25, "confidence": 0.5, "start": 4, "most": 8, "shared_seeds": 4}
 PLUG_IN = rr.PlugInPolicy(0.25, 0.0625, 0.25, samples=5)
 CUTS = rr.publish(MDP, PLUG_IN, sample_seed=1)
 
@@ -131,6 +132,8 @@ def entries() -> dict[str, Entry]:
         "ReplicableRMax": (rr.ReplicableRMax, PROMISE | EXPLORE | {"window": 0.5, "threshold": "fixed"}),
         "PlugInPolicy": (rr.PlugInPolicy, PROMISE | {"rule": "affordable", "samples": 5, "over": "worst"}),
         "PlugInPolicy, in episodes": (rr.PlugInPolicy, PROMISE | {"budget": 50, "horizon": 5}),
+        "calibrate": (rr.calibrate, {"problem": MDP, "algorithm": PLUG_IN} | SEARCH | {"level": "policy", "size": None}),
+        "compare": (rr.compare, {"problem": MDP} | SEARCH | {"algorithms": [PLUG_IN], "delta": 0.0625, "share": None}),
         "publish": (rr.publish, {"problem": MDP, "algorithm": PLUG_IN, "sample_seed": 1, "sampler": "counts-v1"}),
         "find_seed": (rr.find_seed, {"problem": MDP, "algorithm": PLUG_IN, "sample_seed": 1, "tries": 2}),
         "rules.AffordableTolerance": (rr.rules.AffordableTolerance, {"order": (0,)}),
@@ -376,7 +379,7 @@ ENTRIES = entries()
 # Nobody calls these with values of their own: results, protocols, exceptions, names of kinds, and what has no values.
 NO_ENTRIES = {
     *("Agreement", "AuditResult", "Claims", "Estimate", "Fingerprints", "InvalidInput", "Run", "RunFailed", "Status"),
-    *("StatusCode", "Drawn", "Recorded", "Labels", "register_sampler"),
+    *("StatusCode", "Drawn", "Recorded", "Labels", "register_sampler", "Calibration", "Comparison"),
     *("theory.ApproximateMDPPlan", "theory.PhasedVIPlan", "theory.Plan", "theory.PlanTable", "theory.RMaxPlan"),
     *("theory.RStatPlan", "queries.Estimate", "queries.Fixed", "queries.Means", "queries.Plain", "queries.Query"),
     *("queries.Randomised", "queries.Rounded", "queries.RoundedMeans", "queries.Threshold"),

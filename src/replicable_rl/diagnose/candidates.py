@@ -41,7 +41,11 @@ def candidates(
         asked = [asked]
     makers = _makers(problem, promise, over, None if draws else horizon, horizon)
     chosen: dict[str, Any] = {}
-    for one in asked:
+    try:
+        listed = list(asked)
+    except Exception:  # whatever somebody's object raises
+        raise InvalidInput(f"compare: algorithms must be a list of names or algorithms, got {shown(asked)}.") from None
+    for one in listed:
         if isinstance(one, str):
             if one not in makers:
                 raise InvalidInput(

@@ -37,7 +37,7 @@ class Sized:
             )
         has = [field.name for field in dataclasses.fields(algorithm) if field.init]
         if name is not None:
-            if name not in has:
+            if not isinstance(name, str) or name not in has:
                 raise InvalidInput(
                     f"{owner}: {type(algorithm).__name__} has no parameter {shown(name)}. It has: {', '.join(has)}."
                 )
