@@ -132,7 +132,9 @@ def entries() -> dict[str, Entry]:
         "ReplicableRMax": (rr.ReplicableRMax, PROMISE | EXPLORE | {"window": 0.5, "threshold": "fixed"}),
         "PlugInPolicy": (rr.PlugInPolicy, PROMISE | {"rule": "affordable", "samples": 5, "over": "worst"}),
         "PlugInPolicy, in episodes": (rr.PlugInPolicy, PROMISE | {"budget": 50, "horizon": 5}),
-        "calibrate": (rr.calibrate, {"problem": MDP, "algorithm": PLUG_IN} | SEARCH | {"level": "policy", "size": None}),
+        "calibrate": (
+            rr.calibrate, {"problem": MDP, "algorithm": PLUG_IN} | SEARCH | {"level": "policy", "size": None}
+        ),
         "compare": (rr.compare, {"problem": MDP} | SEARCH | {"algorithms": [PLUG_IN], "delta": 0.0625, "share": None}),
         "publish": (rr.publish, {"problem": MDP, "algorithm": PLUG_IN, "sample_seed": 1, "sampler": "counts-v1"}),
         "find_seed": (rr.find_seed, {"problem": MDP, "algorithm": PLUG_IN, "sample_seed": 1, "tries": 2}),
