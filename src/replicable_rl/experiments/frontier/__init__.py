@@ -8,7 +8,7 @@ policy gains over the uniform one.
 from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.experiment import Experiment, Numbers
 from replicable_rl.experiments.frontier.analysis import AIMS, MET, analyse, standing, verdicts
-from replicable_rl.experiments.frontier.design import design, more
+from replicable_rl.experiments.frontier.curves import design, more
 from replicable_rl.experiments.frontier.figure import draw
 
 

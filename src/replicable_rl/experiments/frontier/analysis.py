@@ -10,7 +10,7 @@ from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.experiments.crossing import crossing
 from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
 from replicable_rl.experiments.experiment import CONFIDENCE, Study, Verdict, judged, shown
-from replicable_rl.experiments.frontier.design import (
+from replicable_rl.experiments.frontier.curves import (
     BUDGET,
     COARSE,
     DEFAULT,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from replicable_rl.experiments.dataset import Dataset, Table
-from replicable_rl.experiments.frontier.design import COARSE, DEFAULT, FINE, PLAIN, PUBLISHED
+from replicable_rl.experiments.frontier.curves import COARSE, DEFAULT, FINE, PLAIN, PUBLISHED
 from replicable_rl.plotting import (
     BAND,
     BLACK,
