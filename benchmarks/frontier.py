@@ -14,21 +14,33 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from replicable_rl import plotting
 from replicable_rl.audit import AuditResult, run_audits
 from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.experiment import Study
-from replicable_rl.experiments.frontier.analysis import AIMS, SMALL, aim_of, analyse, standing, verdicts
+from replicable_rl.experiments.frontier.analysis import (
+    AIMS,
+    MET,
+    MISSED,
+    SMALL,
+    UNCLEAR,
+    aim_of,
+    analyse,
+    standing,
+    verdicts,
+)
 from replicable_rl.experiments.frontier.curves import (
     BUDGET,
     COARSE,
     DEFAULT,
     FINE,
     PLAIN,
+    PROBLEMS,
     PUBLISHED,
     RULES,
+    TARGET,
     Extent,
     first,
     following,
@@ -48,13 +60,14 @@ PARTS = (
     Extent(
         40,
         calls=tuple(10**k for k in range(4, 13, 2)),
-        problems=tuple(one for one in Extent(1).problems if one != "two-goals"),
+        problems=tuple(one for one in PROBLEMS if one != "two-goals"),
         rules=(COARSE, FINE),
         without_rpvi=(),
     ),
 )
 NO_TIES = ("riverswim", "garnet", "machine-repair", "machine-repair-50", "Taxi")  # where the plain model may do
-BESIDE = tuple(Extent(400, (n,), problems=NO_TIES, rules=(DEFAULT, PLAIN)) for n in (10**3, 10**4))
+MANY = 400  # pairs, where a comparison is close
+BESIDE = tuple(Extent(MANY, (n,), problems=NO_TIES, rules=(DEFAULT, PLAIN)) for n in (10**3, 10**4))
 
 
 def run(extent: Extent, store: RunStore, *, once: bool = False) -> tuple[list[Study], list[AuditResult]]:
@@ -69,18 +82,40 @@ def run(extent: Extent, store: RunStore, *, once: bool = False) -> tuple[list[St
     return studies, results
 
 
-def measure(store: RunStore, parts: Sequence[Extent], beside: Sequence[Extent]) -> tuple[Dataset, Dataset]:
-    """Return the data of the frontier, and that of the comparison with the plain model."""
+class Found(NamedTuple):
+    """The data of the frontier, of more pairs at aims that are in doubt, and of the comparison with the plain model."""
+
+    frontier: Dataset
+    at_aims: Dataset | None
+    plain: Dataset
+
+
+def in_doubt(frontier: Dataset) -> Iterator[Extent]:
+    """Yield what to run where the pairs of the frontier do not tell whether an aim is met: more of them, at the aim."""
+    for row in frontier.tables["needed"]:
+        aim = aim_of(row)
+        if aim is not None and standing(row, aim) == UNCLEAR:
+            yield Extent(MANY, (aim,), problems=(row["problem"],), rules=(row["rule"],))
+
+
+def measure(store: RunStore, parts: Sequence[Extent], beside: Sequence[Extent]) -> Found:
+    """Make all runs, and return what was found."""
     made = [run(extent, store) for extent in parts]
     compared = [run(extent, store, once=True) for extent in beside]
-    frontier, plain = (
-        analyse([one for studies, _ in some for one in studies], [one for _, results in some for one in results])
-        for some in (made, compared)
-    )
-    order = list(Extent(1).problems), list(RULES)
-    table = frontier.tables["needed"]
-    rows = sorted(table.rows, key=lambda row: (order[0].index(str(row[0])), order[1].index(str(row[1]))))
-    return replace(frontier, tables={**frontier.tables, "needed": replace(table, rows=tuple(rows))}), plain
+    frontier = _in_order(_analysed(made))
+    doubts = [run(extent, store, once=True) for extent in in_doubt(frontier)]
+    return Found(frontier, _analysed(doubts) if doubts else None, _analysed(compared))
+
+
+def _analysed(made: Sequence[tuple[list[Study], list[AuditResult]]]) -> Dataset:
+    return analyse([one for studies, _ in made for one in studies], [one for _, results in made for one in results])
+
+
+def _in_order(frontier: Dataset) -> Dataset:
+    """Return the same with curves by problem and rule, not as they were run."""
+    table, problems, rules = frontier.tables["needed"], list(PROBLEMS), list(RULES)
+    rows = sorted(table.rows, key=lambda row: (problems.index(str(row[0])), rules.index(str(row[1]))))
+    return replace(frontier, tables={**frontier.tables, "needed": replace(table, rows=tuple(rows))})
 
 
 # --- the page ---------------------------------------------------------------------------------------------------
@@ -112,6 +147,8 @@ publisher itself.
 
 {verdicts}
 
+{doubts}
+
 ## Every rule
 
 {rules}
@@ -122,7 +159,7 @@ Mean loss there, in per cent of the gain:
 
 ## Where the plain model will do
 
-Without near-ties the plain model, `greedy`, replicates by itself, and a rule should not spoil that. Agreement of 400
+Without near-ties the plain model, `greedy`, replicates by itself, and a rule should not spoil that. Agreement of {many}
 pairs at the same size:
 
 {plain}
@@ -137,8 +174,9 @@ two-goals {pairs} pairs at half-decades.
 """
 
 
-def page(dataset: Dataset, plain: Dataset) -> str:
+def page(found: Found) -> str:
     """Return the page as Markdown."""
+    dataset, plain = found.frontier, found.plain
     needed = dataset.tables["needed"]
     return _HEAD.format(
         budget=BUDGET,
@@ -150,6 +188,8 @@ def page(dataset: Dataset, plain: Dataset) -> str:
             [_aim(row) for rule in AIMS for row in needed.where(rule=rule)],
         ),
         verdicts="\n".join(f"- {one.claim}: **{one.verdict}** ({one.measured})." for one in verdicts(dataset)),
+        doubts="" if found.at_aims is None else _doubts(found.at_aims),
+        many=MANY,
         rules=_by_problem(dataset, RULES_ALONE, samples_text),
         losses=_by_problem(dataset, RULES_ALONE, lambda row: f"{100.0 * row['loss']:.1f}"),
         plain=_grid(["problem", "samples per pair", "affordable", "greedy"], list(_beside(plain))),
@@ -195,16 +235,30 @@ def _by_problem(dataset: Dataset, rules: Sequence[str], text: Any) -> str:
     return _grid(["problem", *known], lines)
 
 
+def _doubts(at_aims: Dataset) -> str:
+    """Say what more pairs show where the others could not tell."""
+    lines = []
+    for row in at_aims.tables["points"]:
+        shown = row["agreement_low"] >= TARGET and row["loss"] <= BUDGET
+        refuted = row["agreement_high"] < TARGET or row["loss"] > BUDGET
+        stands = MET if shown else MISSED if refuted else UNCLEAR
+        cells = [row["problem"], row["rule"], power(row["size"]), agreement_text(row), f"{100.0 * row['loss']:.1f} %"]
+        lines.append([*cells, stands])
+    head = f"Where so many pairs cannot tell, {MANY} of them at the size of the aim do better:"
+    return f"{head}\n\n{_grid(['problem', 'rule', 'samples per pair', 'agreement', 'mean loss', ''], lines)}"
+
+
+def agreement_text(row: dict[str, Any]) -> str:
+    """Write an agreement with its interval."""
+    return f"{row['agreement']:.3f} ({row['agreement_low']:.3f}–{row['agreement_high']:.3f})"
+
+
 def _beside(plain: Dataset) -> Iterator[list[str]]:
     points = plain.tables["points"]
     for ours in points.where(rule=DEFAULT):
         (theirs,) = points.where(rule=PLAIN, problem=ours["problem"], size=ours["size"])
-        cells = (
-            f"{row['agreement']:.3f} ({row['agreement_low']:.3f}–{row['agreement_high']:.3f})" for row in (ours, theirs)
-        )
         worse = " **worse**" if ours["agreement_high"] < theirs["agreement_low"] else ""
-        one, two = cells
-        yield [ours["problem"], power(ours["size"]), one + worse, two]
+        yield [ours["problem"], power(ours["size"]), agreement_text(ours) + worse, agreement_text(theirs)]
 
 
 def _rpvi(dataset: Dataset) -> Iterator[list[str]]:
@@ -232,14 +286,14 @@ def main(arguments: list[str] | None = None) -> None:
         few = ("two-goals", "machine-repair")
         parts = [Extent(8, HALVES[2:7:4], (), (10**5, 10**9), few, (DEFAULT, PUBLISHED, PLAIN, FINE))]
         beside = [replace(BESIDE[0], pairs=8, problems=("machine-repair",))]
-        print(page(*measure(RunStore(), parts, beside)))
+        print(page(measure(RunStore(), parts, beside)))
         return
     STORE.parent.mkdir(parents=True, exist_ok=True)
     with RunStore(STORE) as store:
-        dataset, plain = measure(store, PARTS, BESIDE)
-    PAGE.write_text(page(dataset, plain), encoding="utf-8")
+        found = measure(store, PARTS, BESIDE)
+    PAGE.write_text(page(found), encoding="utf-8")
     with plotting.styled():
-        draw(dataset).savefig(PICTURE, format="svg", metadata={"Date": None, "Creator": None})
+        draw(found.frontier).savefig(PICTURE, format="svg", metadata={"Date": None, "Creator": None})
     print(f"Wrote {PAGE} and {PICTURE}.", file=sys.stderr)
 
 
