@@ -55,14 +55,21 @@ STORE = ROOT / "results" / "frontier.sqlite"
 HALVES = tuple(round(10 ** (k / 2)) for k in range(4, 13))  # 10^2 to 10^6
 RULES_ALONE = tuple(rule for rule in RULES if rule not in (COARSE, FINE))
 PARTS = (
-    Extent(100, HALVES, HALVES, (), rules=RULES_ALONE),
-    Extent(100, calls=tuple(round(10 ** (k / 2)) for k in range(6, 21)), problems=("two-goals",), rules=(COARSE, FINE)),
+    Extent(100, HALVES, HALVES, (), rules=RULES_ALONE, share=1.0),
+    Extent(
+        100,
+        calls=tuple(round(10 ** (k / 2)) for k in range(6, 21)),
+        problems=("two-goals",),
+        rules=(COARSE, FINE),
+        share=1.0,
+    ),
     Extent(
         40,
         calls=tuple(10**k for k in range(4, 13, 2)),
         problems=tuple(one for one in PROBLEMS if one != "two-goals"),
         rules=(COARSE, FINE),
         without_rpvi=(),
+        share=1.0,
     ),
 )
 NO_TIES = ("riverswim", "garnet", "machine-repair", "machine-repair-50", "Taxi")  # where the plain model may do

@@ -71,7 +71,8 @@ def test_a_curve_goes_on_until_it_is_shown(tiny: Dataset) -> None:
     for problem, rule in TINY.curves():
         rows = points.where(problem=problem, rule=rule)
         assert [row["size"] for row in rows] == list(TINY.sizes(rule))[: len(rows)]
-        shown = [curves.is_shown(row["same"], 20, 2) for row in rows]
+        assert {row["pairs"] for row in rows} == {20 if rule != FINE else 12}
+        shown = [curves.is_shown(row["same"], row["pairs"], 2) for row in rows]
         assert not any(shown[:-1])
         assert shown[-1] or len(rows) == 2
     assert len(points.where(rule=DEFAULT)) == 1, "a thousand samples are enough on two-goals"

@@ -29,6 +29,7 @@ DELTA, RHO = 0.01, 0.2
 TARGET = 1.0 - RHO
 DEFAULT, PLAIN, PUBLISHED = "affordable", "greedy", "published"
 COARSE, FINE = "rPVI, τ = ε", "rPVI"  # tolerance of a query: as large as the loss, or what the proof needs for it
+JUDGED = (DEFAULT, PUBLISHED, PLAIN)  # what claims are about
 RULES = (DEFAULT, PUBLISHED, "tolerance", "rounded", "gumbel", "perturbed", PLAIN, COARSE, FINE)
 PROBLEMS: Mapping[str, ObjectSpec] = {
     "two-goals": ObjectSpec("two-goals-v1"),
@@ -49,7 +50,10 @@ SLOW = ("inventory", "Taxi", "inventory-50")  # a run of rPVI takes a hundred ti
 
 @dataclass(frozen=True)
 class Extent:
-    """What is run: pairs at each size, rising sizes of a batch and of an iteration of rPVI, problems and rules."""
+    """What is run: pairs at each size, rising sizes of a batch and of an iteration of rPVI, problems and rules.
+
+    ``pairs`` are those of the rules that claims are about; the others make do with a share of them.
+    """
 
     pairs: int
     samples: Sequence[int] = (10**3, 10**4, 10**5, 10**6)  # of the rules that claims are about
@@ -58,10 +62,11 @@ class Extent:
     problems: Sequence[str] = tuple(PROBLEMS)
     rules: Sequence[str] = RULES
     without_rpvi: Sequence[str] = SLOW
+    share: float = 0.625  # 25 of 40: the fewest that can show the target at one of three sizes
 
     @classmethod
     def of(cls, scale: Scale) -> Extent:
-        """Return what a reproduction runs: 40 pairs at every size, or a small version on three problems."""
+        """Return what a reproduction runs: up to 40 pairs at every size, or a small version on three problems."""
         pairs = max(2, 2 * scale.pairs // 5)
         if not scale.quick:
             return cls(pairs)
@@ -77,11 +82,15 @@ class Extent:
             if not (rule in (COARSE, FINE) and problem in self.without_rpvi)
         ]
 
+    def pairs_of(self, rule: str) -> int:
+        """Return the pairs of a rule at every size."""
+        return self.pairs if rule in JUDGED else max(2, round(self.share * self.pairs))
+
     def sizes(self, rule: str) -> Sequence[int]:
         """Return the sizes of a rule, from the smallest on."""
         if rule in (COARSE, FINE):
             return self.calls
-        return self.samples if rule in (DEFAULT, PUBLISHED, PLAIN) else self.others
+        return self.samples if rule in JUDGED else self.others
 
 
 class Stakes(NamedTuple):
@@ -118,7 +127,7 @@ def study_of(extent: Extent, problem: str, rule: str, size: int) -> Study:
     mdp, _, epsilon = stakes(problem)
     point = {"problem": problem, "rule": rule, "size": size, "sizes": len(extent.sizes(rule))}
     algorithm = algorithm_of(rule, epsilon, size)
-    return Study(point, audit_spec(mdp, algorithm, shared_seeds=extent.pairs, rho=RHO, confidence=CONFIDENCE))
+    return Study(point, audit_spec(mdp, algorithm, shared_seeds=extent.pairs_of(rule), rho=RHO, confidence=CONFIDENCE))
 
 
 def first(extent: Extent) -> list[Study]:
@@ -134,7 +143,7 @@ def following(extent: Extent, studies: Sequence[Study], results: Sequence[AuditR
     for (problem, rule), (size, result) in last.items():
         sizes = extent.sizes(rule)
         larger = [one for one in sizes if one > size]
-        if larger and not is_shown(result.agreement("policy").same, extent.pairs, len(sizes)):
+        if larger and not is_shown(result.agreement("policy").same, extent.pairs_of(rule), len(sizes)):
             found.append(study_of(extent, problem, rule, larger[0]))
     return found
 
