@@ -69,6 +69,7 @@ PARTS = (
         problems=tuple(one for one in PROBLEMS if one != "two-goals"),
         rules=(COARSE, FINE),
         without_rpvi=(),
+        coarse=tuple(PROBLEMS),
         share=1.0,
     ),
 )

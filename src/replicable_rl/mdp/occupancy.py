@@ -37,7 +37,7 @@ def occupancy(mdp: TabularMDP, weight: NDArray[np.float64]) -> NDArray[np.float6
 
     >>> from replicable_rl.envs import riverswim
     >>> occupancy(riverswim(), np.full((6, 2), 0.5)).round(3).tolist()
-    [0.641, 0.217, 0.068, 0.019, 0.005, 0.001]
+    [0.561, 0.279, 0.081, 0.024, 0.007, 0.002]
     """
     from replicable_rl.mdp._following import follow_shares
 

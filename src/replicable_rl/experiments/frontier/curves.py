@@ -62,6 +62,7 @@ class Extent:
     problems: Sequence[str] = tuple(PROBLEMS)
     rules: Sequence[str] = RULES
     without_rpvi: Sequence[str] = SLOW
+    coarse: Sequence[str] = ("two-goals", "two-goals-wide", "garnet")  # elsewhere it loses more than the budget
     share: float = 0.625  # 25 of 40: the fewest that can show the target at one of three sizes
 
     @classmethod
@@ -80,6 +81,7 @@ class Extent:
             for problem in self.problems
             for rule in self.rules
             if not (rule in (COARSE, FINE) and problem in self.without_rpvi)
+            and not (rule == COARSE and problem not in self.coarse)
         ]
 
     def pairs_of(self, rule: str) -> int:
