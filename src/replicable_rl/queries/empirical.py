@@ -101,9 +101,7 @@ class EmpiricalModel:
     @cached_property
     def rewards(self) -> Floats:
         """The mean reward of every pair, (S, A), normalised to [0, 1 - gamma]."""
-        rows = self.table.rows
-        row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
-        return sums(row, rows.probability * rows.reward, self.visits.size).reshape(self.n_states, self.n_actions)
+        return self._row_means(self.table.rows.reward)
 
     @cached_property
     def fewest(self) -> float:
@@ -179,6 +177,16 @@ class EmpiricalModel:
             each(row_deviations, rows.indptr, rows.next_state, rows.probability, added, factor, self.best.value, out)
         return np.sqrt(out).reshape(n_states, self.n_actions)
 
+    def _row_means(self, x: Floats) -> Floats:
+        """Return the mean of x over the outcomes of each pair, (S, A)."""
+        from replicable_rl.mdp._kernels import row_means
+        from replicable_rl.mdp._sweeps import team
+
+        rows, out = self.table.rows, np.empty(self.visits.size)
+        with team(out.size) as each:
+            each(row_means, rows.indptr, rows.probability, x, out)
+        return out.reshape(self.n_states, self.n_actions)
+
     def mean_error(self, delta: float, value_error: Floats | None = None) -> Floats:
         """Return c(s, a): the mean of r + gamma V* is this close to its expectation, except with probability delta.
 
@@ -190,8 +198,7 @@ class EmpiricalModel:
         bound = (self.gamma if self.known_rewards else 1.0) * hoeffding
         if value_error is not None:
             log_term, rows = math.log(6.0 * pairs / delta), self.table.rows
-            row = np.repeat(np.arange(pairs), np.diff(rows.indptr))
-            off = sums(row, rows.probability * value_error[rows.next_state] ** 2, pairs).reshape(n.shape)
+            off = self._row_means(value_error[rows.next_state] ** 2)
             seen = self._deviation(np.zeros(rows.next_state.size), 1.0) + np.sqrt(off)
             sigma = seen * np.sqrt(some / (some - 1.0)) + np.sqrt(2.0 * log_term / (some - 1.0))
             bernstein = self.gamma * (np.sqrt(2.0 * log_term / some) * sigma + log_term / (3.0 * some))

@@ -95,6 +95,13 @@ def state_weights(model: EmpiricalModel, tuning: Tuning) -> Floats:
 
 def state_shares(model: EmpiricalModel, spent: float) -> Floats:
     """Return o(s): the discounted share of every state under a policy that is soft on the scale of the loss."""
+    kept: dict[float, Floats] = vars(model).setdefault("_shares", {})  # a sure decision asks twice
+    if spent not in kept:
+        kept[spent] = _shares(model, spent)
+    return kept[spent]
+
+
+def _shares(model: EmpiricalModel, spent: float) -> Floats:
     if model.n_actions < _FEW_ACTIONS:
         return occupancy(model.table, _softened(model.gap, SOFTENING / spent))
     soft = 1.0 + (SOFTENING / spent) * model.gap
