@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 else:
     Axes = Figure = Any  # what annotations name, without loading matplotlib
 
-BLACK, GREY = "#222222", "#767676"
+BLACK, GREY, BAND = "#222222", "#767676", "#F2F2F2"
 BLUE, ORANGE, GREEN, PURPLE, RED, SKY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9"
 COLOURS = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY)
 MARKERS = ("o", "s", "^", "D", "v", "P")

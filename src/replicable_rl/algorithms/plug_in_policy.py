@@ -215,11 +215,16 @@ def _left_at_default(outputs: Mapping[str, Any], ignored: NDArray[np.bool_]) -> 
 def _may_be_sure(plan: PlugInPlan, model: EmpiricalModel, decision: Decision) -> bool:
     """Whether margins are worth looking at: they are at least what the noisiest pair asks for in a second run."""
     log_term, n = math.log(6.0 * plan.sizes.pairs / plan.delta), float(plan.per_pair)
-    spread = float(model.spread.max()) - (0.0 if plan.known_rewards else (1.0 - plan.gamma) / 2.0)
-    least = min(plan.sizes.kappa * math.sqrt(log_term / (2.0 * n)), spread * math.sqrt(2.0 * log_term / n))
-    return (
-        2.0 * plan.delta < 1.0 and model.off <= EXACT and decision.nearest > 2.0 * max(least, 0.0) * plan.sizes.horizon
-    )
+
+    def may(largest: float) -> bool:
+        spread = largest - (0.0 if plan.known_rewards else (1.0 - plan.gamma) / 2.0)
+        least = min(plan.sizes.kappa * math.sqrt(log_term / (2.0 * n)), spread * math.sqrt(2.0 * log_term / n))
+        return decision.nearest > 2.0 * max(least, 0.0) * plan.sizes.horizon
+
+    if 2.0 * plan.delta >= 1.0 or model.off > EXACT:
+        return False
+    # A few pairs may be noisy enough already; only if not, all are looked at.
+    return may(model.spread_of_some()) and may(float(model.spread.max()))
 
 
 def _status(model: EmpiricalModel, decision: Decision, samples: int, ignored: NDArray[np.bool_] | None) -> Status:
@@ -230,7 +235,8 @@ def _status(model: EmpiricalModel, decision: Decision, samples: int, ignored: ND
     if model.never_tried.size:
         said.append(f"{plural(model.never_tried.size, 'pair')} of {model.visits.size} never tried, taken for the worst")
     if ignored is not None and ignored.any() and policy is not None:
-        share = float(occupancy_of_actions(model.table, policy)[0][ignored].sum())
+        followed = occupancy_of_actions(model.table, policy, np.zeros(model.n_states))
+        share = float(followed.share[ignored].sum())
         cost = min(1.0, share / (1.0 - model.gamma))
         many = plural(int(ignored.sum()), "state")
         said.append(f"{many} hardly ever reached and left at action 0, which costs at most {cost:.2g}")

@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_numbers, shown
-from replicable_rl.mdp.policies import action_probabilities
+from replicable_rl.mdp.policies import action_probabilities, chosen_actions
 
 if TYPE_CHECKING:
     from replicable_rl.mdp._kernels import Table
@@ -118,19 +118,22 @@ def evaluate_policy(mdp: TabularMDP, policy: ArrayLike, *, tolerance: float | No
     ``policy`` holds one action per state, or an (S, A) table of action probabilities.
     """
     tolerance = _check_tolerance("evaluate_policy", mdp, tolerance)
-    weight = action_probabilities("evaluate_policy", policy, mdp.n_states, mdp.n_actions)
-    value, _, error, sweeps = _solve(_followed(mdp, weight), mdp.reward_range, tolerance)
+    value, _, error, sweeps = _solve(_followed(mdp, policy), mdp.reward_range, tolerance)
     return Evaluation(value, math.fsum(mdp.initial * value), error, sweeps, converged=error <= tolerance)
 
 
-def _followed(mdp: TabularMDP, weight: NDArray[np.float64]) -> Table:
-    """Return the process under action probabilities: a table with one action."""
+def _followed(mdp: TabularMDP, policy: ArrayLike) -> Table:
+    """Return the process under a policy: a table with one action."""
     from replicable_rl.mdp._kernels import Table, row_means
 
     rows, reward, n_states, n_actions = mdp.rows, _expected_rewards(mdp), mdp.n_states, mdp.n_actions
     first = np.arange(0, n_states * n_actions + 1, n_actions)  # the first row of every state
-    if (weight.max(axis=1) == 1.0).all():
-        row_of = first[:-1] + weight.argmax(axis=1)
+    actions = chosen_actions("evaluate_policy", policy, n_states, n_actions)
+    if actions is None:
+        weight = action_probabilities("evaluate_policy", policy, n_states, n_actions)
+        actions = weight.argmax(axis=1) if (weight.max(axis=1) == 1.0).all() else None
+    if actions is not None:
+        row_of = first[:-1] + actions
         length = np.diff(rows.indptr)[row_of]
         indptr = np.concatenate(([0], np.cumsum(length)))
         outcome = np.arange(indptr[-1]) + np.repeat(rows.indptr[row_of] - indptr[:-1], length)

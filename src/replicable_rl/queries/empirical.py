@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 ROUNDS, WORTH = 8, 0.9  # in which the bound on the error is made smaller, as long as it is by a tenth
 _CLOSER = 1e-2  # how much more closely a policy is evaluated while a comparison is undecided
+_ROUNDED_SUM = 1e-9  # more than rounding can do to a sum over states
+_SOME = 1000  # states
 
 
 class EmpiricalModel:
@@ -99,9 +101,7 @@ class EmpiricalModel:
     @cached_property
     def rewards(self) -> Floats:
         """The mean reward of every pair, (S, A), normalised to [0, 1 - gamma]."""
-        rows = self.table.rows
-        row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
-        return sums(row, rows.probability * rows.reward, self.visits.size).reshape(self.n_states, self.n_actions)
+        return self._row_means(self.table.rows.reward)
 
     @cached_property
     def fewest(self) -> float:
@@ -118,19 +118,29 @@ class EmpiricalModel:
         lost = self.best.value - evaluation.value
         return float(lost.max()) if over == "worst" else math.fsum(self.table.initial * lost)
 
-    def loses_at_most(self, policy: Integers, limit: float, over: str = "initial") -> tuple[bool, float]:
+    def gap_of(self, policy: Integers) -> Floats:
+        """Return the gaps of the actions that a policy takes, (S,)."""
+        taken: Floats = self.gap.reshape(-1)[np.arange(0, self.gap.size, self.n_actions) + policy]
+        return taken
+
+    def loses_at_most(
+        self, policy: Integers, limit: float, over: str = "initial", *, roughly: bool = False
+    ) -> tuple[bool, float]:
         """Return whether a policy loses at most ``limit``, and what it loses at most if so, or at least if not.
 
         It is evaluated as closely as the answer needs, and so exactly: the answer is that of the exact loss, unless
-        that is within 1e-10 of the limit.
+        that is within 1e-10 of the limit. ``roughly``: where the answer is no, how much need not be known.
         """
         if over == "initial":  # often a few steps from the first state on tell
-            chosen = np.arange(self.n_states), policy
-            share, left = occupancy_of_actions(self.table, policy)
-            horizon, gap = 1.0 / (1.0 - self.gamma), self.gap[chosen]
+            horizon, gap = 1.0 / (1.0 - self.gamma), self.gap_of(policy)
+            off = 2.0 * horizon * self.best.error
+            enough = (limit + off) / horizon * (1.0 + _ROUNDED_SUM) if roughly else math.inf
+            share, left, cost = occupancy_of_actions(self.table, policy, gap, enough)
+            if cost > enough:
+                return False, horizon * cost
             least = horizon * math.fsum(share * gap)
             most = least + horizon * left * float(gap.max())
-            if least - 2.0 * horizon * self.best.error > limit or most + 2.0 * horizon * self.best.error <= limit:
+            if least - off > limit or most + off <= limit:
                 return least <= limit, least if least > limit else most
         tolerance = max(limit / 8.0, 1e-10)
         while True:
@@ -150,14 +160,32 @@ class EmpiricalModel:
     @cached_property
     def spread(self) -> Floats:
         """The standard deviation of r + gamma V^ after each pair, (S, A): of one sample."""
-        rows = self.table.rows
-        return self._deviation(rows.reward + self.gamma * self.best.value[rows.next_state])
+        return self._deviation(self.table.rows.reward, self.gamma)
 
-    def _deviation(self, outcome_values: Floats) -> Floats:
-        rows = self.table.rows
-        row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
-        off = outcome_values - sums(row, rows.probability * outcome_values, self.visits.size)[row]
-        return np.sqrt(sums(row, rows.probability * off * off, self.visits.size)).reshape(self.n_states, self.n_actions)
+    def spread_of_some(self) -> float:
+        """Return the largest of some of them, the first."""
+        return float(self._deviation(self.table.rows.reward, self.gamma, _SOME).max())
+
+    def _deviation(self, added: Floats, factor: float, states: int | None = None) -> Floats:
+        """Return the standard deviation of ``added + factor * V^`` after each pair of the first states, or of all."""
+        from replicable_rl.mdp._sweeps import team
+        from replicable_rl.queries._kernels import row_deviations
+
+        rows, n_states = self.table.rows, min(states or self.n_states, self.n_states)
+        out = np.empty(n_states * self.n_actions)
+        with team(out.size) as each:
+            each(row_deviations, rows.indptr, rows.next_state, rows.probability, added, factor, self.best.value, out)
+        return np.sqrt(out).reshape(n_states, self.n_actions)
+
+    def _row_means(self, x: Floats) -> Floats:
+        """Return the mean of x over the outcomes of each pair, (S, A)."""
+        from replicable_rl.mdp._kernels import row_means
+        from replicable_rl.mdp._sweeps import team
+
+        rows, out = self.table.rows, np.empty(self.visits.size)
+        with team(out.size) as each:
+            each(row_means, rows.indptr, rows.probability, x, out)
+        return out.reshape(self.n_states, self.n_actions)
 
     def mean_error(self, delta: float, value_error: Floats | None = None) -> Floats:
         """Return c(s, a): the mean of r + gamma V* is this close to its expectation, except with probability delta.
@@ -170,9 +198,8 @@ class EmpiricalModel:
         bound = (self.gamma if self.known_rewards else 1.0) * hoeffding
         if value_error is not None:
             log_term, rows = math.log(6.0 * pairs / delta), self.table.rows
-            row = np.repeat(np.arange(pairs), np.diff(rows.indptr))
-            off = sums(row, rows.probability * value_error[rows.next_state] ** 2, pairs).reshape(n.shape)
-            seen = self._deviation(self.best.value[rows.next_state]) + np.sqrt(off)
+            off = self._row_means(value_error[rows.next_state] ** 2)
+            seen = self._deviation(np.zeros(rows.next_state.size), 1.0) + np.sqrt(off)
             sigma = seen * np.sqrt(some / (some - 1.0)) + np.sqrt(2.0 * log_term / (some - 1.0))
             bernstein = self.gamma * (np.sqrt(2.0 * log_term / some) * sigma + log_term / (3.0 * some))
             learned = 0.0 if self.known_rewards else (1.0 - self.gamma) * hoeffding

@@ -166,6 +166,20 @@ def first_within(gap: Floats, tolerance: Floats, order: Integers) -> Integers:
     return policy
 
 
+def first_within_weighted(gap: Floats, weight: Floats, tolerance: float, order: Integers) -> tuple[Integers, float]:
+    """Return, for every state, the first action whose weighted gap is within a tolerance, and how near one came.
+
+    How near is in units of the gaps: the tolerance of a state is ``tolerance/weight``.
+    """
+    from replicable_rl.mdp._sweeps import team
+    from replicable_rl.queries.rules import _kernels
+
+    policy = np.empty(gap.shape[0], dtype=np.int64)
+    with team(policy.size) as each:
+        nearest = min(each(_kernels.first_within_weighted, gap, weight, tolerance, order, policy))
+    return policy, float(nearest)
+
+
 def nearest_gap(gap: Floats, tolerance: Floats, order: Integers) -> float:
     """Return how near a gap that was compared came to the tolerance of its state; the last action is never compared."""
     from replicable_rl.queries.rules import _kernels
