@@ -125,7 +125,28 @@ def test_the_recommendation_weighs_simplicity_samples_and_whether_one_may_publis
     rows = [row(template, "greedy", 10, "not met"), row(template, "affordable", 10, "undecided")]
     name, why = recommended(rows, False, measured_loss=False)
     assert name is None
-    assert why.endswith("Of affordable it could not be told.")
+    assert why.startswith("Nothing here is shown to meet")
+    assert "Of affordable it could not be told: 100 pairs of runs leave mean losses in doubt." in why
+    assert why.endswith("More shared seeds would tell.")
+
+
+def test_the_recommendation_says_nothing_that_was_not_seen(grid: rr.Comparison) -> None:
+    template = grid["affordable"].calibration
+    assert template is not None
+
+    def why(*rows: Compared) -> str:
+        return recommended(list(rows), False, measured_loss=True)[1]
+
+    plain, undecided = row(template, "greedy", 1000), row(template, "greedy", 1000, "undecided")
+    said = why(plain, row(template, "affordable", 900), row(template, "published", 10))
+    assert "no rule but published needs less than half" in said
+    assert said.endswith("Where the first lab may publish cuts, published needs 10.")
+    assert "no rule is shown to need less" in why(plain, row(template, "affordable", 10, "undecided"))
+    assert "no rule needs less" in why(plain, row(template, "affordable", 900), row(template, "published", 900))
+    assert "no rule" not in why(plain)
+    said = why(undecided, row(template, "affordable", 100))
+    assert "plain model" not in said  # it was not refuted
+    assert "Of greedy it could not be told" in said
 
 
 # --- what people and programs read --------------------------------------------------------------------------

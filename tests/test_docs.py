@@ -178,6 +178,17 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
     assert broken_links(page) == []
 
 
+def test_what_is_quoted_of_the_frontier_is_what_it_says() -> None:
+    source, page = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("frontier.md", "choose.md"))
+    kept, quoted = set(source.splitlines()), []
+    for block in re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE):
+        heading, _, *rows = block.splitlines()
+        if heading in kept:
+            quoted += rows
+    assert quoted
+    assert not [row for row in quoted if row not in kept], "copy these rows of docs/choose.md from docs/frontier.md"
+
+
 # --- the checker itself ------------------------------------------------------------------------
 
 TRUE_PAGE = """\

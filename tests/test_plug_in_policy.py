@@ -510,10 +510,12 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
     (lambda: plug_in(rule="best"), "PlugInPolicy: no rule is called 'best'. Known: affordable, "),
     (lambda: plug_in(rule=rr.rules.Greedy), "PlugInPolicy: rule must be one of affordable, "),
     (lambda: plug_in(rule=3), "PlugInPolicy: rule must be one of affordable, "),
-    (lambda: plug_in(rule={"id": "greedy", "x": 1}), "PlugInPolicy: greedy has no settings x."),
+    (lambda: plug_in(rule={"id": "greedy", "x": 1}), "PlugInPolicy: greedy has no setting x. It has none."),
+    (lambda: plug_in(rule={"id": "rounded", "x": 1}), "PlugInPolicy: rounded has no setting x. It has: width."),
+    (lambda: plug_in(samples=0), "PlugInPolicy: samples must be an integer from 1 to 2**200, got 0."),
     (lambda: plug_in(rule="published"), "PlugInPolicy: published cuts must be given, and none are named. Give rule="),
-    (lambda: rr.rules.PublishedCuts("x"), "PublishedCuts: cuts must be Cuts, as `publish` returns them, got 'x'."),  # type: ignore[arg-type]
-    (lambda: rr.rules.RandomTolerance(0.0), "RandomTolerance: tolerance must lie strictly between 0 and inf, got 0."),
+    (lambda: rr.rules.PublishedCuts("x"), "PublishedCuts: cuts must be Cuts, as `publish` and `rules.load"),  # type: ignore[arg-type]
+    (lambda: rr.rules.RandomTolerance(0.0), "RandomTolerance: tolerance must be positive and finite, got 0."),
     (
         lambda: rr.rules.RandomTolerance(order=(0, 1, 1)),
         "RandomTolerance: order must name every action once, got action 1 twice.",
@@ -658,6 +660,30 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
     assert main(["list"]) == 0
     listed = capsys.readouterr().out
     assert all(f" {rule} " in listed for rule in SHIPPED)
+
+
+def test_a_rule_with_settings_is_told_by_its_id(capsys: pytest.CaptureFixture[str]) -> None:
+    problem = ["chain-v1", "plug-in-policy-v1", *OPTIONS, "--rule"]
+    assert main(["audit", *problem, "tolerance:tolerance=0.01", "--shared-seeds", "2"]) == 0
+    assert "rule=tolerance(tolerance=0.01)" in " ".join(capsys.readouterr().out.split())
+    assert main(["solve", *problem, "tolerance:width=0.01", "--shared-seed", "1"]) == 2
+    assert "tolerance has no setting width. It has: tolerance, order." in capsys.readouterr().err
+
+
+def test_a_parameter_that_costs_too_much_is_never_proved() -> None:
+    run = rr.solve(rr.make("two-goals-v1"), plug_in(rule=rr.rules.RandomTolerance(0.1), samples=9), shared_seed=1)
+    assert run.claims.missing["accuracy"] == (
+        "no number of samples proves a loss of 0.02 for rule=tolerance with x=0.1"
+    )
+    assert run.claims.missing["replicability"] == run.claims.missing["accuracy"]
+
+
+@pytest.mark.parametrize("rule", ["greedy", "softmax", "rounded"])
+@pytest.mark.parametrize("more", [{"samples": 100}, {"budget": 3200}, {"budget": 3200, "horizon": 30}], ids=str)
+def test_every_rule_can_publish(rule: str, more: dict[str, Any]) -> None:
+    mdp = rr.make("two-goals-v1")
+    cuts = rr.publish(mdp, plug_in(rule=rule, **more), sample_seed=1)
+    assert cuts.tolerances.tolist() == rr.publish(mdp, plug_in(**more), sample_seed=1).tolerances.tolist()
 
 
 def test_commands_show_runs_without_values(capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,7 +65,8 @@ def check_integer(owner: str, name: str, value: object, *, low: int, high: int) 
     """
     number = _as_integer(value)
     if number is None or not low <= number <= high:
-        raise InvalidInput(f"{owner}: {name} must be an integer from {low} to {high}, got {shown(value)}.")
+        most = f"2**{high.bit_length() - 1}" if high > 2**64 and high & (high - 1) == 0 else high
+        raise InvalidInput(f"{owner}: {name} must be an integer from {low} to {most}, got {shown(value)}.")
     return number
 
 
@@ -104,7 +105,8 @@ def check_in_open_interval(owner: str, name: str, value: object, low: float = 0.
     """Return ``value`` as a float strictly between ``low`` and ``high``."""
     number = _as_float(owner, name, value)
     if number is None or not low < number < high:
-        raise InvalidInput(f"{owner}: {name} must lie strictly between {low:g} and {high:g}, got {shown(value)}.")
+        rule = f"lie strictly between {low:g} and {high:g}" if high < math.inf or low else "be positive and finite"
+        raise InvalidInput(f"{owner}: {name} must {rule}, got {shown(value)}.")
     return number
 
 

@@ -38,7 +38,7 @@ _OPTIONS: dict[str, tuple[type, str]] = {
     "rounds": (int, "The most rounds T of R-max."),
     "tolerance": (float, "Tolerance of one query."),
     "rho_sq": (float, "rho of one query."),
-    "rule": (str, "Rule of a plug-in policy, such as affordable or greedy; a .json file of cuts."),
+    "rule": (str, "Rule of a plug-in policy, such as greedy or tolerance:tolerance=0.01, or a .json file of cuts."),
     "samples": (int, "Samples of every pair, for a plug-in policy."),
     "over": (str, "Which loss of a plug-in policy: initial or worst."),
 }
@@ -86,6 +86,9 @@ def build_algorithm(text: str, given: dict[str, Any]) -> Any:
         if name in params:
             raise InvalidInput(f"{text}: {name} is also given as {option}. Give it once.")
         params[name] = whole(option, given[name]) if _OPTIONS[name][0] is int else given[name]
+        if name == "rule" and ":" in given[name] and not given[name].endswith(".json"):
+            rule = parse_object(given[name])
+            params[name] = {"id": rule.id, **rule.params}
     return make_algorithm(spec.id, **params)
 
 

@@ -13,28 +13,59 @@ _PLAIN_ENOUGH = 2.0  # the plain model may need so many times the samples of a r
 
 
 def recommended(rows: list[Compared], publish: bool, *, measured_loss: bool) -> tuple[str | None, str]:
-    """Choose a line, and say why in a sentence."""
+    """Choose a line, and say why in a sentence or two."""
     met = {row.name: row.samples for row in rows if row.met and row.samples is not None}
     usable = {name: samples for name, samples in met.items() if publish or name != PUBLISHED}
     both = "all that is asked" if measured_loss else "the agreement that is asked (losses are not known here)"
     if not usable:
         also = f" Published cuts do, from {number(met[PUBLISHED])} samples: ask with publish=True." if met else ""
-        undecided = [row.name for row in rows if row.met is None]
-        doubt = f" Of {listed(undecided)} it could not be told." if undecided else ""
-        return None, f"Nothing here meets {both} at the sizes that were tried.{also}{doubt}"
+        meets = "is shown to meet" if any(row.met is None for row in rows) else "meets"
+        return None, f"Nothing here {meets} {both} at the sizes that were tried.{also}{_doubt(rows)}"
     fewest = min(usable.values())
-    cheapest = next(name for name in _by_preference(usable) if usable[name] <= _CLOSE * fewest)
     if PLAIN in usable and usable[PLAIN] <= _PLAIN_ENOUGH * fewest:
-        said = (
-            f"the plain model meets {both} from {number(usable[PLAIN])} samples; no rule needs less than half of that"
-        )
-        return PLAIN, f"Use {PLAIN}: {said}."
-    plain = f"the plain model needs {number(met[PLAIN])}" if PLAIN in met else "the plain model does not"
-    compared = f", and {plain}" if any(row.name == PLAIN for row in rows) else ""
-    why = f"Use {cheapest}: it meets {both} from {number(usable[cheapest])} samples{compared}."
-    if not publish and PUBLISHED in met and met[PUBLISHED] * _CLOSE < usable[cheapest]:
+        chosen = PLAIN
+        why = f"the plain model meets {both} from {number(usable[PLAIN])} samples{_others(rows, usable, met)}"
+    else:
+        chosen = next(name for name in _by_preference(usable) if usable[name] <= _CLOSE * fewest)
+        why = f"it meets {both} from {number(usable[chosen])} samples{_plain(rows)}"
+    why = f"Use {chosen}: {why}."
+    if not publish and PUBLISHED in met and met[PUBLISHED] * _CLOSE < usable[chosen]:
         why += f" Where the first lab may publish cuts, {PUBLISHED} needs {number(met[PUBLISHED])}."
-    return cheapest, why
+    return chosen, why + _doubt(rows)
+
+
+def _others(rows: list[Compared], usable: dict[str, int], met: dict[str, int]) -> str:
+    """Say that no rule is much better than the plain model."""
+    others = [row for row in rows if row.name != PLAIN]
+    if not others:
+        return ""
+    needs = "is shown to need" if any(row.met is None for row in others) else "needs"
+    barred = PUBLISHED in met and PUBLISHED not in usable and met[PUBLISHED] * _PLAIN_ENOUGH < usable[PLAIN]
+    apart = f" but {PUBLISHED}" if barred else ""
+    return f"; no rule{apart} {needs} less than half of that"
+
+
+def _plain(rows: list[Compared]) -> str:
+    """Say what the plain model does, where another one is better."""
+    plain = next((row for row in rows if row.name == PLAIN), None)
+    if plain is None or plain.met is None:  # what is in doubt is said elsewhere
+        return ""
+    return f", and the plain model {f'needs {number(plain.samples)}' if plain.samples is not None else 'does not'}"
+
+
+def _doubt(rows: list[Compared]) -> str:
+    """Say of which lines nothing could be told, and why."""
+    found = {row.name: row.calibration for row in rows if row.met is None and row.calibration is not None}
+    if not found:
+        return ""
+    last = [(one, one.points[-1]) for one in found.values()]
+    loss = [one.epsilon is not None and point.agreement.low >= 1.0 - one.rho for one, point in last]
+    what = "mean losses" if all(loss) else "agreement and mean losses" if any(loss) else "agreement"
+    pairs = max(point.pairs for _, point in last)
+    return (
+        f" Of {listed(list(found))} it could not be told: {pairs} pairs of runs leave {what} in doubt."
+        " More shared seeds would tell."
+    )
 
 
 def _by_preference(names: Iterable[str]) -> list[str]:

@@ -5,7 +5,17 @@ from replicable_rl.records.claims import APPROXIMATE, CERTIFICATE, THIS_SEED, Cl
 from replicable_rl.records.levels import LEVELS, Level, check_level, implied, in_order, level_of, register_level
 from replicable_rl.records.plugins import is_reloaded, load_plugins
 from replicable_rl.records.run import Fingerprints, Run, Status, StatusCode, history_digest, made_with
-from replicable_rl.records.specs import COUNTS, OWN, Drawn, ObjectSpec, Recorded, RunFamily, RunSpec, Sample
+from replicable_rl.records.specs import (
+    COUNTS,
+    OWN,
+    Drawn,
+    ObjectSpec,
+    Recorded,
+    RunFamily,
+    RunSpec,
+    Sample,
+    parameter_text,
+)
 
 __all__ = [
     "APPROXIMATE",
@@ -38,6 +48,7 @@ __all__ = [
     "level_of",
     "load_plugins",
     "made_with",
+    "parameter_text",
     "register_level",
     "shortfall",
 ]

@@ -10,6 +10,7 @@ parameters as ``{"integer": "10000000000000000"}``.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,6 +23,7 @@ from replicable_rl.randomness import MAX_SEED
 
 COUNTS = "counts-v1"  # the sampler of tables: counts, at a cost that does not depend on their number
 OWN = "own"  # the problem samples itself: a simulator, an environment
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class ObjectSpec:
     @property
     def text(self) -> str:
         """The id and its parameters in the form the command line takes."""
-        listed = ",".join(f"{key}={value}" for key, value in self.params.items())
+        listed = ",".join(f"{key}={parameter_text(value)}" for key, value in self.params.items())
         return f"{self.id}:{listed}" if listed else self.id
 
     def to_json(self) -> dict[str, Json]:
@@ -66,6 +68,19 @@ class ObjectSpec:
         if not (isinstance(data, dict) and isinstance(data.get("id"), str) and isinstance(data.get("params"), dict)):
             raise InvalidInput(f"ObjectSpec: expected an object with 'id' and 'params', got {shown(data)}.")
         return cls(data["id"], {key: from_json(value) for key, value in data["params"].items()})
+
+
+def parameter_text(value: Json) -> str:
+    """Write a parameter for people; one that is an object of its own, such as a rule, by its id and settings.
+
+    >>> parameter_text({"tolerance": 0.01, "id": "tolerance"}), parameter_text({"id": "published", "cuts": "0f" * 32})
+    ('tolerance(tolerance=0.01)', 'published(cuts=0f0f0f0f0f0f...)')
+    """
+    if not (isinstance(value, dict) and isinstance(value.get("id"), str)):
+        return str(value)
+    named = {key: str(one) for key, one in sorted(value.items()) if key != "id"}
+    short = {key: f"{one[:12]}..." if _DIGEST.fullmatch(one) else one for key, one in named.items()}
+    return f"{value['id']}({', '.join(f'{key}={one}' for key, one in short.items())})"
 
 
 class Drawn(NamedTuple):

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from replicable_rl.audit import AuditResult
+from replicable_rl.canonical import Json
+from replicable_rl.records import parameter_text
 from replicable_rl.report.audit_tables import LOOKS, NOTHING_YET, headline, number_range, promise, unfinished
 from replicable_rl.report.blocks import (
     Callout,
@@ -94,9 +96,9 @@ def _size(result: AuditResult) -> Iterator[tuple[str, Cell]]:
         yield "samples a run", number_range(min(samples), max(samples))
 
 
-def _value(value: object) -> Cell:
+def _value(value: Json) -> Cell:
     plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number(value) if plain else Code(brief(str(value), 80))  # type: ignore[arg-type]  # a number
+    return number(value) if plain else Code(brief(parameter_text(value), 80))  # type: ignore[arg-type]  # a number
 
 
 def _figure(result: AuditResult, command: str | None) -> Intervals:

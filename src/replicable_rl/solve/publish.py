@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.errors import InvalidInput, check_integer, shown
 from replicable_rl.progress import track
 from replicable_rl.queries.empirical import EmpiricalModel
-from replicable_rl.queries.rules import Cuts, choose_cuts
+from replicable_rl.queries.rules import AffordableTolerance, Cuts, choose_cuts
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
 from replicable_rl.records import COUNTS
 from replicable_rl.solve.run import refuse_endless, source_of
@@ -25,7 +26,8 @@ def publish(problem: Any, algorithm: PlugInPolicy, *, sample_seed: int | None = 
     problem : TabularMDP, Simulator, EpisodicEnv, or any GenerativeModel or EpisodicModel
         What is solved.
     algorithm : PlugInPolicy
-        Says how many samples are drawn and how much loss is allowed; its rule does not matter but for its order.
+        Says how many samples are drawn and how much loss is allowed; its rule does not matter but for its order, and
+        for what its bound asks for where neither samples nor a budget are given.
     sample_seed : int, optional
         The fresh samples; None draws entropy from the operating system.
     sampler : str
@@ -46,7 +48,12 @@ def publish(problem: Any, algorithm: PlugInPolicy, *, sample_seed: int | None = 
     True
     """
     model, plan = _estimated(problem, algorithm, sample_seed, sampler, "publish")
-    return choose_cuts(model, algorithm.tuning(plan), getattr(algorithm.rule, "order", None))
+    order = getattr(algorithm.rule, "order", None)
+    if not plan.spent > 0.0:  # the rule itself spends nothing, and cuts do
+        n = None if plan.explores else plan.per_pair
+        usual = replace(algorithm, rule=AffordableTolerance(), samples=n, budget=plan.budget)
+        plan = usual.plan(source_of(problem, usual, sampler)[0])
+    return choose_cuts(model, algorithm.tuning(plan), order)
 
 
 class FoundSeed(NamedTuple):

@@ -145,7 +145,7 @@ class PlugInPlan(Plan):
         said = f"{said}, except with probability {self.delta:g}"
         promise = Claim("accuracy", "proved", said, self.epsilon, _SOURCE, self.delta, "policy")
         accuracy = claim_if(self.accuracy_proved, promise, self.policy_loss, at_least=needed, of="the proof")
-        return self._with_second_run(accuracy, needed)
+        return self._with_second_run(self._or_never(accuracy), needed)
 
     def _with_second_run(self, accuracy: Claim | str, needed: dict[str, tuple[float, float]]) -> Claims:
         if self.rule == decisions.GREEDY:
@@ -160,7 +160,15 @@ class PlugInPlan(Plan):
         claim = Claim("replicability", "proved", said, self.rho or 0.0, _SOURCE, level=level)
         reached = 1.0 if self.rho_proved is None else self.rho_proved
         second = claim_if(self.replicability_proved, claim, reached, at_least=needed, of="the proof")
-        return claims_of(accuracy, second)
+        return claims_of(accuracy, self._or_never(second))
+
+    def _or_never(self, claim: Claim | str) -> Claim | str:
+        """Say so where no number of samples is enough, as with a parameter that costs more than epsilon."""
+        if isinstance(claim, Claim) or self.per_pair_needed < MOST:
+            return claim
+        name = _PARAMETERS.get(self.rule)
+        by = f" with {name}={number(self.parameter, 3)}" if name else ""
+        return f"no number of samples proves a loss of {self.epsilon:g} for rule={self.rule}{by}"
 
     def _softmax_claims(self, accuracy: Claim | str) -> Claims:
         wrong = min(1.0, 2.0 * self.delta)
@@ -191,7 +199,8 @@ class PlugInPlan(Plan):
             return self._table(heading, {"this run": self._exploring}, f"{number(self.samples)} transitions")
         rules = {"this run": self} | {rule: self._like(rule) for rule in _SIDE_BY_SIDE}
         columns = {name: {rule: plan._row[name] for rule, plan in rules.items()} for name in self._row}
-        made = self._table(heading, columns, f"n = {number(self.per_pair)}")
+        n = number(self.per_pair) if self.per_pair < MOST else "2**200, where the search ends"
+        made = self._table(heading, columns, f"n = {n}")
         too_many = any(plan.per_pair > MAX_CALLS for plan in rules.values())
         return made._replace(closing=f"{made.closing}{' More than 2**63 cannot be drawn.' * too_many}")
 

@@ -209,7 +209,10 @@ class PublishedCuts:
 
     def __post_init__(self) -> None:
         if not isinstance(self.cuts, Cuts):
-            raise InvalidInput(f"PublishedCuts: cuts must be Cuts, as `publish` returns them, got {shown(self.cuts)}.")
+            raise InvalidInput(
+                "PublishedCuts: cuts must be Cuts, as `publish` and `rules.load_cuts` return them, "
+                f"got {shown(self.cuts)}."
+            )
 
     @property
     def order(self) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
@@ -64,7 +65,12 @@ def as_rule(value: Any) -> Any:
         try:
             return SHIPPED[name](**settings)
         except TypeError:
-            raise InvalidInput(f"rule: {name} has no settings {', '.join(settings)}.") from None
+            known = [field.name for field in fields(SHIPPED[name])]
+            others = ", ".join(key for key in settings if key not in known)
+            has = f"It has: {', '.join(known)}." if known else "It has none."
+            raise InvalidInput(f"rule: {name} has no setting {others}. {has}") from None
+    if isinstance(value, Cuts):
+        raise InvalidInput("rule: cuts are followed by a rule. Give rule=rules.PublishedCuts(cuts).")
     own = getattr(value, "id", None)
     if not isinstance(own, str) or not callable(getattr(value, "decide", None)) or isinstance(value, type):
         raise InvalidInput(
