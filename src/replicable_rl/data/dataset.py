@@ -1,0 +1,314 @@
+"""A recorded log as a problem: counts with n(s, a) of their own, and the digest that says which data they are."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from replicable_rl.canonical import array_digest, json_digest
+from replicable_rl.data.counting import Columns, Counted, counted, index_of
+from replicable_rl.data.process import END, Process, check_initial, check_names
+from replicable_rl.data.source import opened
+from replicable_rl.errors import InvalidInput, check_real, shown
+from replicable_rl.records import Recorded
+from replicable_rl.sampling.counts import EpisodeCounts, sums
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from replicable_rl.data.summary import Summary
+    from replicable_rl.records import ObjectSpec
+
+
+class Dataset:
+    """A log of transitions, counted: what `solve` takes in place of a problem that can be sampled.
+
+    Build one with :func:`from_transitions`. It says what a problem says (sizes, discount, reward range), and has
+    ``counts``. The *problem* is the declared process, so that two logs of one process are two samples of one problem.
+
+    Parameters
+    ----------
+    process : Process
+        Names, discount and reward range.
+    state, action, successor : (K,) integers
+        What was seen: places in the names of the process.
+    reward, count : (K,) numbers
+        The reward of every outcome, and how often it was seen.
+    early : (K,) integers, optional
+        How often in the first half of the rows.
+    starts : (S,) integers, optional
+        How many episodes began in each state.
+    broken : int
+        Steps of episodes that do not go on where the one before ended.
+    """
+
+    known_rewards: None = None
+    estimated: bool = False
+
+    def __init__(
+        self,
+        process: Process,
+        state: NDArray[np.int64],
+        action: NDArray[np.int64],
+        successor: NDArray[np.int64],
+        reward: NDArray[np.float64],
+        count: NDArray[np.int64],
+        *,
+        early: NDArray[np.int64] | None = None,
+        starts: NDArray[np.int64] | None = None,
+        broken: int = 0,
+    ) -> None:
+        self.process, self.starts, self.broken = process, starts, broken
+        self.n_states, self.n_actions, self.gamma = len(process.states), len(process.actions), process.gamma
+        self.reward_range = process.reward_range
+        key = (state * self.n_actions + action) * self.n_states + successor
+        order = np.lexsort((reward, key))  # one order, whatever order the rows came in
+        self.key, self.reward, self.count = key[order], reward[order] + 0.0, count[order]
+        self.early = None if early is None else early[order]
+        for array in (self.key, self.reward, self.count, self.early, self.starts):
+            if array is not None:
+                array.setflags(write=False)
+
+    # --- what a problem says ------------------------------------------------------------------------
+
+    @property
+    def spec(self) -> ObjectSpec:
+        """The declared process."""
+        return self.process.spec
+
+    @property
+    def initial(self) -> NDArray[np.float64] | None:
+        """The declared distribution of the first state, or that of the first states of the episodes."""
+        if self.process.initial is not None:
+            return np.array(self.process.initial)
+        return None if self.starts is None or not self.starts.sum() else self.starts / float(self.starts.sum())
+
+    @cached_property
+    def sample(self) -> Recorded:
+        """Which data these are: a digest that depends on what is in the log, not on the order of its rows."""
+        arrays = [self.key, self.reward, self.count, *([] if self.starts is None else [self.starts])]
+        return Recorded(json_digest([self.spec.to_json(), array_digest("dataset", *arrays)]))
+
+    @cached_property
+    def counts(self) -> EpisodeCounts:
+        """The counts of transitions, rewards added up over the outcomes of each."""
+        low, every, rewards, times = self.reward_range[0], self.key, self.reward, self.count.astype(np.float64)
+        if self.process.ends:  # what comes after the end is known: nothing, for ever
+            end = self.n_states - 1
+            stays = (end * self.n_actions + np.arange(self.n_actions)) * self.n_states + end
+            every, rewards = np.concatenate([every, stays]), np.concatenate([rewards, np.zeros(self.n_actions)])
+            times = np.concatenate([times, np.full(self.n_actions, float(self.rows))])
+        key, inverse = np.unique(every, return_inverse=True)
+        count = sums(inverse, times, key.size)
+        excess = sums(inverse, times * (rewards - low), key.size)
+        episodes = 0 if self.starts is None else int(self.starts.sum())
+        sizes = self.n_states, self.n_actions
+        return EpisodeCounts(*sizes, key, count, excess, episodes, self.rows, low=low, starts=self.starts)
+
+    @property
+    def rows(self) -> int:
+        """Transitions in the log."""
+        return int(self.count.sum())
+
+    @cached_property
+    def visits(self) -> NDArray[np.int64]:
+        """n(s, a): how often each pair was tried, (S, A); what comes after the end is not counted."""
+        pair = self.key // self.n_states
+        tried = np.bincount(pair, weights=self.count, minlength=self.n_states * self.n_actions)
+        return tried.astype(np.int64).reshape(self.n_states, self.n_actions)
+
+    def summary(self) -> Summary:
+        """Return what is in the log, and what is wrong with it."""
+        from replicable_rl.data.summary import summarise
+
+        return summarise(self)
+
+    # --- other data sets ------------------------------------------------------------------------------
+
+    def __add__(self, other: Dataset) -> Dataset:
+        """Return both logs as one; they must be of one process."""
+        if not isinstance(other, Dataset) or other.process != self.process:
+            raise InvalidInput(
+                "Dataset: only logs of one process add up. Read both with the same states=..., actions=..., gamma and "
+                "reward_range."
+            )
+        stacked = (np.concatenate(pair) for pair in zip(self._columns(), other._columns(), strict=True))
+        state, action, successor, reward, count = stacked
+        starts = None if self.starts is None or other.starts is None else self.starts + other.starts
+        key = (state * self.n_actions + action) * self.n_states + successor
+        order = np.lexsort((reward, key))
+        new = np.ones(order.size, dtype=bool)
+        new[1:] = (np.diff(key[order]) != 0) | (np.diff(reward[order]) != 0.0)
+        merged = np.add.reduceat(count[order], np.flatnonzero(new)) if order.size else count
+        kept = order[new]
+        columns = state[kept], action[kept], successor[kept], reward[kept], merged
+        return Dataset(self.process, *columns, starts=starts, broken=self.broken + other.broken)
+
+    def split(self, parts: int = 2, *, seed: int = 0) -> list[Dataset]:
+        """Return disjoint parts of the log, each row in one of them at random."""
+        from replicable_rl.errors import check_integer
+
+        parts = check_integer("Dataset.split", "parts", parts, low=2, high=max(2, self.rows))
+        rng = np.random.Generator(
+            np.random.PCG64DXSM(check_integer("Dataset.split", "seed", seed, low=0, high=2**64 - 1))
+        )
+        drawn = rng.multinomial(self.count, np.full(parts, 1.0 / parts))
+        return [self._with_counts(drawn[:, i]) for i in range(parts)]
+
+    def _with_counts(self, count: NDArray[np.int64]) -> Dataset:
+        seen = count > 0
+        state, action, successor, reward, _ = (column[seen] for column in self._columns())
+        return Dataset(self.process, state, action, successor, reward, count[seen], starts=self.starts)
+
+    def _columns(self) -> tuple[NDArray[Any], ...]:
+        pair = self.key // self.n_states
+        return pair // self.n_actions, pair % self.n_actions, self.key % self.n_states, self.reward, self.count
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the counts to a file, whole or not at all; :func:`load_dataset` reads them back."""
+        from replicable_rl.data.files import write_dataset
+
+        write_dataset(self, path)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dataset) and other.sample == self.sample
+
+    def __hash__(self) -> int:
+        return hash(self.sample)
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.rows} rows, S={self.n_states}, A={self.n_actions}, gamma={self.gamma:g})"
+
+
+def from_transitions(
+    source: Any,
+    *,
+    gamma: float,
+    state: str | Sequence[str] = "state",
+    action: str | Sequence[str] = "action",
+    reward: str = "reward",
+    next_state: str | Sequence[str] = "next_state",
+    done: str | None = None,
+    episode: str | None = None,
+    reward_range: tuple[float, float] | None = None,
+    initial: Any = None,
+    states: Sequence[Any] | None = None,
+    actions: Sequence[Any] | None = None,
+) -> Dataset:
+    """Count the transitions of a log.
+
+    Parameters
+    ----------
+    source : path, data frame, Arrow table, or dictionary of arrays
+        A file that ends in .csv, .csv.gz, .tsv, .parquet, .jsonl or .ndjson, a folder or a pattern of such files, a
+        pandas or Polars data frame, an Arrow table, or a dictionary with an array for every column.
+    gamma : float
+        Discount in [0, 1).
+    state, action, next_state : str, or list of str
+        Their columns; a state may be several of them.
+    reward : str
+        The column of the rewards.
+    done : str, optional
+        The column that says whether the episode ended with this step: it then stays in one more state, "(end)", without
+        reward.
+    episode : str, optional
+        The column that says which episode a row belongs to: first states are learned from it. The rows of an episode
+        are in order.
+    reward_range : (low, high), optional
+        Bounds that every reward obeys; the smallest and the largest in the log when not given, which another log may
+        pass: give it where you compare logs.
+    initial : (S,) floats, optional
+        Distribution of the first state.
+    states, actions : list, optional
+        All there are, also those that the log did not see: give them where you compare logs.
+
+    Returns
+    -------
+    Dataset
+        With ``.summary()``; ``rr.solve(dataset, algorithm, shared_seed=...)`` decides on it.
+
+    Examples
+    --------
+    >>> log = {"state": ["a", "a", "b"], "action": [0, 1, 0], "reward": [0.0, 1.0, 0.0], "next_state": ["b", "a", "b"]}
+    >>> from_transitions(log, gamma=0.9)
+    Dataset(3 rows, S=2, A=2, gamma=0.9)
+    """
+    gamma = check_real(
+        "from_transitions", "gamma", gamma, low=0.0, high=float(np.nextafter(1.0, 0.0)), rule="a discount in [0, 1)"
+    )
+    given = _columns(state, action, reward, next_state, done, episode)
+    declared = check_names("states", states), check_names("actions", actions)
+    with opened(source) as log:
+        found, name = counted(log, given), log.name
+    return _dataset(found, name, gamma, declared, reward_range, initial, ends=done is not None)
+
+
+def _columns(state: Any, action: Any, reward: Any, next_state: Any, done: Any, episode: Any) -> Columns:
+    named: dict[str, Any] = {}
+    for use, columns in (("state", state), ("action", action), ("next_state", next_state)):
+        many = isinstance(columns, (list, tuple)) and columns and all(isinstance(one, str) for one in columns)
+        if not isinstance(columns, str) and not many:
+            raise InvalidInput(f"from_transitions: {use} must name a column, or several, got {shown(columns)}.")
+        named[use] = columns if isinstance(columns, str) else tuple(columns)
+    for use, column in (("reward", reward), ("done", done), ("episode", episode)):
+        if not isinstance(column, str) and not (column is None and use != "reward"):
+            raise InvalidInput(f"from_transitions: {use} must name a column, got {shown(column)}.")
+    return Columns(**named, reward=reward, done=done, episode=episode)
+
+
+def _dataset(
+    found: Counted,
+    name: str,
+    gamma: float,
+    declared: tuple[tuple[Any, ...] | None, tuple[Any, ...] | None],
+    reward_range: tuple[float, float] | None,
+    initial: Any,
+    *,
+    ends: bool,
+) -> Dataset:
+    states, state_at = index_of(found.states, declared[0], "states", name)
+    actions, action_at = index_of(found.actions, declared[1], "actions", name)
+    end = len(states)
+    state, action = state_at[found.state], action_at[found.action]
+    successor = np.where(found.successor < 0, end, state_at[found.successor])
+    bounds = _range(name, reward_range, found.reward, ends)
+    process = Process((*states, END) if ends else states, actions, gamma, bounds)
+    process = dataclasses.replace(process, initial=check_initial(initial, len(process.states)), ends=ends)
+    starts = None
+    if found.starts is not None:
+        starts = np.zeros(len(process.states), dtype=np.int64)
+        starts[state_at] = found.starts
+    columns = state, action, successor, found.reward, found.count
+    return Dataset(process, *columns, early=found.early, starts=starts, broken=found.broken)
+
+
+def _range(
+    name: str, declared: tuple[float, float] | None, rewards: NDArray[np.float64], ends: bool
+) -> tuple[float, float]:
+    low, high = float(rewards.min()), float(rewards.max())
+    if ends:  # nothing is earned after the end
+        low, high = min(low, 0.0), max(high, 0.0)
+    if declared is None:
+        return low, high
+    from replicable_rl.sampling.problem import check_range
+
+    bottom, top = check_range("from_transitions", declared)
+    if low < bottom or high > top:
+        wrong = low if low < bottom else high
+        raise InvalidInput(
+            f"{name}: rewards must lie in reward_range [{bottom:g}, {top:g}], got {wrong:g}. Widen reward_range or mend the "
+            "log."
+        )
+    return bottom, top
+
+
+def load_dataset(path: str | os.PathLike[str]) -> Dataset:
+    """Read a data set that `Dataset.save` wrote."""
+    from replicable_rl.data.files import read_dataset
+
+    return read_dataset(path)
