@@ -25,19 +25,6 @@ _MOST_STATES = 2_000_000
 _MANY_REWARDS = 1000  # different values: more are added up
 _MOST_ORDERED = 20_000_000  # rows whose order is looked at
 _FEW_BITS = 60  # of the largest reward, as a whole number
-_NUMBERS = (
-    "TINYINT",
-    "SMALLINT",
-    "INTEGER",
-    "BIGINT",
-    "HUGEINT",
-    "UTINYINT",
-    "USMALLINT",
-    "UINTEGER",
-    "UBIGINT",
-    "FLOAT",
-    "DOUBLE",
-)
 
 
 @dataclass(frozen=True)
@@ -93,9 +80,10 @@ def counted(log: Log, columns: Columns) -> Counted:
     value = "0.0" if adds else "r"
     total = f"SUM(CAST(ROUND(r * {scale!r}) AS HUGEINT))" if adds else "0"
     log.rows(
-        f"CREATE TEMP TABLE counts AS SELECT s, a, t, d, {value} AS r, COUNT(*) AS n, COUNT(*) FILTER (WHERE h) AS early, "
-        f"{total} AS total FROM (SELECT {s} AS s, {a} AS a, {done} AS d, CASE WHEN {done} THEN NULL ELSE {t} END AS t, "
-        f"{r} + 0.0 AS r, {half} AS h FROM log) GROUP BY s, a, t, d, {value}"
+        f"CREATE TEMP TABLE counts AS SELECT s, a, t, d, {value} AS r, COUNT(*) AS n, "
+        f"COUNT(*) FILTER (WHERE h) AS early, {total} AS total FROM (SELECT {s} AS s, {a} AS a, {done} AS d, "
+        f"CASE WHEN {done} THEN NULL ELSE {t} END AS t, {r} + 0.0 AS r, {half} AS h FROM log) "
+        f"GROUP BY s, a, t, d, {value}"
     )
     log.rows(
         "CREATE TEMP TABLE states AS SELECT label, row_number() OVER (ORDER BY label) - 1 AS id FROM "
@@ -126,7 +114,9 @@ def counted(log: Log, columns: Columns) -> Counted:
     return Counted(
         labels["states"],
         labels["actions"],
-        *(found[name].astype(np.int64) for name in ("s", "a", "t")),
+        found["s"].astype(np.int64),
+        found["a"].astype(np.int64),
+        found["t"].astype(np.int64),
         reward,
         n,
         found["early"].astype(np.int64) if ordered else None,

@@ -301,8 +301,8 @@ def _range(
     if low < bottom or high > top:
         wrong = low if low < bottom else high
         raise InvalidInput(
-            f"{name}: rewards must lie in reward_range [{bottom:g}, {top:g}], got {wrong:g}. Widen reward_range or mend the "
-            "log."
+            f"{name}: rewards must lie in reward_range [{bottom:g}, {top:g}], got {wrong:g}. Widen reward_range or "
+            "mend the log."
         )
     return bottom, top
 

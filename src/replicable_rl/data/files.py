@@ -78,8 +78,8 @@ def _dataset(metadata: dict[str, Any], archive: dict[str, NDArray[Any]]) -> Data
         raise InvalidInput("counts of no transition")
     pair = key // n_states
     columns = pair // n_actions, pair % n_actions, key % n_states, arrays["reward"].astype(np.float64), count
-    more = {name: arrays[name].astype(np.int64) if name in arrays else None for name in _OPTIONAL}
-    return Dataset(process, *columns, **more, broken=int(metadata["broken"]))
+    early, starts = (arrays[name].astype(np.int64) if name in arrays else None for name in _OPTIONAL)
+    return Dataset(process, *columns, early=early, starts=starts, broken=int(metadata["broken"]))
 
 
 def _tagged(label: Label) -> Json:
@@ -95,7 +95,7 @@ def _untagged(data: Any) -> Label:
     kind, value = data
     if kind == "tuple":
         return tuple(_untagged(one) for one in value)
-    readers = {
+    readers: dict[str, Any] = {
         "str": str,
         "int": int,
         "float": float,

@@ -48,8 +48,8 @@ class Log:
     def arrays(self, query: str) -> dict[str, np.ndarray[Any, Any]]:
         """Run a query and return its columns as arrays."""
         with self.in_one_sentence():
-            found: dict[str, np.ndarray[Any, Any]] = self.engine.execute(query).fetchnumpy()
-        return found
+            found = self.engine.execute(query).fetchnumpy()
+        return {name: np.asarray(column) for name, column in found.items()}
 
     @contextlib.contextmanager
     def in_one_sentence(self) -> Iterator[None]:
@@ -130,8 +130,8 @@ def _register(engine: duckdb.DuckDBPyConnection, source: Any) -> None:
         engine.register(_VIEW, source)
     except Exception as error:  # whatever an engine makes of somebody's object
         raise InvalidInput(
-            "from_transitions: source must be a file, a folder, a data frame, an Arrow table or a dictionary of arrays, "
-            f"got {shown(source)} ({sentence(error, 100)})."
+            "from_transitions: source must be a file, a folder, a data frame, an Arrow table or a dictionary of "
+            f"arrays, got {shown(source)} ({sentence(error, 100)})."
         ) from None
 
 
@@ -145,7 +145,7 @@ def _arrays(source: Mapping[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
         column = np.asarray(values)
         if column.ndim != 1:
             raise InvalidInput(
-                f"from_transitions: column {name!r} must be a list with one entry for each row, got shape {column.shape}."
+                f"from_transitions: column {name!r} must be a list with one entry a row, got shape {column.shape}."
             )
         columns[name] = column
     lengths = {column.size for column in columns.values()}

@@ -78,8 +78,7 @@ def summarise(data: Dataset) -> Summary:
     visits = data.visits[:real]
     tried = visits[visits > 0]
     left = visits.sum(axis=1)
-    shares = np.divide(data.visits, data.visits.sum(axis=1, keepdims=True), where=data.visits.sum(axis=1, keepdims=True) > 0,
-                       out=np.zeros(data.visits.shape))  # fmt: skip
+    shares = data.visits / np.maximum(data.visits.sum(axis=1, keepdims=True), 1)
     change = None
     if data.early is not None:
         change = homogeneity(data.key // data.n_states, data.early, data.count - data.early, data.n_actions)
@@ -130,8 +129,8 @@ def same_process(one: Dataset, two: Dataset) -> Homogeneity | None:
     """
     if one.process != two.process:
         raise InvalidInput(
-            "same_process: the logs are of two declared processes. Read both with the same states=..., actions=..., gamma "
-            "and reward_range."
+            "same_process: the logs are of two declared processes. Read both with the same states=..., actions=..., "
+            "gamma and reward_range."
         )
     both = np.concatenate([one.key, two.key])
     rewards = np.concatenate([one.reward, two.reward])

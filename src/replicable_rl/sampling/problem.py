@@ -135,6 +135,7 @@ class Stepped:
 
 
 def check_range(owner: str, reward_range: object) -> tuple[float, float]:
+    """Return the bounds of the rewards: two finite numbers, the lower one first."""
     is_list = isinstance(reward_range, (tuple, list)) or (isinstance(reward_range, np.ndarray) and reward_range.ndim)
     bounds: tuple[object, ...] = tuple(reward_range) if is_list else ()  # type: ignore[arg-type]  # as just seen
     rule = "two finite numbers"
