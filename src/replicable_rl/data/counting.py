@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _MOST_STATES = 2_000_000
 _MANY_REWARDS = 1000  # different values: more are added up
 _MOST_ORDERED = 20_000_000  # rows whose order is looked at
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT", "UINTEGER")
 _FEW_BITS = 60  # of the largest reward, as a whole number
 
 
@@ -67,9 +68,9 @@ class Counted:
 
 def counted(log: Log, columns: Columns) -> Counted:
     """Count the transitions of a log."""
-    kinds = {str(name): str(kind) for name, kind, *_ in log.rows("DESCRIBE SELECT * FROM log")}
+    kinds = {str(name): _family(str(kind)) for name, kind, *_ in log.rows("DESCRIBE SELECT * FROM log")}
     _check_columns(log, columns, kinds)
-    s, a, t = (_label(getattr(columns, use)) for use in ("state", "action", "next_state"))
+    s, a, t = (_label(getattr(columns, use), kinds) for use in ("state", "action", "next_state"))
     r = f"CAST({_quoted(columns.reward)} AS DOUBLE)"
     done = "false" if columns.done is None else f"CAST({_quoted(columns.done)} AS BOOLEAN)"
     rows, distinct, largest = _checked_values(log, columns, kinds, done)
@@ -221,11 +222,18 @@ def index_of(
     return declared, where
 
 
-def _label(columns: str | tuple[str, ...]) -> str:
-    names = _listed(columns)
-    if len(names) == 1:
-        return _quoted(names[0])
-    return "struct_pack(" + ", ".join(f"c{i} := {_quoted(name)}" for i, name in enumerate(names)) + ")"
+def _family(kind: str) -> str:
+    """Return one type for all that hold the same names: texts also come as enumerations, with an order of their own."""
+    if kind.startswith("ENUM"):
+        return "VARCHAR"
+    return "BIGINT" if kind in _INTEGERS else "DOUBLE" if kind in ("FLOAT", "REAL") else kind
+
+
+def _label(columns: str | tuple[str, ...], kinds: dict[str, str]) -> str:
+    parts = [f"CAST({_quoted(name)} AS {kinds[name]})" for name in _listed(columns)]
+    if len(parts) == 1:
+        return parts[0]
+    return "struct_pack(" + ", ".join(f"c{i} := {part}" for i, part in enumerate(parts)) + ")"
 
 
 def _listed(columns: Any) -> tuple[str, ...]:

@@ -45,6 +45,8 @@ class Dataset:
         How many episodes began in each state.
     broken : int
         Steps of episodes that do not go on where the one before ended.
+    added_up : bool
+        Whether ``reward`` is the mean over the rows of a transition, because rewards take very many values.
     """
 
     known_rewards: None = None
@@ -62,8 +64,9 @@ class Dataset:
         early: NDArray[np.int64] | None = None,
         starts: NDArray[np.int64] | None = None,
         broken: int = 0,
+        added_up: bool = False,
     ) -> None:
-        self.process, self.starts, self.broken = process, starts, broken
+        self.process, self.starts, self.broken, self.added_up = process, starts, broken, added_up
         self.n_states, self.n_actions, self.gamma = len(process.states), len(process.actions), process.gamma
         self.reward_range = process.reward_range
         key = (state * self.n_actions + action) * self.n_states + successor
@@ -147,7 +150,8 @@ class Dataset:
         merged = np.add.reduceat(count[order], np.flatnonzero(new)) if order.size else count
         kept = order[new]
         columns = state[kept], action[kept], successor[kept], reward[kept], merged
-        return Dataset(self.process, *columns, starts=starts, broken=self.broken + other.broken)
+        added_up = self.added_up or other.added_up
+        return Dataset(self.process, *columns, starts=starts, broken=self.broken + other.broken, added_up=added_up)
 
     def split(self, parts: int = 2, *, seed: int = 0) -> list[Dataset]:
         """Return disjoint parts of the log, each row in one of them at random."""
@@ -163,7 +167,8 @@ class Dataset:
     def _with_counts(self, count: NDArray[np.int64]) -> Dataset:
         seen = count > 0
         state, action, successor, reward, _ = (column[seen] for column in self._columns())
-        return Dataset(self.process, state, action, successor, reward, count[seen], starts=self.starts)
+        columns = state, action, successor, reward, count[seen]
+        return Dataset(self.process, *columns, starts=self.starts, added_up=self.added_up)
 
     def _columns(self) -> tuple[NDArray[Any], ...]:
         pair = self.key // self.n_states
@@ -284,7 +289,8 @@ def _dataset(
         starts = np.zeros(len(process.states), dtype=np.int64)
         starts[state_at] = found.starts
     columns = state, action, successor, found.reward, found.count
-    return Dataset(process, *columns, early=found.early, starts=starts, broken=found.broken)
+    more: dict[str, Any] = {"early": found.early, "starts": starts, "broken": found.broken}
+    return Dataset(process, *columns, **more, added_up=found.rewards_added_up)
 
 
 def _range(

@@ -34,6 +34,7 @@ def write_dataset(data: Dataset, path: str | os.PathLike[str]) -> None:
         "initial": None if process.initial is None else list(process.initial),
         "ends": process.ends,
         "broken": data.broken,
+        "added_up": data.added_up,
         "digest": data.sample.digest,
     }
     arrays = {name: array for name in (*_NEEDED, *_OPTIONAL) if (array := getattr(data, name)) is not None}
@@ -79,7 +80,14 @@ def _dataset(metadata: dict[str, Any], archive: dict[str, NDArray[Any]]) -> Data
     pair = key // n_states
     columns = pair // n_actions, pair % n_actions, key % n_states, arrays["reward"].astype(np.float64), count
     early, starts = (arrays[name].astype(np.int64) if name in arrays else None for name in _OPTIONAL)
-    return Dataset(process, *columns, early=early, starts=starts, broken=int(metadata["broken"]))
+    return Dataset(
+        process,
+        *columns,
+        early=early,
+        starts=starts,
+        broken=int(metadata["broken"]),
+        added_up=metadata["added_up"] is True,
+    )
 
 
 def _tagged(label: Label) -> Json:

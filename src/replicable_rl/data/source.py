@@ -160,6 +160,12 @@ def _explained(files: tuple[str, ...], text: str) -> str:
     line = re.search(r"[Ll]ine:?\s+(\d+)", text)
     where = f"{file}, line {line.group(1)}" if line else file
     lowered = text.lower()
+    if found := re.search(
+        r'converting column "([^"]*)"\. Could not convert string "(.*?)" to \'(\w+)\'', text, re.DOTALL
+    ):
+        column, value, kind = found.groups()
+        rule = "be a finite number" if kind in ("DOUBLE", "BIGINT") else f"be of one type, such as {kind}"
+        return f"{where}: the column {column!r} must {rule}, got {shown(value)}. Mend the row or leave it out."
     for clue, said in (
         ("not utf-8", "is not UTF-8. Save it as UTF-8"),
         ("unicode", "is not UTF-8. Save it as UTF-8"),

@@ -134,6 +134,8 @@ def same_process(one: Dataset, two: Dataset) -> Homogeneity | None:
         )
     both = np.concatenate([one.key, two.key])
     rewards = np.concatenate([one.reward, two.reward])
+    if one.added_up or two.added_up:  # means of two logs are never equal: only successors are compared
+        rewards = np.zeros(both.size)
     order = np.lexsort((rewards, both))
     new = np.ones(order.size, dtype=bool)
     new[1:] = (np.diff(both[order]) != 0) | (np.diff(rewards[order]) != 0.0)
