@@ -266,10 +266,10 @@ def test_broken_logs_get_one_sentence(kind: str, tmp_path: Path) -> None:
 def test_files_that_are_none(tmp_path: Path) -> None:
     zipped = tmp_path / "log.csv.gz"
     zipped.write_bytes(gzip.compress(csv_of({name: column * 500 for name, column in LOG.items()}).encode())[:-200])
-    with pytest.raises(rr.InvalidInput, match="log.csv.gz"):
+    with pytest.raises(rr.InvalidInput, match=r"log\.csv\.gz"):
         from_transitions(zipped, gamma=0.9)
     (tmp_path / "log.parquet").write_bytes(b"no parquet")
-    with pytest.raises(rr.InvalidInput, match="log.parquet"):
+    with pytest.raises(rr.InvalidInput, match=r"log\.parquet"):
         from_transitions(tmp_path / "log.parquet", gamma=0.9)
     os.mkfifo(tmp_path / "pipe.csv")
     for name, said in (

@@ -100,18 +100,26 @@ class Dataset:
     @cached_property
     def counts(self) -> EpisodeCounts:
         """The counts of transitions, rewards added up over the outcomes of each."""
-        low, every, rewards, times = self.reward_range[0], self.key, self.reward, self.count.astype(np.float64)
-        if self.process.ends:  # what comes after the end is known: nothing, for ever
-            end = self.n_states - 1
-            stays = (end * self.n_actions + np.arange(self.n_actions)) * self.n_states + end
-            every, rewards = np.concatenate([every, stays]), np.concatenate([rewards, np.zeros(self.n_actions)])
-            times = np.concatenate([times, np.full(self.n_actions, float(self.rows))])
-        key, inverse = np.unique(every, return_inverse=True)
-        count = sums(inverse, times, key.size)
-        excess = sums(inverse, times * (rewards - low), key.size)
-        episodes = 0 if self.starts is None else int(self.starts.sum())
-        sizes = self.n_states, self.n_actions
-        return EpisodeCounts(*sizes, key, count, excess, episodes, self.rows, low=low, starts=self.starts)
+        return self.counts_of(self.count, self.starts)
+
+    def counts_of(self, count: NDArray[np.int64], starts: NDArray[np.int64] | None) -> EpisodeCounts:
+        """Return other counts of the same outcomes and first states, as of another log, in the same form."""
+        low, times = self.reward_range[0], count.astype(np.float64)
+        key, inverse, stays = self._transitions
+        total = sums(inverse[: times.size], times, key.size)
+        excess = sums(inverse[: times.size], times * (self.reward - low), key.size)
+        total[stays] += times.sum()  # what comes after the end is known: nothing, for ever
+        excess[stays] += times.sum() * (0.0 - low)
+        episodes, rows = 0 if starts is None else int(starts.sum()), int(count.sum())
+        return EpisodeCounts(self.n_states, self.n_actions, key, total, excess, episodes, rows, low=low, starts=starts)
+
+    @cached_property
+    def _transitions(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """The transitions, that of every outcome, and where those after the end are."""
+        end, actions = self.n_states - 1, np.arange(self.n_actions) if self.process.ends else np.zeros(0, np.int64)
+        stays = (end * self.n_actions + actions) * self.n_states + end
+        key, inverse = np.unique(np.concatenate([self.key, stays]), return_inverse=True)
+        return key, inverse, inverse[self.key.size :]
 
     @property
     def rows(self) -> int:

@@ -31,6 +31,7 @@ _READERS = {  # how files are read, by how their names end
     ".ndjson": "read_json({files}, format='newline_delimited')",
 }
 _VIEW = "log"
+_UNCONVERTED = r'converting column "([^"]*)"\. Could not convert string "(.*?)" to \'(\w+)\''
 
 
 @dataclass

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.sampling.counts import EpisodeCounts, sums
+from replicable_rl.sampling.counts import EpisodeCounts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,7 +46,6 @@ class Resampler:
         order = np.argsort(place, kind="stable")
         self._by_place = np.split(order, np.flatnonzero(np.diff(place[order])) + 1) if pair.size else []
         self._pair = np.repeat(np.arange(self._first.size), length)
-        self._transition = np.unique(data.key, return_inverse=True)
 
     def draw(self, rng: np.random.Generator, scale: float = 1.0) -> EpisodeCounts:
         """Return the counts of a new log with ``scale`` times as many samples of every pair."""
@@ -58,7 +57,7 @@ class Resampler:
             drawn = rng.binomial(left[of], np.minimum(self._conditional[outcomes], 1.0))
             count[outcomes] = drawn
             left[of] -= drawn
-        return self._counts(count, self._starts(rng, scale))
+        return data.counts_of(count, self._starts(rng, scale))
 
     def _starts(self, rng: np.random.Generator, scale: float) -> NDArray[np.int64] | None:
         starts = self.data.starts
@@ -67,5 +66,8 @@ class Resampler:
         many = max(1, round(float(starts.sum()) * scale))
         return rng.multinomial(many, starts / starts.sum()).astype(np.int64)
 
-    def _counts(self, count: NDArray[np.int64], starts: NDArray[np.int64] | None) -> EpisodeCounts:
-        return self.data.with_counts(count, starts)
+    def halves(self, rng: np.random.Generator) -> tuple[EpisodeCounts, EpisodeCounts]:
+        """Return the counts of two disjoint parts of the log, each row in one of them by a coin."""
+        data = self.data
+        one = rng.binomial(data.count, 0.5)
+        return data.counts_of(one, data.starts), data.counts_of(data.count - one, data.starts)
