@@ -26,6 +26,8 @@ pytest: $(VENV)/.developing
 bench: $(VENV)/.benchmarking
 	$(BIN)/python -m benchmarks --large
 	$(BIN)/python -m benchmarks.proofs
+	$(BIN)/python -m benchmarks.proofs_decisions
+	$(BIN)/python -m benchmarks.frontier
 
 # 100 000 broken files: about ten minutes.
 fuzz: $(VENV)/.installed

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks import audit, episodes, figure, limits, planning, rendering, runs, sampler, startup
+from benchmarks import audit, decisions, episodes, figure, limits, planning, rendering, runs, sampler, startup
 from benchmarks.records import Book, machine
 from benchmarks.timing import Measurement
 
@@ -25,6 +25,7 @@ MODULES: dict[str, ModuleType] = {
     "runs": runs,
     "episodes": episodes,
     "planning": planning,
+    "decisions": decisions,
     "audit": audit,
     "startup": startup,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from benchmarks import audit, episodes, limits, planning, runs, sampler, startup
+from benchmarks import audit, decisions, episodes, limits, planning, runs, sampler, startup
 from benchmarks.fitting import fit_curve
 from benchmarks.problems import CALLS
 from benchmarks.records import Book
@@ -24,6 +24,7 @@ def headlines(book: Book) -> Iterator[Line]:
     yield from _runs(book)
     yield from _episodes_and_growth(book)
     yield from _planning(book)
+    yield from _decisions(book)
     yield from _around(book)
 
 
@@ -107,8 +108,29 @@ def _planning(book: Book) -> Iterator[Line]:
         yield f"planning with {number(peaks[0].at['S'])} states: peak memory, the model's included", both, "≤ 500 MB"
 
 
+def _decisions(book: Book) -> Iterator[Line]:
+    for each in book.find("decisions", decisions.LARGE, decisions.DEFAULT):
+        alone = _best(book.find("decisions", decisions.LARGE, decisions.PLANNING, **each.at))
+        what = f"a decision on {number(each.at['S'])} states ({each.at['of']}), in times of planning"
+        yield f"{what}, cores: {each.at['cores']}", _ratio(each.best, alone), "≤ 2×"
+    for by in (decisions.PROCESSES, decisions.THREADS):
+        many = book.find("decisions", decisions.MANY, by)
+        if many:
+            at = many[-1].at
+            yield f"{at['runs']} {decisions.MANY}, {by} on {at['cores']} cores", _shown(many[-1].best), "≤ 0.5 s"
+    if found := book.find("decisions", decisions.CALIBRATE):
+        yield decisions.CALIBRATE, _shown(found[-1].best), "seconds"
+
+
 def _around(book: Book) -> Iterator[Line]:
     yield "`import replicable_rl`", _shown(_best(book.find("startup", startup.IMPORT))), ""
     yield "`replicable-rl --help`", _shown(_best(book.find("startup", startup.HELP))), ""
     bare, kept = (_best(book.find("audit", audit.A_RUN, by)) for by in (audit.BARE, audit.IN_FILE))
     yield "what an audit into a file adds to a run", _shown(kept - bare), ""
+    for job, title in (
+        (audit.IDLE, "digests of rows: an audited run"),
+        (audit.READ_BACK, "digests of rows: reading one"),
+    ):
+        kept, plain = (_best(book.find("audit", job, by)) for by in (audit.WITH_DIGESTS, audit.NO_DIGESTS))
+        text = f"{_shown(kept)}, {kept / plain - 1.0:+.0%}" if plain > 0.0 else _NOTHING
+        yield title, text, "≤ 20 % more" if job == audit.IDLE else ""

@@ -25,6 +25,11 @@ SECTIONS = {
         "because its threads stall wherever something else runs too: divide its ratios by the number of cores for the "
         "best that it could do.",
     ),
+    "decisions": (
+        "Decisions",
+        "`PlugInPolicy` from 1000 samples of every pair. The large tables have 4 actions and up to 4 outcomes a row; "
+        "planning alone and planning with a rule run on the same empirical model, in turns.",
+    ),
     "audit": ("Audits", "What the record of every run costs, and many runs."),
     "startup": ("Starting", "A fresh process each time."),
 }

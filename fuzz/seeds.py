@@ -11,8 +11,19 @@ from typing import Any
 
 import replicable_rl as rr
 from replicable_rl.audit.sweep import load_sweep
+from replicable_rl.canonical import json_text, parse_json
 from replicable_rl.experiments.dataset import Dataset, Table
-from replicable_rl.records import AuditSpec, RunFamily
+from replicable_rl.records import (
+    AuditSpec,
+    Claims,
+    Drawn,
+    ObjectSpec,
+    Recorded,
+    RunFamily,
+    RunSpec,
+    Status,
+    StatusCode,
+)
 from replicable_rl.solve.files import load_run, save_run
 from replicable_rl.store import RunStore
 
@@ -98,6 +109,42 @@ def _read_sweep(path: Path) -> str:
     return json.dumps([spec.to_json() for spec in load_sweep(path)])
 
 
+def _write_plan(path: Path) -> None:
+    """Write everything that says what is to be run and what is claimed of it, each as its own JSON."""
+    problem, algorithm = ObjectSpec("chain-v1", {"n_states": 5}), ObjectSpec("rpvi-v1", {"calls": 10**20, "rho": 0.2})
+    result = rr.audit(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01, calls=20, iterations=3), shared_seeds=3)
+    proved = rr.plan(rr.make("chain-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2)).claims()
+    plan = {
+        "audit": AuditSpec(problem, algorithm, (1, 2**64 - 1), rho=0.2, require=0.9).to_json(),
+        "drawn": RunSpec(problem, algorithm, 7, Drawn(1)).to_json(),
+        "recorded": RunSpec(problem, algorithm, 7, Recorded("ab" * 32)).to_json(),
+        "proved": proved.to_json(),
+        "measured": Claims((result.claim(),)).to_json(),
+        "status": Status(StatusCode.COMPLETED, "done").to_json(),
+    }
+    path.write_text(json_text(plan))
+
+
+def _read_plan(path: Path) -> str:
+    """Return all parts as text; what was read must come back the same from its own JSON."""
+    data = parse_json(path.read_bytes())
+    readers: tuple[Any, ...] = (AuditSpec, RunSpec, RunSpec, Claims, Claims, Status)
+    parts = data.values() if isinstance(data, dict) else ()
+    read = [reader.from_json(part) for reader, part in zip(readers, parts, strict=False)]
+    keys = [one.family.key(1, 1) if isinstance(one, AuditSpec) else getattr(one, "digest", "") for one in read]
+    again = [type(one).from_json(parse_json(json_text(one.to_json()))) for one in read]
+    assert again == read
+    return json.dumps([[one.to_json() for one in read], keys, list(map(str, read))])
+
+
+def _write_cuts(path: Path) -> None:
+    rr.publish(rr.make("two-goals-v1"), rr.PlugInPolicy(0.02, 0.01, 0.2, samples=1000), sample_seed=1).save(path)
+
+
+def _read_cuts(path: Path) -> str:
+    return json.dumps(rr.rules.load_cuts(path).to_json(), sort_keys=True)
+
+
 KINDS = {
     kind.name: kind
     for kind in (
@@ -106,6 +153,8 @@ KINDS = {
         Kind("store", _write_store, _read_store, record=True),
         Kind("results", _write_dataset, _read_dataset, record=False),
         Kind("sweep", _write_sweep, _read_sweep, record=False),
+        Kind("plan", _write_plan, _read_plan, record=False),
+        Kind("cuts", _write_cuts, _read_cuts, record=True),
     )
 }
 

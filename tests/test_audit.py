@@ -427,7 +427,8 @@ def test_bad_objects() -> None:
         rr.audit(rr.make("inventory-v1"), rr.PaperPhasedVI(0.1, 0.001, 0.2))
     result = rr.audit(TWO_GOALS, SOMETIMES, shared_seeds=2)
     with pytest.raises(
-        InvalidInput, match=r"level must be one of model, value, policy, got 'polcy'\. Did you mean 'policy'"
+        InvalidInput,
+        match=r"level must be one of model, value, action-probabilities, policy, got 'polcy'\. Did you mean 'policy'",
     ):
         result.agreement("polcy")
     with pytest.raises(InvalidInput, match="required must lie strictly between"):

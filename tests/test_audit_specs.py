@@ -104,6 +104,9 @@ def test_more_seeds_and_more_runs_contain_fewer() -> None:
         ({"job": 1}, "AuditSpec: expected"),
         ({"confidence": 2.0}, "confidence must lie strictly between 0 and 1"),
         ({"require": 0.0}, "require must lie strictly between 0 and 1"),
+        ({"fresh": None}, "fresh must be a text, got None"),
+        ({"shared": ["x"]}, "shared must be a text"),
+        ({"code": 7}, "code must be a text, got 7"),
     ],
 )
 def test_json_that_is_no_spec_is_refused(change: dict[str, Any], message: str) -> None:

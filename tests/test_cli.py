@@ -567,7 +567,7 @@ def test_an_algorithm_that_stands_for_a_policy_alone(tmp_path: Path) -> None:
         assert (without.code, without.err) == (2, "")
         assert f"Same {level} in 60 of 60 pairs" in without.out
     refusal = one_line(in_folder(tmp_path, "audit", *store, "--level", "good-action"))
-    assert refusal == "audit: level must be one of model, value, policy, got 'good-action'."
+    assert refusal == "audit: level must be one of model, value, action-probabilities, policy, got 'good-action'."
     refusal = one_line(in_folder(Path(__file__).parents[1], "--plugin", "examples.own", "plan", *subject))
     assert refusal == "plan: good-enough-v1 has no plan; solve and audit do without one."
 
@@ -1126,3 +1126,17 @@ def test_interrupted_on_a_terminal(tmp_path: Path) -> None:
     assert plain(shown_after).endswith(INTERRUPTED)
     assert "Traceback" not in shown_after
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refusal_is_one_line_for_programs_and_wrapped_for_people() -> None:
+    arguments = ("solve", "two-goals-v1", "rpvi-v2", "--epsilon", "0.1", "--delta", "1e-31", "--rho", "0.2", *SEEDS)
+    line = one_line(piped(*arguments))
+    with terminal() as (ours, theirs):
+        done = subprocess.run([COMMAND, *arguments], env=environment(), stdout=subprocess.DEVNULL, stderr=theirs)
+        os.close(theirs)
+        lines = plain(read_all(ours)).splitlines()
+    assert done.returncode == 2
+    assert len(lines) > 1
+    assert all(len(one) <= 80 for one in lines), lines
+    assert " ".join(lines) == f"replicable-rl: {line}"
+    assert line.endswith("got 1e-31. Raise delta.")

@@ -41,6 +41,7 @@ SHIPPED = [
     rr.ReplicableApproximateMDP(0.05, 0.001, 0.2),
     rr.RMax(0.05, 0.001, 60),
     rr.ReplicableRMax(0.05, 0.001, 0.2, 60),
+    rr.PlugInPolicy(0.05, 0.001, 0.2),
     # far below what the theorems ask for, where much can be lost or left unseen
     rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=1),
     rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, calls=3, form="midpoint"),
@@ -889,7 +890,7 @@ def test_a_problem_without_an_id_is_named_by_the_start_of_its_digest() -> None:
         (Honest(), {"problems": PROBLEM}, r"a list of at least one problem, got TabularMDP"),
         (Honest(), {"problems": "chain-v1"}, r"a list of at least one problem, got 'chain-v1'"),
         (Honest(), {"problems": ["chain-v1"]}, r"got 'chain-v1'\. Use replicable_rl\.make"),
-        (Honest(), {"level": "q"}, r"level must be one of model, value, policy, got 'q'"),
+        (Honest(), {"level": "q"}, r"level must be one of model, value, action-probabilities, policy, got 'q'"),
     ],
 )
 def test_bad_arguments(algorithm: Any, options: dict[str, Any], message: str) -> None:

@@ -221,7 +221,7 @@ $ replicable-rl --help
 Usage: replicable-rl [OPTIONS] COMMAND [ARGS]...
 
 ...
-  list       List the problems, algorithms, samplers and levels, yours too.
+  list       List what has an id, yours too.
 ...
 ```
 """
@@ -242,7 +242,7 @@ def test_checker_accepts_a_true_page(tmp_path: Path) -> None:
         ('title="sweep.toml"', ""),
         ("nowhere.npz: no such file.\n", "nowhere.npz: no such file.\nand more\n"),
         ("nowhere.npz: no such file.\n", ""),
-        ("List the problems", "List some problems"),
+        ("List what has an id", "List what has a name"),
         ("[ARGS]...\n\n...\n", "[ARGS]...\n\n"),  # lines are missing and not elided
         ("[ARGS]...\n\n", "[ARGS]...\n\n\n"),
         ("audit \\\n", "audit\n"),

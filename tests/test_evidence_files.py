@@ -169,6 +169,14 @@ def test_summaries_count_no_changed_rows(path: Path) -> None:
     assert summary.runs <= 2 + len(kept) < len(result.runs)
 
 
+def test_summaries_count_no_rows_that_cannot_be_read(path: Path) -> None:
+    audited(path)
+    claims = "UPDATE documents SET json = '[]' WHERE id IN (SELECT claims FROM runs)"
+    tamper(path, "UPDATE runs SET seal = NULL", claims)
+    with RunStore(path) as store, pytest.warns(DamagedRecord, match="records are damaged"):
+        assert (store.summary(), store.families()) == ([], [])
+
+
 def test_a_changed_audit_is_left_out(path: Path) -> None:
     audited(path)
     tamper(path, "UPDATE audits SET json = replace(json, '\"confidence\":0.95', '\"confidence\":0.5')")
@@ -187,7 +195,7 @@ def test_dropped_triggers_come_back_with_the_next_write(path: Path) -> None:
 
 
 def test_rows_without_a_seal_are_read_marked_and_shown(path: Path) -> None:
-    shutil.copy(V2 / "store-v2.sqlite", path)
+    shutil.copyfile(V2 / "store-v2.sqlite", path)
     before = path.read_bytes()
     with RunStore(path) as store:
         (first, _), *_ = store.families()

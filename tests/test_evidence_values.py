@@ -111,6 +111,9 @@ PROBLEM, ALGORITHM = rr.ObjectSpec("two-goals-v1"), rr.ObjectSpec("phased-vi-v1"
 AUDIT: dict[str, Any] = {"shared_seeds": 2, "runs_per_seed": 2, "seed": 0, "confidence": 0.95}
 EXPLORE: dict[str, Any] = {"horizon": 3, "episodes": 4, "rounds": 2}
 THEORY: dict[str, Any] = {"n_states": 2, "n_actions": 1, "gamma": 0.5}
+SEARCH: dict[str, Any] = {"rho": 0.25, "epsilon": 0.25, "confidence": 0.5, "start": 4, "most": 8, "shared_seeds": 4}
+PLUG_IN = rr.PlugInPolicy(0.25, 0.0625, 0.25, samples=5)
+CUTS = rr.publish(MDP, PLUG_IN, sample_seed=1)
 
 
 def made(id: str) -> Callable[..., Any]:
@@ -127,6 +130,36 @@ def entries() -> dict[str, Entry]:
         "ReplicablePhasedVI": (rr.ReplicablePhasedVI, PROMISE | {"bound": "sharp", "target": "policy"}),
         "RMax": (rr.RMax, BASELINE | EXPLORE | {"known": 0.5, "tolerance": 0.25, "r_max": 1.0}),
         "ReplicableRMax": (rr.ReplicableRMax, PROMISE | EXPLORE | {"window": 0.5, "threshold": "fixed"}),
+        "PlugInPolicy": (rr.PlugInPolicy, PROMISE | {"rule": "affordable", "samples": 5, "over": "worst"}),
+        "PlugInPolicy, in episodes": (rr.PlugInPolicy, PROMISE | {"budget": 50, "horizon": 5}),
+        "calibrate": (
+            rr.calibrate, {"problem": MDP, "algorithm": PLUG_IN} | SEARCH | {"level": "policy", "size": None}
+        ),
+        "compare": (rr.compare, {"problem": MDP} | SEARCH | {"algorithms": [PLUG_IN], "delta": 0.0625, "share": None}),
+        "publish": (rr.publish, {"problem": MDP, "algorithm": PLUG_IN, "sample_seed": 1, "sampler": "counts-v1"}),
+        "find_seed": (rr.find_seed, {"problem": MDP, "algorithm": PLUG_IN, "sample_seed": 1, "tries": 2}),
+        "rules.AffordableTolerance": (rr.rules.AffordableTolerance, {"order": (0,)}),
+        "rules.PerturbedRewards": (rr.rules.PerturbedRewards, {"scale": 0.25}),
+        "rules.PublishedCuts": (rr.rules.PublishedCuts, {"cuts": CUTS}),
+        "rules.RandomTolerance": (rr.rules.RandomTolerance, {"tolerance": 0.25, "order": (0,)}),
+        "rules.RoundedQ": (rr.rules.RoundedQ, {"width": 0.25}),
+        "rules.SharedGumbel": (rr.rules.SharedGumbel, {"rate": 0.25}),
+        "rules.Softmax": (rr.rules.Softmax, {"rate": 0.25}),
+        "rules.Cuts": (
+            rr.rules.Cuts,
+            {"tolerances": [0.25, 0.5], "policy": [0, 0], "margins": [1.0, 2.0], "order": (0,), "problem": PROBLEM}
+            | {"epsilon": 0.25, "samples": 5.0},
+        ),
+        "rules.Cuts.from_json": (rr.rules.Cuts.from_json, {"data": CUTS.to_json()}),
+        "rules.Cuts.from_json, a field": (
+            lambda **given: rr.rules.Cuts.from_json(CUTS.to_json() | given), CUTS.to_json()
+        ),
+        "rules.load_cuts": (rr.rules.load_cuts, {"path": "/nowhere"}),
+        "rules.as_rule": (rr.rules.as_rule, {"value": "greedy"}),
+        "rules.as_rule, a setting": (
+            lambda tolerance, order: rr.rules.as_rule({"id": "tolerance", "tolerance": tolerance, "order": order}),
+            {"tolerance": 0.25, "order": [0]},
+        ),
         "SharedRandomness": (rr.SharedRandomness, {"seed": 7}),
         "TabularMDP": (rr.TabularMDP, {"rows": MDP.rows, "n_actions": 1, "gamma": 0.5, "estimated": False}),
         "TabularMDP.from_dense": (rr.TabularMDP.from_dense, {"P": P, "R": R, "gamma": 0.5}),
@@ -172,6 +205,16 @@ def entries() -> dict[str, Entry]:
         ),
         "theory.phased_vi, sharp": (rr.theory.phased_vi, {"pairs": 2, "gamma": 0.5} | PROMISE),
         "theory.phased_vi_rho": (rr.theory.phased_vi_rho, {"calls": 5, "pairs": 2, "gamma": 0.5} | BASELINE),
+        "theory.plug_in_policy": (
+            rr.theory.plug_in_policy,
+            THEORY | PROMISE | {"rule": "tolerance", "known_rewards": True, "over": "initial", "samples": 5}
+            | {"parameter": 0.25},
+        ),
+        "theory.plug_in_policy, budget": (rr.theory.plug_in_policy, THEORY | PROMISE | {"budget": 5}),
+        "theory.plug_in_policy_epsilon": (
+            rr.theory.plug_in_policy_epsilon,
+            {"samples": 10**12} | THEORY | {"delta": 0.0625, "rho": 0.25, "rule": "rounded", "known_rewards": True},
+        ),
         "theory.rmax": (rr.theory.rmax, THEORY | PROMISE | {"horizon": 3, "refined": False, "known_rewards": True}),
         "theory.rmax_practical": (
             rr.theory.rmax_practical,
@@ -227,7 +270,10 @@ def entries() -> dict[str, Entry]:
             "riverswim-v1": {"n_states": 3, "gamma": 0.5, "small_reward": 0.25},
             "chain-v1": {"n_states": 3, "slip": 0.25, "gamma": 0.5, "small_reward": 0.25},
             "garnet-v1": {"n_states": 3, "n_actions": 2, "branching": 2, "gamma": 0.5, "seed": 1},
-            "inventory-v1": {"capacity": 3, "demand": 1.5, "price": 2.0, "unit_cost": 1.0, "holding_cost": 0.25},
+            "inventory-v1": {"capacity": 3, "demand": 1.5, "price": 2.0, "unit_cost": 1.0, "holding_cost": 0.25}
+            | {"lot": 2},
+            "admission-v1": {"capacity": 3, "arrival": 0.25, "service": 0.5, "reward": 2.0, "waiting_cost": 0.25}
+            | {"gamma": 0.5},
             "machine-repair-v1": {"n_states": 3, "wear": 0.25, "breakdown": 0.25, "repair_cost": 1.0, "gamma": 0.5},
         }.items()
     }
@@ -252,7 +298,7 @@ WORDS = {  # by the names that annotations use: which kinds of plain values they
     dict: ("Mapping", "dict", "Json"),
     list: ("Sequence", "list", "tuple", "ArrayLike", "Floats", "Json"),
     tuple: ("Sequence", "tuple", "ArrayLike", "Floats", "Json"),
-    range: ("Sequence", "tuple", "ArrayLike"),
+    range: ("Sequence", "tuple", "ArrayLike", "Floats"),
 }
 
 
@@ -335,10 +381,12 @@ ENTRIES = entries()
 # Nobody calls these with values of their own: results, protocols, exceptions, names of kinds, and what has no values.
 NO_ENTRIES = {
     *("Agreement", "AuditResult", "Claims", "Estimate", "Fingerprints", "InvalidInput", "Run", "RunFailed", "Status"),
-    *("StatusCode", "Drawn", "Recorded", "Labels", "register_sampler"),
+    *("StatusCode", "Drawn", "Recorded", "Labels", "register_sampler", "Calibration", "Comparison"),
     *("theory.ApproximateMDPPlan", "theory.PhasedVIPlan", "theory.Plan", "theory.PlanTable", "theory.RMaxPlan"),
     *("theory.RStatPlan", "queries.Estimate", "queries.Fixed", "queries.Means", "queries.Plain", "queries.Query"),
     *("queries.Randomised", "queries.Rounded", "queries.RoundedMeans", "queries.Threshold"),
+    *("theory.PlugInPlan", "rules.Decision", "rules.Greedy", "rules.Margin", "rules.Rule", "rules.Tuning"),
+    *("rules.choose_cuts",),  # takes an empirical model, which `publish` makes
 }
 OTHER_TESTS = {  # of stores and files, where a call takes long: test_store.py, test_run_files.py, test_sb3.py
     *("RunStore", "StableBaselines3", "read_audits", "run_audits", "save_run"),
@@ -346,7 +394,7 @@ OTHER_TESTS = {  # of stores and files, where a call takes long: test_store.py, 
 
 
 def test_every_public_entry_point_is_tried() -> None:
-    rooms = {"": rr, "theory.": rr.theory, "queries.": rr.queries}
+    rooms = {"": rr, "theory.": rr.theory, "queries.": rr.queries, "rules.": rr.rules}
     public = {
         f"{room}{name}"
         for room, module in rooms.items()
@@ -360,7 +408,7 @@ def test_every_public_entry_point_is_tried() -> None:
 
 
 def test_the_valid_calls_are_valid() -> None:
-    missing = {"load_mdp", "load_run", "audit_sweep"}  # their files
+    missing = {"load_mdp", "load_run", "audit_sweep", "rules.load_cuts"}  # their files
     for name, entry in ENTRIES.items():
         with pytest.raises(rr.InvalidInput, match="/nowhere") if name in missing else contextlib.nullcontext():
             entry.call(**entry.given)

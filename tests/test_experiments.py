@@ -346,7 +346,9 @@ def test_names_of_experiments() -> None:
     assert chosen([]) == list(experiments().values())
     with pytest.raises(UnknownId, match=r"no experiment is called 'figure22'\. Did you mean 'figure2'\?$"):
         chosen(["figure1", "figure22"])
-    with pytest.raises(UnknownId, match=r"Known: figure1, figure2, exploration, theorem, cost, levels, claims\.$"):
+    with pytest.raises(
+        UnknownId, match=r"Known: figure1, figure2, exploration, theorem, cost, levels, frontier, claims\.$"
+    ):
         chosen(["zzz"])
 
 

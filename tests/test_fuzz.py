@@ -16,8 +16,8 @@ from fuzz.seeds import KINDS, Kind, copied
 from replicable_rl.errors import InvalidInput
 
 
-def test_two_thousand_mutants() -> None:
-    found = fuzz(2000, seed=2026)
+def test_mutants_of_every_kind() -> None:
+    found = fuzz(400 * len(KINDS), seed=2026)
     assert found.bad == []
     assert {name: sum(counts.values()) for name, counts in found.counts.items()} == dict.fromkeys(KINDS, 400)
     for name, counts in found.counts.items():
@@ -25,6 +25,7 @@ def test_two_thousand_mutants() -> None:
         assert counts[EQUAL] > 0, name
     assert found.counts["store"][LESS] > 50
     assert found.counts["results"][OTHER] > 0
+    assert found.counts["plan"][OTHER] > 0
 
 
 def reading(outcome: str) -> Any:

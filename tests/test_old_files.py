@@ -40,7 +40,7 @@ OTHER = AuditSpec(ObjectSpec("other"), ObjectSpec("other"))
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A copy of the golden store of version 1."""
-    shutil.copy(V1 / "store-v1.sqlite", tmp_path / "runs.sqlite")
+    shutil.copyfile(V1 / "store-v1.sqlite", tmp_path / "runs.sqlite")
     return tmp_path / "runs.sqlite"
 
 
@@ -200,7 +200,7 @@ from tests.test_old_files import *
 versions, golden = [], Path(sys.argv[2])
 for statement in range(0, 1000, 2):
     path = golden.with_name(f"{{statement}}.sqlite")
-    shutil.copy(golden, path)
+    shutil.copyfile(golden, path)
     closed = pickled(RunStore(path))
     if not killed(statement, lambda: closed.add([], {{}})): break
     versions.append(version(path))
@@ -396,7 +396,9 @@ def test_what_version_1_computed_is_computed_again_bit_for_bit(name: str) -> Non
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    shutil.copytree(V1 / "solution-rmax", tmp_path / "run")
+    (tmp_path / "run").mkdir()  # and not a copy of the folder, which may not be writable
+    for file in (V1 / "solution-rmax").iterdir():
+        shutil.copyfile(file, tmp_path / "run" / file.name)
     return tmp_path / "run"
 
 
@@ -483,7 +485,7 @@ def test_models_of_version_1_that_are_others(old: Path) -> None:
     (old / "model.npz").write_bytes(b"no model")
     with pytest.raises(InvalidFile, match=r"model\.npz: not a replicable-rl mdp file"):
         load_run(old)
-    shutil.copy(V1 / "solution-model/model.npz", old / "model.npz")
+    shutil.copyfile(V1 / "solution-model/model.npz", old / "model.npz")
     with pytest.raises(InvalidFile, match="do not have the fingerprints recorded"):
         load_run(old)
     (old / "model.npz").unlink()
@@ -509,7 +511,7 @@ def test_problems_of_version_1_are_read(tmp_path: Path) -> None:
 
 def test_stores_of_version_2_are_read(tmp_path: Path) -> None:
     path = tmp_path / "runs.sqlite"
-    shutil.copy(V2 / "store-v2.sqlite", path)
+    shutil.copyfile(V2 / "store-v2.sqlite", path)
     with RunStore(path) as store:
         assert store_v2.described(store) == json.loads((V2 / "store-v2.json").read_text())
         runs, watch = sum(n for _, n in store.families()), Made()

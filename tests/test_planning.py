@@ -445,18 +445,20 @@ def test_greedy_takes_the_lowest_index_of_the_maxima(q: list[list[int]]) -> None
 @settings(deadline=None)
 def test_the_compiled_maximum_breaks_ties_alike(q: list[list[int]]) -> None:
     n, A = len(q), len(q[0])
-    table = (
+    table = _kernels.Table(
         np.zeros(n * A + 1, dtype=np.int64),
         np.empty(0, dtype=np.int32),
         np.empty(0),
         np.array(q, float).reshape(-1),
+        gamma=0.5,
+        n_actions=A,
     )
     value, best, row_of = np.zeros(n), np.empty(n), np.empty(n, dtype=np.int32)
-    _kernels.backup(*table, 0.5, A, value, best, row_of, 0, n)
+    _kernels.backup(table, value, best, row_of, 0, n)
     assert (row_of % A).tolist() == [row.index(max(row)) for row in q]
     assert best.tolist() == [max(row) for row in q]
     for width, backward in ((1, False), (n, True)):
-        _kernels.relax(*table, 0.5, A, value, best, row_of, width, backward, 0, n)
+        _kernels.relax(table, value, best, row_of, width, backward, 0, n)
         assert (row_of % A).tolist() == [row.index(max(row)) for row in q]
         assert best.tolist() == [max(row) for row in q]
 
@@ -671,12 +673,12 @@ def test_a_goal_has_its_value_after_one_sweep_in_blocks() -> None:
     indptr, one = np.array([0, 1]), np.array([1.0])
     out, row_of = np.empty(1), np.empty(1, dtype=np.int32)
     for gamma, stay in ((0.5, 1.0), (1.0 - 2.0**-53, 1.0 + 2.0**-52)):
-        table = indptr, np.zeros(1, dtype=np.int32), np.array([stay]), one, gamma
-        _kernels.relax(*table, 1, np.zeros(1), out, row_of, 1, False, 0, 1)
+        table = _kernels.Table(indptr, np.zeros(1, dtype=np.int32), np.array([stay]), one, gamma, 1)
+        _kernels.relax(table, np.zeros(1), out, row_of, 1, False, 0, 1)
         assert out[0] == 1.0 / (1.0 - gamma)
-        chain = indptr, np.empty(1, dtype=np.int32), np.empty(1), np.empty(1), np.empty(1)
-        assert _kernels.policy_rows(*table, row_of, True, np.array([-1], dtype=np.int32), *chain, 0, 1) == 1
-        _kernels.relax_policy(*chain[:4], np.zeros(1), out, 1, np.array([False]), one, 0, 1)
+        chain = _kernels.Chain(indptr, np.empty(1, dtype=np.int32), np.empty(1), np.empty(1), np.empty(1))
+        assert _kernels.policy_rows(table, row_of, True, np.array([-1], dtype=np.int32), chain, 0, 1) == 1
+        _kernels.relax_policy(chain, np.zeros(1), out, 1, np.array([False]), one, 0, 1)
         assert out[0] == 1.0 / (1.0 - gamma)
 
 
@@ -721,15 +723,15 @@ def test_a_block_is_swept_from_where_its_policy_leads() -> None:
     indptr, next_state = np.arange(0, 2 * n + 1, 2), np.stack([state - 1, state + 1], axis=1).clip(0, n - 1)
     for towards_0 in (0.2, 0.5001, 0.8, 1.0):
         weight = np.tile([towards_0, 1.0 - towards_0], n) * 0.999
-        chain = indptr, next_state.reshape(-1).astype(np.int32), weight
-        _kernels.upstream(*chain, 20, 1.1, backward, over, 0, n)
+        chain = _kernels.Chain(indptr, next_state.reshape(-1).astype(np.int32), weight, np.empty(0), np.empty(0))
+        _kernels.upstream(chain, 20, 1.1, backward, over, 0, n)
         assert backward.tolist() == [towards_0 < 0.5] * 2
         known = 0.999 * max(towards_0, 1.0 - towards_0)
         expected = 1.0 if known < 0.5 else min(1.1, max(1.0, _kernels.NEARLY / known))
         assert over[1:19] == pytest.approx([expected] * 18)
         first_in_order = [19, 39] if towards_0 < 0.5 else [0, 20]  # they know nothing new of their block
         assert over[first_in_order].tolist() == [1.0, 1.0]
-        _kernels.upstream(*chain, 20, 1.0, backward, over, 0, n)
+        _kernels.upstream(chain, 20, 1.0, backward, over, 0, n)
         assert (over == 1.0).all()
 
 
@@ -784,8 +786,7 @@ def test_residuals_are_those_of_a_plain_backup() -> None:
     value, out = np.array([3.0, 1.0, 2.0]), np.empty(3)
     P, r = np.array([[0.75, 0.25, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 1.0]]), np.array([0.75, 1.0, 0.5])
     expected = r + 0.9 * P @ value - value
-    arguments: Any = *sweeps._chain, value, out, 0, 3
-    found = _kernels.residuals(*arguments)
+    found = _kernels.residuals(sweeps._chain, value, out, 0, 3)
     assert found == pytest.approx((expected.min(), expected.max()))
     for s in range(3):
         solved = value.copy()
@@ -814,11 +815,12 @@ def test_when_to_stop_is_decided_as_if_by_several_threads() -> None:
     n = 2000
     rng = np.random.default_rng(5)
     difference = rng.random(n).astype(np.float32)
-    chain = np.arange(n + 1), np.arange(n, dtype=np.int32), np.ones(n, dtype=np.float32)
+    rows = np.arange(n + 1), np.arange(n, dtype=np.int32), np.ones(n, dtype=np.float32)
+    chain = _kernels.Chain(*rows, np.empty(0), np.empty(0))
     spread = float(difference.max()) - float(difference.min())
     for enough, sweeps in ((spread, 1), (np.nextafter(spread, 0.0), 5)):
         out, total = np.empty_like(difference), np.zeros_like(difference)
-        assert _kernels.follow(*chain, difference.copy(), out, total, 5, enough, 0, n) == (
+        assert _kernels.follow(chain, difference.copy(), out, total, 5, enough, 0, n) == (
             difference.min(),
             difference.max(),
             sweeps,
@@ -852,6 +854,6 @@ def test_following_a_policy_comes_closer_to_its_value(kind: type[_sweeps.Sweeps]
         assert 0.0 < share < 0.5
 
 
-def rows_of(mdp: TabularMDP) -> _sweeps.Table:
+def rows_of(mdp: TabularMDP) -> _kernels.Table:
     rows = mdp.rows
-    return _sweeps.Table(*rows[:3], planning._expected_rewards(mdp), mdp.gamma, mdp.n_actions)
+    return _kernels.Table(*rows[:3], planning._expected_rewards(mdp), mdp.gamma, mdp.n_actions)

@@ -607,6 +607,8 @@ def test_conditions_are_listed() -> None:
         ({"bound": "0.1"}, "bound must be a number from 0 to inf, got '0.1'"),
         ({"about": "replicability", "bound": 1.5}, "bound must be a number from 0 to 1, got 1.5"),
         ({"failure": 1.01}, "failure must be a number from 0 to 1, got 1.01"),
+        ({"level": 3}, "level must be a text or None, got 3"),
+        ({"definition": INF}, "definition must be a text or None, got inf"),
     ],
     ids=repr,
 )

@@ -287,7 +287,7 @@ def test_whole_exactly_when_the_fraction_is(text: str) -> None:
     ("id", "message"),
     [
         ("two-goal-v1", r"^No problem is called 'two-goal-v1'\. Did you mean 'two-goals-v1'\?$"),
-        ("xyz", r"^No problem is called 'xyz'\. Known: two-goals-v1, .*machine-repair-v1\.$"),
+        ("xyz", r"^No problem is called 'xyz'\. Known: two-goals-v1, .*admission-v1\.$"),
         ("", r"^No problem is called ''\. Known: "),
     ],
 )

@@ -157,7 +157,9 @@ def test_levels_of_ones_own(tmp_path: Path) -> None:
     assert set(everything(tmp_path / "run")) == {"run.json", "policy.npy", "weights.npy"}
     assert load_run(tmp_path / "run") == run
     del LEVELS["weights"]
-    with pytest.raises(InvalidFile, match=r"run: level must be one of model, value, policy, got 'weights'\.$"):
+    with pytest.raises(
+        InvalidFile, match=r"run: level must be one of model, value, action-probabilities, policy, got 'weights'\.$"
+    ):
         load_run(tmp_path / "run")
 
 

@@ -37,6 +37,7 @@ SHIPPED: list[Any] = [
     rr.ReplicableApproximateMDP(0.1, 0.01, 0.2, calls=50),
     rr.RMax(0.1, 0.01, 10, episodes=5, rounds=3),
     rr.ReplicableRMax(0.1, 0.01, 0.2, 10, episodes=5, rounds=3),
+    rr.PlugInPolicy(0.1, 0.01, 0.2, samples=50),
 ]
 
 
@@ -420,4 +421,4 @@ def test_what_ships_is_no_estimate() -> None:
     for id in PROBLEMS:
         if id != "gridworld-v1":
             assert not rr.make(id).estimated
-    assert set(LEVELS) == {"model", "value", "policy"}
+    assert set(LEVELS) == {"model", "value", "action-probabilities", "policy"}

@@ -9,7 +9,9 @@
 True
 """
 
-import replicable_rl.report.audit_tables  # noqa: F401  # it shows results
+import replicable_rl.report.audit_tables
+import replicable_rl.report.diagnose_figures
+import replicable_rl.report.diagnose_tables  # noqa: F401  # they show results
 from replicable_rl import queries, testing, theory
 from replicable_rl.adapters import StableBaselines3, audit_callable
 from replicable_rl.algorithms import (
@@ -34,6 +36,7 @@ from replicable_rl.audit import (
     read_audits,
     run_audits,
 )
+from replicable_rl.diagnose import Calibration, Comparison, calibrate, compare
 from replicable_rl.envs import from_gymnasium, gridworld
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import Labels, TabularMDP, evaluate_policy, greedy, load_mdp, optimal_values
@@ -73,8 +76,10 @@ __all__ = [
     "ApproximateMDP",
     "AuditResult",
     "AuditSpec",
+    "Calibration",
     "Claim",
     "Claims",
+    "Comparison",
     "Drawn",
     "EpisodicEnv",
     "Estimate",
@@ -106,6 +111,8 @@ __all__ = [
     "audit_callable",
     "audit_sweep",
     "build",
+    "calibrate",
+    "compare",
     "evaluate_policy",
     "find_seed",
     "from_gymnasium",

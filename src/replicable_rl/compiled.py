@@ -90,8 +90,7 @@ class Team:
 
     def __call__(self, kernel: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Return what the kernel returned for every part."""
-        mine, *others = self._parts
         if self._pool is None:
-            return [kernel(*arguments, *mine)]
-        running = [self._pool.submit(kernel, *arguments, *part) for part in others]
-        return [kernel(*arguments, *mine), *(part.result() for part in running)]
+            return [kernel(*arguments, *self._parts[0])]
+        running = [self._pool.submit(kernel, *arguments, *part) for part in self._parts[1:]]
+        return [kernel(*arguments, *self._parts[0]), *(part.result() for part in running)]

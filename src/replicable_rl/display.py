@@ -4,8 +4,6 @@
 above it and may not be imported from below. So the report says here what it shows, when the package is imported.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

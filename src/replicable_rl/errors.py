@@ -8,8 +8,6 @@ one sentence or two:
     delta=0.15, rho=0.2. Lower delta below 0.1 or raise rho.
 """
 
-from __future__ import annotations
-
 import contextlib
 import decimal
 import difflib
@@ -90,14 +88,15 @@ Convert it with float() first.
     return number
 
 
-SMALLEST = 1e-30  # of a probability or a tolerance: below it sample sizes pass the largest float
+SMALLEST = 1e-30  # of a probability or a tolerance
 
 
 def check_share(owner: str, name: str, value: object) -> float:
     """Return a probability or a tolerance strictly between 0 and 1, and not absurdly small."""
     number = check_in_open_interval(owner, name, value)
     if number < SMALLEST:
-        raise InvalidInput(f"{owner}: {name} must be at least {SMALLEST:g}, got {shown(value)}.")
+        rule = f"must be at least {SMALLEST:g}, or sample sizes pass the largest float"
+        raise InvalidInput(f"{owner}: {name} {rule}; got {shown(value)}. Raise {name}.")
     return number
 
 
@@ -220,6 +219,8 @@ def speaking_as(owner: str) -> Iterator[None]:
     """
     try:
         yield
+    except InvalidFile:  # the user knows the file
+        raise
     except InvalidInput as error:
         first, colon, rule = str(error).partition(": ")
         raise type(error)(f"{owner}: {rule if colon else first}") from None

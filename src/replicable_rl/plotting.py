@@ -9,10 +9,12 @@ in a file comes from a clock.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.files import replacing
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 else:
     Axes = Figure = Any  # what annotations name, without loading matplotlib
 
-BLACK, GREY = "#222222", "#767676"
+BLACK, GREY, BAND = "#222222", "#767676", "#F2F2F2"
 BLUE, ORANGE, GREEN, PURPLE, RED, SKY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9"
 COLOURS = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY)
 MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -71,6 +73,21 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
             with replacing(files[-1]) as stream:
                 figure.savefig(stream, format=kind, dpi=150, metadata=_NO_DATES[kind])
     return files
+
+
+def save_as(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure to one file, whole or not at all, in the format that its name ends in."""
+    kind = check_figure_name(path)
+    with styled(), replacing(path) as stream:
+        figure.savefig(stream, format=kind, dpi=150, metadata=_NO_DATES[kind])
+
+
+def check_figure_name(path: str | os.PathLike[str]) -> str:
+    """Return the format that the name of a file ends in; refuse one that is no figure's."""
+    kind = Path(path).suffix.removeprefix(".").lower()
+    if kind not in FORMATS:
+        raise InvalidInput(f"figure: the name of a file must end in .png, .svg or .pdf, got {shown(str(path))}.")
+    return kind
 
 
 def banded(

@@ -4,8 +4,6 @@ Loops wrap their range in :func:`track`; the command line installs a listener wi
 :func:`listening`. Library code never prints.
 """
 
-from __future__ import annotations
-
 import contextlib
 import contextvars
 from collections.abc import Callable, Iterable, Iterator, Sized

@@ -4,8 +4,6 @@ The libraries are imported by name, when they are needed: importing this module 
 type checks do not need them installed.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import importlib

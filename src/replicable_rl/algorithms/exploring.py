@@ -1,10 +1,14 @@
 r"""Exploration for one decision: collect transitions in episodes until the budget is spent.
 
 Only the last decision must agree, so exploration need not be replicable. In every round a policy is planned on what was
-seen so far, with a bonus of 1/(2 sqrt(n)) for every pair, and what was never tried is taken for the best there is:
+seen so far, with a bonus for every pair, and what was never tried is taken for the best there is:
 
-    every other round    bonus alone: go where little is known
-    the rounds between   rewards and bonus: go where it may be good (Strehl and Littman 2008)
+    every third round    the bonus 1/(2 sqrt(n)) alone: go where little is known
+    the rounds between   rewards and 2 sd/sqrt(n) + span/n: go where it may be good
+
+sd is the standard deviation of r + gamma V^ after the pair, and span the largest difference of two values V^. A bonus
+on the scale of all values that there could be would be larger than any value of a problem with rare rewards, and no
+round would look for them.
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
 
 _ROUNDS = 32  # about: episodes that end early leave steps for some more
 _MOST_ROUNDS = 128
+_COVERAGE = 3  # every so many rounds
+_PRECISION = 1e-6  # of plans, in values normalised to [0, 1]: where rewards are rare, values are small
 
 
 def collect(source: EpisodicModel, budget: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
@@ -36,14 +42,18 @@ def collect(source: EpisodicModel, budget: int, horizon: int, rng: np.random.Gen
         affordable = (budget - seen.steps) // horizon
         if affordable < 1:
             break
-        policy = _curious(EmpiricalModel(source, seen), rewarded=i % 2 == 1)
+        policy = _curious(EmpiricalModel(source, seen), rewarded=i % _COVERAGE != 0)
         seen = seen + source.play(policy, max(1, affordable // max(1, _ROUNDS - i)), horizon, rng)
     return seen
 
 
 def _curious(model: EmpiricalModel, *, rewarded: bool) -> NDArray[np.int64]:
     """Return the policy that goes where a bonus, or a reward and a bonus, is."""
-    most, visits = 1.0 - model.gamma, model.visits.reshape(model.n_states, model.n_actions)
-    bonus = np.minimum(most, 0.5 / np.sqrt(np.maximum(visits, 1.0)))
-    rewards = np.where(visits > 0.0, bonus + (model.rewards if rewarded else 0.0), 2.0 * most)
-    return optimal_values(model.table, rewards=rewards, tolerance=1e-3).policy
+    most, n = 1.0 - model.gamma, model.visits.reshape(model.n_states, model.n_actions)
+    some, value = np.maximum(n, 1.0), model.best.value
+    if rewarded:
+        bonus = 2.0 * model.spread / np.sqrt(some) + (value.max() - value.min()) / some
+        promised = model.rewards + np.minimum(most, bonus)
+    else:
+        promised = np.minimum(most, 0.5 / np.sqrt(some))
+    return optimal_values(model.table, rewards=np.where(n > 0.0, promised, 2.0 * most), tolerance=_PRECISION).policy

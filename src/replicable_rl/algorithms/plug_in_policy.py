@@ -20,18 +20,30 @@ import numpy as np
 from replicable_rl.algorithms.exploring import collect
 from replicable_rl.algorithms.promise import Promise
 from replicable_rl.errors import InvalidInput, check_integer, speaking_as
-from replicable_rl.mdp import TabularMDP
 from replicable_rl.mdp.occupancy import occupancy_of_actions
 from replicable_rl.queries.empirical import EmpiricalModel
-from replicable_rl.queries.rules import AffordableTolerance, Decision, Margin, PublishedCuts, Rule, Tuning, as_rule
+from replicable_rl.queries.rules import (
+    AffordableTolerance,
+    Decision,
+    Margin,
+    PublishedCuts,
+    RandomTolerance,
+    Rule,
+    Tuning,
+    as_rule,
+)
 from replicable_rl.queries.rules.affordable import state_shares
+from replicable_rl.queries.rules.rule import action_order
 from replicable_rl.records import Run, Status, StatusCode
 from replicable_rl.sampling import EpisodicModel, draw_from
 from replicable_rl.theory import PlugInPlan, Units, plug_in_policy
+from replicable_rl.theory.decisions import EXACT
 from replicable_rl.theory.plug_in import SPENT
 from replicable_rl.wording import number, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from replicable_rl.randomness import SharedRandomness
@@ -39,7 +51,7 @@ if TYPE_CHECKING:
 
 _SETTINGS = ("width", "rate", "tolerance", "scale")  # the parameter of a rule, by whatever name
 _AFFORDABLE = AffordableTolerance()
-_LONGEST_EPISODE = 2**31 - 1
+_LONGEST_EPISODE, _MOST = 2**31 - 1, 2**200
 
 
 @dataclass(frozen=True)
@@ -90,6 +102,8 @@ class PlugInPolicy(Promise[PlugInPlan]):
             object.__setattr__(self, "rule", as_rule(self.rule))
             if self.horizon is not None:
                 check_integer("rule", "horizon", self.horizon, low=1, high=_LONGEST_EPISODE)
+            if self.budget is not None:
+                check_integer("rule", "budget", self.budget, low=1, high=_MOST)
         super().__post_init__()
 
     @property
@@ -101,7 +115,10 @@ class PlugInPolicy(Promise[PlugInPlan]):
         """Return what a run on this problem will do, and what may be claimed of it."""
         if isinstance(self.rule, PublishedCuts):
             self.rule.check_problem(problem)
-        if self.horizon is not None or not (isinstance(problem, TabularMDP) or hasattr(problem, "draw")):
+        elif isinstance(self.rule, (AffordableTolerance, RandomTolerance)):
+            with speaking_as(type(self.rule).__name__):
+                action_order(self.rule.order, problem.n_actions)  # refused before a sample is drawn
+        if self.horizon is not None or (hasattr(problem, "play") and not hasattr(problem, "draw")):
             return self._exploring(problem)
         return super().plan(problem)
 
@@ -144,13 +161,15 @@ class PlugInPolicy(Promise[PlugInPlan]):
         if "value" in outputs:
             outputs["value"] = Units(source.gamma, *source.reward_range).value_to_user(outputs["value"])
         status = _status(model, decision, samples, ignored)
-        return Run.of(outputs, status=status, claims=plan.claims(sure=decision.sure), samples=samples)
+        claims = plan.claims(sure=decision.sure, off=model.off)
+        return Run.of(outputs, status=status, claims=claims, samples=samples)
 
     def estimate(self, source: Any, plan: PlugInPlan, rng: np.random.Generator) -> tuple[EmpiricalModel, int]:
         """Return the empirical model of one batch of fresh samples, and how many they are."""
         if plan.horizon is None:
             self._refuse_beyond_64_bits("samples", plan.per_pair)
             return EmpiricalModel(source, draw_from(source, plan.per_pair, rng)), plan.samples
+        self._refuse_beyond_64_bits("budget", plan.samples)
         seen = collect(source, plan.samples, plan.horizon, rng)
         return EmpiricalModel(source, seen), seen.steps
 
@@ -164,9 +183,8 @@ class PlugInPolicy(Promise[PlugInPlan]):
         decision: Decision = rule.decide(model, shared, tuning)
         if not plan.explores and _may_be_sure(plan, model, decision):
             decision = rule.decide(model, shared, tuning, Margin.of(model, self.delta))
-        if ignored is not None and "policy" in decision.outputs:
-            policy = np.where(ignored, 0, decision.outputs["policy"])
-            decision = decision._replace(outputs={**decision.outputs, "policy": policy})
+        if ignored is not None:
+            decision = decision._replace(outputs=_left_at_default(decision.outputs, ignored))
         return decision, ignored
 
     def tuning(self, plan: PlugInPlan) -> Tuning:
@@ -184,12 +202,29 @@ def hardly_reached(model: EmpiricalModel, spent: float, shared: SharedRandomness
     return state_shares(model, spent) < threshold
 
 
+def _left_at_default(outputs: Mapping[str, Any], ignored: NDArray[np.bool_]) -> dict[str, Any]:
+    """Return outputs with action 0 in the ignored states, and the least value, of which action 0 is the best."""
+    left = dict(outputs)
+    if "policy" in left:
+        left["policy"] = np.where(ignored, 0, left["policy"])
+    if "value" in left:  # the same value implies the same policy
+        left["value"] = np.where(ignored[:, None], 0.0, left["value"])
+    return left
+
+
 def _may_be_sure(plan: PlugInPlan, model: EmpiricalModel, decision: Decision) -> bool:
     """Whether margins are worth looking at: they are at least what the noisiest pair asks for in a second run."""
     log_term, n = math.log(6.0 * plan.sizes.pairs / plan.delta), float(plan.per_pair)
-    spread = float(model.spread.max()) - (0.0 if plan.known_rewards else (1.0 - plan.gamma) / 2.0)
-    least = min(plan.sizes.kappa * math.sqrt(log_term / (2.0 * n)), spread * math.sqrt(2.0 * log_term / n))
-    return 2.0 * plan.delta < 1.0 and decision.nearest > 2.0 * max(least, 0.0) * plan.sizes.horizon
+
+    def may(largest: float) -> bool:
+        spread = largest - (0.0 if plan.known_rewards else (1.0 - plan.gamma) / 2.0)
+        least = min(plan.sizes.kappa * math.sqrt(log_term / (2.0 * n)), spread * math.sqrt(2.0 * log_term / n))
+        return decision.nearest > 2.0 * max(least, 0.0) * plan.sizes.horizon
+
+    if 2.0 * plan.delta >= 1.0 or model.off > EXACT:
+        return False
+    # A few pairs may be noisy enough already; only if not, all are looked at.
+    return may(model.spread_of_some()) and may(float(model.spread.max()))
 
 
 def _status(model: EmpiricalModel, decision: Decision, samples: int, ignored: NDArray[np.bool_] | None) -> Status:
@@ -200,7 +235,8 @@ def _status(model: EmpiricalModel, decision: Decision, samples: int, ignored: ND
     if model.never_tried.size:
         said.append(f"{plural(model.never_tried.size, 'pair')} of {model.visits.size} never tried, taken for the worst")
     if ignored is not None and ignored.any() and policy is not None:
-        share = float(occupancy_of_actions(model.table, policy)[0][ignored].sum())
+        followed = occupancy_of_actions(model.table, policy, np.zeros(model.n_states))
+        share = float(followed.share[ignored].sum())
         cost = min(1.0, share / (1.0 - model.gamma))
         many = plural(int(ignored.sum()), "state")
         said.append(f"{many} hardly ever reached and left at action 0, which costs at most {cost:.2g}")

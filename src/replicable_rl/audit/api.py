@@ -1,7 +1,5 @@
 """``audit``: run an algorithm under many shared seeds and samples, and say how often two runs agree."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """joblib's backends by name, for those who do not want to set one up: the command line."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import signal

@@ -6,15 +6,16 @@ the same name is refused; code that looks the same is granted nothing.
 
 Seen are the instructions, constants, defaults and parameter names of a function, of the functions and classes of the
 same project that it names, in whatever module they are, the arguments of a partial function, and the settings of
-objects: numbers, texts, tuples and functions that only their constructors assign. Docstrings, comments, and what a
-program may change while it runs, such as the content of containers, do not count. What a program finds while it runs,
-such as a module that a function imports, is not seen.
+objects: numbers, texts, tuples and functions that only their constructors assign. Of the lists, dicts, sets and arrays
+of a module, the text that assigns them is seen: a program may fill them while it runs, and what is in them then does
+not count. Nor do docstrings and comments. What a program finds while it runs, such as a module that a function
+imports, is not seen.
 """
 
-from __future__ import annotations
-
+import ast
 import dis
 import functools
+import importlib.util
 import inspect
 import sys
 import sysconfig
@@ -40,6 +41,8 @@ _INSTALLED = {"site-packages", "dist-packages"}
 _WORDS = {"__doc__", "__firstlineno__", "__static_attributes__"}  # what the body of a class says about itself
 _BY_TEXT = {"globals", "getattr", "vars", "attrgetter"}  # what code says to name something by a text
 _CONSTRUCTORS = {"__new__", "__init__", "__post_init__"}
+_CONTAINERS = (list, dict, set, bytearray, deque, np.ndarray)
+_LOOK = 2  # changes with what is looked at: digests of another look are not compared
 _HAS_DOCSTRING = 0x4000000  # of code flags, from Python 3.14 on
 _DESCRIPTORS = (property, classmethod, staticmethod, functools.cached_property)
 _METHODS = (types.FunctionType, *_DESCRIPTORS)
@@ -92,7 +95,7 @@ def content(table: TabularMDP | None) -> list[object]:
 def seen(parts: Mapping[str, Sequence[object]]) -> str | None:
     """Return the digests of parts by their names, and the version of Python that compiled them."""
     digests = [f"{name}:{code_digest(*some).rpartition('-')[2]}" for name, some in parts.items() if some]
-    return f"{sys.implementation.cache_tag}-{'+'.join(digests)}" if digests else None
+    return f"{sys.implementation.cache_tag}-{_LOOK}-{'+'.join(digests)}" if digests else None
 
 
 def changed_parts(one: str, other: str) -> list[str]:
@@ -136,7 +139,7 @@ def code_digest(*subjects: object) -> str:
             parts = list(_parts(one, any(one is subject for subject in subjects)))
             pieces.append(f"{getattr(one, '__name__', type(one).__name__)} of {len(parts)}")
             waiting.extendleft(reversed(parts))
-    return f"{sys.implementation.cache_tag}-{json_digest(pieces)[:16]}"
+    return f"{sys.implementation.cache_tag}-{_LOOK}-{json_digest(pieces)[:16]}"
 
 
 def _definition(part: Any) -> Any:
@@ -221,9 +224,47 @@ def _named(code: types.CodeType, scope: dict[str, Any]) -> Iterator[Any]:
             value = space.get(name)
             if not isinstance(value, types.ModuleType):
                 yield from [(name, value)] if name in space else []
+                if isinstance(value, _CONTAINERS):
+                    yield from _written(sys.modules.get(space.get("__name__", "")), name)
             elif _is_project(value) and value not in modules:
                 modules.append(value)
                 spaces.append(vars(value))
+
+
+def _written(module: types.ModuleType | None, name: str) -> Iterator[Any]:
+    """Yield what the text of a module assigns to a name, or that of the one it comes from, and what is named there."""
+    places = [(module, name)]
+    for where, wanted in places:  # which grows
+        if where is None or not _is_project(where):
+            continue
+        for node in _statements(where):
+            if isinstance(node, ast.ImportFrom):
+                source = importlib.util.resolve_name("." * node.level + (node.module or ""), where.__package__)
+                origins = [one.name for one in node.names if wanted == (one.asname or one.name)]
+                found = [(sys.modules.get(source), origin) for origin in origins]
+                places += [place for place in found if place not in places]
+            elif wanted in _names(*getattr(node, "targets", [getattr(node, "target", None)])):
+                yield ast.dump(node)
+                yield from ((one, vars(where).get(one)) for one in sorted(_names(node) - {wanted}))
+
+
+@functools.lru_cache(maxsize=64)
+def _statements(module: types.ModuleType) -> tuple[ast.AST, ...]:
+    """Return the imports and assignments of a module, outside of its functions and classes; none without its text."""
+    try:
+        waiting: list[ast.AST] = [ast.parse(inspect.getsource(module))]
+    except (OSError, TypeError, SyntaxError):
+        return ()
+    for node in waiting:  # which grows
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            waiting.extend(ast.iter_child_nodes(node))
+    kinds = (ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.AugAssign)
+    return tuple(node for node in waiting if isinstance(node, kinds))
+
+
+def _names(*nodes: ast.AST | None) -> set[str]:
+    inside = (one for node in nodes if node is not None for one in ast.walk(node))
+    return {one.id for one in inside if isinstance(one, ast.Name)}
 
 
 def _settings(one: Any, is_subject: bool) -> Iterator[Any]:

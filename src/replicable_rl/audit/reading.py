@@ -4,8 +4,6 @@ A store holds the specs of its audits. Where runs are still missing (an audit th
 that are complete are compared, and the result says how many runs were asked for.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections import defaultdict

@@ -106,7 +106,7 @@ class AuditResult:
     @cached_property
     def levels(self) -> tuple[str, ...]:
         """The levels that the runs have, each before what it implies."""
-        return in_order({level for run in self.runs for level in run.fingerprints})
+        return in_order(set().union(*(run.fingerprints for run in self.runs)))
 
     @cached_property
     def agreements(self) -> dict[str, Agreement]:

@@ -5,8 +5,6 @@ do not drown in overhead and a killed audit repeats little; slow runs travel one
 has no influence on any result: runs are looked up by their keys.
 """
 
-from __future__ import annotations
-
 import contextlib
 import random
 import threading

@@ -20,8 +20,6 @@ A problem may also be ``file = "saved.npz"``, found from where the sweep is, or 
 A parameter that is a list itself is written as a list of lists.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import tomllib

@@ -1,7 +1,5 @@
 """Chunks of runs on joblib's workers: processes, threads, a Dask or a Ray cluster."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import itertools

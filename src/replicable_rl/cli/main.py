@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from replicable_rl.cli.audit import audit_command
+from replicable_rl.cli.diagnose import calibrate_command, compare_command
 from replicable_rl.cli.options import (
     AlgorithmId,
     AsJson,
@@ -23,6 +24,7 @@ from replicable_rl.cli.options import (
 )
 from replicable_rl.cli.output import drop_output, print_error, print_json
 from replicable_rl.cli.progress import progress_bar
+from replicable_rl.cli.publish import publish_command
 from replicable_rl.cli.report import report_command
 from replicable_rl.cli.reproduce import reproduce_command
 from replicable_rl.errors import InvalidInput
@@ -179,14 +181,17 @@ def plan_command(problem: Problem, algorithm: AlgorithmId, as_json: AsJson = Fal
     return 0
 
 
+app.command("publish", short_help="Choose tie-breaks for others to use.")(publish_command)
 app.command("audit", short_help="Measure how often two runs agree.")(audit_command)
+app.command("calibrate", short_help="Find how many samples ALGORITHM needs.")(calibrate_command)
+app.command("compare", short_help="All rules and algorithms side by side.")(compare_command)
 app.command("reproduce", short_help="Make every figure and table of the paper.")(reproduce_command)
 app.command("report", short_help="Make a page of the audits in STORE.")(report_command)
 
 
-@app.command("list")
+@app.command("list", short_help="List what has an id, yours too.")
 def list_command() -> int:
-    """List the problems, algorithms, samplers and levels, yours too."""
+    """List problems, algorithms, rules, samplers and levels, yours too."""
     from replicable_rl.cli.show import show_lists
 
     show_lists()

@@ -28,16 +28,19 @@ _OPTIONS: dict[str, tuple[type, str]] = {
     "epsilon": (float, "Accuracy, in values normalised to [0, 1]."),
     "delta": (float, "Failure probability of the accuracy."),
     "rho": (float, "Probability that two runs may differ."),
-    "horizon": (int, "Steps of an episode, for R-max."),
+    "horizon": (int, "Steps of an episode, for R-max and plug-in policies."),
     "target": (str, "What epsilon is about: policy or value."),
     "bound": (str, "Which form of the theorem: sharp, tight or printed."),
     "calls": (int, "Samples m of every pair, per iteration (1e6 is fine)."),
     "iterations": (int, "Iterations T of phased value iteration."),
     "episodes": (int, "Episodes m per round of R-max."),
-    "budget": (int, "Transitions that R-max may draw, instead of --episodes."),
+    "budget": (int, "Samples in all, for a plug-in policy and for R-max."),
     "rounds": (int, "The most rounds T of R-max."),
     "tolerance": (float, "Tolerance of one query."),
     "rho_sq": (float, "rho of one query."),
+    "rule": (str, "Rule of a plug-in policy, such as affordable or greedy; a .json file of cuts."),
+    "samples": (int, "Samples of every pair, for a plug-in policy."),
+    "over": (str, "Which loss of a plug-in policy: initial or worst."),
 }
 _KINDS: dict[type, tuple[Any, str]] = {float: (float | None, "X"), int: (str | None, "N"), str: (str | None, "NAME")}
 

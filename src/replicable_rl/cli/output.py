@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+import textwrap
 
 from replicable_rl.canonical import Json, json_text
 from replicable_rl.wording import visible
@@ -23,7 +24,10 @@ def print_all(text: str) -> None:
 
 
 def print_error(text: str) -> None:
-    """Print on standard error, as `print_all` does."""
+    """Print on standard error, as `print_all` does; in lines of 80 columns on a terminal, whole for a program."""
+    if sys.stderr.isatty():
+        lines = (textwrap.fill(line, 80, break_long_words=False, break_on_hyphens=False) for line in text.splitlines())
+        text = "\n".join(lines)
     print(visible(text), file=sys.stderr, flush=True)
 
 

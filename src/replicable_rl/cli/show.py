@@ -16,8 +16,10 @@ from rich.text import Text
 from replicable_rl.canonical import Json
 from replicable_rl.cli.output import can_encode
 from replicable_rl.mdp import TabularMDP
-from replicable_rl.records import LEVELS, Claims, Run, implied, in_order
+from replicable_rl.queries.rules import SHIPPED, Cuts
+from replicable_rl.records import APPROXIMATE, LEVELS, Claims, Run, implied, in_order
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS, load_plugins
+from replicable_rl.theory.plug_in_plan import PROBABILITIES
 from replicable_rl.wording import number, visible
 
 _ARROWS = {"up": "↑", "down": "↓", "left": "←", "right": "→"}
@@ -56,7 +58,11 @@ def show_run(mdp: TabularMDP, run: Run, seconds: float) -> None:
             out.print(draw_policy(mdp, run.policy))
         else:
             out.print(policy_table(mdp, run, out.width))
+    elif PROBABILITIES in run.outputs:
+        out.print(_probability_table(mdp, run.outputs[PROBABILITIES]))
     facts = Table.grid(padding=(0, 2))
+    facts.add_column(no_wrap=True)
+    facts.add_column(overflow="fold")
     facts.add_row("status", str(run.status))
     for about, said in _claims(run.claims):
         facts.add_row(about, said)
@@ -73,7 +79,8 @@ def _claims(claims: Claims) -> Iterator[tuple[str, str]]:
     """Yield what is claimed about accuracy and about replicability, or why nothing is, and about the shared seed."""
     for about, claim in (("accuracy", claims.accuracy), ("replicability", claims.replicability)):
         why = f"nothing is proved: {claims.missing[about]}." if about in claims.missing else "nothing is claimed."
-        yield about, why if claim is None else str(claim)
+        close = next((one for one in claims if one.about == about and one.definition == APPROXIMATE), None)
+        yield about, str(claim or close or why)
     if claims.of_this_seed is not None:
         yield "shared seed", str(claims.of_this_seed)
 
@@ -110,6 +117,21 @@ def draw_policy(mdp: TabularMDP, policy: NDArray[np.int64], marked: NDArray[np.b
     return picture
 
 
+def _probability_table(mdp: TabularMDP, probability: NDArray[np.float64]) -> Table:
+    """Return the most likely action of every state and, where they are few, the probabilities of all."""
+    names = mdp.labels.actions or tuple(map(str, range(mdp.n_actions)))
+    shown = names if len(names) <= _MAX_COLUMNS else ()
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    for i, column in enumerate(("state", "most likely", *(f"p {name}" for name in shown))):
+        table.add_column(column, justify="left" if i < 2 else "right", overflow="fold")
+    for s in range(min(mdp.n_states, _MAX_ROWS)):
+        likely, state = int(probability[s].argmax()), mdp.labels.states[s] if mdp.labels.states else str(s)
+        table.add_row(state, names[likely], *(f"{probability[s, a]:.3f}" for a in range(len(shown))))
+    if mdp.n_states > _MAX_ROWS:
+        table.caption = f"{mdp.n_states - _MAX_ROWS} more states: --json or --save shows all."
+    return table
+
+
 def policy_table(mdp: TabularMDP, run: Run, width: int) -> Table:
     """Return states and actions, and values where the run has them, as a table; a long one is cut, and says so.
 
@@ -135,8 +157,27 @@ def policy_table(mdp: TabularMDP, run: Run, width: int) -> Table:
     return table
 
 
+def show_cuts(mdp: TabularMDP, cuts: Cuts) -> None:
+    """Print the tolerance, action and margin of every state, and what the cuts come from."""
+    out = console()
+    names = mdp.labels.actions or tuple(map(str, range(mdp.n_actions)))
+    states = mdp.labels.states or tuple(map(str, range(min(mdp.n_states, _MAX_ROWS))))
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    for column in ("state", "action", "tolerance", "margin"):
+        table.add_column(column, justify="left" if column in ("state", "action") else "right", overflow="fold")
+    for s in range(min(mdp.n_states, _MAX_ROWS)):
+        cells = f"{cuts.tolerances[s]:.4g}", f"{cuts.margins[s]:.3g}"
+        table.add_row(states[s], names[cuts.policy[s]], *cells)
+    if mdp.n_states > _MAX_ROWS:
+        table.caption = f"{mdp.n_states - _MAX_ROWS} more states: --json or --output shows all."
+    out.print(f"{cuts.problem.text}: {number(cuts.samples)} samples of every pair")
+    out.print(table)
+    least = number(float(cuts.margins.min()), 3)
+    out.print(f"Margins are in standard deviations of a gap; the least is {least}.")
+
+
 def show_lists() -> None:
-    """Print what has an id: problems with their sizes, algorithms with their parameters, samplers and levels."""
+    """Print what has an id: problems with their sizes, algorithms and rules with their parameters, samplers, levels."""
     load_plugins()
     out = console()
     problems = [(id, *_sizes(constructor), _parameters(constructor)) for id, constructor in PROBLEMS.items()]
@@ -145,6 +186,9 @@ def show_lists() -> None:
     out.print("and any file that TabularMDP.save wrote.\n")
     algorithms = [(id, _summary(algorithm), _parameters(algorithm)) for id, algorithm in ALGORITHMS.items()]
     out.print(_listing(("algorithm", "what it is", "parameters"), algorithms))
+    out.print()
+    rules = [(id, _summary(rule), _parameters(rule) or "-") for id, rule in SHIPPED.items()]
+    out.print(_listing(("rule", "how a plug-in policy decides", "settings"), rules))
     out.print()
     out.print(_listing(("sampler", "what it is"), [(id, _summary(sampler)) for id, sampler in SAMPLERS.items()]))
     out.print()

@@ -140,7 +140,7 @@ def admission(
     >>> from replicable_rl.mdp import optimal_values
     >>> policy = optimal_values(admission(capacity=20)).policy
     >>> int(policy.sum()), bool((policy[:-1] >= policy[1:]).all())
-    (13, True)
+    (10, True)
     """
     owner = "admission-v1"
     capacity = check_integer(owner, "capacity", capacity, low=1, high=_MAX_WEAR_LEVELS)

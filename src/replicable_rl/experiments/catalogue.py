@@ -7,10 +7,10 @@ import pkgutil
 from collections.abc import Iterator, Sequence
 
 from replicable_rl import experiments as package
-from replicable_rl.audit import run_audits
+from replicable_rl.audit import AuditResult, run_audits
 from replicable_rl.errors import UnknownId, did_you_mean
 from replicable_rl.experiments.dataset import Dataset
-from replicable_rl.experiments.experiment import Experiment, Scale
+from replicable_rl.experiments.experiment import Experiment, Scale, Study
 from replicable_rl.store import RunStore
 
 
@@ -18,7 +18,7 @@ def experiments() -> dict[str, Experiment]:
     """Return all experiments by name, in their own order; the folders of this package are looked through.
 
     >>> list(experiments())
-    ['figure1', 'figure2', 'exploration', 'theorem', 'cost', 'levels', 'claims']
+    ['figure1', 'figure2', 'exploration', 'theorem', 'cost', 'levels', 'frontier', 'claims']
     """
     folders = [one.name for one in pkgutil.iter_modules(package.__path__) if one.ispkg]
     found = [importlib.import_module(f"{package.__name__}.{folder}").EXPERIMENT for folder in folders]
@@ -70,10 +70,19 @@ def _made(
     some: Sequence[Experiment], store: RunStore, scale: Scale, n_jobs: int | None
 ) -> Iterator[tuple[Experiment, Dataset]]:
     designs = [one.design(scale) for one in some]
-    specs = list(dict.fromkeys(study.audit for design in designs for study in design))
+    first = iter(_results([study for design in designs for study in design], store, n_jobs))
+    for one, studies in zip(some, designs, strict=True):
+        results = [next(first) for _ in studies]
+        while more := one.more(scale, studies, results):
+            studies, results = [*studies, *more], [*results, *_results(more, store, n_jobs)]
+        yield one, _named(one, one.analyse(studies, results), scale)
+
+
+def _results(studies: Sequence[Study], store: RunStore, n_jobs: int | None) -> list[AuditResult]:
+    """Make the audits of studies, each once, and return their results in order."""
+    specs = list(dict.fromkeys(study.audit for study in studies))
     results = dict(zip(specs, run_audits(specs, store, n_jobs=n_jobs), strict=True))
-    for one, design in zip(some, designs, strict=True):
-        yield one, _named(one, one.analyse(design, [results[study.audit] for study in design]), scale)
+    return [results[study.audit] for study in studies]
 
 
 def _named(one: Experiment, dataset: Dataset, scale: Scale) -> Dataset:

@@ -144,6 +144,8 @@ class Experiment:
     finding: Callable[[Dataset], Finding] | None = None  # before everything else; a bad one ends the command with 1
     comparisons: Callable[[Dataset], Sequence[Comparison]] = field(default=lambda dataset: ())  # runs side by side
     design: Callable[[Scale], list[Study]] = field(default=lambda scale: [])  # what to run
+    # What to run next, given what was run: asked again and again until it is nothing.
+    more: Callable[[Scale, Sequence[Study], Sequence[AuditResult]], list[Study]] = field(default=lambda *_: [])
     analyse: Callable[[Sequence[Study], Sequence[AuditResult]], Dataset] = field(default=lambda *_: Dataset({}))
     draw: Callable[[Dataset], Figure] | None = None  # None for a table
     verdicts: Callable[[Dataset], list[Verdict]] = field(default=lambda dataset: [])  # about claims of the paper

@@ -27,14 +27,15 @@ def follow_shares(
     """
     n_actions = weight.size // now.size
     factor = 1.0 - gamma
-    for _ in range(steps):
+    for step in range(steps):
+        last = step == steps - 1  # nobody asks where it leads
         then[:] = 0.0
         for s in range(now.size):
             here = now[s]
             if here == 0.0:
                 continue
             share[s] += factor * here
-            for row in range(s * n_actions, (s + 1) * n_actions):
+            for row in range(s * n_actions, s * n_actions if last else (s + 1) * n_actions):
                 moved = here * weight[row]
                 if moved != 0.0:
                     for k in range(indptr[row], indptr[row + 1]):
@@ -55,22 +56,31 @@ def follow_actions(
     now: Floats,
     then: Floats,
     share: Floats,
-) -> float:
-    """As `follow_shares`, for a policy with one action in every state."""
+    cost: Floats,
+    enough: float,
+) -> tuple[float, float]:
+    """As `follow_shares`, for a policy with one action in every state; it ends where shares times ``cost`` are enough.
+
+    Returns the share of all steps that were not followed, and the sum of shares times ``cost``.
+    """
     n_actions = (indptr.size - 1) // now.size
-    factor = 1.0 - gamma
-    for _ in range(steps):
+    factor, total = 1.0 - gamma, 0.0
+    for step in range(steps):
+        for s in range(now.size):
+            share[s] += factor * now[s]
+            total += factor * now[s] * cost[s]
+        factor *= gamma
+        if total > enough or step == steps - 1:
+            break
         then[:] = 0.0
         for s in range(now.size):
             here = now[s]
             if here != 0.0:
-                share[s] += factor * here
                 row = s * n_actions + policy[s]
                 for k in range(indptr[row], indptr[row + 1]):
                     then[np.uint32(next_state[k])] += here * probability[k]
         now, then = then, now
-        factor *= gamma
-    return factor / (1.0 - gamma)
+    return factor / (1.0 - gamma), total
 
 
 @compiled

@@ -3,7 +3,7 @@
 Inner loops index with unsigned integers: a signed index costs a test for counting from the end.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,40 @@ from replicable_rl.compiled import compiled, inlined
 Floats = NDArray[np.float64]
 Reals = NDArray[np.floating[Any]]  # in single precision, unless gamma is very near 1
 Integers = NDArray[np.int64]
+Indices = NDArray[np.int32]  # of states; of rows, 64 bits where there are more of them
 
 NEARLY = 0.93  # of the way to where news neither grow nor fade
+
+
+class Table(NamedTuple):
+    """The rows of a process, with the expected reward of each."""
+
+    indptr: Integers
+    next_state: Indices
+    probability: Floats
+    reward: Floats
+    gamma: float
+    n_actions: int
+
+    @property
+    def n_states(self) -> int:
+        """How many states there are."""
+        return (self.indptr.size - 1) // self.n_actions
+
+    @property
+    def horizon(self) -> float:
+        """What a constant difference of one sweep comes to in all those that follow."""
+        return self.gamma / (1.0 - self.gamma)
+
+
+class Chain(NamedTuple):
+    """The rows of a policy, as `policy_rows` copies them; the last two are for sweeps in blocks alone."""
+
+    indptr: Integers
+    next_state: Indices
+    weight: Reals
+    reward: Floats
+    leave: Floats
 
 
 @compiled
@@ -28,9 +60,7 @@ def row_means(indptr: Integers, weight: NDArray[np.generic], x: Floats, out: Flo
 
 
 @inlined
-def _expected(
-    next_state: NDArray[np.int32], probability: Floats, value: Floats, begin: np.uint64, end: np.uint64
-) -> float:
+def _expected(next_state: Indices, probability: Reals, value: Floats, begin: np.uint64, end: np.uint64) -> float:
     """E V(s') for the outcomes of a row, which are those from ``begin`` up to ``end``."""
     total = 0.0
     for k in range(begin, end):
@@ -40,23 +70,14 @@ def _expected(
 
 @compiled
 def backup(
-    indptr: Integers,
-    next_state: NDArray[np.int32],
-    probability: Floats,
-    reward: Floats,
-    gamma: float,
-    n_actions: int,
-    value: Floats,
-    out: Floats,
-    row_of: NDArray[np.int32],
-    first: int,
-    last: int,
+    table: Table, value: Floats, out: Floats, row_of: Indices, first: int, last: int
 ) -> tuple[float, float, float]:
     """out(s) = max over a of reward(s, a) + gamma * E V(s'), for the states from ``first`` up to ``last``.
 
     ``row_of`` takes the rows where the maxima are, the first among equals. Returns the smallest and
     the largest difference ``out - value``, and the largest magnitude of a value.
     """
+    indptr, next_state, probability, reward, gamma, n_actions = table
     low, high, largest = np.inf, -np.inf, 0.0
     row, begin = np.uint64(first * n_actions), np.uint64(indptr[first * n_actions])
     for s in range(np.uint64(first), np.uint64(last)):
@@ -80,20 +101,10 @@ def backup(
 
 @compiled
 def action_values(
-    indptr: Integers,
-    next_state: NDArray[np.int32],
-    probability: Floats,
-    reward: Floats,
-    gamma: float,
-    n_actions: int,
-    value: Floats,
-    shift: float,
-    q: Floats,
-    policy: Integers,
-    first: int,
-    last: int,
+    table: Table, value: Floats, shift: float, q: Floats, policy: Integers, first: int, last: int
 ) -> None:
     """q(s, a) = what `backup` maximises, plus ``shift``; and the first action where it is largest."""
+    indptr, next_state, probability, reward, gamma, n_actions = table
     row, begin = np.uint64(first * n_actions), np.uint64(indptr[first * n_actions])
     for s in range(np.uint64(first), np.uint64(last)):
         best, chosen = -np.inf, 0
@@ -109,21 +120,7 @@ def action_values(
 
 @compiled
 def policy_rows(
-    indptr: Integers,
-    next_state: NDArray[np.int32],
-    probability: Floats,
-    reward: Floats,
-    gamma: float,
-    row_of: NDArray[np.int32],
-    solve: bool,
-    copied: NDArray[np.int32],
-    chain_indptr: Integers,
-    chain_next: NDArray[np.int32],
-    chain_weight: Reals,
-    chain_reward: Floats,
-    chain_leave: Floats,
-    first: int,
-    last: int,
+    table: Table, row_of: Indices, solve: bool, copied: Indices, chain: Chain, first: int, last: int
 ) -> int:
     """Copy the rows of a policy, weight = gamma * probability, to where a sweep reads them in one go.
 
@@ -134,6 +131,8 @@ def policy_rows(
     can be copied in parts; what is left of it gets weight 0. ``copied`` are the rows that were copied last (-1:
     none), for policies soon differ in few states. Returns in how many.
     """
+    indptr, next_state, probability, reward, gamma, _ = table
+    chain_indptr, chain_next, chain_weight, chain_reward, chain_leave = chain
     changed = 0
     for s in range(np.uint64(first), np.uint64(last)):
         row = row_of[s]
@@ -171,16 +170,7 @@ def differences(
 
 @compiled
 def follow(
-    indptr: Integers,
-    next_state: NDArray[np.int32],
-    weight: Reals,
-    difference: Reals,
-    out: Reals,
-    total: Reals,
-    limit: int,
-    enough: float,
-    first: int,
-    last: int,
+    chain: Chain, difference: Reals, out: Reals, total: Reals, limit: int, enough: float, first: int, last: int
 ) -> tuple[float, float, int]:
     """Sweep along a policy, and sum up the differences of the sweeps, until they lie within ``enough`` of each other.
 
@@ -188,6 +178,7 @@ def follow(
     differences change places after every sweep. Returns the smallest and the largest difference of the last sweep,
     and the number of sweeps.
     """
+    indptr, next_state, weight = chain.indptr, chain.next_state, chain.weight
     low, high, sweeps = np.inf, -np.inf, 0
     zero = np.zeros(1, dtype=total.dtype)[0]
     while sweeps < limit and (sweeps == 0 or high - low > enough):
@@ -210,24 +201,13 @@ def follow(
 
 @compiled
 def relax(
-    indptr: Integers,
-    next_state: NDArray[np.int32],
-    probability: Floats,
-    reward: Floats,
-    gamma: float,
-    n_actions: int,
-    value: Floats,
-    out: Floats,
-    row_of: NDArray[np.int32],
-    width: int,
-    backward: bool,
-    first: int,
-    last: int,
+    table: Table, value: Floats, out: Floats, row_of: Indices, width: int, backward: bool, first: int, last: int
 ) -> tuple[float, float]:
     """`backup`, but inside blocks of ``width`` states with the new values of the states before (Gauss and Seidel).
 
     Other blocks are read as they were before the sweep. An action that may stay is solved for its own state.
     """
+    indptr, next_state, probability, reward, gamma, n_actions = table
     low, high = np.inf, -np.inf
     for start in range(first, last, width):
         end = min(start + width, last)
@@ -261,15 +241,7 @@ def relax(
 
 @compiled
 def upstream(
-    indptr: Integers,
-    next_state: NDArray[np.int32],
-    weight: Floats,
-    width: int,
-    most: float,
-    backward: NDArray[np.bool_],
-    over: Floats,
-    first: int,
-    last: int,
+    chain: Chain, width: int, most: float, backward: NDArray[np.bool_], over: Floats, first: int, last: int
 ) -> None:
     """Find the direction in which to sweep each block, and how far beyond its new value to move each state.
 
@@ -278,24 +250,16 @@ def upstream(
     """
     for start in range(first, last, width):
         end = min(start + width, last)
-        ahead = _flow(indptr, next_state, weight, most, backward[start // width], over, start, end)
+        ahead = _flow(chain, most, backward[start // width], over, start, end)
         if (ahead > 0.0) != backward[start // width]:
             backward[start // width] = ahead > 0.0
-            _flow(indptr, next_state, weight, most, backward[start // width], over, start, end)
+            _flow(chain, most, backward[start // width], over, start, end)
 
 
 @inlined
-def _flow(
-    indptr: Integers,
-    next_state: NDArray[np.int32],
-    weight: Floats,
-    most: float,
-    backward: bool,
-    over: Floats,
-    start: int,
-    end: int,
-) -> float:
+def _flow(chain: Chain, most: float, backward: bool, over: Floats, start: int, end: int) -> float:
     """Fill ``over`` for a block and a direction. Returns by how much more of the policy leads to later states."""
+    indptr, next_state, weight = chain.indptr, chain.next_state, chain.weight
     balance = 0.0
     first, last = np.uint64(start), np.uint64(end)
     for s in range(first, last):
@@ -312,10 +276,7 @@ def _flow(
 
 @compiled
 def relax_policy(
-    indptr: Integers,
-    next_state: NDArray[np.int32],
-    weight: Floats,
-    reward: Floats,
+    chain: Chain,
     value: Floats,
     out: Floats,
     width: int,
@@ -328,6 +289,7 @@ def relax_policy(
 
     Returns the smallest and the largest change of a value.
     """
+    indptr, next_state, weight, reward, _ = chain
     low, high = np.inf, -np.inf
     for start in range(first, last, width):
         end = min(start + width, last)
@@ -348,21 +310,12 @@ def relax_policy(
 
 
 @compiled
-def residuals(
-    indptr: Integers,
-    next_state: NDArray[np.int32],
-    weight: Floats,
-    reward: Floats,
-    leave: Floats,
-    value: Floats,
-    out: Floats,
-    first: int,
-    last: int,
-) -> tuple[float, float]:
+def residuals(chain: Chain, value: Floats, out: Floats, first: int, last: int) -> tuple[float, float]:
     """Sweep once along the solved rows of a policy, every state with the values from before the sweep.
 
     Returns the smallest and the largest r + gamma * E v(s') - v(s).
     """
+    indptr, next_state, weight, reward, leave = chain
     low, high = np.inf, -np.inf
     begin = np.uint64(indptr[first])
     for s in range(np.uint64(first), np.uint64(last)):
@@ -377,19 +330,12 @@ def residuals(
 
 
 @compiled
-def policy_value(
-    indptr: Integers,
-    next_state: NDArray[np.int32],
-    probability: Floats,
-    reward: Floats,
-    gamma: float,
-    row_of: NDArray[Any],
-    value: Floats,
-) -> None:
+def policy_value(table: Table, row_of: NDArray[Any], value: Floats) -> None:
     """Solve value = reward + gamma * E value along a policy, by Gauss's elimination.
 
     No rows change places: in every row the diagonal outweighs the rest, and elimination keeps it so.
     """
+    indptr, next_state, probability, reward, gamma, _ = table
     n = value.size
     matrix = np.eye(n)
     for s in range(n):

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import math
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from replicable_rl.compiled import Team
 from replicable_rl.mdp import _kernels
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from replicable_rl.mdp._kernels import Chain, Floats, Integers, Table
 
 _SWEEPS = 25  # sweeps along the greedy policy between two full backups, at most
 _BLOCK_SWEEPS = 16  # the same for sweeps in blocks, which do more
@@ -35,37 +33,6 @@ _ROUNDS = 10_000  # of backups and the sweeps that follow them, at most
 _LEAST_SWEEPS = 10_000  # that every process may take, however large
 _WORK = 5 * 10**10  # outcomes that the sweeps along policies read, at most: some minutes
 _LITTLE_WORK = 5 * 10**8  # the same where the equations can be solved: a second
-
-
-class Table(NamedTuple):
-    """The rows of a process, with the expected reward of each."""
-
-    indptr: Integers
-    next_state: NDArray[np.int32]
-    probability: Floats
-    reward: Floats
-    gamma: float
-    n_actions: int
-
-    @property
-    def n_states(self) -> int:
-        """How many states there are."""
-        return (self.indptr.size - 1) // self.n_actions
-
-    @property
-    def horizon(self) -> float:
-        """What a constant difference of one sweep comes to in all those that follow."""
-        return self.gamma / (1.0 - self.gamma)
-
-
-class _Chain(NamedTuple):
-    """The rows of a policy, as `policy_rows` copies them; the last two are for sweeps in blocks alone."""
-
-    indptr: Integers
-    next_state: NDArray[np.int32]
-    weight: NDArray[np.floating[Any]]
-    reward: Floats
-    leave: Floats
 
 
 def sweeps_over(table: Table, reward_range: tuple[float, float]) -> Sweeps:
@@ -121,14 +88,14 @@ class Sweeps:
     def backup(self) -> tuple[float, float, float]:
         """Back up all actions. Returns the extremes of the differences, and the largest magnitude of a value."""
         self.count += 1
-        low, high, largest = _extremes(self._each(_kernels.backup, *self.table, self._value, self._out, self._row_of))
+        low, high, largest = _extremes(self._each(_kernels.backup, self.table, self._value, self._out, self._row_of))
         return low, high, largest
 
     def tire(self) -> bool:
         """Count a round. Returns whether there were as many as are reasonable."""
         self._rounds += 1
         work = self.count * self.table.next_state.size // self.table.n_actions
-        most = _LITTLE_WORK if self.table.n_states <= _FEW_STATES else _WORK
+        most = _LITTLE_WORK if self._value.size <= _FEW_STATES else _WORK
         return self._rounds > _ROUNDS or (work > most and self.count > _LEAST_SWEEPS)
 
     def solve(self) -> bool:
@@ -137,21 +104,21 @@ class Sweeps:
         if again or self.table.n_states > _FEW_STATES or self._solves == _SOLVES:
             return False
         self._solved, self._solves = self._row_of.copy(), self._solves + 1
-        _kernels.policy_value(*self.table[:5], self._row_of, self._value)
+        _kernels.policy_value(self.table, self._row_of, self._value)
         return True
 
     def action_values(self, shift: float) -> tuple[Floats, Integers]:
         """Return what the last `backup` maximised, plus ``shift``, and the greedy policy; the last thing to ask for."""
         del self._chain, self._differences, self._out  # large, and of no more use
         q, policy = np.empty(self.table.reward.size), np.empty(self.table.n_states, dtype=np.int64)
-        self._each(_kernels.action_values, *self.table, self._value, shift, q, policy)
+        self._each(_kernels.action_values, self.table, self._value, shift, q, policy)
         return q, policy
 
     def improve(self) -> float:
         """Go on with the new values and their greedy policy. Returns the share of states where it is a new one."""
         self._swap()
-        arguments = *self.table[:5], self._row_of, self.in_blocks, self._copied, *self._chain
-        share = float(sum(self._each(_kernels.policy_rows, *arguments)) / self.table.n_states)
+        arguments = self.table, self._row_of, self.in_blocks, self._copied, self._chain
+        share = float(sum(self._each(_kernels.policy_rows, *arguments)) / self._value.size)
         self._is_settled = share == 0.0 or self.table.n_actions == 1
         return share
 
@@ -167,7 +134,7 @@ class Sweeps:
         times, limit, low, high = 0, _PATIENCE if self._is_settled else _SWEEPS, 0.0, math.inf
         while times < limit and high - low > enough:
             at_once = limit - times if self._each.is_one else 1
-            arguments = *self._chain[:3], difference, new, total, at_once, enough
+            arguments = self._chain, difference, new, total, at_once, enough
             low, high, more = _extremes(self._each(_kernels.follow, *arguments))
             if more % 2 == 1:
                 difference, new = new, difference
@@ -199,7 +166,7 @@ class BlockSweeps(Sweeps):
     def relax(self) -> tuple[float, float]:
         """Back up all actions, in blocks. Returns the extremes of the changes."""
         self.count += 1
-        arguments = *self.table, self._value, self._out, self._row_of, self._width, self._backward
+        arguments = self.table, self._value, self._out, self._row_of, self._width, self._backward
         self._backward = not self._backward  # or policies would improve in one direction only
         low, high = _extremes(self._each(_kernels.relax, *arguments))
         return low, high
@@ -218,15 +185,15 @@ class BlockSweeps(Sweeps):
         """
         low, high, times = 0.0, math.inf, 0
         while times < _BLOCK_SWEEPS and high - low > target:
-            arguments = *self._chain[:4], self._value, self._out, self._width, self._is_upstream, self._over
+            arguments = self._chain, self._value, self._out, self._width, self._is_upstream, self._over
             low, high = _extremes(self._each(_kernels.relax_policy, *arguments))
             self._swap()
             times += 1
         for _ in range(2):
-            self._each(_kernels.residuals, *self._chain, self._value, self._out)
+            self._each(_kernels.residuals, self._chain, self._value, self._out)
             self._swap()
         self.count += times + 2
-        low, high = _extremes(self._each(_kernels.residuals, *self._chain, self._value, self._out))
+        low, high = _extremes(self._each(_kernels.residuals, self._chain, self._value, self._out))
         if self._most > 1.0 and self._is_astray(high - low):
             self._most = 1.0
             self._look_upstream()
@@ -243,10 +210,10 @@ class BlockSweeps(Sweeps):
         return not is_possible or self.count > 2 * self._closest_at + _PATIENCE
 
     def _look_upstream(self) -> None:
-        self._each(_kernels.upstream, *self._chain[:3], self._width, self._most, self._is_upstream, self._over)
+        self._each(_kernels.upstream, self._chain, self._width, self._most, self._is_upstream, self._over)
 
 
-def _room_for_policies(table: Table, solve: bool) -> _Chain:
+def _room_for_policies(table: Table, solve: bool) -> Chain:
     """Return a chain that holds the rows of any policy: in every state there is room for its longest row."""
     length = np.diff(table.indptr).reshape(-1, table.n_actions)
     longest = reduce(np.maximum, length.T) if table.n_actions < table.n_states else length.max(axis=1)  # the faster one
@@ -255,7 +222,7 @@ def _room_for_policies(table: Table, solve: bool) -> _Chain:
     in_single = not solve and 1.0 - table.gamma >= _SINGLE_FROM
     weight: NDArray[np.floating[Any]] = np.empty(size, dtype=np.float32) if in_single else np.empty(size)
     solved = np.empty((2, n_states if solve else 0))
-    return _Chain(indptr, np.empty(size, dtype=np.int32), weight, *solved)
+    return Chain(indptr, np.empty(size, dtype=np.int32), weight, *solved)
 
 
 def _extremes(parts: list[Any]) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ here, never a value. T depends on sizes and discount alone, so that two runs end
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -37,25 +37,50 @@ def occupancy(mdp: TabularMDP, weight: NDArray[np.float64]) -> NDArray[np.float6
 
     >>> from replicable_rl.envs import riverswim
     >>> occupancy(riverswim(), np.full((6, 2), 0.5)).round(3).tolist()
-    [0.641, 0.217, 0.068, 0.019, 0.005, 0.001]
+    [0.561, 0.279, 0.081, 0.024, 0.007, 0.002]
     """
     from replicable_rl.mdp._following import follow_shares
 
-    return _followed(mdp, follow_shares, weight.reshape(-1))[0]
+    share = np.zeros(mdp.n_states)
+    follow_shares(*_start(mdp, weight.reshape(-1)), share)
+    return share
 
 
-def occupancy_of_actions(mdp: TabularMDP, policy: NDArray[np.int64]) -> tuple[NDArray[np.float64], float]:
-    """Return the discounted share of every state under a policy, and what is left after the steps that were followed.
+class Followed(NamedTuple):
+    """The discounted share of every state in the steps that were followed, what is left, and what these steps cost."""
+
+    share: NDArray[np.float64]
+    left: float
+    cost: float
+
+
+def occupancy_of_actions(
+    mdp: TabularMDP, policy: NDArray[np.int64], cost: NDArray[np.float64], enough: float = math.inf
+) -> Followed:
+    """Return where a policy leads, and the sum of shares times ``cost``; it ends early where that is more than enough.
 
     The shares are rounded down, if anything: those of all steps are these and, spread over some states, what is left.
     """
     from replicable_rl.mdp._following import follow_actions
 
-    return _followed(mdp, follow_actions, policy)
+    share = np.zeros(mdp.n_states)
+    return Followed(share, *follow_actions(*_start(mdp, policy), share, cost, enough))
 
 
-def _followed(mdp: TabularMDP, kernel: Any, policy: NDArray[Any]) -> tuple[NDArray[np.float64], float]:
+class _Start(NamedTuple):
+    """What a loop along a policy reads, and arrays for its work."""
+
+    indptr: NDArray[np.int64]
+    next_state: NDArray[np.int32]
+    probability: NDArray[np.float64]
+    gamma: float
+    policy: NDArray[Any]
+    steps: int
+    now: NDArray[np.float64]
+    then: NDArray[np.float64]
+
+
+def _start(mdp: TabularMDP, policy: NDArray[Any]) -> _Start:
     steps, rows = discounted_steps(mdp.n_states, mdp.n_actions, mdp.gamma), mdp.rows
-    share, now, then = np.zeros(mdp.n_states), mdp.initial.copy(), np.empty(mdp.n_states)
-    left = kernel(rows.indptr, rows.next_state, rows.probability, mdp.gamma, policy, steps, now, then, share)
-    return share, left
+    now, then = mdp.initial.copy(), np.empty(mdp.n_states)
+    return _Start(rows.indptr, rows.next_state, rows.probability, mdp.gamma, policy, steps, now, then)

@@ -41,11 +41,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from replicable_rl.errors import InvalidInput, check_in_open_interval, shown
-from replicable_rl.mdp.policies import action_probabilities
+from replicable_rl.errors import InvalidInput, check_in_open_interval, check_numbers, shown
+from replicable_rl.mdp.policies import action_probabilities, chosen_actions
 
 if TYPE_CHECKING:
-    from replicable_rl.mdp._sweeps import Table
+    from replicable_rl.mdp._kernels import Table
     from replicable_rl.mdp.tabular import TabularMDP
 
 _RELATIVE_TOLERANCE = 1e-10
@@ -85,9 +85,7 @@ class Evaluation:
     converged: bool
 
 
-def optimal_values(
-    mdp: TabularMDP, *, tolerance: float | None = None, rewards: NDArray[np.float64] | None = None
-) -> Optimum:
+def optimal_values(mdp: TabularMDP, *, tolerance: float | None = None, rewards: ArrayLike | None = None) -> Optimum:
     """Return Q*, the greedy policy and a certified sup-norm error.
 
     ``tolerance`` is in the units of the values; the default is 1e-10 of the largest
@@ -99,14 +97,16 @@ def optimal_values(
     >>> best.value.round(4).tolist(), best.policy.tolist()
     ([0.4, 0.4, 0.5, 1.0, 2.0], [1, 1, 0, 0, 0])
     """
-    from replicable_rl.mdp._sweeps import Table
+    from replicable_rl.mdp._kernels import Table
 
+    own = _check_tolerance("optimal_values", mdp, tolerance)
     rows, reward_range = mdp.rows, mdp.reward_range
     if rewards is None:
-        tolerance, reward = _check_tolerance("optimal_values", mdp, tolerance), _expected_rewards(mdp)
+        reward = _expected_rewards(mdp)
     else:
-        reward_range, reward = (0.0, float(rewards.max())), np.ascontiguousarray(rewards, dtype=np.float64).reshape(-1)
-        tolerance = tolerance or _RELATIVE_TOLERANCE * (reward_range[1] or 1.0) / (1.0 - mdp.gamma)
+        reward, reward_range = _check_rewards(mdp, rewards)
+        own = own if tolerance is not None else _RELATIVE_TOLERANCE * (reward_range[1] or 1.0) / (1.0 - mdp.gamma)
+    tolerance = own
     table = Table(rows.indptr, rows.next_state, rows.probability, reward, mdp.gamma, mdp.n_actions)
     q, policy, error, sweeps = _solve(table, reward_range, tolerance)
     return Optimum(q.reshape(mdp.n_states, mdp.n_actions), policy, error, sweeps, converged=error <= tolerance)
@@ -118,20 +118,22 @@ def evaluate_policy(mdp: TabularMDP, policy: ArrayLike, *, tolerance: float | No
     ``policy`` holds one action per state, or an (S, A) table of action probabilities.
     """
     tolerance = _check_tolerance("evaluate_policy", mdp, tolerance)
-    weight = action_probabilities("evaluate_policy", policy, mdp.n_states, mdp.n_actions)
-    value, _, error, sweeps = _solve(_followed(mdp, weight), mdp.reward_range, tolerance)
+    value, _, error, sweeps = _solve(_followed(mdp, policy), mdp.reward_range, tolerance)
     return Evaluation(value, math.fsum(mdp.initial * value), error, sweeps, converged=error <= tolerance)
 
 
-def _followed(mdp: TabularMDP, weight: NDArray[np.float64]) -> Table:
-    """Return the process under action probabilities: a table with one action."""
-    from replicable_rl.mdp._kernels import row_means
-    from replicable_rl.mdp._sweeps import Table
+def _followed(mdp: TabularMDP, policy: ArrayLike) -> Table:
+    """Return the process under a policy: a table with one action."""
+    from replicable_rl.mdp._kernels import Table, row_means
 
     rows, reward, n_states, n_actions = mdp.rows, _expected_rewards(mdp), mdp.n_states, mdp.n_actions
     first = np.arange(0, n_states * n_actions + 1, n_actions)  # the first row of every state
-    if (weight.max(axis=1) == 1.0).all():
-        row_of = first[:-1] + weight.argmax(axis=1)
+    actions = chosen_actions("evaluate_policy", policy, n_states, n_actions)
+    if actions is None:
+        weight = action_probabilities("evaluate_policy", policy, n_states, n_actions)
+        actions = weight.argmax(axis=1) if (weight.max(axis=1) == 1.0).all() else None
+    if actions is not None:
+        row_of = first[:-1] + actions
         length = np.diff(rows.indptr)[row_of]
         indptr = np.concatenate(([0], np.cumsum(length)))
         outcome = np.arange(indptr[-1]) + np.repeat(rows.indptr[row_of] - indptr[:-1], length)
@@ -184,10 +186,11 @@ def _macqueen(
     # of an outcome is a product of two, and its rows are as long as those of all actions together.)
     # The values that are returned include the shift, so the magnitude does. 2**-1074 is what
     # underflow can lose.
-    magnitude = width + largest + table.horizon * max(abs(low), abs(high))
+    horizon = table.horizon
+    magnitude = width + largest + horizon * max(abs(low), abs(high))
     unit = 2.0**-52 * magnitude + 2.0**-1074 if magnitude > 0.0 else 0.0
     rounding = 4.0 * (longest + table.n_actions + 5) * unit / (1.0 - table.gamma)
-    return table.horizon * (low + high) / 2.0, table.horizon * (high - low) / 2.0, rounding
+    return horizon * (low + high) / 2.0, horizon * (high - low) / 2.0, rounding
 
 
 def _expected_rewards(mdp: TabularMDP) -> NDArray[np.float64]:
@@ -200,6 +203,17 @@ def _expected_rewards(mdp: TabularMDP) -> NDArray[np.float64]:
     with team(reward.size) as each:
         each(row_means, mdp.rows.indptr, mdp.rows.probability, above, reward)
     return reward
+
+
+def _check_rewards(mdp: TabularMDP, rewards: ArrayLike) -> tuple[NDArray[np.float64], tuple[float, float]]:
+    """Return other rewards, row by row, and their range."""
+    table = check_numbers("optimal_values", "rewards", rewards)
+    if table.shape != (mdp.n_states, mdp.n_actions) or not ((table >= 0.0) & (table <= 1e300)).all():
+        raise InvalidInput(
+            f"optimal_values: rewards must be (S, A) = {(mdp.n_states, mdp.n_actions)} numbers of 0 or more, got "
+            f"{shown(rewards)}."
+        )
+    return np.ascontiguousarray(table).reshape(-1), (0.0, float(table.max()))
 
 
 def _check_tolerance(owner: str, mdp: TabularMDP, tolerance: float | None) -> float:

@@ -34,7 +34,10 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
+ROUNDS, WORTH = 8, 0.9  # in which the bound on the error is made smaller, as long as it is by a tenth
 _CLOSER = 1e-2  # how much more closely a policy is evaluated while a comparison is undecided
+_ROUNDED_SUM = 1e-9  # more than rounding can do to a sum over states
+_SOME = 1000  # states
 
 
 class EmpiricalModel:
@@ -51,6 +54,7 @@ class EmpiricalModel:
     def __init__(self, problem: Problem, counts: OutcomeCounts | TransitionCounts) -> None:
         self.n_states, self.n_actions, self.gamma = problem.n_states, problem.n_actions, problem.gamma
         self.known_rewards, self.spec = problem.known_rewards is not None, problem.spec
+        self._evaluated = 0.0  # how far off what was evaluated or planned with other rewards may be
         row, successor, reward, count = _outcomes(problem, counts)
         pairs = self.n_states * self.n_actions
         self.visits = sums(row, count, pairs)
@@ -80,6 +84,11 @@ class EmpiricalModel:
         return optimal_values(self.table)
 
     @property
+    def off(self) -> float:
+        """How far off everything that was planned and evaluated so far may be, in values normalised to [0, 1]."""
+        return max(self.best.error, self._evaluated)
+
+    @property
     def q(self) -> Floats:
         """Q^, (S, A)."""
         return self.best.q
@@ -92,9 +101,7 @@ class EmpiricalModel:
     @cached_property
     def rewards(self) -> Floats:
         """The mean reward of every pair, (S, A), normalised to [0, 1 - gamma]."""
-        rows = self.table.rows
-        row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
-        return sums(row, rows.probability * rows.reward, self.visits.size).reshape(self.n_states, self.n_actions)
+        return self._row_means(self.table.rows.reward)
 
     @cached_property
     def fewest(self) -> float:
@@ -105,43 +112,80 @@ class EmpiricalModel:
 
     def loss(self, policy: Integers, over: str = "initial", tolerance: float | None = None) -> float:
         """Return the loss of a policy on the model: from the first state on, or in the worst state."""
-        lost = self.best.value - evaluate_policy(self.table, policy, tolerance=tolerance).value
+        evaluation = evaluate_policy(self.table, policy, tolerance=tolerance)
+        if not evaluation.converged:
+            self._evaluated = max(self._evaluated, evaluation.error)
+        lost = self.best.value - evaluation.value
         return float(lost.max()) if over == "worst" else math.fsum(self.table.initial * lost)
 
-    def loses_at_most(self, policy: Integers, limit: float, over: str = "initial") -> tuple[bool, float]:
-        """Return whether a policy loses at most ``limit``, and about how much it loses.
+    def gap_of(self, policy: Integers) -> Floats:
+        """Return the gaps of the actions that a policy takes, (S,)."""
+        taken: Floats = self.gap.reshape(-1)[np.arange(0, self.gap.size, self.n_actions) + policy]
+        return taken
+
+    def loses_at_most(
+        self, policy: Integers, limit: float, over: str = "initial", *, roughly: bool = False
+    ) -> tuple[bool, float]:
+        """Return whether a policy loses at most ``limit``, and what it loses at most if so, or at least if not.
 
         It is evaluated as closely as the answer needs, and so exactly: the answer is that of the exact loss, unless
-        that is within 1e-10 of the limit.
+        that is within 1e-10 of the limit. ``roughly``: where the answer is no, how much need not be known.
         """
         if over == "initial":  # often a few steps from the first state on tell
-            chosen = np.arange(self.n_states), policy
-            share, left = occupancy_of_actions(self.table, policy)
-            horizon, gap = 1.0 / (1.0 - self.gamma), self.gap[chosen]
+            horizon, gap = 1.0 / (1.0 - self.gamma), self.gap_of(policy)
+            off = 2.0 * horizon * self.best.error
+            enough = (limit + off) / horizon * (1.0 + _ROUNDED_SUM) if roughly else math.inf
+            share, left, cost = occupancy_of_actions(self.table, policy, gap, enough)
+            if cost > enough:
+                return False, horizon * cost
             least = horizon * math.fsum(share * gap)
             most = least + horizon * left * float(gap.max())
-            if least - 2.0 * horizon * self.best.error > limit or most + 2.0 * horizon * self.best.error <= limit:
+            if least - off > limit or most + off <= limit:
                 return least <= limit, least if least > limit else most
         tolerance = max(limit / 8.0, 1e-10)
         while True:
             lost = self.loss(policy, over, tolerance)
             if abs(lost - limit) > tolerance + 2.0 * self.best.error or tolerance <= 1e-10:
-                return lost <= limit, lost
+                return lost <= limit, lost + tolerance if lost <= limit else lost - tolerance
             tolerance = max(tolerance * _CLOSER, 1e-10)
+
+    def planned_with(self, rewards: Floats) -> Optimum:
+        """Return the exact plan with other rewards of 0 or more, (S, A)."""
+        planned = optimal_values(self.table, rewards=rewards)
+        self._evaluated = max(self._evaluated, planned.error / max(1.0, float(planned.value.max())))
+        return planned
 
     # --- how far off it may be ----------------------------------------------------------------------
 
     @cached_property
     def spread(self) -> Floats:
         """The standard deviation of r + gamma V^ after each pair, (S, A): of one sample."""
-        rows = self.table.rows
-        return self._deviation(rows.reward + self.gamma * self.best.value[rows.next_state])
+        return self._deviation(self.table.rows.reward, self.gamma)
 
-    def _deviation(self, outcome_values: Floats) -> Floats:
-        rows = self.table.rows
-        row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
-        off = outcome_values - sums(row, rows.probability * outcome_values, self.visits.size)[row]
-        return np.sqrt(sums(row, rows.probability * off * off, self.visits.size)).reshape(self.n_states, self.n_actions)
+    def spread_of_some(self) -> float:
+        """Return the largest of some of them, the first."""
+        return float(self._deviation(self.table.rows.reward, self.gamma, _SOME).max())
+
+    def _deviation(self, added: Floats, factor: float, states: int | None = None) -> Floats:
+        """Return the standard deviation of ``added + factor * V^`` after each pair of the first states, or of all."""
+        from replicable_rl.mdp._sweeps import team
+        from replicable_rl.queries._kernels import row_deviations
+
+        rows, n_states = self.table.rows, min(states or self.n_states, self.n_states)
+        out = np.empty(n_states * self.n_actions)
+        with team(out.size) as each:
+            each(row_deviations, rows.indptr, rows.next_state, rows.probability, added, factor, self.best.value, out)
+        return np.sqrt(out).reshape(n_states, self.n_actions)
+
+    def _row_means(self, x: Floats) -> Floats:
+        """Return the mean of x over the outcomes of each pair, (S, A)."""
+        from replicable_rl.mdp._kernels import row_means
+        from replicable_rl.mdp._sweeps import team
+
+        rows, out = self.table.rows, np.empty(self.visits.size)
+        with team(out.size) as each:
+            each(row_means, rows.indptr, rows.probability, x, out)
+        return out.reshape(self.n_states, self.n_actions)
 
     def mean_error(self, delta: float, value_error: Floats | None = None) -> Floats:
         """Return c(s, a): the mean of r + gamma V* is this close to its expectation, except with probability delta.
@@ -154,9 +198,8 @@ class EmpiricalModel:
         bound = (self.gamma if self.known_rewards else 1.0) * hoeffding
         if value_error is not None:
             log_term, rows = math.log(6.0 * pairs / delta), self.table.rows
-            row = np.repeat(np.arange(pairs), np.diff(rows.indptr))
-            off = sums(row, rows.probability * value_error[rows.next_state] ** 2, pairs).reshape(n.shape)
-            seen = self._deviation(self.best.value[rows.next_state]) + np.sqrt(off)
+            off = self._row_means(value_error[rows.next_state] ** 2)
+            seen = self._deviation(np.zeros(rows.next_state.size), 1.0) + np.sqrt(off)
             sigma = seen * np.sqrt(some / (some - 1.0)) + np.sqrt(2.0 * log_term / (some - 1.0))
             bernstein = self.gamma * (np.sqrt(2.0 * log_term / some) * sigma + log_term / (3.0 * some))
             learned = 0.0 if self.known_rewards else (1.0 - self.gamma) * hoeffding
@@ -171,9 +214,11 @@ class EmpiricalModel:
         """
         c = self.mean_error(delta)
         w = self._planned(c)
-        for _ in range(2 if bound == "bernstein" else 0):  # the closer V^ is known to be, the closer the variance
-            c = np.minimum(c, self.mean_error(delta, w.max(axis=1)))
+        for _ in range(ROUNDS if bound == "bernstein" else 0):  # the closer V^ is known to be, the closer the variance
+            c, before = np.minimum(c, self.mean_error(delta, w.max(axis=1))), float(w.max())
             w = self._planned(c)
+            if w.max() > WORTH * before:
+                break
         return w, min(1.0, float(c.max()) / (1.0 - self.gamma) + ROUNDING)
 
     def _planned(self, c: Floats) -> Floats:

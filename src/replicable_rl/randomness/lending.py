@@ -3,8 +3,6 @@
 Such code is lent a seeded state, and the caller's own is put back afterwards.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -85,9 +85,10 @@ class AuditSpec:
         for name in ("problem", "algorithm"):
             if not isinstance(getattr(self, name), ObjectSpec):
                 raise InvalidInput(f"AuditSpec: {name} must be an ObjectSpec, got {shown(getattr(self, name))}.")
-        for name in ("sampler", "level"):
-            if not isinstance(getattr(self, name), str):
-                raise InvalidInput(f"AuditSpec: {name} must be a text, got {shown(getattr(self, name))}.")
+        for name in ("sampler", "level", "shared", "fresh", "code"):
+            text = getattr(self, name)
+            if not isinstance(text, str) and (name, text) != ("code", None):
+                raise InvalidInput(f"AuditSpec: {name} must be a text, got {shown(text)}.")
         normal: dict[str, Any] = {
             "level": str(self.level),
             "seed": check_integer("audit", "seed", self.seed, low=0, high=MAX_SEED),

@@ -114,6 +114,10 @@ class Claim:
             )
         if not _is_text(self.source) or not _is_text(self.statement):
             raise InvalidInput("Claim: a claim says what holds and names its source; one of the two is empty.")
+        for name in ("level", "definition"):
+            text = getattr(self, name)
+            if not isinstance(text, str | None):
+                raise InvalidInput(f"Claim: {name} must be a text or None, got {shown(text)}.")
         for name, high in (("bound", 1.0 if self.about == "replicability" else math.inf), ("failure", 1.0)):
             rule = f"a number from 0 to {high:g}"
             number = check_real("Claim", name, getattr(self, name), low=0.0, high=high, rule=rule)

@@ -7,8 +7,6 @@ adds one, and an audit compares it, a store keeps it, and a report shows it like
 its algorithm stands for and no others: a rule that decides publishes a policy and no values.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import re
@@ -122,13 +120,15 @@ def level_of(name: str) -> Level:
     >>> level_of("polcy")
     Traceback (most recent call last):
     ...
-    replicable_rl.errors.InvalidInput: level must be one of model, value, policy, got 'polcy'. Did you mean 'policy'?
+    replicable_rl.errors.InvalidInput: level must be one of model, value, action-probabilities, policy, got 'polcy'. \
+Did you mean 'policy'?
     """
-    if name not in LEVELS:
+    is_text = isinstance(name, str)  # what else somebody gives may have no hash
+    if is_text and name not in LEVELS:
         load_plugins()
-    if name not in LEVELS:
+    if not is_text or name not in LEVELS:
         known = in_order(LEVELS)
-        hint = did_you_mean(str(name), known)
+        hint = did_you_mean(name, known) if is_text else ""
         raise InvalidInput(f"level must be one of {', '.join(known)}, got {shown(name)}.{hint}")
     return LEVELS[name]
 

@@ -1,7 +1,5 @@
 """Other people's modules: those that installed packages name, and definitions that are run again."""
 
-from __future__ import annotations
-
 import functools
 
 from replicable_rl.errors import InvalidInput

@@ -140,7 +140,8 @@ def actions_taken(result: AuditResult, state: int, most: int | None = None) -> s
 def _worth(result: AuditResult, level: str) -> str:
     """Say how many different results there are, and what policies are worth."""
     if "policy" not in result.levels:
-        return f"{plural(len(result.classes(level)), f'distinct {level}')} over all shared seeds."
+        kind = f"distinct {level.removesuffix('s')}" if level.endswith("s") else f"distinct {level}"
+        return f"{plural(len(result.classes(level)), kind)} over all shared seeds."
     n = len(result.classes("policy"))
     count = "One policy in all" if n == 1 else f"{n} distinct policies over all shared seeds"
     if result.policies is None:

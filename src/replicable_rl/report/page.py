@@ -11,8 +11,6 @@ which ``<``, ``>``, ``&`` and ``'`` are written as escapes, so that no text ends
 browser to run no script but the one whose SHA-256 it names, and to fetch nothing at all.
 """
 
-from __future__ import annotations
-
 import base64
 import functools
 import hashlib

@@ -3,8 +3,6 @@
 Version 1 wrote ``solution.json``, ``arrays.npz`` and ``model.npz``; such a directory is read as well.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

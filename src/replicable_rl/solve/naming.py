@@ -1,7 +1,5 @@
 """What identities say of an algorithm: its id, its version, and its settings with those of its ingredients."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math
@@ -13,6 +11,7 @@ import numpy as np
 
 from replicable_rl.canonical import Json, array_digest
 from replicable_rl.errors import InvalidInput, shown
+from replicable_rl.queries.rules import Cuts
 from replicable_rl.records import ObjectSpec
 
 
@@ -71,9 +70,14 @@ def said(value: Any) -> Json:
         return [said(item) for item in value]
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return {key: said(item) for key, item in value.items()}
+    if isinstance(value, Cuts):
+        return value.digest
     if is_ingredient(value):
         name = getattr(value, "id", f"{type(value).__module__}.{type(value).__qualname__}")
-        settings = {key: said(item) for key, item in settings_of(value).items()}
+        kind: Any = type(value)
+        left = {key for key, default in _defaults(kind).items() if default is None}  # None: as the plan says
+        given = {key: item for key, item in settings_of(value).items() if item is not None or key not in left}
+        settings = {key: said(item) for key, item in given.items()}
         return {"id": name, **settings} if settings else name
     raise InvalidInput(f"JSON cannot say {shown(value)} exactly.")
 

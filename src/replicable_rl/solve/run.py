@@ -224,7 +224,9 @@ def refuse_endless(source: Any, algorithm: Algorithm) -> None:
     planned: Any = algorithm.plan(source)
     if planned.samples <= most:
         return
-    name = "calls" if hasattr(planned, "calls") else "episodes"
+    name = next((one for one in ("calls", "samples", "episodes") if hasattr(algorithm, one)), "episodes")
+    if getattr(algorithm, "budget", None) is not None:
+        name = "budget"
     affordable = _affordable(source, algorithm, name, most)
     remedy = f"With {name}={affordable} it would fit, and less would be claimed" if affordable else "It cannot fit"
     raise SampleSizeTooLarge(
@@ -234,7 +236,7 @@ def refuse_endless(source: Any, algorithm: Algorithm) -> None:
 
 
 def _affordable(source: Any, algorithm: Any, name: str, most: int) -> int:
-    """Return about the most ``calls`` or ``episodes`` with which a run fits; 0 if none does, or nobody can say."""
+    """Return about the most calls, samples or episodes with which a run fits; 0 if none does, or nobody can say."""
     asked = most
     while asked:
         try:

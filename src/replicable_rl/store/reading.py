@@ -3,13 +3,13 @@
 import contextlib
 import functools
 import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from replicable_rl.canonical import Json, parse_json
 from replicable_rl.records import Claims, Drawn, Fingerprints, ObjectSpec, Recorded, Run, RunFamily, RunSpec, Status
 from replicable_rl.records.run import KeptHistory, KeptOutputs
-from replicable_rl.store.seals import CANNOT_READ, check_seal, text_digest
+from replicable_rl.store.seals import CANNOT_READ, check_seal, pieces, text_digest
 
 
 @contextlib.contextmanager
@@ -28,14 +28,16 @@ class _Kept(Run):
     """A run of a family: its identity is built when it is asked for, and most runs are only counted."""
 
     _family: RunFamily
-    _seeds: tuple[int, int]
+    _shared: int
+    _sample: int
 
     @functools.cached_property
     def spec(self) -> RunSpec:  # a field that is filled later
         """The identity of the run."""
-        return self._family.spec(*self._seeds)
+        return self._family.spec(self._shared, self._sample)
 
 
+_OF_A_FAILURE = 4  # columns, with the seal
 _NOTHING: dict[str, Any] = {}  # one for all runs without a history: garbage is not looked for in it again
 
 
@@ -51,100 +53,112 @@ class _Documents(dict[int, Any]):
 
 
 class Reader:
-    """Rows as runs; the store brings outputs when they are asked for; ``damaged`` names rows that are left out."""
+    """Rows as runs; the store brings outputs when they are asked for; ``damaged`` names rows that are left out.
+
+    A row ends with what only it says, the numbers of its documents, and its seal, as `runs.py` selects them.
+    """
 
     def __init__(self, text: Callable[[int], str], fetch: Callable[[str, str], Any]) -> None:
         self._fetch = fetch
         self.damaged: list[str] = []
         self._outputs: dict[tuple[int, bytes], KeptOutputs] = {}  # equal ones once
-        self._families: dict[tuple[Any, ...], RunFamily] = {}
+        self.families: dict[tuple[Any, ...], RunFamily] = {}  # by the numbers of problem and algorithm, and sampler
+        self._said: dict[tuple[Any, ...], tuple[bytes, dict[str, Any]]] = {}  # by documents: most rows have the same
         parsers = (ObjectSpec.from_json, _names, Status.from_json, Claims.from_json, _versions)
         kinds = (_Documents(text, functools.partial(_parsed, parse)) for parse in parsers)
-        self.objects, self._levels, self._statuses, self._claims, self._made_with = kinds
+        self._objects, self.levels, self._statuses, self._claims, self._made_with = kinds
         self._digests = _Documents(text, text_digest)
 
-    def of_family(self, family: RunFamily, rows: Iterable[Sequence[Any]]) -> dict[str, Run]:
+    def of_family(self, family: RunFamily, rows: Iterable[tuple[Any, ...]]) -> dict[str, Run]:
         """Return the runs in rows, finished or failed, by their keys; damaged ones are left out."""
         found: dict[str, Run] = {}
-        for key, shared, sample, *rest in rows:
+        for row in rows:
+            key = row[0]
             try:
-                seeds = int(shared), int(sample)
-                name = family.key(*seeds)
-                parts = self._parts(rest, key, name)
+                shared, sample = int(row[1]), int(row[2])
+                name = family.key(shared, sample)
+                parts = self._parts(row[3:], key, name)
             except CANNOT_READ as error:
-                self.damaged.append(f"run {_shown(key)}: {error}")
+                self._leave_out(key, error)
                 continue
-            parts["_family"], parts["_seeds"] = family, seeds
+            parts["_family"], parts["_shared"], parts["_sample"] = family, shared, sample
             found[name] = run = object.__new__(_Kept)
             object.__setattr__(run, "__dict__", parts)
         return found
 
-    def alone(self, row: Sequence[Any]) -> Run:
+    def alone(self, row: tuple[Any, ...]) -> Run:
         """Return the run in a row with its whole identity."""
-        key, problem, algorithm, sampler, shared, sample, *rest = row
+        key, problem, algorithm, sampler, shared, sample = row[:6]
         drawn = Recorded(sample) if sampler is None else Drawn(int(sample), sampler)
-        spec = RunSpec(self.objects[problem], self.objects[algorithm], int(shared), drawn)
-        return Run(**self._parts(rest, key, spec.digest), spec=spec)
+        spec = RunSpec(self._objects[problem], self._objects[algorithm], int(shared), drawn)
+        return Run(**self._parts(row[6:], key, spec.digest), spec=spec)
 
-    def intact(self, *row: Any) -> bool:
+    def intact(self, row: tuple[Any, ...]) -> bool:
         """Whether a row can be believed: it has the key of what it says was run, and its seal."""
-        key, problem, algorithm, sampler, shared, sample, *rest = row
+        key, problem, algorithm, sampler, shared, sample = row[:6]
         try:
             if sampler is None:
                 self.alone(row)
-                return True
-            ids = problem, algorithm, sampler
-            if ids not in self._families:
-                self._families[ids] = RunFamily(self.objects[problem], self.objects[algorithm], sampler)
-            self._check(rest, key, self._families[ids].key(int(shared), int(sample)))
+            else:
+                family = self.families.get(row[1:4])
+                if family is None:
+                    family = RunFamily(self._objects[problem], self._objects[algorithm], sampler)
+                    self.families[row[1:4]] = family
+                self._check(row[6:], key, family.key(int(shared), int(sample)))
         except CANNOT_READ as error:
-            self.damaged.append(f"run {_shown(key)}: {error}")
+            self._leave_out(key, error)
             return False
         return True
 
-    def _check(self, row: Sequence[Any], key: bytes, name: str) -> bool:
-        """Refuse a row with another key than its identity or another seal than its content; return if it has one."""
+    def _leave_out(self, key: Any, error: Exception) -> None:
+        shown = key.hex()[:16] if isinstance(key, bytes) else f"{key!r:.16}"
+        self.damaged.append(f"run {shown}: {error}")
+
+    def _check(self, row: tuple[Any, ...], key: bytes, name: str) -> tuple[bool, dict[str, Any]]:
+        """Return whether a row has a seal, and what its documents say; key and seal must be those of its content."""
         if key.hex() != name:
             raise ValueError(f"run {key.hex()} is another than its key says")
-        *_, made_with, seal = row
-        digests = self._digests
-        if len(row) == 4:
-            seconds, error, *_ = row
-            return check_seal(seal, key, seconds, error, digests[made_with])
-        levels, prints, history, samples, seconds, status, claims, *_ = row
-        said = None if status is None else digests[status]
-        documents = digests[levels], said, digests[claims], digests[made_with]
-        return check_seal(seal, key, prints, history, samples, seconds, *documents)
+        own = 2 if len(row) == _OF_A_FAILURE else 4
+        documents = row[own:-1]
+        digests, said = self._said.get(documents) or self._read_documents(documents)
+        return check_seal(row[-1], key, *row[:own], rest=digests), said
 
-    def _parts(self, row: Sequence[Any], key: bytes, name: str) -> dict[str, Any]:
+    def _parts(self, row: tuple[Any, ...], key: bytes, name: str) -> dict[str, Any]:
         """Return all fields of a run but its identity, which must have the key in the row."""
-        sealed = self._check(row, key, name)
-        if len(row) == 4:
-            seconds, error, made_with, _ = row
-            more = {"made_with": self._made_with[made_with], "sealed": sealed}
-            failed = vars(Run.failed(None, error, _seconds(seconds))) | more
+        sealed, said = self._check(row, key, name)
+        if len(row) == _OF_A_FAILURE:
+            failed = vars(Run.failed(None, row[1], _seconds(row[0]))) | said | {"sealed": sealed}
             return {name: part for name, part in failed.items() if name != "spec"}
-        levels, digests, history, samples, seconds, status, claims, made_with, _ = row
-        outputs = self._outputs.get((levels, digests)) or self._read_outputs(levels, digests)
+        prints, history, samples, seconds, levels = row[:5]
+        outputs = self._outputs.get((levels, prints)) or self._read_outputs(levels, prints)
         return {
             "fingerprints": outputs.fingerprints,
             "outputs": outputs,
-            "status": None if status is None else self._statuses[status],
-            "claims": self._claims[claims],
             "samples": None if samples is None else int(samples),
             "history": _NOTHING if history is None else KeptHistory(history.hex(), self._fetch),
-            "made_with": self._made_with[made_with],
             "seconds": _seconds(seconds),
             "sealed": sealed,
+            **said,
         }
 
+    def _read_documents(self, numbers: tuple[Any, ...]) -> tuple[bytes, dict[str, Any]]:
+        """Return the pieces of a seal that documents make, and what they say of a run."""
+        digests = pieces(*(None if number is None else self._digests[number] for number in numbers))
+        said = {"made_with": self._made_with[numbers[-1]]}
+        if len(numbers) > 1:
+            _, status, claims, _ = numbers
+            said |= {"status": None if status is None else self._statuses[status], "claims": self._claims[claims]}
+        self._said[numbers] = digests, said
+        return digests, said
+
     def _read_outputs(self, levels: int, digests: bytes) -> KeptOutputs:
-        names, text = self._levels[levels], digests.hex()
+        names, text = self.levels[levels], digests.hex()
         if len(text) != 64 * len(names):
             raise ValueError(f"there are fingerprints of other levels than {', '.join(names)}")
-        prints = (text[i : i + 64] for i in range(0, len(text), 64))
-        outputs = KeptOutputs(Fingerprints(zip(names, prints, strict=True)), self._fetch)
-        self._outputs[levels, digests] = outputs
+        prints = Fingerprints()
+        for i, name in enumerate(names):
+            prints[name] = text[64 * i : 64 * i + 64]
+        outputs = self._outputs[levels, digests] = KeptOutputs(prints, self._fetch)
         return outputs
 
 
@@ -168,7 +182,3 @@ def _seconds(value: Any) -> float:
     if type(value) is not float:
         raise TypeError(f"expected seconds, got {value!r:.60}")
     return value
-
-
-def _shown(key: Any) -> str:
-    return key.hex()[:16] if isinstance(key, bytes) else f"{key!r:.16}"

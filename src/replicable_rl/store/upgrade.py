@@ -10,8 +10,6 @@ found only where its samples follow from its own seed, which is 0 unless somebod
 that all of its runs are in the store. What is left out depends on seeds and counts alone, never on an outcome.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import sqlite3

@@ -7,7 +7,8 @@ Labels such as ``thm:rpvi`` are the LaTeX labels of *Replicable Reinforcement Le
 from replicable_rl.theory.approximate_mdp import ApproximateMDPPlan, approximate_mdp
 from replicable_rl.theory.phased_vi import PhasedVIPlan, phased_vi, phased_vi_rho
 from replicable_rl.theory.plan import MAX_CALLS, Plan, PlanTable
-from replicable_rl.theory.plug_in import PlugInPlan, plug_in_policy, plug_in_policy_epsilon
+from replicable_rl.theory.plug_in import plug_in_policy, plug_in_policy_epsilon
+from replicable_rl.theory.plug_in_plan import PlugInPlan
 from replicable_rl.theory.rmax import RMaxPlan
 from replicable_rl.theory.rmax_parameters import rmax, rmax_practical
 from replicable_rl.theory.rstat import RStatPlan, rstat, rstat_mismatch, rstat_rho

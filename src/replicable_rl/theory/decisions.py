@@ -1,25 +1,29 @@
 r"""What is proved of decisions on an empirical model: their loss, and how often two runs decide alike.
 
 From n samples of every pair comes the empirical model, and by exact planning Q^ on it (values in [0, 1]). Let
-kappa = gamma where rewards are known and 1 where they are learned, N = S A. Then, with V* fixed beforehand,
+kappa = gamma where rewards are known and 1 where they are learned, N = S A, h = 1/(1-gamma). Then
 
-    e = kappa/(1-gamma) sqrt(ln(2N/delta)/(2n))      |Q^ - Q*| <= e everywhere, except with probability delta
-    d = 2 kappa/(1-gamma) sqrt(ln(2N)/(2n))          E |Q^_1 - Q^_2| <= d, the largest entry, of two runs
-    R = sqrt(2 (S ln 2 + ln(N/delta))/n)             |P^ - P|_1 <= R for every row, except with probability delta
-    D = 2 (sqrt((S-1)/n) + sqrt(2 ln(N)/n))          E |P^_1 - P^_2|_1 <= D, the largest row, of two runs
+    e = kappa h sqrt(ln(2N/delta)/(2n))            |Q^ - Q*| <= e everywhere, except with probability delta
+    l = kappa h (sqrt(L) + sqrt(S ln A + L))/sqrt(2n), L = ln(2S/delta)
+                                                   the loss of every deterministic policy is at most l above that on
+                                                   the model, except with probability delta
+    d = kappa sqrt(h (1+gamma)/(2n)) (1 + ...)     root of E (Q^_1 - Q^_2)^2, for one entry and two runs
+    m = kappa h sqrt(ln(2N)/n) (1 + ...)           E |Q^_1 - Q^_2|, the largest entry, of two runs
+    R = sqrt(2 (S ln 2 + ln(N/delta))/n)           |P^ - P|_1 <= R for every row, except with probability delta
+    D = sqrt(2(S-1)/n) + 2 sqrt(ln(N)/n)           E |P^_1 - P^_2|_1 <= D, the largest row, of two runs
 
-A rule turns Q^ and shared numbers into a policy. Shared numbers are independent of both samples, so that a threshold
-spread over a length x falls between two numbers with probability (their distance)/x, and the mean distance counts. Of
-the A comparisons of a state the last decides nothing: if no other action was taken, it is. The bounds below follow;
-``docs/proofs-decisions.md`` has the proofs.
+where ``...`` vanishes as n grows. A rule turns Q^ and shared numbers into a policy. Shared numbers are independent of
+both samples, so that a threshold spread over a length x falls between two numbers with probability (their distance)/x,
+and the mean distance counts. Of the A comparisons of a state the last decides nothing: if no other action was taken, it
+is. The bounds below follow; ``docs/proofs-decisions.md`` has the proofs. f is the smaller of 2 e h and l.
 
     rule          parameter from the loss eps'             two runs differ with probability at most   loss at most
-    greedy        -                                        -                                          2e/(1-g)
-    rounded       beta = (1-g) eps'                        N d/beta                                   (2e + beta)/(1-g)
-    gumbel        lambda = ln(S(A-1)/delta')/((1-g) eps')  S (2 lambda d)                             2e/(1-g) + eps'
-    tolerance     x = (1-g) eps'/2                         2 S(A-1) d/x                               (2e + 2x)/(1-g)
-    perturbed     sigma = (1-g) eps'/ln(N/delta')          2 S(A-1) d (1 + sigma H_N/(1-g))/sigma     2e'/(1-g) + eps'
-    softmax       lambda = ln(A)/((1-g) eps')              -                                          2e/(1-g) + eps'
+    greedy        -                                        -                                          f
+    rounded       beta = eps'/h                            N d/beta                                   f + beta h
+    gumbel        lambda = ln(2S(A-1)/delta) h/eps'        S lambda min(sqrt(A) d, m)/2 + N 2^-23     f + eps'
+    tolerance     x = eps'/(2h)                            2 S(A-1) d/x                               f + 2 x h
+    perturbed     sigma = eps'/(h ln(2N/delta))            2 S(A-1) d (1 + sigma h H_N)/sigma + N 2^-23   f + eps'
+    softmax       lambda = ln(A) h/eps'                    -                                          2 e h + eps'
     affordable    eps'                                     `affordable_disagreement`                  `estimated_loss`
 """
 
@@ -31,6 +35,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 ROUNDING = 1e-9  # of values and losses in [0, 1]: more than planning and evaluation may be off
+EXACT = ROUNDING / 4.0  # what planning and evaluation must be certified to for a claim
+GRAIN = 2.0**-23  # of shared noise, whose logarithms have 24 bits: two runs, and what a number's last bit may decide
+COARSE = 2.0**-17  # of a difference of two shared Gumbel numbers: what their last bits may add
 SOFTENING = 0.05  # of the policy by which states are weighed: (1 + SOFTENING gap/eps')**-POWER
 POWER = 4
 FLOOR = 1.0 / 16.0  # of a weight's square, beside the share of its state: (FLOOR + S o(s))/(FLOOR + 1)
@@ -48,6 +55,7 @@ class Sizes:
     n_actions: int
     gamma: float
     known_rewards: bool
+    weighed: bool = True  # by the affordable rule, whose losses are those from the first state on
 
     @property
     def pairs(self) -> int:
@@ -69,22 +77,60 @@ class Sizes:
         """1/(1 - gamma)."""
         return 1.0 / (1.0 - self.gamma)
 
+    @property
+    def lightest(self) -> float:
+        """What a policy that accepts weighted gaps up to r loses at most is r h/lightest; 1 where nothing is weighed.
+
+        No state weighs less than LIGHTEST, and the first one, whose share is at least 1 - gamma, more than that.
+        """
+        if not self.weighed:
+            return 1.0
+        first = min(1.0 / LIGHTEST, math.sqrt((1.0 + FLOOR) * self.horizon))
+        return 1.0 / ((1.0 - self.gamma) * first + self.gamma / LIGHTEST)
+
     def value_error(self, n: float, delta: float) -> float:
         """Return e: every entry of Q^ is this close to Q*, except with probability delta."""
-        return min(1.0, self.kappa * self.horizon * math.sqrt(math.log(2.0 * self.pairs / delta) / (2.0 * n)))
+        far = self.kappa * self.horizon * math.sqrt(math.log(2.0 * self.pairs / delta) / (2.0 * n))
+        return min(1.0, far + ROUNDING)
+
+    def policy_error(self, n: float, delta: float) -> float:
+        """Return l: no deterministic policy loses more than this above its loss on the model, but with prob. delta."""
+        log_term = math.log(2.0 * self.n_states / delta)
+        policies = math.sqrt(log_term) + math.sqrt(self.n_states * math.log(self.n_actions) + log_term)
+        return min(1.0, self.kappa * self.horizon * policies / math.sqrt(2.0 * n))
+
+    def any_policy(self, n: float, delta: float) -> float:
+        """Return what |V^ - V| of no deterministic policy exceeds in a state, except with probability delta."""
+        policies = self.n_states * math.log(self.n_actions) + math.log(2.0 * self.n_states / delta)
+        return min(1.0, self.kappa * self.horizon * math.sqrt(policies / (2.0 * n)))
 
     def value_distance(self, n: float) -> float:
-        """Return d: the mean of the largest distance of two runs in an entry of Q^."""
-        far = 2.0 * self.kappa * self.horizon * math.sqrt(math.log(2.0 * self.pairs) / (2.0 * n))
-        return min(1.0, far + ROUNDING)
+        """Return d: the root of the mean square of the distance of two runs in an entry of Q^."""
+        log_term, few = math.log(2.0 * self.pairs), math.sqrt(math.log(2.0 * self.pairs) / (2.0 * n))
+        steps = self.gamma * self.horizon
+        moved = 8.0 * steps * few + 4.0 * steps / n + 2.0 * few + (log_term + 1.0) / (2.0 * n)  # the model itself
+        variance = min(1.0, (1.0 + self.gamma) / (4.0 * self.horizon) + moved)
+        return min(1.0, self.kappa * self.horizon * math.sqrt(2.0 * variance / n) + ROUNDING)
+
+    def worst_distance(self, n: float) -> float:
+        """Return m: the mean of the largest distance of two runs in an entry of Q^."""
+        log_term, pairs = math.log(2.0 * self.pairs), math.log(self.pairs)
+        rows = math.sqrt((self.n_states - 1.0) / n) + math.sqrt(2.0 * (pairs + 1.0) / n)
+        both = 2.0 * self.gamma * self.horizon * math.sqrt((log_term + 1.0) / (2.0 * n)) * rows
+        far = min(math.sqrt(2.0 * log_term / n), math.sqrt(log_term / n) + (both if self.n_states > 1 else 0.0))
+        return min(1.0, self.kappa * self.horizon * far + ROUNDING)
 
     def row_error(self, n: float, delta: float) -> float:
         """Return R: every row of the model is this close in l1, except with probability delta."""
+        if self.n_states == 1:
+            return 0.0
         return min(2.0, math.sqrt(2.0 * (self.n_states * math.log(2.0) + math.log(self.pairs / delta)) / n))
 
     def row_distance(self, n: float) -> float:
         """Return D: the mean of the largest distance of two runs in a row, in l1."""
-        return min(2.0, 2.0 * (math.sqrt((self.n_states - 1.0) / n) + math.sqrt(2.0 * math.log(self.pairs) / n)))
+        if self.n_states == 1:
+            return 0.0
+        return min(2.0, math.sqrt(2.0 * (self.n_states - 1.0) / n) + 2.0 * math.sqrt(math.log(self.pairs) / n))
 
 
 class Promises(NamedTuple):
@@ -100,28 +146,49 @@ def _half(delta: float) -> float:
     return delta / 2.0
 
 
-def _greedy_loss(sizes: Sizes, n: float, delta: float) -> float:
+def _twice_error(sizes: Sizes, n: float, delta: float) -> float:
+    """What any policy loses that is greedy for Q^, by the error of Q^ in two entries at every step."""
     return 2.0 * sizes.value_error(n, delta) * sizes.horizon
 
 
+def _sampling_loss(sizes: Sizes, n: float, delta: float) -> float:
+    """Bound by how much more a deterministic policy loses than what it gives away on the empirical model."""
+    return min(_twice_error(sizes, n, delta), sizes.policy_error(n, delta) + 2.0 * ROUNDING * sizes.horizon)
+
+
+def _gumbel_log(sizes: Sizes, delta: float) -> float:
+    """Return lambda times the gap that no state gives away, except with probability delta/2."""
+    return math.log(max(sizes.comparisons, 1) / _half(delta)) + COARSE
+
+
 def _gumbel_rate(sizes: Sizes, spent: float, delta: float) -> float:
-    return max(1.0, math.log(max(sizes.comparisons, 1) / _half(delta))) * sizes.horizon / spent
+    return max(1.0, _gumbel_log(sizes, delta)) * sizes.horizon / spent
+
+
+def _gumbel_differ(sizes: Sizes, n: float, rate: float) -> float:
+    if not sizes.comparisons:
+        return 0.0
+    distance = min(math.sqrt(sizes.n_actions) * sizes.value_distance(n), sizes.worst_distance(n))
+    return sizes.n_states * rate * distance / 2.0 + sizes.pairs * GRAIN
 
 
 def _highest(sizes: Sizes, delta: float) -> float:
-    """Return what none of N exponential numbers exceeds, except with probability delta/2."""
-    return math.log(sizes.pairs / _half(delta))
+    """Return what none of N exponential numbers exceeds, rounded up, except with probability delta/2."""
+    return math.log(sizes.pairs / _half(delta)) * (1.0 + GRAIN)
 
 
 def _perturbed_differ(sizes: Sizes, n: float, sigma: float) -> float:
-    harmonic = math.log(sizes.pairs) + 1.0  # at least the mean of the largest of N exponential numbers
+    if not sizes.comparisons:
+        return 0.0
+    harmonic = (math.log(sizes.pairs) + 1.0) * (1.0 + GRAIN)  # at least the mean of the largest of N numbers
     reach = 1.0 + sigma * harmonic * sizes.horizon  # what perturbed values spread over, in the mean
-    return 2.0 * sizes.comparisons * sizes.value_distance(n) * reach / sigma
+    thresholds = 2.0 * sizes.comparisons * sizes.value_distance(n) + sizes.pairs * ROUNDING
+    return thresholds * reach / sigma + sizes.pairs * GRAIN
 
 
 def _perturbed_loss(sizes: Sizes, n: float, sigma: float, delta: float) -> float:
     spent = sigma * _highest(sizes, delta) * sizes.horizon
-    return _greedy_loss(sizes, n, _half(delta)) * (1.0 + spent) + spent
+    return spent + _sampling_loss(sizes, n, _half(delta)) * (1.0 + spent)
 
 
 def estimated_loss(sizes: Sizes, n: float, spent: float, delta: float, largest_gap: float = 1.0) -> float:
@@ -130,56 +197,59 @@ def estimated_loss(sizes: Sizes, n: float, spent: float, delta: float, largest_g
     ``largest_gap`` is the largest gap of Q^ that the policy accepts in a state.
     """
     rows = sizes.gamma * sizes.horizon * sizes.row_error(n, _half(delta)) / 2.0
-    return spent + ROUNDING + sizes.horizon * (2.0 * sizes.value_error(n, _half(delta)) + largest_gap * rows)
+    steps = sizes.horizon * (2.0 * sizes.value_error(n, _half(delta)) + largest_gap * rows)
+    return spent + ROUNDING + min(steps, sizes.policy_error(n, delta))
 
 
 def tolerances(sizes: Sizes, spent: float) -> list[float]:
     """Return the tolerances 1, 1/2, 1/4, ... that the affordable rule may try: the last is always affordable."""
-    last = math.ceil(math.log2(2.0 * sizes.horizon / (LIGHTEST * LEAST * spent)))
+    last = math.ceil(math.log2(2.0 * sizes.horizon / (sizes.lightest * LEAST * spent)))
     return [2.0**-j for j in range(max(last, 0) + 1)]
 
 
 def affordable_disagreement(sizes: Sizes, n: float, spent: float) -> float:
     """Bound the probability that two runs of the affordable rule differ.
 
-    For every tolerance x that may be tried: a decision differs, by the values or by the weights of the states, or the
+    A decision differs at some tolerance, by the values or by the weights of the states, or at some tolerance the
     estimated losses of one policy lie on two sides of a threshold that is spread over eps'/5.
     """
-    distance, rows = sizes.value_distance(n), sizes.row_distance(n)
+    if not sizes.comparisons:
+        return 0.0
+    worst, rows, tried = sizes.worst_distance(n), sizes.row_distance(n), tolerances(sizes, spent)
     discount = sizes.gamma * sizes.horizon
-    weights = discount * (2.0 * POWER * SOFTENING / spent * distance + rows)  # of o_1 - o_2, in l1
-    total = 0.0
-    for x in tolerances(sizes, spent):
-        largest_gap = min(1.0, 2.0 * x / LIGHTEST)
-        losses = sizes.horizon * (2.0 * distance + largest_gap / 2.0 * discount * rows) + 2.0 * ROUNDING
-        decisions = sizes.comparisons * (2.0 * distance / x + weights / FLOOR)
-        total += decisions + losses / ((1.0 - LEAST) * spent)
-    return total
+    shares = discount * (POWER * SOFTENING / spent * worst + rows) if sizes.weighed else 0.0  # o_1 - o_2, in l1
+    decisions = sizes.comparisons * (2.0 * sizes.value_distance(n) / tried[-1] + shares / FLOOR)
+    any_policy = worst + 2.0 * sizes.any_policy(n, 1.0)  # with delta = 1 it is the mean
+    lightest, losses = LIGHTEST if sizes.weighed else 1.0, 0.0
+    for x in tried:
+        largest_gap = min(1.0, 2.0 * x / lightest)
+        by_gaps = sizes.horizon * (2.0 * worst + largest_gap / 2.0 * discount * rows)
+        losses += min(by_gaps, any_policy) + 2.0 * ROUNDING
+    return decisions + losses / ((1.0 - LEAST) * spent)
 
 
 PROMISES: dict[str, Promises] = {
     GREEDY: Promises(
         lambda sizes, spent, delta: 0.0,
         lambda sizes, n, _, spent: math.inf,
-        lambda sizes, n, _, spent, delta: _greedy_loss(sizes, n, delta),
+        lambda sizes, n, _, spent, delta: _sampling_loss(sizes, n, delta),
     ),
     ROUNDED: Promises(
         lambda sizes, spent, delta: spent / sizes.horizon,
         lambda sizes, n, beta, spent: sizes.pairs * sizes.value_distance(n) / beta,
-        lambda sizes, n, beta, spent, delta: _greedy_loss(sizes, n, delta) + beta * sizes.horizon,
+        lambda sizes, n, beta, spent, delta: _sampling_loss(sizes, n, delta) + beta * sizes.horizon,
     ),
     GUMBEL: Promises(
         _gumbel_rate,
-        lambda sizes, n, rate, spent: sizes.n_states * 2.0 * rate * sizes.value_distance(n),
+        lambda sizes, n, rate, spent: _gumbel_differ(sizes, n, rate),
         lambda sizes, n, rate, spent, delta: (
-            _greedy_loss(sizes, n, _half(delta))
-            + math.log(max(sizes.comparisons, 1) / _half(delta)) / rate * sizes.horizon
+            _sampling_loss(sizes, n, _half(delta)) + _gumbel_log(sizes, delta) / rate * sizes.horizon
         ),
     ),
     TOLERANCE: Promises(
         lambda sizes, spent, delta: spent / sizes.horizon / 2.0,
         lambda sizes, n, x, spent: 2.0 * sizes.comparisons * sizes.value_distance(n) / x,
-        lambda sizes, n, x, spent, delta: _greedy_loss(sizes, n, delta) + 2.0 * x * sizes.horizon,
+        lambda sizes, n, x, spent, delta: _sampling_loss(sizes, n, delta) + 2.0 * x * sizes.horizon,
     ),
     PERTURBED: Promises(
         lambda sizes, spent, delta: spent / sizes.horizon / _highest(sizes, delta),
@@ -190,7 +260,7 @@ PROMISES: dict[str, Promises] = {
         lambda sizes, spent, delta: max(math.log(sizes.n_actions), 2.0**-20) * sizes.horizon / spent,
         lambda sizes, n, _, spent: math.inf,
         lambda sizes, n, rate, spent, delta: (
-            _greedy_loss(sizes, n, delta) + math.log(sizes.n_actions) / rate * sizes.horizon
+            _twice_error(sizes, n, delta) + math.log(sizes.n_actions) / rate * sizes.horizon
         ),
     ),
     AFFORDABLE: Promises(

@@ -2,230 +2,35 @@ r"""Plug-in policies: one batch of samples, exact planning, one rule; how many s
 
 The bounds are those of :mod:`replicable_rl.theory.decisions`. Of the loss epsilon the rule spends a part, eps', and the
 error of the samples takes the rest. Without ``samples`` or ``budget`` the part is chosen so that fewest samples are
-enough; with them it is 0.9, and the plan says what is proved at this size.
+enough; with fewer than these it is 0.9, and the plan says what is proved at this size.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
 
-from replicable_rl.errors import InvalidInput, check_choice, check_flag, check_integer, check_real, check_share
-from replicable_rl.records import APPROXIMATE, CERTIFICATE, THIS_SEED, Claim, Claims
+from replicable_rl.errors import (
+    InvalidInput,
+    check_choice,
+    check_flag,
+    check_in_open_interval,
+    check_integer,
+    check_real,
+    check_share,
+    shown,
+)
 from replicable_rl.theory import decisions
 from replicable_rl.theory.decisions import PROMISES, Promises, Sizes
-from replicable_rl.theory.plan import MAX_CALLS, SLACK, Cell, Plan, PlanTable, claim_if, claims_of
+from replicable_rl.theory.plug_in_plan import MOST, PlugInPlan
 from replicable_rl.theory.rstat import few_bits
-from replicable_rl.wording import bound as bound_text
-from replicable_rl.wording import number
 
 _OWNER = "theory.plug_in_policy"
-_SOURCE = "docs/proofs-decisions.md"
 SPENT = 0.9  # of epsilon, by the rule, where the sample size is given
 _PARTS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)  # of epsilon that a rule may spend, to choose from
-_MOST = 2**200  # samples of a pair: more are never asked for
 _OVER = ("initial", "worst")
-_PARAMETERS = {
-    decisions.ROUNDED: "bin width beta",
-    decisions.GUMBEL: "rate lambda",
-    decisions.TOLERANCE: "tolerance x",
-    decisions.PERTURBED: "noise sigma",
-    decisions.SOFTMAX: "rate lambda",
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlugInPlan(Plan):
-    """Everything a run of a plug-in policy needs, and what it may promise.
-
-    Attributes
-    ----------
-    rule : str
-        The id of the rule; of one of your own nothing is proved.
-    per_pair, per_pair_needed : int
-        Samples n of every pair that a run draws, and that the proof needs.
-    spent : float
-        eps', the loss that the rule may spend.
-    parameter : float
-        Of the rule: its width, rate, tolerance or scale; 0 for rules without.
-    over : {"initial", "worst"}
-        Whether losses are those from the first state on or of the worst state.
-    horizon : int or None
-        Steps of an episode, where the problem is explored in episodes; None where pairs are drawn.
-    budget : int or None
-        Transitions in all, where the problem is explored.
-    """
-
-    n_states: int
-    n_actions: int
-    gamma: float
-    rule: str
-    per_pair: int
-    per_pair_needed: int
-    spent: float
-    parameter: float
-    over: str
-    horizon: int | None = None
-    budget: int | None = None
-
-    _derived: ClassVar[tuple[str, ...]] = ("policy_loss",)
-    _counts: ClassVar[tuple[str, ...]] = ("per_pair", "per_pair_needed", "budget")
-
-    @property
-    def sizes(self) -> Sizes:
-        """What the bounds know of the problem."""
-        return Sizes(self.n_states, self.n_actions, self.gamma, self.known_rewards)
-
-    @property
-    def samples(self) -> int:
-        """Transitions that a run draws, at most."""
-        return self.per_pair * self.sizes.pairs if self.budget is None else self.budget
-
-    @property
-    def explores(self) -> bool:
-        """Whether samples are collected in episodes."""
-        return self.horizon is not None
-
-    @property
-    def _promises(self) -> Promises | None:
-        return None if self.explores else PROMISES.get(self.rule)
-
-    @cached_property
-    def rho_proved(self) -> float | None:  # asked in every run of an audit
-        """Bound on the probability that two runs differ; 1 when nothing is proved."""
-        if self._promises is None:
-            return 1.0
-        return min(1.0, self._promises.differ(self.sizes, self.per_pair, self.parameter, self.spent))
-
-    @property
-    def policy_loss(self) -> float:
-        """Bound on the loss of the policy that holds with probability 1 - delta; 1 when nothing is proved."""
-        if self._promises is None:
-            return 1.0
-        return min(1.0, self._promises.loss(self.sizes, self.per_pair, self.parameter, self.spent, self.delta))
-
-    @property
-    def accuracy_proved(self) -> bool:
-        """Whether the policy is proved to lose at most epsilon."""
-        return self.policy_loss <= self.epsilon * SLACK
-
-    @property
-    def log_ratio(self) -> float:
-        """Of softmax: log-ratios of action probabilities of two runs differ by at most this, 4 lambda e."""
-        return 4.0 * self.parameter * self.sizes.value_error(self.per_pair, self.delta)
-
-    def claims(self, *, sure: bool = False) -> Claims:
-        """Return what may be claimed of a run; ``sure``: every number of it kept its margin from its threshold."""
-        made = self._claims
-        if sure and 2.0 * self.delta < 1.0:
-            made = made.and_of_this_seed(self._sure_claim)
-        return self._ending_at_the_table(made)
-
-    @property
-    def _sure_claim(self) -> Claim:
-        wrong, cuts = min(1.0, 2.0 * self.delta), self.rule == decisions.PUBLISHED
-        level = "value" if self.rule == decisions.ROUNDED else "policy"
-        shared = "these cuts" if cuts else "this shared seed"
-        said = f"a second run with {shared} would have the same {level} (wrong with probability at most {wrong:g})"
-        enough = ("it has as many samples of every pair",)
-        definition = CERTIFICATE if cuts else THIS_SEED
-        source = f"{_SOURCE}, given the data"
-        return Claim("replicability", "proved", said, wrong, source, 0.0, level, enough, definition)
-
-    @cached_property
-    def _claims(self) -> Claims:
-        why = self._unproved
-        if why:
-            return Claims(missing={"accuracy": why, "replicability": why})
-        needed = {"samples": (float(self.per_pair), float(self.per_pair_needed))}
-        where = "from the first state on" if self._on_average else "in every state"
-        said = f"the policy is within {self.epsilon:g} of optimal {where} (values in [0, 1]), except with probability"
-        promise = Claim("accuracy", "proved", f"{said} {self.delta:g}", self.epsilon, _SOURCE, self.delta, "policy")
-        accuracy = claim_if(self.accuracy_proved, promise, self.policy_loss, at_least=needed, of="the proof")
-        return self._with_second_run(accuracy, needed)
-
-    def _with_second_run(self, accuracy: Claim | str, needed: dict[str, tuple[float, float]]) -> Claims:
-        if self.rule == decisions.GREEDY:
-            return claims_of(accuracy, None)
-        if self.rule == decisions.PUBLISHED:
-            return claims_of(accuracy, "published cuts come from the first run's sample; see docs/decisions.md")
-        if self.rule == decisions.SOFTMAX:
-            return self._softmax_claims(accuracy)
-        level = "value" if self.rule == decisions.ROUNDED else "policy"
-        same = "Q" if level == "value" else "policy"
-        said = f"two runs have the same {same}, except with probability {self.rho:g}"
-        claim = Claim("replicability", "proved", said, self.rho or 0.0, _SOURCE, level=level)
-        reached = 1.0 if self.rho_proved is None else self.rho_proved
-        second = claim_if(self.replicability_proved, claim, reached, at_least=needed, of="the proof")
-        return claims_of(accuracy, second)
-
-    def _softmax_claims(self, accuracy: Claim | str) -> Claims:
-        wrong = min(1.0, 2.0 * self.delta)
-        said = (
-            f"log-ratios of action probabilities differ by at most {self.log_ratio:.3g} in two runs, except with "
-            f"probability {wrong:g}"
-        )
-        close = Claim("replicability", "proved", said, wrong, _SOURCE, level=PROBABILITIES, definition=APPROXIMATE)
-        missing = {"replicability": "softmax policies are close in two runs, never identical"}
-        made = (accuracy, close) if isinstance(accuracy, Claim) else (close,)
-        return Claims(made, missing if isinstance(accuracy, Claim) else {"accuracy": accuracy, **missing})
-
-    @property
-    def _on_average(self) -> bool:
-        return self.over == "initial" and self.rule in (decisions.AFFORDABLE, decisions.PUBLISHED)
-
-    @property
-    def _unproved(self) -> str:
-        if self.explores:
-            return "samples were collected by exploring, so how many there are depends on them"
-        return "" if self.rule in PROMISES else f"rule={self.rule} is unknown to the proofs"
-
-    def table(self) -> PlanTable:
-        """Return the rules side by side, and first of all this run."""
-        over = "from the first state on" if self.over == "initial" else "in the worst state"
-        heading = f"plug-in policy, rule {self.rule}: the policy loses at most epsilon {over}"
-        if self.explores:
-            return self._table(heading, {"this run": self._exploring}, f"{number(self.samples)} transitions")
-        columns = {"this run": self._column}
-        for rule in (
-            decisions.AFFORDABLE,
-            decisions.TOLERANCE,
-            decisions.ROUNDED,
-            decisions.GUMBEL,
-            decisions.PERTURBED,
-        ):
-            columns[rule] = self._like(rule)._column
-        return self._table(heading, columns, f"n = {number(self.per_pair)}")
-
-    def _like(self, rule: str) -> PlugInPlan:
-        kind: dict[str, Any] = {"known_rewards": self.known_rewards, "over": self.over, "rule": rule}
-        rho = self.rho or 0.5
-        return plug_in_policy(self.n_states, self.n_actions, self.gamma, self.epsilon, self.delta, rho, **kind)
-
-    @property
-    def _column(self) -> dict[str, Cell]:
-        return {
-            "samples n per pair": self.per_pair,
-            "samples in all, N*n": self.samples,
-            "spent by the rule": self.spent or None,
-            "parameter of the rule": self.parameter or None,
-            "bound: runs differ": bound_text(self.rho_proved),
-            "bound: loss": bound_text(self.policy_loss),
-            "can be run (n < 2**63)": "yes" if self.per_pair <= MAX_CALLS else "no",
-        }
-
-    @property
-    def _exploring(self) -> dict[str, Cell]:
-        return {
-            "transitions in all": self.samples,
-            "steps of an episode": self.horizon,
-            "spent by the rule": self.spent,
-        }
-
-
-PROBABILITIES = "action-probabilities"
 
 
 def plug_in_policy(
@@ -270,7 +75,7 @@ def plug_in_policy(
     --------
     >>> plan = plug_in_policy(8, 4, 0.9, epsilon=0.1, delta=0.001, rho=0.2, rule="rounded")
     >>> f"{plan.per_pair:.3g}", f"{plan.samples:.3g}", plan.replicability_proved
-    ('1.82e+11', '5.83e+12', True)
+    ('2.15e+09', '6.89e+10', True)
     >>> plug_in_policy(8, 4, 0.9, 0.1, 0.001, 0.2, samples=1000).replicability_proved
     False
     """
@@ -282,14 +87,22 @@ def plug_in_policy(
     )
     epsilon, delta = check_share(_OWNER, "epsilon", epsilon), check_share(_OWNER, "delta", delta)
     rho = check_share(_OWNER, "rho", rho)
-    promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "known_rewards": known_rewards}
-    problem: dict[str, Any] = {"n_states": n_states, "n_actions": n_actions, "gamma": gamma, "rule": rule}
+    if not isinstance(rule, str):
+        raise InvalidInput(f"{_OWNER}: rule must be the id of a rule, such as 'affordable', got {shown(rule)}.")
+    rule = str(rule)
+    promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "known_rewards": sizes.known_rewards}
+    problem: dict[str, Any] = {name: getattr(sizes, name) for name in ("n_states", "n_actions", "gamma")}
+    problem["rule"] = rule
     over = check_choice(_OWNER, "over", over, _OVER)
+    sizes = replace(sizes, weighed=over == "initial")
+    if parameter is not None:
+        parameter = check_in_open_interval(_OWNER, "parameter", parameter, 0.0, math.inf)
     given = _given(sizes, samples, budget)
     rules = PROMISES.get(rule)
     if rules is None:
         if given is None:
-            raise InvalidInput(f"{_OWNER}: of rule={rule} nothing is proved, so samples or budget must be given.")
+            known = shown(rule)
+            raise InvalidInput(f"{_OWNER}: of rule={known} nothing is proved, so samples or budget must be given.")
         sized: dict[str, Any] = {
             "per_pair": given,
             "per_pair_needed": given,
@@ -298,7 +111,7 @@ def plug_in_policy(
         }
         return PlugInPlan(**promise, **problem, **sized, over=over)
     needed, spent, tuned = _fewest(sizes, rules, epsilon, delta, rho, rule, parameter)
-    if given is not None:
+    if given is not None and given < needed:
         spent = 0.0 if rule == decisions.GREEDY else SPENT * epsilon
         tuned = _tuned(sizes, rules, spent, delta, parameter)
     sized = {"per_pair": given or needed, "per_pair_needed": needed, "spent": spent, "parameter": tuned}
@@ -315,6 +128,7 @@ def plug_in_policy_epsilon(
     *,
     rule: str = decisions.AFFORDABLE,
     known_rewards: bool = True,
+    over: str = "initial",
 ) -> float:
     """Return the epsilon that n samples of every pair are proved to give: the inverse of :func:`plug_in_policy`.
 
@@ -324,20 +138,20 @@ def plug_in_policy_epsilon(
     ----------
     samples : int
         n of every pair.
-    n_states, n_actions, gamma, delta, rho, rule, known_rewards
+    n_states, n_actions, gamma, delta, rho, rule, known_rewards, over
         As there.
 
     Examples
     --------
-    >>> round(plug_in_policy_epsilon(182 * 10**9, 8, 4, 0.9, 0.001, 0.2, rule="rounded"), 3)
+    >>> round(plug_in_policy_epsilon(216 * 10**7, 8, 4, 0.9, 0.001, 0.2, rule="rounded"), 3)
     0.1
     """
-    samples = check_integer(_OWNER, "samples", samples, low=1, high=_MOST)
+    samples = check_integer(_OWNER, "samples", samples, low=1, high=MOST)
     sizes: tuple[Any, ...] = n_states, n_actions, gamma
 
     def enough(epsilon: float) -> bool:
         promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho}
-        plan = plug_in_policy(*sizes, **promise, rule=rule, known_rewards=known_rewards)
+        plan = plug_in_policy(*sizes, **promise, rule=rule, known_rewards=known_rewards, over=over)
         return plan.per_pair <= samples
 
     low, high = 1e-9, 1.0 - 1e-9
@@ -354,21 +168,22 @@ def _given(sizes: Sizes, samples: int | None, budget: int | None) -> int | None:
     if samples is not None and budget is not None:
         raise InvalidInput(f"{_OWNER}: samples is n of every pair and budget the samples in all. Give one of them.")
     if budget is not None:
-        budget = check_integer(_OWNER, "budget", budget, low=1, high=_MOST)
+        budget = check_integer(_OWNER, "budget", budget, low=1, high=MOST)
         if budget < sizes.pairs:
             raise InvalidInput(
                 f"{_OWNER}: budget must allow one sample for each of the {sizes.pairs} pairs, got {budget}. Raise it."
             )
         return budget // sizes.pairs
-    return None if samples is None else check_integer(_OWNER, "samples", samples, low=1, high=_MOST)
+    return None if samples is None else check_integer(_OWNER, "samples", samples, low=1, high=MOST)
 
 
 def _tuned(sizes: Sizes, rules: Promises, spent: float, delta: float, parameter: float | None) -> float:
     if parameter is not None:
-        return check_real(_OWNER, "parameter", parameter, low=0.0, high=math.inf, rule="a positive number")
+        return parameter
     return float(few_bits(rules.parameter(sizes, spent, delta)))
 
 
+@lru_cache(maxsize=256)  # cuts are new in every run of a calibration, and the plan is the same
 def _fewest(
     sizes: Sizes, rules: Promises, epsilon: float, delta: float, rho: float, rule: str, parameter: float | None
 ) -> tuple[int, float, float]:
@@ -395,5 +210,5 @@ def _fewest(
             below, above = (below, middle) if enough(2.0**middle) else (middle, above)
         found.append((math.ceil(float(few_bits(2.0**above))), spent, tuned))
     if not found:
-        return _MOST, SPENT * epsilon, _tuned(sizes, rules, SPENT * epsilon, delta, parameter)
+        return MOST, SPENT * epsilon, _tuned(sizes, rules, SPENT * epsilon, delta, parameter)
     return min(found)

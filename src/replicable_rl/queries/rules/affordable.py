@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from replicable_rl.errors import speaking_as
 from replicable_rl.mdp.occupancy import discounted_steps, occupancy
-from replicable_rl.queries.rules.rule import Decision, action_order, check_order, first_within, nearest_gap
+from replicable_rl.queries.rules.rule import Decision, action_order, check_order, first_within_weighted
 from replicable_rl.queries.rules.simple import gaps_are_sure
 from replicable_rl.theory import decisions
 from replicable_rl.theory.decisions import FLOOR, LEAST, POWER, SOFTENING, Sizes, tolerances
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _TRIALS = 32  # of noise that is followed through the model
+_FEW_ACTIONS = 8  # from here on numpy adds up in another order
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ class AffordableTolerance:
     id: ClassVar[str] = decisions.AFFORDABLE
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "order", check_order(self.order))
+        with speaking_as(type(self).__name__):
+            object.__setattr__(self, "order", check_order(self.order))
 
     def decide(
         self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning, margin: Margin | None = None
@@ -59,18 +62,18 @@ class AffordableTolerance:
         """Try tolerances from the coarsest on."""
         u, w = shared.uniform("decide/affordable", shape=2).tolist()
         order, weight = action_order(self.order, model.n_actions), state_weights(model, tuning)
-        limit, weighted = tuning.spent * (LEAST + (1.0 - LEAST) * w), model.gap * weight[:, None]
+        limit = tuning.spent * (LEAST + (1.0 - LEAST) * w)
         sizes = Sizes(model.n_states, model.n_actions, model.gamma, model.known_rewards)
         tried: NDArray[np.int64] | None = None
-        nearest, sure, lost = np.inf, margin is not None, 0.0
+        nearest, sure, lost, affordable = np.inf, margin is not None, 0.0, False
         for x in tolerances(sizes, tuning.spent):
             r = x * (1.0 + u)
-            policy = first_within(weighted, np.full(model.n_states, r), order)
-            nearest = min(nearest, nearest_gap(model.gap, r / np.maximum(weight, 1e-300), order))
-            same = tried is not None and np.array_equal(policy, tried)
-            affordable, lost = (False, lost) if same else model.loses_at_most(policy, limit, tuning.over)
+            policy, room = first_within_weighted(model.gap, weight, r, order)
+            nearest = min(nearest, room)
+            if tried is None or not np.array_equal(policy, tried):
+                affordable, lost = model.loses_at_most(policy, limit, tuning.over, roughly=margin is None)
             if margin is not None and sure:
-                largest = float(model.gap[np.arange(model.n_states), policy].max())
+                largest = float(model.gap_of(policy).max())
                 stretch = _stretch(margin, tuning.spent) if tuning.over == "initial" else 1.0
                 sure = gaps_are_sure(model.gap, r, order, margin, weight, stretch)
                 sure = sure and abs(lost - limit) > margin.loss(largest)
@@ -78,8 +81,8 @@ class AffordableTolerance:
             if affordable:
                 break
         else:  # what the bound on the losses excludes, up to rounding
-            policy = model.best.policy
-        said = f"tolerance {x:g}, which costs {lost:.2g} on the empirical model"
+            policy, sure = model.best.policy, False
+        said = f"tolerance {x:g}, which costs at most {lost:.2g} on the empirical model"
         return Decision({"policy": policy}, nearest, sure, lost, said)
 
 
@@ -94,6 +97,15 @@ def state_weights(model: EmpiricalModel, tuning: Tuning) -> Floats:
 
 def state_shares(model: EmpiricalModel, spent: float) -> Floats:
     """Return o(s): the discounted share of every state under a policy that is soft on the scale of the loss."""
+    kept: dict[float, Floats] = vars(model).setdefault("_shares", {})  # a sure decision asks twice
+    if spent not in kept:
+        kept[spent] = _shares(model, spent)
+    return kept[spent]
+
+
+def _shares(model: EmpiricalModel, spent: float) -> Floats:
+    if model.n_actions < _FEW_ACTIONS:
+        return occupancy(model.table, _softened(model.gap, SOFTENING / spent))
     soft = 1.0 + (SOFTENING / spent) * model.gap
     for _ in range(POWER // 2):  # by products alone, which are the same on every machine
         soft = soft * soft
@@ -101,10 +113,21 @@ def state_shares(model: EmpiricalModel, spent: float) -> Floats:
     return occupancy(model.table, soft / soft.sum(axis=1, keepdims=True))
 
 
+def _softened(gap: Floats, factor: float) -> Floats:
+    """Return the action probabilities of the soft policy: in one go, where numpy would add up in the same order."""
+    from replicable_rl.mdp._sweeps import team
+    from replicable_rl.queries._kernels import soften
+
+    weight = np.empty_like(gap)
+    with team(len(gap)) as each:
+        each(soften, gap, factor, POWER // 2, weight)
+    return weight
+
+
 def _stretch(margin: Margin, spent: float) -> float:
     """Return the factor within which the weight of a state stays in a second run."""
     s = margin.sizes
-    moved = s.gamma * s.horizon * (2.0 * POWER * SOFTENING / spent * margin.value + margin.rows)  # of o, in l1
+    moved = s.gamma * s.horizon * (POWER * SOFTENING / spent * margin.value + margin.rows)  # of o, in l1
     return 1.0 + s.n_states * moved / (4.0 * FLOOR)  # a single share moves by half of that at most
 
 

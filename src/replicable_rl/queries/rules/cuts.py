@@ -23,7 +23,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from replicable_rl.canonical import Json, json_text, parse_json, record_digest
-from replicable_rl.errors import InvalidFile, InvalidInput, check_numbers, check_share, shown
+from replicable_rl.errors import (
+    InvalidFile,
+    InvalidInput,
+    check_numbers,
+    check_real,
+    check_share,
+    shown,
+    speaking_as,
+)
 from replicable_rl.files import read_file, write_text
 from replicable_rl.queries.rules.affordable import AffordableTolerance, gap_noise, state_weights
 from replicable_rl.queries.rules.rule import Decision, action_order, check_order, first_within, nearest_gap
@@ -44,7 +52,7 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 _FORMAT = "replicable-rl cuts v1"
-_MOST_BYTES = 1 << 30
+_MOST_BYTES = 1 << 28
 _TRIALS = 32  # of noise, by which the room of a cut is judged
 _SHARE = 0.75  # of epsilon that the publisher spends, at most: the second lab's estimate may be higher
 _CLOSEST = 1e-6  # of the largest deviation: no gap is known better
@@ -82,31 +90,30 @@ class Cuts:
     digest: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        tolerances, margins = (
-            np.array(check_numbers("Cuts", "numbers", one)) for one in (self.tolerances, self.margins)
+        tolerances, policy, margins = (
+            check_numbers("Cuts", name, getattr(self, name)).copy() for name in ("tolerances", "policy", "margins")
         )
-        policy, order = np.array(self.policy), check_order(self.order)
-        if (
-            tolerances.ndim != 1
-            or tolerances.shape != policy.shape
-            or tolerances.shape != margins.shape
-            or not tolerances.size
-        ):
+        if tolerances.ndim != 1 or not tolerances.size or not tolerances.shape == policy.shape == margins.shape:
             raise InvalidInput(
                 f"Cuts: there must be one tolerance, action and margin for every state, got {tolerances.size}, "
                 f"{policy.size} and {margins.size}."
             )
-        if not (np.isfinite(tolerances) & (tolerances >= 0.0)).all() or np.isnan(margins).any():
-            raise InvalidInput("Cuts: tolerances must be numbers of 0 or more, and margins must be numbers.")
-        if order is None or policy.dtype.kind not in "iu" or policy.min() < 0 or policy.max() >= len(order):
-            raise InvalidInput(f"Cuts: the policy must hold actions of the order, got {shown(self.order)}.")
+        with speaking_as("Cuts"):
+            order = check_order(self.order) or ()
+            action_order(order, len(order))  # kernels look actions up by it
+        _check_all("tolerances", tolerances, np.isfinite(tolerances) & (tolerances >= 0.0), "finite numbers >= 0")
+        _check_all("margins", margins, margins >= 0.0, "numbers >= 0")
+        known = np.isin(policy, np.arange(len(order)))
+        _check_all("policy", policy, known, f"actions in 0..{len(order) - 1}")
         if not isinstance(self.problem, ObjectSpec):
             raise InvalidInput(f"Cuts: problem must be an ObjectSpec, got {shown(self.problem)}.")
-        check_share("Cuts", "epsilon", self.epsilon)
         for name, array in (("tolerances", tolerances), ("policy", policy.astype(np.int64)), ("margins", margins)):
             array.setflags(write=False)
             object.__setattr__(self, name, array)
         object.__setattr__(self, "order", order)
+        object.__setattr__(self, "epsilon", check_share("Cuts", "epsilon", self.epsilon))
+        fewest = check_real("Cuts", "samples", self.samples, low=0.0, high=math.inf, rule="a number >= 0")
+        object.__setattr__(self, "samples", fewest)
         object.__setattr__(self, "digest", record_digest(self._content()))
 
     def __repr__(self) -> str:
@@ -143,33 +150,45 @@ class Cuts:
     @classmethod
     def from_json(cls, data: Json) -> Cuts:
         """Read the JSON form back; what does not fit its digest is refused."""
-        if not isinstance(data, dict) or data.get("format") != _FORMAT:
-            raise InvalidInput(f"Cuts: expected {_FORMAT!r}, got {shown(data)}.")
-        try:
-            cuts = cls(
-                np.array(data["tolerances"], dtype=np.float64),
-                np.array(data["policy"]),
-                np.array([math.inf if margin is None else margin for margin in data["margins"]], dtype=np.float64),
-                tuple(data["order"]),
-                ObjectSpec.from_json(data["problem"]),
-                data["epsilon"],
-                data["samples"],
-            )
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            if isinstance(error, InvalidInput):
-                raise
-            raise InvalidInput(f"Cuts: something is missing or is no number ({error!s:.80}).") from None
-        if data.get("digest") != cuts.digest:
+        named = data.get("format") if isinstance(data, dict) else None
+        if not isinstance(named, str) or named != _FORMAT:
+            raise InvalidInput(f"Cuts: expected an object of the format {_FORMAT!r}, got {shown(data)}.")
+        tolerances, policy, margins = (_numbers(data, name) for name in ("tolerances", "policy", "margins"))
+        cuts = cls(
+            np.array(tolerances),
+            np.array(policy),
+            np.array([math.inf if margin is None else margin for margin in margins]),
+            tuple(_numbers(data, "order")),
+            ObjectSpec.from_json(data.get("problem")),
+            data.get("epsilon", math.nan),
+            data.get("samples", math.nan),
+        )
+        digest = data.get("digest")
+        if not isinstance(digest, str) or digest != cuts.digest:
             raise InvalidInput("Cuts: the digest does not fit the content: the cuts were changed, or are damaged.")
         return cuts
 
 
+def _numbers(data: dict[str, Json], name: str) -> list[Any]:
+    """Return a list of numbers; only margins may be null. One long text among them would make numpy widen them all."""
+    values = data.get(name)
+    kinds = (int, float, type(None)) if name == "margins" else (int, float)
+    if not isinstance(values, list) or not all(type(value) in kinds for value in values):
+        raise InvalidInput(f"Cuts: {name} must be a list of numbers, got {shown(values)}.")
+    return values
+
+
+def _check_all(name: str, values: Floats, right: NDArray[np.bool_], rule: str) -> None:
+    if not right.all():
+        state = int(np.argmin(right))
+        raise InvalidInput(f"Cuts: {name} must be {rule}, got {values[state]:g} for state {state}.")
+
+
 def load_cuts(path: str | os.PathLike[str]) -> Cuts:
     """Read cuts from a file that `Cuts.save` wrote."""
+    content = read_file(path, _MOST_BYTES)
     try:
-        return Cuts.from_json(parse_json(read_file(path, _MOST_BYTES)))
-    except InvalidFile:
-        raise
+        return Cuts.from_json(parse_json(content))
     except InvalidInput as error:
         raise InvalidFile(f"{path}: {error}") from None
 
@@ -191,6 +210,11 @@ class PublishedCuts:
     def __post_init__(self) -> None:
         if not isinstance(self.cuts, Cuts):
             raise InvalidInput(f"PublishedCuts: cuts must be Cuts, as `publish` returns them, got {shown(self.cuts)}.")
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """In which order actions are preferred."""
+        return self.cuts.order
 
     def check_problem(self, problem: Any) -> None:
         """Refuse cuts of another problem, or of another size."""
@@ -217,10 +241,10 @@ class PublishedCuts:
         affordable, lost = model.loses_at_most(policy, tuning.spent, tuning.over)
         if not affordable:
             own = AffordableTolerance(self.cuts.order).decide(model, shared, tuning)
-            said = f"the published cuts would cost {lost:.2g} on these data and are not followed; {own.said}"
+            said = f"the published cuts would cost at least {lost:.2g} on these data and are not followed; {own.said}"
             return own._replace(said=said)
         sure = margin is not None and _cuts_are_sure(model, r, order, margin, tuning.spent - lost)
-        said = f"the published cuts cost {lost:.2g} on the empirical model"
+        said = f"the published cuts cost at most {lost:.2g} on the empirical model"
         return Decision({"policy": policy}, nearest_gap(model.gap, r, order), sure, lost, said)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -40,8 +41,8 @@ class Tuning(NamedTuple):
 class Margin(NamedTuple):
     """How far a second run may be from the first: what must lie between a number and its threshold to be sure.
 
-    ``q`` and ``gap``, (S, A), are about entries of Q^ and of the gaps; ``weight`` is the share by which the weight of
-    a state may differ, and ``loss`` gives the distance of two losses from the largest gap that a policy accepts.
+    ``q`` and ``gap``, (S, A), are about entries of Q^ and of the gaps; ``loss`` gives the distance of two losses from
+    the largest gap that a policy accepts.
     """
 
     q: Floats
@@ -49,6 +50,7 @@ class Margin(NamedTuple):
     sizes: Sizes
     value: float  # the largest distance of two Q^
     rows: float  # the largest distance of two rows, in l1
+    policies: float  # the largest distance of two values of one deterministic policy
 
     @classmethod
     def of(cls, model: EmpiricalModel, delta: float) -> Margin:
@@ -56,14 +58,16 @@ class Margin(NamedTuple):
         w, other = model.value_error(delta / 2.0)
         best = w.max(axis=1, keepdims=True)
         sizes = Sizes(model.n_states, model.n_actions, model.gamma, model.known_rewards)
-        rows = 2.0 * sizes.row_error(max(model.fewest, 1.0), delta / 2.0)
+        n = max(model.fewest, 1.0)
+        rows, policies = 2.0 * sizes.row_error(n, delta / 4.0), 2.0 * sizes.any_policy(n, delta / 4.0)
         q, gap = w + other + ROUNDING, w + best + 2.0 * other + ROUNDING
-        return cls(q, gap, sizes, float(w.max()) + other, rows)
+        return cls(q, gap, sizes, float(w.max()) + other, rows, policies)
 
     def loss(self, largest_gap: float) -> float:
-        """Return how far the losses of one policy may lie apart."""
+        """Return how far the losses of one deterministic policy may lie apart."""
         s = self.sizes
-        return s.horizon * (2.0 * self.value + largest_gap / 2.0 * s.gamma * s.horizon * self.rows) + 2.0 * ROUNDING
+        by_gaps = s.horizon * (2.0 * self.value + largest_gap / 2.0 * s.gamma * s.horizon * self.rows)
+        return min(by_gaps, self.value + self.policies) + 2.0 * ROUNDING * s.horizon
 
 
 class Decision(NamedTuple):
@@ -136,7 +140,7 @@ def check_order(order: object) -> tuple[int, ...] | None:
         raise InvalidInput(f"rule: order must be a list of actions such as (1, 0), got {shown(order)}.")
     actions = tuple(check_integer("rule", "order", action, low=0, high=2**31 - 1) for action in order)
     if len(set(actions)) < len(actions):
-        twice = next(action for action in actions if actions.count(action) > 1)
+        twice, _ = Counter(actions).most_common(1)[0]
         raise InvalidInput(f"rule: order must name every action once, got action {twice} twice.")
     return actions
 
@@ -160,6 +164,20 @@ def first_within(gap: Floats, tolerance: Floats, order: Integers) -> Integers:
     policy = np.empty(gap.shape[0], dtype=np.int64)
     _kernels.first_within(gap, tolerance, order, policy)
     return policy
+
+
+def first_within_weighted(gap: Floats, weight: Floats, tolerance: float, order: Integers) -> tuple[Integers, float]:
+    """Return, for every state, the first action whose weighted gap is within a tolerance, and how near one came.
+
+    How near is in units of the gaps: the tolerance of a state is ``tolerance/weight``.
+    """
+    from replicable_rl.mdp._sweeps import team
+    from replicable_rl.queries.rules import _kernels
+
+    policy = np.empty(gap.shape[0], dtype=np.int64)
+    with team(policy.size) as each:
+        nearest = min(each(_kernels.first_within_weighted, gap, weight, tolerance, order, policy))
+    return policy, float(nearest)
 
 
 def nearest_gap(gap: Floats, tolerance: Floats, order: Integers) -> float:

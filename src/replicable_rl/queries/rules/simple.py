@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from replicable_rl.mdp import greedy, optimal_values
+from replicable_rl.errors import speaking_as
+from replicable_rl.mdp import greedy
 from replicable_rl.queries.rounding import rstat
 from replicable_rl.queries.rules.rule import (
     Decision,
@@ -137,7 +138,8 @@ class RandomTolerance:
 
     def __post_init__(self) -> None:
         check_parameter(self, "tolerance")
-        object.__setattr__(self, "order", check_order(self.order))
+        with speaking_as(type(self).__name__):
+            object.__setattr__(self, "order", check_order(self.order))
 
     def decide(
         self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning, margin: Margin | None = None
@@ -184,7 +186,7 @@ class PerturbedRewards:
         """Plan with other rewards; of the margins of such a plan nothing is said."""
         u = shared.uniform("decide/reward", shape=model.q.shape)
         added = (self.scale or tuning.parameter) * few_bits(-np.log1p(-u))
-        planned = optimal_values(model.table, rewards=model.rewards + added)
+        planned = model.planned_with(model.rewards + added)
         gaps = (planned.value[:, None] - planned.q)[np.arange(model.n_actions) != planned.policy[:, None]]
         return Decision({"policy": planned.policy}, float(gaps.min()) if gaps.size else np.inf)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
 from replicable_rl.queries.rules.affordable import AffordableTolerance
-from replicable_rl.queries.rules.cuts import PublishedCuts, load_cuts
+from replicable_rl.queries.rules.cuts import Cuts, PublishedCuts, load_cuts
 from replicable_rl.queries.rules.simple import (
     Greedy,
     PerturbedRewards,
@@ -54,10 +54,12 @@ def as_rule(value: Any) -> Any:
         if name not in SHIPPED:
             hint = did_you_mean(name, SHIPPED) or f" Known: {', '.join(SHIPPED)}."
             raise InvalidInput(f"rule: no rule is called {shown(name)}.{hint}")
-        if name == PublishedCuts.id and "cuts" not in settings:
+        if name == PublishedCuts.id and not isinstance(settings.get("cuts"), Cuts):
+            known = settings.get("cuts")
+            why = f"only their digest is known, {shown(known)}" if isinstance(known, str) else "none are named"
             raise InvalidInput(
-                "rule: published cuts must be named: give rule=rules.PublishedCuts(cuts), or the .json file that holds "
-                "them."
+                f"rule: published cuts must be given, and {why}. Give rule=rules.PublishedCuts(cuts), or the .json "
+                "file that holds them."
             )
         try:
             return SHIPPED[name](**settings)

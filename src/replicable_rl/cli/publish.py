@@ -1,0 +1,61 @@
+"""The command ``replicable-rl publish``."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from replicable_rl.cli.options import (
+    AlgorithmId,
+    AsJson,
+    Problem,
+    build_algorithm,
+    refuse_early,
+    whole,
+    with_algorithm_options,
+)
+from replicable_rl.cli.output import print_all, print_json
+from replicable_rl.cli.progress import progress_bar
+from replicable_rl.files import replacing
+from replicable_rl.registry import resolve_problem
+from replicable_rl.solve import publish
+
+
+@with_algorithm_options
+def publish_command(
+    problem: Problem,
+    algorithm: AlgorithmId,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where the cuts go, such as cuts.json.")
+    ] = None,
+    sample_seed: Annotated[
+        str | None, typer.Option(metavar="SEED", help="The fresh samples [default: new entropy].")
+    ] = None,
+    as_json: AsJson = False,
+    *,
+    given: dict[str, Any],
+) -> int:
+    """Choose one tolerance for each state on fresh samples, for others to use on theirs.
+
+    They give the file as the rule: `replicable-rl solve PROBLEM ALGORITHM --rule cuts.json`.
+    """
+    from replicable_rl.cli.show import show_cuts
+
+    mdp, chosen = resolve_problem(problem), build_algorithm(algorithm, given)
+    seed = None if sample_seed is None else whole("--sample-seed", sample_seed)
+    if output is not None and (output.is_file() or not output.exists()):  # a pipe is opened once only
+        refuse_early(replacing(output))
+    with progress_bar():
+        cuts = publish(mdp, chosen, sample_seed=seed)
+    if output is not None:
+        cuts.save(output)
+    if as_json:
+        print_json(cuts.to_json())
+        return 0
+    show_cuts(mdp, cuts)
+    if output is None:
+        print_all("Nothing was written; --output cuts.json keeps them.")
+    else:
+        print_all(f"{output}: others decide with it by --rule {shlex.quote(str(output))} on samples of their own.")
+    return 0

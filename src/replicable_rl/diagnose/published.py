@@ -1,0 +1,68 @@
+"""Published cuts in an audit: of every pair, the first run publishes cuts and the second follows them on its own data.
+
+What both runs of a pair share is then not a seed that was there before, but what the first of them found out. Each
+pair publishes afresh, so that the agreement is that of a lab that publishes and a lab that reads it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from replicable_rl.algorithms import PlugInPolicy
+from replicable_rl.audit import audit_spec
+from replicable_rl.mdp import TabularMDP
+from replicable_rl.queries.rules import Cuts, PublishedCuts
+from replicable_rl.records import AuditSpec, ObjectSpec, Run, RunSpec, Status, StatusCode
+from replicable_rl.records.audits import derived_seed
+from replicable_rl.solve import publish
+from replicable_rl.solve.run import solve_as
+
+ID = "published-afresh-v1"
+_SHARED = "the cuts that the first run of a pair publishes"
+
+
+@dataclass(frozen=True)
+class PublishJob:
+    """Make the runs of an audit of published cuts."""
+
+    problem: Any
+    algorithm: PlugInPolicy
+    seed: int  # of the audit: it says which run of a pair is the first
+    threads: bool = False
+
+    @property
+    def mdp(self) -> TabularMDP | None:
+        """The problem, where it is a table."""
+        return self.problem if isinstance(self.problem, TabularMDP) else None
+
+    def run(self, spec: RunSpec) -> Run:
+        """Publish, or follow what the first run of the pair has published."""
+        first = derived_seed("sample", self.seed, spec.shared_seed, 0)
+        cuts = self._published(first)
+        if spec.sample_seed != first:
+            return solve_as(spec, self.problem, replace(self.algorithm, rule=PublishedCuts(cuts)))
+        status = Status(StatusCode.COMPLETED, "published cuts, and followed them on the data that they were chosen on")
+        samples = self.algorithm.plan(self.problem).samples
+        return Run.of({"policy": cuts.policy}, status=status, samples=samples).completed(spec)
+
+    def _published(self, first: int) -> Cuts:
+        """Return the cuts of a pair; the last are kept, for its two runs are mostly made one after the other."""
+        kept: tuple[int, Cuts] | None = self.__dict__.get("_kept")
+        if kept is None or kept[0] != first:
+            kept = first, publish(self.problem, self.algorithm, sample_seed=first)
+            self.__dict__["_kept"] = kept
+        return kept[1]
+
+    def __reduce__(self) -> tuple[type[PublishJob], tuple[Any, ...]]:
+        return PublishJob, (self.problem, self.algorithm, self.seed, self.threads)  # not what is kept here
+
+
+def published_spec(problem: Any, algorithm: PlugInPolicy, *, in_store: bool, seed: int, **settings: Any) -> AuditSpec:
+    """Describe an audit in which every pair publishes cuts afresh; its runs have an identity of their own."""
+    usual = audit_spec(problem, algorithm, in_store=in_store, seed=seed, **settings)
+    params = {name: value for name, value in usual.algorithm.params.items() if name != "rule"}
+    order = getattr(algorithm.rule, "order", None)
+    params |= {"seed": str(seed)} | ({} if order is None else {"order": list(order)})
+    job = PublishJob(problem, algorithm, seed)
+    return replace(usual, algorithm=ObjectSpec(ID, params), shared=_SHARED, job=job)

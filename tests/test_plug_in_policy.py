@@ -1,0 +1,684 @@
+"""Plug-in policies: every rule on every kind of problem, published cuts, found seeds, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import replicable_rl as rr
+from replicable_rl.audit.backends import use_backend
+from replicable_rl.canonical import record_digest
+from replicable_rl.cli.main import main
+from replicable_rl.errors import InvalidFile, InvalidInput, SampleSizeTooLarge
+from replicable_rl.mdp import optimal_values
+from replicable_rl.queries.empirical import EmpiricalModel
+from replicable_rl.queries.rules import SHIPPED, Decision
+from replicable_rl.randomness import SharedRandomness, sample_stream
+from replicable_rl.records import APPROXIMATE, CERTIFICATE, THIS_SEED
+from replicable_rl.report.audits import store_page
+from replicable_rl.report.page import render
+from replicable_rl.sampling import Counts
+from replicable_rl.solve import algorithm_spec
+from replicable_rl.testing import check_algorithm
+
+GRID = rr.make("two-goals-v1")
+PROMISE: dict[str, Any] = {"epsilon": 0.02, "delta": 0.01, "rho": 0.2}
+RULES = [id for id in SHIPPED if id != "published"]
+CUTS = rr.publish(GRID, rr.PlugInPolicy(**PROMISE, samples=1000), sample_seed=1)
+
+
+def plug_in(**given: Any) -> rr.PlugInPolicy:
+    return rr.PlugInPolicy(**(PROMISE | given))
+
+
+def two_rooms(state: int, action: int, rng: np.random.Generator) -> tuple[int, float]:
+    """Stay or cross, which mostly works; the second room pays."""
+    crosses = rng.random() < (0.9 if action else 0.1)
+    return (1 - state if crosses else state), float(state)
+
+
+def simulator(**given: Any) -> rr.Simulator:
+    sizes: dict[str, Any] = {"n_states": 2, "n_actions": 2, "gamma": 0.5, "reward_range": (0.0, 1.0)}
+    return rr.Simulator(two_rooms, **sizes | given)
+
+
+def lake(**given: Any) -> rr.EpisodicEnv:
+    settings: dict[str, Any] = {"gamma": 0.9, "reward_range": (0.0, 1.0)}
+    return rr.EpisodicEnv("FrozenLake-v1", **settings | given)
+
+
+LEVELS = {"rounded": ["value", "policy"], "softmax": ["action-probabilities"]}
+
+
+def levels_of(rule: str) -> list[str]:
+    return LEVELS.get(rule, ["policy"])
+
+
+# --- every rule on every kind of problem -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(
+    ("problem", "size", "most"),
+    [
+        pytest.param(lambda: GRID, {"samples": 50}, 32 * 50, id="table"),
+        pytest.param(lambda: GRID, {"budget": 5000, "horizon": 50}, 5000, id="table in episodes"),
+        pytest.param(simulator, {"samples": 50}, 4 * 50, id="simulator"),
+        pytest.param(lambda: simulator(initial=[0.0, 1.0]), {"samples": 50}, 4 * 50, id="simulator with a first state"),
+        pytest.param(lake, {"budget": 2000}, 2000, id="environment"),
+    ],
+)
+def test_a_rule_on_a_problem(rule: str, problem: Callable[[], Any], size: dict[str, Any], most: int) -> None:
+    source, algorithm = problem(), plug_in(rule=rule, **size)
+    one, again, other = (rr.solve(source, algorithm, shared_seed=1, sample_seed=seed) for seed in (1, 1, 2))
+    assert list(one.fingerprints) == levels_of(rule)
+    assert one.fingerprints == again.fingerprints
+    assert one.samples is not None
+    assert 0 < one.samples <= most
+    assert one.samples == most or "horizon" in size or "budget" in size
+    assert f"decided from {one.samples} samples" in str(one.status)
+    assert one.fingerprints.keys() == other.fingerprints.keys()
+    if "value" in one.fingerprints:
+        assert (one.policy == rr.greedy(one.q)).all()
+    assert "model" not in one.outputs
+
+
+def test_the_initial_distribution_of_a_simulator_counts() -> None:
+    """With all weight on the second room, what the first one does is hardly worth a tolerance."""
+    everywhere, second = simulator(), simulator(initial=[0.0, 1.0])
+    plans = {problem.spec.text: rr.plan(problem, plug_in(samples=9)) for problem in (everywhere, second)}
+    assert len(plans) == 2
+    model = EmpiricalModel(second, second.draw(10, np.random.default_rng(1)))
+    assert model.table.initial.tolist() == [0.0, 1.0]
+    model = EmpiricalModel(everywhere, everywhere.draw(10, np.random.default_rng(1)))
+    assert model.table.initial.tolist() == [0.5, 0.5]
+
+
+def test_values_are_those_of_the_user() -> None:
+    mdp = rr.make("machine-repair-v1")
+    run = rr.solve(mdp, plug_in(rule="rounded", samples=10**6), shared_seed=1, sample_seed=1)
+    assert abs(run.q - optimal_values(mdp).q).max() < 0.5
+    low, high = mdp.reward_range
+    assert run.q.min() >= low / (1.0 - mdp.gamma)
+    assert run.q.max() <= high / (1.0 - mdp.gamma)
+
+
+def test_action_probabilities_are_probabilities() -> None:
+    run = rr.solve(GRID, plug_in(rule="softmax", samples=50), shared_seed=1, sample_seed=1)
+    probabilities = run.outputs["action-probabilities"]
+    assert probabilities.shape == (8, 4)
+    assert np.allclose(probabilities.sum(axis=1), 1.0)
+    assert "policy" not in run.outputs
+
+
+@pytest.mark.parametrize("over", ["initial", "worst"])
+def test_the_loss_is_that_of_the_first_or_of_the_worst_state(over: str) -> None:
+    best = optimal_values(GRID).value
+    for seed in range(10):
+        run = rr.solve(GRID, plug_in(samples=3000, over=over), shared_seed=seed, sample_seed=seed)
+        lost = (best - rr.evaluate_policy(GRID, run.policy).value) * (1.0 - GRID.gamma)  # rewards are in [0, 1]
+        assert (lost.max() if over == "worst" else GRID.initial @ lost) <= 0.02
+    assert str(rr.plan(GRID, plug_in(over=over)).claims().accuracy).count(
+        "from the first state on" if over == "initial" else "in every state"
+    )
+
+
+# --- sizes -----------------------------------------------------------------------------------------
+
+
+def test_a_budget_is_shared_by_the_pairs() -> None:
+    for budget, each in ((32, 1), (95, 2), (10**6, 31250)):
+        algorithm = plug_in(budget=budget)
+        assert algorithm.plan(GRID).per_pair == each
+        assert rr.solve(GRID, algorithm, shared_seed=1, sample_seed=1).samples == 32 * each
+
+
+def test_without_a_size_it_is_what_the_proof_needs() -> None:
+    algorithm = rr.PlugInPolicy(0.1, 0.001, 0.2, rule="rounded")
+    plan = algorithm.plan(GRID)
+    assert plan.per_pair == plan.per_pair_needed
+    assert plan.samples == 32 * plan.per_pair
+    run = rr.solve(GRID, algorithm, shared_seed=1, sample_seed=1)
+    assert run.samples == plan.samples
+    assert {claim.about for claim in run.claims} == {"accuracy", "replicability"}
+    assert run.claims.replicability == plan.claims().replicability
+    assert "two runs have the same Q, except with probability 0.2" in str(run.claims.replicability)
+
+
+def test_what_may_be_claimed_is_said_before_and_after() -> None:
+    for rule in RULES:
+        few, enough = plug_in(rule=rule, samples=10), plug_in(rule=rule)
+        for algorithm in (few, enough):
+            before = rr.plan(GRID, algorithm).claims()
+            after = rr.solve(GRID, algorithm, shared_seed=1, sample_seed=1).claims
+            assert (after.accuracy, after.replicability) == (before.accuracy, before.replicability)
+            assert after.missing == before.missing
+        assert rr.plan(GRID, few).claims().accuracy is None
+        assert rr.plan(GRID, enough).claims().accuracy is not None
+    close = [claim for claim in rr.plan(GRID, plug_in(rule="softmax")).claims() if claim.definition == APPROXIMATE]
+    assert len(close) == 1
+    assert rr.plan(GRID, plug_in(rule="greedy")).claims().replicability is None
+
+
+def test_a_run_whose_numbers_are_clear_says_so() -> None:
+    """A second run with this very shared seed is proved to agree; the same holds for cuts, by another definition."""
+    algorithm = plug_in(rule="tolerance", samples=10**9)
+    claims = [rr.solve(GRID, algorithm, shared_seed=seed, sample_seed=seed).claims.of_this_seed for seed in range(9)]
+    sure = [claim for claim in claims if claim is not None]
+    assert sure
+    assert {claim.definition for claim in sure} == {THIS_SEED}
+    cuts = rr.publish(GRID, plug_in(samples=10**9), sample_seed=1)
+    run = rr.solve(GRID, plug_in(samples=10**9, rule=rr.rules.PublishedCuts(cuts)), shared_seed=1, sample_seed=2)
+    assert run.claims.of_this_seed is not None
+    assert run.claims.of_this_seed.definition == CERTIFICATE
+    assert run.claims.replicability is None
+    assert rr.solve(GRID, plug_in(samples=10), shared_seed=1, sample_seed=1).claims.of_this_seed is None
+
+
+# --- records ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", [*RULES, rr.rules.PublishedCuts(CUTS)], ids=str)
+def test_a_run_is_saved_and_loaded(rule: Any, tmp_path: Path) -> None:
+    run = rr.solve(GRID, plug_in(rule=rule, samples=50), shared_seed=1, sample_seed=1)
+    rr.save_run(run, tmp_path / "run")
+    again = rr.load_run(tmp_path / "run")
+    assert again.to_json() == run.to_json()
+    assert again.fingerprints == run.fingerprints
+
+
+def test_runs_are_stored_resumed_and_shown(tmp_path: Path) -> None:
+    path, results = tmp_path / "runs.sqlite", {}
+    for rule in (*RULES, rr.rules.PublishedCuts(CUTS)):
+        first = rr.audit(GRID, plug_in(rule=rule, samples=30), shared_seeds=3, store=path)
+        again = rr.audit(GRID, plug_in(rule=rule, samples=30), shared_seeds=5, store=path)  # three of five are there
+        whole = rr.audit(GRID, plug_in(rule=rule, samples=30), shared_seeds=5)
+        assert [run.fingerprints for run in again.runs] == [run.fingerprints for run in whole.runs]
+        assert [run.fingerprints for run in first.runs] == [run.fingerprints for run in whole.runs[:6]]
+        results[str(rule)] = again
+    page = render(store_page(path).page)
+    assert "plug-in-policy-v1" in page
+    assert "softmax" in page
+    assert "the panel shows its actions in both runs" in page
+    assert CUTS.digest[:12] in page
+    with rr.RunStore(path) as store:
+        assert len(rr.read_audits(store)) == len(results)
+
+
+def test_rules_and_sizes_are_swept(tmp_path: Path) -> None:
+    CUTS.save(tmp_path / "cuts.json")
+    (tmp_path / "sweep.toml").write_text(
+        f"""shared_seeds = 4
+        [[problem]]
+        id = "two-goals-v1"
+        [[algorithm]]
+        id = "plug-in-policy-v1"
+        epsilon = 0.02
+        delta = 0.01
+        rho = 0.2
+        rule = ["affordable", "tolerance", "greedy", "{tmp_path / "cuts.json"}"]
+        samples = [10, 1000]
+        """
+    )
+    results = rr.audit_sweep(tmp_path / "sweep.toml", store=tmp_path / "sweep.sqlite")
+    assert len(results) == 8
+    assert len({result.algorithm for result in results}) == 8
+    found = {
+        str(result.algorithm.params.get("rule")): result.agreement("policy").estimate
+        for result in results
+        if result.algorithm.params["samples"] == 1000
+    }
+    assert found["None"] == 1.0  # the default rule
+    assert found["greedy"] < 1.0
+    assert found[str({"id": "published", "cuts": CUTS.digest})] == 1.0
+
+
+def test_an_algorithm_is_made_from_its_id_and_from_its_spec() -> None:
+    assert rr.make_algorithm("plug-in-policy-v1", **PROMISE, rule="tolerance") == plug_in(rule="tolerance")
+    rules = (
+        *RULES,
+        rr.rules.RandomTolerance(0.01),
+        rr.rules.RandomTolerance(order=(3, 2, 1, 0)),
+        rr.rules.AffordableTolerance((3, 2, 1, 0)),
+        rr.rules.RoundedQ(0.01),
+        rr.rules.SharedGumbel(100.0),
+        rr.rules.PerturbedRewards(0.01),
+        rr.rules.Softmax(100.0),
+    )
+    specs = set()
+    for rule in rules:
+        algorithm = plug_in(rule=rule, samples=9)
+        spec = algorithm_spec(algorithm)
+        assert rr.build(rr.ObjectSpec.from_json(json.loads(json.dumps(spec.to_json())))) == algorithm
+        specs.add(spec)
+    assert len(specs) == len(rules)
+    assert algorithm_spec(plug_in(rule=rr.rules.RandomTolerance(0.01))).params["rule"] == {
+        "id": "tolerance",
+        "tolerance": 0.01,
+    }
+    with pytest.raises(InvalidInput, match=r"^PlugInPolicy: published cuts must be given, and only their digest is"):
+        rr.build(algorithm_spec(plug_in(rule=rr.rules.PublishedCuts(CUTS))))
+
+
+def test_identities_differ_with_everything_that_decides() -> None:
+    other = rr.publish(GRID, plug_in(samples=1000), sample_seed=2)
+    algorithms = [
+        plug_in(samples=100),
+        plug_in(samples=100, over="worst"),
+        plug_in(budget=3200),
+        plug_in(budget=3200, horizon=10),
+        plug_in(samples=100, rule="tolerance"),
+        plug_in(samples=100, rule=rr.rules.AffordableTolerance((1, 0, 2, 3))),
+        plug_in(samples=100, rule=rr.rules.PublishedCuts(CUTS)),
+        plug_in(samples=100, rule=rr.rules.PublishedCuts(other)),
+    ]
+    digests = {rr.solve(GRID, one, shared_seed=1, sample_seed=1).spec.digest for one in algorithms}  # type: ignore[union-attr]
+    assert len(digests) == len(algorithms)
+    same = plug_in(samples=100, rule=rr.rules.PublishedCuts(rr.rules.Cuts.from_json(CUTS.to_json())))
+    assert algorithm_spec(same) == algorithm_spec(algorithms[6])
+
+
+@pytest.mark.parametrize("size", [{"samples": 100}, {"budget": 3000, "horizon": 30}], ids=["drawn", "explored"])
+def test_serial_threads_and_processes_are_the_same(size: dict[str, Any]) -> None:
+    for rule in ("affordable", rr.rules.PublishedCuts(CUTS)):
+        algorithm = plug_in(rule=rule, **size)
+        serial = rr.audit(GRID, algorithm, shared_seeds=3)
+        made = {}
+        for backend in ("threads", "processes"):
+            with use_backend(backend, None, 2):
+                made[backend] = rr.audit(GRID, algorithm, shared_seeds=3)
+        for other in made.values():
+            assert [run.fingerprints for run in other.runs] == [run.fingerprints for run in serial.runs]
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        plug_in(samples=100),
+        plug_in(samples=100, rule="softmax"),
+        rr.PlugInPolicy(0.1, 0.01, 0.2, rule="rounded"),
+        rr.PlugInPolicy(0.1, 0.01, 0.2, rule="tolerance"),
+        plug_in(budget=2000, horizon=20),
+    ],
+    ids=lambda algorithm: algorithm_spec(algorithm).text,
+)
+def test_the_conformance_suite_passes(algorithm: Any) -> None:
+    check_algorithm(algorithm, problems=[GRID, rr.make("chain-v1", gamma=0.8)])
+
+
+# --- a rule of one's own ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LastNearlyBest:
+    """The last action that is nearly the best."""
+
+    nearly: float = 0.01
+    id: ClassVar[str] = "last-nearly-best"
+
+    def decide(self, model: Any, shared: Any, tuning: Any, margin: Any = None) -> Decision:
+        within = model.gap <= self.nearly * (1.0 + float(shared.uniform("mine", shape=1)[0]))
+        return Decision({"policy": model.n_actions - 1 - np.argmax(within[:, ::-1], axis=1)}, said="took the last")
+
+
+def test_a_rule_of_ones_own() -> None:
+    algorithm = plug_in(rule=LastNearlyBest(), samples=1000)
+    run = rr.solve(GRID, algorithm, shared_seed=1, sample_seed=1)
+    assert list(run.fingerprints) == ["policy"]
+    assert "took the last" in str(run.status)
+    assert not list(run.claims)
+    assert set(run.claims.missing.values()) == {"rule=last-nearly-best is unknown to the proofs"}
+    assert rr.audit(GRID, algorithm, shared_seeds=5).agreement("policy").estimate == 1.0
+    assert algorithm_spec(algorithm).params["rule"] == {"id": "last-nearly-best", "nearly": 0.01}
+    check_algorithm(algorithm, problems=[GRID])
+    with pytest.raises(InvalidInput, match=r"^PlugInPolicy: of rule='last-nearly-best' nothing is proved, so samples"):
+        plug_in(rule=LastNearlyBest())
+
+    class Impostor(LastNearlyBest):
+        id: ClassVar[str] = "affordable"
+
+    with pytest.raises(InvalidInput, match=r"must have an id of its own, got 'affordable'"):
+        plug_in(rule=Impostor())
+
+
+# --- exploration -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", ["4x4", "8x8"])
+def test_a_lake_is_solved_in_a_million_steps(size: str) -> None:
+    """RepRMAX, at the same budget, knows a few pairs and returns a policy worth nothing."""
+    mdp = rr.from_gymnasium("FrozenLake-v1", gamma=0.95, map_name=size)
+    best = float(mdp.initial @ optimal_values(mdp).value)
+    allowed = 0.05 * best * (1.0 - mdp.gamma)  # epsilon is in values normalised to [0, 1]
+
+    def worth(run: rr.Run) -> float:
+        return float(mdp.initial @ rr.evaluate_policy(mdp, run.policy).value) / best
+
+    algorithm = rr.PlugInPolicy(allowed, 0.01, 0.2, budget=10**6, horizon=100)
+    for seed in range(5):
+        run = rr.solve(mdp, algorithm, shared_seed=seed, sample_seed=seed)
+        assert run.samples is not None
+        assert run.samples <= 10**6
+        assert worth(run) >= 0.9
+    explored = rr.ReplicableRMax(0.05, 0.01, 0.2, 100, budget=10**6)
+    assert worth(rr.solve(mdp, explored, shared_seed=1, sample_seed=1)) < 0.01
+
+
+def test_what_exploration_did_not_reach_is_said_and_left_at_action_0() -> None:
+    mdp = rr.from_gymnasium("FrozenLake-v1", gamma=0.9)
+    for rule in ("affordable", "rounded", "greedy"):
+        run = rr.solve(mdp, plug_in(rule=rule, budget=10**5, horizon=50), shared_seed=1, sample_seed=1)
+        said = str(run.status)
+        pairs = re.search(r"(\d+) pairs of 68 never tried, taken for the worst", said)
+        states = re.search(
+            r"(\d+) states hardly ever reached and left at action 0, which costs at most ([\d.e-]+)", said
+        )
+        assert pairs is not None
+        assert states is not None
+        assert int(pairs[1]) >= 16  # the four holes
+        assert int(states[1]) >= 4
+        assert float(states[2]) < 0.02
+        holes = [5, 7, 11, 12]
+        assert run.policy[holes].tolist() == [0] * 4
+    claims = run.claims
+    assert not list(claims)
+    assert claims.missing["accuracy"].startswith("samples were collected by exploring")
+
+
+def test_a_state_below_the_shared_threshold_costs_what_is_said() -> None:
+    """One state in a thousand episodes: it is left at its default, and the cost is in the status."""
+    P = np.zeros((3, 2, 3))
+    P[0, :, 1], P[0, :, 2] = 0.9999, 0.0001
+    P[1, :, 0], P[2, :, 0] = 1.0, 1.0
+    R = np.array([[0.0, 0.0], [0.0, 1.0], [0.0, 1.0]])  # action 1 is right, also in the third state
+    mdp = rr.TabularMDP.from_dense(P, R, gamma=0.9, initial=[1.0, 0.0, 0.0])
+    run = rr.solve(mdp, plug_in(epsilon=0.1, budget=10**5, horizon=20), shared_seed=1, sample_seed=1)
+    assert run.policy[1] == 1
+    assert run.policy[2] == 0
+    assert "1 state hardly ever reached and left at action 0, which costs at most 0.000" in str(run.status)
+    worst = plug_in(epsilon=1e-5, budget=10**6, horizon=20, rule="greedy")
+    assert rr.solve(mdp, worst, shared_seed=1, sample_seed=1).policy[2] == 1
+
+
+# --- published cuts --------------------------------------------------------------------------------
+
+
+def test_cuts_go_from_one_lab_to_another(tmp_path: Path) -> None:
+    CUTS.save(tmp_path / "cuts.json")
+    theirs = plug_in(samples=1000, rule=str(tmp_path / "cuts.json"))
+    for seed in range(20):
+        run = rr.solve(GRID, theirs, shared_seed=seed, sample_seed=100 + seed)
+        assert run.policy.tolist() == CUTS.policy.tolist()
+    assert len((tmp_path / "cuts.json").read_text().splitlines()) == 11
+    assert rr.rules.load_cuts(tmp_path / "cuts.json") == CUTS
+    assert hash(rr.rules.load_cuts(tmp_path / "cuts.json")) == hash(CUTS)
+    assert repr(CUTS).startswith("Cuts(two-goals-v1: 8 states, least margin ")
+
+
+@pytest.mark.parametrize(
+    "problem", [simulator, lambda: simulator(initial=[0.0, 1.0], version="1"), lake], ids=["simulator", "named", "lake"]
+)
+def test_cuts_of_what_is_no_table(problem: Callable[[], Any], tmp_path: Path) -> None:
+    size = {"budget": 5000} if isinstance(problem(), rr.EpisodicEnv) else {"samples": 200}
+    cuts = rr.publish(problem(), plug_in(**size), sample_seed=1)
+    cuts.save(tmp_path / "cuts.json")
+    again = rr.rules.load_cuts(tmp_path / "cuts.json")
+    run = rr.solve(problem(), plug_in(**size, rule=rr.rules.PublishedCuts(again)), shared_seed=1, sample_seed=2)
+    assert "published cuts" in str(run.status)
+
+
+def test_cuts_that_cost_too_much_are_not_followed() -> None:
+    """A publisher cannot make another lab take bad actions: everything is affordable, or is not taken."""
+    hostile = replace(CUTS, tolerances=np.full(8, 1.0))
+    run = rr.solve(GRID, plug_in(samples=1000, rule=rr.rules.PublishedCuts(hostile)), shared_seed=1, sample_seed=1)
+    own = rr.solve(GRID, plug_in(samples=1000), shared_seed=1, sample_seed=1)
+    assert "would cost at least" in str(run.status)
+    assert "are not followed" in str(run.status)
+    assert run.fingerprints == own.fingerprints
+
+
+def test_publishing_keeps_the_order_and_depends_on_the_sample_alone() -> None:
+    order = (3, 2, 1, 0)
+    cuts = rr.publish(GRID, plug_in(samples=100, rule=rr.rules.AffordableTolerance(order)), sample_seed=1)
+    assert cuts.order == order
+    assert cuts == rr.publish(GRID, plug_in(samples=100, rule=rr.rules.RandomTolerance(order=order)), sample_seed=1)
+    assert cuts == rr.publish(GRID, plug_in(samples=100, rule=rr.rules.PublishedCuts(cuts)), sample_seed=1)
+    assert cuts != rr.publish(GRID, plug_in(samples=100, rule=rr.rules.AffordableTolerance(order)), sample_seed=2)
+    assert cuts.samples == 100.0
+
+
+def test_a_seed_is_found() -> None:
+    algorithm = plug_in(rule="tolerance", samples=10**9)
+    found = rr.find_seed(GRID, algorithm, sample_seed=1)
+    assert found.sure
+    for seed in (2, 3):
+        run = rr.solve(GRID, algorithm, shared_seed=found.shared_seed, sample_seed=seed)
+        assert run.fingerprints == rr.solve(GRID, algorithm, shared_seed=found.shared_seed, sample_seed=1).fingerprints
+    unsure = rr.find_seed(GRID, plug_in(samples=100), sample_seed=1, tries=20)
+    assert not unsure.sure
+    model = EmpiricalModel(GRID, Counts(GRID).draw(100, sample_stream(1)))
+    plan = rr.plan(GRID, plug_in(samples=100))
+    decided = [plug_in(samples=100).decide(model, plan, SharedRandomness(seed))[0].nearest for seed in range(20)]  # type: ignore[arg-type]
+    assert unsure.nearest == max(decided)
+    assert unsure.shared_seed == decided.index(max(decided))
+
+
+# --- what is refused, in one sentence --------------------------------------------------------------
+
+
+def refused(call: Callable[[], Any], kind: type[Exception] = InvalidInput) -> str:
+    with pytest.raises(kind) as caught:
+        call()
+    text = str(caught.value)
+    assert text.isprintable()
+    assert len(text) <= 400
+    return text
+
+
+def solved(problem: Any = GRID, **given: Any) -> Callable[[], Any]:
+    return lambda: rr.solve(problem, plug_in(**given), shared_seed=1, sample_seed=1)
+
+
+REFUSALS: list[tuple[Callable[[], Any], str]] = [
+    (lambda: plug_in(epsilon=1.5), "PlugInPolicy: epsilon must lie strictly between 0 and 1, got 1.5."),
+    (lambda: plug_in(epsilon=0), "PlugInPolicy: epsilon must lie strictly between 0 and 1, got 0."),
+    (lambda: plug_in(rho=-1), "PlugInPolicy: rho must lie strictly between 0 and 1, got -1."),
+    (lambda: plug_in(rho=math.nan), "PlugInPolicy: rho must "),
+    (lambda: plug_in(delta=None), "PlugInPolicy: delta must be given, got None."),
+    (
+        solved(budget=31),
+        "PlugInPolicy: budget must allow one sample for each of the 32 pairs, got 31. Raise it.",
+    ),
+    (lambda: plug_in(samples=0), "PlugInPolicy: samples must be an integer from 1 to"),
+    (lambda: plug_in(budget=1.5), "PlugInPolicy: budget must be an integer from 1 to"),
+    (
+        lambda: plug_in(samples=1, budget=1),
+        "PlugInPolicy: samples is n of every pair and budget the samples in all. Give one of them.",
+    ),
+    (lambda: plug_in(over="all"), "PlugInPolicy: over must be 'initial' or 'worst', got 'all'."),
+    (lambda: plug_in(horizon=0), "PlugInPolicy: horizon must be an integer from 1 to"),
+    (lambda: plug_in(rule="greeedy"), "PlugInPolicy: no rule is called 'greeedy'. Did you mean 'greedy'?"),
+    (lambda: plug_in(rule="best"), "PlugInPolicy: no rule is called 'best'. Known: affordable, "),
+    (lambda: plug_in(rule=rr.rules.Greedy), "PlugInPolicy: rule must be one of affordable, "),
+    (lambda: plug_in(rule=3), "PlugInPolicy: rule must be one of affordable, "),
+    (lambda: plug_in(rule={"id": "greedy", "x": 1}), "PlugInPolicy: greedy has no settings x."),
+    (lambda: plug_in(rule="published"), "PlugInPolicy: published cuts must be given, and none are named. Give rule="),
+    (lambda: rr.rules.PublishedCuts("x"), "PublishedCuts: cuts must be Cuts, as `publish` returns them, got 'x'."),  # type: ignore[arg-type]
+    (lambda: rr.rules.RandomTolerance(0.0), "RandomTolerance: tolerance must lie strictly between 0 and inf, got 0."),
+    (
+        lambda: rr.rules.RandomTolerance(order=(0, 1, 1)),
+        "RandomTolerance: order must name every action once, got action 1 twice.",
+    ),
+    (
+        lambda: rr.rules.AffordableTolerance(order=()),
+        "AffordableTolerance: order must be a list of actions such as (1, 0), got ().",
+    ),
+    (
+        solved(samples=9, rule=rr.rules.AffordableTolerance((1, 0))),
+        "AffordableTolerance: order must name each of the actions 0..3 once, got [1, 0].",
+    ),
+    (
+        solved(samples=9, rule=rr.rules.RandomTolerance(order=(1, 0, 2, 5))),
+        "RandomTolerance: order must name each of the actions 0..3 once, got [1, 0, 2, 5].",
+    ),
+    (
+        solved(rr.make("chain-v1"), samples=9, rule=rr.rules.PublishedCuts(CUTS)),
+        "PublishedCuts: the cuts are for 8 states and 4 actions, the problem has 5 and 2. Use cuts of this problem.",
+    ),
+    (
+        solved(rr.make("two-goals-v1", slip=0.2), samples=9, rule=rr.rules.PublishedCuts(CUTS)),
+        "PublishedCuts: the cuts are of two-goals-v1, and this is two-goals-v1:slip=0.2. Use cuts of this problem.",
+    ),
+    (
+        solved(lake()),
+        "PlugInPolicy: a problem that is played in episodes needs a budget of steps, for no proof says how many. Give "
+        "budget=... such as 10**6.",
+    ),
+    (
+        solved(horizon=20, budget=19),
+        "PlugInPolicy: budget must allow one episode of 20 steps, got 19. Raise budget or lower horizon.",
+    ),
+    (solved(simulator(), horizon=20, budget=100), "PlugInPolicy: needs the methods of EpisodicModel, which Simulator"),
+    (lambda: rr.publish(GRID, rr.PhasedVI(0.1, 0.01)), "publish: algorithm must be a PlugInPolicy, got PhasedVI("),  # type: ignore[arg-type]
+    (lambda: rr.find_seed(GRID, plug_in(samples=9), tries=0), "find_seed: tries must be an integer from 1 to 1000000,"),
+]
+
+
+@pytest.mark.parametrize(("call", "said"), REFUSALS, ids=[said[:60] for _, said in REFUSALS])
+def test_refusals(call: Callable[[], Any], said: str) -> None:
+    assert refused(call).startswith(said)
+
+
+def test_a_run_that_would_not_end_names_what_fits() -> None:
+    text = refused(solved(simulator(budget=1000)), SampleSizeTooLarge)
+    assert "With samples=250 it would fit" in text
+    rr.solve(simulator(budget=1000), plug_in(samples=250), shared_seed=1, sample_seed=1)
+    assert "With samples=250 it would fit" in refused(solved(simulator(budget=1000), samples=251), SampleSizeTooLarge)
+    assert "With budget=1000 it" in refused(solved(simulator(budget=1000), budget=5000), SampleSizeTooLarge)
+    assert "With budget=1000 it" in refused(solved(lake(budget=1000), budget=5000), SampleSizeTooLarge)
+    assert "With budget=1000 it" in refused(
+        lambda: rr.publish(lake(budget=1000), plug_in(budget=5000)), SampleSizeTooLarge
+    )
+    assert "samples=1e+30 is asked for" in refused(solved(samples=10**30), SampleSizeTooLarge)
+    assert "budget=1e+30 is asked for" in refused(solved(budget=10**30, horizon=9), SampleSizeTooLarge)
+
+
+def changed(**changes: Any) -> str:
+    """Return a cuts file with other content and a digest that fits it, as a stranger would write it."""
+    content = {key: value for key, value in (CUTS.to_json() | changes).items() if key != "digest"}
+    return json.dumps({**content, "digest": record_digest(content)})
+
+
+FILES: dict[str, tuple[str | bytes, str]] = {
+    "empty": ("", "JSON: cannot be read"),
+    "another format": ('{"format": "mine"}', "Cuts: expected an object of the format 'replicable-rl cuts v1', got"),
+    "a list": ("[1, 2]", "Cuts: expected an object of the format"),
+    "edited": (json.dumps(CUTS.to_json() | {"epsilon": 0.5}), "Cuts: the digest does not fit the content"),
+    "no digest": (json.dumps(CUTS.to_json() | {"digest": None}), "Cuts: the digest does not fit the content"),
+    "deep": ("[" * 10**5, "JSON: values must be nested at most 64 deep."),
+    "not UTF-8": (b'{"format": "\xff\xfe"}', "JSON: cannot be read"),
+    "cut off": (json.dumps(CUTS.to_json())[:100], "JSON: cannot be read"),
+    "NaN": (changed(tolerances=[math.nan] * 8), "Cuts: tolerances must be finite numbers >= 0, got nan for state 0."),
+    "infinite": (changed(tolerances=[0.0, math.inf] * 4), "Cuts: tolerances must be "),
+    "negative": (changed(tolerances=[0.1, -0.1] * 4), "Cuts: tolerances must be finite numbers >= 0, got -0.1 for"),
+    "negative margin": (changed(margins=[-1.0] * 8), "Cuts: margins must be numbers >= 0, got -1 for state 0."),
+    "texts": (changed(tolerances=["0.1"] * 8), "Cuts: tolerances must be a list of numbers, got ["),
+    "one long text": (changed(policy=["x" * 50000] + [0] * 5000), "Cuts: policy must be a list of numbers, got ["),
+    "no list": (changed(margins=3), "Cuts: margins must be a list of numbers, got 3."),
+    "another size": (changed(policy=[0]), "Cuts: there must be one tolerance, action and margin for every state, got"),
+    "no states": (changed(tolerances=[], policy=[], margins=[]), "Cuts: there must be one tolerance"),
+    "beyond 64 bits": (changed(policy=[10**30] * 8), "Cuts: policy must "),
+    "no such action": (changed(policy=[4] * 8), "Cuts: policy must be actions in 0..3, got 4 for state 0."),
+    "half an action": (changed(policy=[0.5] * 8), "Cuts: policy must be actions in 0..3, got 0.5 for state 0."),
+    "an order with a gap": (changed(order=[0, 1, 2, 10**6]), "Cuts: order must name each of the actions 0..3 once"),
+    "an order with ties": (changed(order=[*range(10**5), 7]), "Cuts: order must name every action once, got action 7"),
+    "no order": (changed(order=[]), "Cuts: order must be a list of actions"),
+    "no problem": (changed(problem=3), "ObjectSpec: expected an object with 'id' and 'params', got 3."),
+    "epsilon": (changed(epsilon=2.0), "Cuts: epsilon must lie strictly between 0 and 1, got 2.0."),
+    "samples": (changed(samples=-1.0), "Cuts: samples must be a number >= 0, got -1.0."),
+    "nothing": (
+        json.dumps({"format": "replicable-rl cuts v1"}),
+        "Cuts: tolerances must be a list of numbers, got None",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_holds_no_cuts(name: str, tmp_path: Path) -> None:
+    content, said = FILES[name]
+    path = tmp_path / "cuts.json"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    for call in (lambda: rr.rules.load_cuts(path), lambda: plug_in(rule=str(path))):
+        text = refused(call, InvalidFile)
+        assert text.startswith(f"{path}: {said}"), text
+
+
+def test_files_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "fifo.json")
+    assert "is not a regular file" in refused(lambda: plug_in(rule=str(tmp_path / "fifo.json")), InvalidFile)
+    assert "no such file" in refused(lambda: plug_in(rule=str(tmp_path / "gone.json")), InvalidFile)
+    assert "is a directory" in refused(lambda: rr.rules.load_cuts(tmp_path), InvalidFile)
+    with (tmp_path / "huge.json").open("wb") as stream:
+        stream.truncate(1 << 40)
+    assert "bytes, and at most" in refused(lambda: rr.rules.load_cuts(tmp_path / "huge.json"), InvalidFile)
+
+
+# --- the command line ------------------------------------------------------------------------------
+
+OPTIONS = ["--epsilon", "0.02", "--delta", "0.01", "--rho", "0.2", "--samples", "1000"]
+
+
+def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    problem = ["two-goals-v1", "plug-in-policy-v1", *OPTIONS]
+    assert main(["publish", *problem, "--sample-seed", "1", "--output", "cuts.json"]) == 0
+    assert "others decide with it by --rule cuts.json" in capsys.readouterr().out
+    assert rr.rules.load_cuts("cuts.json") == CUTS
+    assert main(["publish", *problem, "--sample-seed", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(Path("cuts.json").read_text())
+    assert main(["publish", *problem, "--sample-seed", "1"]) == 0
+    assert "Nothing was written" in capsys.readouterr().out
+    assert main(["solve", *problem, "--shared-seed", "0", "--rule", "cuts.json", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["outputs"] == {"policy": CUTS.policy.tolist()}
+    assert main(["audit", *problem, "--rule", "cuts.json", "--shared-seeds", "30", "--require", "0.8"]) == 0
+    assert "Same policy in 30 of 30 pairs" in capsys.readouterr().out
+    assert main(["publish", *problem, "--output", "/nowhere/cuts.json"]) == 2
+    assert main(["publish", "chain-v1", "phased-vi-v1", "--epsilon", "0.1", "--delta", "0.01"]) == 2
+    assert "publish: algorithm must be a PlugInPolicy" in capsys.readouterr().err
+    assert main(["list"]) == 0
+    listed = capsys.readouterr().out
+    assert all(f" {rule} " in listed for rule in SHIPPED)
+
+
+def test_commands_show_runs_without_values(capsys: pytest.CaptureFixture[str]) -> None:
+    problem = ["two-goals-v1", "plug-in-policy-v1", *OPTIONS]
+    for rule in ("affordable", "softmax", "rounded"):
+        assert main(["solve", *problem, "--shared-seed", "1", "--sample-seed", "1", "--rule", rule]) == 0
+        out = capsys.readouterr().out
+        assert max(map(len, out.splitlines())) <= 80
+        assert "…" not in out
+        assert ("q left" in out) == (rule == "rounded")
+        assert ("p left" in out) == (rule == "softmax")
+
+
+@pytest.mark.parametrize("problem", ["two-goals-v1", "inventory-v1", "admission-v1"])
+@pytest.mark.parametrize("more", [[], ["--rule", "gumbel"], ["--over", "worst", "--epsilon", "0.001"]], ids=str)
+def test_the_rules_side_by_side_fit_80_columns(
+    problem: str, more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    promise = ["--epsilon", "0.02"] if "--epsilon" not in more else []
+    assert main(["plan", problem, "plug-in-policy-v1", *promise, "--delta", "0.01", "--rho", "0.2", *more]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    assert "…" not in out
+    assert all(f"\n {rule} " in out for rule in SHIPPED)

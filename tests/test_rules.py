@@ -1,0 +1,448 @@
+"""Rules: pure functions, closed forms, losses that are kept, decisions that are sure; and planted bugs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import replicable_rl as rr
+from replicable_rl.queries.empirical import EmpiricalModel
+from replicable_rl.queries.rules import (
+    SHIPPED,
+    AffordableTolerance,
+    Cuts,
+    Greedy,
+    Margin,
+    PerturbedRewards,
+    PublishedCuts,
+    RandomTolerance,
+    RoundedQ,
+    SharedGumbel,
+    Softmax,
+    Tuning,
+    affordable,
+    choose_cuts,
+    simple,
+)
+from replicable_rl.queries.rules.rule import action_order, first_within
+from replicable_rl.randomness import SharedRandomness, sample_stream
+from replicable_rl.records import COUNTS
+from replicable_rl.solve.run import source_of
+from replicable_rl.theory.decisions import LEAST, Sizes, tolerances
+from tests.mutants import plant
+from tests.statistics import ALPHA, SEED, binomial_p, goodness_of_fit
+
+Floats = NDArray[np.float64]
+DECIDING = (Greedy(), RoundedQ(), SharedGumbel(), RandomTolerance(), PerturbedRewards(), AffordableTolerance())
+
+
+def estimate(mdp: Any, n: int, seed: int) -> EmpiricalModel:
+    """Return the empirical model of n fresh samples of every pair."""
+    algorithm = rr.PlugInPolicy(0.1, 0.01, 0.2, samples=n)
+    source = source_of(mdp, algorithm, COUNTS)[0]
+    return algorithm.estimate(source, algorithm.plan(source), sample_stream(seed))[0]
+
+
+def bandit(q: Any) -> EmpiricalModel:
+    """Return a model whose Q^ is ``q``: nothing follows, and rewards are known."""
+    q = np.atleast_2d(np.asarray(q, dtype=np.float64))
+    stays = [[[(1.0, s, reward)] for reward in row] for s, row in enumerate(q.tolist())]
+    return estimate(rr.TabularMDP.from_outcomes(stays, gamma=0.0, reward_range=(0.0, 1.0)), 1, 0)
+
+
+def anywhere(seed: int, S: int, A: int, gamma: float, *, learned: bool = False) -> rr.TabularMDP:
+    """Return a random process with ties."""
+    rng = np.random.default_rng(seed)
+    P, r = rng.dirichlet(np.full(S, 0.5), (S, A)), rng.random((S, A)) ** 3
+    P[:, -1], r[:, -1] = P[:, 0], r[:, 0]
+    if learned:  # two rewards for every successor
+        rows = [
+            [[(p / 2, t, one) for t, p in enumerate(P[s, a]) for one in (0.0, 2 * r[s, a])] for a in range(A)]
+            for s in range(S)
+        ]
+        return rr.TabularMDP.from_outcomes(rows, gamma=gamma, reward_range=(0.0, 2.0))
+    return rr.TabularMDP.from_dense(P, r, gamma=gamma, reward_range=(0.0, 1.0))
+
+
+def tuned(rule: Any, model: EmpiricalModel, over: str = "initial", spent: float = 0.1) -> Tuning:
+    """Return what a plan would tell the rule."""
+    plan = rr.theory.plug_in_policy(
+        model.n_states, model.n_actions, model.gamma, spent / 0.9, 0.01, 0.2, rule=rule.id, samples=10, over=over
+    )
+    return Tuning(spent, plan.parameter, over)
+
+
+def policy_of(rule: Any, model: EmpiricalModel, seed: int, tuning: Tuning | None = None) -> NDArray[np.int64]:
+    tuning = tuning or tuned(rule, model)
+    return np.asarray(rule.decide(model, SharedRandomness(seed), tuning).outputs["policy"])
+
+
+tables = st.integers(1, 4).flatmap(
+    lambda S: st.integers(1, 5).flatmap(
+        lambda A: st.lists(
+            st.lists(st.integers(0, 20).map(lambda k: k / 20), min_size=A, max_size=A), min_size=S, max_size=S
+        )
+    )
+)
+
+
+# --- exact ----------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(tables, st.integers(0, 2**32))
+def test_rules_are_pure_and_give_away_what_they_may(q: list[list[float]], seed: int) -> None:
+    model = bandit(q)
+    gap, states = model.gap, np.arange(model.n_states)
+    assert np.allclose(model.q, q, atol=1e-9)
+    for rule in DECIDING:
+        tuning, shared = tuned(rule, model), SharedRandomness(seed)
+        first = rule.decide(model, shared, tuning)
+        shared.uniform("something/else", 3, shape=7)  # who asks for what, and when, changes nothing
+        again = rule.decide(model, shared, tuning)
+        assert all(first.outputs[level].tobytes() == again.outputs[level].tobytes() for level in first.outputs)
+        chosen = gap[states, first.outputs["policy"]]
+        most = {"greedy": 0.0, "rounded": tuning.parameter, "tolerance": 2.0 * tuning.parameter}.get(rule.id, 1.0)
+        assert (chosen <= most + 1e-9).all()
+        if rule.id == "affordable":
+            assert chosen.mean() <= tuning.spent + 1e-9
+        if model.n_actions == 1:
+            assert (first.outputs["policy"] == 0).all()
+    probabilities = Softmax().decide(model, SharedRandomness(seed), tuned(Softmax(), model)).outputs
+    assert np.allclose(probabilities["action-probabilities"].sum(axis=1), 1.0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(tables, st.randoms(use_true_random=False), st.integers(0, 2**32))
+def test_an_order_is_a_numbering(q: list[list[float]], random: Any, seed: int) -> None:
+    table = np.array(q)
+    order = list(range(table.shape[1]))
+    random.shuffle(order)
+    one, other = bandit(table), bandit(table[:, order])
+    for rule in (RandomTolerance, AffordableTolerance):
+        given_order = policy_of(rule(order=tuple(order)), one, seed)
+        renumbered = policy_of(rule(order=tuple(range(len(order)))), other, seed)
+        assert np.array(order)[renumbered].tolist() == given_order.tolist()
+
+
+@pytest.mark.parametrize("over", ["initial", "worst"])
+def test_the_numbers_of_states_do_not_matter(over: str) -> None:
+    for seed in range(6):
+        mdp = anywhere(seed, 5, 3, 0.8)
+        model, turn = estimate(mdp, 1000, seed), np.random.default_rng(seed).permutation(5)
+        P = np.zeros((5, 3, 5))
+        rows = model.table.rows
+        np.add.at(P.reshape(15, 5), (np.repeat(np.arange(15), np.diff(rows.indptr)), rows.next_state), rows.probability)
+        dense: Any = {"gamma": 0.8, "reward_range": (0.0, 0.2)}
+        models = [
+            _exactly(rr.TabularMDP.from_dense(p, r, **dense))
+            for p, r in ((P, model.rewards), (P[turn][:, :, turn], model.rewards[turn]))
+        ]
+        for rule in (RandomTolerance(), AffordableTolerance(), Greedy()):
+            one, two = (policy_of(rule, each, seed, tuned(rule, each, over, 0.02)) for each in models)
+            assert one[turn].tolist() == two.tolist()
+
+
+def _exactly(mdp: rr.TabularMDP) -> EmpiricalModel:
+    """Return the model of a sample that has the shares of the table itself."""
+    model = estimate(mdp, 1, 0)
+    model.table = mdp
+    return model
+
+
+def test_ties_and_the_last_action() -> None:
+    model = bandit([[0.5, 0.5, 0.5], [0.1, 0.5, 0.5], [0.0, 0.1, 0.9]])
+    assert policy_of(Greedy(), model, 0).tolist() == [0, 1, 2]
+    assert policy_of(RandomTolerance(0.01), model, 0).tolist() == [0, 1, 2]
+    assert policy_of(RandomTolerance(0.01, order=(2, 1, 0)), model, 0).tolist() == [2, 2, 2]
+    assert policy_of(RandomTolerance(0.85), model, 0).tolist() == [0, 0, 0]
+    gap = np.array([[0.2, 0.1, 0.0]])
+    assert first_within(gap, np.array([0.0]), np.array([0, 1, 2])).tolist() == [2]
+    assert first_within(gap, np.array([0.1]), np.array([0, 1, 2])).tolist() == [1]  # a gap at the tolerance is within
+    assert sorted(action_order(None, 13).tolist()) == list(range(13))
+    assert set(SHIPPED) == {rule.id for rule in (*DECIDING, Softmax(), PublishedCuts)}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, 5),
+    st.integers(1, 4),
+    st.sampled_from([0.0, 0.5, 0.9, 0.99]),
+    st.sampled_from(["initial", "worst"]),
+    st.sampled_from([1, 2, 50, 10**6]),
+    st.sampled_from([0.5, 0.05, 0.001]),
+    st.booleans(),
+)
+def test_the_last_tolerance_is_affordable(
+    seed: int, S: int, A: int, gamma: float, over: str, n: int, spent: float, learned: bool
+) -> None:
+    """The bound of the proof, at the largest U and the smallest W; and so the rule's own policy."""
+    model = estimate(anywhere(seed, S, A, gamma, learned=learned), n, seed)
+    sizes = Sizes(S, A, gamma, not learned, over == "initial")
+    weight = affordable.state_weights(model, Tuning(spent, 0.0, over))
+    assert (weight**2).sum() <= S * (1 + 1e-12)
+    r = 2.0 * tolerances(sizes, spent)[-1]
+    policy = first_within(model.gap * weight[:, None], np.full(S, r), np.arange(A))
+    assert model.loss(policy, over) <= LEAST * spent + 1e-8
+    decision = AffordableTolerance().decide(model, SharedRandomness(seed), Tuning(spent, 0.0, over))
+    assert model.loss(decision.outputs["policy"], over) <= spent + 1e-9
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([0.0, 0.5, 0.95]),
+    st.sampled_from(["initial", "worst"]),
+    st.floats(1e-6, 0.5),
+    st.integers(0, 80),
+)
+def test_a_loss_is_certified(seed: int, gamma: float, over: str, limit: float, which: int) -> None:
+    check_certified(seed, gamma, over, limit, which)
+
+
+def check_certified(seed: int, gamma: float, over: str, limit: float, which: int) -> None:
+    """What `loses_at_most` returns lies between the exact loss and the limit: a sure decision rests on it."""
+    model = estimate(anywhere(seed, 4, 3, gamma), 100, seed)
+    policy = np.array([which // 3**i % 3 for i in range(4)])
+    exact = model.loss(policy, over)
+    kept, bound = model.loses_at_most(policy, limit, over)
+    assert kept == (exact <= limit) or abs(exact - limit) < 1e-9
+    assert exact <= bound + 1e-8 if kept else exact >= bound - 1e-8
+
+
+# --- closed forms -----------------------------------------------------------------------------------------------
+
+
+def check_tolerance() -> None:
+    """Two gaps at distance d inside the window are told apart with probability d/x."""
+    one, two, x, seeds = bandit([[0.47, 0.6]]), bandit([[0.45, 0.6]]), 0.1, 3000
+    rule = RandomTolerance(x)
+    policies = [
+        (policy_of(rule, one, k, Tuning(0.1, x)), policy_of(rule, two, k, Tuning(0.1, x))) for k in range(seeds)
+    ]
+    differ = sum(int(a[0] != b[0]) for a, b in policies)
+    assert binomial_p(differ, seeds, 0.2) > ALPHA
+    assert binomial_p(sum(int(a[0] == 0) for a, _ in policies), seeds, 0.7) > ALPHA  # x(1+U) >= 0.13
+
+
+def check_rounded() -> None:
+    """Two entries at distance d are in different bins with probability d/beta."""
+    S, width = 4000, 0.2
+    one, two = (
+        RoundedQ(width).decide(bandit(np.full((S, 1), q)), SharedRandomness(SEED), Tuning(0.1, width)).outputs["value"]
+        for q in (0.5, 0.53)
+    )
+    assert binomial_p(int((one != two).sum()), S, 0.15) > ALPHA
+    assert np.abs(one - 0.5).max() <= width / 2 + 1e-9
+
+
+def check_gumbel() -> None:
+    """Actions come with their softmax probabilities; two runs differ as two logistic numbers say."""
+    S, rate, q = 5000, 8.0, np.array([0.5, 0.3, 0.45, 0.1])
+    chosen = policy_of(SharedGumbel(rate), bandit(np.tile(q, (S, 1))), SEED)
+    law = np.exp(rate * q) / np.exp(rate * q).sum()
+    assert goodness_of_fit(np.bincount(chosen, minlength=4), S * law) > ALPHA
+    gaps = 0.1, 0.02
+    one, two = (policy_of(SharedGumbel(rate), bandit(np.tile([0.5, 0.5 - g], (S, 1))), SEED) for g in gaps)
+    apart = abs(1 / (1 + math.exp(rate * gaps[0])) - 1 / (1 + math.exp(rate * gaps[1])))
+    assert binomial_p(int((one != two).sum()), S, apart) > ALPHA
+    assert apart <= rate * abs(gaps[0] - gaps[1]) / 4  # the step of the proof
+
+
+def check_perturbed() -> None:
+    """The worse of two actions wins with probability exp(-gap/sigma)/2."""
+    S, sigma, gap = 5000, 0.1, 0.08
+    chosen = policy_of(PerturbedRewards(sigma), bandit(np.tile([0.5 - gap, 0.5], (S, 1))), SEED)
+    assert binomial_p(int((chosen == 0).sum()), S, math.exp(-gap / sigma) / 2) > ALPHA
+
+
+CLOSED = {"tolerance": check_tolerance, "rounded": check_rounded, "gumbel": check_gumbel, "perturbed": check_perturbed}
+
+
+@pytest.mark.parametrize("rule", CLOSED)
+def test_closed_forms(rule: str) -> None:
+    CLOSED[rule]()
+
+
+# --- given the data ----------------------------------------------------------------------------------------------
+
+
+def check_sure(rule: Any, mdp: Any, n: int, *, runs: int = 12, seconds: int = 6, delta: float = 1e-8) -> int:
+    """Let second runs contradict decisions that are sure; return how many there were."""
+    sure = 0
+    models = [estimate(mdp, n, 10_000 + k) for k in range(seconds)]
+    for k in range(runs):
+        model = estimate(mdp, n, k)
+        margin = Margin.of(model, delta)
+        for seed in range(6):
+            tuning = tuned(rule, model)
+            first = rule.decide(model, SharedRandomness(seed), tuning, margin)
+            if first.sure:
+                sure += 1
+                level = next(iter(first.outputs))
+                for other in models:
+                    second = rule.decide(other, SharedRandomness(seed), tuning)
+                    assert (first.outputs[level] == second.outputs[level]).all()
+    return sure
+
+
+SURE: dict[str, tuple[Any, int]] = {
+    "greedy": (Greedy(), 10**6),
+    "rounded": (RoundedQ(0.2), 2 * 10**5),
+    "gumbel": (SharedGumbel(20.0), 3 * 10**5),
+    "tolerance": (RandomTolerance(0.05), 10**6),
+    "affordable": (AffordableTolerance(), 10**9),
+}
+
+
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize("rule", SURE)
+def test_sure_decisions_are_not_contradicted(rule: str, learned: bool) -> None:
+    mdp = anywhere(3, 4, 2 if rule != "greedy" else 3, 0.5, learned=learned)
+    if rule == "greedy":  # no ties, or nothing is sure
+        P, r = np.full((3, 2, 3), 1 / 3), np.array([[0.9, 0.1], [0.2, 0.7], [0.5, 0.0]])
+        mdp = rr.TabularMDP.from_dense(P, r, gamma=0.5, reward_range=(0.0, 1.0))
+    one, n = SURE[rule]
+    assert check_sure(one, mdp, n) > 0  # or the test says nothing
+
+
+def test_sure_cuts_are_not_contradicted() -> None:
+    mdp = anywhere(5, 4, 3, 0.5)
+    published = choose_cuts(estimate(mdp, 10**8, 99), Tuning(0.1, 0.0))
+    assert check_sure(PublishedCuts(published), mdp, 10**8, runs=6) > 0
+
+
+def test_margins_hold_at_the_edge() -> None:
+    """With a large delta and few samples: entries, gaps, rows and losses of two runs, each against its margin."""
+    delta, runs, beyond = 0.2, 150, np.zeros(4)
+    mdp = anywhere(11, 3, 2, 0.6, learned=True)
+    policy = np.array([1, 0, 1])
+    for k in range(runs):
+        one, two = estimate(mdp, 40, 2 * k), estimate(mdp, 40, 2 * k + 1)
+        margin = Margin.of(one, delta)
+        largest = float(one.gap[np.arange(3), policy].max())
+        beyond += [
+            (np.abs(one.q - two.q) > margin.q).any(),
+            (np.abs(one.gap - two.gap) > margin.gap).any(),
+            abs(one.loss(policy) - two.loss(policy)) > margin.loss(largest),
+            np.abs(one.q - rr.optimal_values(mdp).q * 0.2).max() > float(one.value_error(delta)[0].max()),
+        ]
+    assert (beyond <= 0.6 * runs).all()  # 2 delta = 0.4 is allowed, and 0.6 is out of reach of chance
+
+
+def test_poor_data_have_wide_margins() -> None:
+    for n in (1, 2, 3):
+        for learned in (False, True):
+            model = estimate(anywhere(1, 3, 2, 0.5, learned=learned), n, 0)
+            w, other = model.value_error(0.1)
+            assert np.isfinite(w).all()
+            assert w.max() <= 1.0
+            assert other <= 1.0
+            hoeffding, _ = model.value_error(0.1, "hoeffding")
+            assert (w <= hoeffding + 1e-12).all()
+    one = estimate(anywhere(1, 1, 1, 0.0), 1, 0)
+    assert one.value_error(0.1)[0].max() <= 1e-8  # known rewards, and nothing follows
+
+
+# --- cuts --------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.lists(st.floats(0.0, 1e300) | st.just(0.0), min_size=4, max_size=4),
+    st.permutations(range(3)),
+)
+def test_no_cuts_cost_more_than_is_allowed(seed: int, r: list[float], order: list[int]) -> None:
+    mdp = anywhere(seed, 4, 3, 0.7)
+    model = estimate(mdp, 200, seed)
+    published = Cuts(np.array(r), np.zeros(4, dtype=np.int64), np.zeros(4), tuple(order), model.spec, 0.1, 200.0)
+    decision = PublishedCuts(published).decide(model, SharedRandomness(seed), Tuning(0.05, 0.0))
+    assert model.loss(decision.outputs["policy"]) <= 0.05 + 1e-9
+    if not any(r):
+        assert (model.gap[np.arange(4), decision.outputs["policy"]] == 0.0).all()
+
+
+# --- claims ------------------------------------------------------------------------------------------------------
+
+
+def test_a_discount_too_near_1_proves_nothing() -> None:
+    P, r = np.full((2, 2, 2), 0.5), np.array([[0.0, 1.0], [0.3, 0.2]])
+    mdp = rr.TabularMDP.from_dense(P, r, gamma=1.0 - 1e-8)
+    run = rr.solve(mdp, rr.PlugInPolicy(0.5, 0.1, 0.5, rule="greedy", samples=10**18), shared_seed=1, sample_seed=1)
+    assert run.claims.accuracy is None
+    assert "is certified to" in run.claims.missing["accuracy"]
+
+
+def test_an_offset_of_rewards_changes_no_decision_and_no_claim() -> None:
+    P = np.random.default_rng(0).dirichlet(np.ones(4), (4, 3))
+    r = np.random.default_rng(1).integers(0, 16, (4, 3)) / 16.0
+    for rule in ("affordable", "gumbel", "perturbed"):
+        algorithm = rr.PlugInPolicy(0.1, 0.01, 0.2, rule=rule, samples=10**5)
+        runs = [
+            rr.solve(rr.TabularMDP.from_dense(P, r + by, gamma=0.75), algorithm, shared_seed=1, sample_seed=1)
+            for by in (0.0, 2.0**20)
+        ]
+        assert runs[0].policy.tolist() == runs[1].policy.tolist()
+        assert runs[0].claims == runs[1].claims
+
+
+# --- planted bugs --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rule", "owner", "old", "new"),
+    [
+        ("tolerance", RandomTolerance, "x * (1.0 + float(", "x * (0.5 + float("),
+        ("tolerance", RandomTolerance, "x * (1.0 + float(", "x * (1.0 + 0.5 * float("),
+        ("rounded", RoundedQ, 'shared.uniform("decide/offset", shape=q.shape)', "0.25"),
+        ("gumbel", SharedGumbel, "-np.log(-np.log(u))", "np.log(-np.log(u))"),
+        ("gumbel", SharedGumbel, "/ rate  #", "#"),
+        ("perturbed", PerturbedRewards, "-np.log1p(-u)", "u"),
+    ],
+)
+def test_a_wrong_rule_is_caught(rule: str, owner: Any, old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, owner, "decide", old, new)
+    with pytest.raises(AssertionError):
+        CLOSED[rule]()
+
+
+@pytest.mark.parametrize(
+    ("rule", "owner", "name", "old", "new"),
+    [
+        ("rounded", RoundedQ, "decide", "(room > margin.q)", "(room > 0.01 * margin.q)"),
+        ("gumbel", SharedGumbel, "decide", "behind > margin.q + margin.q[chosen][:, None]", "behind > 0.0"),
+        ("tolerance", simple, "gaps_are_sure", "margin.gap", "0.01 * margin.gap"),
+    ],
+)
+def test_a_margin_too_small_is_caught(
+    rule: str, owner: Any, name: str, old: str, new: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch, owner, name, old, new)
+    P, r = np.zeros((4, 2, 4)), np.zeros((4, 2))  # heaven, hell, and coins between them: all the noise there is
+    P[0, :, 0] = P[1, :, 1] = r[0] = 1.0
+    P[2:, 0, :2], P[2:, 1, :2] = 0.5, [0.65, 0.35]
+    mdp = rr.TabularMDP.from_dense(P, r, gamma=0.5)
+    with pytest.raises(AssertionError):
+        check_sure(SURE[rule][0], mdp, 30, runs=30)
+
+
+def test_a_loss_without_its_certificate_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(
+        monkeypatch, EmpiricalModel, "loses_at_most", "lost + tolerance if lost <= limit else lost - tolerance", "lost"
+    )
+    with pytest.raises(AssertionError):
+        _certify_all()
+
+
+def _certify_all() -> None:
+    for which in range(81):
+        for limit in (0.001, 0.01, 0.05, 0.2):
+            check_certified(which, 0.95, "worst", limit, which)

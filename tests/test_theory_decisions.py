@@ -1,0 +1,263 @@
+"""Plans of plug-in policies: promises kept, monotone, inverses; the bounds at their edge, and planted bugs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks import decision_edges as edges
+from benchmarks import proofs_decisions as bench
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import replicable_rl as rr
+from replicable_rl.queries.empirical import EmpiricalModel
+from replicable_rl.queries.rules import AffordableTolerance, Tuning
+from replicable_rl.randomness import SharedRandomness
+from replicable_rl.theory import decisions, plug_in_policy, plug_in_policy_epsilon
+from replicable_rl.theory.decisions import PROMISES, Sizes
+from tests.mutants import plant
+from tests.statistics import SEED
+from tests.test_rules import bandit, estimate
+
+RULES = ("affordable", "tolerance", "rounded", "gumbel", "perturbed", "softmax", "greedy", "published")
+shares = st.floats(1e-3, 0.9)
+problems = st.tuples(st.sampled_from([1, 2, 7, 50, 1000]), st.sampled_from([1, 2, 5, 20]), st.floats(0.0, 0.99))
+
+
+# --- plans -----------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems, shares, shares, shares, st.sampled_from(RULES), st.booleans(), st.sampled_from(["initial", "worst"]))
+def test_a_plan_keeps_its_promises(
+    problem: tuple[int, int, float], epsilon: float, delta: float, rho: float, rule: str, known: bool, over: str
+) -> None:
+    plan = plug_in_policy(*problem, epsilon, delta, rho, rule=rule, known_rewards=known, over=over)
+    assume(plan.per_pair < 2**190)  # beyond, planning itself is not exact enough for any n
+    assert plan.accuracy_proved
+    assert plan.replicability_proved or rule in ("softmax", "greedy", "published")
+    again = plug_in_policy(
+        *problem, epsilon, delta, rho, rule=rule, known_rewards=known, over=over, samples=plan.per_pair
+    )
+    assert (again.spent, again.parameter, again.claims()) == (plan.spent, plan.parameter, plan.claims())
+    less = replace(plan, per_pair=int(plan.per_pair * 0.99))
+    if plan.per_pair > 200:  # and fewer would not do
+        kept = less.policy_loss <= epsilon and (less.rho_proved or 0.0) <= rho
+        assert not kept or rule in ("softmax", "greedy", "published")
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    problems,
+    shares,
+    shares,
+    shares,
+    st.sampled_from(RULES),
+    st.booleans(),
+    st.integers(0, 60).map(lambda k: 2**k),
+    st.sampled_from(["initial", "worst"]),
+)
+def test_nothing_is_claimed_that_the_bounds_do_not_say(
+    problem: tuple[int, int, float], epsilon: float, delta: float, rho: float, rule: str, known: bool, n: int, over: str
+) -> None:
+    plan = plug_in_policy(*problem, epsilon, delta, rho, rule=rule, known_rewards=known, samples=n, over=over)
+    sizes, claims = Sizes(*problem, known, over == "initial"), plan.claims()
+    promises = PROMISES[rule]
+    if claims.accuracy is not None:
+        assert promises.loss(sizes, n, plan.parameter, plan.spent, delta) <= epsilon * (1 + 1e-12)
+    if claims.replicability is not None:
+        assert promises.differ(sizes, n, plan.parameter, plan.spent) <= rho * (1 + 1e-12)
+    if rule in ("softmax", "greedy", "published"):
+        assert claims.replicability is None
+    assert not plan.claims(off=1e-8).made
+    more = replace(plan, per_pair=2 * n)
+    assert more.policy_loss <= plan.policy_loss
+    assert (more.rho_proved or 0.0) <= (plan.rho_proved or 0.0)
+
+
+def test_plans_are_monotone() -> None:
+    def n(S: int = 8, A: int = 4, gamma: float = 0.9, epsilon: float = 0.1, rho: float = 0.2, **more: Any) -> int:
+        return plug_in_policy(S, A, gamma, epsilon, 0.001, rho, **more).per_pair
+
+    for rule in RULES[:5]:
+        base = n(rule=rule)
+        assert base < n(S=16, rule=rule)
+        assert base < n(A=8, rule=rule)
+        assert base < n(gamma=0.95, rule=rule)
+        assert base < n(epsilon=0.05, rule=rule)
+        assert base < n(rho=0.1, rule=rule)
+        assert base <= n(known_rewards=False, rule=rule)
+    assert n(over="worst") < n()  # no weights
+    assert plug_in_policy(8, 1, 0.9, 0.1, 0.001, 0.2).rho_proved == 0.0  # one action, one policy
+
+
+@pytest.mark.parametrize("rule", RULES[:6])
+@pytest.mark.parametrize("samples", [10**7, 10**12])
+def test_epsilon_is_the_inverse(rule: str, samples: int) -> None:
+    sizes = 6, 3, 0.8
+    epsilon = plug_in_policy_epsilon(samples, *sizes, 0.01, 0.2, rule=rule)
+    if epsilon == 1.0:
+        assert plug_in_policy(*sizes, 0.999, 0.01, 0.2, rule=rule).per_pair > samples
+        return
+    assert plug_in_policy(*sizes, epsilon, 0.01, 0.2, rule=rule).per_pair <= samples
+    assert plug_in_policy(*sizes, epsilon * 0.999, 0.01, 0.2, rule=rule).per_pair > samples
+    plan = plug_in_policy(*sizes, epsilon, 0.01, 0.2, rule=rule, samples=samples)
+    assert plan.accuracy_proved
+
+
+def test_tiny_problems() -> None:
+    for S, A, gamma, known in ((1, 1, 0.0, True), (1, 1, 0.0, False), (1, 5, 0.9, True), (3, 1, 0.5, False)):
+        sizes = Sizes(S, A, gamma, known)
+        for n in (1.0, 2.0, 1e3, 1e30):
+            for number in (
+                sizes.value_error(n, 0.1),
+                sizes.policy_error(n, 0.1),
+                sizes.value_distance(n),
+                sizes.worst_distance(n),
+            ):
+                assert 0.0 <= number <= 1.0
+            assert sizes.row_error(n, 0.1) == sizes.row_distance(n) == 0.0 or S > 1
+    assert decisions.tolerances(Sizes(3, 2, 0.0, True), 0.99)[-1] < 1.0
+
+
+# --- at the edge ---------------------------------------------------------------------------------------------------
+
+
+def check_edges(size: int = 1500, about: str | None = None) -> None:
+    """The instances of `make bench`, fewer of them: no bound is exceeded."""
+    rng = np.random.default_rng(SEED)
+    for one in edges.instances():
+        if about in (None, one.about):
+            found = edges.measure(one, size, rng)
+            assert found.excess <= 5.5, one.name  # 5.5 standard errors: below 1e-6 for all of them together
+
+
+def test_no_bound_is_exceeded() -> None:
+    check_edges()
+
+
+@pytest.mark.parametrize(
+    ("about", "owner", "name", "old", "new"),
+    [
+        ("d", Sizes, "value_distance", "(4.0 * self.horizon)", "(8.0 * self.horizon)"),
+        ("m", Sizes, "worst_distance", "math.sqrt(log_term / n)", "0.7 * math.sqrt(log_term / n)"),
+        ("e", Sizes, "value_error", "2.0 * self.pairs / delta) / (2.0 * n)", "1.0 / delta) / (4.0 * n)"),
+        ("D", Sizes, "row_distance", "2.0 * (self.n_states - 1.0)", "0.2 * (self.n_states - 1.0)"),
+        ("R", Sizes, "row_error", "self.n_states * math.log(2.0)", "0.0"),
+    ],
+)
+def test_a_wrong_bound_is_caught(
+    about: str, owner: Any, name: str, old: str, new: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_edges(4000, about)
+    plant(monkeypatch, owner, name, old, new)
+    with pytest.raises(AssertionError):
+        check_edges(4000, about)
+
+
+def check_affordable() -> None:
+    """The affordable rule of the benchmark and of the package decide alike."""
+    rng = np.random.default_rng(3)
+    for worst in (True, False):
+        spent = edges.last_spent(6, worst=worst)
+        coins = edges.affordable_coins(200, spent, 6, worst=worst)
+        for seed in range(40):
+            q, shared = coins.q(1, rng), SharedRandomness(seed)
+            numbers = shared.uniform("decide/affordable", shape=2)[None]
+            tuning = Tuning(spent, 0.0, "worst" if worst else "initial")
+            decision = AffordableTolerance().decide(bandit(q[0]), shared, tuning)
+            assert decision.outputs["policy"].tolist() == edges.affordable(q, spent, numbers, worst=worst)[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("r = x * (1.0 + u)", "r = x * (1.0 + u / 2.0)"),
+        ("(1.0 - LEAST) * w", "(1.0 - LEAST)"),
+        ("r = x * (1.0 + u)", "r = x"),
+        ("for x in tolerances(sizes, tuning.spent)", "for x in tolerances(sizes, tuning.spent)[:4]"),
+        ("state_weights(model, tuning)", "1.5 * state_weights(model, tuning)"),
+    ],
+)
+def test_a_wrong_affordable_rule_is_caught(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, AffordableTolerance, "decide", old, new)
+    with pytest.raises(AssertionError):
+        check_affordable()
+
+
+def test_arrays_decide_as_the_package_does() -> None:
+    """The rule, and the error of a run, of the benchmark and of the package."""
+    check_affordable()
+    for seed in range(5):
+        walk = edges.mixing_walk(3, 2, 0.8, 500, seed)
+        model = estimate(rr.TabularMDP.from_dense(walk.P, walk.r, gamma=0.8, reward_range=(0.0, 0.2)), 500, seed)
+        P = dense(model)[None]
+        q = walk.plan(P)
+        w, second = walk.error(P, q, 0.1)
+        assert np.abs(model.q - q[0]).max() < 1e-8
+        theirs, other = model.value_error(0.1)
+        assert np.abs(theirs - w[0]).max() < 1e-7
+        assert abs(other - float(second[0])) < 1e-7
+
+
+def dense(model: EmpiricalModel) -> Any:
+    """Return the transitions of a model, (S, A, S)."""
+    P = np.zeros((model.visits.size, model.n_states))
+    rows = model.table.rows
+    np.add.at(P, (np.repeat(np.arange(len(P)), np.diff(rows.indptr)), rows.next_state), rows.probability)
+    return P.reshape(model.n_states, model.n_actions, -1)
+
+
+def test_hostile_cuts_cost_what_is_allowed() -> None:
+    found, spent, bound = bench.hostile(200, np.random.default_rng(SEED))
+    assert not bench.failures([], found, spent, bound)
+    assert {one.kind for one in found if one.followed < one.runs} >= {"all huge"}  # and some are refused
+
+
+# --- whole runs at the plan's own n ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", RULES[:5])
+def test_two_runs_at_the_size_of_the_plan(rule: str) -> None:
+    mdp, algorithm = rr.make("two-goals-v1"), rr.PlugInPolicy(0.2, 0.05, 0.5, rule=rule)
+    plan = algorithm.plan(mdp)
+    assert plan.accuracy_proved
+    assert plan.replicability_proved
+    best, differ = rr.optimal_values(mdp), 0
+    for seed in range(20):
+        one, two = (rr.solve(mdp, algorithm, shared_seed=seed, sample_seed=2 * seed + k) for k in range(2))
+        differ += one.fingerprints.policy != two.fingerprints.policy
+        lost = best.value - rr.evaluate_policy(mdp, one.policy).value
+        assert float(lost.max()) * (1.0 - mdp.gamma) / (mdp.reward_range[1] - mdp.reward_range[0]) <= 0.2
+    assert differ < 20  # 0.5 is promised: all of them differ with a probability below 1e-6 then
+
+
+def test_the_bounds_by_hand() -> None:
+    """The formulas of docs/proofs-decisions.md, written out once more."""
+    S, A, gamma, n, delta = 8, 4, 0.9, 1e6, 0.001
+    sizes, h, N = Sizes(S, A, gamma, known_rewards=True), 10.0, 32
+    e = gamma * h * math.sqrt(math.log(2 * N / delta) / (2 * n))
+    assert sizes.value_error(n, delta) == pytest.approx(e, rel=1e-5)
+    L = math.log(2 * S / delta)
+    ell = gamma * h * (math.sqrt(L) + math.sqrt(S * math.log(A) + L)) / math.sqrt(2 * n)
+    assert sizes.policy_error(n, delta) == pytest.approx(ell)
+    few = math.sqrt(math.log(2 * N) / (2 * n))
+    M = 8 * gamma * h * few + 4 * gamma * h / n + 2 * few + (math.log(2 * N) + 1) / (2 * n)
+    d = math.sqrt(2 * gamma**2 * h**2 / n * ((1 + gamma) / (4 * h) + M))
+    assert sizes.value_distance(n) == pytest.approx(d, rel=1e-5)
+    assert PROMISES["tolerance"].differ(sizes, n, 0.01, 0.1) == pytest.approx(2 * 24 * d / 0.01, rel=1e-5)
+    assert PROMISES["rounded"].differ(sizes, n, 0.01, 0.1) == pytest.approx(32 * d / 0.01, rel=1e-5)
+    D = math.sqrt(2 * (S - 1) / n) + 2 * math.sqrt(math.log(N) / n)
+    assert sizes.row_distance(n) == pytest.approx(D)
+    m, spent, F = sizes.worst_distance(n), 0.1, 1 / 16
+    tried = decisions.tolerances(sizes, spent)
+    total = 24 * (2 * sizes.value_distance(n) / tried[-1] + gamma * h * (0.2 * m / spent + D) / F)
+    P = gamma * h * math.sqrt((S * math.log(A) + math.log(2 * S)) / (2 * n))
+    for x in tried:
+        G = min(1.0, 2 * x / math.sqrt(F / (1 + F)))
+        total += (min(h * (2 * m + G * gamma * h * D / 2), m + 2 * P) + 2e-9) / (0.2 * spent)
+    assert decisions.affordable_disagreement(sizes, n, spent) == pytest.approx(total)
