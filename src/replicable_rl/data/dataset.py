@@ -21,8 +21,10 @@ from replicable_rl.sampling.counts import EpisodeCounts, sums
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from replicable_rl.data.replay import Replay
     from replicable_rl.data.summary import Summary
     from replicable_rl.records import ObjectSpec
+    from replicable_rl.sampling import OutcomeCounts
 
 
 class Dataset:
@@ -132,6 +134,16 @@ class Dataset:
         pair = self.key // self.n_states
         tried = np.bincount(pair, weights=self.count, minlength=self.n_states * self.n_actions)
         return tried.astype(np.int64).reshape(self.n_states, self.n_actions)
+
+    def replayed(self) -> Replay:
+        """Return what one run draws from."""
+        from replicable_rl.data.replay import Replay
+
+        return Replay(self)
+
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        """Return ``calls`` rows of every pair, at random; `solve` lets a run draw several times, every row once."""
+        return self.replayed().draw(calls, rng)
 
     def summary(self) -> Summary:
         """Return what is in the log, and what is wrong with it."""

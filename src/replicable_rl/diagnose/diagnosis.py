@@ -95,7 +95,7 @@ class Diagnosis:
         """Return how many rows like these reach an agreement; None where 10^6 times as many do not.
 
         >>> import replicable_rl as rr
-        >>> log = {"state": [0, 0, 1, 1] * 50, "action": [0, 1] * 100, "reward": [0.0, 1.0] * 100, "next_state": [1, 0] * 100}
+        >>> log = {"state": [0, 0, 1, 1] * 50, "action": [0, 1] * 100, "reward": [0, 1] * 100, "next_state": [1, 0] * 100}
         >>> found = diagnose(rr.from_transitions(log, gamma=0.9), resamples=20)
         >>> found.data_needed(0.8)  # the log itself is enough
         200
@@ -182,7 +182,7 @@ def diagnose(
     Examples
     --------
     >>> import replicable_rl as rr
-    >>> log = {"state": [0, 0, 1, 1] * 50, "action": [0, 1] * 100, "reward": [0.0, 1.0] * 100, "next_state": [1, 0] * 100}
+    >>> log = {"state": [0, 0, 1, 1] * 50, "action": [0, 1] * 100, "reward": [0, 1] * 100, "next_state": [1, 0] * 100}
     >>> diagnose(rr.from_transitions(log, gamma=0.9), resamples=50).policy.tolist()
     [1, 1]
     """
@@ -207,13 +207,13 @@ class _Forecast:
 
     def __init__(self, data: Dataset, algorithm: PlugInPolicy, resamples: int, seed: int) -> None:
         self.data, self.algorithm, self.resamples, self.seed = data, algorithm, resamples, seed
-        self.plan: PlugInPlan = algorithm.plan(data)  # type: ignore[arg-type]  # a data set says what a problem says
+        self.plan: PlugInPlan = algorithm.plan(data)
         self.resampler = Resampler(data)
         self.differ = np.zeros(data.n_states)  # how often the two of a pair differ in a state
         self.taken = np.zeros((data.n_states, data.n_actions))  # how often an action is taken there
 
     def decide(self, counts: EpisodeCounts, shared: SharedRandomness) -> NDArray[np.int64]:
-        model = EmpiricalModel(self.data, counts)  # type: ignore[arg-type]  # as above
+        model = EmpiricalModel(self.data, counts)
         policy: NDArray[np.int64] = self.algorithm.decide(model, self.plan, shared)[0].outputs["policy"]
         return policy
 
@@ -247,8 +247,8 @@ class _Forecast:
 
 def _fragile(data: Dataset, policy: NDArray[np.int64], forecast: _Forecast) -> list[FragileState]:
     """Return the states in which resampled logs differ, with what is at stake there."""
-    model = EmpiricalModel(data, data.counts)  # type: ignore[arg-type]  # a data set says what a problem says
-    share = occupancy_of_actions(model.table, policy)[0] / (1.0 - data.gamma)
+    model = EmpiricalModel(data, data.counts)
+    share = occupancy_of_actions(model.table, policy, np.zeros(data.n_states)).share / (1.0 - data.gamma)
     found, names = [], data.process.action_names
     for s in np.argsort(-forecast.differ, kind="stable").tolist():
         if not forecast.differ[s]:
