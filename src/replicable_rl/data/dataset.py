@@ -14,12 +14,12 @@ from replicable_rl.canonical import array_digest, json_digest
 from replicable_rl.data.counting import Columns, Counted, counted, index_of
 from replicable_rl.data.process import END, Process, check_initial, check_names
 from replicable_rl.data.source import opened
-from replicable_rl.errors import InvalidInput, check_real, shown
+from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_numbers, check_real, shown
 from replicable_rl.records import Recorded
 from replicable_rl.sampling.counts import EpisodeCounts, sums
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from replicable_rl.data.replay import Replay
     from replicable_rl.data.summary import Summary
@@ -57,24 +57,45 @@ class Dataset:
     def __init__(
         self,
         process: Process,
-        state: NDArray[np.int64],
-        action: NDArray[np.int64],
-        successor: NDArray[np.int64],
-        reward: NDArray[np.float64],
-        count: NDArray[np.int64],
+        state: ArrayLike,
+        action: ArrayLike,
+        successor: ArrayLike,
+        reward: ArrayLike,
+        count: ArrayLike,
         *,
-        early: NDArray[np.int64] | None = None,
-        starts: NDArray[np.int64] | None = None,
+        early: ArrayLike | None = None,
+        starts: ArrayLike | None = None,
         broken: int = 0,
         added_up: bool = False,
     ) -> None:
-        self.process, self.starts, self.broken, self.added_up = process, starts, broken, added_up
-        self.n_states, self.n_actions, self.gamma = len(process.states), len(process.actions), process.gamma
-        self.reward_range = process.reward_range
-        key = (state * self.n_actions + action) * self.n_states + successor
-        order = np.lexsort((reward, key))  # one order, whatever order the rows came in
-        self.key, self.reward, self.count = key[order], reward[order] + 0.0, count[order]
-        self.early = None if early is None else early[order]
+        if not isinstance(process, Process):
+            raise InvalidInput(f"Dataset: process must be a Process, got {shown(process)}.")
+        self.process, self.n_states, self.n_actions = process, len(process.states), len(process.actions)
+        self.gamma, self.reward_range = process.gamma, process.reward_range
+        self.broken = check_integer("Dataset", "broken", broken, low=0, high=2**63 - 1)
+        self.added_up = check_flag("Dataset", "added_up", added_up)
+        rewards = check_numbers("Dataset", "reward", reward)
+        if rewards.ndim != 1 or not np.isfinite(rewards).all():
+            raise InvalidInput(f"Dataset: reward must hold one finite number for every outcome, got {shown(reward)}.")
+        size = rewards.size
+        states, actions, successors = (
+            _whole(name, values, size, below)
+            for name, values, below in (
+                ("state", state, self.n_states),
+                ("action", action, self.n_actions),
+                ("successor", successor, self.n_states),
+            )
+        )
+        counts = _whole("count", count, size)
+        if size and counts.min() < 1:
+            raise InvalidInput("Dataset: count must be 1 or more for every outcome. Leave out what was not seen.")
+        key = (states * self.n_actions + actions) * self.n_states + successors
+        order = np.lexsort((rewards, key))  # one order, whatever order the rows came in
+        self.key, self.reward, self.count = key[order], rewards[order] + 0.0, counts[order]
+        self.early = None if early is None else _whole("early", early, size)[order]
+        if self.early is not None and (self.early > self.count).any():
+            raise InvalidInput("Dataset: early must not be larger than count.")
+        self.starts = None if starts is None else _whole("starts", starts, self.n_states).copy()
         for array in (self.key, self.reward, self.count, self.early, self.starts):
             if array is not None:
                 array.setflags(write=False)
@@ -175,8 +196,6 @@ class Dataset:
 
     def split(self, parts: int = 2, *, seed: int = 0) -> list[Dataset]:
         """Return disjoint parts of the log, each row in one of them at random."""
-        from replicable_rl.errors import check_integer
-
         parts = check_integer("Dataset.split", "parts", parts, low=2, high=max(2, self.rows))
         rng = np.random.Generator(
             np.random.PCG64DXSM(check_integer("Dataset.split", "seed", seed, low=0, high=2**64 - 1))
@@ -271,6 +290,18 @@ def from_transitions(
     with opened(source) as log:
         found, name = counted(log, given), log.name
     return _dataset(found, name, gamma, declared, reward_range, initial, ends=done is not None)
+
+
+def _whole(name: str, values: ArrayLike, size: int, below: int | None = None) -> NDArray[np.int64]:
+    """Return ``size`` whole numbers that are not negative, and below a bound if there is one."""
+    floats = check_numbers("Dataset", name, values)
+    if floats.shape != (size,) or not ((floats >= 0.0) & (floats < 2.0**53) & (floats == np.floor(floats))).all():
+        raise InvalidInput(
+            f"Dataset: {name} must hold {size} whole numbers that are not negative, got {shown(values)}."
+        )
+    if below is not None and (floats >= below).any():
+        raise InvalidInput(f"Dataset: {name} must hold places from 0 to {below - 1}, got {shown(values)}.")
+    return floats.astype(np.int64)
 
 
 def _columns(state: Any, action: Any, reward: Any, next_state: Any, done: Any, episode: Any) -> Columns:

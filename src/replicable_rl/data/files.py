@@ -11,8 +11,9 @@ import numpy as np
 from replicable_rl.canonical import Json, canonical_json, parse_json, read_npz
 from replicable_rl.data.dataset import Dataset
 from replicable_rl.data.process import Label, Process, check_initial, check_names
-from replicable_rl.errors import InvalidFile, InvalidInput
+from replicable_rl.errors import InvalidFile, InvalidInput, check_real
 from replicable_rl.files import check_regular, replacing
+from replicable_rl.sampling.problem import check_range
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,9 +70,12 @@ def _dataset(metadata: dict[str, Any], archive: dict[str, NDArray[Any]]) -> Data
     actions = check_names("actions", [_untagged(label) for label in metadata["actions"]])
     if states is None or actions is None:
         raise InvalidInput("names are missing")
-    low, high = (float(bound) for bound in metadata["reward_range"])
+    gamma = check_real(
+        "Dataset", "gamma", metadata["gamma"], low=0.0, high=float(np.nextafter(1.0, 0.0)), rule="a discount in [0, 1)"
+    )
+    bounds = check_range("Dataset", metadata["reward_range"])
     initial = check_initial(metadata["initial"], len(states))
-    process = Process(states, actions, float(metadata["gamma"]), (low, high), initial, metadata["ends"] is True)
+    process = Process(states, actions, gamma, bounds, initial, metadata["ends"] is True)
     arrays = {name: archive[name] for name in (*_NEEDED, *_OPTIONAL) if name in archive}
     key, count = arrays["key"].astype(np.int64), arrays["count"].astype(np.int64)
     n_states, n_actions = len(states), len(actions)

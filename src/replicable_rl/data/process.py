@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.canonical import Json, json_digest
-from replicable_rl.errors import InvalidInput, check_numbers, shown
+from replicable_rl.errors import InvalidInput, check_numbers, is_masked, shown
 from replicable_rl.records import ObjectSpec
 
 if TYPE_CHECKING:
@@ -97,7 +97,8 @@ def check_names(kind: str, names: Any) -> tuple[Label, ...] | None:
     """Return declared names, each once."""
     if names is None:
         return None
-    if isinstance(names, (str, bytes)) or not isinstance(names, (Sequence, np.ndarray)) or len(names) == 0:
+    is_list = isinstance(names, Sequence) or (isinstance(names, np.ndarray) and names.ndim == 1)
+    if isinstance(names, (str, bytes)) or not is_list or is_masked(names) or len(names) == 0:
         raise InvalidInput(f"from_transitions: {kind} must be a list of names, got {shown(names)}.")
     given = tuple(map(plain, names.tolist() if isinstance(names, np.ndarray) else names))
     if len({written_key(one) for one in given}) < len(given):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.errors import InvalidFile, InvalidInput, shown
+from replicable_rl.errors import InvalidFile, InvalidInput, is_masked, shown
 from replicable_rl.files import check_regular
 from replicable_rl.wording import sentence
 
@@ -88,13 +88,16 @@ def opened(source: Any) -> Iterator[Log]:
 
 def _files(source: str | os.PathLike[str]) -> list[str]:
     """Return the files of a path: itself, those of a folder, or those that fit a pattern."""
-    text = os.fspath(source)
+    try:
+        text = os.fsdecode(source)
+    except Exception:  # whatever somebody's object raises
+        raise InvalidInput(f"from_transitions: source must name a file, got {shown(source)}.") from None
     path = Path(text)
-    if path.is_dir():
+    if os.path.isdir(text):  # noqa: PTH112  # Path's own raises where a name is too long
         found = sorted(str(file) for file in path.rglob("*") if file.is_file() and _ending(str(file)))
         if not found:
             raise InvalidFile(f"{text}: has no file that ends in {', '.join(_READERS)}.")
-    elif any(letter in text for letter in "*?[") and not path.exists():
+    elif any(letter in text for letter in "*?[") and not os.path.exists(text):  # noqa: PTH110
         found = sorted(str(file) for file in Path(path.anchor or ".").glob(str(path.relative_to(path.anchor or "."))))
         if not found:
             raise InvalidFile(f"{text}: no file fits this pattern.")
@@ -143,10 +146,13 @@ def _arrays(source: Mapping[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
             raise InvalidInput(
                 f"from_transitions: the columns of a dictionary have texts for names, got {shown(name)}."
             )
-        column = np.asarray(values)
-        if column.ndim != 1:
+        try:
+            column = np.asarray(values)
+        except Exception:  # lists of unequal lengths, and whatever somebody's object raises
+            column = np.zeros((0, 0))
+        if column.ndim != 1 or is_masked(values):
             raise InvalidInput(
-                f"from_transitions: column {name!r} must be a list with one entry a row, got shape {column.shape}."
+                f"from_transitions: column {name!r} must be a list with one entry a row, got {shown(values)}."
             )
         columns[name] = column
     lengths = {column.size for column in columns.values()}

@@ -9,7 +9,7 @@ import numpy as np
 
 from replicable_rl.data.homogeneity import Homogeneity, homogeneity
 from replicable_rl.data.process import spoken
-from replicable_rl.errors import InvalidInput
+from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.wording import number, percent, plural
 
 if TYPE_CHECKING:
@@ -127,6 +127,11 @@ def same_process(one: Dataset, two: Dataset) -> Homogeneity | None:
     one, two : Dataset
         Read with the same names, discount and reward range.
     """
+    from replicable_rl.data.dataset import Dataset
+
+    for name, data in (("one", one), ("two", two)):
+        if not isinstance(data, Dataset):
+            raise InvalidInput(f"same_process: {name} must be a Dataset, got {shown(data)}.")
     if one.process != two.process:
         raise InvalidInput(
             "same_process: the logs are of two declared processes. Read both with the same states=..., actions=..., "

@@ -95,7 +95,8 @@ class Diagnosis:
         """Return how many rows like these reach an agreement; None where 10^6 times as many do not.
 
         >>> import replicable_rl as rr
-        >>> log = {"state": [0, 0, 1, 1] * 50, "action": [0, 1] * 100, "reward": [0, 1] * 100, "next_state": [1, 0] * 100}
+        >>> log = {"state": [0, 0, 1, 1] * 50, "action": [0, 1] * 100, "reward": [0, 1] * 100}
+        >>> log["next_state"] = [1, 0] * 100
         >>> found = diagnose(rr.from_transitions(log, gamma=0.9), resamples=20)
         >>> found.data_needed(0.8)  # the log itself is enough
         200
