@@ -1,9 +1,9 @@
 r"""What another log would have said: ``diagnose`` one log.
 
 *Bootstrap.* Two new logs are drawn from the empirical model, and both decide with one shared seed; how often do they
-agree? This is a forecast for another log of the same size, made from one log. It errs with the model: for a rule that
-treats near ties alike it is close (docs/data.md says how close); for the plain best action it is too high where two
-actions are exactly as good, because the estimated model has no exact ties.
+agree? This is a forecast for another log of the same size, made from one log. It errs with the model: for
+the plain best action it is too high where two actions are exactly as good, because the estimated model has no exact
+ties. docs/data.md says what is known about it.
 
 *Halves.* Two disjoint halves of the log itself decide. Nothing is modelled, so this is nearly without bias, but it is
 about logs of half the size, and splits of one log are no independent logs.
