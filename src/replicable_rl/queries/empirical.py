@@ -234,16 +234,16 @@ def _outcomes(
     problem: Problem, counts: OutcomeCounts | TransitionCounts
 ) -> tuple[Integers, NDArray[np.int32], Floats, Floats]:
     """Return pair, successor, reward and count of everything that was seen."""
+    seen = counts.count > 0
+    count = counts.count[seen].astype(np.float64, copy=False)
     if isinstance(counts, OutcomeCounts):
-        seen = counts.count > 0
         row = np.repeat(np.arange(counts.indptr.size - 1), np.diff(counts.indptr))[seen]
-        return row, counts.next_state[seen], counts.reward[seen], counts.count[seen].astype(np.float64)
-    seen = counts.count > 0.0
-    row, count = counts.row[seen], counts.count[seen]
-    reward = counts.low + counts.excess[seen] / count
-    if problem.known_rewards is not None:
+        reward = counts.reward[seen]
+    else:
+        row, reward = counts.row[seen], np.clip(counts.low + counts.excess[seen] / count, *problem.reward_range)
+    if problem.known_rewards is not None:  # the proofs rely on them, whatever came with the samples
         reward = problem.known_rewards.reshape(-1)[row]
-    return row, counts.next_state[seen].astype(np.int32), np.clip(reward, *problem.reward_range), count
+    return row, counts.next_state[seen].astype(np.int32, copy=False), reward, count
 
 
 def _initial(problem: Problem, counts: OutcomeCounts | TransitionCounts) -> Floats | None:
