@@ -49,7 +49,7 @@ def test_calibrate_takes_the_options_of_a_plug_in_policy(run: Run) -> None:
         "--json",
     )
     data = json.loads(run("calibrate", *PLUG_IN, *asked).out)
-    assert data["algorithm"]["params"]["rule"]["id"] == "tolerance"
+    assert data["algorithm"]["params"]["rule"] == "tolerance"
     assert data["asked"]["over"] == "worst"
     published = run("calibrate", *PLUG_IN, "--published", "--start", "64", "--most", "64", "--shared-seeds", "8")
     assert "publishes cuts" in published.out

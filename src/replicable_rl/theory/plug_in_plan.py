@@ -146,7 +146,10 @@ class PlugInPlan(Plan):
         needed = {"samples": (float(self.per_pair), float(self.per_pair_needed))}
         said = f"the policy is within {self.epsilon:g} of optimal {self._where} (values in [0, 1])"
         said = f"{said}, except with probability {self.delta:g}"
-        promise = Claim("accuracy", "proved", said, self.epsilon, _SOURCE, self.delta, "policy")
+        # Shared noise is bad with probability delta/2: who chooses the seed may choose a bad one.
+        noisy = self.rule in (decisions.GUMBEL, decisions.PERTURBED)
+        seed = ("the shared seed was drawn and not chosen",) if noisy else ()
+        promise = Claim("accuracy", "proved", said, self.epsilon, _SOURCE, self.delta, "policy", seed)
         accuracy = claim_if(self.accuracy_proved, promise, self.policy_loss, at_least=needed, of="the proof")
         return self._with_second_run(accuracy, needed)
 
