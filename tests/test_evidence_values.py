@@ -113,6 +113,9 @@ EXPLORE: dict[str, Any] = {"horizon": 3, "episodes": 4, "rounds": 2}
 THEORY: dict[str, Any] = {"n_states": 2, "n_actions": 1, "gamma": 0.5}
 SEARCH: dict[str, Any] = {"rho": 0.25, "epsilon": 0.25, "confidence": 0.5, "start": 4, "most": 8, "shared_seeds": 4}
 PLUG_IN = rr.PlugInPolicy(0.25, 0.0625, 0.25, samples=5)
+LOG = {"state": [0, 0, 1, 1], "action": [0, 1, 0, 1], "reward": [0.0, 1.0, 0.5, 0.5], "next_state": [1, 0, 0, 1]}
+LOGGED = rr.from_transitions(LOG, gamma=0.5)
+DIAGNOSIS = rr.diagnose(LOGGED, resamples=4)
 CUTS = rr.publish(MDP, PLUG_IN, sample_seed=1)
 
 
@@ -190,6 +193,38 @@ def entries() -> dict[str, Entry]:
             {"problem": MDP, "algorithm": QUICK, "shared_seed": 1, "sample_seed": 2, "sampler": "counts-v1"},
         ),
         "predicted_disagreement": (rr.predicted_disagreement, {"mdp": MDP, "plan": ROUNDED.plan(MDP)}),
+        "from_transitions": (
+            rr.from_transitions,
+            {"source": LOG, "gamma": 0.5, "state": "state", "action": ["action"], "reward": "reward"}
+            | {"next_state": "next_state", "reward_range": (0.0, 1.0), "initial": None, "states": None}
+            | {"actions": [0, 1]},
+        ),
+        "from_transitions, episodes": (
+            rr.from_transitions,
+            {"source": LOG | {"over": [False, False, False, True], "game": [1, 1, 2, 2]}, "gamma": 0.5, "done": "over"}
+            | {"episode": "game"},
+        ),
+        "from_transitions, a cell": (
+            lambda state, reward: rr.from_transitions(
+                {"state": [state, 0], "action": [0, 1], "reward": [reward, 0.5], "next_state": [0, 0]}, gamma=0.5
+            ),
+            {"state": 0, "reward": 0.25},
+        ),
+        "Dataset": (
+            rr.Dataset,
+            {"process": LOGGED.process, "state": [0, 1], "action": [1, 0], "successor": [1, 1], "reward": [0.5, 0.25]}
+            | {"count": [3, 4], "early": [1, 2], "starts": [1, 0], "broken": 0, "added_up": False},
+        ),
+        "Dataset.split": (LOGGED.split, {"parts": 2, "seed": 1}),
+        "Dataset.draw": (lambda calls: LOGGED.draw(calls, np.random.default_rng(0)), {"calls": 1}),
+        "load_dataset": (rr.load_dataset, {"path": "/nowhere"}),
+        "same_process": (rr.same_process, {"one": LOGGED, "two": LOGGED}),
+        "diagnose": (
+            rr.diagnose,
+            {"data": LOGGED, "algorithm": rr.PlugInPolicy(0.25, 0.0625, 0.25), "shared_seed": 1, "resamples": 4}
+            | {"confidence": 0.5, "seed": 1},
+        ),
+        "Diagnosis.data_needed": (DIAGNOSIS.data_needed, {"target": 0.5}),
         "load_mdp": (rr.load_mdp, {"path": "/nowhere"}),
         "load_run": (rr.load_run, {"directory": "/nowhere"}),
         "audit": (rr.audit, {"problem": MDP, "algorithm": QUICK} | AUDIT),
@@ -322,7 +357,7 @@ def fits(value: object, annotation: str) -> bool:
 def same(one: Any, two: Any) -> bool:
     if isinstance(one, rr.TabularMDP):
         return bool(one == two) and one.spec == two.spec
-    if isinstance(one, rr.AuditResult):
+    if isinstance(one, (rr.AuditResult, rr.Diagnosis)):
         return bool(one.to_json() == two.to_json())
     if isinstance(one, (rr.Simulator, rr.EpisodicEnv)):
         return repr(one.spec) == repr(two.spec) and one.most_samples == two.most_samples
@@ -408,7 +443,7 @@ def test_every_public_entry_point_is_tried() -> None:
 
 
 def test_the_valid_calls_are_valid() -> None:
-    missing = {"load_mdp", "load_run", "audit_sweep", "rules.load_cuts"}  # their files
+    missing = {"load_dataset", "load_mdp", "load_run", "audit_sweep", "rules.load_cuts"}  # their files
     for name, entry in ENTRIES.items():
         with pytest.raises(rr.InvalidInput, match="/nowhere") if name in missing else contextlib.nullcontext():
             entry.call(**entry.given)

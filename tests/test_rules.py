@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -33,6 +34,7 @@ from replicable_rl.queries.rules import (
 from replicable_rl.queries.rules.rule import action_order, first_within
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.records import COUNTS
+from replicable_rl.sampling import Counts, OutcomeCounts
 from replicable_rl.solve.run import source_of
 from replicable_rl.theory.decisions import LEAST, Sizes, tolerances
 from tests.mutants import plant
@@ -446,3 +448,24 @@ def _certify_all() -> None:
     for which in range(81):
         for limit in (0.001, 0.01, 0.05, 0.2):
             check_certified(which, 0.95, "worst", limit, which)
+
+
+def test_known_rewards_count_whatever_comes_with_the_samples() -> None:
+    """A source of somebody's own may leave the rewards of outcomes at 0 where they are known."""
+    base = rr.TabularMDP.from_outcomes([[[(1.0, 0, 0.0)], [(1.0, 0, 1.0)]]], gamma=0.5, reward_range=(0.0, 1.0))
+
+    class Own(Counts):
+        def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+            drawn = super().draw(calls, rng)
+            return dataclasses.replace(drawn, reward=np.zeros_like(drawn.reward))
+
+    model = EmpiricalModel(Own(base), Own(base).draw(100, sample_stream(1)))
+    assert model.best.policy.tolist() == [1]
+    assert model.q.round(9).tolist() == [[0.5, 1.0]]
+
+
+@pytest.mark.parametrize("rule", ["gumbel", "perturbed", "rounded", "tolerance", "affordable"])
+def test_accuracy_by_shared_noise_asks_for_a_seed_that_was_drawn(rule: str) -> None:
+    claim = rr.plan(rr.make("two-goals-v1"), rr.PlugInPolicy(0.1, 0.001, 0.2, rule=rule)).claims().accuracy
+    assert claim is not None
+    assert bool(claim.conditions) == (rule in ("gumbel", "perturbed"))

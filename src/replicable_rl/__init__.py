@@ -36,7 +36,8 @@ from replicable_rl.audit import (
     read_audits,
     run_audits,
 )
-from replicable_rl.diagnose import Calibration, Comparison, calibrate, compare
+from replicable_rl.data import Dataset, from_transitions, load_dataset, same_process
+from replicable_rl.diagnose import Calibration, Comparison, Diagnosis, calibrate, compare, diagnose
 from replicable_rl.envs import from_gymnasium, gridworld
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import Labels, TabularMDP, evaluate_policy, greedy, load_mdp, optimal_values
@@ -80,6 +81,8 @@ __all__ = [
     "Claim",
     "Claims",
     "Comparison",
+    "Dataset",
+    "Diagnosis",
     "Drawn",
     "EpisodicEnv",
     "Estimate",
@@ -113,11 +116,14 @@ __all__ = [
     "build",
     "calibrate",
     "compare",
+    "diagnose",
     "evaluate_policy",
     "find_seed",
     "from_gymnasium",
+    "from_transitions",
     "greedy",
     "gridworld",
+    "load_dataset",
     "load_mdp",
     "load_run",
     "make",
@@ -134,6 +140,7 @@ __all__ = [
     "register_sampler",
     "rules",
     "run_audits",
+    "same_process",
     "save_run",
     "solve",
     "testing",

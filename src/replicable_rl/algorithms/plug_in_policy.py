@@ -120,6 +120,8 @@ class PlugInPolicy(Promise[PlugInPlan]):
                 action_order(self.rule.order, problem.n_actions)  # refused before a sample is drawn
         if self.horizon is not None or (hasattr(problem, "play") and not hasattr(problem, "draw")):
             return self._exploring(problem)
+        if hasattr(problem, "counts"):
+            return self._recorded(problem)
         return super().plan(problem)
 
     def _plan(self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool) -> PlugInPlan:
@@ -152,6 +154,18 @@ class PlugInPolicy(Promise[PlugInPlan]):
         spent = SPENT * self.epsilon
         return replace(plan, horizon=horizon, budget=self.budget, spent=spent, estimated=problem.estimated)
 
+    def _recorded(self, problem: Any) -> PlugInPlan:
+        if self.samples is not None or self.budget is not None:
+            raise InvalidInput(
+                "PlugInPolicy: a log has the samples that it has. Leave out samples and budget; split the log to use "
+                "less."
+            )
+        rows = problem.counts.steps
+        plan = replace(self, budget=max(rows, problem.n_states * problem.n_actions))._plan(
+            problem.n_states, problem.n_actions, gamma=problem.gamma, known_rewards=False
+        )
+        return replace(plan, budget=rows, spent=SPENT * self.epsilon, recorded=True)
+
     def solve(self, source: Any, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Run with the shared randomness r and one batch of fresh samples from ``rng``."""
         plan = self.plan(source)
@@ -166,6 +180,8 @@ class PlugInPolicy(Promise[PlugInPlan]):
 
     def estimate(self, source: Any, plan: PlugInPlan, rng: np.random.Generator) -> tuple[EmpiricalModel, int]:
         """Return the empirical model of one batch of fresh samples, and how many they are."""
+        if plan.recorded:
+            return EmpiricalModel(source, source.counts), plan.samples
         if plan.horizon is None:
             self._refuse_beyond_64_bits("samples", plan.per_pair)
             return EmpiricalModel(source, draw_from(source, plan.per_pair, rng)), plan.samples

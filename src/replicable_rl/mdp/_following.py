@@ -10,6 +10,18 @@ Integers = NDArray[np.int64]
 
 
 @compiled
+def weighted_sum(weight: Floats, x: Floats) -> float:
+    """Return the sum of weight * x, compensated (Neumaier 1974): its error does not grow with the number of terms."""
+    total, lost = 0.0, 0.0
+    for i in range(x.size):
+        term = weight[i] * x[i]
+        new = total + term
+        lost += (total - new) + term if abs(total) >= abs(term) else (term - new) + total
+        total = new
+    return total + lost
+
+
+@compiled
 def follow_shares(
     indptr: Integers,
     next_state: NDArray[np.int32],

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from replicable_rl.mdp.tabular import TabularMDP
 
-_MOST_WORK = 2e8  # outcomes that are followed, about: a fraction of the time that planning takes
+_MOST_WORK = 4e7  # outcomes that are followed, about: a fraction of the time that planning takes
 _OUTCOMES = 8  # of a pair, where the work is estimated beforehand
 
 
@@ -26,7 +26,7 @@ def discounted_steps(n_states: int, n_actions: int, gamma: float) -> int:
     """Return T, the steps that are followed.
 
     >>> discounted_steps(100, 4, 0.95), discounted_steps(10**6, 4, 0.95)
-    (60, 6)
+    (60, 2)
     """
     affordable = int(_MOST_WORK / (_OUTCOMES * n_states * n_actions))
     return max(2, min(math.ceil(3.0 / (1.0 - gamma)), affordable))

@@ -35,7 +35,7 @@ Nothing depends on the number of threads, so the same model gives the same bits 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -79,10 +79,15 @@ class Evaluation:
     """The value of a policy with a certified error, and its return from the first state."""
 
     value: NDArray[np.float64]
-    expected_return: float
+    initial: NDArray[np.float64] = field(repr=False)
     error: float
     sweeps: int
     converged: bool
+
+    @property
+    def expected_return(self) -> float:
+        """The value of the first state, in the mean."""
+        return math.fsum(self.initial * self.value)
 
 
 def optimal_values(mdp: TabularMDP, *, tolerance: float | None = None, rewards: ArrayLike | None = None) -> Optimum:
@@ -119,7 +124,7 @@ def evaluate_policy(mdp: TabularMDP, policy: ArrayLike, *, tolerance: float | No
     """
     tolerance = _check_tolerance("evaluate_policy", mdp, tolerance)
     value, _, error, sweeps = _solve(_followed(mdp, policy), mdp.reward_range, tolerance)
-    return Evaluation(value, math.fsum(mdp.initial * value), error, sweeps, converged=error <= tolerance)
+    return Evaluation(value, mdp.initial, error, sweeps, converged=error <= tolerance)
 
 
 def _followed(mdp: TabularMDP, policy: ArrayLike) -> Table:

@@ -112,11 +112,13 @@ class EmpiricalModel:
 
     def loss(self, policy: Integers, over: str = "initial", tolerance: float | None = None) -> float:
         """Return the loss of a policy on the model: from the first state on, or in the worst state."""
+        from replicable_rl.mdp._following import weighted_sum
+
         evaluation = evaluate_policy(self.table, policy, tolerance=tolerance)
         if not evaluation.converged:
             self._evaluated = max(self._evaluated, evaluation.error)
         lost = self.best.value - evaluation.value
-        return float(lost.max()) if over == "worst" else math.fsum(self.table.initial * lost)
+        return float(lost.max()) if over == "worst" else weighted_sum(self.table.initial, lost)
 
     def gap_of(self, policy: Integers) -> Floats:
         """Return the gaps of the actions that a policy takes, (S,)."""
@@ -131,6 +133,8 @@ class EmpiricalModel:
         It is evaluated as closely as the answer needs, and so exactly: the answer is that of the exact loss, unless
         that is within 1e-10 of the limit. ``roughly``: where the answer is no, how much need not be known.
         """
+        from replicable_rl.mdp._following import weighted_sum
+
         if over == "initial":  # often a few steps from the first state on tell
             horizon, gap = 1.0 / (1.0 - self.gamma), self.gap_of(policy)
             off = 2.0 * horizon * self.best.error
@@ -138,7 +142,7 @@ class EmpiricalModel:
             share, left, cost = occupancy_of_actions(self.table, policy, gap, enough)
             if cost > enough:
                 return False, horizon * cost
-            least = horizon * math.fsum(share * gap)
+            least = horizon * weighted_sum(share, gap)
             most = least + horizon * left * float(gap.max())
             if least - off > limit or most + off <= limit:
                 return least <= limit, least if least > limit else most
@@ -230,16 +234,16 @@ def _outcomes(
     problem: Problem, counts: OutcomeCounts | TransitionCounts
 ) -> tuple[Integers, NDArray[np.int32], Floats, Floats]:
     """Return pair, successor, reward and count of everything that was seen."""
+    seen = counts.count > 0
+    count = counts.count[seen].astype(np.float64, copy=False)
     if isinstance(counts, OutcomeCounts):
-        seen = counts.count > 0
         row = np.repeat(np.arange(counts.indptr.size - 1), np.diff(counts.indptr))[seen]
-        return row, counts.next_state[seen], counts.reward[seen], counts.count[seen].astype(np.float64)
-    seen = counts.count > 0.0
-    row, count = counts.row[seen], counts.count[seen]
-    reward = counts.low + counts.excess[seen] / count
-    if problem.known_rewards is not None:
+        reward = counts.reward[seen]
+    else:
+        row, reward = counts.row[seen], np.clip(counts.low + counts.excess[seen] / count, *problem.reward_range)
+    if problem.known_rewards is not None:  # the proofs rely on them, whatever came with the samples
         reward = problem.known_rewards.reshape(-1)[row]
-    return row, counts.next_state[seen].astype(np.int32), np.clip(reward, *problem.reward_range), count
+    return row, counts.next_state[seen].astype(np.int32, copy=False), reward, count
 
 
 def _initial(problem: Problem, counts: OutcomeCounts | TransitionCounts) -> Floats | None:

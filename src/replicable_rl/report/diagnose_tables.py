@@ -38,6 +38,7 @@ def _line(point: Point) -> str:
     low, high = point.agreement.low, point.agreement.high
     agreement = f"{float(point.agreement):.3f} ({low:.3f}–{high:.3f})"
     loss = "-" if point.loss is None else f"{_short(float(point.loss))} (≤ {_short(point.loss.high)})"
+    loss = loss if len(loss) < 18 else loss.replace("≤ ", "≤")  # the column has no more room
     agreement, loss = f"{agreement:<21}", f"{loss:<18}"
     size, samples = number(point.size), number(point.samples)
     return f"{size:>13}{samples:>11}{point.pairs:>6}  {agreement}{loss}{point.verdict}"
@@ -45,7 +46,7 @@ def _line(point: Point) -> str:
 
 def _named(found: Calibration) -> str:
     cuts = "; every first run publishes cuts, and the second follows them" if found.published else ""
-    return f"{_text(found.problem)}  {_text(found.algorithm)}{cuts}".replace(",", ", ")
+    return f"{_text(found.problem)}  {_text(found.algorithm)}".replace(",", ", ").replace(",  ", ", ") + cuts
 
 
 def _text(spec: ObjectSpec) -> str:

@@ -102,7 +102,7 @@ class Stepped:
         owner = type(self).__name__
         below_one = float(np.nextafter(1.0, 0.0))
         self.gamma = check_real(owner, "gamma", gamma, low=0.0, high=below_one, rule="a discount in [0, 1)")
-        self.reward_range = _check_range(owner, reward_range)
+        self.reward_range = check_range(owner, reward_range)
         self.most_samples = check_integer(owner, "budget", budget, low=1, high=2**63 - 1)  # of one run
         if version is not None and not (isinstance(version, str) and version):
             raise InvalidInput(f"{owner}: version must be a text such as '1', got {shown(version)}.")
@@ -134,7 +134,8 @@ class Stepped:
         return f"{type(self).__name__} {self.name}"
 
 
-def _check_range(owner: str, reward_range: object) -> tuple[float, float]:
+def check_range(owner: str, reward_range: object) -> tuple[float, float]:
+    """Return the bounds of the rewards: two finite numbers, the lower one first."""
     is_list = isinstance(reward_range, (tuple, list)) or (isinstance(reward_range, np.ndarray) and reward_range.ndim)
     bounds: tuple[object, ...] = tuple(reward_range) if is_list else ()  # type: ignore[arg-type]  # as just seen
     rule = "two finite numbers"

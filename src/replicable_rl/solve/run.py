@@ -148,8 +148,8 @@ def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan:
 def source_of(problem: Any, algorithm: object, sampler: str = COUNTS) -> tuple[Any, str]:
     """Return what an algorithm samples from, and the id of the sampler: the one adaptation of a problem."""
     sampler = sampler_of(problem, algorithm, sampler)
-    if sampler == OWN:
-        return problem, sampler
+    if sampler == OWN:  # a log is handed out anew in every run
+        return (problem.replayed() if hasattr(problem, "replayed") else problem), sampler
     source = SAMPLERS[sampler](problem)
     if type(source) not in (Counts, PerSample):  # somebody's own: does it have what a source has?
         check_source(source, sampler)
@@ -229,9 +229,12 @@ def refuse_endless(source: Any, algorithm: Algorithm) -> None:
         name = "budget"
     affordable = _affordable(source, algorithm, name, most)
     remedy = f"With {name}={affordable} it would fit, and less would be claimed" if affordable else "It cannot fit"
+    takes = f"{type(algorithm).__name__}: a run would take {number(planned.samples, 3)}"
+    if hasattr(source, "replayed"):
+        raise SampleSizeTooLarge(f"{takes} rows, and the log has {number(most, 3)}. {remedy}.")
     raise SampleSizeTooLarge(
-        f"{type(algorithm).__name__}: a run would take {number(planned.samples, 3)} steps of {type(source).__name__}, "
-        f"more than its budget of {number(most, 3)}. {remedy}; budget=... of the problem allows more."
+        f"{takes} steps of {type(source).__name__}, more than its budget of {number(most, 3)}. {remedy}; budget=... of "
+        "the problem allows more."
     )
 
 

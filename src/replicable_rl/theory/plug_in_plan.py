@@ -49,7 +49,9 @@ class PlugInPlan(Plan):
     horizon : int or None
         Steps of an episode, where the problem is explored in episodes; None where pairs are drawn.
     budget : int or None
-        Transitions in all, where the problem is explored.
+        Transitions in all, where the problem is explored, or recorded.
+    recorded : bool
+        Whether the samples are those of a log.
     """
 
     n_states: int
@@ -63,6 +65,7 @@ class PlugInPlan(Plan):
     over: str
     horizon: int | None = None
     budget: int | None = None
+    recorded: bool = False
 
     _derived: ClassVar[tuple[str, ...]] = ("policy_loss",)
     _counts: ClassVar[tuple[str, ...]] = ("per_pair", "per_pair_needed", "budget")
@@ -79,8 +82,8 @@ class PlugInPlan(Plan):
 
     @property
     def explores(self) -> bool:
-        """Whether samples are collected in episodes."""
-        return self.horizon is not None
+        """Whether samples are collected in episodes, or were: pairs then have as many as came."""
+        return self.horizon is not None or self.recorded
 
     @property
     def _promises(self) -> Promises | None:
@@ -143,7 +146,10 @@ class PlugInPlan(Plan):
         needed = {"samples": (float(self.per_pair), float(self.per_pair_needed))}
         said = f"the policy is within {self.epsilon:g} of optimal {self._where} (values in [0, 1])"
         said = f"{said}, except with probability {self.delta:g}"
-        promise = Claim("accuracy", "proved", said, self.epsilon, _SOURCE, self.delta, "policy")
+        # Shared noise is bad with probability delta/2: who chooses the seed may choose a bad one.
+        noisy = self.rule in (decisions.GUMBEL, decisions.PERTURBED)
+        seed = ("the shared seed was drawn and not chosen",) if noisy else ()
+        promise = Claim("accuracy", "proved", said, self.epsilon, _SOURCE, self.delta, "policy", seed)
         accuracy = claim_if(self.accuracy_proved, promise, self.policy_loss, at_least=needed, of="the proof")
         return self._with_second_run(self._or_never(accuracy), needed)
 
@@ -188,6 +194,8 @@ class PlugInPlan(Plan):
 
     @property
     def _unproved(self) -> str:
+        if self.recorded:
+            return "how many samples a pair has is the log's, and may depend on what was seen"
         if self.explores:
             return "samples were collected by exploring, so how many there are depends on them"
         return "" if self.rule in PROMISES else f"rule={self.rule} is unknown to the proofs"

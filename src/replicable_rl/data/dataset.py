@@ -1,0 +1,244 @@
+"""A recorded log as a problem: counts with n(s, a) of their own, and the digest that says which data they are."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from replicable_rl.canonical import array_digest, json_digest
+from replicable_rl.data.process import Process
+from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_numbers, shown
+from replicable_rl.records import Recorded
+from replicable_rl.sampling.counts import EpisodeCounts, sums
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from replicable_rl.data.replay import Replay
+    from replicable_rl.data.summary import Summary
+    from replicable_rl.records import ObjectSpec
+    from replicable_rl.sampling import OutcomeCounts
+
+
+class Dataset:
+    """A log of transitions, counted: what `solve` takes in place of a problem that can be sampled.
+
+    Build one with :func:`from_transitions`. It says what a problem says (sizes, discount, reward range), and has
+    ``counts``. The *problem* is the declared process, so that two logs of one process are two samples of one problem.
+
+    Parameters
+    ----------
+    process : Process
+        Names, discount and reward range.
+    state, action, successor : (K,) integers
+        What was seen: places in the names of the process.
+    reward, count : (K,) numbers
+        The reward of every outcome, and how often it was seen.
+    early : (K,) integers, optional
+        How often in the first half of the rows.
+    starts : (S,) integers, optional
+        How many episodes began in each state.
+    broken : int
+        Steps of episodes that do not go on where the one before ended.
+    added_up : bool
+        Whether ``reward`` is the mean over the rows of a transition, because rewards take very many values.
+    """
+
+    known_rewards: None = None
+    estimated: bool = False
+
+    def __init__(
+        self,
+        process: Process,
+        state: ArrayLike,
+        action: ArrayLike,
+        successor: ArrayLike,
+        reward: ArrayLike,
+        count: ArrayLike,
+        *,
+        early: ArrayLike | None = None,
+        starts: ArrayLike | None = None,
+        broken: int = 0,
+        added_up: bool = False,
+    ) -> None:
+        if not isinstance(process, Process):
+            raise InvalidInput(f"Dataset: process must be a Process, got {shown(process)}.")
+        self.process, self.n_states, self.n_actions = process, len(process.states), len(process.actions)
+        self.gamma, self.reward_range = process.gamma, process.reward_range
+        self.broken = check_integer("Dataset", "broken", broken, low=0, high=2**63 - 1)
+        self.added_up = check_flag("Dataset", "added_up", added_up)
+        rewards = check_numbers("Dataset", "reward", reward)
+        if rewards.ndim != 1 or not np.isfinite(rewards).all():
+            raise InvalidInput(f"Dataset: reward must hold one finite number for every outcome, got {shown(reward)}.")
+        size = rewards.size
+        states, actions, successors = (
+            _whole(name, values, size, below)
+            for name, values, below in (
+                ("state", state, self.n_states),
+                ("action", action, self.n_actions),
+                ("successor", successor, self.n_states),
+            )
+        )
+        counts = _whole("count", count, size)
+        if size and counts.min() < 1:
+            raise InvalidInput("Dataset: count must be 1 or more for every outcome. Leave out what was not seen.")
+        key = (states * self.n_actions + actions) * self.n_states + successors
+        order = np.lexsort((rewards, key))  # one order, whatever order the rows came in
+        self.key, self.reward, self.count = key[order], rewards[order] + 0.0, counts[order]
+        self.early = None if early is None else _whole("early", early, size)[order]
+        if self.early is not None and (self.early > self.count).any():
+            raise InvalidInput("Dataset: early must not be larger than count.")
+        self.starts = None if starts is None else _whole("starts", starts, self.n_states).copy()
+        for array in (self.key, self.reward, self.count, self.early, self.starts):
+            if array is not None:
+                array.setflags(write=False)
+
+    # --- what a problem says ------------------------------------------------------------------------
+
+    @property
+    def spec(self) -> ObjectSpec:
+        """The declared process."""
+        return self.process.spec
+
+    @property
+    def initial(self) -> NDArray[np.float64] | None:
+        """The declared distribution of the first state, or that of the first states of the episodes."""
+        if self.process.initial is not None:
+            return np.array(self.process.initial)
+        return None if self.starts is None or not self.starts.sum() else self.starts / float(self.starts.sum())
+
+    @cached_property
+    def sample(self) -> Recorded:
+        """Which data these are: a digest that depends on what is in the log, not on the order of its rows."""
+        arrays = [self.key, self.reward, self.count, *([] if self.starts is None else [self.starts])]
+        return Recorded(json_digest([self.spec.to_json(), array_digest("dataset", *arrays)]))
+
+    @cached_property
+    def counts(self) -> EpisodeCounts:
+        """The counts of transitions, rewards added up over the outcomes of each."""
+        return self.counts_of(self.count, self.starts)
+
+    def counts_of(self, count: NDArray[np.int64], starts: NDArray[np.int64] | None) -> EpisodeCounts:
+        """Return other counts of the same outcomes and first states, as of another log, in the same form."""
+        low, times = self.reward_range[0], count.astype(np.float64)
+        key, inverse, stays = self._transitions
+        total = sums(inverse[: times.size], times, key.size)
+        excess = sums(inverse[: times.size], times * (self.reward - low), key.size)
+        total[stays] += times.sum()  # what comes after the end is known: nothing, for ever
+        excess[stays] += times.sum() * (0.0 - low)
+        episodes, rows = 0 if starts is None else int(starts.sum()), int(count.sum())
+        return EpisodeCounts(self.n_states, self.n_actions, key, total, excess, episodes, rows, low=low, starts=starts)
+
+    @cached_property
+    def _transitions(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """The transitions, that of every outcome, and where those after the end are."""
+        end, actions = self.n_states - 1, np.arange(self.n_actions) if self.process.ends else np.zeros(0, np.int64)
+        stays = (end * self.n_actions + actions) * self.n_states + end
+        key, inverse = np.unique(np.concatenate([self.key, stays]), return_inverse=True)
+        return key, inverse, inverse[self.key.size :]
+
+    @property
+    def rows(self) -> int:
+        """Transitions in the log."""
+        return int(self.count.sum())
+
+    @cached_property
+    def visits(self) -> NDArray[np.int64]:
+        """n(s, a): how often each pair was tried, (S, A); what comes after the end is not counted."""
+        pair = self.key // self.n_states
+        tried = np.bincount(pair, weights=self.count, minlength=self.n_states * self.n_actions)
+        return tried.astype(np.int64).reshape(self.n_states, self.n_actions)
+
+    def replayed(self) -> Replay:
+        """Return what one run draws from."""
+        from replicable_rl.data.replay import Replay
+
+        return Replay(self)
+
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        """Return ``calls`` rows of every pair, at random; `solve` lets a run draw several times, every row once."""
+        return self.replayed().draw(calls, rng)
+
+    def summary(self) -> Summary:
+        """Return what is in the log, and what is wrong with it."""
+        from replicable_rl.data.summary import summarise
+
+        return summarise(self)
+
+    # --- other data sets ------------------------------------------------------------------------------
+
+    def __add__(self, other: Dataset) -> Dataset:
+        """Return both logs as one; they must be of one process."""
+        if not isinstance(other, Dataset) or other.process != self.process:
+            raise InvalidInput(
+                "Dataset: only logs of one process add up. Read both with the same states=..., actions=..., gamma and "
+                "reward_range."
+            )
+        stacked = (np.concatenate(pair) for pair in zip(self._columns(), other._columns(), strict=True))
+        state, action, successor, reward, count = stacked
+        starts = None if self.starts is None or other.starts is None else self.starts + other.starts
+        key = (state * self.n_actions + action) * self.n_states + successor
+        order = np.lexsort((reward, key))
+        new = np.ones(order.size, dtype=bool)
+        new[1:] = (np.diff(key[order]) != 0) | (np.diff(reward[order]) != 0.0)
+        merged = np.add.reduceat(count[order], np.flatnonzero(new)) if order.size else count
+        kept = order[new]
+        columns = state[kept], action[kept], successor[kept], reward[kept], merged
+        added_up = self.added_up or other.added_up
+        return Dataset(self.process, *columns, starts=starts, broken=self.broken + other.broken, added_up=added_up)
+
+    def split(self, parts: int = 2, *, seed: int = 0) -> list[Dataset]:
+        """Return disjoint parts of the log, each row in one of them at random."""
+        parts = check_integer("Dataset.split", "parts", parts, low=2, high=max(2, self.rows))
+        rng = np.random.Generator(
+            np.random.PCG64DXSM(check_integer("Dataset.split", "seed", seed, low=0, high=2**64 - 1))
+        )
+        drawn = rng.multinomial(self.count, np.full(parts, 1.0 / parts))
+        return [self._with_counts(drawn[:, i]) for i in range(parts)]
+
+    def _with_counts(self, count: NDArray[np.int64]) -> Dataset:
+        seen = count > 0
+        state, action, successor, reward, _ = (column[seen] for column in self._columns())
+        columns = state, action, successor, reward, count[seen]
+        return Dataset(self.process, *columns, starts=self.starts, added_up=self.added_up)
+
+    def _columns(self) -> tuple[NDArray[Any], ...]:
+        pair = self.key // self.n_states
+        return pair // self.n_actions, pair % self.n_actions, self.key % self.n_states, self.reward, self.count
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the counts to a file, whole or not at all; :func:`load_dataset` reads them back."""
+        from replicable_rl.data.files import write_dataset
+
+        write_dataset(self, path)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dataset) and other.sample == self.sample
+
+    def __hash__(self) -> int:
+        return hash(self.sample)
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.rows} rows, S={self.n_states}, A={self.n_actions}, gamma={self.gamma:g})"
+
+
+def _whole(name: str, values: ArrayLike, size: int, below: int | None = None) -> NDArray[np.int64]:
+    """Return ``size`` whole numbers that are not negative, and below a bound if there is one."""
+    floats = check_numbers("Dataset", name, values)
+    if floats.shape != (size,) or not ((floats >= 0.0) & (floats < 2.0**53) & (floats == np.floor(floats))).all():
+        raise InvalidInput(
+            f"Dataset: {name} must hold {size} whole numbers that are not negative, got {shown(values)}."
+        )
+    if below is not None and (floats >= below).any():
+        raise InvalidInput(f"Dataset: {name} must hold places from 0 to {below - 1}, got {shown(values)}.")
+    return floats.astype(np.int64)
+
+
+def load_dataset(path: str | os.PathLike[str]) -> Dataset:
+    """Read a data set that `Dataset.save` wrote."""
+    from replicable_rl.data.files import read_dataset
+
+    return read_dataset(path)

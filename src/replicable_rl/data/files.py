@@ -1,0 +1,119 @@
+"""Saving and loading a ``Dataset``: one ``.npz`` without pickles, names as JSON inside; the digest is checked."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from replicable_rl.canonical import Json, canonical_json, parse_json, read_npz
+from replicable_rl.data.dataset import Dataset
+from replicable_rl.data.process import Label, Process, check_initial, check_names
+from replicable_rl.errors import InvalidFile, InvalidInput, check_real
+from replicable_rl.files import check_regular, replacing
+from replicable_rl.sampling.problem import check_range
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_FORMAT = "replicable-rl dataset v1"
+_NEEDED = ("key", "reward", "count")
+_OPTIONAL = ("early", "starts")
+
+
+def write_dataset(data: Dataset, path: str | os.PathLike[str]) -> None:
+    """Write a data set, whole or not at all."""
+    process = data.process
+    metadata: dict[str, Json] = {
+        "format": _FORMAT,
+        "states": [_tagged(label) for label in process.states],
+        "actions": [_tagged(label) for label in process.actions],
+        "gamma": process.gamma,
+        "reward_range": list(process.reward_range),
+        "initial": None if process.initial is None else list(process.initial),
+        "ends": process.ends,
+        "broken": data.broken,
+        "added_up": data.added_up,
+        "digest": data.sample.digest,
+    }
+    arrays = {name: array for name in (*_NEEDED, *_OPTIONAL) if (array := getattr(data, name)) is not None}
+    arrays["metadata"] = np.frombuffer(canonical_json(metadata), dtype=np.uint8)
+    with replacing(path) as stream:
+        np.savez(cast("Any", stream), allow_pickle=False, **arrays)
+
+
+def read_dataset(path: str | os.PathLike[str]) -> Dataset:
+    """Read a data set, and check that it is what was saved."""
+    file = check_regular(path)
+    try:
+        with file.open("rb") as stream:
+            archive = read_npz(stream)
+        metadata = parse_json(archive["metadata"].tobytes())
+        if not isinstance(metadata, dict) or metadata.get("format") != _FORMAT:
+            raise InvalidFile(f"{path}: is no {_FORMAT} file.")
+        data = _dataset(metadata, archive)
+    except InvalidFile:
+        raise
+    except OSError as error:
+        raise InvalidFile(f"{path}: cannot be read ({error.strerror or error}).") from None
+    except (InvalidInput, KeyError, TypeError, ValueError, OverflowError, IndexError) as error:
+        raise InvalidFile(f"{path}: is no {_FORMAT} file, or is damaged ({error!s:.120}).") from None
+    if data.sample.digest != metadata["digest"]:
+        raise InvalidFile(f"{path}: the content does not match its digest; the file was changed after it was saved.")
+    return data
+
+
+def _dataset(metadata: dict[str, Any], archive: dict[str, NDArray[Any]]) -> Dataset:
+    states = check_names("states", [_untagged(label) for label in metadata["states"]])
+    actions = check_names("actions", [_untagged(label) for label in metadata["actions"]])
+    if states is None or actions is None:
+        raise InvalidInput("names are missing")
+    gamma = check_real(
+        "Dataset", "gamma", metadata["gamma"], low=0.0, high=float(np.nextafter(1.0, 0.0)), rule="a discount in [0, 1)"
+    )
+    bounds = check_range("Dataset", metadata["reward_range"])
+    initial = check_initial(metadata["initial"], len(states))
+    process = Process(states, actions, gamma, bounds, initial, metadata["ends"] is True)
+    arrays = {name: archive[name] for name in (*_NEEDED, *_OPTIONAL) if name in archive}
+    key, count = arrays["key"].astype(np.int64), arrays["count"].astype(np.int64)
+    n_states, n_actions = len(states), len(actions)
+    if key.size and (key.min() < 0 or key.max() >= n_states * n_actions * n_states or count.min() < 1):
+        raise InvalidInput("counts of no transition")
+    pair = key // n_states
+    columns = pair // n_actions, pair % n_actions, key % n_states, arrays["reward"].astype(np.float64), count
+    early, starts = (arrays[name].astype(np.int64) if name in arrays else None for name in _OPTIONAL)
+    return Dataset(
+        process,
+        *columns,
+        early=early,
+        starts=starts,
+        broken=int(metadata["broken"]),
+        added_up=metadata["added_up"] is True,
+    )
+
+
+def _tagged(label: Label) -> Json:
+    """Return a label as JSON that tells its type."""
+    if isinstance(label, tuple):
+        return ["tuple", [_tagged(one) for one in label]]
+    if isinstance(label, (datetime.date, datetime.time)):
+        return [type(label).__name__, label.isoformat()]
+    return [type(label).__name__, repr(label) if isinstance(label, float) else label]
+
+
+def _untagged(data: Any) -> Label:
+    kind, value = data
+    if kind == "tuple":
+        return tuple(_untagged(one) for one in value)
+    readers: dict[str, Any] = {
+        "str": str,
+        "int": int,
+        "float": float,
+        "bool": bool,
+        "date": datetime.date.fromisoformat,
+        "datetime": datetime.datetime.fromisoformat,
+        "time": datetime.time.fromisoformat,
+    }
+    return readers[kind](value)

@@ -1,0 +1,123 @@
+"""The declared process behind a log: names, discount, reward range. Never data."""
+
+from __future__ import annotations
+
+import datetime
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from replicable_rl.canonical import Json, json_digest
+from replicable_rl.errors import InvalidInput, check_numbers, is_masked, shown
+from replicable_rl.records import ObjectSpec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Label = Any  # a text, a number, a truth value, a date, or a tuple of them
+END = "(end)"  # the name of the state in which an episode that is done stays
+
+
+@dataclass(frozen=True)
+class Process:
+    """Names of states and actions, discount, range of rewards, and the first state's distribution if it is declared.
+
+    ``ends`` says whether the last state is the one in which episodes that are done stay.
+    """
+
+    states: tuple[Label, ...]
+    actions: tuple[Label, ...]
+    gamma: float
+    reward_range: tuple[float, float]
+    initial: tuple[float, ...] | None = None
+    ends: bool = False
+
+    @property
+    def spec(self) -> ObjectSpec:
+        """The identity of the process: two logs of one process are two samples of one problem."""
+        names = json_digest([[written(one) for one in self.states], [written(one) for one in self.actions]])
+        params: dict[str, Json] = {"names": names, "gamma": self.gamma, "reward_range": list(self.reward_range)}
+        if self.initial is not None:
+            params["initial"] = json_digest(list(self.initial))
+        return ObjectSpec("process", params | ({"ends": True} if self.ends else {}))
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The states as texts."""
+        return tuple(map(spoken, self.states))
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """The actions as texts."""
+        return tuple(map(spoken, self.actions))
+
+
+def plain(label: Any) -> Label:
+    """Return a label in its one form: Python's own texts and numbers, tuples for composite ones.
+
+    >>> plain(np.int64(3)), plain([np.str_("a"), 1.0])
+    (3, ('a', 1.0))
+    """
+    if isinstance(label, (list, tuple)):
+        return tuple(map(plain, label))
+    if isinstance(label, dict):  # a composite state, as the engine returns it
+        return tuple(map(plain, label.values()))
+    if isinstance(label, (bool, np.bool_)):
+        return bool(label)
+    if isinstance(label, numbers.Integral):
+        return int(label)
+    if isinstance(label, numbers.Real):
+        number = float(label)
+        return int(number) if number.is_integer() and abs(number) < 2**53 and isinstance(label, int) else number
+    if isinstance(label, (datetime.date, datetime.time)):
+        return label
+    if isinstance(label, str):
+        return str(label)
+    raise InvalidInput(
+        f"from_transitions: a name must be a text, a number, a date or a tuple of them, got {shown(label)}."
+    )
+
+
+def spoken(label: Label) -> str:
+    """Return a label as a text for people."""
+    return ", ".join(map(spoken, label)) if isinstance(label, tuple) else str(label)
+
+
+def written(label: Label) -> Json:
+    """Return a label as JSON, with its type: 1, 1.0, "1" and True are four names."""
+    if isinstance(label, tuple):
+        return [written(one) for one in label]
+    return f"{type(label).__name__}:{label!r}" if not isinstance(label, str) else f"str:{label}"
+
+
+def check_names(kind: str, names: Any) -> tuple[Label, ...] | None:
+    """Return declared names, each once."""
+    if names is None:
+        return None
+    is_list = isinstance(names, Sequence) or (isinstance(names, np.ndarray) and names.ndim == 1)
+    if isinstance(names, (str, bytes)) or not is_list or is_masked(names) or len(names) == 0:
+        raise InvalidInput(f"from_transitions: {kind} must be a list of names, got {shown(names)}.")
+    given = tuple(map(plain, names.tolist() if isinstance(names, np.ndarray) else names))
+    if len({written_key(one) for one in given}) < len(given):
+        raise InvalidInput(f"from_transitions: {kind} must name each of them once, got {shown(names)}.")
+    return given
+
+
+def written_key(label: Label) -> str:
+    """Return what tells labels apart."""
+    return str(written(label))
+
+
+def check_initial(initial: Any, n_states: int) -> tuple[float, ...] | None:
+    """Return the declared distribution of the first state."""
+    if initial is None:
+        return None
+    first: NDArray[np.float64] = check_numbers("from_transitions", "initial", initial)
+    if first.shape != (n_states,) or not (first >= 0.0).all() or abs(first.sum() - 1.0) > 1e-9:
+        raise InvalidInput(
+            f"from_transitions: initial must hold {n_states} probabilities that sum to 1, got {shown(initial)}."
+        )
+    return tuple(first.tolist())

@@ -1,0 +1,140 @@
+"""From a log to a data set: which column is what, which names there are, in which range rewards lie."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from replicable_rl.data.counting import Columns, Counted, counted, index_of
+from replicable_rl.data.dataset import Dataset
+from replicable_rl.data.process import END, Process, check_initial, check_names
+from replicable_rl.data.source import opened
+from replicable_rl.errors import InvalidInput, check_real, shown
+from replicable_rl.sampling.problem import check_range
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def from_transitions(
+    source: Any,
+    *,
+    gamma: float,
+    state: str | Sequence[str] = "state",
+    action: str | Sequence[str] = "action",
+    reward: str = "reward",
+    next_state: str | Sequence[str] = "next_state",
+    done: str | None = None,
+    episode: str | None = None,
+    reward_range: tuple[float, float] | None = None,
+    initial: Any = None,
+    states: Sequence[Any] | None = None,
+    actions: Sequence[Any] | None = None,
+) -> Dataset:
+    """Count the transitions of a log.
+
+    Parameters
+    ----------
+    source : path, data frame, Arrow table, or dictionary of arrays
+        A file that ends in .csv, .csv.gz, .tsv, .parquet, .jsonl or .ndjson, a folder or a pattern of such files, a
+        pandas or Polars data frame, an Arrow table, or a dictionary with an array for every column.
+    gamma : float
+        Discount in [0, 1).
+    state, action, next_state : str, or list of str
+        Their columns; a state may be several of them.
+    reward : str
+        The column of the rewards.
+    done : str, optional
+        The column that says whether the episode ended with this step: it then stays in one more state, "(end)", without
+        reward.
+    episode : str, optional
+        The column that says which episode a row belongs to: first states are learned from it. The rows of an episode
+        are in order.
+    reward_range : (low, high), optional
+        Bounds that every reward obeys; the smallest and the largest in the log when not given, which another log may
+        pass: give it where you compare logs.
+    initial : (S,) floats, optional
+        Distribution of the first state.
+    states, actions : list, optional
+        All there are, also those that the log did not see: give them where you compare logs.
+
+    Returns
+    -------
+    Dataset
+        With ``.summary()``; ``rr.solve(dataset, algorithm, shared_seed=...)`` decides on it.
+
+    Examples
+    --------
+    >>> log = {"state": ["a", "a", "b"], "action": [0, 1, 0], "reward": [0.0, 1.0, 0.0], "next_state": ["b", "a", "b"]}
+    >>> from_transitions(log, gamma=0.9)
+    Dataset(3 rows, S=2, A=2, gamma=0.9)
+    """
+    gamma = check_real(
+        "from_transitions", "gamma", gamma, low=0.0, high=float(np.nextafter(1.0, 0.0)), rule="a discount in [0, 1)"
+    )
+    given = _columns(state, action, reward, next_state, done, episode)
+    declared = check_names("states", states), check_names("actions", actions)
+    with opened(source) as log:
+        found, name = counted(log, given), log.name
+    return _dataset(found, name, gamma, declared, reward_range, initial, ends=done is not None)
+
+
+def _columns(state: Any, action: Any, reward: Any, next_state: Any, done: Any, episode: Any) -> Columns:
+    named: dict[str, Any] = {}
+    for use, columns in (("state", state), ("action", action), ("next_state", next_state)):
+        many = isinstance(columns, (list, tuple)) and columns and all(isinstance(one, str) for one in columns)
+        if not isinstance(columns, str) and not many:
+            raise InvalidInput(f"from_transitions: {use} must name a column, or several, got {shown(columns)}.")
+        named[use] = columns if isinstance(columns, str) else tuple(columns)
+    for use, column in (("reward", reward), ("done", done), ("episode", episode)):
+        if not isinstance(column, str) and not (column is None and use != "reward"):
+            raise InvalidInput(f"from_transitions: {use} must name a column, got {shown(column)}.")
+    return Columns(**named, reward=reward, done=done, episode=episode)
+
+
+def _dataset(
+    found: Counted,
+    name: str,
+    gamma: float,
+    declared: tuple[tuple[Any, ...] | None, tuple[Any, ...] | None],
+    reward_range: tuple[float, float] | None,
+    initial: Any,
+    *,
+    ends: bool,
+) -> Dataset:
+    states, state_at = index_of(found.states, declared[0], "states", name)
+    actions, action_at = index_of(found.actions, declared[1], "actions", name)
+    end = len(states)
+    state, action = state_at[found.state], action_at[found.action]
+    successor = np.where(found.successor < 0, end, state_at[found.successor])
+    bounds = _range(name, reward_range, found.reward, ends)
+    process = Process((*states, END) if ends else states, actions, gamma, bounds)
+    process = dataclasses.replace(process, initial=check_initial(initial, len(process.states)), ends=ends)
+    starts = None
+    if found.starts is not None:
+        starts = np.zeros(len(process.states), dtype=np.int64)
+        starts[state_at] = found.starts
+    columns = state, action, successor, found.reward, found.count
+    more: dict[str, Any] = {"early": found.early, "starts": starts, "broken": found.broken}
+    return Dataset(process, *columns, **more, added_up=found.rewards_added_up)
+
+
+def _range(
+    name: str, declared: tuple[float, float] | None, rewards: NDArray[np.float64], ends: bool
+) -> tuple[float, float]:
+    low, high = float(rewards.min()), float(rewards.max())
+    if ends:  # nothing is earned after the end
+        low, high = min(low, 0.0), max(high, 0.0)
+    if declared is None:
+        return low, high
+    bottom, top = check_range("from_transitions", declared)
+    if low < bottom or high > top:
+        wrong = low if low < bottom else high
+        raise InvalidInput(
+            f"{name}: rewards must lie in reward_range [{bottom:g}, {top:g}], got {wrong:g}. Widen reward_range or "
+            "mend the log."
+        )
+    return bottom, top

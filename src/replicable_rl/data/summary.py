@@ -1,0 +1,154 @@
+"""What is in a log, and what is wrong with it, before anybody decides on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from replicable_rl.data.homogeneity import Homogeneity, homogeneity
+from replicable_rl.data.process import spoken
+from replicable_rl.errors import InvalidInput, shown
+from replicable_rl.wording import number, percent, plural
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from replicable_rl.canonical import Json
+    from replicable_rl.data.dataset import Dataset
+
+ALARM = 1e-3  # a false alarm about two processes in one log: one in a thousand logs
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """What a log holds.
+
+    Attributes
+    ----------
+    rows, states, actions : int
+        How many of them.
+    never_tried : int
+        Pairs (state, action) without a single row.
+    never_left : int
+        States from which no row starts, where the log does not say how to go on.
+    least, median : int
+        Samples of the pair that has fewest, and of the one in the middle, among those that were tried.
+    behaviour : (S, A) floats
+        The share of each action in each state; rows of zeros where nothing is known.
+    change : Homogeneity or None
+        Whether the first and the second half of the log look like one process; None where it cannot be told.
+    warnings : tuple of str
+        What should be looked at.
+    """
+
+    rows: int
+    states: int
+    actions: int
+    never_tried: int
+    never_left: int
+    least: int
+    median: int
+    behaviour: NDArray[np.float64]
+    change: Homogeneity | None
+    warnings: tuple[str, ...]
+
+    def __str__(self) -> str:
+        pairs = self.states * self.actions
+        lines = [
+            f"{number(self.rows)} rows; {plural(self.states, 'state')}, {plural(self.actions, 'action')}",
+            f"{pairs - self.never_tried} of {plural(pairs, 'pair')} were tried: {number(self.least)} times at least, "
+            f"{number(self.median)} times in the middle",
+        ]
+        if self.change is not None:
+            lines.append(f"first half against second half: p = {self.change.p_value:.2g} ({self.change.pairs} pairs)")
+        return "\n".join([*lines, *(f"Warning: {warning}." for warning in self.warnings)])
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON form, without the behaviour."""
+        change = None if self.change is None else dict(self.change._asdict())
+        names = ("rows", "states", "actions", "never_tried", "never_left", "least", "median")
+        return {**{name: getattr(self, name) for name in names}, "change": change, "warnings": list(self.warnings)}
+
+
+def summarise(data: Dataset) -> Summary:
+    """Return what is in a log, and what is wrong with it."""
+    real = data.n_states - int(data.process.ends)  # the state after the end is ours
+    visits = data.visits[:real]
+    tried = visits[visits > 0]
+    left = visits.sum(axis=1)
+    shares = data.visits / np.maximum(data.visits.sum(axis=1, keepdims=True), 1)
+    change = None
+    if data.early is not None:
+        change = homogeneity(data.key // data.n_states, data.early, data.count - data.early, data.n_actions)
+    return Summary(
+        data.rows,
+        real,
+        data.n_actions,
+        int((visits == 0).sum()),
+        int((left == 0).sum()),
+        int(tried.min()) if tried.size else 0,
+        int(np.median(tried)) if tried.size else 0,
+        shares,
+        change,
+        tuple(_warnings(data, visits, change)),
+    )
+
+
+def _warnings(data: Dataset, visits: NDArray[np.int64], change: Homogeneity | None) -> list[str]:
+    found, states = [], data.process.states
+    never, lost = visits == 0, visits.sum(axis=1) == 0
+    if never.any():
+        s, a = (int(i) for i in np.argwhere(never)[0])
+        some = f"such as {spoken(data.process.actions[a])} in {spoken(states[s])}"
+        found.append(f"{plural(int(never.sum()), 'pair')} never tried, {some}: nobody knows what they are worth")
+    if lost.any():
+        some = f"such as {spoken(states[int(np.argmax(lost))])}"
+        found.append(
+            f"{plural(int(lost.sum()), 'state')} never left, {some}: is a column for the end missing (done=...)"
+        )
+    if data.broken:
+        found.append(f"{plural(data.broken, 'step')} of episodes do not go on where the step before ended")
+    if change is not None and change.p_value < ALARM:
+        where = f"{spoken(data.process.actions[change.action])} in {spoken(states[change.state])}"
+        found.append(
+            f"the first and the second half look like two processes (p = {change.p_value:.2g}, most of all {where}); a "
+            f"false alarm comes in {percent(ALARM)} of logs"
+        )
+    return found
+
+
+def same_process(one: Dataset, two: Dataset) -> Homogeneity | None:
+    """Test whether two logs come from one process; None where they have no pair in common that can be compared.
+
+    Parameters
+    ----------
+    one, two : Dataset
+        Read with the same names, discount and reward range.
+    """
+    from replicable_rl.data.dataset import Dataset
+
+    for name, data in (("one", one), ("two", two)):
+        if not isinstance(data, Dataset):
+            raise InvalidInput(f"same_process: {name} must be a Dataset, got {shown(data)}.")
+    if one.process != two.process:
+        raise InvalidInput(
+            "same_process: the logs are of two declared processes. Read both with the same states=..., actions=..., "
+            "gamma and reward_range."
+        )
+    both = np.concatenate([one.key, two.key])
+    rewards = np.concatenate([one.reward, two.reward])
+    if one.added_up or two.added_up:  # means of two logs are never equal: only successors are compared
+        rewards = np.zeros(both.size)
+    order = np.lexsort((rewards, both))
+    new = np.ones(order.size, dtype=bool)
+    new[1:] = (np.diff(both[order]) != 0) | (np.diff(rewards[order]) != 0.0)
+    outcome = np.empty(order.size, dtype=np.int64)
+    outcome[order] = np.cumsum(new) - 1
+    size, split = int(new.sum()), one.key.size
+    first, second = (
+        np.bincount(part, weights=counts, minlength=size).astype(np.int64)
+        for part, counts in ((outcome[:split], one.count), (outcome[split:], two.count))
+    )
+    return homogeneity(both[order][new] // one.n_states, first, second, one.n_actions)

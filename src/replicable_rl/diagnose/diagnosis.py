@@ -1,0 +1,272 @@
+r"""What another log would have said: ``diagnose`` one log.
+
+*Bootstrap.* Two new logs are drawn from the empirical model, and both decide with one shared seed; how often do they
+agree? This is a forecast for another log of the same size, made from one log. It errs with the model: for
+the plain best action it is too high where two actions are exactly as good, because the estimated model has no exact
+ties. docs/data.md says what is known about it.
+
+*Halves.* Two disjoint halves of the log itself decide. Nothing is modelled, so this is nearly without bias, but it is
+about logs of half the size, and splits of one log are no independent logs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from replicable_rl.algorithms import PlugInPolicy
+from replicable_rl.audit.agreement import Estimate
+from replicable_rl.audit.intervals import clopper_pearson
+from replicable_rl.data import Dataset, Summary
+from replicable_rl.data.process import spoken
+from replicable_rl.diagnose.resampling import Resampler
+from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, shown
+from replicable_rl.mdp.occupancy import occupancy_of_actions
+from replicable_rl.progress import track
+from replicable_rl.queries.empirical import EmpiricalModel
+from replicable_rl.queries.rules import SHIPPED
+from replicable_rl.randomness import MAX_SEED, SharedRandomness, sample_stream
+from replicable_rl.records import derived_seed
+from replicable_rl.wording import number, percent, plural
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from replicable_rl.canonical import Json
+    from replicable_rl.sampling.counts import EpisodeCounts
+    from replicable_rl.theory import PlugInPlan
+
+_LARGEST = 2**20  # times the log: more data are never asked for
+_RULES = ("affordable", "tolerance", "rounded", "gumbel", "perturbed", "greedy")
+_MOST_SHOWN = 10
+
+
+class FragileState(NamedTuple):
+    """A state whose action another log may decide otherwise.
+
+    ``share`` is how often two resampled logs differ there, ``rival`` the action that is taken most often instead,
+    ``gap`` how much better the best action is than the rival, and ``at_stake`` what taking the rival would cost from
+    the first state on; both in values normalised to [0, 1].
+    """
+
+    state: str
+    action: str
+    rival: str
+    share: float
+    gap: float
+    at_stake: float
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """What one log says, and what another one would have said.
+
+    Attributes
+    ----------
+    policy : (S,) integers
+        What the log decides.
+    agreement : Estimate
+        The replication probability by the bootstrap: how often two logs of this size agree in every state. The
+        interval is that of the resampling.
+    halves : Estimate
+        How often two disjoint halves of the log agree: about logs of half the size.
+    states : tuple of FragileState
+        Where another log may decide otherwise, the most fragile first.
+    summary : Summary
+        What is in the log, and what is wrong with it.
+    """
+
+    data: Dataset
+    algorithm: PlugInPolicy
+    policy: NDArray[np.int64]
+    agreement: Estimate
+    halves: Estimate
+    states: tuple[FragileState, ...]
+    summary: Summary
+    resamples: int
+    confidence: float
+    seed: int
+
+    def data_needed(self, target: float = 0.95) -> int | None:
+        """Return how many rows like these reach an agreement; None where 10^6 times as many do not.
+
+        >>> import replicable_rl as rr
+        >>> log = {"state": [0, 0, 1, 1] * 50, "action": [0, 1] * 100, "reward": [0, 1] * 100}
+        >>> log["next_state"] = [1, 0] * 100
+        >>> found = diagnose(rr.from_transitions(log, gamma=0.9), resamples=20)
+        >>> found.data_needed(0.8)  # the log itself is enough
+        200
+        """
+        target = check_in_open_interval("Diagnosis", "target", target)
+        forecast = _Forecast(self.data, self.algorithm, self.resamples, self.seed)
+        if float(self.agreement) >= target:
+            return self.data.rows
+        low, high = 1.0, 2.0
+        while forecast.agreement(high) < target:
+            low, high = high, 2.0 * high
+            if high > _LARGEST:
+                return None
+        for _ in range(3):
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if forecast.agreement(middle) >= target else (middle, high)
+        return math.ceil(self.data.rows * high)
+
+    def rules(self) -> dict[str, Estimate]:
+        """Return the agreement that every rule would have today, by the bootstrap."""
+        found = {}
+        for rule in _RULES:
+            other = dataclasses.replace(self.algorithm, rule=SHIPPED[rule]())
+            forecast = _Forecast(self.data, other, self.resamples, self.seed)
+            found[rule] = forecast.estimate(self.confidence)
+        return found
+
+    def __str__(self) -> str:
+        lines = [
+            str(self.summary),
+            f"Another log of this size gives the same policy with probability {self.agreement} (bootstrap, "
+            f"{plural(self.resamples, 'pair')} of logs, {percent(self.confidence)}).",
+            f"Two halves of this log give the same policy: {self.halves}.",
+        ]
+        if self.states:
+            lines.append(f"{plural(len(self.states), 'state')} may be decided otherwise:")
+        for one in self.states[:_MOST_SHOWN]:
+            lines.append(
+                f"  {one.state}: {one.action}, or {one.rival} in {percent(round(one.share, 3))} of logs; gap "
+                f"{number(one.gap, 2)}, at stake {number(one.at_stake, 2)}"
+            )
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON form."""
+        names = self.data.process.action_names
+        return {
+            "summary": self.summary.to_json(),
+            "policy": dict(zip(self.data.process.state_names, (names[a] for a in self.policy.tolist()), strict=True)),
+            "agreement": _interval(self.agreement),
+            "halves": _interval(self.halves),
+            "states": [dict(one._asdict()) for one in self.states],
+            "resamples": self.resamples,
+            "confidence": self.confidence,
+        }
+
+
+def diagnose(
+    data: Dataset,
+    algorithm: PlugInPolicy | None = None,
+    *,
+    shared_seed: int = 0,
+    resamples: int = 200,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Diagnosis:
+    """Say what a log decides, and what another log of the same process would have decided.
+
+    Parameters
+    ----------
+    data : Dataset
+        From :func:`replicable_rl.from_transitions`.
+    algorithm : PlugInPolicy, optional
+        The default allows a loss of 0.05 (values normalised to [0, 1]) and takes the rule "affordable".
+    shared_seed : int
+        With which the log itself decides.
+    resamples : int
+        Pairs of new logs, and splits into halves.
+    confidence : float
+        Of the intervals.
+    seed : int
+        What the resampling follows from.
+
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> log = {"state": [0, 0, 1, 1] * 50, "action": [0, 1] * 100, "reward": [0, 1] * 100, "next_state": [1, 0] * 100}
+    >>> diagnose(rr.from_transitions(log, gamma=0.9), resamples=50).policy.tolist()
+    [1, 1]
+    """
+    if not isinstance(data, Dataset):
+        raise InvalidInput(f"diagnose: data must be a Dataset, as from_transitions returns it, got {shown(data)}.")
+    chosen = PlugInPolicy(0.05, 0.05, 0.2) if algorithm is None else algorithm
+    if not isinstance(chosen, PlugInPolicy):
+        raise InvalidInput(f"diagnose: algorithm must be a PlugInPolicy, got {shown(algorithm)}.")
+    resamples = check_integer("diagnose", "resamples", resamples, low=2, high=10**6)
+    confidence = check_in_open_interval("diagnose", "confidence", confidence)
+    shared_seed = check_integer("diagnose", "shared_seed", shared_seed, low=0, high=MAX_SEED)
+    seed = check_integer("diagnose", "seed", seed, low=0, high=MAX_SEED)
+    forecast = _Forecast(data, chosen, resamples, seed)
+    policy = forecast.decide(data.counts, SharedRandomness(shared_seed))
+    agreement, halves = forecast.estimate(confidence), forecast.of_halves(confidence)
+    fragile = tuple(_fragile(data, policy, forecast))
+    return Diagnosis(data, chosen, policy, agreement, halves, fragile, data.summary(), resamples, confidence, seed)
+
+
+class _Forecast:
+    """Pairs of resampled logs, and what they decide."""
+
+    def __init__(self, data: Dataset, algorithm: PlugInPolicy, resamples: int, seed: int) -> None:
+        self.data, self.algorithm, self.resamples, self.seed = data, algorithm, resamples, seed
+        self.plan: PlugInPlan = algorithm.plan(data)
+        self.resampler = Resampler(data)
+        self.differ = np.zeros(data.n_states)  # how often the two of a pair differ in a state
+        self.taken = np.zeros((data.n_states, data.n_actions))  # how often an action is taken there
+
+    def decide(self, counts: EpisodeCounts, shared: SharedRandomness) -> NDArray[np.int64]:
+        model = EmpiricalModel(self.data, counts)
+        policy: NDArray[np.int64] = self.algorithm.decide(model, self.plan, shared)[0].outputs["policy"]
+        return policy
+
+    def pairs(self, scale: float, what: str) -> Any:
+        """Yield the policies of pairs of logs; the same pairs, whatever the rule."""
+        for i in track(range(self.resamples), what):
+            rng = sample_stream(derived_seed(f"diagnose/{what}", self.seed, i))
+            shared = SharedRandomness(derived_seed(f"diagnose/shared/{what}", self.seed, i))
+            if what == "halves":
+                yield tuple(self.decide(counts, shared) for counts in self.resampler.halves(rng))
+            else:
+                yield tuple(self.decide(self.resampler.draw(rng, scale), shared) for _ in range(2))
+
+    def agreement(self, scale: float) -> float:
+        """Return the share of pairs of logs, so many times as large, that agree in every state."""
+        return float(np.mean([np.array_equal(one, two) for one, two in self.pairs(scale, "logs")]))
+
+    def estimate(self, confidence: float) -> Estimate:
+        same, everywhere = 0, np.arange(self.data.n_states)
+        for one, two in self.pairs(1.0, "logs"):
+            same += np.array_equal(one, two)
+            self.differ += one != two
+            for policy in (one, two):
+                self.taken[everywhere, policy] += 1.0
+        return _share(same, self.resamples, confidence)
+
+    def of_halves(self, confidence: float) -> Estimate:
+        same = sum(np.array_equal(one, two) for one, two in self.pairs(1.0, "halves"))
+        return _share(same, self.resamples, confidence)
+
+
+def _fragile(data: Dataset, policy: NDArray[np.int64], forecast: _Forecast) -> list[FragileState]:
+    """Return the states in which resampled logs differ, with what is at stake there."""
+    model = EmpiricalModel(data, data.counts)
+    share = occupancy_of_actions(model.table, policy, np.zeros(data.n_states)).share / (1.0 - data.gamma)
+    found, names = [], data.process.action_names
+    for s in np.argsort(-forecast.differ, kind="stable").tolist():
+        if not forecast.differ[s]:
+            break
+        taken = forecast.taken[s].copy()
+        taken[policy[s]] = -1.0
+        rival = int(taken.argmax())
+        gap = float(abs(model.q[s, rival] - model.q[s, policy[s]]))
+        often = float(forecast.differ[s] / forecast.resamples)
+        state = spoken(data.process.states[s])
+        found.append(FragileState(state, names[policy[s]], names[rival], often, gap, float(gap * share[s])))
+    return found
+
+
+def _share(same: int, trials: int, confidence: float) -> Estimate:
+    return Estimate(same / trials, *clopper_pearson(int(same), trials, confidence))
+
+
+def _interval(estimate: Estimate) -> dict[str, Json]:
+    return {"estimate": float(estimate), "low": estimate.low, "high": estimate.high}

@@ -1,0 +1,155 @@
+"""One log: what it decides, and what another one would have decided."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import replicable_rl as rr
+from replicable_rl.cli import main
+from replicable_rl.diagnose.resampling import Resampler
+from replicable_rl.randomness import sample_stream
+from tests.test_data import LOG, NAMES, csv_of, long_log
+
+DECIDE = rr.PlugInPolicy(0.02, 0.05, 0.2)
+
+
+def data_of(rows: int = 5_000, seed: int = 1) -> rr.Dataset:
+    log = long_log(rows, seed=seed)
+    log["reward"] = (log["next_state"] + log["action"]) / 6.0  # few values, which depend on where one goes
+    return rr.from_transitions(log, **NAMES)
+
+
+def test_a_log_is_solved_like_a_problem() -> None:
+    data = data_of()
+    run = rr.solve(data, DECIDE, shared_seed=7)
+    assert list(run.fingerprints) == ["policy"]
+    assert run.samples == data.rows
+    assert run.spec is not None
+    assert run.spec.sample == data.sample
+    assert run == rr.solve(data, DECIDE, shared_seed=7)
+    assert run.claims.accuracy is None
+    assert run.claims.replicability is None
+    assert "the log" in run.claims.missing["replicability"]
+
+
+def test_two_logs_of_one_process_decide_alike() -> None:
+    policies = {rr.solve(data_of(200_000, seed), DECIDE, shared_seed=7).fingerprints.policy for seed in range(4)}
+    assert len(policies) == 1
+
+
+def test_pairs_without_data_are_the_worst_and_told() -> None:
+    data = rr.from_transitions(LOG, gamma=0.9, states=["home", "road", "sea"], actions=["go", "wait", "swim"])
+    run = rr.solve(data, DECIDE, shared_seed=1)
+    assert run.status is not None
+    assert "5 pairs of 9 never tried" in run.status.sentence
+    assert 2 not in run.policy[:2]
+
+
+def test_what_comes_after_the_end_is_known() -> None:
+    log: dict[str, Any] = {**LOG, "done": [False, False, True, False, False, False]}
+    run = rr.solve(rr.from_transitions(log, gamma=0.9, done="done"), DECIDE, shared_seed=1)
+    assert run.status is not None
+    assert "never tried" not in run.status.sentence
+
+
+def test_every_row_is_handed_out_once() -> None:
+    data = data_of()
+    source, rng = data.replayed(), sample_stream(1)
+    drawn = [source.draw(100, rng) for _ in range(2)]
+    total = sum(int(counts.count.sum()) for counts in drawn)
+    assert total == 2 * 100 * 15
+    together = drawn[0].count + drawn[1].count
+    assert (together <= data.count).all()
+    with pytest.raises(rr.InvalidInput, match=r"pairs have\s+fewer rows left"):
+        source.draw(10**6, rng)
+
+
+def test_algorithms_that_draw_take_rows_or_say_how_many_are_missing() -> None:
+    data = data_of()
+    run = rr.solve(data, rr.ApproximateMDP(0.1, 0.01, calls=200), shared_seed=1)
+    assert run.samples == 3000
+    with pytest.raises(rr.InvalidInput, match=r"rows, and the log has 5000\. With calls=33"):
+        rr.solve(data, rr.PhasedVI(0.1, 0.01, iterations=10, calls=1000), shared_seed=1)
+    with pytest.raises(rr.InvalidInput, match="sample_seed is for samples that are drawn"):
+        rr.solve(data, DECIDE, shared_seed=1, sample_seed=1)
+    with pytest.raises(rr.InvalidInput, match="a log has the samples that it has"):
+        rr.solve(data, rr.PlugInPolicy(0.02, 0.05, 0.2, samples=10), shared_seed=1)
+
+
+def test_new_logs_have_the_law_of_the_empirical_model() -> None:
+    data = data_of(2_000)
+    resampler, rng, times = Resampler(data), sample_stream(3), 4000
+    drawn = np.array([resampler.draw(rng).count for _ in range(times)])
+    expected = data.counts.count
+    visits = data.counts.visits[data.counts.row]
+    share = expected / visits
+    assert (drawn.sum(axis=1) == data.rows).all()
+    spread = np.sqrt(visits * share * (1.0 - share) / times)
+    assert (np.abs(drawn.mean(axis=0) - expected) <= 5.5 * spread + 1e-9).all()  # 75 of them: 3e-6 in all
+    variance = drawn.var(axis=0)
+    assert (np.abs(variance - visits * share * (1.0 - share)) <= 0.2 * visits * share * (1.0 - share) + 1e-9).all()
+    twice = resampler.draw(rng, 2.0)
+    assert int(twice.count.sum()) == 2 * data.rows
+    one, two = resampler.halves(rng)
+    assert (one.count + two.count == data.counts.count).all()
+
+
+def test_the_forecast_is_near_the_truth_on_average() -> None:
+    """How often two fresh logs agree, against what one log forecasts: within 0.25, for one process and size."""
+    pairs = 40
+    same = 0
+    for i in range(pairs):
+        one, two = (rr.solve(data_of(3_000, 10_000 + 2 * i + j), DECIDE, shared_seed=i).policy for j in (0, 1))
+        same += bool(np.array_equal(one, two))
+    forecasts = [float(rr.diagnose(data_of(3_000, seed), DECIDE, resamples=25).agreement) for seed in range(8)]
+    assert abs(float(np.mean(forecasts)) - same / pairs) < 0.25
+
+
+def test_a_diagnosis_says_where_and_how_much() -> None:
+    data = data_of(1_000)
+    found = rr.diagnose(data, DECIDE, resamples=60, seed=2)
+    assert found.agreement.low <= float(found.agreement) <= found.agreement.high
+    assert len(found.states) > 0
+    assert found.states[0].share >= found.states[-1].share
+    assert found.states[0].action != found.states[0].rival
+    needed = found.data_needed(0.9)
+    assert needed is not None
+    assert needed > data.rows
+    assert found.data_needed(0.01) == data.rows
+    assert set(found.rules()) == {"affordable", "tolerance", "rounded", "gumbel", "perturbed", "greedy"}
+    again = rr.diagnose(data, DECIDE, resamples=60, seed=2)
+    assert again.to_json() == found.to_json()
+    assert "Another log of this size gives the same policy with probability" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"data": 3}, "data must be a Dataset"),
+        ({"algorithm": rr.PhasedVI(0.1, 0.1)}, "algorithm must be a PlugInPolicy"),
+        ({"resamples": 1}, "resamples must be an integer from 2"),
+        ({"confidence": 1.0}, "confidence must lie strictly between 0 and 1"),
+    ],
+)
+def test_wrong_values_of_diagnose(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(rr.InvalidInput, match=said):
+        rr.diagnose(**{"data": rr.from_transitions(LOG, gamma=0.9), **change})
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(csv_of({name: list(column) * 20 for name, column in LOG.items()}))
+    assert main(["diagnose", str(path), "--gamma", "0.9", "--resamples", "20"]) == 0
+    out = capsys.readouterr().out
+    assert "120 rows; 2 states, 2 actions" in out
+    assert "For an agreement of 95 % it takes" in out
+    assert main(["diagnose", str(path), "--gamma", "0.9", "--resamples", "20", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert set(told["policy"]) == {"home", "road"}
+    assert main(["diagnose", str(path), "--gamma", "0.9", "--state", "stat"]) == 2
+    assert "Did you mean 'state'?" in capsys.readouterr().err
