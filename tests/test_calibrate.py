@@ -363,6 +363,16 @@ def found() -> rr.Calibration:
     return rr.calibrate(MDP, Coin(), start=100, most=3200, shared_seeds=256)
 
 
+def test_columns_do_not_touch_and_names_have_single_spaces(found: rr.Calibration) -> None:
+    point = replace(found.points[-1], loss=Estimate(0.00041, 0.0, 0.0024), verdict="undecided")
+    algorithm = rr.ObjectSpec("plug-in-policy-v1", {"rule": {"id": "tolerance", "order": [1, 0], "tolerance": 0.1}})
+    table = replace(found, points=(point,), algorithm=algorithm, published=True).table()
+    assert "(≤0.0024) undecided" in table
+    assert max(map(len, table.splitlines())) <= 80
+    assert "tolerance(order=[1, 0], tolerance=0.1)" in " ".join(table.split())
+    assert "cuts,  and" not in table
+
+
 def test_the_table_fits_80_columns_and_says_what_was_found(found: rr.Calibration) -> None:
     table = found.table()
     assert max(map(len, table.splitlines())) <= 80

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from replicable_rl.cli import main
 from tests.test_cli import Run
 
 PLUG_IN = ("two-goals-v1", "plug-in-policy-v1", "--epsilon", "0.05", "--delta", "0.01", "--rho", "0.2")
@@ -92,3 +93,17 @@ def test_compare_prints_a_table_and_recommends(run: Run, tmp_path: Path) -> None
 )
 def test_bad_input_is_one_line(run: Run, arguments: tuple[str, ...], said: str) -> None:
     assert run.refused(*arguments).startswith(said)
+
+
+def test_an_interrupted_search_says_what_is_kept(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    store = tmp_path / "runs.sqlite"
+    store.touch()
+    for command, asked in (("calibrate", PLUG_IN), ("compare", PLUG_IN[:1])):
+        monkeypatch.setattr(f"replicable_rl.cli.diagnose.{command}", interrupted)
+        assert main([command, *asked, "--store", str(store)]) == 130
+        assert f"Finished runs are kept in {store}; the same command resumes." in capsys.readouterr().err

@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,7 +23,7 @@ from replicable_rl.cli.options import (
     whole,
     with_algorithm_options,
 )
-from replicable_rl.cli.output import print_all, print_error, print_json
+from replicable_rl.cli.output import print_all, print_json, saying_what_is_kept
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval
 from replicable_rl.files import replacing, write_csv
@@ -151,7 +151,7 @@ def _made(specs: Sequence[AuditSpec], asked: dict[str, Any]) -> list[AuditResult
     n_jobs = None if backend in ("dask", "ray") else jobs
     tell = asked["sweep"] is not None and not asked["as_json"]
     results: list[AuditResult] = []
-    with _saying_what_is_kept(store), workers, progress_bar(), opened_store(store) as opened:
+    with saying_what_is_kept(store), workers, progress_bar(), opened_store(store) as opened:
         for result in run_audits(specs, opened, n_jobs=n_jobs, on_error=asked["on_error"] or "raise"):
             results.append(result)
             if tell:
@@ -203,16 +203,6 @@ def _settings(asked: dict[str, Any], stored: bool) -> dict[str, Any]:
         if asked[name] is not None:
             settings["runs_per_seed" if name == "runs" else name] = whole(option, asked[name])
     return settings | {name: asked[name] for name in ("confidence", "sampler") if asked[name] is not None}
-
-
-@contextlib.contextmanager
-def _saying_what_is_kept(store: Path | None) -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        if store is not None and store.exists():
-            print_error(f"Finished runs are kept in {store}; the same command resumes.")
-        raise
 
 
 def _tell(number: str, result: AuditResult) -> None:

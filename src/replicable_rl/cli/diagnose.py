@@ -15,7 +15,7 @@ from replicable_rl.cli.options import (
     whole,
     with_algorithm_options,
 )
-from replicable_rl.cli.output import print_all, print_json
+from replicable_rl.cli.output import print_all, print_json, saying_what_is_kept
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.diagnose import Calibration, Comparison, calibrate, compare
 from replicable_rl.errors import InvalidInput
@@ -66,7 +66,7 @@ def calibrate_command(
     """
     mdp, chosen = resolve_problem(problem), build_algorithm(algorithm, given)
     _refuse_figure(figure)
-    with progress_bar():
+    with progress_bar(), saying_what_is_kept(store):
         found = calibrate(
             mdp,
             chosen,
@@ -116,7 +116,7 @@ def compare_command(
     """
     mdp = resolve_problem(problem)
     _refuse_figure(figure)
-    with progress_bar():
+    with progress_bar(), saying_what_is_kept(store):
         found = compare(
             mdp,
             rho,

@@ -4,6 +4,8 @@ import contextlib
 import os
 import sys
 import textwrap
+from collections.abc import Iterator
+from pathlib import Path
 
 from replicable_rl.canonical import Json, json_text
 from replicable_rl.wording import visible
@@ -49,3 +51,14 @@ def drop_output() -> None:
     """Send what is left in the buffer nowhere; at exit it would raise again."""
     with contextlib.suppress(OSError):  # a captured stdout has no descriptor
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextlib.contextmanager
+def saying_what_is_kept(store: Path | None) -> Iterator[None]:
+    """Say, when a command is interrupted, that a store has what was finished."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if store is not None and store.exists():
+            print_error(f"Finished runs are kept in {store}; the same command resumes.")
+        raise

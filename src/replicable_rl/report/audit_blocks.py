@@ -98,7 +98,7 @@ def _size(result: AuditResult) -> Iterator[tuple[str, Cell]]:
 
 def _value(value: Json) -> Cell:
     plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number(value) if plain else Code(brief(parameter_text(value), 80))  # type: ignore[arg-type]  # a number
+    return number(value) if plain else Code(brief(parameter_text(value), 80))
 
 
 def _figure(result: AuditResult, command: str | None) -> Intervals:
