@@ -16,8 +16,8 @@ _TEXT = """# Mutated files
 `make fuzz` changes sound files at random (bits, bytes, cuts, splices, JSON values, rows of a store, members of an
 archive) and reads each through its public reader, under limits of 10 seconds and 1 GiB. A reader may refuse a
 mutant in one sentence, or read it as what it was. A store may leave damaged rows out. A problem, a sweep, a table of
-results or a plan (JSON that says what is run and what is claimed) may have become another valid one. Nothing else may
-happen: no traceback, no hang, and no *record* (a run, a store, published cuts) that loads changed.
+results, a log or a plan (JSON that says what is run and what is claimed) may have become another valid one. Nothing
+else may happen: no traceback, no hang, and no *record* (a run, a store, published cuts, a data set) that loads changed.
 
 {table}
 

@@ -145,6 +145,30 @@ def _read_cuts(path: Path) -> str:
     return json.dumps(rr.rules.load_cuts(path).to_json(), sort_keys=True)
 
 
+_ROWS = "home,go,0.5,road,false\nroad,wait,1.0,home,false\nroad,go,0.25,road,true\n"
+_LOG = "state,action,reward,next_state,done\n" + 4 * _ROWS
+
+
+def _write_log(path: Path) -> None:
+    path.mkdir()
+    (path / "log.csv").write_text(_LOG)
+
+
+def _read_log(path: Path) -> str:
+    return rr.from_transitions(path, gamma=0.9, done="done").sample.digest
+
+
+def _write_counts(path: Path) -> None:
+    columns = list(zip(*(line.split(",") for line in _LOG.splitlines()), strict=True))
+    log: dict[str, Any] = {name: list(column) for name, *column in columns}
+    rr.from_transitions(log | {"reward": [float(one) for one in log["reward"]]}, gamma=0.9, done="done").save(path)
+
+
+def _read_counts(path: Path) -> str:
+    data = rr.load_dataset(path)
+    return json.dumps([data.sample.digest, data.summary().to_json()])
+
+
 KINDS = {
     kind.name: kind
     for kind in (
@@ -155,6 +179,8 @@ KINDS = {
         Kind("sweep", _write_sweep, _read_sweep, record=False),
         Kind("plan", _write_plan, _read_plan, record=False),
         Kind("cuts", _write_cuts, _read_cuts, record=True),
+        Kind("log", _write_log, _read_log, record=False),
+        Kind("dataset", _write_counts, _read_counts, record=True),
     )
 }
 
