@@ -25,7 +25,7 @@ from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.sampling import draw_from
 from replicable_rl.solve.run import source_of
 
-LARGE, MANY = "a decision on a large table", "decisions through an audit, 400 rows"
+TABLE, MANY = "a decision on a large table", "decisions through an audit, 400 rows"
 CALIBRATE = "calibrate on two-goals-v1"
 PLANNING, DEFAULT = "planning alone", "with affordable"
 RULES = ("affordable", "tolerance", "greedy")
@@ -68,7 +68,7 @@ def _large(kind: str, mdp: rr.TabularMDP, sizes: Sizes) -> Iterator[Measurement]
             chosen = rr.PlugInPolicy(0.05, 0.01, 0.2, samples=1000, rule=rule)
             jobs.append(Job(f"with {rule}", partial(_fresh, model, chosen, chosen.plan(source)), at, fresh=True))
         with one_core() if cores == 1 else contextlib.nullcontext():
-            yield from in_turns("decisions", LARGE, jobs, rounds=sizes.rounds, seconds=60.0, at_least=2)
+            yield from in_turns("decisions", TABLE, jobs, rounds=sizes.rounds, seconds=60.0, at_least=2)
 
 
 def _fresh(model: EmpiricalModel, algorithm: rr.PlugInPolicy, plan: Any) -> Callable[[], object]:

@@ -109,8 +109,8 @@ def _planning(book: Book) -> Iterator[Line]:
 
 
 def _decisions(book: Book) -> Iterator[Line]:
-    for each in book.find("decisions", decisions.LARGE, decisions.DEFAULT):
-        alone = _best(book.find("decisions", decisions.LARGE, decisions.PLANNING, **each.at))
+    for each in book.find("decisions", decisions.TABLE, decisions.DEFAULT):
+        alone = _best(book.find("decisions", decisions.TABLE, decisions.PLANNING, **each.at))
         what = f"a decision on {number(each.at['S'])} states ({each.at['of']}), in times of planning"
         yield f"{what}, cores: {each.at['cores']}", _ratio(each.best, alone), "≤ 2×"
     for by in (decisions.PROCESSES, decisions.THREADS):

@@ -53,7 +53,7 @@ def design(scale: Scale) -> list[Study]:
             calls = round(float(f"{factor * predicted_calls(mdp):.1e}"))
             point = {"grid": f"{rows} x {columns}", "pairs_sa": mdp.n_states * mdp.n_actions, "calls": calls}
             algorithm = ObjectSpec("rpvi-v1", {**PROMISE, "calls": calls})
-            studies.append(study(point, problem, algorithm, scale.pairs * 3 // 2))
+            studies.append(study(point, problem, algorithm, scale.pairs))
     return studies
 
 

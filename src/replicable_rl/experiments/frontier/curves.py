@@ -57,13 +57,13 @@ class Extent:
 
     pairs: int
     samples: Sequence[int] = (10**3, 10**4, 10**5, 10**6)  # of the rules that claims are about
-    others: Sequence[int] = (10**3, 30_000, 10**6)  # of the other rules
+    others: Sequence[int] = (10**4, 10**6)  # of the other rules
     calls: Sequence[int] = (10**5, 10**8, 10**11)
     problems: Sequence[str] = tuple(PROBLEMS)
     rules: Sequence[str] = RULES
     without_rpvi: Sequence[str] = SLOW
     coarse: Sequence[str] = ("two-goals", "two-goals-wide", "garnet")  # elsewhere it loses more than the budget
-    share: float = 0.625  # 25 of 40: the fewest that can show the target at one of three sizes
+    share: float = 0.625  # 25 of 40: enough to show the target at one of few sizes
 
     @classmethod
     def of(cls, scale: Scale) -> Extent:
