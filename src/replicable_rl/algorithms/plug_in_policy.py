@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 _SETTINGS = ("width", "rate", "tolerance", "scale")  # the parameter of a rule, by whatever name
 _AFFORDABLE = AffordableTolerance()
 _LONGEST_EPISODE, _MOST = 2**31 - 1, 2**200
-_FEW = 10.0  # samples of a pair of a log: with more, it always counts
+_FEW = 10.0  # samples of a pair of a log: with more, it counts, where there are not very many of the others
 _MOST_NAMED = 5  # pairs
 
 
@@ -223,14 +223,16 @@ class PlugInPolicy(Promise[PlugInPlan]):
 
 
 def fewest_samples(model: EmpiricalModel, shared: SharedRandomness | None) -> float:
-    """Return how many samples a pair of a log needs to count: a shared random number from 1 to 10, 10 without.
+    """Return how many samples a pair of a log needs to count: a shared random number from 1 to some, or the latter.
 
     A pair that one log saw twice and another one never would be worth something in one and the worst in the other.
-    Below a threshold both take it for the worst; it is random, so that few counts are close to it, and never above half
-    of what most pairs have.
+    Below a threshold both take it for the worst; it is random, so that few counts are close to it. It goes up to 10, or
+    to the root of what the middle pair has: with more data it grows, or two large logs would differ in the pairs that
+    hardly ever occur, and it grows slowly, so that in the end every pair counts. It is never above half of the middle.
     """
     tried = model.visits[model.visits > 0.0]
-    most = min(_FEW, float(np.median(tried)) / 2.0) if tried.size else 1.0
+    middle = float(np.median(tried)) if tried.size else 1.0
+    most = min(max(_FEW, math.sqrt(middle)), middle / 2.0)
     u = 1.0 if shared is None else float(shared.uniform("decide/few", shape=1)[0])
     return float(max(most, 1.0) ** u)
 
