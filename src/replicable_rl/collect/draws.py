@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from replicable_rl.canonical import Json
     from replicable_rl.mdp import TabularMDP
 
-_MARK = 1e-3  # seconds after which the place of a generator is noted: reading it costs more than many a step
+_MARK = 1e-4  # seconds after which the place of a generator is noted: reading it costs more than many a step
 _PIECE = 0.1  # seconds of steps that are counted together
 _MOST = 1 << 14  # of them
 _WHOLE = (int, np.int64, np.int32)

@@ -107,7 +107,8 @@ class Stint:
             done = (np.asarray(terminated, dtype=bool) | np.asarray(truncated, dtype=bool)) & ~resets
             arrived = before_autoreset(observation, info, done)
             over = np.asarray(terminated, dtype=bool)
-            if mode == "SameStep" and (hidden := done & ~over & ~_told(info, width)).any():
+            cut = done & ~over
+            if mode == "SameStep" and cut.any() and (hidden := cut & ~_told(info, width)).any():
                 raise InvalidInput(
                     f"{model}: an environment that resets within a step must say in final_obs where an episode was cut "
                     f"off, and part {int(np.argmax(hidden))} does not."
