@@ -65,6 +65,8 @@ class Gathered:
 
     def counting(self, key: Integers, reward: Floats, count: Integers, *, add_up: bool = True) -> Gathered:
         """Return the same, with what was seen ``count`` times each, and nothing waiting."""
+        if not key.size:
+            return replace(self, waiting=())
         if self.reward is None:
             return self._summed(key, _pieces(self.process, reward) * count, count)
         keys, rewards = np.concatenate([self.key, key]), np.concatenate([self.reward, reward + 0.0])
@@ -134,6 +136,4 @@ def _first(*differ: NDArray[np.bool_]) -> Integers:
 
 def _added(counts: Integers, first: Integers) -> Integers:
     """Return the sums of what belongs together."""
-    if counts.shape[-1] == 0:
-        return counts
     return np.add.reduceat(counts, first, axis=-1)
