@@ -18,6 +18,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from benchmarks import collecting
 from gymnasium.spaces import Discrete
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from hypothesis import given, settings
@@ -842,6 +843,23 @@ def test_seeds(tmp_path: Path) -> None:
     assert rr.collect(simulator(few), 50) != rr.collect(simulator(few), 50)  # fails with probability 2**-64
     fresh = [rr.collect(simulator(few), n, keep=tmp_path / "runs" / "deep" / "kept.npz") for n in (50, 60, 60)]
     assert fresh[1] == fresh[2]
+
+
+def test_the_benchmark_runs() -> None:
+    made = [row.split("|")[2].strip() for row in collecting.rows(300, rounds=1)]
+    assert made == ["step", "step_many", "Env", "SyncVectorEnv of 64", "array of 64"]
+
+
+def test_the_walks_of_the_benchmark_are_one() -> None:
+    """What is compared has one law: chi-square on all transitions, five ways to step the same walk."""
+    for contenders in collecting.jobs(20_000).values():
+        made = [job.call() for job in contenders if job.call is not None]
+        for other in made[1:]:
+            assert isinstance(made[0], rr.Dataset)
+            assert isinstance(other, rr.Dataset)
+            same = rr.same_process(made[0], other)
+            assert same is not None
+            assert same.p_value > ALPHA
 
 
 # --- the command line -----------------------------------------------------------------------------------------
