@@ -19,7 +19,8 @@ from replicable_rl.data import Process
 from replicable_rl.data.process import END
 from replicable_rl.randomness import sample_stream
 from replicable_rl.records import derived_seed
-from replicable_rl.sampling import Counts, Simulator
+from replicable_rl.sampling import Simulator
+from replicable_rl.solve.run import source_of
 
 if TYPE_CHECKING:
     from replicable_rl.canonical import Json
@@ -171,7 +172,8 @@ class TableDraws:
         """Draw all that is missing."""
         now, part = self.now, int(self.now.place["next"])
         calls = (total - now.steps) // self.unit
-        drawn = Counts(self.source).draw(calls, sample_stream(derived_seed("collect", self._seed, part)))
+        counts, _ = source_of(self.source, None)
+        drawn = counts.draw(calls, sample_stream(derived_seed("collect", self._seed, part)))
         row = np.repeat(np.arange(drawn.indptr.size - 1), np.diff(drawn.indptr))
         seen = drawn.count > 0
         key = (row * self.source.n_states + drawn.next_state)[seen].astype(np.int64)
