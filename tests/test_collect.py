@@ -506,6 +506,9 @@ def test_what_is_no_collection_is_refused(tmp_path: Path) -> None:
     rr.make("chain-v1").save(path)
     with pytest.raises(InvalidFile, match="no replicable-rl dataset v1 file"):
         rr.collect(simulator(few), 20, keep=path)
+    link, target = tmp_path / "link.npz", tmp_path / "target.npz"
+    link.symlink_to(target)  # which is not there yet
+    assert rr.collect(simulator(few), 20, sample_seed=1, keep=link) == rr.load_dataset(target)
     path.unlink()
     path.mkdir()
     with pytest.raises(InvalidFile, match="directory"):
@@ -777,6 +780,7 @@ def test_sums_of_floats_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
         ((simulator(few), 10), {"batch": 0}, "batch must be an integer from 1"),
         ((simulator(few), 10), {"sample_seed": -1}, "sample_seed must be an integer from 0"),
         ((simulator(few), 10), {"keep": "kept.csv"}, "keep must name a .npz file"),
+        ((simulator(few), 10), {"keep": "a\0.npz"}, "keep must name a .npz file"),
         ((simulator(few), 10), {"keep": 3}, "keep must name a .npz file"),
         ((simulator(few, version=None), 10), {"keep": "kept.npz"}, "Simulator plant is code of your own"),
         ((lake(), 10), {}, "Give budget=... in place of samples="),
@@ -816,6 +820,21 @@ def test_bad_environments() -> None:
             if isinstance(reward, float) or made is odd:
                 with pytest.raises(InvalidInput, match=message):
                     rr.collect(rr.EpisodicEnv(made, **LAKE), budget=20, policy=[0] * 7, sample_seed=1)
+
+
+@pytest.mark.parametrize("observation", [9, -1, 2.5, math.nan, None, "x", [1, 2]])
+def test_bad_observations(observation: Any) -> None:
+    class Odd(Corridor):
+        def step(self, action: int) -> Any:
+            return observation, 0.0, False, False, {}
+
+    class Odds(SyncVectorEnv):
+        def step(self, actions: Any) -> Any:
+            return np.array([observation] * 2), np.zeros(2), np.zeros(2, bool), np.zeros(2, bool), {}
+
+    for made in (Odd(), Odds([Corridor] * 2)):
+        with pytest.raises(InvalidInput, match="observations must lie in the observation space, 0 to 5, got "):
+            rr.collect(rr.EpisodicEnv(made, **LAKE), budget=20, sample_seed=1)
 
 
 def test_progress_is_reported_and_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:

@@ -167,7 +167,7 @@ def _walker(source: Any, seed: int, batch: int, horizon: int | None, policy: Arr
 
 def _check_keep(keep: Any, source: Any) -> Path:
     """Return the path of the file, in a folder that exists; refuse code that nobody could tell from other code."""
-    if not isinstance(keep, (str, os.PathLike)) or not str(keep).endswith(".npz"):
+    if not isinstance(keep, (str, os.PathLike)) or not str(keep).endswith(".npz") or "\0" in str(keep):
         raise InvalidInput(f"collect: keep must name a .npz file, got {shown(keep)}.")
     if isinstance(source, (Simulator, EpisodicEnv)) and source.identity is not None:
         raise InvalidInput(

@@ -8,6 +8,7 @@ transition is real and is counted, what would have followed is not.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.canonical import canonical_json
-from replicable_rl.errors import InvalidInput, check_integer, did_you_mean
+from replicable_rl.errors import InvalidInput, check_integer, did_you_mean, shown
 from replicable_rl.mdp import action_probabilities
 from replicable_rl.progress import track
 from replicable_rl.records import ObjectSpec
@@ -192,23 +193,30 @@ class EpisodicEnv(Stepped):
 
     def state_of(self, observation: Any) -> int:
         """Return the state that an observation is."""
-        state = int(observation) - self.first_state
+        try:
+            state = operator.index(observation) - self.first_state
+        except TypeError:
+            raise self._outside(observation) from None
         if not 0 <= state < self.n_states - 1:  # the last state is ours
-            raise self._outside(int(observation))
+            raise self._outside(observation)
         return state
 
     def states_of(self, observation: Any, of: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return observations as states, 0 for those that do not matter."""
-        state = np.where(of, np.asarray(observation, dtype=np.int64) - self.first_state, 0)
+        seen = np.asarray(observation)
+        if seen.dtype.kind not in "iu" or seen.shape != of.shape:
+            raise self._outside(observation)
+        state = np.where(of, seen.astype(np.int64) - self.first_state, 0)
         bad = (state < 0) | (state >= self.n_states - 1)
         if bad.any():
             raise self._outside(int(state[np.argmax(bad)]) + self.first_state)
         return state
 
-    def _outside(self, observation: int) -> InvalidInput:
+    def _outside(self, observation: Any) -> InvalidInput:
         last = self.first_state + self.n_states - 2
         return InvalidInput(
-            f"{self}: observations must lie in the observation space, {self.first_state} to {last}, got {observation}."
+            f"{self}: observations must lie in the observation space, {self.first_state} to {last}, got "
+            f"{shown(observation)}."
         )
 
     def _after_the_end(self, weights: NDArray[np.float64], seen: _Seen, rng: np.random.Generator) -> Tally:
@@ -308,9 +316,9 @@ def autoreset_mode(env: Any) -> str:
     return "NextStep" if mode is None else str(getattr(mode, "value", mode))
 
 
-def before_autoreset(observation: Any, info: dict[str, Any], done: NDArray[np.bool_]) -> NDArray[np.int64]:
+def before_autoreset(observation: Any, info: dict[str, Any], done: NDArray[np.bool_]) -> NDArray[Any]:
     """Return what was really observed: an environment that resets within a step hides it in ``info``."""
-    arrived = np.array(observation, dtype=np.int64)
+    arrived = np.array(observation)
     if "final_obs" in info:
         for i in np.flatnonzero(done):
             if info["final_obs"][i] is not None:
