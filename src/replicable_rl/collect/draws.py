@@ -81,8 +81,7 @@ class SimulatorDraws:
 
     def _many(self, total: int, rng: np.random.Generator) -> None:
         start = self.now.steps
-        stop = min(total, (start // self._batch + 1) * self._batch)
-        pair = np.arange(start, stop, dtype=np.int64) % self.source.pairs
+        pair = np.arange(start, min(total, start + self._batch), dtype=np.int64) % self.source.pairs
         successor, reward = self.source.steps(pair // self.source.n_actions, pair % self.source.n_actions, rng)
         self._add(pair * self.source.n_states + successor, reward, _place_of(rng))
 
