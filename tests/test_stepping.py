@@ -653,7 +653,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "the reset hides the successor": (
         module,
-        "_before_autoreset",
+        "before_autoreset",
         "if info[",
         "if False and info[",
         lambda: test_truncated_does_not_absorb(AutoresetMode.SAME_STEP, "itself"),
@@ -683,7 +683,7 @@ MUTANTS: dict[str, Mutant] = {
     "one seed for ever": (
         EpisodicEnv,
         "_single_batches",
-        "int(rng.integers(_SEEDS))",
+        "int(rng.integers(SEEDS))",
         "7",
         lambda: test_an_environment_is_seeded_once_a_round_and_never_twice_alike(),
     ),

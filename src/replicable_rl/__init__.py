@@ -36,6 +36,7 @@ from replicable_rl.audit import (
     read_audits,
     run_audits,
 )
+from replicable_rl.collect import collect
 from replicable_rl.data import Dataset, from_transitions, load_dataset, same_process
 from replicable_rl.diagnose import Calibration, Comparison, Diagnosis, calibrate, compare, diagnose
 from replicable_rl.envs import from_gymnasium, gridworld
@@ -115,6 +116,7 @@ __all__ = [
     "audit_sweep",
     "build",
     "calibrate",
+    "collect",
     "compare",
     "diagnose",
     "evaluate_policy",

@@ -45,6 +45,11 @@ def report(what: str, done: int, total: int) -> None:
         listener(what, done, total)
 
 
+def is_heard() -> bool:
+    """Whether anybody listens."""
+    return _listener.get() is not None
+
+
 def announce(sentence: str) -> None:
     """Tell whoever listens why nothing moves for a while."""
     hear = _hear.get()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _ROUNDS = 32  # about: episodes that end early leave steps for some more
 _MOST_ROUNDS = 128
-_COVERAGE = 3  # every so many rounds
+COVERAGE = 3  # every so many rounds
 _PRECISION = 1e-6  # of plans, in values normalised to [0, 1]: where rewards are rare, values are small
 
 
@@ -42,12 +42,12 @@ def collect(source: EpisodicModel, budget: int, horizon: int, rng: np.random.Gen
         affordable = (budget - seen.steps) // horizon
         if affordable < 1:
             break
-        policy = _curious(EmpiricalModel(source, seen), rewarded=i % _COVERAGE != 0)
+        policy = curious(EmpiricalModel(source, seen), rewarded=i % COVERAGE != 0)
         seen = seen + source.play(policy, max(1, affordable // max(1, _ROUNDS - i)), horizon, rng)
     return seen
 
 
-def _curious(model: EmpiricalModel, *, rewarded: bool) -> NDArray[np.int64]:
+def curious(model: EmpiricalModel, *, rewarded: bool) -> NDArray[np.int64]:
     """Return the policy that goes where a bonus, or a reward and a bonus, is."""
     most, n = 1.0 - model.gamma, model.visits.reshape(model.n_states, model.n_actions)
     some, value = np.maximum(n, 1.0), model.best.value

@@ -10,16 +10,22 @@ from replicable_rl.cli.options import AsJson, whole
 from replicable_rl.cli.output import print_json
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.cli.show import console
-from replicable_rl.data import from_transitions
+from replicable_rl.data import Dataset, from_transitions, load_dataset
 from replicable_rl.diagnose import diagnose
+from replicable_rl.errors import InvalidInput
 from replicable_rl.wording import number, percent
 
 Column = Annotated[str, Option(metavar="NAMES", help="Its column, or several, separated by commas.")]
 
 
 def diagnose_command(
-    log: Annotated[Path, Argument(metavar="LOG", help="A .csv, .parquet or .jsonl file, or a folder of them.")],
-    gamma: Annotated[float, Option(metavar="X", help="Discount in [0, 1).")],
+    log: Annotated[
+        Path,
+        Argument(
+            metavar="LOG", help="A .csv, .parquet or .jsonl file, a folder of them, or a saved .npz file of samples."
+        ),
+    ],
+    gamma: Annotated[float | None, Option(metavar="X", help="Discount in [0, 1); a saved file has its own.")] = None,
     state: Column = "state",
     action: Column = "action",
     reward: Annotated[str, Option(metavar="NAME", help="Its column.")] = "reward",
@@ -38,17 +44,9 @@ def diagnose_command(
     as_json: AsJson = False,
 ) -> int:
     """Say what LOG decides, how likely another log decides alike, where not, and how much data it would take."""
-    data = from_transitions(
-        log,
-        gamma=gamma,
-        state=_columns(state),
-        action=_columns(action),
-        reward=reward,
-        next_state=_columns(next_state),
-        done=done,
-        episode=episode,
-        reward_range=reward_range,
-    )
+    read: dict[str, Any] = {"state": _columns(state), "action": _columns(action), "next_state": _columns(next_state)}
+    read |= {"reward": reward, "done": done, "episode": episode, "reward_range": reward_range}
+    data = _saved(log, gamma, reward_range) if log.suffix == ".npz" else _logged(log, gamma, read)
     algorithm = PlugInPolicy(epsilon, 0.05, 0.2, rule=rule)
     with progress_bar():
         found = diagnose(
@@ -71,6 +69,20 @@ def diagnose_command(
     for name, agreement in rules.items():
         out.print(f"  {name:<11}{agreement}", highlight=False)
     return 0
+
+
+def _logged(log: Path, gamma: float | None, read: dict[str, Any]) -> Dataset:
+    if gamma is None:
+        raise InvalidInput("diagnose: a log does not say its discount. Give --gamma, such as 0.95.")
+    return from_transitions(log, gamma=gamma, **read)
+
+
+def _saved(log: Path, gamma: float | None, reward_range: tuple[float, float] | None) -> Dataset:
+    if gamma is not None or reward_range is not None:
+        raise InvalidInput(
+            f"{log}: a saved file has its own discount and reward range. Leave out --gamma and the like."
+        )
+    return load_dataset(log)
 
 
 def _columns(text: str) -> str | list[str]:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from replicable_rl.cli.audit import audit_command
+from replicable_rl.cli.collect import collect_command
 from replicable_rl.cli.diagnose import calibrate_command, compare_command
 from replicable_rl.cli.logs import diagnose_command
 from replicable_rl.cli.options import (
@@ -186,6 +187,7 @@ app.command("publish", short_help="Choose tie-breaks for others to use.")(publis
 app.command("audit", short_help="Measure how often two runs agree.")(audit_command)
 app.command("calibrate", short_help="Find how many samples ALGORITHM needs.")(calibrate_command)
 app.command("compare", short_help="All rules and algorithms side by side.")(compare_command)
+app.command("collect", short_help="Draw samples, keep them, and resume.")(collect_command)
 app.command("diagnose", short_help="What another log than LOG would say.")(diagnose_command)
 app.command("reproduce", short_help="Make every figure and table of the paper.")(reproduce_command)
 app.command("report", short_help="Make a page of the audits in STORE.")(report_command)

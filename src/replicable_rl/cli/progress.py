@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 
 from replicable_rl.progress import listening
+from replicable_rl.progress_bar import Pace, bar
 
-_PATIENCE = 0.5  # seconds of silence before the bar appears
 _MINUTE = 60.0
 
 
@@ -18,32 +18,12 @@ def progress_bar() -> Iterator[None]:
         with listening(_line_a_minute()):
             yield
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    rate = TextColumn("{task.fields[rate]}")
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn()
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task("", total=None, rate="")
-    pace = _Pace()
-
-    def listener(what: str, done: int, total: int) -> None:
-        pace.note(what, done)
-        if not bar.live.is_started and pace.seconds < _PATIENCE:
-            return
-        bar.update(task, description=what, completed=done, total=total, rate=pace.text(done))
-        if not bar.live.is_started:
-            bar.start()
-
-    try:
-        with listening(listener, lambda sentence: bar.console.print(sentence, highlight=False)):
-            yield
-    finally:
-        bar.stop()
+    with bar():
+        yield
 
 
 def _line_a_minute() -> Callable[[str, int, int], None]:
-    pace = _Pace()
+    pace = Pace()
     last = time.monotonic()
 
     def listener(what: str, done: int, total: int) -> None:
@@ -55,28 +35,6 @@ def _line_a_minute() -> Callable[[str, int, int], None]:
             print(f"{done} of {total} {what}, {pace.text(done)}, {_duration(left)} left", file=sys.stderr, flush=True)
 
     return listener
-
-
-class _Pace:
-    """How fast the present work goes, counted from its first report: what a store already had was not work."""
-
-    def __init__(self) -> None:
-        self._what = ""
-        self.first = 0
-        self._started = time.monotonic()
-
-    def note(self, what: str, done: int) -> None:
-        if what != self._what or done < self.first:
-            self._what, self.first, self._started = what, done, time.monotonic()
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self._started
-
-    def text(self, done: int) -> str:
-        """The rate, in the unit that reads best."""
-        rate = (done - self.first) / max(self.seconds, 1e-9)
-        return f"{rate:.3g}/s" if rate >= 1.0 else f"{60.0 * rate:.3g}/min"
 
 
 def _duration(seconds: float) -> str:

@@ -104,9 +104,8 @@ def _warnings(data: Dataset, visits: NDArray[np.int64], change: Homogeneity | No
         found.append(f"{plural(int(never.sum()), 'pair')} never tried, {some}: nobody knows what they are worth")
     if lost.any():
         some = f"such as {spoken(states[int(np.argmax(lost))])}"
-        found.append(
-            f"{plural(int(lost.sum()), 'state')} never left, {some}: is a column for the end missing (done=...)"
-        )
+        why = "nobody saw what comes next" if data.process.ends else "is a column for the end missing (done=...)"
+        found.append(f"{plural(int(lost.sum()), 'state')} never left, {some}: {why}")
     if data.broken:
         found.append(f"{plural(data.broken, 'step')} of episodes do not go on where the step before ended")
     if change is not None and change.p_value < ALARM:

@@ -5,6 +5,7 @@ from replicable_rl.sampling.fused import Fused, Grid, Iterations, fused_iteratio
 from replicable_rl.sampling.problem import EpisodicModel, GenerativeModel, Problem, check_source
 from replicable_rl.sampling.simulator import Simulator
 from replicable_rl.sampling.stepping import EpisodicEnv
+from replicable_rl.sampling.stints import Stint
 from replicable_rl.sampling.tables import Counts, PerSample, Table
 from replicable_rl.theory import MAX_CALLS
 
@@ -22,6 +23,7 @@ __all__ = [
     "PerSample",
     "Problem",
     "Simulator",
+    "Stint",
     "Table",
     "TransitionCounts",
     "check_source",

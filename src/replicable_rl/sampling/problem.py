@@ -123,7 +123,8 @@ class Stepped:
             "the code changes."
         )
 
-    def _refuse_beyond_budget(self, steps: int, remedy: str) -> None:
+    def refuse_beyond_budget(self, steps: int, remedy: str) -> None:
+        """Refuse more steps than one run may take."""
         if steps > self.most_samples:
             asked, most = number(steps, 3), number(self.most_samples, 3)
             raise SampleSizeTooLarge(

@@ -33,6 +33,12 @@ class Simulator(Stepped):
         The problem it simulates.
     initial : (S,) floats, optional
         Distribution of the first state, where it is known; it is not sampled.
+    step_many : callable, optional
+        ``step_many(states, actions, rng) -> (next states, rewards)``, with arrays of one length; ``step.step_many`` by
+        default, if there is one. Where it is offered, nothing is stepped one by one.
+    ends : bool
+        Whether a third value, ``done``, is returned. What is done leads to one more state, the last one, in which
+        nothing is earned; it is not stepped. ``n_states`` and ``initial`` do not count it.
     name : str
         What the run record calls it.
     version : str, optional
@@ -47,11 +53,19 @@ class Simulator(Stepped):
     >>> problem = Simulator(coin, n_states=2, n_actions=1, gamma=0.9, reward_range=(0.0, 1.0))
     >>> problem.draw(100, np.random.default_rng(0)).count.sum()
     np.int64(200)
+
+    Many steps at once:
+
+    >>> def coins(states, actions, rng):
+    ...     return rng.integers(0, 2, size=states.size), states.astype(float)
+    >>> sizes = dict(n_states=2, n_actions=1, gamma=0.9, reward_range=(0.0, 1.0))
+    >>> Simulator(coin, step_many=coins, **sizes).draw(100, np.random.default_rng(0)).count.sum()
+    np.int64(200)
     """
 
     def __init__(
         self,
-        step: Callable[[Any, Any, np.random.Generator], tuple[Any, Any]],
+        step: Callable[[Any, Any, np.random.Generator], tuple[Any, ...]],
         *,
         n_states: int,
         n_actions: int,
@@ -59,22 +73,33 @@ class Simulator(Stepped):
         reward_range: tuple[float, float],
         initial: ArrayLike | None = None,
         vectorized: bool = False,
+        step_many: Callable[[Any, Any, np.random.Generator], tuple[Any, ...]] | None = None,
+        ends: bool = False,
         name: str | None = None,
         version: str | None = None,
         budget: int = BUDGET,
     ) -> None:
-        if not callable(step):
-            raise InvalidInput(f"Simulator: step must be callable, got {shown(step)}.")
+        many = getattr(step, "step_many", None) if step_many is None else step_many
+        for what, given in (("step", step), ("step_many", many)):
+            if not callable(given) and (given is not None or what == "step"):
+                raise InvalidInput(f"Simulator: {what} must be callable, got {shown(given)}.")
         if name is not None and not isinstance(name, str):
             raise InvalidInput(f"Simulator: name must be a text, got {shown(name)}.")
-        self.step, self._vectorized = step, check_flag("Simulator", "vectorized", vectorized)
+        self.step, self.step_many = step, many
+        self.vectorized = check_flag("Simulator", "vectorized", vectorized) or many is not None
+        self.ends = check_flag("Simulator", "ends", ends)
         self.name = str(name or "") or str(getattr(step, "__qualname__", type(step).__name__))
-        self.n_states = check_integer("Simulator", "n_states", n_states, low=1, high=2**31 - 1)
+        self.stepped_states = check_integer("Simulator", "n_states", n_states, low=1, high=2**31 - 2)
+        self.n_states = self.stepped_states + self.ends
         self.n_actions = check_integer("Simulator", "n_actions", n_actions, low=1, high=2**31 - 1)
         if self.n_states * self.n_states * self.n_actions >= 2**62:
             raise InvalidInput(f"Simulator: {n_states} states and {n_actions} actions are more than can be numbered.")
         super().__init__(gamma, reward_range, version, budget)
-        self.initial = None if initial is None else _check_initial(initial, self.n_states)
+        if self.ends and not self.reward_range[0] <= 0.0 <= self.reward_range[1]:
+            raise InvalidInput(
+                f"Simulator: reward_range must contain 0, the reward after the end, got {shown(reward_range)}."
+            )
+        self.initial = None if initial is None else _check_initial(initial, self.stepped_states, self.n_states)
 
     @property
     def spec(self) -> ObjectSpec:
@@ -82,17 +107,23 @@ class Simulator(Stepped):
         sizes = {name: getattr(self, name) for name in ("n_states", "n_actions", "gamma", "reward_range")}
         initial = None if self.initial is None else self.initial.tolist()
         given = {key: value for key, value in (("version", self.version), ("initial", initial)) if value is not None}
-        return ObjectSpec("simulator", {"name": self.name, **sizes, "vectorized": self._vectorized, **given})
+        ends = {"ends": True} if self.ends else {}
+        return ObjectSpec("simulator", {"name": self.name, **sizes, "vectorized": self.vectorized, **ends, **given})
 
     @property
     def code(self) -> tuple[Any, ...]:
-        """The function that is stepped."""
-        return (self.step,)
+        """The functions that are stepped."""
+        return (self.step,) if self.step_many is None else (self.step, self.step_many)
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs of a state and an action are stepped: all but those after the end."""
+        return self.stepped_states * self.n_actions
 
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw ``calls`` fresh successors of every pair and return their counts."""
         calls, n_rows = check_calls("Simulator", calls), self.n_states * self.n_actions
-        self._refuse_beyond_budget(calls * n_rows, "Pass fewer calls or raise budget.")
+        self.refuse_beyond_budget(calls * self.pairs, "Pass fewer calls or raise budget.")
         # An outcome is a (row, next state); with it go its count and the sum of its rewards, above the lowest.
         key, count, excess = merge_tallies(self._batches(calls, rng))
         row = key // self.n_states
@@ -101,58 +132,96 @@ class Simulator(Stepped):
         return OutcomeCounts(indptr, (key % self.n_states).astype(np.int32), reward, count, calls)
 
     def _batches(self, calls: int, rng: np.random.Generator) -> Iterator[Tally]:
-        total = self.n_states * self.n_actions * calls
+        total, low = self.pairs * calls, self.reward_range[0]
         for start in range(0, total, _CHUNK):
             row = np.arange(start, min(start + _CHUNK, total), dtype=np.int64) // calls
-            successor, reward = self._steps(row // self.n_actions, row % self.n_actions, rng)
+            successor, reward = self.steps(row // self.n_actions, row % self.n_actions, rng)
             key, once = row * self.n_states + successor, np.ones(row.size, dtype=np.int64)
-            yield tally(key, once, reward - self.reward_range[0])
+            yield tally(key, once, reward - low)
+        if self.ends:  # what comes after the end is known: nothing, for ever
+            row = np.arange(self.pairs, self.n_states * self.n_actions, dtype=np.int64)
+            yield tally(
+                row * self.n_states + self.n_states - 1,
+                np.full(row.size, calls),
+                np.full(row.size, calls * (0.0 - low)),
+            )
 
-    def _steps(
+    def steps(
         self, state: NDArray[np.int64], action: NDArray[np.int64], rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        if self._vectorized:
-            successor, reward = self._read([self.step(state, action, rng)])
+        """Step once from every state, and return the next states and the rewards; bad answers are refused."""
+        if self.vectorized:
+            answer = (self.step_many or self.step)(state.copy(), action.copy(), rng)  # which may write to them
+            successor, reward, done = self.read([answer])
         else:
             pairs = zip(state.tolist(), action.tolist(), strict=True)
-            successor, reward = self._read([self.step(s, a, rng) for s, a in pairs])
+            successor, reward, done = self.read([self.step(s, a, rng) for s, a in pairs])
+        return self.checked(state, action, successor, reward, done)
+
+    def checked(
+        self,
+        state: NDArray[np.int64],
+        action: NDArray[np.int64],
+        successor: NDArray[Any],
+        reward: NDArray[np.float64],
+        done: NDArray[Any] | None,
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return next states and rewards if they are such, what is done in the last state."""
         if successor.shape != state.shape or reward.shape != state.shape or successor.dtype.kind not in "iu":
             raise InvalidInput(
-                f"{self}: step must return next states (integers) and rewards, one for each state "
+                f"{self}: {self._stepping} must return next states (integers) and rewards, one for each state "
                 f"asked; got {successor.dtype} of shape {successor.shape} and rewards of shape {reward.shape}."
             )
+        over = np.zeros(state.shape, dtype=bool)
+        if done is not None:
+            if done.shape != state.shape or done.dtype.kind != "b":
+                raise InvalidInput(
+                    f"{self}: {self._stepping} must return done as True or False, one for each state asked; got "
+                    f"{done.dtype} of shape {done.shape}."
+                )
+            over = done
         low, high = self.reward_range
+        outside = ((successor < 0) | (successor >= self.stepped_states)) & ~over  # where it ended, nobody is
         for bad, values, rule in (
-            (
-                (successor < 0) | (successor >= self.n_states),
-                successor,
-                f"next states must lie in 0..{self.n_states - 1}",
-            ),
+            (outside, successor, f"next states must lie in 0..{self.stepped_states - 1}"),
             (~((reward >= low) & (reward <= high)), reward, f"rewards must lie in reward_range [{low:g}, {high:g}]"),
         ):
             if bad.any():
                 i = int(np.argmax(bad))
                 raise InvalidInput(f"{self}: {rule}, got {values[i]:g} from state {state[i]}, action {action[i]}.")
-        return successor.astype(np.int64), reward
+        return np.where(over, self.n_states - 1, successor.astype(np.int64)), reward
 
-    def _read(self, answers: list[tuple[Any, Any]]) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """Return next states and rewards of a vectorised answer, or of one answer for each step."""
+    @property
+    def _stepping(self) -> str:
+        return "step" if self.step_many is None else "step_many"
+
+    def read(self, answers: list[tuple[Any, ...]]) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[Any] | None]:
+        """Return next states, rewards and ends of a vectorised answer, or of one answer for each step."""
+        asked = 2 + self.ends
         try:
-            states, rewards = zip(*((successor, reward) for successor, reward in answers), strict=True)
-            both = (states[0], rewards[0]) if self._vectorized else (states, rewards)
-            return np.asarray(both[0]), np.asarray(both[1], dtype=np.float64)
+            if any(len(answer) != asked for answer in answers):
+                raise TypeError
+            parts = answers[0] if self.vectorized else tuple(zip(*answers, strict=True))
+            done = np.asarray(parts[2]) if self.ends else None
+            return np.asarray(parts[0]), np.asarray(parts[1], dtype=np.float64), done
         except (TypeError, ValueError):
-            wrong = next((one for one in answers if not (isinstance(one, tuple) and len(one) == 2)), answers[0])
+            wrong = next((one for one in answers if not (isinstance(one, tuple) and len(one) == asked)), answers[0])
+            what = "a triple (next state, reward, done)" if self.ends else "a pair (next state, reward)"
+            more = " Give ends=True if the third is done." if asked == 2 and _length(wrong) == 3 else ""
             raise InvalidInput(
-                f"{self}: step must return a pair (next state, reward) of numbers, got {shown(wrong)}."
+                f"{self}: {self._stepping} must return {what} of numbers, got {shown(wrong)}.{more}"
             ) from None
 
 
-def _check_initial(initial: ArrayLike, n_states: int) -> NDArray[np.float64]:
-    first = check_numbers("Simulator", "initial", initial).copy()
-    if first.shape != (n_states,) or not (first >= 0.0).all() or abs(first.sum() - 1.0) > 1e-9:
-        raise InvalidInput(
-            f"Simulator: initial must hold {n_states} probabilities that sum to 1, got {shown(initial)}."
-        )
+def _length(answer: object) -> int:
+    return len(answer) if isinstance(answer, tuple) else 0
+
+
+def _check_initial(initial: ArrayLike, stepped: int, n_states: int) -> NDArray[np.float64]:
+    given = check_numbers("Simulator", "initial", initial)
+    if given.shape != (stepped,) or not (given >= 0.0).all() or abs(given.sum() - 1.0) > 1e-9:
+        raise InvalidInput(f"Simulator: initial must hold {stepped} probabilities that sum to 1, got {shown(initial)}.")
+    first = np.zeros(n_states)
+    first[:stepped] = given
     first.setflags(write=False)
     return first

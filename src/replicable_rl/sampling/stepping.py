@@ -8,6 +8,7 @@ transition is real and is counted, what would have followed is not.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.canonical import canonical_json
-from replicable_rl.errors import InvalidInput, check_integer, did_you_mean
+from replicable_rl.errors import InvalidInput, check_integer, did_you_mean, shown
 from replicable_rl.mdp import action_probabilities
 from replicable_rl.progress import track
 from replicable_rl.records import ObjectSpec
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 _BATCH = 1000  # episodes between two flushes of what was seen
-_SEEDS = 2**63  # so many that two calls of `play` hardly ever seed an environment alike
+SEEDS = 2**63  # so many that two calls of `play` hardly ever seed an environment alike
 
 
 class EpisodicEnv(Stepped):
@@ -75,15 +76,16 @@ class EpisodicEnv(Stepped):
             raise InvalidInput(
                 f"EpisodicEnv: reward_range must contain 0, the reward after the end, got {reward_range}."
             )
-        self._env, self._given = _make(env, make_kwargs), env
-        self.name = _name_of(self._env)
-        made = dict(self._env.spec.kwargs) if isinstance(env, str) else {}  # with what the id was registered with
+        self.env, self._given = _make(env, make_kwargs), env
+        self.name = _name_of(self.env)
+        made = dict(self.env.spec.kwargs) if isinstance(env, str) else {}  # with what the id was registered with
         self._params = {"gamma": gamma, "reward_range": list(reward_range), **made}
-        self._is_gymnasiums_own = isinstance(env, str) and _is_gymnasiums_own(self._env, self._params)
-        self._is_vector = hasattr(self._env, "num_envs")
-        observations, actions = _spaces(self._env, self._is_vector)
-        self.n_states, self._first_state = int(observations.n) + 1, int(observations.start)
-        self.n_actions, self._first_action = int(actions.n), int(actions.start)
+        self._is_gymnasiums_own = isinstance(env, str) and _is_gymnasiums_own(self.env, self._params)
+        self.is_vector = hasattr(self.env, "num_envs")
+        self.width = int(self.env.num_envs) if self.is_vector else 1  # how many are stepped side by side
+        observations, actions = _spaces(self.env, self.is_vector)
+        self.n_states, self.first_state = int(observations.n) + 1, int(observations.start)
+        self.n_actions, self.first_action = int(actions.n), int(actions.start)
 
     @property
     def spec(self) -> ObjectSpec:
@@ -97,7 +99,7 @@ class EpisodicEnv(Stepped):
         """What makes the environment, its wrappers, and itself; nothing where it is Gymnasium's own."""
         if self._is_gymnasiums_own:
             return ()
-        return (*([self._given] if callable(self._given) else []), *_layers(self._env))
+        return (*([self._given] if callable(self._given) else []), *_layers(self.env))
 
     @property
     def identity(self) -> str | None:
@@ -109,9 +111,9 @@ class EpisodicEnv(Stepped):
         episodes = check_integer("EpisodicEnv", "episodes", episodes, low=1, high=MAX_CALLS)
         horizon = check_horizon(horizon)
         remedy = "Pass a smaller episodes=..., raise budget, or use from_gymnasium where the table is known."
-        self._refuse_beyond_budget(episodes * horizon, remedy)
+        self.refuse_beyond_budget(episodes * horizon, remedy)
         weights = action_probabilities("EpisodicEnv", policy, self.n_states, self.n_actions)
-        batches = self._vector_batches if self._is_vector else self._single_batches
+        batches = self._vector_batches if self.is_vector else self._single_batches
         seen = _Seen(self.n_states)
         key, count, reward = merge_tallies(batches(np.cumsum(weights, axis=1), episodes, horizon, rng, seen))
         if seen.absorbed:
@@ -123,18 +125,18 @@ class EpisodicEnv(Stepped):
     def _single_batches(
         self, choice: NDArray[np.float64], episodes: int, horizon: int, rng: np.random.Generator, seen: _Seen
     ) -> Iterator[Tally]:
-        seed: int | None = int(rng.integers(_SEEDS))
+        seed: int | None = int(rng.integers(SEEDS))
         keys: list[int] = []
         rewards: list[float] = []
         for episode in track(range(episodes), "episodes"):
-            observation, _ = self._env.reset(seed=seed)
+            observation, _ = self.env.reset(seed=seed)
             seed = None  # later resets go on with the environment's own stream
-            state = self._state(observation)
+            state = self.state_of(observation)
             seen.starts[state] += 1
             for left in range(horizon - 1, -1, -1):
                 action = min(int(np.searchsorted(choice[state], rng.random(), side="right")), self.n_actions - 1)
-                observation, reward, terminated, truncated, _ = self._env.step(action + self._first_action)
-                successor = self.n_states - 1 if terminated else self._state(observation)
+                observation, reward, terminated, truncated, _ = self.env.step(action + self.first_action)
+                successor = self.n_states - 1 if terminated else self.state_of(observation)
                 keys.append((state * self.n_actions + action) * self.n_states + successor)
                 rewards.append(float(reward))
                 state = successor
@@ -149,22 +151,22 @@ class EpisodicEnv(Stepped):
     def _vector_batches(
         self, choice: NDArray[np.float64], episodes: int, horizon: int, rng: np.random.Generator, seen: _Seen
     ) -> Iterator[Tally]:
-        seed: int | None = int(rng.integers(_SEEDS))
-        mode = str(getattr(self._env.metadata.get("autoreset_mode"), "value", "NextStep"))
-        for start in track(range(0, episodes, self._env.num_envs), "batches of episodes"):
-            observation, _ = self._env.reset(seed=seed)
+        seed: int | None = int(rng.integers(SEEDS))
+        mode = autoreset_mode(self.env)
+        for start in track(range(0, episodes, self.env.num_envs), "batches of episodes"):
+            observation, _ = self.env.reset(seed=seed)
             seed = None
-            active = np.arange(self._env.num_envs) < episodes - start
-            state = self._states(observation, active)
+            active = np.arange(self.env.num_envs) < episodes - start
+            state = self.states_of(observation, active)
             seen.starts += np.bincount(state[active], minlength=self.n_states)
             keys: list[NDArray[np.int64]] = []
             rewards: list[NDArray[np.float64]] = []
             for left in range(horizon - 1, -1, -1):
                 u = rng.random((state.size, 1))
                 action = np.minimum((u >= choice[state]).sum(axis=1), self.n_actions - 1)
-                observation, reward, terminated, truncated, info = self._env.step(action + self._first_action)
-                arrived = _before_autoreset(observation, info, terminated | truncated)
-                successor = np.where(terminated, self.n_states - 1, self._states(arrived, active & ~terminated))
+                observation, reward, terminated, truncated, info = self.env.step(action + self.first_action)
+                arrived = before_autoreset(observation, info, terminated | truncated)
+                successor = np.where(terminated, self.n_states - 1, self.states_of(arrived, active & ~terminated))
                 key = (state * self.n_actions + action) * self.n_states + successor
                 keys.append(key[active])
                 rewards.append(np.asarray(reward, dtype=np.float64)[active])
@@ -175,7 +177,7 @@ class EpisodicEnv(Stepped):
                     break
                 state = np.where(active, successor, 0)
                 if mode == "Disabled" and done.any():
-                    self._env.reset(options={"reset_mask": np.asarray(done)})
+                    self.env.reset(options={"reset_mask": np.asarray(done)})
             yield self._tally(np.concatenate(keys), np.concatenate(rewards), seen)
 
     def _tally(self, key: NDArray[np.int64], reward: NDArray[np.float64], seen: _Seen) -> Tally:
@@ -189,24 +191,32 @@ class EpisodicEnv(Stepped):
         seen.steps += key.size
         return tally(key.astype(np.int64), np.ones(key.size, dtype=np.int64), reward - low)
 
-    def _state(self, observation: Any) -> int:
-        state = int(observation) - self._first_state
+    def state_of(self, observation: Any) -> int:
+        """Return the state that an observation is."""
+        try:
+            state = operator.index(observation) - self.first_state
+        except TypeError:
+            raise self._outside(observation) from None
         if not 0 <= state < self.n_states - 1:  # the last state is ours
-            raise self._outside(int(observation))
+            raise self._outside(observation)
         return state
 
-    def _states(self, observation: Any, of: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def states_of(self, observation: Any, of: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return observations as states, 0 for those that do not matter."""
-        state = np.where(of, np.asarray(observation, dtype=np.int64) - self._first_state, 0)
+        seen = np.asarray(observation)
+        if seen.dtype.kind not in "iu" or seen.shape != of.shape:
+            raise self._outside(observation)
+        state = np.where(of, seen.astype(np.int64) - self.first_state, 0)
         bad = (state < 0) | (state >= self.n_states - 1)
         if bad.any():
-            raise self._outside(int(state[np.argmax(bad)]) + self._first_state)
+            raise self._outside(int(state[np.argmax(bad)]) + self.first_state)
         return state
 
-    def _outside(self, observation: int) -> InvalidInput:
-        last = self._first_state + self.n_states - 2
+    def _outside(self, observation: Any) -> InvalidInput:
+        last = self.first_state + self.n_states - 2
         return InvalidInput(
-            f"{self}: observations must lie in the observation space, {self._first_state} to {last}, got {observation}."
+            f"{self}: observations must lie in the observation space, {self.first_state} to {last}, got "
+            f"{shown(observation)}."
         )
 
     def _after_the_end(self, weights: NDArray[np.float64], seen: _Seen, rng: np.random.Generator) -> Tally:
@@ -300,9 +310,15 @@ def _spaces(env: Any, is_vector: bool) -> tuple[Any, Any]:
     return spaces[0], spaces[1]
 
 
-def _before_autoreset(observation: Any, info: dict[str, Any], done: NDArray[np.bool_]) -> NDArray[np.int64]:
+def autoreset_mode(env: Any) -> str:
+    """Return how a vector environment resets those of its parts that ended: NextStep, SameStep or Disabled."""
+    mode = getattr(env, "metadata", {}).get("autoreset_mode")
+    return "NextStep" if mode is None else str(getattr(mode, "value", mode))
+
+
+def before_autoreset(observation: Any, info: dict[str, Any], done: NDArray[np.bool_]) -> NDArray[Any]:
     """Return what was really observed: an environment that resets within a step hides it in ``info``."""
-    arrived = np.array(observation, dtype=np.int64)
+    arrived = np.array(observation)
     if "final_obs" in info:
         for i in np.flatnonzero(done):
             if info["final_obs"][i] is not None:

@@ -96,7 +96,7 @@ def solve_as(spec: RunSpec, problem: Any, algorithm: Algorithm) -> Run:
     return _made(problem, source, algorithm, spec)
 
 
-_ALONE = threading.RLock()  # what samples itself may keep a state: within a process, its runs wait for each other
+ALONE = threading.RLock()  # what samples itself may keep a state: within a process, its runs wait for each other
 _DRAW_FROM_RNG = (Counts, PerSample, EpisodicEnv)  # no sample of these leaves the generator as it was
 
 
@@ -109,7 +109,7 @@ def _made(problem: Any, source: Any, algorithm: Algorithm, spec: RunSpec) -> Run
     refuse_endless(source, algorithm)
     rng = sample_stream(spec.sample.seed if isinstance(spec.sample, Drawn) else 0)  # a recorded sample draws nothing
     unused = _state(rng)
-    with _ALONE if source is problem else contextlib.nullcontext():
+    with ALONE if source is problem else contextlib.nullcontext():
         run = algorithm.solve(source, SharedRandomness(spec.shared_seed), rng)
     _check_run(run, source, algorithm)
     if type(source) in _DRAW_FROM_RNG and _state(rng) == unused:
