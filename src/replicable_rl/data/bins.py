@@ -7,7 +7,7 @@ and two logs of one process would be samples of two problems.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -39,7 +39,7 @@ class Bins:
     (0.0, 0.25, 0.5, 0.75, 1.0)
     """
 
-    edges: tuple[float, ...]
+    edges: Sequence[float]  # a tuple, whatever it was given as
 
     def __post_init__(self) -> None:
         if isinstance(self.edges, (str, bytes)):
@@ -120,5 +120,5 @@ def check_binned(data: Any) -> tuple[Binned, ...]:
         if use not in ("state", "action"):
             raise InvalidInput("bins of neither states nor actions")
         place = check_integer("Dataset", "bins", place, low=0, high=2**31)
-        found.append(Binned(use, place, Bins(tuple(edges)).edges))
+        found.append(Binned(use, place, tuple(Bins(tuple(edges)).edges)))
     return tuple(found)

@@ -48,7 +48,7 @@ class Columns:
     def binned(self) -> tuple[Binned, ...]:
         """What of the states and the actions is binned."""
         return tuple(
-            Binned(use, place, bins.edges)
+            Binned(use, place, tuple(bins.edges))
             for use in ("state", "action")
             for place, bins in enumerate(self.bins_of(use))
             if bins is not None

@@ -68,7 +68,7 @@ class WarehouseRows:
             use: self.table[columns.of(use)[0]].isnull() for use in ("episode", "order") if columns.of(use)
         }
         with self._in_one_sentence():
-            counts = {use: condition.cast("int64").sum() for use, condition in wrong.items()}
+            counts = {use: condition.ifelse(1, 0).sum() for use, condition in wrong.items()}
             largest = is_finite.ifelse(rewards.abs(), 0.0).max()
             asked = self.table.aggregate(rows=self.table.count(), largest=largest, **counts)
             (found,) = asked.to_pyarrow().to_pylist()
@@ -119,7 +119,7 @@ class WarehouseRows:
                 known &= steps[f"came_{one}"].notnull()
                 differs |= steps[f"came_{one}"] != steps[two]
             wrong = {"broken": known & differs, "tied": steps.came_o == steps.o}
-            asked = {name: condition.fill_null(False).cast("int64").sum() for name, condition in wrong.items()}
+            asked = {name: condition.fill_null(False).ifelse(1, 0).sum() for name, condition in wrong.items()}
             (found,) = steps.aggregate(**asked).to_pyarrow().to_pylist()
             self._fetch(steps.filter(steps.place == 0).group_by(s).aggregate(n=lambda rows: rows.count()))
         self.engine.rows(
