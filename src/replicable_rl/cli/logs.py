@@ -10,8 +10,9 @@ from replicable_rl.cli.options import AsJson, whole
 from replicable_rl.cli.output import print_json
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.cli.show import console
-from replicable_rl.data import from_transitions
+from replicable_rl.data import Bins, from_transitions
 from replicable_rl.diagnose import diagnose
+from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.wording import number, percent
 
 Column = Annotated[str, Option(metavar="NAMES", help="Its column, or several, separated by commas.")]
@@ -26,6 +27,11 @@ def diagnose_command(
     next_state: Column = "next_state",
     done: Annotated[str | None, Option(metavar="NAME", help="The column that says where episodes end.")] = None,
     episode: Annotated[str | None, Option(metavar="NAME", help="The column that names episodes.")] = None,
+    order: Annotated[str | None, Option(metavar="NAME", help="The column that orders an episode's rows.")] = None,
+    bins: Annotated[
+        list[str] | None,
+        Option(metavar="NAME=EDGES", help="Bin a column of numbers: temperature=10,20,30. Repeatable."),
+    ] = None,
     reward_range: Annotated[
         tuple[float, float] | None, Option(metavar="LOW HIGH", help="Bounds of the rewards [default: those seen].")
     ] = None,
@@ -47,6 +53,8 @@ def diagnose_command(
         next_state=_columns(next_state),
         done=done,
         episode=episode,
+        order=order,
+        bins=_bins(bins or []),
         reward_range=reward_range,
     )
     algorithm = PlugInPolicy(epsilon, 0.05, 0.2, rule=rule)
@@ -71,6 +79,23 @@ def diagnose_command(
     for name, agreement in rules.items():
         out.print(f"  {name:<11}{agreement}", highlight=False)
     return 0
+
+
+def _bins(texts: list[str]) -> dict[str, Bins]:
+    """Read which column has which edges."""
+    found: dict[str, Bins] = {}
+    for text in texts:
+        column, _, edges = text.rpartition("=")
+        try:
+            numbers = [float(edge) for edge in edges.split(",")]
+        except ValueError:
+            numbers = []
+        if not column or not numbers:
+            raise InvalidInput(f"--bins must be a column and its edges, temperature=10,20,30, got {shown(text)}.")
+        if column in found:
+            raise InvalidInput(f"--bins must name a column once, got {shown(column)} twice.")
+        found[column] = Bins(numbers)
+    return found
 
 
 def _columns(text: str) -> str | list[str]:

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 def is_minari(source: Any) -> bool:
     """Whether a source hands out episodes as a Minari data set does; nothing is imported for it."""
-    return not isinstance(source, type) and callable(getattr(source, "iterate_episodes", None))
+    try:
+        return not isinstance(source, type) and callable(getattr(source, "iterate_episodes", None))
+    except Exception:  # whatever somebody's object raises
+        return False
 
 
 def columns_of(source: Any) -> dict[str, NDArray[Any]]:

@@ -124,6 +124,7 @@ def _arrays(source: Mapping[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
             )
         try:
             column = np.asarray(values)
+            column = column.astype(column.dtype.newbyteorder("="), order="C", copy=False)  # as the engine reads it
         except Exception:  # lists of unequal lengths, and whatever somebody's object raises
             column = np.zeros((0, 0))
         if column.ndim != 1 or is_masked(values):
