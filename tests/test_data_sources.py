@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -226,6 +227,21 @@ def test_nothing_heavy_is_imported() -> None:
     code = f"import sys, replicable_rl; print([name for name in {heavy} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_sqlite_counts_to_the_same_digest(reading: str, csv_file: Path, tmp_path: Path) -> None:
+    log, options = a_log(), ROOM | READINGS[reading]
+    kinds = {"text": "text", "double precision": "real", "numeric(12, 2)": "real", "boolean": "boolean"}
+    with contextlib.closing(sqlite3.connect(tmp_path / "log.sqlite")) as database:
+        columns = ", ".join(f"{name} {kinds.get(TYPES.get(name, ''), 'integer')}" for name in log)
+        database.execute(f"CREATE TABLE log ({columns})")
+        rows = zip(*(np.asarray(column).tolist() for column in log.values()), strict=True)
+        database.executemany(f"INSERT INTO log VALUES ({', '.join('?' * len(log))})", rows)
+        database.commit()
+    backend = ibis.sqlite.connect(tmp_path / "log.sqlite")
+    assert rr.from_transitions(backend.table("log"), **options) == rr.from_transitions(csv_file, **options)
+    backend.disconnect()
 
 
 # --- a server of PostgreSQL ------------------------------------------------------------------------

@@ -174,7 +174,9 @@ def _binned(column: Any, bins: Bins) -> Any:
     import ibis
 
     value = column.cast("float64")
-    missing = value.isnull() | value.isnan() if column.type().is_floating() else value.isnull()
+    # A database without a test for NaN, such as SQLite, holds none.
+    may_be_nan = column.type().is_floating() and column.get_backend().has_operation(ibis.expr.operations.IsNan)
+    missing = value.isnull() | value.isnan() if may_be_nan else value.isnull()
     below = [(value < edge, i) for i, edge in enumerate(bins.edges)]
     return ibis.cases((missing, ibis.null("int64")), *below, else_=len(bins.edges))
 
