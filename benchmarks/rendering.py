@@ -32,8 +32,8 @@ SECTIONS = {
     ),
     "logs": (
         "Logs",
-        "A log of 500 states and 6 actions, all of them texts, to counts of (state, action, next state, reward), each in "
-        "a fresh process. Polars streams; pandas reads all rows first. Processor time adds up all cores.",
+        "A log of 500 states and 6 actions, all of them texts, to counts of (state, action, next state, reward), each "
+        "in a fresh process. Polars streams; pandas reads all rows first. Processor time adds up all cores.",
     ),
     "audit": ("Audits", "What the record of every run costs, and many runs."),
     "startup": ("Starting", "A fresh process each time."),

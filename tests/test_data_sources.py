@@ -25,11 +25,6 @@ from replicable_rl.data import counting, local
 
 ibis = pytest.importorskip("ibis")
 
-pytestmark = [  # Ibis's own
-    pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:The 'future.infer_string' option"),
-]
-
 ROWS = 3000
 
 
