@@ -201,7 +201,8 @@ def entries() -> dict[str, Entry]:
         ),
         "from_transitions, episodes": (
             rr.from_transitions,
-            {"source": LOG | {"over": [False, False, False, True], "game": [1, 1, 2, 2], "step": [1, 2, 1, 2]}, "gamma": 0.5, "done": "over"}
+            {"source": LOG | {"over": [False, False, False, True], "game": [1, 1, 2, 2], "step": [1, 2, 1, 2]}}
+            | {"gamma": 0.5, "done": "over"}
             | {"episode": "game", "order": "step"},
         ),
         "from_transitions, bins": (
