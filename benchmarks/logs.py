@@ -69,7 +69,7 @@ def _side_by_side(title: str, path: str, rows: int, sizes: Sizes) -> Iterator[Me
         if not installed(package):
             notes[by] = absence(by)
         elif by == PANDAS and rows > sizes.most:
-            notes[by] = "Not tried: all rows at once need more memory than this machine has."
+            notes[by] = "Not tried: it holds all rows in memory at once."
     taken: dict[str, list[tuple[float, float, float]]] = {by: [] for by in CONTENDERS if by not in notes}
     groups = {}
     for number in range(sizes.rounds):

@@ -58,6 +58,7 @@ def engine() -> Iterator[Engine]:
 
     connection = duckdb.connect()
     try:
+        connection.execute("SET enable_progress_bar = false")  # in a notebook it would write into the page
         yield Engine(connection)
     finally:
         connection.close()
