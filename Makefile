@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Modules are compiled when they are imported: most never are, and compiling all of them takes ten seconds.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: reproduce test lint types layers pytest bench fuzz soak docs format clean
 
@@ -48,12 +50,12 @@ format: $(VENV)/.developing
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(PIP) --editable .
 	touch $@
 
 # Also what the tests need: linters, and the libraries of the extras.
 $(VENV)/.developing: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(PIP) --editable '.[dev]'
 	touch $@
 
 # Also the peers to compare with, one by one: the benchmarks go without one that cannot be installed.
@@ -63,7 +65,7 @@ $(VENV)/.benchmarking: $(VENV)/.installed
 
 # Also what the documentation site is built with.
 $(VENV)/.documenting: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(PIP) --editable '.[docs]'
 	touch $@
 
 clean:

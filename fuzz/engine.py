@@ -43,16 +43,18 @@ class Found:
 def fuzz(mutations: int, seed: int, kinds: tuple[str, ...] = tuple(KINDS)) -> Found:
     """Read so many mutants, the kinds in turn; the same seed makes the same mutants of the same files."""
     found = Found()
-    with tempfile.TemporaryDirectory() as folder, _limited(), warnings.catch_warnings():
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", DamagedRecord)
+        # Sound files are read first: what libraries and their threads reserve for good is no mutant's.
         sound = {name: _sound(KINDS[name], Path(folder)) for name in kinds}
-        for i in range(mutations):
-            name = kinds[i % len(kinds)]
-            rng = random.Random(f"{seed}/{name}/{i}")
-            outcome, how, said = _one(KINDS[name], *sound[name], rng)
-            found.counts[name][outcome] += 1
-            if outcome in BAD:
-                found.bad.append(f"{name} {i} ({how}): {outcome}\n{said}")
+        with _limited():
+            for i in range(mutations):
+                name = kinds[i % len(kinds)]
+                rng = random.Random(f"{seed}/{name}/{i}")
+                outcome, how, said = _one(KINDS[name], *sound[name], rng)
+                found.counts[name][outcome] += 1
+                if outcome in BAD:
+                    found.bad.append(f"{name} {i} ({how}): {outcome}\n{said}")
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.cli import main
-from replicable_rl.diagnose.resampling import Resampler
+from replicable_rl.diagnose.resampling import another_log, halves
 from replicable_rl.randomness import sample_stream
 from tests.test_data import LOG, NAMES, csv_of, long_log
 
@@ -46,7 +47,7 @@ def test_pairs_without_data_are_the_worst_and_told() -> None:
     data = rr.from_transitions(LOG, gamma=0.9, states=["home", "road", "sea"], actions=["go", "wait", "swim"])
     run = rr.solve(data, DECIDE, shared_seed=1)
     assert run.status is not None
-    assert "5 pairs of 9 never tried" in run.status.sentence
+    assert "5 pairs of 9 with no rows, taken for the worst: swim in home, swim in road" in run.status.sentence
     assert 2 not in run.policy[:2]
 
 
@@ -83,22 +84,43 @@ def test_algorithms_that_draw_take_rows_or_say_how_many_are_missing() -> None:
         rr.solve(data, rr.PlugInPolicy(0.02, 0.05, 0.2, samples=10), shared_seed=1)
 
 
-def test_new_logs_have_the_law_of_the_empirical_model() -> None:
+def test_new_logs_have_the_law_of_the_rows() -> None:
     data = data_of(2_000)
-    resampler, rng, times = Resampler(data), sample_stream(3), 4000
-    drawn = np.array([resampler.draw(rng).count for _ in range(times)])
+    rng, times = sample_stream(3), 4000
+    drawn = np.array([another_log(data, rng).count for _ in range(times)])
     expected = data.counts.count
-    visits = data.counts.visits[data.counts.row]
-    share = expected / visits
-    assert (drawn.sum(axis=1) == data.rows).all()
-    spread = np.sqrt(visits * share * (1.0 - share) / times)
-    assert (np.abs(drawn.mean(axis=0) - expected) <= 5.5 * spread + 1e-9).all()  # 75 of them: 3e-6 in all
-    variance = drawn.var(axis=0)
-    assert (np.abs(variance - visits * share * (1.0 - share)) <= 0.2 * visits * share * (1.0 - share) + 1e-9).all()
-    twice = resampler.draw(rng, 2.0)
-    assert int(twice.count.sum()) == 2 * data.rows
-    one, two = resampler.halves(rng)
+    assert (np.abs(drawn.mean(axis=0) - expected) <= 5.5 * np.sqrt(expected / times)).all()  # 75 of them: 3e-6 in all
+    # The variance of a Poisson number is its mean; that of its sample variance is mean/times + 2 mean^2/(times - 1).
+    spread = np.sqrt(expected / times + 2.0 * expected**2 / (times - 1))
+    assert (np.abs(drawn.var(axis=0, ddof=1) - expected) <= 6.5 * spread).all()  # skewed, so a little more room
+    twice = np.array([another_log(data, rng, 2.0).count.sum() for _ in range(100)])
+    assert abs(float(twice.mean()) - 2.0 * data.rows) <= 5.5 * math.sqrt(2.0 * data.rows / 100)
+    one, two = halves(data, rng)
     assert (one.count + two.count == data.counts.count).all()
+
+
+def test_pairs_with_few_rows_count_by_a_shared_threshold() -> None:
+    """A pair that was seen three times is the worst for some shared seeds, and told; two logs then still agree."""
+    log = {"state": [0] * 403, "action": [0] * 200 + [1] * 200 + [2] * 3, "next_state": [0] * 403}
+    data = rr.from_transitions({**log, "reward": [0.5] * 200 + [0.25] * 200 + [1.0] * 3}, gamma=0.5)
+    runs = [rr.solve(data, rr.PlugInPolicy(0.02, 0.05, 0.2, rule="greedy"), shared_seed=i) for i in range(200)]
+    taken = np.array([run.policy[0] for run in runs])
+    told = ["taken for the worst: 2 in 0" in run.status.sentence for run in runs]
+    assert set(taken.tolist()) == {0, 2}
+    assert ((taken == 0) == np.array(told)).all()
+    left_out = 1.0 - math.log10(3.0)  # the share of thresholds from 1 to 10, in logarithms, that are above 3
+    assert abs((taken == 0).mean() - left_out) <= 4.9 * math.sqrt(0.25 / 200)  # 1e-6
+    # Cuts are published before anybody's seed: all who use them take the highest threshold.
+    algorithm = rr.PlugInPolicy(0.02, 0.05, 0.2)
+    cuts = rr.publish(data, algorithm)
+    theirs = rr.PlugInPolicy(0.02, 0.05, 0.2, rule=rr.rules.PublishedCuts(cuts))
+    assert {int(rr.solve(data, theirs, shared_seed=i).policy[0]) for i in range(20)} == {0} == {int(cuts.policy[0])}
+
+
+def test_a_pair_of_which_all_have_few_is_not_left_out() -> None:
+    data = rr.from_transitions(LOG, gamma=0.9)
+    assert all("no rows" not in rr.solve(data, DECIDE, shared_seed=i).status.sentence for i in range(20))
+    assert all("taken for the worst" not in rr.solve(data, DECIDE, shared_seed=i).status.sentence for i in range(20))
 
 
 def test_the_forecast_is_near_the_truth_on_average() -> None:

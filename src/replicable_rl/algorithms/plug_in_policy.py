@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -52,6 +52,16 @@ if TYPE_CHECKING:
 _SETTINGS = ("width", "rate", "tolerance", "scale")  # the parameter of a rule, by whatever name
 _AFFORDABLE = AffordableTolerance()
 _LONGEST_EPISODE, _MOST = 2**31 - 1, 2**200
+_FEW = 10.0  # samples of a pair of a log: with more, it counts, where there are not very many of the others
+_MOST_NAMED = 5  # pairs
+
+
+class Decided(NamedTuple):
+    """What a rule decided, on which model, and which states were ignored."""
+
+    decision: Decision
+    model: EmpiricalModel
+    ignored: NDArray[np.bool_] | None
 
 
 @dataclass(frozen=True)
@@ -170,11 +180,11 @@ class PlugInPolicy(Promise[PlugInPlan]):
         """Run with the shared randomness r and one batch of fresh samples from ``rng``."""
         plan = self.plan(source)
         model, samples = self.estimate(source, plan, rng)
-        decision, ignored = self.decide(model, plan, shared)
+        decision, model, ignored = self.decide(model, plan, shared)
         outputs = dict(decision.outputs)
         if "value" in outputs:
             outputs["value"] = Units(source.gamma, *source.reward_range).value_to_user(outputs["value"])
-        status = _status(model, decision, samples, ignored)
+        status = _status(source, model, decision, samples, ignored)
         claims = plan.claims(sure=decision.sure, off=model.off)
         return Run.of(outputs, status=status, claims=claims, samples=samples)
 
@@ -189,11 +199,15 @@ class PlugInPolicy(Promise[PlugInPlan]):
         seen = collect(source, plan.samples, plan.horizon, rng)
         return EmpiricalModel(source, seen), seen.steps
 
-    def decide(
-        self, model: EmpiricalModel, plan: PlugInPlan, shared: SharedRandomness
-    ) -> tuple[Decision, NDArray[np.bool_] | None]:
-        """Return what the rule decides on a model, and which states were ignored; a pure function of both arguments."""
+    def decide(self, model: EmpiricalModel, plan: PlugInPlan, shared: SharedRandomness) -> Decided:
+        """Return what the rule decides on a model; a pure function of the model and the shared numbers.
+
+        In a log, pairs with fewer samples than a shared random threshold are left out of the model.
+        """
         rule: Any = self.rule
+        if plan.recorded:
+            published = isinstance(rule, PublishedCuts)  # who published them could not know a later seed
+            model = model.at_least(fewest_samples(model, None if published else shared))
         ignored = hardly_reached(model, plan.spent, shared) if plan.explores else None
         tuning = self.tuning(plan)._replace(ignored=ignored)
         decision: Decision = rule.decide(model, shared, tuning)
@@ -201,11 +215,26 @@ class PlugInPolicy(Promise[PlugInPlan]):
             decision = rule.decide(model, shared, tuning, Margin.of(model, self.delta))
         if ignored is not None:
             decision = decision._replace(outputs=_left_at_default(decision.outputs, ignored))
-        return decision, ignored
+        return Decided(decision, model, ignored)
 
     def tuning(self, plan: PlugInPlan) -> Tuning:
         """Return what the plan tells the rule."""
         return Tuning(plan.spent, plan.parameter, self.over)
+
+
+def fewest_samples(model: EmpiricalModel, shared: SharedRandomness | None) -> float:
+    """Return how many samples a pair of a log needs to count: a shared random number from 1 to some, or the latter.
+
+    A pair that one log saw twice and another one never would be worth something in one and the worst in the other.
+    Below a threshold both take it for the worst; it is random, so that few counts are close to it. It goes up to 10, or
+    to the root of what the middle pair has: with more data it grows, or two large logs would differ in the pairs that
+    hardly ever occur, and it grows slowly, so that in the end every pair counts. It is never above half of the middle.
+    """
+    tried = model.visits[model.visits > 0.0]
+    middle = float(np.median(tried)) if tried.size else 1.0
+    most = min(max(_FEW, math.sqrt(middle)), middle / 2.0)
+    u = 1.0 if shared is None else float(shared.uniform("decide/few", shape=1)[0])
+    return float(max(most, 1.0) ** u)
 
 
 def hardly_reached(model: EmpiricalModel, spent: float, shared: SharedRandomness) -> NDArray[np.bool_]:
@@ -228,6 +257,17 @@ def _left_at_default(outputs: Mapping[str, Any], ignored: NDArray[np.bool_]) -> 
     return left
 
 
+def _too_few(source: Any, model: EmpiricalModel) -> str:
+    """Say which pairs are taken for the worst because they have too few samples."""
+    many, named = model.never_tried.size, getattr(source, "pair_names", None)
+    if named is None:
+        return f"{plural(many, 'pair')} of {model.visits.size} never tried, taken for the worst"
+    names = [named(pair) for pair in model.never_tried[:_MOST_NAMED].tolist()]
+    more = f" and {many - len(names)} more" if many > len(names) else ""
+    few = f"fewer than {number(model.fewest_counted, 3)} rows" if model.fewest_counted > 1.0 else "no rows"
+    return f"{plural(many, 'pair')} of {model.visits.size} with {few}, taken for the worst: {', '.join(names)}{more}"
+
+
 def _may_be_sure(plan: PlugInPlan, model: EmpiricalModel, decision: Decision) -> bool:
     """Whether margins are worth looking at: they are at least what the noisiest pair asks for in a second run."""
     log_term, n = math.log(6.0 * plan.sizes.pairs / plan.delta), float(plan.per_pair)
@@ -243,13 +283,15 @@ def _may_be_sure(plan: PlugInPlan, model: EmpiricalModel, decision: Decision) ->
     return may(model.spread_of_some()) and may(float(model.spread.max()))
 
 
-def _status(model: EmpiricalModel, decision: Decision, samples: int, ignored: NDArray[np.bool_] | None) -> Status:
+def _status(
+    source: Any, model: EmpiricalModel, decision: Decision, samples: int, ignored: NDArray[np.bool_] | None
+) -> Status:
     """Say what was decided on what data, and what the data did not reach."""
     policy = decision.outputs.get("policy")
     said = [f"decided from {number(samples)} samples"]
     said += [decision.said] if decision.said else []
     if model.never_tried.size:
-        said.append(f"{plural(model.never_tried.size, 'pair')} of {model.visits.size} never tried, taken for the worst")
+        said.append(_too_few(source, model))
     if ignored is not None and ignored.any() and policy is not None:
         followed = occupancy_of_actions(model.table, policy, np.zeros(model.n_states))
         share = float(followed.share[ignored].sum())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.canonical import array_digest, json_digest
-from replicable_rl.data.process import Process
+from replicable_rl.data.process import Process, spoken
 from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_numbers, shown
 from replicable_rl.records import Recorded
 from replicable_rl.sampling.counts import EpisodeCounts, sums
@@ -151,6 +151,17 @@ class Dataset:
         pair = self.key // self.n_states
         tried = np.bincount(pair, weights=self.count, minlength=self.n_states * self.n_actions)
         return tried.astype(np.int64).reshape(self.n_states, self.n_actions)
+
+    def pair_names(self, pair: int) -> str:
+        """Return what a pair is called, by its number: the action, and the state in which it is taken.
+
+        >>> from replicable_rl import from_transitions
+        >>> log = {"state": ["home"], "action": ["go"], "reward": [1.0], "next_state": ["home"]}
+        >>> from_transitions(log, gamma=0.9).pair_names(0)
+        'go in home'
+        """
+        s, a = divmod(pair, self.n_actions)
+        return f"{spoken(self.process.actions[a])} in {spoken(self.process.states[s])}"
 
     def replayed(self) -> Replay:
         """Return what one run draws from."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.data.process import spoken
 from replicable_rl.errors import InvalidInput
 from replicable_rl.sampling.counts import OutcomeCounts, check_calls
 
@@ -67,8 +66,7 @@ class Replay:
         if not short.any():
             return
         data, worst = self._data, int(np.argmin(left))
-        s, a = divmod(worst, data.n_actions)
-        where = f"{spoken(data.process.actions[a])} in {spoken(data.process.states[s])}"
+        where = data.pair_names(worst)
         raise InvalidInput(
             f"Dataset: {calls} successors of every pair are asked for, and {int(short.sum())} of {short.size} pairs "
             f"have fewer rows left: {where} has {left[worst]}. Ask for fewer, or use PlugInPolicy, which takes what "

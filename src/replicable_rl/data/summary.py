@@ -100,8 +100,7 @@ def _warnings(data: Dataset, visits: NDArray[np.int64], change: Homogeneity | No
     found, states = [], data.process.states
     never, lost = visits == 0, visits.sum(axis=1) == 0
     if never.any():
-        s, a = (int(i) for i in np.argwhere(never)[0])
-        some = f"such as {spoken(data.process.actions[a])} in {spoken(states[s])}"
+        some = f"such as {data.pair_names(int(never.argmax()))}"
         found.append(f"{plural(int(never.sum()), 'pair')} never tried, {some}: nobody knows what they are worth")
     if lost.any():
         some = f"such as {spoken(states[int(np.argmax(lost))])}"
@@ -111,7 +110,7 @@ def _warnings(data: Dataset, visits: NDArray[np.int64], change: Homogeneity | No
     if data.broken:
         found.append(f"{plural(data.broken, 'step')} of episodes do not go on where the step before ended")
     if change is not None and change.p_value < ALARM:
-        where = f"{spoken(data.process.actions[change.action])} in {spoken(states[change.state])}"
+        where = data.pair_names(change.state * data.n_actions + change.action)
         found.append(
             f"the first and the second half look like two processes (p = {change.p_value:.2g}, most of all {where}); a "
             f"false alarm comes in {percent(ALARM)} of logs"

@@ -23,7 +23,7 @@ from replicable_rl.audit.agreement import Estimate
 from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.data import Dataset, Summary
 from replicable_rl.data.process import spoken
-from replicable_rl.diagnose.resampling import Resampler
+from replicable_rl.diagnose.resampling import another_log, halves
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, shown
 from replicable_rl.mdp.occupancy import occupancy_of_actions
 from replicable_rl.progress import track
@@ -209,13 +209,12 @@ class _Forecast:
     def __init__(self, data: Dataset, algorithm: PlugInPolicy, resamples: int, seed: int) -> None:
         self.data, self.algorithm, self.resamples, self.seed = data, algorithm, resamples, seed
         self.plan: PlugInPlan = algorithm.plan(data)
-        self.resampler = Resampler(data)
         self.differ = np.zeros(data.n_states)  # how often the two of a pair differ in a state
         self.taken = np.zeros((data.n_states, data.n_actions))  # how often an action is taken there
 
     def decide(self, counts: EpisodeCounts, shared: SharedRandomness) -> NDArray[np.int64]:
         model = EmpiricalModel(self.data, counts)
-        policy: NDArray[np.int64] = self.algorithm.decide(model, self.plan, shared)[0].outputs["policy"]
+        policy: NDArray[np.int64] = self.algorithm.decide(model, self.plan, shared).decision.outputs["policy"]
         return policy
 
     def pairs(self, scale: float, what: str) -> Any:
@@ -224,9 +223,9 @@ class _Forecast:
             rng = sample_stream(derived_seed(f"diagnose/{what}", self.seed, i))
             shared = SharedRandomness(derived_seed(f"diagnose/shared/{what}", self.seed, i))
             if what == "halves":
-                yield tuple(self.decide(counts, shared) for counts in self.resampler.halves(rng))
+                yield tuple(self.decide(counts, shared) for counts in halves(self.data, rng))
             else:
-                yield tuple(self.decide(self.resampler.draw(rng, scale), shared) for _ in range(2))
+                yield tuple(self.decide(another_log(self.data, rng, scale), shared) for _ in range(2))
 
     def agreement(self, scale: float) -> float:
         """Return the share of pairs of logs, so many times as large, that agree in every state."""

@@ -49,15 +49,23 @@ class EmpiricalModel:
         Whose counts they are: sizes, discount, reward range, known rewards and first state.
     counts : OutcomeCounts or TransitionCounts
         One batch; each pair has its own number of samples.
+    fewest : float
+        A pair with fewer samples counts as one that was never tried.
     """
 
-    def __init__(self, problem: Problem, counts: OutcomeCounts | TransitionCounts) -> None:
+    def __init__(self, problem: Problem, counts: OutcomeCounts | TransitionCounts, *, fewest: float = 1.0) -> None:
         self.n_states, self.n_actions, self.gamma = problem.n_states, problem.n_actions, problem.gamma
         self.known_rewards, self.spec = problem.known_rewards is not None, problem.spec
         self._evaluated = 0.0  # how far off what was evaluated or planned with other rewards may be
+        self._made_of, self.fewest_counted = (problem, counts), fewest
         row, successor, reward, count = _outcomes(problem, counts)
         pairs = self.n_states * self.n_actions
         self.visits = sums(row, count, pairs)
+        if fewest > 1.0:
+            enough = self.visits >= fewest
+            kept = enough[row]
+            row, successor, reward, count = row[kept], successor[kept], reward[kept], count[kept]
+            self.visits = np.where(enough, self.visits, 0.0)
         self.never_tried = np.flatnonzero(self.visits == 0.0)
         if self.never_tried.size:
             row = np.concatenate([row, self.never_tried])
@@ -77,6 +85,12 @@ class EmpiricalModel:
             reward_range=(0.0, 1.0 - problem.gamma),
             estimated=True,
         )
+
+    def at_least(self, fewest: float) -> EmpiricalModel:
+        """Return the model in which pairs with fewer samples count as never tried: itself, if there is none."""
+        if not ((self.visits > 0.0) & (self.visits < fewest)).any():
+            return self
+        return EmpiricalModel(*self._made_of, fewest=fewest)
 
     @cached_property
     def best(self) -> Optimum:

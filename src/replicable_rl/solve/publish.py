@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from replicable_rl.algorithms import PlugInPolicy
+from replicable_rl.algorithms.plug_in_policy import fewest_samples
 from replicable_rl.errors import InvalidInput, check_integer, shown
 from replicable_rl.progress import track
 from replicable_rl.queries.empirical import EmpiricalModel
@@ -53,6 +54,8 @@ def publish(problem: Any, algorithm: PlugInPolicy, *, sample_seed: int | None = 
         n = None if plan.explores else plan.per_pair
         usual = replace(algorithm, rule=AffordableTolerance(), samples=n, budget=plan.budget)
         plan = usual.plan(source_of(problem, usual, sampler)[0])
+    if plan.recorded:
+        model = model.at_least(fewest_samples(model, None))  # as everybody does who uses the cuts
     return choose_cuts(model, algorithm.tuning(plan), order)
 
 
@@ -91,7 +94,7 @@ def find_seed(
     model, plan = _estimated(problem, algorithm, sample_seed, sampler, "find_seed")
     best = FoundSeed(0, -1.0, False)
     for seed in track(range(tries), "seeds"):
-        decision = algorithm.decide(model, plan, SharedRandomness(seed))[0]
+        decision = algorithm.decide(model, plan, SharedRandomness(seed)).decision
         if decision.sure:
             return FoundSeed(seed, decision.nearest, True)
         if decision.nearest > best.nearest:
