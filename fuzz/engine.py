@@ -25,7 +25,7 @@ TRACEBACK, HANG, MEMORY, CHANGED = "traceback", "hang", "memory", "changed recor
 OUTCOMES = (REFUSED, EQUAL, LESS, OTHER, TRACEBACK, HANG, MEMORY, CHANGED)
 BAD = (TRACEBACK, HANG, MEMORY, CHANGED)
 _SECONDS = 10
-_MEMORY = 3 << 29  # bytes of addresses beyond what the process has at the start; DuckDB alone reserves some 700 MB
+_MEMORY = 1 << 30  # bytes beyond what the process has at the start
 
 
 class _TooSlowError(BaseException):
