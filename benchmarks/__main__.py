@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks import audit, decisions, episodes, figure, limits, planning, rendering, runs, sampler, startup
+from benchmarks import audit, decisions, episodes, figure, limits, logs, planning, rendering, runs, sampler, startup
 from benchmarks.records import Book, machine
 from benchmarks.timing import Measurement
 
@@ -26,6 +26,7 @@ MODULES: dict[str, ModuleType] = {
     "episodes": episodes,
     "planning": planning,
     "decisions": decisions,
+    "logs": logs,
     "audit": audit,
     "startup": startup,
 }

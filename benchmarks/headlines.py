@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from benchmarks import audit, decisions, episodes, limits, planning, runs, sampler, startup
+from benchmarks import audit, decisions, episodes, limits, logs, planning, runs, sampler, startup
 from benchmarks.fitting import fit_curve
 from benchmarks.problems import CALLS
 from benchmarks.records import Book
@@ -25,6 +25,7 @@ def headlines(book: Book) -> Iterator[Line]:
     yield from _episodes_and_growth(book)
     yield from _planning(book)
     yield from _decisions(book)
+    yield from _logs(book)
     yield from _around(book)
 
 
@@ -120,6 +121,17 @@ def _decisions(book: Book) -> Iterator[Line]:
             yield f"{at['runs']} {decisions.MANY}, {by} on {at['cores']} cores", _shown(many[-1].best), "≤ 0.5 s"
     if found := book.find("decisions", decisions.CALIBRATE):
         yield decisions.CALIBRATE, _shown(found[-1].best), "seconds"
+
+
+def _logs(book: Book) -> Iterator[Line]:
+    for title, aim in ((logs.PARQUET, "≤ 15 s"), (logs.CSV, "≥ 4·10<sup>6</sup> rows a second")):
+        if found := book.find("logs", title):
+            each = found[-1]
+            rows = int(each.at["rows"])
+            speed = f"{_shown(each.best)}, {rows / each.best / 1e6:.1f}·10<sup>6</sup> rows a second"
+            yield f"{title}, {number(rows)} rows", speed, aim if rows >= 10**7 else ""
+            peak = _best(book.find("logs", f"{title}, {logs.MEMORY}", rows=rows))
+            yield "its peak memory", _shown(peak, "MB"), "≤ 2 GB" if title == logs.PARQUET else ""
 
 
 def _around(book: Book) -> Iterator[Line]:

@@ -1,4 +1,4 @@
-"""Peak memory and time of each stage of something, in a process of its own.
+"""Peak memory and times of each stage of something, in a process of its own.
 
 A stage function is a generator that yields the name of a stage when it is done. After each the peak is
 read, and set back where the system can (Linux), so that a stage is not charged for an earlier one.
@@ -23,11 +23,15 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 
 class Stage(NamedTuple):
-    """The name of a stage, its seconds, and the largest resident memory of the process during it, in MB."""
+    """The name of a stage, its seconds, and the largest resident memory of the process during it, in MB.
+
+    ``cpu`` is the time of all processors together, which a busy machine changes less.
+    """
 
     name: str
     seconds: float
     peak: float
+    cpu: float
 
 
 def in_fresh_process(module: str, function: str, *arguments: float | str) -> list[Stage]:
@@ -47,12 +51,12 @@ def child() -> None:
     module, function, arguments = sys.argv[1:]
     stages: Iterator[str] = getattr(importlib.import_module(module), function)(*json.loads(arguments))
     found: list[Any] = []
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), time.process_time()
     for name in stages:
-        found.append((name, time.perf_counter() - started, peak()))
+        found.append((name, time.perf_counter() - started, peak(), time.process_time() - worked))
         gc.collect()
         _forget_peak()
-        started = time.perf_counter()
+        started, worked = time.perf_counter(), time.process_time()
     print(json.dumps(found))
 
 

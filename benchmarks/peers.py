@@ -2,7 +2,7 @@
 
     python -m benchmarks.peers        # install them one by one; one that fails is left out
 
-QuantEcon and mdpsolver are the extra ``bench``. rlberry-scool needs an older Gymnasium than this
+QuantEcon, mdpsolver, pandas and Polars are the extra ``bench``. rlberry-scool needs an older Gymnasium than this
 package does, so it lives in an environment of its own, inside this one.
 """
 
@@ -42,7 +42,11 @@ def absence(name: str) -> str:
 
 def versions() -> dict[str, str]:
     """Return the versions of the peers that are there."""
-    found = {name: importlib.metadata.version(name) for name in ("quantecon", "mdpsolver") if installed(name)}
+    found = {
+        name: importlib.metadata.version(name)
+        for name in ("quantecon", "mdpsolver", "pandas", "polars")
+        if installed(name)
+    }
     python = scool_python()
     if python is not None:
         code = "import importlib.metadata as m; print(m.version('rlberry-scool'))"

@@ -30,6 +30,11 @@ SECTIONS = {
         "`PlugInPolicy` from 1000 samples of every pair. The large tables have 4 actions and up to 4 outcomes a row; "
         "planning alone and planning with a rule run on the same empirical model, in turns.",
     ),
+    "logs": (
+        "Logs",
+        "A log of 500 states and 6 actions, all of them texts, to counts of (state, action, next state, reward), each "
+        "in a fresh process. Polars streams; pandas reads all rows first. Processor time adds up all cores.",
+    ),
     "audit": ("Audits", "What the record of every run costs, and many runs."),
     "startup": ("Starting", "A fresh process each time."),
 }

@@ -242,7 +242,9 @@ def test_figure_is_the_same_twice(book: Book, tmp_path: Path) -> None:
 
 
 def test_page_needs_every_section(book: Book, tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="audit, decisions, episodes, limits, runs, startup have not been measured"):
+    with pytest.raises(
+        SystemExit, match="audit, decisions, episodes, limits, logs, runs, startup have not been measured"
+    ):
         command.render(book, tmp_path)
     assert not list(tmp_path.iterdir())
 

@@ -220,7 +220,7 @@ BROKEN: dict[str, tuple[dict[str, Any] | str | bytes, dict[str, Any], str]] = {
     "text in a number": (
         csv_of(LOG).replace("0.25", "much"),
         {},
-        r"line 7: the column 'reward' must be a finite number, got .much",
+        r"line 7: the reward must be a finite number, got 'much'",
     ),
     "NaN": ({**LOG, "reward": [0.0, float("nan"), 0, 0, 0, 0]}, {}, r"row 2: the reward must be a finite number"),
     "infinite reward": (
@@ -236,7 +236,7 @@ BROKEN: dict[str, tuple[dict[str, Any] | str | bytes, dict[str, Any], str]] = {
     "two kinds of missing values": (
         csv_of(LOG).replace("0.25", "NA").replace("1.0", ""),
         {},
-        r"line 7: the column 'reward' must be a finite number, got 'NA'",
+        r"line 4: the reward must be a finite number, got '' \(2 rows are wrong\)",
     ),
     "negative gamma": (LOG, {"gamma": -0.5}, r"gamma must be a discount in \[0, 1\), got -0.5"),
     "rewards outside the range": (

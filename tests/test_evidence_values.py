@@ -201,9 +201,15 @@ def entries() -> dict[str, Entry]:
         ),
         "from_transitions, episodes": (
             rr.from_transitions,
-            {"source": LOG | {"over": [False, False, False, True], "game": [1, 1, 2, 2]}, "gamma": 0.5, "done": "over"}
-            | {"episode": "game"},
+            {"source": LOG | {"over": [False, False, False, True], "game": [1, 1, 2, 2], "step": [1, 2, 1, 2]}}
+            | {"gamma": 0.5, "done": "over"}
+            | {"episode": "game", "order": "step"},
         ),
+        "from_transitions, bins": (
+            rr.from_transitions, {"source": LOG, "gamma": 0.5, "bins": {"state": rr.Bins([0.5])}}
+        ),
+        "Bins": (rr.Bins, {"edges": [0.5, 1.0]}),
+        "Bins.even": (rr.Bins.even, {"number": 2, "low": 0.0, "high": 1.0}),
         "from_transitions, a cell": (
             lambda state, reward: rr.from_transitions(
                 {"state": [state, 0], "action": [0, 1], "reward": [reward, 0.5], "next_state": [0, 0]}, gamma=0.5

@@ -37,7 +37,7 @@ from replicable_rl.audit import (
     run_audits,
 )
 from replicable_rl.collect import collect
-from replicable_rl.data import Dataset, from_transitions, load_dataset, same_process
+from replicable_rl.data import Bins, Dataset, from_transitions, load_dataset, same_process
 from replicable_rl.diagnose import Calibration, Comparison, Diagnosis, calibrate, compare, diagnose
 from replicable_rl.envs import from_gymnasium, gridworld
 from replicable_rl.errors import InvalidInput
@@ -78,6 +78,7 @@ __all__ = [
     "ApproximateMDP",
     "AuditResult",
     "AuditSpec",
+    "Bins",
     "Calibration",
     "Claim",
     "Claims",

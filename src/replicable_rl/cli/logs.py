@@ -10,9 +10,9 @@ from replicable_rl.cli.options import AsJson, whole
 from replicable_rl.cli.output import print_json
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.cli.show import console
-from replicable_rl.data import Dataset, from_transitions, load_dataset
+from replicable_rl.data import Bins, Dataset, from_transitions, load_dataset
 from replicable_rl.diagnose import diagnose
-from replicable_rl.errors import InvalidInput
+from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.wording import number, percent
 
 Column = Annotated[str, Option(metavar="NAMES", help="Its column, or several, separated by commas.")]
@@ -32,6 +32,11 @@ def diagnose_command(
     next_state: Column = "next_state",
     done: Annotated[str | None, Option(metavar="NAME", help="The column that says where episodes end.")] = None,
     episode: Annotated[str | None, Option(metavar="NAME", help="The column that names episodes.")] = None,
+    order: Annotated[str | None, Option(metavar="NAME", help="The column that orders an episode's rows.")] = None,
+    bins: Annotated[
+        list[str] | None,
+        Option(metavar="NAME=EDGES", help="Bin a column of numbers: temperature=10,20,30. Repeatable."),
+    ] = None,
     reward_range: Annotated[
         tuple[float, float] | None, Option(metavar="LOW HIGH", help="Bounds of the rewards [default: those seen].")
     ] = None,
@@ -45,7 +50,8 @@ def diagnose_command(
 ) -> int:
     """Say what LOG decides, how likely another log decides alike, where not, and how much data it would take."""
     read: dict[str, Any] = {"state": _columns(state), "action": _columns(action), "next_state": _columns(next_state)}
-    read |= {"reward": reward, "done": done, "episode": episode, "reward_range": reward_range}
+    read |= {"reward": reward, "done": done, "episode": episode, "order": order, "bins": _bins(bins or [])}
+    read |= {"reward_range": reward_range}
     data = _saved(log, gamma, reward_range) if log.suffix == ".npz" else _logged(log, gamma, read)
     algorithm = PlugInPolicy(epsilon, 0.05, 0.2, rule=rule)
     with progress_bar():
@@ -83,6 +89,23 @@ def _saved(log: Path, gamma: float | None, reward_range: tuple[float, float] | N
             f"{log}: a saved file has its own discount and reward range. Leave out --gamma and the like."
         )
     return load_dataset(log)
+
+
+def _bins(texts: list[str]) -> dict[str, Bins]:
+    """Read which column has which edges."""
+    found: dict[str, Bins] = {}
+    for text in texts:
+        column, _, edges = text.rpartition("=")
+        try:
+            numbers = [float(edge) for edge in edges.split(",")]
+        except ValueError:
+            numbers = []
+        if not column or not numbers:
+            raise InvalidInput(f"--bins must be a column and its edges, temperature=10,20,30, got {shown(text)}.")
+        if column in found:
+            raise InvalidInput(f"--bins must name a column once, got {shown(column)} twice.")
+        found[column] = Bins(numbers)
+    return found
 
 
 def _columns(text: str) -> str | list[str]:

@@ -1,9 +1,10 @@
 """Recorded data: counts from logs, where the rows are."""
 
+from replicable_rl.data.bins import Bins
 from replicable_rl.data.dataset import Dataset, load_dataset
 from replicable_rl.data.homogeneity import Homogeneity
 from replicable_rl.data.process import Process
 from replicable_rl.data.reading import from_transitions
 from replicable_rl.data.summary import Summary, same_process
 
-__all__ = ["Dataset", "Homogeneity", "Process", "Summary", "from_transitions", "load_dataset", "same_process"]
+__all__ = ["Bins", "Dataset", "Homogeneity", "Process", "Summary", "from_transitions", "load_dataset", "same_process"]

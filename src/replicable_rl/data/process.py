@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.canonical import Json, json_digest
+from replicable_rl.data.bins import Binned, bins_to_json
 from replicable_rl.errors import InvalidInput, check_numbers, is_masked, shown
 from replicable_rl.records import ObjectSpec
 
@@ -26,7 +27,8 @@ END = "(end)"  # the name of the state in which an episode that is done stays
 class Process:
     """Names of states and actions, discount, range of rewards, and the first state's distribution if it is declared.
 
-    ``ends`` says whether the last state is the one in which episodes that are done stay.
+    ``ends`` says whether the last state is the one in which episodes that are done stay. ``bins`` says where the edges
+    of binned columns are: logs that are binned in two ways are of two processes.
     """
 
     states: tuple[Label, ...]
@@ -35,6 +37,7 @@ class Process:
     reward_range: tuple[float, float]
     initial: tuple[float, ...] | None = None
     ends: bool = False
+    bins: tuple[Binned, ...] = ()
 
     @cached_property
     def spec(self) -> ObjectSpec:
@@ -43,6 +46,8 @@ class Process:
         params: dict[str, Json] = {"names": names, "gamma": self.gamma, "reward_range": list(self.reward_range)}
         if self.initial is not None:
             params["initial"] = json_digest(list(self.initial))
+        if self.bins:
+            params["bins"] = bins_to_json(self.bins)
         return ObjectSpec("process", params | ({"ends": True} if self.ends else {}))
 
     @property

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.data.counting import Columns, Counted, counted, index_of
+from replicable_rl.data.columns import Columns, named_columns
+from replicable_rl.data.counting import Counted, counted, index_of
 from replicable_rl.data.dataset import Dataset
+from replicable_rl.data.episodes import columns_of, is_minari
 from replicable_rl.data.process import END, Process, check_initial, check_names
 from replicable_rl.data.source import opened
-from replicable_rl.errors import InvalidInput, check_real, shown
+from replicable_rl.errors import InvalidInput, check_real
 from replicable_rl.sampling.problem import check_range
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from replicable_rl.data.bins import Bins
 
 
 def from_transitions(
@@ -29,6 +33,8 @@ def from_transitions(
     next_state: str | Sequence[str] = "next_state",
     done: str | None = None,
     episode: str | None = None,
+    order: str | None = None,
+    bins: Mapping[str, Bins] | None = None,
     reward_range: tuple[float, float] | None = None,
     initial: Any = None,
     states: Sequence[Any] | None = None,
@@ -38,9 +44,11 @@ def from_transitions(
 
     Parameters
     ----------
-    source : path, data frame, Arrow table, or dictionary of arrays
+    source : path, data frame, Arrow table, Ibis table, Minari data set, or dictionary of arrays
         A file that ends in .csv, .csv.gz, .tsv, .parquet, .jsonl or .ndjson, a folder or a pattern of such files, a
-        pandas or Polars data frame, an Arrow table, or a dictionary with an array for every column.
+        pandas or Polars data frame, an Arrow table, or a dictionary with an array for every column. A table of Ibis is
+        counted by its own database. A Minari data set has the columns state, action, reward, next_state, done and
+        episode.
     gamma : float
         Discount in [0, 1).
     state, action, next_state : str, or list of str
@@ -52,7 +60,11 @@ def from_transitions(
         reward.
     episode : str, optional
         The column that says which episode a row belongs to: first states are learned from it. The rows of an episode
-        are in order.
+        are in order, or ``order`` says how.
+    order : str, optional
+        The column that orders the rows of an episode, such as a step or a time. Tables in a database need it.
+    bins : dict of Bins, optional
+        Columns of numbers to bin, by name; the columns of next states have the bins of their states.
     reward_range : (low, high), optional
         Bounds that every reward obeys; the smallest and the largest in the log when not given, which another log may
         pass: give it where you compare logs.
@@ -75,36 +87,26 @@ def from_transitions(
     gamma = check_real(
         "from_transitions", "gamma", gamma, low=0.0, high=float(np.nextafter(1.0, 0.0)), rule="a discount in [0, 1)"
     )
-    given = _columns(state, action, reward, next_state, done, episode)
+    if is_minari(source):
+        source, done, episode = columns_of(source), done or "done", episode or "episode"
+    uses = {"state": state, "action": action, "reward": reward, "next_state": next_state}
+    given = named_columns(bins, **uses, done=done, episode=episode, order=order)
     declared = check_names("states", states), check_names("actions", actions)
-    with opened(source) as log:
-        found, name = counted(log, given), log.name
-    return _dataset(found, name, gamma, declared, reward_range, initial, ends=done is not None)
-
-
-def _columns(state: Any, action: Any, reward: Any, next_state: Any, done: Any, episode: Any) -> Columns:
-    named: dict[str, Any] = {}
-    for use, columns in (("state", state), ("action", action), ("next_state", next_state)):
-        many = isinstance(columns, (list, tuple)) and columns and all(isinstance(one, str) for one in columns)
-        if not isinstance(columns, str) and not many:
-            raise InvalidInput(f"from_transitions: {use} must name a column, or several, got {shown(columns)}.")
-        named[use] = columns if isinstance(columns, str) else tuple(columns)
-    for use, column in (("reward", reward), ("done", done), ("episode", episode)):
-        if not isinstance(column, str) and not (column is None and use != "reward"):
-            raise InvalidInput(f"from_transitions: {use} must name a column, got {shown(column)}.")
-    return Columns(**named, reward=reward, done=done, episode=episode)
+    with opened(source) as rows:
+        found, name = counted(rows, given), rows.engine.name
+    return _dataset(found, given, name, gamma, declared, reward_range, initial)
 
 
 def _dataset(
     found: Counted,
+    columns: Columns,
     name: str,
     gamma: float,
     declared: tuple[tuple[Any, ...] | None, tuple[Any, ...] | None],
     reward_range: tuple[float, float] | None,
     initial: Any,
-    *,
-    ends: bool,
 ) -> Dataset:
+    ends = columns.done is not None
     states, state_at = index_of(found.states, declared[0], "states", name)
     actions, action_at = index_of(found.actions, declared[1], "actions", name)
     end = len(states)
@@ -112,14 +114,15 @@ def _dataset(
     successor = np.where(found.successor < 0, end, state_at[found.successor])
     bounds = _range(name, reward_range, found.reward, ends)
     process = Process((*states, END) if ends else states, actions, gamma, bounds)
-    process = dataclasses.replace(process, initial=check_initial(initial, len(process.states)), ends=ends)
+    first = check_initial(initial, len(process.states))
+    process = dataclasses.replace(process, initial=first, ends=ends, bins=columns.binned)
     starts = None
     if found.starts is not None:
         starts = np.zeros(len(process.states), dtype=np.int64)
         starts[state_at] = found.starts
-    columns = state, action, successor, found.reward, found.count
+    outcomes = state, action, successor, found.reward, found.count
     more: dict[str, Any] = {"early": found.early, "starts": starts, "broken": found.broken}
-    return Dataset(process, *columns, **more, added_up=found.rewards_added_up)
+    return Dataset(process, *outcomes, **more, added_up=found.rewards_added_up)
 
 
 def _range(

@@ -1,4 +1,4 @@
-"""Where a log is, and how DuckDB reads it: files, folders, data frames, dictionaries of arrays.
+"""Where a log is, and who reads it: files, folders, data frames and arrays by DuckDB, tables of Ibis by their engine.
 
 Nothing is loaded here: a source becomes a view, and only counts ever leave the engine.
 """
@@ -7,83 +7,58 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
+import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from replicable_rl.data.engine import Engine, engine
+from replicable_rl.data.local import VIEW, LocalRows
 from replicable_rl.errors import InvalidFile, InvalidInput, is_masked, shown
 from replicable_rl.files import check_regular
 from replicable_rl.wording import sentence
 
 if TYPE_CHECKING:
-    import duckdb
+    from replicable_rl.data.counting import Rows
 
 _READERS = {  # how files are read, by how their names end
-    ".csv": "read_csv({files}, header=true, union_by_name=true{more})",
-    ".csv.gz": "read_csv({files}, header=true, union_by_name=true{more})",
-    ".tsv": "read_csv({files}, header=true, delim='\\t'{more})",
-    ".parquet": "read_parquet({files}, union_by_name=true)",
+    ".csv": "read_csv({files}, header=true, union_by_name=true, sample_size=100000)",
+    ".csv.gz": "read_csv({files}, header=true, union_by_name=true, sample_size=100000)",
+    ".tsv": "read_csv({files}, header=true, delim='\\t', sample_size=100000)",
+    ".parquet": "read_parquet({files}, union_by_name=true{numbers})",
     ".jsonl": "read_json({files}, format='newline_delimited')",
     ".ndjson": "read_json({files}, format='newline_delimited')",
 }
-_VIEW = "log"
-_UNCONVERTED = r'converting column "([^"]*)"\. Could not convert string "(.*?)" to \'(\w+)\''
-
-
-@dataclass
-class Log:
-    """An open log: the engine, the view that stands for its rows, and its files if it has some."""
-
-    engine: duckdb.DuckDBPyConnection
-    files: tuple[str, ...]
-
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """Run a query over the view ``log``; what the engine refuses is refused in one sentence."""
-        with self.in_one_sentence():
-            return self.engine.execute(query).fetchall()
-
-    def arrays(self, query: str) -> dict[str, np.ndarray[Any, Any]]:
-        """Run a query and return its columns as arrays."""
-        with self.in_one_sentence():
-            found = self.engine.execute(query).fetchnumpy()
-        return {name: np.asarray(column) for name, column in found.items()}
-
-    @contextlib.contextmanager
-    def in_one_sentence(self) -> Iterator[None]:
-        """Refuse what the engine refuses, with the file, and the line where it names one."""
-        import duckdb
-
-        try:
-            yield
-        except (duckdb.Error, UnicodeDecodeError) as error:
-            raise InvalidFile(_explained(self.files, str(error))) from None
-
-    @property
-    def name(self) -> str:
-        """What messages call it."""
-        return self.files[0] if self.files else "from_transitions"
 
 
 @contextlib.contextmanager
-def opened(source: Any) -> Iterator[Log]:
-    """Lend a log, whatever kind of source it is."""
-    import duckdb
+def opened(source: Any) -> Iterator[Rows]:
+    """Lend the rows of a log, whatever kind of source it is."""
+    with engine() as duck:
+        if isinstance(source, (str, os.PathLike)):
+            yield _of_files(duck, tuple(_files(source)))
+        elif is_ibis_table(source):
+            from replicable_rl.data.warehouse import WarehouseRows
 
-    engine = duckdb.connect()
-    try:
-        log = Log(engine, tuple(_files(source)) if isinstance(source, (str, os.PathLike)) else ())
-        if log.files:
-            with log.in_one_sentence():
-                engine.execute(f"CREATE VIEW {_VIEW} AS SELECT * FROM {_reader(log.files)}")
+            yield WarehouseRows(duck, source)
         else:
-            _register(engine, source)
-        yield log
-    finally:
-        engine.close()
+            _register(duck, source)
+            yield LocalRows(duck)
+
+
+def _of_files(duck: Engine, files: tuple[str, ...]) -> LocalRows:
+    duck.files = files
+    with duck.in_one_sentence():
+        duck.connection.execute(f"CREATE VIEW {VIEW} AS SELECT * FROM {_reader(files)}")
+    return LocalRows(duck, _reader(files, numbered=True) if _ending(files[0]) == ".parquet" else "")
+
+
+def is_ibis_table(source: Any) -> bool:
+    """Whether a source is a table of Ibis; whoever has one has imported Ibis."""
+    ibis = sys.modules.get("ibis")
+    return ibis is not None and isinstance(source, ibis.Table)
 
 
 def _files(source: str | os.PathLike[str]) -> list[str]:
@@ -121,21 +96,22 @@ def _ending(file: str) -> str | None:
     return next((ending for ending in sorted(_READERS, key=len, reverse=True) if file.lower().endswith(ending)), None)
 
 
-def _reader(files: tuple[str, ...]) -> str:
+def _reader(files: tuple[str, ...], *, numbered: bool = False) -> str:
     quoted = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
     ending = _ending(files[0]) or ""
-    return _READERS[ending].format(files=f"[{quoted}]", more=", sample_size=100000")
+    numbers = ", filename=true, file_row_number=true" if numbered else ""
+    return _READERS[ending].format(files=f"[{quoted}]", numbers=numbers)
 
 
-def _register(engine: duckdb.DuckDBPyConnection, source: Any) -> None:
+def _register(duck: Engine, source: Any) -> None:
     if isinstance(source, Mapping):
         source = _arrays(source)
     try:
-        engine.register(_VIEW, source)
+        duck.connection.register(VIEW, source)
     except Exception as error:  # whatever an engine makes of somebody's object
         raise InvalidInput(
-            "from_transitions: source must be a file, a folder, a data frame, an Arrow table or a dictionary of "
-            f"arrays, got {shown(source)} ({sentence(error, 100)})."
+            "from_transitions: source must be a file, a folder, a data frame, an Arrow or Ibis table, a Minari data "
+            f"set or a dictionary of arrays, got {shown(source)} ({sentence(error, 100)})."
         ) from None
 
 
@@ -148,6 +124,7 @@ def _arrays(source: Mapping[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
             )
         try:
             column = np.asarray(values)
+            column = column.astype(column.dtype.newbyteorder("="), order="C", copy=False)  # as the engine reads it
         except Exception:  # lists of unequal lengths, and whatever somebody's object raises
             column = np.zeros((0, 0))
         if column.ndim != 1 or is_masked(values):
@@ -159,29 +136,3 @@ def _arrays(source: Mapping[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
     if len(lengths) != 1:
         raise InvalidInput(f"from_transitions: the columns must have one length, got {sorted(lengths)}.")
     return columns
-
-
-def _explained(files: tuple[str, ...], text: str) -> str:
-    """Return what an engine says of a file, short: the file, the line, and what is wrong there."""
-    file = next((one for one in files if one in text), files[0] if files else "from_transitions")
-    line = re.search(r"[Ll]ine:?\s+(\d+)", text)
-    where = f"{file}, line {line.group(1)}" if line else file
-    lowered = text.lower()
-    if found := re.search(
-        r'converting column "([^"]*)"\. Could not convert string "(.*?)" to \'(\w+)\'', text, re.DOTALL
-    ):
-        column, value, kind = found.groups()
-        rule = "be a finite number" if kind in ("DOUBLE", "BIGINT") else f"be of one type, such as {kind}"
-        return f"{where}: the column {column!r} must {rule}, got {shown(value)}. Mend the row or leave it out."
-    for clue, said in (
-        ("not utf-8", "is not UTF-8. Save it as UTF-8"),
-        ("unicode", "is not UTF-8. Save it as UTF-8"),
-        ("gzip", "cannot be unpacked: it is damaged or breaks off"),
-        ("zlib", "cannot be unpacked: it is damaged or breaks off"),
-        ("no magic bytes", "is not what its name says"),
-        ("no files found", "no such file"),
-    ):
-        if clue in lowered:
-            return f"{where}: {said}."
-    first = text.splitlines()[0] if text else "it cannot be read"
-    return f"{where}: {sentence(first, 200)}."

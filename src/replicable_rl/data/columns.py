@@ -1,0 +1,152 @@
+"""Which column of a log holds what, of which type it is, and how its names are told to an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from replicable_rl.data.bins import Binned, Bins, check_bins
+from replicable_rl.errors import InvalidInput, did_you_mean, shown
+from replicable_rl.wording import listed
+
+PARTS = {"state": "s", "action": "a", "next_state": "t"}  # what the parts of each are called in queries
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT", "UINTEGER")
+_NUMBERS = ("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT", "DOUBLE", "DECIMAL")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns hold what; a state or an action may be several columns, and some of them binned."""
+
+    state: tuple[str, ...]
+    action: tuple[str, ...]
+    reward: str
+    next_state: tuple[str, ...]
+    done: str | None = None
+    episode: str | None = None
+    order: str | None = None
+    bins: Mapping[str, Bins] = field(default_factory=dict)
+
+    def of(self, use: str) -> tuple[str, ...]:
+        """Return the columns of one use."""
+        columns = getattr(self, use)
+        return () if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
+
+    def bins_of(self, use: str) -> tuple[Bins | None, ...]:
+        """Return the bins of every column of one use; next states have those of the states."""
+        columns = self.state if use == "next_state" else self.of(use)
+        return tuple(self.bins.get(column) for column in columns)
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """What this log has columns for."""
+        every = ("state", "action", "reward", "next_state", "done", "episode", "order")
+        return tuple(use for use in every if self.of(use))
+
+    @property
+    def binned(self) -> tuple[Binned, ...]:
+        """What of the states and the actions is binned."""
+        return tuple(
+            Binned(use, place, tuple(bins.edges))
+            for use in ("state", "action")
+            for place, bins in enumerate(self.bins_of(use))
+            if bins is not None
+        )
+
+
+def named_columns(bins: Any, **given: Any) -> Columns:
+    """Return columns as a user names them."""
+    named: dict[str, Any] = {}
+    for use in PARTS:
+        columns = given[use]
+        many = isinstance(columns, (list, tuple)) and columns and all(isinstance(one, str) for one in columns)
+        if not isinstance(columns, str) and not many:
+            raise InvalidInput(f"from_transitions: {use} must name a column, or several, got {shown(columns)}.")
+        named[use] = (columns,) if isinstance(columns, str) else tuple(columns)
+    for use in ("reward", "done", "episode", "order"):
+        column = given[use]
+        if not isinstance(column, str) and not (column is None and use != "reward"):
+            raise InvalidInput(f"from_transitions: {use} must name a column, got {shown(column)}.")
+        named[use] = column
+    if named["order"] is not None and named["episode"] is None:
+        raise InvalidInput("from_transitions: order says how the rows of an episode follow each other. Name episode.")
+    return Columns(**named, bins=check_bins(bins, named["state"], named["action"]))
+
+
+def check_columns(name: str, columns: Columns, kinds: Mapping[str, str]) -> None:
+    """Refuse columns that are not there, or of types that do not go together."""
+    for use in columns.uses:
+        for column in columns.of(use):
+            if column not in kinds:
+                hint = did_you_mean(column, kinds) or f" It has {listed(list(kinds)[:12])}."
+                raise InvalidInput(f"{name}: there is no column {column!r} for the {said(use)}.{hint}")
+    if len(columns.state) != len(columns.next_state):
+        raise InvalidInput(
+            f"{name}: a state and a next state must be as many columns, got {len(columns.state)} and "
+            f"{len(columns.next_state)}."
+        )
+    for use in PARTS:
+        for column, bins in zip(columns.of(use), columns.bins_of(use), strict=True):
+            if bins is not None and kinds[column].split("(")[0] not in _NUMBERS:
+                raise InvalidInput(f"{name}: bins need a column of numbers, got {kinds[column]} in {column!r}.")
+    together = zip(columns.state, columns.next_state, columns.bins_of("state"), strict=True)
+    for one, other, bins in together:
+        if kinds[one] != kinds[other] and bins is None:
+            raise InvalidInput(
+                f"{name}: states and next states must be of one type, got {kinds[one]} in {one!r} and "
+                f"{kinds[other]} in {other!r}. Convert one of them."
+            )
+
+
+def family(kind: str) -> str:
+    """Return one type for all that hold the same names: texts also come as enumerations, with an order of their own."""
+    if kind.startswith("ENUM"):
+        return "VARCHAR"
+    return "BIGINT" if kind in _INTEGERS else "DOUBLE" if kind in ("FLOAT", "REAL") else kind
+
+
+def parts(columns: Columns, use: str, kinds: Mapping[str, str]) -> dict[str, str]:
+    """Return the parts of a state, an action or a next state: what DuckDB calls them, and how it finds them."""
+    found = {}
+    for place, (column, bins) in enumerate(zip(columns.of(use), columns.bins_of(use), strict=True)):
+        if bins is None:
+            expression = f"CAST({quoted(column)} AS {kinds[column]})"
+        else:
+            value = f"CAST({quoted(column)} AS DOUBLE)"
+            steps = " ".join(f"WHEN {value} < {double(edge)} THEN {i}" for i, edge in enumerate(bins.edges))
+            is_missing = f"{value} IS NULL OR isnan({value})"
+            expression = f"CASE WHEN {is_missing} THEN NULL {steps} ELSE {len(bins.edges)} END"
+        found[f"{PARTS[use]}{place}"] = expression
+    return found
+
+
+def is_missing(expressions: Sequence[str], types: Sequence[str]) -> str:
+    """Return the condition that one of several parts is missing; what is not a number names nothing either."""
+    each = [
+        f"{one} IS NULL" + (f" OR isnan({one})" if kind == "DOUBLE" else "")
+        for one, kind in zip(expressions, types, strict=True)
+    ]
+    return f"({' OR '.join(each)})"
+
+
+def double(value: float) -> str:
+    """Return a number for a query, as the float that it is: a plain 0.3 would be a decimal first."""
+    return f"CAST('{value!r}' AS DOUBLE)"
+
+
+def packed(names: Sequence[str]) -> str:
+    """Return one label of several parts."""
+    if len(names) == 1:
+        return names[0]
+    return "struct_pack(" + ", ".join(f"c{i} := {name}" for i, name in enumerate(names)) + ")"
+
+
+def quoted(column: str) -> str:
+    """Return a column's name for a query."""
+    return '"' + column.replace('"', '""') + '"'
+
+
+def said(use: str) -> str:
+    """Return what people call it."""
+    return use.replace("_", " ")

@@ -1,0 +1,90 @@
+"""The engine that counts: DuckDB, inside this process, and what it says when something is wrong with a file."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from replicable_rl.errors import InvalidFile, shown
+from replicable_rl.wording import sentence
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+@dataclass
+class Engine:
+    """An open connection, and the files that are read with it if there are some."""
+
+    connection: duckdb.DuckDBPyConnection
+    files: tuple[str, ...] = ()
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Run a query; what the engine refuses is refused in one sentence."""
+        with self.in_one_sentence():
+            return self.connection.execute(query).fetchall()
+
+    def arrays(self, query: str) -> dict[str, np.ndarray[Any, Any]]:
+        """Run a query and return its columns as arrays."""
+        with self.in_one_sentence():
+            found = self.connection.execute(query).fetchnumpy()
+        return {name: np.asarray(column) for name, column in found.items()}
+
+    @contextlib.contextmanager
+    def in_one_sentence(self) -> Iterator[None]:
+        """Refuse what the engine refuses, with the file, and the line where it names one."""
+        import duckdb
+
+        try:
+            yield
+        except (duckdb.Error, UnicodeDecodeError) as error:
+            raise InvalidFile(_explained(self.files, str(error))) from None
+
+    @property
+    def name(self) -> str:
+        """What messages call the log."""
+        return self.files[0] if self.files else "from_transitions"
+
+
+@contextlib.contextmanager
+def engine() -> Iterator[Engine]:
+    """Lend an engine."""
+    import duckdb
+
+    connection = duckdb.connect()
+    try:
+        connection.execute("SET enable_progress_bar = false")  # in a notebook it would write into the page
+        yield Engine(connection)
+    finally:
+        connection.close()
+
+
+def _explained(files: tuple[str, ...], text: str) -> str:
+    """Return what an engine says of a file, short: the file, the line, and what is wrong there."""
+    file = next((one for one in files if one in text), files[0] if files else "from_transitions")
+    line = re.search(r"[Ll]ine:?\s+(\d+)", text)
+    where = f"{file}, line {line.group(1)}" if line else file
+    lowered = text.lower()
+    if found := re.search(
+        r'converting column "([^"]*)"\. Could not convert string "(.*?)" to \'(\w+)\'', text, re.DOTALL
+    ):
+        column, value, kind = found.groups()
+        rule = "be a finite number" if kind in ("DOUBLE", "BIGINT") else f"be of one type, such as {kind}"
+        return f"{where}: the column {column!r} must {rule}, got {shown(value)}. Mend the row or leave it out."
+    for clue, said in (
+        ("not utf-8", "is not UTF-8. Save it as UTF-8"),
+        ("unicode", "is not UTF-8. Save it as UTF-8"),
+        ("gzip", "cannot be unpacked: it is damaged or breaks off"),
+        ("zlib", "cannot be unpacked: it is damaged or breaks off"),
+        ("no magic bytes", "is not what its name says"),
+        ("no files found", "no such file"),
+    ):
+        if clue in lowered:
+            return f"{where}: {said}."
+    first = text.splitlines()[0] if text else "it cannot be read"
+    return f"{where}: {sentence(first, 200)}."

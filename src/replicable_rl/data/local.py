@@ -1,0 +1,175 @@
+"""Rows that DuckDB reads itself: files, data frames, arrays.
+
+Text is parsed once, into a table, as long as it is not too large; everything else is read where it is, one or two
+columns for a first look and all of them for the GROUP BY.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+
+from replicable_rl.data.columns import PARTS, Columns, double, family, is_missing, packed, parts, quoted, said
+from replicable_rl.data.counting import MANY_REWARDS, Facts
+from replicable_rl.data.engine import Engine
+from replicable_rl.errors import shown
+
+VIEW = "log"
+_MOST_ORDERED = 20_000_000  # rows of a frame whose order is looked at: one thread numbers them
+_MOST_TEXT = 2**29  # bytes of text that are parsed into a table; more is parsed once for every query
+_UNPACKED = 10  # how much larger a compressed text may be
+_UNSURE = 4  # by what factor an approximate number of values may be wrong, and more
+
+
+@dataclass
+class LocalRows:
+    """The rows of a view ``log``. They become ``steps``: a table where text is parsed, a view elsewhere."""
+
+    engine: Engine
+    parquet: str = ""  # the call that reads the files with their row numbers, for Parquet
+
+    @cached_property
+    def kinds(self) -> dict[str, str]:
+        """The type of every column."""
+        described = self.engine.rows(f"DESCRIBE SELECT * FROM {VIEW}")
+        return {str(name): family(str(kind)) for name, kind, *_ in described}
+
+    # --- the four questions ----------------------------------------------------------------------
+
+    def facts(self, columns: Columns) -> Facts:
+        """Look at the rewards, before the rows are grouped."""
+        self._make_steps(columns)
+        wrong = {"reward": "r IS NULL OR NOT isfinite(r)"}
+        wrong |= {use: f"{letter} IS NULL" for use, letter in (("episode", "e"), ("order", "o")) if columns.of(use)}
+        counts = ", ".join(f"COUNT(*) FILTER (WHERE {what})" for what in wrong.values())
+        ((rows, distinct, largest, *found),) = self.engine.rows(
+            f"SELECT COUNT(*), APPROX_COUNT_DISTINCT(r), MAX(ABS(r)) FILTER (WHERE isfinite(r)), {counts} FROM steps"
+        )
+        if MANY_REWARDS / _UNSURE < distinct < MANY_REWARDS * _UNSURE:  # whether they are many must not be a guess
+            distinct = self.engine.rows("SELECT COUNT(DISTINCT r) FROM steps")[0][0]
+        wrong_rows = dict(zip(wrong, map(int, found), strict=True))
+        return Facts(int(rows), wrong_rows, float(largest or 0.0), int(distinct) > MANY_REWARDS)
+
+    def group(self, columns: Columns, facts: Facts) -> bool:
+        """Make the table ``grouped``; return whether it is known which rows came early."""
+        names = [f"{letter}{i}" for use, letter in PARTS.items() for i in range(len(columns.of(use)))]
+        early = self._early(facts.rows)
+        value = "0.0" if facts.adds else "r"
+        total = f"SUM(CAST(FLOOR(r * {double(facts.scale)}) AS BIGINT))" if facts.adds else "0"
+        self.engine.rows(
+            f"CREATE TEMP TABLE grouped AS SELECT {', '.join(names)}, d, {value} AS r, COUNT(*) AS n, "
+            f"COUNT(*) FILTER (WHERE h) AS early, {total} AS total "
+            f"FROM (SELECT *, {early or 'false'} AS h FROM steps) GROUP BY {', '.join(names)}, d, {value}"
+        )
+        return early is not None
+
+    def first(self, columns: Columns) -> tuple[int, int]:
+        """Make the table ``firsts``; return steps that do not go on, and steps that have no place of their own."""
+        s, t = ([f"{letter}{i}" for i in range(len(columns.state))] for letter in "st")
+        several = self._numbered and len(self.engine.files) > 1
+        place = "o" if columns.order else "rowid" if self._has_table else packed(["f", "i"]) if several else "i"
+        self.engine.rows(
+            f"CREATE TEMP TABLE firsts AS SELECT s, COUNT(*) AS n FROM (SELECT arg_min({packed(s)}, {place}) AS s "
+            "FROM steps GROUP BY e) GROUP BY s"
+        )
+        came = ", ".join(f"lag({one}) OVER w AS came_{one}" for one in t)
+        known = " AND ".join(f"came_{one} IS NOT NULL" for one in t)
+        differs = " OR ".join(f"came_{one} <> {two}" for one, two in zip(t, s, strict=True))
+        ((broken, tied),) = self.engine.rows(
+            f"SELECT COUNT(*) FILTER (WHERE {known} AND ({differs})), COUNT(*) FILTER (WHERE p = before) FROM "
+            f"(SELECT {', '.join(s)}, {came}, {place} AS p, lag({place}) OVER w AS before FROM steps "
+            f"WINDOW w AS (PARTITION BY e ORDER BY {place}))"
+        )
+        return int(broken), int(tied)
+
+    def complaint(self, columns: Columns, use: str, many: int) -> str:
+        """Say in which row something is missing, or is not what it must be."""
+        shows = " || ', ' || ".join(f"COALESCE(CAST({quoted(name)} AS VARCHAR), '')" for name in columns.of(use))
+        row, value = self.engine.rows(
+            f"SELECT i, {shows} FROM (SELECT *, row_number() OVER () AS i FROM {VIEW}) "
+            f"WHERE {self._wrong(columns, use)} ORDER BY i LIMIT 1"
+        )[0]
+        files = self.engine.files
+        is_text = len(files) == 1 and ".csv" in files[0].lower()
+        place = f"{self.engine.name}, line {row + 1}" if is_text else f"{self.engine.name}, row {row}"
+        return f"{place}: {complained(use, value, many)} Mend the row or leave it out."
+
+    # --- how rows become steps ------------------------------------------------------------------
+
+    @cached_property
+    def _has_table(self) -> bool:
+        """Whether the rows are parsed into a table: text that is not too large."""
+        sizes = (
+            os.path.getsize(file) * (_UNPACKED if file.lower().endswith(".gz") else 1)  # noqa: PTH202
+            for file in self.engine.files
+        )
+        return bool(self.engine.files) and not self.parquet and sum(sizes) <= _MOST_TEXT
+
+    def _make_steps(self, columns: Columns) -> None:
+        found = {name: part for use in PARTS for name, part in parts(columns, use, self.kinds).items()}
+        found["d"] = "false" if columns.done is None else _done(columns)
+        found["r"] = f"{_reward(columns)} + 0.0"  # -0.0 is the same reward
+        found |= {letter: quoted(one) for letter, one in (("e", columns.episode), ("o", columns.order)) if one}
+        selected = ", ".join(f"{expression} AS {name}" for name, expression in found.items())
+        if self._has_table:
+            self.engine.rows(f"CREATE TEMP TABLE steps AS SELECT {selected} FROM {VIEW}")
+        elif self._numbered:
+            numbers = "filename AS f, file_row_number AS i" if len(self.engine.files) > 1 else "file_row_number AS i"
+            self.engine.rows(f"CREATE TEMP VIEW steps AS SELECT {selected}, {numbers} FROM {self.parquet}")
+        else:
+            self.engine.rows(f"CREATE TEMP VIEW steps AS SELECT {selected}, row_number() OVER () AS i FROM {VIEW}")
+
+    @cached_property
+    def _numbered(self) -> bool:
+        """Whether the files number their rows themselves, in parallel."""
+        return bool(self.parquet) and not {"filename", "file_row_number"} & set(self.kinds)
+
+    def _early(self, rows: int) -> str | None:
+        """Return the condition that a row is in the first half; None where it would cost too much to tell."""
+        if self._has_table:
+            return f"rowid < {rows // 2}"
+        if not self._numbered:
+            too_long = rows > _MOST_ORDERED or (self.engine.files and not self.parquet)
+            return None if too_long else f"i <= {rows // 2}"
+        if len(self.engine.files) == 1:
+            return f"i < {rows // 2}"
+        left = rows // 2
+        for file, size in self.engine.rows("SELECT f, COUNT(*) FROM steps GROUP BY f ORDER BY f"):
+            if left < size:
+                name = "'" + str(file).replace("'", "''") + "'"
+                return f"(f < {name} OR (f = {name} AND i < {left}))"
+            left -= size
+        return "true"
+
+    def _wrong(self, columns: Columns, use: str) -> str:
+        """Return the condition that a row of the view is wrong."""
+        if use == "reward":
+            return f"{_reward(columns)} IS NULL OR NOT isfinite({_reward(columns)})"
+        if use == "done":
+            return f"{_done(columns)} IS NULL"
+        if use not in PARTS:
+            return f"{quoted(columns.of(use)[0])} IS NULL"
+        kinds = [
+            "INTEGER" if bins else self.kinds[column]
+            for column, bins in zip(columns.of(use), columns.bins_of(use), strict=True)
+        ]
+        missing = is_missing(list(parts(columns, use, self.kinds).values()), kinds)
+        ends = use == "next_state" and columns.done is not None
+        return f"{missing} AND NOT COALESCE({_done(columns)}, false)" if ends else missing
+
+
+def complained(use: str, value: object, many: int) -> str:
+    """Say what is wrong with a value, and how often; None where the value is not known."""
+    rules = {"reward": "must be a finite number", "done": "must be true or false"}
+    got = f", got {shown(value)}" if use in rules and value is not None else ""
+    more = f" ({many} rows are wrong)" if many > 1 else ""
+    return f"the {said(use)} {rules.get(use, 'is missing')}{got}{more}."
+
+
+def _reward(columns: Columns) -> str:
+    return f"TRY_CAST({quoted(columns.reward)} AS DOUBLE)"
+
+
+def _done(columns: Columns) -> str:
+    return f"TRY_CAST({quoted(columns.done or '')} AS BOOLEAN)"

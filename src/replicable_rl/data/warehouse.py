@@ -1,0 +1,188 @@
+"""Rows in a database or a warehouse, through Ibis: the engine there groups them, and only groups come back.
+
+A table of SQL has no order, so nobody knows which rows came early, and episodes need a column that orders their steps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from replicable_rl.data.columns import PARTS, Columns, family, packed
+from replicable_rl.data.counting import MANY_REWARDS, Facts
+from replicable_rl.data.local import complained
+from replicable_rl.errors import InvalidInput
+from replicable_rl.wording import sentence
+
+if TYPE_CHECKING:
+    from replicable_rl.data.bins import Bins
+    from replicable_rl.data.engine import Engine
+
+_LARGEST = 1.7976931348623157e308  # what is above it is infinite; so is, in a comparison, what is no number
+_HALF = 2.0**30  # sums of parts of this size fit 64 bits, for 2**32 rows
+
+
+class WarehouseRows:
+    """The rows of a table of Ibis.
+
+    Parameters
+    ----------
+    engine : Engine
+        Into which the groups come.
+    table : ibis.Table
+        The log.
+    """
+
+    def __init__(self, engine: Engine, table: Any) -> None:
+        self.engine, self.table = engine, table
+
+    @cached_property
+    def kinds(self) -> dict[str, str]:
+        """The type of every column, as DuckDB calls it; nothing is asked of the database."""
+        import pyarrow as pa
+
+        found: dict[str, str] = {}
+        with self._in_one_sentence():
+            for name, kind in self.table.schema().items():
+                try:
+                    empty = pa.table({"x": pa.array([], kind.to_pyarrow())})
+                    self.engine.connection.register("empty", empty)
+                except Exception:  # a type that only this database has; it matters where the column is used
+                    found[name] = str(kind)
+                    continue
+                found[name] = family(str(self.engine.rows("DESCRIBE SELECT x FROM empty")[0][1]))
+        return found
+
+    def facts(self, columns: Columns) -> Facts:
+        """Look at the rewards, before the rows are grouped."""
+        if columns.episode is not None and columns.order is None:
+            raise InvalidInput(
+                "from_transitions: the rows of a table in a database have no order, and first states need one. Name "
+                'the column that numbers the steps of an episode (order="step"), or leave episode out.'
+            )
+        rewards = self._reward(columns)
+        is_finite = (rewards.abs() <= _LARGEST).fill_null(False)
+        wrong = {"reward": ~is_finite} | {
+            use: self.table[columns.of(use)[0]].isnull() for use in ("episode", "order") if columns.of(use)
+        }
+        with self._in_one_sentence():
+            counts = {use: condition.ifelse(1, 0).sum() for use, condition in wrong.items()}
+            largest = is_finite.ifelse(rewards.abs(), 0.0).max()
+            asked = self.table.aggregate(rows=self.table.count(), largest=largest, **counts)
+            (found,) = asked.to_pyarrow().to_pylist()
+            different = self.table.select(r=rewards).distinct().limit(MANY_REWARDS + 1).count()
+            distinct = int(different.to_pyarrow().as_py())
+        wrong_rows = {use: int(found[use] or 0) for use in wrong}
+        return Facts(int(found["rows"]), wrong_rows, float(found["largest"] or 0.0), distinct > MANY_REWARDS)
+
+    def group(self, columns: Columns, facts: Facts) -> bool:
+        """Make the table ``grouped``; which rows came early is not known."""
+        with self._in_one_sentence():
+            rewards = self._reward(columns)
+            keys = self._parts(columns)
+            if columns.done is not None:
+                keys["d"] = self.table[columns.done]
+            sums: dict[str, Any] = {"n": lambda rows: rows.count()}
+            if facts.adds:
+                high, low = _halves(rewards, facts.scale)
+                selected = self.table.select(**keys, high=high, low=low)
+                sums |= {name: lambda rows, name=name: rows[name].sum() for name in ("high", "low")}
+            else:
+                selected = self.table.select(**keys, r=rewards)
+                keys["r"] = rewards
+            self._fetch(selected.group_by(list(keys)).aggregate(**sums))
+        names = self._typed(columns)
+        done = "false" if columns.done is None else "TRY_CAST(d AS BOOLEAN)"
+        value = "0.0" if facts.adds else "CAST(r AS DOUBLE)"
+        total = f"CAST(high AS HUGEINT) * {int(_HALF)} + CAST(low AS HUGEINT)" if facts.adds else "0"
+        self.engine.rows(
+            f"CREATE TEMP TABLE grouped AS SELECT {names}, {done} AS d, {value} AS r, n, 0 AS early, "
+            f"{total} AS total FROM fetched"
+        )
+        return False
+
+    def first(self, columns: Columns) -> tuple[int, int]:
+        """Make the table ``firsts``; return steps that do not go on, and steps that have no place of their own."""
+        import ibis
+
+        with self._in_one_sentence():
+            parts = self._parts(columns)
+            s, t = ([name for name in parts if name[0] == letter] for letter in "st")
+            steps = self.table.select(**parts, e=self.table[columns.episode], o=self.table[columns.order])
+            within = ibis.window(group_by=steps.e, order_by=steps.o)
+            came = {f"came_{name}": steps[name].lag().over(within) for name in (*t, "o")}
+            steps = steps.mutate(place=ibis.row_number().over(within), **came)
+            known, differs = ibis.literal(True), ibis.literal(False)
+            for one, two in zip(t, s, strict=True):
+                known &= steps[f"came_{one}"].notnull()
+                differs |= steps[f"came_{one}"] != steps[two]
+            wrong = {"broken": known & differs, "tied": steps.came_o == steps.o}
+            asked = {name: condition.fill_null(False).ifelse(1, 0).sum() for name, condition in wrong.items()}
+            (found,) = steps.aggregate(**asked).to_pyarrow().to_pylist()
+            self._fetch(steps.filter(steps.place == 0).group_by(s).aggregate(n=lambda rows: rows.count()))
+        self.engine.rows(
+            f"CREATE TEMP TABLE firsts AS SELECT {packed(s)} AS s, n FROM "
+            f"(SELECT {self._typed(columns, ('state',))}, n FROM fetched)"
+        )
+        return int(found["broken"] or 0), int(found["tied"] or 0)
+
+    def complaint(self, columns: Columns, use: str, many: int) -> str:
+        """Say what is missing, or is not what it must be; rows of a database have no numbers."""
+        names = ", ".join(map(repr, columns.of(use)))
+        return f"{self.engine.name}: {complained(use, None, many)} Mend what {names} holds, or leave the rows out."
+
+    # --- expressions ----------------------------------------------------------------------------
+
+    def _reward(self, columns: Columns) -> Any:
+        with self._in_one_sentence():
+            return self.table[columns.reward].cast("float64")
+
+    def _parts(self, columns: Columns) -> dict[str, Any]:
+        return {
+            f"{letter}{place}": self.table[column] if bins is None else _binned(self.table[column], bins)
+            for use, letter in PARTS.items()
+            for place, (column, bins) in enumerate(zip(columns.of(use), columns.bins_of(use), strict=True))
+        }
+
+    def _typed(self, columns: Columns, uses: tuple[str, ...] = tuple(PARTS)) -> str:
+        """Return the parts as they come back, in the types that DuckDB would have read."""
+        return ", ".join(
+            f"CAST({PARTS[use]}{place} AS {self.kinds[column] if bins is None else 'INTEGER'}) AS {PARTS[use]}{place}"
+            for use in uses
+            for place, (column, bins) in enumerate(zip(columns.of(use), columns.bins_of(use), strict=True))
+        )
+
+    def _fetch(self, groups: Any) -> None:
+        """Let the database count; its answer is the view ``fetched``."""
+        self.engine.connection.register("fetched", groups.to_pyarrow())
+
+    @contextlib.contextmanager
+    def _in_one_sentence(self) -> Iterator[None]:
+        """Refuse what the database refuses."""
+        try:
+            yield
+        except InvalidInput:
+            raise
+        except Exception as error:  # every database has errors of its own
+            raise InvalidInput(f"from_transitions: the engine of the table refuses ({sentence(error, 200)}).") from None
+
+
+def _binned(column: Any, bins: Bins) -> Any:
+    """Return the number of the bin of a value; missing where it is missing or no number."""
+    import ibis
+
+    value = column.cast("float64")
+    # A database without a test for NaN, such as SQLite, holds none.
+    may_be_nan = column.type().is_floating() and column.get_backend().has_operation(ibis.expr.operations.IsNan)
+    missing = value.isnull() | value.isnan() if may_be_nan else value.isnull()
+    below = [(value < edge, i) for i, edge in enumerate(bins.edges)]
+    return ibis.cases((missing, ibis.null("int64")), *below, else_=len(bins.edges))
+
+
+def _halves(rewards: Any, scale: float) -> tuple[Any, Any]:
+    """Return rewards as whole numbers, in two parts whose sums fit 64 bits on every engine."""
+    whole = (rewards * scale).floor().cast("int64")
+    high = (whole.cast("float64") * (1.0 / _HALF)).floor().cast("int64")  # exact: ``whole`` came from a float
+    return high, whole - high * int(_HALF)

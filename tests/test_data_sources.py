@@ -1,0 +1,474 @@
+"""Where logs live: tables of Ibis, in DuckDB and in a PostgreSQL server of its own, and Minari data sets."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+
+import replicable_rl as rr
+from replicable_rl.data import counting, local
+
+ibis = pytest.importorskip("ibis")
+
+ROWS = 3000
+
+
+def a_log(seed: int = 0) -> dict[str, Any]:
+    """Episodes of 30 steps; rewards of few values, of many, and decimal ones; a temperature that wants bins."""
+    rng = np.random.default_rng(seed)
+    rooms = np.array(["hall", "attic", "cellar", "Ängström's"])
+    here = rng.integers(4, size=ROWS + 1)
+    warm = np.round(rng.normal(15.0, 10.0, size=ROWS + 1), 3)
+    return {
+        "room": rooms[here[:-1]],
+        "floor": here[:-1] // 2,
+        "move": rng.integers(3, size=ROWS),
+        "pay": rng.integers(-2, 5, size=ROWS) / 4,
+        "noise": rng.normal(size=ROWS) * 1e-3 + rng.random(ROWS) ** 20 * 7.0,
+        "price": [f"{cents // 100}.{cents % 100:02d}" for cents in rng.integers(0, 40_000, size=ROWS)],
+        "next_room": rooms[here[1:]],
+        "next_floor": here[1:] // 2,
+        "warm": warm[:-1],
+        "next_warm": warm[1:],
+        "over": np.arange(ROWS) % 30 == 29,
+        "game": np.arange(ROWS) // 30,
+        "step": np.arange(ROWS) % 30,
+    }
+
+
+TYPES = {"room": "text", "next_room": "text", "price": "numeric(12, 2)", "over": "boolean"}
+TYPES |= dict.fromkeys(("pay", "noise", "warm", "next_warm"), "double precision")
+ROOM: dict[str, Any] = {"gamma": 0.9, "state": "room", "action": "move", "reward": "pay", "next_state": "next_room"}
+BINS = {"warm": rr.Bins([0.0, 10.0, 12.345, 30.0])}
+READINGS: dict[str, dict[str, Any]] = {
+    "few rewards": {},
+    "many rewards": {"reward": "noise"},
+    "decimal rewards": {"reward": "price"},
+    "ends": {"done": "over"},
+    "episodes": {"done": "over", "episode": "game", "order": "step"},
+    "composite states": {"state": ["room", "floor"], "next_state": ["next_room", "next_floor"]},
+    "bins": {"state": "warm", "next_state": "next_warm", "bins": BINS},
+    "bins in composites": {
+        "state": ["floor", "warm"], "next_state": ["next_floor", "next_warm"], "bins": BINS, "episode": "game",
+        "order": "step",
+    },
+}  # fmt: skip
+
+
+def csv_text(log: dict[str, Any]) -> str:
+    rows = zip(*(column if isinstance(column, list) else column.tolist() for column in log.values()), strict=True)
+    return "".join(",".join(map(str, row)) + "\n" for row in [list(log), *rows])
+
+
+@pytest.fixture(scope="module")
+def csv_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("log") / "log.csv"
+    path.write_text(csv_text(a_log()), encoding="utf-8")
+    return path
+
+
+# --- tables of Ibis --------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def ibis_table(log: dict[str, Any], kinds: dict[str, str] | None = None) -> Iterator[Any]:
+    """Lend a log as a table of Ibis, in a DuckDB of its own, with rows in an order of its own."""
+    backend = ibis.duckdb.connect()
+    frame = {name: np.asarray(column) for name, column in log.items()}
+    backend.con.register("frame", frame)
+    columns = ", ".join(f'CAST("{name}" AS {(kinds or {}).get(name, "VARCHAR")}) AS "{name}"' if name in (kinds or {})
+                        else f'"{name}"' for name in log)  # fmt: skip
+    backend.con.execute(f"CREATE TABLE log AS SELECT {columns} FROM frame ORDER BY random()")
+    try:
+        yield backend.table("log")
+    finally:
+        backend.disconnect()
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_a_table_has_the_digest_of_the_file(reading: str, csv_file: Path) -> None:
+    options = ROOM | READINGS[reading]
+    with ibis_table(a_log(), {"price": "DECIMAL(12, 2)"}) as table:
+        found, read = (rr.from_transitions(source, **options) for source in (table, csv_file))
+    assert found.process == read.process
+    assert found.sample == read.sample
+    assert found.broken == read.broken
+    assert found.added_up == (reading in ("many rewards", "decimal rewards"))
+    assert found.early is None  # a table has no order
+    assert read.early is not None
+
+
+def test_only_counts_leave_the_database(csv_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from replicable_rl.data.warehouse import WarehouseRows
+
+    fetched: list[int] = []
+    fetch = WarehouseRows._fetch
+
+    def watched(self: WarehouseRows, groups: Any) -> None:
+        fetched.append(groups.to_pyarrow().num_rows)
+        fetch(self, groups)
+
+    monkeypatch.setattr(WarehouseRows, "_fetch", watched)
+    with ibis_table(a_log()) as table:
+        rr.from_transitions(table, **ROOM | READINGS["many rewards"])
+        rr.from_transitions(table, **ROOM | {"episode": "game", "order": "step"})
+    transitions = 4 * 3 * 4
+    assert fetched[0] <= transitions  # thousands of different rewards, and no more groups than transitions
+    assert fetched[1] <= transitions * 7  # seven rewards
+    assert fetched[2] <= 4  # first states
+
+
+@pytest.mark.parametrize("values", [counting.MANY_REWARDS, counting.MANY_REWARDS + 1])
+def test_whether_rewards_are_many_is_no_guess(values: int) -> None:
+    log: dict[str, Any] = {name: np.zeros(3 * values) for name in ("state", "action", "next_state")}
+    log["reward"] = np.repeat(np.arange(values) / 7.0, 3)
+    read = rr.from_transitions(log, gamma=0.9)
+    assert read.added_up == (values > counting.MANY_REWARDS)
+    with ibis_table(log) as table:
+        assert rr.from_transitions(table, gamma=0.9) == read
+
+
+def test_episodes_of_a_table_need_an_order() -> None:
+    with (
+        ibis_table(a_log()) as table,
+        pytest.raises(rr.InvalidInput, match=r"have no order, and first states need one.*order=\"step\""),
+    ):
+        rr.from_transitions(table, **ROOM, episode="game")
+
+
+@pytest.mark.parametrize("where", ["file", "table"])
+def test_places_in_an_episode_are_told_apart(where: str) -> None:
+    log = a_log() | {"step": np.arange(ROWS) % 30 // 2}
+    with (
+        ibis_table(log) as table,
+        pytest.raises(rr.InvalidInput, match=r"'step' must tell the rows of an episode apart"),
+    ):
+        rr.from_transitions(log if where == "file" else table, **ROOM, episode="game", order="step")
+    with pytest.raises(rr.InvalidInput, match="Name episode"):
+        rr.from_transitions(log, **ROOM, order="step")
+
+
+def test_an_order_does_what_the_order_of_rows_does(csv_file: Path) -> None:
+    log, shuffled = a_log(), np.random.default_rng(1).permutation(ROWS)
+    mixed = {name: np.asarray(column)[shuffled] for name, column in log.items()}
+    in_order = rr.from_transitions(csv_file, **ROOM, episode="game")
+    assert rr.from_transitions(mixed, **ROOM, episode="game", order="step") == in_order
+    assert in_order.broken == 0
+    assert rr.from_transitions(mixed, **ROOM, episode="game") != in_order  # so the order matters
+
+
+MISSING = {name: list(column) for name, column in a_log().items()}
+BROKEN: dict[str, tuple[dict[str, Any], dict[str, str], dict[str, Any], str]] = {
+    "missing column": ({}, {}, {"state": "rom"}, r"no column 'rom' for the state. Did you mean 'room'"),
+    "missing state": ({"room": [None, None, *MISSING["room"][2:]]}, {}, {}, r"the state is missing \(2 rows are wrong"),
+    "missing next state": ({"next_room": [None, *MISSING["next_room"][1:]]}, {}, {}, r"the next state is missing\."),
+    "missing reward": ({"pay": [None, *MISSING["pay"][1:]]}, {"pay": "DOUBLE"}, {}, r"reward must be a finite number"),
+    "NaN": ({"pay": [np.nan, *MISSING["pay"][1:]]}, {}, {}, r"the reward must be a finite number"),
+    "infinite": ({"pay": [-np.inf, *MISSING["pay"][1:]]}, {}, {}, r"the reward must be a finite number"),
+    "NaN in many": ({"noise": [np.nan, *MISSING["noise"][1:]]}, {}, {"reward": "noise"}, r"must be a finite number"),
+    "text": ({"pay": ["much", *map(str, MISSING["pay"][1:])]}, {}, {}, r"engine of the table refuses \(.*much"),
+    "done is no truth": ({"over": ["maybe", *map(str, MISSING["over"][1:])]}, {}, {"done": "over"}, r"true or false"),
+    "missing episode": (
+        {"game": [None, *map(str, MISSING["game"][1:])]}, {}, {"episode": "game", "order": "step"},
+        r"episode is missing",
+    ),
+    "NaN in a bin": ({"warm": [np.nan, *MISSING["warm"][1:]]}, {}, READINGS["bins"], r"the state is missing"),
+    "no rows": ({name: [] for name in MISSING}, {}, {}, r"has no rows"),
+    "unknown state": ({}, {}, {"states": ["hall"]}, r"states must name all that occur"),
+    "two types": ({}, {}, {"next_state": "next_floor"}, r"must be of one type"),
+    "outside the range": ({}, {}, {"reward_range": (0.0, 0.5)}, r"rewards must lie in reward_range"),
+    "bins of texts": ({}, {}, {"bins": {"room": rr.Bins([1.0])}}, r"bins need a column of numbers, got VARCHAR"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+@pytest.mark.filterwarnings("ignore:invalid value encountered")
+def test_broken_tables_get_one_sentence(kind: str) -> None:
+    changes, kinds, options, said = BROKEN[kind]
+    log = {
+        name: np.asarray(column, dtype=object if None in column else None)
+        for name, column in (MISSING | changes).items()
+    }
+    with ibis_table(log, kinds) as table, pytest.raises(rr.InvalidInput, match=said) as refusal:
+        rr.from_transitions(table, **ROOM | options)
+    assert "\n" not in str(refusal.value)
+    assert len(str(refusal.value)) < 400
+
+
+def test_tables_that_are_none() -> None:
+    unbound = ibis.table({"room": "string", "next_room": "string", "move": "int64", "pay": "float64"}, name="nowhere")
+    with pytest.raises(rr.InvalidInput, match="engine of the table refuses"):
+        rr.from_transitions(unbound, **ROOM)
+    with ibis_table(a_log()) as table:
+        gone = table
+    with pytest.raises(rr.InvalidInput, match="engine of the table refuses"):
+        rr.from_transitions(gone, **ROOM)
+
+
+def test_nothing_heavy_is_imported() -> None:
+    heavy = ("ibis", "minari", "duckdb", "pandas", "pyarrow")
+    code = f"import sys, replicable_rl; print([name for name in {heavy} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("reading", ["many rewards", "ends", "bins in composites"])
+def test_sqlite_counts_to_the_same_digest(reading: str, csv_file: Path, tmp_path: Path) -> None:
+    log, options = a_log(), ROOM | READINGS[reading]
+    kinds = {"text": "text", "double precision": "real", "numeric(12, 2)": "real", "boolean": "boolean"}
+    with contextlib.closing(sqlite3.connect(tmp_path / "log.sqlite")) as database:
+        columns = ", ".join(f"{name} {kinds.get(TYPES.get(name, ''), 'integer')}" for name in log)
+        database.execute(f"CREATE TABLE log ({columns})")
+        rows = zip(*(np.asarray(column).tolist() for column in log.values()), strict=True)
+        database.executemany(f"INSERT INTO log VALUES ({', '.join('?' * len(log))})", rows)
+        database.commit()
+    backend = ibis.sqlite.connect(tmp_path / "log.sqlite")
+    assert rr.from_transitions(backend.table("log"), **options) == rr.from_transitions(csv_file, **options)
+    backend.disconnect()
+
+
+# --- a server of PostgreSQL ------------------------------------------------------------------------
+
+
+def _programs() -> Path | None:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    on_path = shutil.which("initdb")
+    return found[-1].parent if found else Path(on_path).parent if on_path else None
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Any]:
+    """Lend a connection to a server that is started for these tests, on the loopback address."""
+    programs = _programs()
+    if programs is None:
+        pytest.skip("no PostgreSQL server is installed")
+    psycopg = pytest.importorskip("psycopg")
+    folder = Path(tempfile.mkdtemp(prefix="replicable-rl-postgres-"))
+    user: dict[str, Any] = {}
+    if os.getuid() == 0:  # a server refuses to run as root
+        shutil.chown(folder, "nobody")
+        user = {"user": "nobody"}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    data = str(folder / "data")
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
+    setup = [
+        str(programs / "initdb"),
+        "-D",
+        data,
+        "-U",
+        "tester",
+        "-A",
+        "trust",
+        "-E",
+        "UTF8",
+        "--no-sync",
+        "--locale=C",
+    ]
+    settings = [f"port={port}", "listen_addresses=127.0.0.1", f"unix_socket_directories={folder}", "fsync=off"]
+    command = [str(programs / "postgres"), "-D", data, *(word for one in settings for word in ("-c", one))]
+    server = None
+    try:
+        subprocess.run(setup, check=True, timeout=60, **quiet, **user)
+        server = subprocess.Popen(command, **quiet, **user)
+        address = f"host=127.0.0.1 port={port} user=tester dbname=postgres"
+        for _ in range(100):
+            with contextlib.suppress(psycopg.OperationalError):
+                psycopg.connect(address).close()
+                break
+            time.sleep(0.1)
+        backend = ibis.postgres.connect(host="127.0.0.1", port=port, user="tester", database="postgres")
+        _fill(backend.con, "log", a_log(), TYPES)
+        yield backend
+        backend.disconnect()
+    finally:
+        if server is not None:
+            server.terminate()
+            server.wait(timeout=30)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fill(connection: Any, name: str, log: dict[str, Any], types: dict[str, str]) -> None:
+    columns = ", ".join(f"{column} {types.get(column, 'integer')}" for column in log)
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE {name} ({columns})")
+        with cursor.copy(f"COPY {name} FROM STDIN WITH (FORMAT csv, HEADER)") as copy:
+            copy.write(csv_text(log))
+    connection.commit()
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_postgresql_counts_to_the_same_digest(reading: str, postgres: Any, csv_file: Path) -> None:
+    options = ROOM | READINGS[reading]
+    found, read = (rr.from_transitions(source, **options) for source in (postgres.table("log"), csv_file))
+    assert found.process == read.process
+    assert found.sample == read.sample
+    assert found.broken == read.broken
+
+
+def test_broken_logs_in_postgresql(postgres: Any) -> None:
+    log = a_log()
+    for name, changed, options, said in (
+        ("a_text", {"pay": ["much", *log["pay"][1:]]}, {}, "engine of the table refuses .*much"),
+        ("not_a_number", {"pay": ["NaN", *log["pay"][1:]]}, {}, "the reward must be a finite number"),
+        ("infinite", {"pay": ["-Infinity", *log["pay"][1:]]}, {}, "the reward must be a finite number"),
+        ("missing", {"room": ["", *log["room"][1:]]}, {}, "the state is missing"),
+        ("no_bin", {"warm": ["NaN", *log["warm"][1:]]}, READINGS["bins"], "the state is missing"),
+    ):
+        kinds = TYPES | ({"pay": "text"} if name == "a_text" else {})
+        _fill(postgres.con, name, {**log, **changed}, kinds)
+        with pytest.raises(rr.InvalidInput, match=said):
+            rr.from_transitions(postgres.table(name), **ROOM | options)
+
+
+# --- Minari ----------------------------------------------------------------------------------------
+
+
+def episode(seen: Any, ended: bool, **changes: Any) -> SimpleNamespace:
+    steps = len(seen) - 1
+    ends = np.arange(steps) == steps - 1
+    made = {
+        "observations": np.array(seen),
+        "actions": np.arange(steps) % 2,
+        "rewards": np.arange(steps) / 4.0,
+        "terminations": ends & ended,
+        "truncations": ends & (not ended),
+    }
+    return SimpleNamespace(**made | changes)
+
+
+def recorded(*episodes: Any) -> Any:
+    return SimpleNamespace(iterate_episodes=lambda: iter(episodes))
+
+
+def test_truncation_is_no_end_and_termination_is() -> None:
+    data = rr.from_transitions(recorded(episode([0, 1, 2], ended=True), episode([1, 2, 0], ended=False)), gamma=0.9)
+    assert data.process.states == (0, 1, 2, "(end)")
+    assert data.starts is not None
+    assert data.starts.tolist() == [1, 1, 0, 0]
+    assert data.broken == 0
+    state, action, successor = data.key // 4 // 2, data.key // 4 % 2, data.key % 4
+    seen = set(zip(state.tolist(), action.tolist(), successor.tolist(), strict=True))
+    assert seen == {(0, 0, 1), (1, 1, 3), (1, 0, 2), (2, 1, 0)}  # 3 is the end
+
+
+@pytest.mark.parametrize(
+    ("episodes", "said"),
+    [
+        ([], "has no episodes"),
+        ([episode(np.random.default_rng(0).random((3, 2)), True)], "observations must be discrete"),
+        ([episode([0.5, 1.5, 2.5], True)], "observations must be discrete"),
+        ([episode([0, 1, 2], True, actions=np.array([0]))], "must have one observation more than actions"),
+        ([episode([0, 1, 2], True, rewards=np.array([0.0, np.nan]))], "row 2: the reward must be a finite number"),
+        ([SimpleNamespace()], "cannot be read"),
+        ([episode([0], True)], "has no rows"),
+    ],
+)
+def test_broken_episodes_get_one_sentence(episodes: list[Any], said: str) -> None:
+    with pytest.raises(rr.InvalidInput, match=said):
+        rr.from_transitions(recorded(*episodes), gamma=0.9)
+
+
+@pytest.mark.filterwarnings("ignore:`:UserWarning")  # who wrote it, and with which code
+def test_a_real_minari_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    minari = pytest.importorskip("minari")
+    import gymnasium
+    from minari.data_collector import EpisodeBuffer
+
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    env = gymnasium.make("FrozenLake-v1", max_episode_steps=9)
+    env.action_space.seed(1)
+    rows, buffers = [], []
+    for number in range(60):  # as Minari's collector does, which needs JAX for it
+        here, over = env.reset(seed=number)[0], False
+        buffer = EpisodeBuffer(number, observations=[here], actions=[])
+        while not over:
+            action = env.action_space.sample()
+            after, reward, terminated, truncated, _ = env.step(action)
+            rows.append((here, action, float(reward), after, terminated, number))
+            buffer.observations.append(after)
+            buffer.actions.append(action)
+            buffer.rewards.append(reward)
+            buffer.terminations.append(terminated)
+            buffer.truncations.append(truncated)
+            here, over = after, terminated or truncated
+        buffers.append(buffer)
+    env.close()
+    spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
+    dataset = minari.create_dataset_from_buffers("lake/test-v0", buffers, env=env, data_format="arrow", **spaces)
+    names = ("state", "action", "reward", "next_state", "done", "episode")
+    log = dict(zip(names, map(np.array, zip(*rows, strict=True)), strict=True))
+    data = rr.from_transitions(dataset, gamma=0.9, states=range(16))
+    assert data == rr.from_transitions(log, gamma=0.9, done="done", episode="episode", states=range(16))
+    assert data.starts is not None
+    assert data.starts.sum() == 60
+    ends = int(data.count[data.key % data.n_states == 16].sum())
+    assert 0 < ends < 60  # some were truncated
+
+
+# --- files, large and small -------------------------------------------------------------------------
+
+
+def test_the_first_half_of_several_files_is_that_of_all_rows(tmp_path: Path) -> None:
+    log = a_log()
+    whole = rr.from_transitions(log, **ROOM, episode="game")
+    ends = [0, 1000, 1001, 2500, ROWS]
+    for number in range(4):
+        part = {name: column[ends[number] : ends[number + 1]] for name, column in log.items()}
+        frame = {name: np.asarray(column) for name, column in part.items()}
+        with duckdb.connect() as connection:
+            connection.register("part", frame)
+            connection.execute(f"COPY (FROM part) TO '{tmp_path / f'{number}.parquet'}'")
+    read = rr.from_transitions(tmp_path, **ROOM, episode="game")
+    assert read == whole
+    assert (read.broken, whole.broken) == (0, 0)
+    assert read.early is not None
+    assert whole.early is not None
+    assert read.early.tolist() == whole.early.tolist()
+    assert int(read.early.sum()) == ROWS // 2
+
+
+def test_long_texts_are_not_kept_in_memory(csv_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = rr.from_transitions(csv_file, **ROOM, episode="game")
+    monkeypatch.setattr(local, "_MOST_TEXT", 1000)
+    read = rr.from_transitions(csv_file, **ROOM, episode="game")
+    assert read == kept
+    assert read.early is None
+    assert read.broken == 0
+
+
+def test_a_column_may_have_the_name_of_a_row_number(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    with duckdb.connect() as connection:
+        connection.execute(
+            "COPY (SELECT i % 3 AS file_row_number, 0 AS action, 1.5 AS reward, (i + 1) % 3 AS next_state "
+            f"FROM range(9) t(i)) TO '{path}'"
+        )
+    data = rr.from_transitions(path, gamma=0.9, state="file_row_number")
+    assert data.visits.tolist() == [[3], [3], [3]]
+    assert data.early is not None
+    assert data.early.sum() == 4
+
+
+def test_rewards_as_small_as_they_get() -> None:
+    log: dict[str, Any] = {name: np.zeros(3000) for name in ("state", "action", "next_state")}
+    log["reward"] = np.arange(3000) * 5e-324
+    data = rr.from_transitions(log, gamma=0.9)
+    assert data.added_up
+    assert np.isfinite(data.reward).all()
