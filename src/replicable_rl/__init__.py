@@ -36,7 +36,7 @@ from replicable_rl.audit import (
     read_audits,
     run_audits,
 )
-from replicable_rl.data import Dataset, from_transitions, load_dataset, same_process
+from replicable_rl.data import Dataset, align, compare_logs, from_logs, from_transitions, load_dataset, same_process
 from replicable_rl.diagnose import Calibration, Comparison, Diagnosis, calibrate, compare, diagnose
 from replicable_rl.envs import from_gymnasium, gridworld
 from replicable_rl.errors import InvalidInput
@@ -110,16 +110,19 @@ __all__ = [
     "Status",
     "StatusCode",
     "TabularMDP",
+    "align",
     "audit",
     "audit_callable",
     "audit_sweep",
     "build",
     "calibrate",
     "compare",
+    "compare_logs",
     "diagnose",
     "evaluate_policy",
     "find_seed",
     "from_gymnasium",
+    "from_logs",
     "from_transitions",
     "greedy",
     "gridworld",

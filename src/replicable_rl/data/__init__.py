@@ -2,8 +2,20 @@
 
 from replicable_rl.data.dataset import Dataset, load_dataset
 from replicable_rl.data.homogeneity import Homogeneity
+from replicable_rl.data.logs import align, compare_logs, from_logs
 from replicable_rl.data.process import Process
 from replicable_rl.data.reading import from_transitions
 from replicable_rl.data.summary import Summary, same_process
 
-__all__ = ["Dataset", "Homogeneity", "Process", "Summary", "from_transitions", "load_dataset", "same_process"]
+__all__ = [
+    "Dataset",
+    "Homogeneity",
+    "Process",
+    "Summary",
+    "align",
+    "compare_logs",
+    "from_logs",
+    "from_transitions",
+    "load_dataset",
+    "same_process",
+]
