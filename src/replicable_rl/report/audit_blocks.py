@@ -141,9 +141,9 @@ def _levels(result: AuditResult) -> DataTable:
         for level, found in result.agreements.items()
     ]
     caption = (
-        f"{about_looks(result)} Under one shared seed, the *modal share* is the largest group of identical runs divided by all runs, "
-        "and the *unique share* is the number of groups divided by all runs; both are means over shared seeds. "
-        "*Groups* counts different results over all shared seeds."
+        f"{about_looks(result)} Under one shared seed, the *modal share* is the largest group of identical runs "
+        "divided by all runs, and the *unique share* is the number of groups divided by all runs; both are means over "
+        "shared seeds. *Groups* counts different results over all shared seeds."
     )
     return DataTable(columns, rows, caption)
 
