@@ -11,7 +11,9 @@ True
 
 import replicable_rl.report.audit_tables
 import replicable_rl.report.diagnose_figures
-import replicable_rl.report.diagnose_tables  # noqa: F401  # they show results
+import replicable_rl.report.diagnose_tables
+import replicable_rl.report.diagnosis_text
+import replicable_rl.report.notebook  # noqa: F401  # they show results
 from replicable_rl import queries, testing, theory
 from replicable_rl.adapters import StableBaselines3, audit_callable
 from replicable_rl.algorithms import (

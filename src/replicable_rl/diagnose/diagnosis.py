@@ -12,9 +12,12 @@ about logs of half the size, and splits of one log are no independent logs.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -24,6 +27,7 @@ from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.data import Dataset, Summary
 from replicable_rl.data.process import spoken
 from replicable_rl.diagnose.resampling import Resampler
+from replicable_rl.display import shown as shows
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, shown
 from replicable_rl.mdp.occupancy import occupancy_of_actions
 from replicable_rl.progress import track
@@ -31,7 +35,8 @@ from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.queries.rules import SHIPPED
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, sample_stream
 from replicable_rl.records import derived_seed
-from replicable_rl.wording import number, percent, plural
+from replicable_rl.solve import algorithm_spec
+from replicable_rl.wording import plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +47,24 @@ if TYPE_CHECKING:
 
 _LARGEST = 2**20  # times the log: more data are never asked for
 _RULES = ("affordable", "tolerance", "rounded", "gumbel", "perturbed", "greedy")
-_MOST_SHOWN = 10
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _remembered(method: _Method) -> _Method:
+    """Let a method that takes long be computed once for the same numbers: texts, pages and JSON all ask for it."""
+
+    @functools.wraps(method)
+    def once(self: Any, *given: Any, **named: Any) -> Any:
+        key = method.__name__, given, tuple(named.items())
+        if not all(isinstance(one, float) for one in (*given, *named.values())):  # it will say what is wrong
+            return method(self, *given, **named)
+        if key not in self._known:
+            self._known[key] = method(self, *given, **named)
+        return self._known[key]
+
+    return cast("_Method", once)
 
 
 class FragileState(NamedTuple):
@@ -90,7 +112,9 @@ class Diagnosis:
     resamples: int
     confidence: float
     seed: int
+    _known: dict[Any, Any] = field(default_factory=dict, repr=False)
 
+    @_remembered
     def data_needed(self, target: float = 0.95) -> int | None:
         """Return how many rows like these reach an agreement; None where 10^6 times as many do not.
 
@@ -115,6 +139,7 @@ class Diagnosis:
             low, high = (low, middle) if forecast.agreement(middle) >= target else (middle, high)
         return math.ceil(self.data.rows * high)
 
+    @_remembered
     def rules(self) -> dict[str, Estimate]:
         """Return the agreement that every rule would have today, by the bootstrap."""
         found = {}
@@ -124,33 +149,52 @@ class Diagnosis:
             found[rule] = forecast.estimate(self.confidence)
         return found
 
-    def __str__(self) -> str:
-        lines = [
-            str(self.summary),
-            f"Another log of this size gives the same policy with probability {self.agreement} (bootstrap, "
-            f"{plural(self.resamples, 'pair')} of logs, {percent(self.confidence)}).",
-            f"Two halves of this log give the same policy: {self.halves}.",
-        ]
-        if self.states:
-            lines.append(f"{plural(len(self.states), 'state')} may be decided otherwise:")
-        for one in self.states[:_MOST_SHOWN]:
-            lines.append(
-                f"  {one.state}: {one.action}, or {one.rival} in {percent(round(one.share, 3))} of logs; gap "
-                f"{number(one.gap, 2)}, at stake {number(one.at_stake, 2)}"
-            )
-        return "\n".join(lines)
+    def text(self, *, width: int = 80, target: float | None = None, rules: bool = False) -> str:
+        """Return it as text; with how much data an agreement of ``target`` takes, and other rules, where asked for."""
+        width = check_integer("Diagnosis.text", "width", width, low=1, high=10**4)
+        said: str = shows("diagnosis text", self, width, target, rules)
+        return said
 
-    def to_json(self) -> dict[str, Json]:
-        """Return the JSON form."""
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"Diagnosis(agreement {self.agreement}, {plural(len(self.states), 'fragile state')})"
+
+    def _repr_html_(self) -> str:
+        html: str = shows("diagnosis notebook", self)
+        return html
+
+    def save_page(self, path: str | os.PathLike[str], *, target: float = 0.95, name: str = "a log") -> None:
+        """Write it as one HTML file that opens without a server; ``name`` is what people call the log."""
+        shows("diagnosis page", self, path, target, name)
+
+    def to_json(self, *, target: float | None = None, rules: bool = False) -> dict[str, Json]:
+        """Return the JSON form; with the rows that an agreement of ``target`` takes, and other rules, if asked for."""
         names = self.data.process.action_names
+        asked: dict[str, Json] = {}
+        if target is not None:
+            asked |= {"target": float(target), "rows_needed": self.data_needed(target)}
+        if rules:
+            asked["rules"] = {name: agreement.to_json() for name, agreement in self.rules().items()}
+        policy: dict[str, Json] = {}
+        for state, action in zip(self.data.process.state_names, self.policy.tolist(), strict=True):
+            policy[state] = names[action]
         return {
+            "format": "replicable-rl diagnosis",
+            "version": 1,
+            "problem": self.data.spec.to_json(),
+            "algorithm": algorithm_spec(self.algorithm).to_json(),
+            "sample": self.data.sample.to_json(),
             "summary": self.summary.to_json(),
-            "policy": dict(zip(self.data.process.state_names, (names[a] for a in self.policy.tolist()), strict=True)),
-            "agreement": _interval(self.agreement),
-            "halves": _interval(self.halves),
+            "policy": policy,
+            "agreement": self.agreement.to_json(),
+            "halves": self.halves.to_json(),
             "states": [dict(one._asdict()) for one in self.states],
             "resamples": self.resamples,
             "confidence": self.confidence,
+            "seed": str(self.seed),
+            **asked,
         }
 
 
@@ -266,7 +310,3 @@ def _fragile(data: Dataset, policy: NDArray[np.int64], forecast: _Forecast) -> l
 
 def _share(same: int, trials: int, confidence: float) -> Estimate:
     return Estimate(same / trials, *clopper_pearson(int(same), trials, confidence))
-
-
-def _interval(estimate: Estimate) -> dict[str, Json]:
-    return {"estimate": float(estimate), "low": estimate.low, "high": estimate.high}
