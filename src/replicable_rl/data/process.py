@@ -6,6 +6,7 @@ import datetime
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +36,7 @@ class Process:
     initial: tuple[float, ...] | None = None
     ends: bool = False
 
-    @property
+    @cached_property  # names may be very many
     def spec(self) -> ObjectSpec:
         """The identity of the process: two logs of one process are two samples of one problem."""
         names = json_digest([[written(one) for one in self.states], [written(one) for one in self.actions]])

@@ -15,7 +15,7 @@ import dataclasses
 import functools
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from replicable_rl.canonical import Json
-    from replicable_rl.sampling.counts import EpisodeCounts
     from replicable_rl.theory import PlugInPlan
 
 _LARGEST = 2**20  # times the log: more data are never asked for
+_SEARCHED = 100  # pairs of logs at most, at every size that is tried
 _RULES = ("affordable", "tolerance", "rounded", "gumbel", "perturbed", "greedy")
 
 
@@ -126,28 +126,31 @@ class Diagnosis:
         200
         """
         target = check_in_open_interval("Diagnosis", "target", target)
-        forecast = _Forecast(self.data, self.algorithm, self.resamples, self.seed)
+        forecast = _Forecast(self.data, self.algorithm, min(self.resamples, _SEARCHED), self.seed)
         if float(self.agreement) >= target:
             return self.data.rows
         low, high = 1.0, 2.0
-        while forecast.agreement(high) < target:
+        while not forecast.reaches(target, high):
             low, high = high, 2.0 * high
             if high > _LARGEST:
                 return None
         for _ in range(3):
             middle = math.sqrt(low * high)
-            low, high = (low, middle) if forecast.agreement(middle) >= target else (middle, high)
+            low, high = (low, middle) if forecast.reaches(target, middle) else (middle, high)
         return math.ceil(self.data.rows * high)
 
     @_remembered
     def rules(self) -> dict[str, Estimate]:
-        """Return the agreement that every rule would have today, by the bootstrap."""
-        found = {}
-        for rule in _RULES:
-            other = dataclasses.replace(self.algorithm, rule=SHIPPED[rule]())
-            forecast = _Forecast(self.data, other, self.resamples, self.seed)
-            found[rule] = forecast.estimate(self.confidence)
-        return found
+        """Return the agreement that every rule would have today, by the bootstrap; all decide on the same logs."""
+        others = [dataclasses.replace(self.algorithm, rule=SHIPPED[rule]()) for rule in _RULES]
+        forecasts = [_Forecast(self.data, other, self.resamples, self.seed) for other in others]
+        same = [0] * len(forecasts)
+        for models, shared in forecasts[0].models(1.0, "logs"):
+            for i, forecast in enumerate(forecasts):
+                one, two = (forecast.decide(model, shared) for model in models)
+                same[i] += np.array_equal(one, two)
+        shares = (_share(agreed, self.resamples, self.confidence) for agreed in same)
+        return dict(zip(_RULES, shares, strict=True))
 
     def text(self, *, width: int = 80, target: float | None = None, rules: bool = False) -> str:
         """Return it as text; with how much data an agreement of ``target`` takes, and other rules, where asked for."""
@@ -241,7 +244,7 @@ def diagnose(
     shared_seed = check_integer("diagnose", "shared_seed", shared_seed, low=0, high=MAX_SEED)
     seed = check_integer("diagnose", "seed", seed, low=0, high=MAX_SEED)
     forecast = _Forecast(data, chosen, resamples, seed)
-    policy = forecast.decide(data.counts, SharedRandomness(shared_seed))
+    policy = forecast.decide(EmpiricalModel(data, data.counts), SharedRandomness(shared_seed))
     agreement, halves = forecast.estimate(confidence), forecast.of_halves(confidence)
     fragile = tuple(_fragile(data, policy, forecast))
     return Diagnosis(data, chosen, policy, agreement, halves, fragile, data.summary(), resamples, confidence, seed)
@@ -257,24 +260,36 @@ class _Forecast:
         self.differ = np.zeros(data.n_states)  # how often the two of a pair differ in a state
         self.taken = np.zeros((data.n_states, data.n_actions))  # how often an action is taken there
 
-    def decide(self, counts: EpisodeCounts, shared: SharedRandomness) -> NDArray[np.int64]:
-        model = EmpiricalModel(self.data, counts)
+    def decide(self, model: EmpiricalModel, shared: SharedRandomness) -> NDArray[np.int64]:
         policy: NDArray[np.int64] = self.algorithm.decide(model, self.plan, shared)[0].outputs["policy"]
         return policy
 
-    def pairs(self, scale: float, what: str) -> Any:
-        """Yield the policies of pairs of logs; the same pairs, whatever the rule."""
+    def models(self, scale: float, what: str) -> Iterator[tuple[tuple[EmpiricalModel, ...], SharedRandomness]]:
+        """Yield pairs of logs, and what they share; the same pairs, whatever the rule."""
         for i in track(range(self.resamples), what):
             rng = sample_stream(derived_seed(f"diagnose/{what}", self.seed, i))
             shared = SharedRandomness(derived_seed(f"diagnose/shared/{what}", self.seed, i))
             if what == "halves":
-                yield tuple(self.decide(counts, shared) for counts in self.resampler.halves(rng))
+                counts = self.resampler.halves(rng)
             else:
-                yield tuple(self.decide(self.resampler.draw(rng, scale), shared) for _ in range(2))
+                counts = self.resampler.draw(rng, scale), self.resampler.draw(rng, scale)
+            yield tuple(EmpiricalModel(self.data, one) for one in counts), shared
 
-    def agreement(self, scale: float) -> float:
-        """Return the share of pairs of logs, so many times as large, that agree in every state."""
-        return float(np.mean([np.array_equal(one, two) for one, two in self.pairs(scale, "logs")]))
+    def pairs(self, scale: float, what: str) -> Iterator[tuple[NDArray[np.int64], ...]]:
+        """Yield the policies of pairs of logs."""
+        for models, shared in self.models(scale, what):
+            yield tuple(self.decide(model, shared) for model in models)
+
+    def reaches(self, target: float, scale: float) -> bool:
+        """Whether pairs of logs, so many times as large, agree often enough; no more are drawn than tell."""
+        needed = math.ceil(target * self.resamples)
+        same = differ = 0
+        for one, two in self.pairs(scale, "logs"):
+            agree = np.array_equal(one, two)
+            same, differ = same + agree, differ + (not agree)
+            if same >= needed or differ > self.resamples - needed:
+                break
+        return same >= needed
 
     def estimate(self, confidence: float) -> Estimate:
         same, everywhere = 0, np.arange(self.data.n_states)

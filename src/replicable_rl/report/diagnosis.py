@@ -62,9 +62,9 @@ def _answer(found: Diagnosis, target: float, command: str | None) -> Iterator[Bl
     both = (("bootstrap: logs of this size", found.agreement), ("halves: logs of half the size", found.halves))
     rows = [Interval(label, float(one), one.low, one.high, target) for label, one in both]
     caption = (
-        f"The probability that two logs give the same policy, found in two ways, each with its interval "
-        f"({percent(found.confidence)}, of the resampling alone). The dashed line is the agreement of {percent(target)} "
-        "that is asked for."
+        "The probability that two logs give the same policy, found in two ways, each with its interval "
+        f"({percent(found.confidence)}, of the resampling alone). The dashed line is the agreement that is asked for, "
+        f"{percent(target)}."
     )
     yield Intervals(rows, caption, command=command)
     yield Text([_BOOTSTRAP, _HALVES, [Plain(data_sentence(found, target))]])
@@ -128,19 +128,20 @@ def _log(found: Diagnosis) -> Iterator[Block]:
         ("states", summary.states),
         ("actions", summary.actions),
         ("pairs that were tried", f"{pairs - summary.never_tried} of {pairs}"),
-        ("rows of a pair", f"{number(summary.least)} at least, {number(summary.median)} in the middle"),
+        ("rows of a pair, least", summary.least),
+        ("rows of a pair, median", summary.median),
         ("discount", found.data.gamma),
         ("rewards", " to ".join(number(end) for end in found.data.reward_range)),
     ]
     if summary.change is not None:
-        facts.append(("first half against second half", f"p = {summary.change.p_value:.2g}"))
+        facts.append(("two halves in time", f"p = {summary.change.p_value:.2g}"))
     yield Facts(facts)
     yield Heading("How it was decided")
     yield Facts(
         [
             ("rule", Code(algorithm.rule if isinstance(algorithm.rule, str) else algorithm.rule.id)),
-            ("loss allowed, in values normalised to [0, 1]", algorithm.epsilon),
+            ("loss allowed", algorithm.epsilon),
             ("pairs of resampled logs", found.resamples),
-            ("digest of the data", Code(found.data.sample.digest[:16])),
+            ("digest", Code(found.data.sample.digest[:12])),
         ]
     )
