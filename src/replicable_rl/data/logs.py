@@ -10,6 +10,7 @@ import dataclasses
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -141,9 +142,10 @@ def _named(owner: str, logs: Any) -> dict[str, Any]:
     if isinstance(logs, Mapping):
         named = {str(name): one for name, one in logs.items()}
     elif isinstance(logs, Sequence) and not isinstance(logs, (str, bytes)):
+        names = _file_names([os.fsdecode(one) for one in logs if isinstance(one, (str, os.PathLike))])
         named = {}
         for i, one in enumerate(logs, start=1):
-            name = os.fsdecode(one) if isinstance(one, (str, os.PathLike)) else f"log {i}"
+            name = names[os.fsdecode(one)] if isinstance(one, (str, os.PathLike)) else f"log {i}"
             if name in named:
                 raise InvalidInput(f"{owner}: {shown(name)} is given twice, which is no evidence. Give each log once.")
             named[name] = one
@@ -154,6 +156,19 @@ def _named(owner: str, logs: Any) -> dict[str, Any]:
             f"{owner}: needs two logs or more, got {len(named)}. What another log would say, `diagnose` tells of one."
         )
     return named
+
+
+def _file_names(paths: Sequence[str]) -> dict[str, str]:
+    """Return short names of files: their paths without the folder that all are in.
+
+    >>> _file_names(["/data/spring/log.csv", "/data/autumn/log.csv"])
+    {'/data/spring/log.csv': 'spring/log.csv', '/data/autumn/log.csv': 'autumn/log.csv'}
+    """
+    try:
+        folder = os.path.commonpath([os.path.dirname(path) for path in paths])  # noqa: PTH120  # as it is written
+        return {path: str(Path(path).relative_to(folder)) for path in paths}
+    except ValueError:  # no folder in common, or no paths at all
+        return {path: path for path in paths}
 
 
 def _compared(data: Sequence[Dataset]) -> Iterator[LogPair]:
