@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pytest
 
@@ -215,9 +217,12 @@ def test_states_in_which_logs_differ_have_their_names() -> None:
     assert "state place " in str(result)
 
 
-def test_workers_find_the_same(tmp_path: Path) -> None:
+def test_workers_find_the_same() -> None:
     alone = rr.audit(logs_of(1, 2), DECIDE, shared_seeds=4)
-    assert rr.audit(logs_of(1, 2), DECIDE, shared_seeds=4, n_jobs=2).runs == alone.runs
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        assert rr.audit(logs_of(1, 2), DECIDE, shared_seeds=4).runs == alone.runs
+    job = pickle.loads(pickle.dumps(alone.spec.job))  # noqa: S301  # as it travels to another process
+    assert job.run(alone.runs[0].spec).fingerprints == alone.runs[0].fingerprints
 
 
 # --- the interval: logs are the evidence ------------------------------------------------------------------
