@@ -51,6 +51,8 @@ def asked_for(result: AuditResult, level: str) -> float | None:
 def verdict(result: AuditResult, level: str) -> Mark | None:
     """Say whether what is asked for was shown, None where nothing is asked for."""
     asked = asked_for(result, level)
+    if asked is not None and result.logs is not None and result.logs.differ:
+        return Mark("not judged", "unsure")
     return None if asked is None else Mark(*_VERDICTS[result.meets(asked, level)])
 
 

@@ -116,10 +116,8 @@ def _damaged(store: RunStore) -> list[Block]:
 
 def _differing(results: Sequence[AuditResult]) -> list[Block]:
     """Say, before anything else, which audits are of logs that come from different processes."""
-    found = [
-        (i, logs) for i, result in enumerate(results, start=1) if (logs := result.logs) is not None and logs.differ
-    ]
-    return [process_callout(logs, f"Audit {i}: {logs.sentence}") for i, logs in found[:_BARS]]
+    found = [result.logs for result in results if result.logs is not None and result.logs.differ]
+    return [process_callout(logs, logs.sentence) for logs in found[:_BARS]]
 
 
 def _section(result: AuditResult, id: str, command: str | None) -> Section:

@@ -28,8 +28,8 @@ _STATES = 50  # fragile states in the table
 _POLICY = 100  # states of the policy in the table
 
 _BOOTSTRAP = (
-    "The *bootstrap* draws pairs of new logs from the model that this log gives, with as many rows of every pair, and "
-    "counts how often both decide alike under one shared seed. It is a forecast, not a measurement: it takes the log "
+    "The *bootstrap* draws pairs of new logs of about this size from the model that this log gives, and counts how "
+    "often both decide alike under one shared seed. It is a forecast, not a measurement: it takes the log "
     "for the truth, and the interval tells how precise the resampling is, not how wrong the log may be."
 )
 _HALVES = (
