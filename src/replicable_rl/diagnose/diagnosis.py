@@ -28,7 +28,7 @@ from replicable_rl.data import Dataset, Summary
 from replicable_rl.data.process import spoken
 from replicable_rl.diagnose.resampling import Resampler
 from replicable_rl.display import shown as shows
-from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, shown
+from replicable_rl.errors import InvalidInput, check_flag, check_in_open_interval, check_integer, shown
 from replicable_rl.mdp.occupancy import occupancy_of_actions
 from replicable_rl.progress import track
 from replicable_rl.queries.empirical import EmpiricalModel
@@ -155,6 +155,7 @@ class Diagnosis:
     def text(self, *, width: int = 80, target: float | None = None, rules: bool = False) -> str:
         """Return it as text; with how much data an agreement of ``target`` takes, and other rules, where asked for."""
         width = check_integer("Diagnosis.text", "width", width, low=1, high=10**4)
+        target, rules = _target("Diagnosis.text", target), check_flag("Diagnosis.text", "rules", rules)
         said: str = shows("diagnosis text", self, width, target, rules)
         return said
 
@@ -170,14 +171,19 @@ class Diagnosis:
 
     def save_page(self, path: str | os.PathLike[str], *, target: float = 0.95, name: str = "a log") -> None:
         """Write it as one HTML file that opens without a server; ``name`` is what people call the log."""
+        for what, value, kind in (("path", path, (str, os.PathLike)), ("name", name, str)):
+            if not isinstance(value, kind):
+                raise InvalidInput(f"Diagnosis.save_page: {what} must be a text, got {shown(value)}.")
+        target = check_in_open_interval("Diagnosis.save_page", "target", target)
         shows("diagnosis page", self, path, target, name)
 
     def to_json(self, *, target: float | None = None, rules: bool = False) -> dict[str, Json]:
         """Return the JSON form; with the rows that an agreement of ``target`` takes, and other rules, if asked for."""
         names = self.data.process.action_names
+        target, rules = _target("Diagnosis.to_json", target), check_flag("Diagnosis.to_json", "rules", rules)
         asked: dict[str, Json] = {}
         if target is not None:
-            asked |= {"target": float(target), "rows_needed": self.data_needed(target)}
+            asked |= {"target": target, "rows_needed": self.data_needed(target)}
         if rules:
             asked["rules"] = {name: agreement.to_json() for name, agreement in self.rules().items()}
         policy: dict[str, Json] = {}
@@ -321,6 +327,10 @@ def _fragile(data: Dataset, policy: NDArray[np.int64], forecast: _Forecast) -> l
         state = spoken(data.process.states[s])
         found.append(FragileState(state, names[policy[s]], names[rival], often, gap, float(gap * share[s])))
     return found
+
+
+def _target(owner: str, target: float | None) -> float | None:
+    return None if target is None else check_in_open_interval(owner, "target", target)
 
 
 def _share(same: int, trials: int, confidence: float) -> Estimate:
