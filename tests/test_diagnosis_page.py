@@ -14,6 +14,7 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.diagnose import Diagnosis
+from replicable_rl.diagnose.diagnosis import _Forecast
 from replicable_rl.report.diagnosis import diagnosis_page
 from replicable_rl.report.page import render
 from tests.test_cli import Run
@@ -134,6 +135,12 @@ def test_what_takes_long_is_found_once(found: Diagnosis, monkeypatch: pytest.Mon
 def test_rules_and_the_search_find_what_single_forecasts_find(found: Diagnosis) -> None:
     assert found.rules()["greedy"] == found.agreement  # the same pairs of logs decide
     assert str(found.rules()["greedy"]) == str(found.agreement)
+    forecast = _Forecast(found.data, found.algorithm, 20, 1)
+    for scale in (4.0, 64.0, 1024.0):
+        agreed = float(np.mean([np.array_equal(one, two) for one, two in forecast.pairs(scale, "logs")]))
+        assert [forecast.reaches(target, scale) for target in (0.3, 0.5, 0.7, 0.9)] == [
+            agreed >= target for target in (0.3, 0.5, 0.7, 0.9)
+        ]
 
 
 def test_json_is_whole(found: Diagnosis) -> None:

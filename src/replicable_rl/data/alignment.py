@@ -29,6 +29,7 @@ def align(logs: Any) -> dict[str, Dataset]:
 
     Examples
     --------
+    >>> from replicable_rl import from_transitions
     >>> log = {"state": ["a"], "action": ["go"], "reward": [1], "next_state": ["a"]}
     >>> other = {"state": ["b"], "action": ["stay"], "reward": [0], "next_state": ["b"]}
     >>> one, two = align([from_transitions(part, gamma=0.5) for part in (log, other)]).values()
