@@ -288,7 +288,7 @@ class _Forecast:
 
     def reaches(self, target: float, scale: float) -> bool:
         """Whether pairs of logs, so many times as large, agree often enough; no more are drawn than tell."""
-        needed = math.ceil(target * self.resamples)
+        needed = math.ceil(target * self.resamples - 1e-9)  # of a product that is rounded
         same = differ = 0
         for one, two in self.pairs(scale, "logs"):
             agree = np.array_equal(one, two)
