@@ -69,8 +69,8 @@ def log_of(mdp: rr.TabularMDP, rows: int, seed: int) -> Dataset:
     count, pair = seen.count[some].astype(np.int64), seen.row[some]
     # Where a transition has one reward, its sum has rounding in it, and its mean must not.
     reward = np.clip(np.round(seen.low + seen.excess[some] / count, 9), *mdp.reward_range)
-    names: Any = tuple(range(mdp.n_states)), tuple(range(mdp.n_actions))
-    process = Process(*names, mdp.gamma, mdp.reward_range, tuple(mdp.initial.tolist()))
+    states, actions = tuple(range(mdp.n_states)), tuple(range(mdp.n_actions))
+    process = Process(states, actions, mdp.gamma, mdp.reward_range, tuple(mdp.initial.tolist()))
     return Dataset(process, pair // mdp.n_actions, pair % mdp.n_actions, seen.next_state[some], reward, count)
 
 
@@ -178,19 +178,20 @@ uniform one. Size is the number of rows for every pair of a state and an action,
 
 *True* is how many of {pairs} pairs of fresh logs gave the same policy under one shared seed. *Forecast* is the mean of
 what {logs} other logs said, one by one, each from {resamples} pairs of resampled logs; *error* is forecast less true.
-*One log* is how far a single log's forecast is off, on average. *Halves* is the mean of what disjoint halves said: it is
-about logs of half the size.
+*One log* is how far a single log's forecast is off, on average. *Halves* is the mean of what disjoint halves said: it
+is about logs of half the size.
 
 {default}
 
 The mean error is **{error:.3f}** over the {cells} cells (the aim is at most {aim:g}): {verdict}. A single log is off by
-{single:.3f} on average. What it cannot know: pairs that it hardly saw. Where a process has states that are rarely reached,
-another log may see other pairs, and the forecast is too high{worst}.
+{single:.3f} on average. What it cannot know: pairs that it hardly saw. Where a process has states that are rarely
+reached, another log may see other pairs, and the forecast is too high{worst}.
 
 ## The plain best action
 
 The bootstrap is too high where two actions are exactly as good. `diagnose` never says more than the halves do for this
-rule, and those are right on average for half the size ([why](data.md#what-the-bootstrap-can-and-cannot-say)). {plain_logs} logs each:
+rule, and those are right on average for half the size ([why](data.md#what-the-forecast-can-and-cannot-say)).
+{plain_logs} logs each:
 
 {plain}
 
@@ -205,8 +206,8 @@ The mean of the errors is {plain_error:+.3f}; the largest is {plain_most:+.3f}.
 
 ## A changed process
 
-Two logs of {rows} rows of `{changed}`. In the second process {moved:g} of one row's probability goes to another next state.
-`same_process` says that they differ where p < {alarm:g}.
+Two logs of {rows} rows of `{changed}`. In the second process {moved:g} of one row's probability goes to another next
+state. `same_process` says that they differ where p < {alarm:g}.
 
 | | found | of | share |
 |---|---:|---:|---:|

@@ -368,7 +368,7 @@ def test_bad_sweeps(run: Run, tmp_path: Path, text: str, message: str) -> None:
         ),
         (
             (*GOOD, "--sweep", "sweep.toml"),
-            "problem, algorithm cannot be given beside --sweep; write it into sweep.toml",
+            " cannot be given beside --sweep; write it into sweep.toml",
         ),
         (("--sweep", "sweep.toml", "--epsilon", "0.1"), "--epsilon cannot be given beside --sweep"),
         (("--sweep", "nowhere.toml"), "nowhere.toml: no such file."),

@@ -12,7 +12,7 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.cli import main
-from replicable_rl.diagnose.resampling import another_log, halves
+from replicable_rl.diagnose.resampling import Rows
 from replicable_rl.randomness import sample_stream
 from tests.test_data import LOG, NAMES, csv_of, long_log
 
@@ -84,19 +84,25 @@ def test_algorithms_that_draw_take_rows_or_say_how_many_are_missing() -> None:
         rr.solve(data, rr.PlugInPolicy(0.02, 0.05, 0.2, samples=10), shared_seed=1)
 
 
+def said_of(run: rr.Run) -> str:
+    assert run.status is not None
+    return run.status.sentence
+
+
 def test_new_logs_have_the_law_of_the_rows() -> None:
     data = data_of(2_000)
     rng, times = sample_stream(3), 4000
-    drawn = np.array([another_log(data, rng).count for _ in range(times)])
+    drawn = np.array([Rows.of(data).again(rng).counts(data).count for _ in range(times)])
     expected = data.counts.count
     assert (np.abs(drawn.mean(axis=0) - expected) <= 5.5 * np.sqrt(expected / times)).all()  # 75 of them: 3e-6 in all
     # The variance of a Poisson number is its mean; that of its sample variance is mean/times + 2 mean^2/(times - 1).
     spread = np.sqrt(expected / times + 2.0 * expected**2 / (times - 1))
     assert (np.abs(drawn.var(axis=0, ddof=1) - expected) <= 6.5 * spread).all()  # skewed, so a little more room
-    twice = np.array([another_log(data, rng, 2.0).count.sum() for _ in range(100)])
+    twice = np.array([Rows.of(data).again(rng, 2.0).count.sum() for _ in range(100)])
     assert abs(float(twice.mean()) - 2.0 * data.rows) <= 5.5 * math.sqrt(2.0 * data.rows / 100)
-    one, two = halves(data, rng)
-    assert (one.count + two.count == data.counts.count).all()
+    one, two = Rows.of(data).halves(rng)
+    assert (one.count + two.count == data.count).all()
+    assert (one.counts(data).count + two.counts(data).count == data.counts.count).all()
 
 
 def test_pairs_with_few_rows_count_by_a_shared_threshold() -> None:
@@ -105,7 +111,7 @@ def test_pairs_with_few_rows_count_by_a_shared_threshold() -> None:
     data = rr.from_transitions({**log, "reward": [0.5] * 200 + [0.25] * 200 + [1.0] * 3}, gamma=0.5)
     runs = [rr.solve(data, rr.PlugInPolicy(0.02, 0.05, 0.2, rule="greedy"), shared_seed=i) for i in range(200)]
     taken = np.array([run.policy[0] for run in runs])
-    told = ["taken for the worst: 2 in 0" in run.status.sentence for run in runs]
+    told = ["taken for the worst: 2 in 0" in said_of(run) for run in runs]
     assert set(taken.tolist()) == {0, 2}
     assert ((taken == 0) == np.array(told)).all()
     left_out = 1.0 - math.log10(3.0)  # the share of thresholds from 1 to 10, in logarithms, that are above 3
@@ -119,8 +125,38 @@ def test_pairs_with_few_rows_count_by_a_shared_threshold() -> None:
 
 def test_a_pair_of_which_all_have_few_is_not_left_out() -> None:
     data = rr.from_transitions(LOG, gamma=0.9)
-    assert all("no rows" not in rr.solve(data, DECIDE, shared_seed=i).status.sentence for i in range(20))
-    assert all("taken for the worst" not in rr.solve(data, DECIDE, shared_seed=i).status.sentence for i in range(20))
+    assert all("no rows" not in said_of(rr.solve(data, DECIDE, shared_seed=i)) for i in range(20))
+    assert all("taken for the worst" not in said_of(rr.solve(data, DECIDE, shared_seed=i)) for i in range(20))
+
+
+def test_the_forecast_takes_out_what_one_more_round_of_noise_does() -> None:
+    """2 A_1 - A_2, from the same draws that decide; and the interval holds it."""
+    data = data_of(300)
+    found = rr.diagnose(data, DECIDE, resamples=50, seed=4)
+    drawn = list(Forecast(data, DECIDE, 50, 4).policies("logs"))
+    first = np.mean([np.array_equal(one, two) for one, two, *_ in drawn])
+    second = np.mean([np.array_equal(one, two) for *_, one, two in drawn])
+    assert 0.0 < second < 1.0
+    assert float(found.agreement) == pytest.approx(min(1.0, max(0.0, 2.0 * first - second)))
+    assert 0.0 <= found.agreement.low <= float(found.agreement) <= found.agreement.high <= 1.0
+
+
+def test_ties_of_the_plain_best_action_are_not_forecast_away() -> None:
+    """Two actions that are exactly as good: two logs agree in half of the cases, and forecasts say so on average.
+
+    The bootstrap alone says 2/3 on average (two signs with correlation 1/2), 1/6 too much.
+    """
+    rng, logs, resamples = sample_stream(5), 150, 40
+    plain = rr.PlugInPolicy(0.02, 0.05, 0.2, rule="greedy")
+    forecasts = []
+    for i in range(logs):
+        log = {"state": [0] * 400, "action": [0, 1] * 200, "next_state": [0] * 400}
+        data = rr.from_transitions({**log, "reward": rng.integers(0, 2, 400)}, gamma=0.5)
+        found = rr.diagnose(data, plain, resamples=resamples, seed=i)
+        assert float(found.agreement) <= float(found.halves)
+        forecasts.append(float(found.agreement))
+    # Halves are 1/2 on average, with a standard deviation of at most 1/2; the forecast is never above them.
+    assert float(np.mean(forecasts)) <= 0.5 + 3.1 * 0.5 / math.sqrt(logs)  # 1e-3
 
 
 def test_the_forecast_is_near_the_truth_on_average() -> None:
@@ -135,7 +171,7 @@ def test_the_forecast_is_near_the_truth_on_average() -> None:
 
 
 def test_a_diagnosis_says_where_and_how_much() -> None:
-    data = data_of(1_000)
+    data = data_of(300)
     found = rr.diagnose(data, DECIDE, resamples=60, seed=2)
     assert found.agreement.low <= float(found.agreement) <= found.agreement.high
     assert len(found.states) > 0
@@ -156,6 +192,7 @@ def test_a_diagnosis_says_where_and_how_much() -> None:
     [
         ({"data": 3}, "data must be a Dataset"),
         ({"algorithm": rr.PhasedVI(0.1, 0.1)}, "algorithm must be a PlugInPolicy"),
+        ({"algorithm": rr.PlugInPolicy(0.1, 0.1, 0.2, rule="softmax")}, "close, never the same. Choose another rule"),
         ({"resamples": 1}, "resamples must be an integer from 2"),
         ({"confidence": 1.0}, "confidence must lie strictly between 0 and 1"),
     ],

@@ -7,6 +7,7 @@ import csv
 import inspect
 import json
 import math
+import os
 import random
 import re
 import types
@@ -114,7 +115,10 @@ THEORY: dict[str, Any] = {"n_states": 2, "n_actions": 1, "gamma": 0.5}
 SEARCH: dict[str, Any] = {"rho": 0.25, "epsilon": 0.25, "confidence": 0.5, "start": 4, "most": 8, "shared_seeds": 4}
 PLUG_IN = rr.PlugInPolicy(0.25, 0.0625, 0.25, samples=5)
 LOG = {"state": [0, 0, 1, 1], "action": [0, 1, 0, 1], "reward": [0.0, 1.0, 0.5, 0.5], "next_state": [1, 0, 0, 1]}
+OTHER_LOG = LOG | {"reward": [0.0, 1.0, 0.5, 0.25]}
 LOGGED = rr.from_transitions(LOG, gamma=0.5)
+LOGS = [LOGGED, rr.from_transitions(OTHER_LOG, gamma=0.5)]
+PLUG_IN_LOG = rr.PlugInPolicy(0.25, 0.0625, 0.25)
 DIAGNOSIS = rr.diagnose(LOGGED, resamples=4)
 CUTS = rr.publish(MDP, PLUG_IN, sample_seed=1)
 
@@ -225,6 +229,19 @@ def entries() -> dict[str, Entry]:
         "Dataset.draw": (lambda calls: LOGGED.draw(calls, np.random.default_rng(0)), {"calls": 1}),
         "load_dataset": (rr.load_dataset, {"path": "/nowhere"}),
         "same_process": (rr.same_process, {"one": LOGGED, "two": LOGGED}),
+        "from_logs": (rr.from_logs, {"sources": [LOG, OTHER_LOG], "gamma": 0.5, "reward_range": (0.0, 1.0)}),
+        "align": (rr.align, {"logs": LOGS}),
+        "compare_logs": (rr.compare_logs, {"logs": LOGS, "alarm": 0.25}),
+        "audit, logs": (
+            lambda one, shared_seeds: rr.audit([one, LOGS[1]], PLUG_IN_LOG, shared_seeds=shared_seeds).agreements,
+            {"one": LOGS[0], "shared_seeds": 1},
+        ),
+        "Diagnosis.text": (DIAGNOSIS.text, {"width": 80, "target": 0.5, "rules": False}),
+        "Diagnosis.to_json": (DIAGNOSIS.to_json, {"target": 0.5, "rules": False}),
+        "Diagnosis.save_page": (
+            lambda target, name: DIAGNOSIS.save_page(os.devnull, target=target, name=name),
+            {"target": 0.5, "name": "a log"},
+        ),
         "diagnose": (
             rr.diagnose,
             {"data": LOGGED, "algorithm": rr.PlugInPolicy(0.25, 0.0625, 0.25), "shared_seed": 1, "resamples": 4}

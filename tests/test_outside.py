@@ -462,4 +462,6 @@ def test_a_store_keeps_runs_on_recorded_data(diary: Callable[[int], Diary], algo
     assert store.add([packed(run, contents)], contents) == 1
     assert store.run(run.key) == run
     assert store.run(run.key).policy.tolist() == [0, 0]
-    assert store.families() == []  # it has no seed, and so no relatives
+    ((family, runs),) = store.families()
+    assert (family.sampler, runs) == (None, 1)
+    assert store.runs(family) == {run.key: run}

@@ -379,9 +379,11 @@ def test_recorded_samples_round_trip(path: Path) -> None:
         assert kept.spec is not None
         assert (kept.spec.sample, kept.sample_seed) == (log, None)
         assert store.finished([run.key for run in (*runs, failed)]) == {run.key for run in runs}
-        # they are nobody's pairs: fresh samples of a family are drawn
-        assert store.families() == [(FAMILY, 4)]
-        assert len(store.summary()) == 1
+        # they are a family of their own: those of an audit over logs
+        recorded = RunFamily(CHAIN, MODEL, None)
+        assert store.families() == [(recorded, 2), (FAMILY, 4)]
+        assert store.runs(recorded) == {run.key: run for run in (*runs, failed)}
+        assert [summary.pairs for summary in store.summary()] == [0, 2]
         assert len(store.runs(FAMILY)) == 4
 
 

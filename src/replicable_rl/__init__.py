@@ -11,7 +11,9 @@ True
 
 import replicable_rl.report.audit_tables
 import replicable_rl.report.diagnose_figures
-import replicable_rl.report.diagnose_tables  # noqa: F401  # they show results
+import replicable_rl.report.diagnose_tables
+import replicable_rl.report.diagnosis_text
+import replicable_rl.report.notebook  # noqa: F401  # they show results
 from replicable_rl import queries, testing, theory
 from replicable_rl.adapters import StableBaselines3, audit_callable
 from replicable_rl.algorithms import (
@@ -37,7 +39,16 @@ from replicable_rl.audit import (
     run_audits,
 )
 from replicable_rl.collect import collect
-from replicable_rl.data import Bins, Dataset, from_transitions, load_dataset, same_process
+from replicable_rl.data import (
+    Bins,
+    Dataset,
+    align,
+    compare_logs,
+    from_logs,
+    from_transitions,
+    load_dataset,
+    same_process,
+)
 from replicable_rl.diagnose import Calibration, Comparison, Diagnosis, calibrate, compare, diagnose
 from replicable_rl.envs import from_gymnasium, gridworld
 from replicable_rl.errors import InvalidInput
@@ -112,6 +123,7 @@ __all__ = [
     "Status",
     "StatusCode",
     "TabularMDP",
+    "align",
     "audit",
     "audit_callable",
     "audit_sweep",
@@ -119,10 +131,12 @@ __all__ = [
     "calibrate",
     "collect",
     "compare",
+    "compare_logs",
     "diagnose",
     "evaluate_policy",
     "find_seed",
     "from_gymnasium",
+    "from_logs",
     "from_transitions",
     "greedy",
     "gridworld",

@@ -25,13 +25,12 @@ RECORDED = RunSpec(ObjectSpec("chain-v1"), ObjectSpec("rule-v1"), 7, Recorded("a
 
 def described(store: RunStore) -> dict[str, Any]:
     """Return all that a store holds as JSON; outputs of the levels that are always there, models by digest."""
-    families = [
-        [family.problem.to_json(), family.algorithm.to_json(), family.sampler] for family, _ in store.families()
-    ]
-    runs = [run for family, _ in store.families() for run in store.runs(family).values()]
+    summaries = [one for one in store.summary() if one.family.sampler is not None]  # the recorded run is added below
+    families = [[one.family.problem.to_json(), one.family.algorithm.to_json(), one.family.sampler] for one in summaries]
+    runs = [run for one in summaries for run in store.runs(one.family).values()]
     return {
         "audits": [spec.to_json() for spec in store.audits()],
-        "families": [[*family, *one[1:]] for family, one in zip(families, store.summary(), strict=True)],
+        "families": [[*family, *one[1:]] for family, one in zip(families, summaries, strict=True)],
         "runs": [_described(run) for run in (*runs, store.run(RECORDED.digest))],
     }
 

@@ -86,6 +86,8 @@ class Agreement:
         intervals are for one look.
     per_seed : (J,) floats
         The agreement under each shared seed.
+    independent : int
+        How many independent values the intervals rest on: shared seeds, or disjoint pairs of logs.
     """
 
     level: str
@@ -96,6 +98,7 @@ class Agreement:
     modal_share: Estimate
     unique_share: Estimate
     per_seed: NDArray[np.float64]
+    independent: int
 
     @property
     def estimate(self) -> float:
@@ -135,19 +138,19 @@ def measure(level: str, outputs: Sequence[str | None], runs_per_seed: int, confi
     largest = np.zeros(seeds)
     np.maximum.at(largest, seed, sizes)
     shares = largest / runs_per_seed, np.bincount(seed, minlength=seeds) / runs_per_seed
-    modal, unique = (_mean(share, 1.0 / runs_per_seed, runs_per_seed == 2, confidence) for share in shares)
-    agreement = _mean(per_seed, 0.0, runs_per_seed == 2, confidence)
+    modal, unique = (one_look(share, 1.0 / runs_per_seed, runs_per_seed == 2, confidence) for share in shares)
+    agreement = one_look(per_seed, 0.0, runs_per_seed == 2, confidence)
     pairs = seeds * (runs_per_seed * (runs_per_seed - 1) // 2)
-    always = _at_every_look(per_seed, confidence)
-    return Agreement(level, agreement, always, int(same.sum()), pairs, modal, unique, per_seed)
+    always = every_look(per_seed, confidence)
+    return Agreement(level, agreement, always, int(same.sum()), pairs, modal, unique, per_seed, seeds)
 
 
 def action_agreement(per_seed: NDArray[np.float64], confidence: float) -> tuple[Estimate, Estimate]:
     """Return the mean of per-seed shares of observations on which two runs act alike: for one look, and for every."""
-    return _mean(per_seed, 0.0, False, confidence), _at_every_look(per_seed, confidence)
+    return one_look(per_seed, 0.0, False, confidence), every_look(per_seed, confidence)
 
 
-def _mean(values: NDArray[np.float64], least: float, binary: bool, confidence: float) -> Estimate:
+def one_look(values: NDArray[np.float64], least: float, binary: bool, confidence: float) -> Estimate:
     """Return the mean of i.i.d. values in [least, 1], with an exact interval for one look.
 
     ``binary`` says that the values can only be ``least`` and 1. It follows from the design (R = 2) and is
@@ -163,7 +166,7 @@ def _mean(values: NDArray[np.float64], least: float, binary: bool, confidence: f
     return Estimate(mean, min(low, mean), max(high, mean))  # scaling back may be off by the last bit
 
 
-def _at_every_look(values: NDArray[np.float64], confidence: float) -> Estimate:
+def every_look(values: NDArray[np.float64], confidence: float) -> Estimate:
     """Return the mean of i.i.d. values in [0, 1], with an interval that holds at every look."""
     low, high = mean_at_every_look(np.clip(values, 0.0, 1.0), confidence)
     mean = float(values.mean())

@@ -2,16 +2,17 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from replicable_rl.audit.identity import own_code, refuse_misnamed, refuse_nameless
 from replicable_rl.audit.jobs import OnError, SolveJob
+from replicable_rl.audit.logs import opened_logs
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.run import run_audits
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.mdp import TabularMDP
-from replicable_rl.records import COUNTS, AuditSpec, Recorded, check_level
+from replicable_rl.records import COUNTS, OWN, AuditSpec, Recorded, check_level
 from replicable_rl.registry import ALGORITHMS
 from replicable_rl.sampling import Problem
 from replicable_rl.solve import Algorithm, algorithm_spec
@@ -35,19 +36,20 @@ def audit(
     n_jobs: int | None = None,
     on_error: OnError = "raise",
 ) -> AuditResult:
-    """Measure how replicable an algorithm is on a problem.
+    """Measure how replicable an algorithm is on a problem, or whether independent logs give one policy.
 
     Parameters
     ----------
-    problem : TabularMDP, Simulator, EpisodicEnv, or any GenerativeModel or EpisodicModel
-        What to solve.
+    problem : TabularMDP, Simulator, EpisodicEnv, any GenerativeModel or EpisodicModel, or several logs
+        What to solve. Several logs, a list of `Dataset` or a dictionary with their names, are compared with each other:
+        every log decides under every shared seed. First of all they are tested for being of one process.
     algorithm : Algorithm
         Anything with ``solve(source, shared, rng)``.
     shared_seeds : int or list of int
         How many shared seeds J to draw from ``seed``, or the seeds themselves.
     runs_per_seed : int
         Runs R >= 2 on fresh samples under each shared seed. 2 with many shared seeds is a good default;
-        more show the classes under one seed, as in the paper's figure.
+        more show the classes under one seed, as in the paper's figure. Of logs, R is their number.
     seed : int
         What all seeds follow from; another one makes an independent audit.
     confidence : float
@@ -99,17 +101,23 @@ def audit_spec(problem: Any, algorithm: Algorithm, *, in_store: bool = False, **
             f"audit: algorithm must be an object with solve(source, shared, rng), got {shown(algorithm)}. "
             "Training code of another kind goes through audit_callable."
         )
+    if isinstance(problem, (Mapping, list, tuple)):
+        return _logs_spec(problem, algorithm, in_store=in_store, **settings)
     if not isinstance(problem, (TabularMDP, Problem)):
         hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
         raise InvalidInput(f"audit: problem must be a TabularMDP or a sampler, got {type(problem).__name__}.{hint}")
     if isinstance(getattr(problem, "sample", None), Recorded):
-        raise InvalidInput("audit: needs fresh samples for every run, and these were recorded. Use solve.")
+        raise InvalidInput(
+            "audit: needs fresh samples for every run, and these were recorded. Give several logs as a list, or use "
+            "diagnose, which tells of one log what another would say."
+        )
     if "level" in settings:
         check_level("audit", settings["level"])
     sampler = sampler_of(problem, algorithm, settings.pop("sampler", COUNTS))
     refuse_endless(problem, algorithm)
     if in_store:
-        _refuse_nameless(problem, algorithm)
+        _refuse_nameless_algorithm(algorithm)
+        _refuse_nameless(problem)
     return AuditSpec(
         problem.spec,
         algorithm_spec(algorithm),
@@ -131,8 +139,33 @@ def opened_store(store: StoreLike) -> Iterator[RunStore]:
             opened.close()
 
 
-def _refuse_nameless(problem: Any, algorithm: Algorithm) -> None:
-    """Refuse, for a store, what has no exact identity; say what to give it."""
+def _logs_spec(logs: Any, algorithm: Algorithm, *, in_store: bool, **settings: Any) -> AuditSpec:
+    """Describe an audit of logs: every one of them is a run under every shared seed."""
+    if settings.pop("sampler", COUNTS) not in (COUNTS, OWN):
+        raise InvalidInput("audit: a sampler draws samples, and those of logs were recorded. Leave it out.")
+    if settings.pop("runs_per_seed", 2) not in (2, len(logs)):
+        raise InvalidInput(
+            f"audit: each of the {len(logs)} logs is one run under every shared seed. Leave runs_per_seed (--runs) out."
+        )
+    if "level" in settings:
+        check_level("audit", settings["level"])
+    if in_store:
+        _refuse_nameless_algorithm(algorithm)
+    data, record, job = opened_logs(logs, algorithm)
+    return AuditSpec(
+        data.spec,
+        algorithm_spec(algorithm),
+        sampler=OWN,
+        code=own_code(data, algorithm, OWN),
+        logs=record,
+        fresh="every log",
+        job=job,
+        **{"rho": _promised(algorithm), **settings},
+    )
+
+
+def _refuse_nameless_algorithm(algorithm: Algorithm) -> None:
+    """Refuse, for a store, an algorithm without an exact identity; say what to give it."""
     spec, name = algorithm_spec(algorithm), type(algorithm).__name__
     if ALGORITHMS.get(spec.id) is not type(algorithm) and spec.params.get("version", "") == "":
         refuse_nameless("audit", name, f"Register it under an id, or give {name} a class attribute version = '1'")
@@ -141,6 +174,10 @@ def _refuse_nameless(problem: Any, algorithm: Algorithm) -> None:
             f"audit: a store knows {name} by its settings, and JSON cannot say {setting!r}. Use numbers, texts, lists, "
             "arrays, or objects with an id and such settings; or leave the store out."
         )
+
+
+def _refuse_nameless(problem: Any) -> None:
+    """Refuse, for a store, a problem without an exact identity; say what to give it."""
     if isinstance(problem, TabularMDP):
         refuse_misnamed("audit", problem)
         return

@@ -99,6 +99,10 @@ def with_job(spec: AuditSpec) -> AuditSpec:
     """Return an audit with what makes its runs, and what can be seen of it: as it came, or as its ids have it now."""
     if spec.job is not None:
         return spec
+    if spec.logs is not None:
+        raise InvalidInput(
+            "audit: the spec of an audit over logs does not hold the logs. Give them: audit([...], ...)."
+        )
     problem, algorithm = build(spec.problem), build(spec.algorithm)
     code = own_code(problem, algorithm, spec.sampler)
     return replace(spec, job=SolveJob.of(problem, algorithm), code=code)

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.audit.agreement import Agreement, measure
+from replicable_rl.audit.logs import measure_logs, measure_states_of_logs
 from replicable_rl.audit.sampled import unsampled
 from replicable_rl.audit.states import StateAgreement, measure_states
 from replicable_rl.canonical import Json, json_text
 from replicable_rl.display import shown
 from replicable_rl.errors import InvalidInput, check_in_open_interval
 from replicable_rl.files import write_csv, write_text
-from replicable_rl.mdp import TabularMDP, evaluate_policy, optimal_values
-from replicable_rl.records import AuditSpec, Claim, Claims, Measurement, ObjectSpec, Run, in_order, level_of
+from replicable_rl.mdp import Labels, TabularMDP, evaluate_policy, optimal_values
+from replicable_rl.records import AuditSpec, Claim, Claims, Logs, Measurement, ObjectSpec, Run, in_order, level_of
 from replicable_rl.store import RunStore
 
 if TYPE_CHECKING:
@@ -99,6 +100,18 @@ class AuditResult:
         return self.spec.rho
 
     @property
+    def logs(self) -> Logs | None:
+        """The logs, and whether they look like one process; None where samples were drawn."""
+        return self.spec.logs
+
+    @property
+    def labels(self) -> Labels:
+        """The names of states and actions, as far as they are known."""
+        if self.logs is not None:
+            return Labels(self.logs.states, self.logs.actions)
+        return Labels() if self.mdp is None else self.mdp.labels
+
+    @property
     def failures(self) -> tuple[Run, ...]:
         """The runs that failed."""
         return tuple(run for run in self.runs if run.error is not None)
@@ -111,8 +124,9 @@ class AuditResult:
     @cached_property
     def agreements(self) -> dict[str, Agreement]:
         """The agreement at every level there is."""
+        measured = measure if self.logs is None else measure_logs
         return {
-            level: measure(level, self._prints(level), self.spec.runs_per_seed, self.spec.confidence)
+            level: measured(level, self._prints(level), self.spec.runs_per_seed, self.spec.confidence)
             for level in self.levels
         }
 
@@ -130,10 +144,12 @@ class AuditResult:
         """Whether the agreement is at least ``required``: None where the runs cannot tell.
 
         It goes by the interval that holds at every look, so an audit may be extended until it tells; and where
-        nothing was sampled, no agreement is shown.
+        nothing was sampled, no agreement is shown. Logs of different processes show nothing either way.
         """
         required = check_in_open_interval("meets", "required", required)
         found = self.agreement(level).every_look
+        if self.logs is not None and self.logs.differ:
+            return None
         if found.low >= required:
             return None if self.unsampled else True
         return False if found.high < required else None
@@ -158,7 +174,10 @@ class AuditResult:
         seen = Measurement(found.estimate, low, high, self.spec.confidence, found.pairs)
         said = f"two runs have the same {level} in {found.same} of {found.pairs} pairs, agreement {found.every_look}"
         said += f" ({self.unsampled.rstrip('.')})" if self.unsampled else ""
-        claim = Claim("replicability", "measured", said, 1.0 - low, "audit", level=level, measurement=seen)
+        logs = "the logs are independent samples of one process"
+        logs += ", which a test denies" if self.logs is not None and self.logs.differ else ""
+        given: dict[str, Any] = {"level": level, "conditions": () if self.logs is None else (logs,)}
+        claim = Claim("replicability", "measured", said, 1.0 - low, "audit", **given, measurement=seen)
         return Claims((claim,)).about_an_estimate().made[0] if self._estimated else claim
 
     @property
@@ -191,7 +210,8 @@ class AuditResult:
     def states(self) -> StateAgreement:
         """Agreement of the action in every state (or observation of the probe set)."""
         R, confidence = self.spec.runs_per_seed, self.spec.confidence
-        return measure_states(self.outputs("policy"), self._prints("policy"), R, confidence)
+        measured = measure_states if self.logs is None else measure_states_of_logs
+        return measured(self.outputs("policy"), self._prints("policy"), R, confidence)
 
     def actions(self, state: int) -> dict[Any, int]:
         """Return which actions the runs take in a state, and how many runs take each.
@@ -260,7 +280,9 @@ class AuditResult:
         worth = {one.fingerprint: one for one in self.policies or ()}
         rows = []
         for run in self.runs:
-            row: dict[str, Json] = {"shared_seed": run.shared_seed, "sample_seed": run.sample_seed}
+            drawn: dict[str, Json] = {"sample_seed": run.sample_seed}
+            sample = drawn if self.logs is None else {"log": self.logs.name_of(run)}
+            row: dict[str, Json] = {"shared_seed": run.shared_seed} | sample
             row |= {level: run.fingerprints.get(level) for level in self.levels}
             row |= {"samples": run.samples, "status": None if run.status is None else run.status.code.value}
             one = worth.get(run.fingerprints.get("policy", ""))
@@ -277,7 +299,7 @@ class AuditResult:
         except ImportError:
             raise InvalidInput("to_pandas: pandas is not installed. Run pip install pandas, or use to_csv.") from None
         frame = pd.DataFrame(self.rows(timing=timing))
-        for seed in ("shared_seed", "sample_seed"):
+        for seed in {"shared_seed", "sample_seed"} & set(frame):
             frame[seed] = frame[seed].astype("uint64")
         return frame
 

@@ -115,7 +115,8 @@ class _Audit:
 
     def _failed(self, run: Run, store: RunStore) -> RunFailed:
         number = 1 + self.keys.index(run.key)
-        seeds = f"shared_seed={run.shared_seed}, sample_seed={run.sample_seed}"
+        sample = f"sample_seed={run.sample_seed}" if self.spec.logs is None else self.spec.logs.name_of(run)
+        seeds = f"shared_seed={run.shared_seed}, {sample}"
         return RunFailed(
             f"audit: run {number} of {len(self.keys)} ({seeds}) failed: {(run.error or '').rstrip('.')}. "
             f"Use on_error='record' (--on-error record) to count failures and go on; {kept_where(store)}."

@@ -7,14 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Option
+from typer import Argument, Option
 
 from replicable_rl.audit import AuditResult, audit_spec, opened_store, read_audits, run_audits
 from replicable_rl.audit.backends import use_backend
 from replicable_rl.audit.sweep import load_sweep
+from replicable_rl.cli.columns import read_logs, refuse_columns, with_column_options
 from replicable_rl.cli.options import (
-    ALGORITHM,
-    PROBLEM,
     AsJson,
     Store,
     build_algorithm,
@@ -36,10 +35,17 @@ from replicable_rl.wording import plural
 _MET, _NOT_MET, _CANNOT_TELL = 0, 1, 2  # exit codes
 
 
+_NAMES = Argument(
+    metavar="PROBLEM|LOGS ALGORITHM",
+    help="What to solve: an id (see `list`), id:key=value,..., a Gymnasium id, or a saved .npz file; or two logs or "
+    "more (.csv, .parquet or .jsonl files, or folders of them). Then an algorithm: an id, or id:key=value,...",
+)
+
+
+@with_column_options
 @with_algorithm_options
 def audit_command(
-    problem: Annotated[str | None, PROBLEM] = None,
-    algorithm: Annotated[str | None, ALGORITHM] = None,
+    names: Annotated[list[str] | None, _NAMES] = None,
     sweep: Annotated[Path | None, Option(metavar="FILE", help="A TOML file of many audits instead.")] = None,
     plan: Annotated[str | None, Option(hidden=True)] = None,
     shared_seeds: Annotated[str | None, Option(metavar="N", help="How many shared seeds J [default: 60].")] = None,
@@ -73,8 +79,11 @@ def audit_command(
     as_json: AsJson = False,
     *,
     given: dict[str, Any],
+    columns: dict[str, Any],
 ) -> int:
-    """Measure how often two runs of ALGORITHM on PROBLEM agree.
+    """Measure how often two runs of ALGORITHM on PROBLEM agree, or whether several logs give one policy.
+
+    Logs are first tested for being of one process; say with --gamma, --state and so on what their columns are.
 
     With --store alone, judge the audits that the store holds: by what each of them requires, or by --require. Verdicts
     hold however often one looks, so an audit may be extended until it tells.
@@ -87,15 +96,15 @@ def audit_command(
         raise InvalidInput("audit: there is no --plan; a file of many audits is a sweep: --sweep FILE.")
     if csv_file is not None and (csv_file.is_file() or not csv_file.exists()):  # a pipe is opened once only
         refuse_early(replacing(csv_file))
-    stored = store is not None and sweep is None and problem is None and algorithm is None
+    stored = store is not None and sweep is None and not names
     many = stored or sweep is not None
     settings = _settings(asked, stored)
     results = _stored(asked, settings) if stored else _made(_specs(asked, settings), asked)
     if not many and (level is not None or require is not None) and results[0].levels:
         results[0].agreement(results[0].spec.level)  # in every form, it says which levels there are
     if csv_file is not None:
-        names = ({"problem": result.problem.text, "algorithm": result.algorithm.text} for result in results)
-        write_csv(csv_file, [name | row for name, one in zip(names, results, strict=True) for row in one.rows()])
+        both = ({"problem": result.problem.text, "algorithm": result.algorithm.text} for result in results)
+        write_csv(csv_file, [what | row for what, one in zip(both, results, strict=True) for row in one.rows()])
     if as_json:
         data = [result.to_json() for result in results]
         print_json(data if many else data[0])
@@ -129,17 +138,27 @@ def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
     """Return the audits that the command line, or a sweep, describes."""
     in_store = asked["store"] is not None
     if asked["sweep"] is not None:
-        also = [name for name in ("problem", "algorithm") if asked[name] is not None]
-        also += given_options(asked["given"]).values()
+        also = [*(asked["names"] or []), *given_options(asked["given"] | asked["columns"]).values()]
         if also:
             raise InvalidInput(
                 f"audit: {', '.join(also)} cannot be given beside --sweep; write it into {asked['sweep']}."
             )
         return load_sweep(asked["sweep"], in_store=in_store, **settings)
-    if asked["problem"] is None or asked["algorithm"] is None:
-        raise InvalidInput("audit: give PROBLEM and ALGORITHM, or --sweep FILE, or --store FILE alone.")
-    problem, algorithm = resolve_problem(asked["problem"]), build_algorithm(asked["algorithm"], asked["given"])
-    return [audit_spec(problem, algorithm, in_store=in_store, **settings)]
+    *solved, name = asked["names"] or [""]
+    if not solved:
+        raise InvalidInput(
+            "audit: give PROBLEM and ALGORITHM, or --sweep FILE, or --store FILE alone; or logs and ALGORITHM."
+        )
+    if len(solved) == 1:
+        refuse_columns("audit", asked["columns"])
+    algorithm = build_algorithm(name, asked["given"])
+    if len(solved) > 1:
+        if asked["runs"] is not None or asked["sampler"] is not None:
+            raise InvalidInput("audit: every log is one run under each shared seed. Leave --runs and --sampler out.")
+        with progress_bar():
+            logs = read_logs("audit", solved, asked["columns"])
+            return [audit_spec(logs, algorithm, in_store=in_store, **settings)]
+    return [audit_spec(resolve_problem(solved[0]), algorithm, in_store=in_store, **settings)]
 
 
 def _made(specs: Sequence[AuditSpec], asked: dict[str, Any]) -> list[AuditResult]:
@@ -162,7 +181,7 @@ def _made(specs: Sequence[AuditSpec], asked: dict[str, Any]) -> list[AuditResult
 def _stored(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditResult]:
     """Judge the audits that a store holds, by what they asked or by what is asked now."""
     store: Path = asked["store"]
-    fixed = given_options({name: asked[name] for name in _OF_RUNS} | asked["given"]).values()
+    fixed = given_options({name: asked[name] for name in _OF_RUNS} | asked["given"] | asked["columns"]).values()
     if fixed:
         raise InvalidInput(
             f"audit: {', '.join(fixed)} cannot change runs that exist; name a problem and an algorithm to make others."

@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -45,27 +45,41 @@ _OPTIONS: dict[str, tuple[type, str]] = {
 _KINDS: dict[type, tuple[Any, str]] = {float: (float | None, "X"), int: (str | None, "N"), str: (str | None, "NAME")}
 
 
-def with_algorithm_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options of algorithms; it gets what was given of them as ``given``, by name."""
-    own, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
-    named = {name: (own.parameters[name].default, hints[name]) for name in own.parameters if name != "given"}
-    for name, (kind, help) in _OPTIONS.items():
-        hint, metavar = _KINDS[kind]
-        named[name] = None, Annotated[hint, typer.Option(metavar=metavar, help=help)]
+def with_options(
+    keyword: str, options: Mapping[str, tuple[Any, Any]]
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Let commands have options, (default, type) by name; a command gets them all in one dictionary, ``keyword``."""
 
-    @functools.wraps(command)
-    def wrapped(**values: Any) -> int:
-        return command(given={name: values.pop(name) for name in _OPTIONS}, **values)
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        own, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
+        named = {name: (own.parameters[name].default, hints[name]) for name in own.parameters if name != keyword}
+        named |= options
 
-    # What typer reads of a command:
-    wrapped.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # functions may have one
-        [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
-            for name, (default, hint) in named.items()
-        ]
-    )
-    wrapped.__annotations__ = {name: hint for name, (_, hint) in named.items()}
-    return wrapped
+        @functools.wraps(command)
+        def wrapped(**values: Any) -> int:
+            return command(**{keyword: {name: values.pop(name) for name in options}}, **values)
+
+        # What typer reads of a command:
+        wrapped.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # functions may have one
+            [
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+                for name, (default, hint) in named.items()
+            ]
+        )
+        wrapped.__annotations__ = {name: hint for name, (_, hint) in named.items()}
+        return wrapped
+
+    return decorate
+
+
+# A command with these gets what was given of the options of algorithms as ``given``, by name.
+with_algorithm_options = with_options(
+    "given",
+    {
+        name: (None, Annotated[_KINDS[kind][0], typer.Option(metavar=_KINDS[kind][1], help=help)])
+        for name, (kind, help) in _OPTIONS.items()
+    },
+)
 
 
 def alternatives(text: str, given: dict[str, Any]) -> list[Any]:

@@ -1,10 +1,24 @@
 """Recorded data: counts from logs, where the rows are."""
 
+from replicable_rl.data.alignment import align
 from replicable_rl.data.bins import Bins
 from replicable_rl.data.dataset import Dataset, load_dataset
 from replicable_rl.data.homogeneity import Homogeneity
+from replicable_rl.data.logs import compare_logs, from_logs
 from replicable_rl.data.process import Process
 from replicable_rl.data.reading import from_transitions
 from replicable_rl.data.summary import Summary, same_process
 
-__all__ = ["Bins", "Dataset", "Homogeneity", "Process", "Summary", "from_transitions", "load_dataset", "same_process"]
+__all__ = [
+    "Bins",
+    "Dataset",
+    "Homogeneity",
+    "Process",
+    "Summary",
+    "align",
+    "compare_logs",
+    "from_logs",
+    "from_transitions",
+    "load_dataset",
+    "same_process",
+]

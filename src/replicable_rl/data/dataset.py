@@ -10,6 +10,7 @@ import numpy as np
 
 from replicable_rl.canonical import array_digest, json_digest
 from replicable_rl.data.process import Process, spoken
+from replicable_rl.display import shown as shows
 from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_numbers, shown
 from replicable_rl.records import Recorded
 from replicable_rl.sampling.counts import EpisodeCounts, sums
@@ -234,6 +235,10 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"Dataset({self.rows} rows, S={self.n_states}, A={self.n_actions}, gamma={self.gamma:g})"
+
+    def _repr_html_(self) -> str:
+        html: str = shows("dataset notebook", self)
+        return html
 
 
 def _whole(name: str, values: ArrayLike, size: int, below: int | None = None) -> NDArray[np.int64]:

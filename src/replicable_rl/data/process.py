@@ -39,7 +39,7 @@ class Process:
     ends: bool = False
     bins: tuple[Binned, ...] = ()
 
-    @cached_property
+    @cached_property  # names may be very many
     def spec(self) -> ObjectSpec:
         """The identity of the process: two logs of one process are two samples of one problem."""
         names = json_digest([[written(one) for one in self.states], [written(one) for one in self.actions]])

@@ -9,6 +9,7 @@ import numpy as np
 
 from replicable_rl.data.homogeneity import Homogeneity, homogeneity
 from replicable_rl.data.process import spoken
+from replicable_rl.display import shown as shows
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.wording import number, percent, plural
 
@@ -64,6 +65,14 @@ class Summary:
         if self.change is not None:
             lines.append(f"first half against second half: p = {self.change.p_value:.2g} ({self.change.pairs} pairs)")
         return "\n".join([*lines, *(f"Warning: {warning}." for warning in self.warnings)])
+
+    def __repr__(self) -> str:
+        wrong = f", {plural(len(self.warnings), 'warning')}" if self.warnings else ""
+        return f"Summary({self.rows} rows, {plural(self.states, 'state')}, {plural(self.actions, 'action')}{wrong})"
+
+    def _repr_html_(self) -> str:
+        html: str = shows("summary notebook", self)
+        return html
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON form, without the behaviour."""

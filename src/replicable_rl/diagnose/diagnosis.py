@@ -1,48 +1,60 @@
 r"""What another log would have said: ``diagnose`` one log.
 
-*Bootstrap.* Two new logs are drawn from the empirical model, and both decide with one shared seed; how often do they
-agree? This is a forecast for another log of the same size, made from one log. It errs with the model: for
-the plain best action it is too high where two actions are exactly as good, because the estimated model has no exact
-ties. docs/data.md says what is known about it.
-
-*Halves.* Two disjoint halves of the log itself decide. Nothing is modelled, so this is nearly without bias, but it is
-about logs of half the size, and splits of one log are no independent logs.
+How it forecasts is in :mod:`replicable_rl.diagnose.forecast`; docs/data.md and docs/forecasts.md say how right it is.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.audit.agreement import Estimate
-from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.data import Dataset, Summary
 from replicable_rl.data.process import spoken
-from replicable_rl.diagnose.resampling import another_log, halves
-from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, shown
+from replicable_rl.diagnose.forecast import Forecast, corrected, extrapolated
+from replicable_rl.display import shown as shows
+from replicable_rl.errors import InvalidInput, check_flag, check_in_open_interval, check_integer, shown
 from replicable_rl.mdp.occupancy import occupancy_of_actions
-from replicable_rl.progress import track
 from replicable_rl.queries.empirical import EmpiricalModel
-from replicable_rl.queries.rules import SHIPPED
-from replicable_rl.randomness import MAX_SEED, SharedRandomness, sample_stream
-from replicable_rl.records import derived_seed
-from replicable_rl.wording import number, percent, plural
+from replicable_rl.queries.rules import SHIPPED, Softmax
+from replicable_rl.randomness import MAX_SEED, SharedRandomness
+from replicable_rl.solve import algorithm_spec
+from replicable_rl.wording import plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from replicable_rl.canonical import Json
-    from replicable_rl.sampling.counts import EpisodeCounts
-    from replicable_rl.theory import PlugInPlan
 
 _LARGEST = 2**20  # times the log: more data are never asked for
+_SEARCHED = 100  # pairs of logs at most, at every size that is tried
 _RULES = ("affordable", "tolerance", "rounded", "gumbel", "perturbed", "greedy")
-_MOST_SHOWN = 10
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _remembered(method: _Method) -> _Method:
+    """Let a method that takes long be computed once for the same numbers: texts, pages and JSON all ask for it."""
+
+    @functools.wraps(method)
+    def once(self: Any, *given: Any, **named: Any) -> Any:
+        key = method.__name__, given, tuple(named.items())
+        if not all(isinstance(one, float) for one in (*given, *named.values())):  # it will say what is wrong
+            return method(self, *given, **named)
+        if key not in self._known:
+            self._known[key] = method(self, *given, **named)
+        return self._known[key]
+
+    return cast("_Method", once)
 
 
 class FragileState(NamedTuple):
@@ -70,8 +82,8 @@ class Diagnosis:
     policy : (S,) integers
         What the log decides.
     agreement : Estimate
-        The replication probability by the bootstrap: how often two logs of this size agree in every state. The
-        interval is that of the resampling.
+        The replication probability, forecast by the bootstrap: how often two logs of this size agree in every state.
+        The interval is that of the resampling; how far off forecasts are is in docs/forecasts.md.
     halves : Estimate
         How often two disjoint halves of the log agree: about logs of half the size.
     states : tuple of FragileState
@@ -90,7 +102,9 @@ class Diagnosis:
     resamples: int
     confidence: float
     seed: int
+    _known: dict[Any, Any] = field(default_factory=dict, repr=False)
 
+    @_remembered
     def data_needed(self, target: float = 0.95) -> int | None:
         """Return how many rows like these reach an agreement; None where 10^6 times as many do not.
 
@@ -102,55 +116,84 @@ class Diagnosis:
         200
         """
         target = check_in_open_interval("Diagnosis", "target", target)
-        forecast = _Forecast(self.data, self.algorithm, self.resamples, self.seed)
+        forecast = Forecast(self.data, self.algorithm, min(self.resamples, _SEARCHED), self.seed)
         if float(self.agreement) >= target:
             return self.data.rows
         low, high = 1.0, 2.0
-        while forecast.agreement(high) < target:
+        while not forecast.reaches(target, high):
             low, high = high, 2.0 * high
             if high > _LARGEST:
                 return None
         for _ in range(3):
             middle = math.sqrt(low * high)
-            low, high = (low, middle) if forecast.agreement(middle) >= target else (middle, high)
+            low, high = (low, middle) if forecast.reaches(target, middle) else (middle, high)
         return math.ceil(self.data.rows * high)
 
+    @_remembered
     def rules(self) -> dict[str, Estimate]:
-        """Return the agreement that every rule would have today, by the bootstrap."""
-        found = {}
-        for rule in _RULES:
-            other = dataclasses.replace(self.algorithm, rule=SHIPPED[rule]())
-            forecast = _Forecast(self.data, other, self.resamples, self.seed)
-            found[rule] = forecast.estimate(self.confidence)
-        return found
+        """Return the agreement that every rule would have today, by the bootstrap; all decide on the same logs."""
+        others = [dataclasses.replace(self.algorithm, rule=SHIPPED[rule]()) for rule in _RULES]
+        forecasts = [Forecast(self.data, other, self.resamples, self.seed) for other in others]
+        each: list[list[int]] = [[] for _ in forecasts]
+        for models, shared in forecasts[0].models("logs"):
+            for i, forecast in enumerate(forecasts):
+                each[i].append(corrected(tuple(forecast.decide(model, shared) for model in models)))
+        plain = forecasts[_RULES.index("greedy")].of_halves(self.confidence)
+        found = (one.bounded(extrapolated(x, self.confidence), plain) for one, x in zip(forecasts, each, strict=True))
+        return dict(zip(_RULES, found, strict=True))
+
+    def text(self, *, width: int = 80, target: float | None = None, rules: bool = False) -> str:
+        """Return it as text; with how much data an agreement of ``target`` takes, and other rules, where asked for."""
+        width = check_integer("Diagnosis.text", "width", width, low=1, high=10**4)
+        target, rules = _target("Diagnosis.text", target), check_flag("Diagnosis.text", "rules", rules)
+        said: str = shows("diagnosis text", self, width, target, rules)
+        return said
 
     def __str__(self) -> str:
-        lines = [
-            str(self.summary),
-            f"Another log of this size gives the same policy with probability {self.agreement} (bootstrap, "
-            f"{plural(self.resamples, 'pair')} of logs, {percent(self.confidence)}).",
-            f"Two halves of this log give the same policy: {self.halves}.",
-        ]
-        if self.states:
-            lines.append(f"{plural(len(self.states), 'state')} may be decided otherwise:")
-        for one in self.states[:_MOST_SHOWN]:
-            lines.append(
-                f"  {one.state}: {one.action}, or {one.rival} in {percent(round(one.share, 3))} of logs; gap "
-                f"{number(one.gap, 2)}, at stake {number(one.at_stake, 2)}"
-            )
-        return "\n".join(lines)
+        return self.text()
 
-    def to_json(self) -> dict[str, Json]:
-        """Return the JSON form."""
+    def __repr__(self) -> str:
+        return f"Diagnosis(agreement {self.agreement}, {plural(len(self.states), 'fragile state')})"
+
+    def _repr_html_(self) -> str:
+        html: str = shows("diagnosis notebook", self)
+        return html
+
+    def save_page(self, path: str | os.PathLike[str], *, target: float = 0.95, name: str = "a log") -> None:
+        """Write it as one HTML file that opens without a server; ``name`` is what people call the log."""
+        for what, value, kind in (("path", path, (str, os.PathLike)), ("name", name, str)):
+            if not isinstance(value, kind):
+                raise InvalidInput(f"Diagnosis.save_page: {what} must be a text, got {shown(value)}.")
+        target = check_in_open_interval("Diagnosis.save_page", "target", target)
+        shows("diagnosis page", self, path, target, name)
+
+    def to_json(self, *, target: float | None = None, rules: bool = False) -> dict[str, Json]:
+        """Return the JSON form; with the rows that an agreement of ``target`` takes, and other rules, if asked for."""
         names = self.data.process.action_names
+        target, rules = _target("Diagnosis.to_json", target), check_flag("Diagnosis.to_json", "rules", rules)
+        asked: dict[str, Json] = {}
+        if target is not None:
+            asked |= {"target": target, "rows_needed": self.data_needed(target)}
+        if rules:
+            asked["rules"] = {name: agreement.to_json() for name, agreement in self.rules().items()}
+        policy: dict[str, Json] = {}
+        for state, action in zip(self.data.process.state_names, self.policy.tolist(), strict=True):
+            policy[state] = names[action]
         return {
+            "format": "replicable-rl diagnosis",
+            "version": 1,
+            "problem": self.data.spec.to_json(),
+            "algorithm": algorithm_spec(self.algorithm).to_json(),
+            "sample": self.data.sample.to_json(),
             "summary": self.summary.to_json(),
-            "policy": dict(zip(self.data.process.state_names, (names[a] for a in self.policy.tolist()), strict=True)),
-            "agreement": _interval(self.agreement),
-            "halves": _interval(self.halves),
+            "policy": policy,
+            "agreement": self.agreement.to_json(),
+            "halves": self.halves.to_json(),
             "states": [dict(one._asdict()) for one in self.states],
             "resamples": self.resamples,
             "confidence": self.confidence,
+            "seed": str(self.seed),
+            **asked,
         }
 
 
@@ -192,60 +235,20 @@ def diagnose(
     chosen = PlugInPolicy(0.05, 0.05, 0.2) if algorithm is None else algorithm
     if not isinstance(chosen, PlugInPolicy):
         raise InvalidInput(f"diagnose: algorithm must be a PlugInPolicy, got {shown(algorithm)}.")
+    if isinstance(chosen.rule, Softmax):
+        raise InvalidInput("diagnose: softmax policies of two logs are close, never the same. Choose another rule.")
     resamples = check_integer("diagnose", "resamples", resamples, low=2, high=10**6)
     confidence = check_in_open_interval("diagnose", "confidence", confidence)
     shared_seed = check_integer("diagnose", "shared_seed", shared_seed, low=0, high=MAX_SEED)
     seed = check_integer("diagnose", "seed", seed, low=0, high=MAX_SEED)
-    forecast = _Forecast(data, chosen, resamples, seed)
-    policy = forecast.decide(data.counts, SharedRandomness(shared_seed))
-    agreement, halves = forecast.estimate(confidence), forecast.of_halves(confidence)
+    forecast = Forecast(data, chosen, resamples, seed)
+    policy = forecast.decide(EmpiricalModel(data, data.counts), SharedRandomness(shared_seed))
+    agreement, halves = forecast.estimates(confidence)
     fragile = tuple(_fragile(data, policy, forecast))
     return Diagnosis(data, chosen, policy, agreement, halves, fragile, data.summary(), resamples, confidence, seed)
 
 
-class _Forecast:
-    """Pairs of resampled logs, and what they decide."""
-
-    def __init__(self, data: Dataset, algorithm: PlugInPolicy, resamples: int, seed: int) -> None:
-        self.data, self.algorithm, self.resamples, self.seed = data, algorithm, resamples, seed
-        self.plan: PlugInPlan = algorithm.plan(data)
-        self.differ = np.zeros(data.n_states)  # how often the two of a pair differ in a state
-        self.taken = np.zeros((data.n_states, data.n_actions))  # how often an action is taken there
-
-    def decide(self, counts: EpisodeCounts, shared: SharedRandomness) -> NDArray[np.int64]:
-        model = EmpiricalModel(self.data, counts)
-        policy: NDArray[np.int64] = self.algorithm.decide(model, self.plan, shared).decision.outputs["policy"]
-        return policy
-
-    def pairs(self, scale: float, what: str) -> Any:
-        """Yield the policies of pairs of logs; the same pairs, whatever the rule."""
-        for i in track(range(self.resamples), what):
-            rng = sample_stream(derived_seed(f"diagnose/{what}", self.seed, i))
-            shared = SharedRandomness(derived_seed(f"diagnose/shared/{what}", self.seed, i))
-            if what == "halves":
-                yield tuple(self.decide(counts, shared) for counts in halves(self.data, rng))
-            else:
-                yield tuple(self.decide(another_log(self.data, rng, scale), shared) for _ in range(2))
-
-    def agreement(self, scale: float) -> float:
-        """Return the share of pairs of logs, so many times as large, that agree in every state."""
-        return float(np.mean([np.array_equal(one, two) for one, two in self.pairs(scale, "logs")]))
-
-    def estimate(self, confidence: float) -> Estimate:
-        same, everywhere = 0, np.arange(self.data.n_states)
-        for one, two in self.pairs(1.0, "logs"):
-            same += np.array_equal(one, two)
-            self.differ += one != two
-            for policy in (one, two):
-                self.taken[everywhere, policy] += 1.0
-        return _share(same, self.resamples, confidence)
-
-    def of_halves(self, confidence: float) -> Estimate:
-        same = sum(np.array_equal(one, two) for one, two in self.pairs(1.0, "halves"))
-        return _share(same, self.resamples, confidence)
-
-
-def _fragile(data: Dataset, policy: NDArray[np.int64], forecast: _Forecast) -> list[FragileState]:
+def _fragile(data: Dataset, policy: NDArray[np.int64], forecast: Forecast) -> list[FragileState]:
     """Return the states in which resampled logs differ, with what is at stake there."""
     model = EmpiricalModel(data, data.counts)
     share = occupancy_of_actions(model.table, policy, np.zeros(data.n_states)).share / (1.0 - data.gamma)
@@ -263,9 +266,5 @@ def _fragile(data: Dataset, policy: NDArray[np.int64], forecast: _Forecast) -> l
     return found
 
 
-def _share(same: int, trials: int, confidence: float) -> Estimate:
-    return Estimate(same / trials, *clopper_pearson(int(same), trials, confidence))
-
-
-def _interval(estimate: Estimate) -> dict[str, Json]:
-    return {"estimate": float(estimate), "low": estimate.low, "high": estimate.high}
+def _target(owner: str, target: float | None) -> float | None:
+    return None if target is None else check_in_open_interval(owner, "target", target)

@@ -3,6 +3,7 @@
 from replicable_rl.records.audits import AuditSpec, derived_seed
 from replicable_rl.records.claims import APPROXIMATE, CERTIFICATE, THIS_SEED, Claim, Claims, Measurement, shortfall
 from replicable_rl.records.levels import LEVELS, Level, check_level, implied, in_order, level_of, register_level
+from replicable_rl.records.logs import LogPair, Logs
 from replicable_rl.records.plugins import is_reloaded, load_plugins
 from replicable_rl.records.run import Fingerprints, Run, Status, StatusCode, history_digest, made_with
 from replicable_rl.records.specs import (
@@ -30,6 +31,8 @@ __all__ = [
     "Drawn",
     "Fingerprints",
     "Level",
+    "LogPair",
+    "Logs",
     "Measurement",
     "ObjectSpec",
     "Recorded",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from replicable_rl.canonical import Json, from_decimal
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, plain_number, shown
 from replicable_rl.randomness import MAX_SEED
+from replicable_rl.records.logs import Logs
 from replicable_rl.records.specs import COUNTS, ObjectSpec, RunFamily, RunSpec
 
 _MOST = 10**7
@@ -59,6 +60,8 @@ class AuditSpec:
         What the question is about.
     shared, fresh : str
         Which randomness the runs of a pair have in common, and which they do not.
+    logs : Logs or None
+        The recorded samples, where samples were not drawn: each is a run under every shared seed.
     code : str or None
         What can be seen of somebody's own code. Runs of other code under the same name are refused; equal code grants
         nothing.
@@ -79,6 +82,7 @@ class AuditSpec:
     shared: str = _SHARED
     fresh: str = _FRESH
     code: str | None = None
+    logs: Logs | None = None
     job: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -99,6 +103,8 @@ class AuditSpec:
         for name in ("rho", "require"):
             if getattr(self, name) is not None:
                 normal[name] = check_in_open_interval("audit", name, getattr(self, name))
+        if self.logs is not None:
+            normal["runs_per_seed"] = len(self.logs.digests)
         for name, value in normal.items():
             object.__setattr__(self, name, value)
         if self.size > _MOST:
@@ -108,7 +114,7 @@ class AuditSpec:
     @cached_property
     def family(self) -> RunFamily:
         """The runs with other seeds."""
-        return RunFamily(self.problem, self.algorithm, self.sampler)
+        return RunFamily(self.problem, self.algorithm, self.sampler if self.logs is None else None)
 
     @property
     def size(self) -> int:
@@ -132,8 +138,10 @@ class AuditSpec:
         """How many shared seeds there are, J."""
         return self.shared_seeds if isinstance(self.shared_seeds, int) else len(self.shared_seeds)
 
-    def samples(self, shared_seed: int) -> list[int]:
-        """Return the sample seeds under a shared seed."""
+    def samples(self, shared_seed: int) -> Sequence[int | str]:
+        """Return the samples under a shared seed: the seeds of those that are drawn, the digests of recorded ones."""
+        if self.logs is not None:
+            return self.logs.digests
         return [derived_seed("sample", self.seed, shared_seed, i) for i in range(self.runs_per_seed)]
 
     @property
@@ -142,40 +150,49 @@ class AuditSpec:
         return list(itertools.starmap(self.family.spec, self.keys.values()))
 
     @property
-    def keys(self) -> dict[str, tuple[int, int]]:
-        """The digests of all runs in the same order, each with its shared seed and its sample seed."""
-        key, each = self.family.key, range(self.runs_per_seed)
-        pairs = ((shared, derived_seed("sample", self.seed, shared, i)) for shared in self.seeds for i in each)
-        return {key(*pair): pair for pair in pairs}
+    def keys(self) -> dict[str, tuple[int, int | str]]:
+        """The digests of all runs in the same order, each with its shared seed and its sample."""
+        pairs = ((shared, sample) for shared in self.seeds for sample in self.samples(shared))
+        return {self.family.key(*pair): pair for pair in pairs}
 
     def contains(self, other: AuditSpec) -> bool:
         """Whether this audit makes all runs of another one."""
         same = self.family == other.family and self.seed == other.seed and self.runs_per_seed >= other.runs_per_seed
+        if self.logs is not None and other.logs is not None:  # other logs may be of another process: another question
+            same = same and set(self.logs.digests) == set(other.logs.digests)
         if same and isinstance(self.shared_seeds, int) and isinstance(other.shared_seeds, int):
             return self.shared_seeds >= other.shared_seeds  # the first of the same
         return same and set(self.seeds) >= set(other.seeds)
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON form."""
-        data: dict[str, Json] = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "job"}
+        names = {one.name for one in fields(self)} - {"job", "logs"}
+        data: dict[str, Json] = {name: getattr(self, name) for name in names}
         seeds = data["shared_seeds"]
-        return data | {
-            "problem": self.problem.to_json(),
-            "algorithm": self.algorithm.to_json(),
-            "shared_seeds": seeds if isinstance(seeds, int) else [str(seed) for seed in seeds],
-            "seed": str(self.seed),
-        }
+        logs: dict[str, Json] = {} if self.logs is None else {"logs": self.logs.to_json()}
+        return (
+            data
+            | logs
+            | {
+                "problem": self.problem.to_json(),
+                "algorithm": self.algorithm.to_json(),
+                "shared_seeds": seeds if isinstance(seeds, int) else [str(seed) for seed in seeds],
+                "seed": str(self.seed),
+            }
+        )
 
     @classmethod
     def from_json(cls, data: Json) -> AuditSpec:
         """Read the JSON form back."""
-        names = {one.name for one in fields(cls)} - {"job"}
-        if not isinstance(data, dict) or set(data) != names:
+        names = {one.name for one in fields(cls)} - {"job", "logs"}
+        if not isinstance(data, dict) or set(data) - {"logs"} != names:
             raise InvalidInput(f"AuditSpec: expected {', '.join(sorted(names))}; got {shown(data)}.")
         read: dict[str, Any] = dict(data)
         read |= {name: ObjectSpec.from_json(data[name]) for name in ("problem", "algorithm")}
         if isinstance(data["shared_seeds"], list):
             read["shared_seeds"] = [from_decimal("AuditSpec: shared_seeds", one, 20) for one in data["shared_seeds"]]
+        if "logs" in data:
+            read["logs"] = Logs.from_json(data["logs"])
         return cls(**read | {"seed": from_decimal("AuditSpec: seed", data["seed"], 20)})
 
 

@@ -178,22 +178,27 @@ class RunSpec:
 
 
 class RunFamily:
-    """All runs of one algorithm on one problem with samples of one sampler; they differ in their seeds alone.
+    """All runs of one algorithm on one problem with samples of one sampler, or with recorded ones (sampler None).
+
+    They differ in their shared seed and their sample alone: the seed of one that was drawn, the digest of one that was
+    recorded.
 
     >>> family = RunFamily(ObjectSpec("two-goals-v1"), ObjectSpec("phased-vi-v1", {"epsilon": 0.1}))
     >>> family.key(7, 1) == family.spec(7, 1).digest
     True
     """
 
-    def __init__(self, problem: ObjectSpec, algorithm: ObjectSpec, sampler: str = COUNTS) -> None:
+    def __init__(self, problem: ObjectSpec, algorithm: ObjectSpec, sampler: str | None = COUNTS) -> None:
         self.problem, self.algorithm, self.sampler = problem, algorithm, sampler
-        pieces = tuple(map(canonical_json, (algorithm.to_json(), problem.to_json(), sampler)))
-        # In canonical JSON keys are sorted, so the seeds come last; hash what comes before them once.
-        start = b'{"algorithm":%b,"problem":%b,"sample":{"kind":"drawn","sampler":%b,"seed":"' % pieces
-        self._hash = hashlib.sha256(start)
-        self._keys: dict[tuple[int, int], str] = {}  # an audit asks for them, and then the store
+        # In canonical JSON keys are sorted, so sample and shared seed come last; hash what comes before them once.
+        start = b'{"algorithm":%b,"problem":%b,"sample":{' % tuple(
+            canonical_json(spec.to_json()) for spec in (algorithm, problem)
+        )
+        drawn = b'"kind":"drawn","sampler":%b,"seed":"' % canonical_json(sampler)
+        self._hash = hashlib.sha256(start + (b'"digest":' if sampler is None else drawn))
+        self._keys: dict[tuple[int, int | str], str] = {}  # an audit asks for them, and then the store
 
-    def __reduce__(self) -> tuple[type[RunFamily], tuple[ObjectSpec, ObjectSpec, str]]:
+    def __reduce__(self) -> tuple[type[RunFamily], tuple[ObjectSpec, ObjectSpec, str | None]]:
         return RunFamily, (self.problem, self.algorithm, self.sampler)  # a hash under way cannot be copied
 
     def __eq__(self, other: object) -> bool:
@@ -202,24 +207,27 @@ class RunFamily:
     def __hash__(self) -> int:
         return hash((self.problem, self.algorithm, self.sampler))
 
-    def key(self, shared_seed: int, sample_seed: int) -> str:
-        """Return the digest of the `RunSpec` with these seeds."""
-        key = self._keys.get((shared_seed, sample_seed))
+    def key(self, shared_seed: int, sample: int | str) -> str:
+        """Return the digest of the `RunSpec` with this shared seed and sample."""
+        key = self._keys.get((shared_seed, sample))
         if key is None:
             digest = self._hash.copy()
-            digest.update(b'%d"},"shared_seed":"%d"}' % (sample_seed, shared_seed))
-            key = self._keys[shared_seed, sample_seed] = digest.hexdigest()
+            if self.sampler is None:
+                digest.update(b'%b,"kind":"recorded"},"shared_seed":"%d"}' % (canonical_json(sample), shared_seed))
+            else:
+                digest.update(b'%d"},"shared_seed":"%d"}' % (int(sample), shared_seed))
+            key = self._keys[shared_seed, sample] = digest.hexdigest()
         return key
 
-    def spec(self, shared_seed: int, sample_seed: int) -> RunSpec:
-        """Return the `RunSpec` with these seeds."""
+    def spec(self, shared_seed: int, sample: int | str) -> RunSpec:
+        """Return the `RunSpec` with this shared seed and sample."""
         spec = object.__new__(RunSpec)  # the seeds of an audit need no check
         spec.__dict__.update(
             problem=self.problem,
             algorithm=self.algorithm,
             shared_seed=shared_seed,
-            sample=Drawn(sample_seed, self.sampler),
-            digest=self.key(shared_seed, sample_seed),
+            sample=Recorded(str(sample)) if self.sampler is None else Drawn(int(sample), self.sampler),
+            digest=self.key(shared_seed, sample),
         )
         return spec
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from replicable_rl.audit import AuditResult
 from replicable_rl.canonical import Json
-from replicable_rl.records import parameter_text
-from replicable_rl.report.audit_tables import LOOKS, NOTHING_YET, headline, number_range, promise, unfinished
+from replicable_rl.records import Logs, parameter_text
+from replicable_rl.report.audit_tables import NOTHING_YET, headline, number_range, promise, unfinished
 from replicable_rl.report.blocks import (
     Callout,
     Cell,
@@ -21,9 +21,10 @@ from replicable_rl.report.blocks import (
     Text,
     Tone,
 )
+from replicable_rl.report.log_texts import about_looks, first_of_all, sample_of
 from replicable_rl.report.page import Block
 from replicable_rl.report.policy_blocks import output_blocks
-from replicable_rl.wording import brief, number, percent
+from replicable_rl.wording import brief, number, percent, plural
 
 _PARAMETERS = 40
 _FAILURES = 5
@@ -50,6 +51,8 @@ def asked_for(result: AuditResult, level: str) -> float | None:
 def verdict(result: AuditResult, level: str) -> Mark | None:
     """Say whether what is asked for was shown, None where nothing is asked for."""
     asked = asked_for(result, level)
+    if asked is not None and result.logs is not None and result.logs.differ:
+        return Mark("not judged", "unsure")
     return None if asked is None else Mark(*_VERDICTS[result.meets(asked, level)])
 
 
@@ -60,9 +63,16 @@ def interval(result: AuditResult, level: str) -> Interval:
     return Interval(f"same {level}", float(found), found.low, found.high, asked_for(result, level), tone)
 
 
+def process_callout(logs: Logs, said: str) -> Callout:
+    """Say whether logs come from one process, before anything else."""
+    return Callout([Plain(said)], "bad" if logs.differ else "plain" if logs.compared else "unsure")
+
+
 def audit_blocks(result: AuditResult, command: str | None) -> Iterator[Block]:
     """Yield everything there is to say of an audit; ``command`` is what makes it."""
     level = shown_level(result)
+    if result.logs is not None:
+        yield process_callout(result.logs, first_of_all(result))
     yield Facts([*_parameters(result), *_size(result)])
     if not result.runs:
         yield Callout(NOTHING_YET, "unsure")
@@ -80,6 +90,12 @@ def audit_blocks(result: AuditResult, command: str | None) -> Iterator[Block]:
 
 
 def _parameters(result: AuditResult) -> Iterator[tuple[str, Cell]]:
+    if result.logs is not None:
+        logs = list(zip(result.logs.names, result.logs.rows, strict=True))
+        for i, (name, rows) in enumerate(logs[:_PARAMETERS], start=1):
+            yield f"log {i}", f"{brief(name, 80)}, {plural(rows, 'row')}"
+        if len(logs) > _PARAMETERS:
+            yield "more logs", len(logs) - _PARAMETERS
     for name, spec in (("problem", result.problem), ("algorithm", result.algorithm)):
         yield name, Code(brief(spec.id))
         yield from [(brief(key, 40), _value(value)) for key, value in spec.params.items()][:_PARAMETERS]
@@ -89,9 +105,11 @@ def _parameters(result: AuditResult) -> Iterator[tuple[str, Cell]]:
 
 def _size(result: AuditResult) -> Iterator[tuple[str, Cell]]:
     spec, samples = result.spec, [run.samples for run in result.runs if run.samples is not None]
-    yield "sampler", Code(brief(spec.sampler))
+    if result.logs is None:
+        yield "sampler", Code(brief(spec.sampler))
     if result.runs:
-        yield "shared seeds × runs", f"{spec.n_seeds} × {spec.runs_per_seed}"
+        runs = "runs" if result.logs is None else "logs"
+        yield f"shared seeds × {runs}", f"{spec.n_seeds} × {spec.runs_per_seed}"
     if samples:
         yield "samples a run", number_range(min(samples), max(samples))
 
@@ -104,7 +122,8 @@ def _value(value: Json) -> Cell:
 def _figure(result: AuditResult, command: str | None) -> Intervals:
     rows = [interval(result, level) for level in result.levels]
     sure = percent(result.spec.confidence)
-    caption = f"How often two runs with one shared seed and fresh samples give identical results: {sure} intervals "
+    samples = "fresh samples" if result.logs is None else "different logs"
+    caption = f"How often two runs with one shared seed and {samples} give identical results: {sure} intervals "
     caption += "that hold at every look."
     if any(row.required is not None for row in rows):
         caption += " The dashed line is the agreement that is asked for: met where the whole bar lies right of it."
@@ -124,9 +143,9 @@ def _levels(result: AuditResult) -> DataTable:
         for level, found in result.agreements.items()
     ]
     caption = (
-        f"{LOOKS} Under one shared seed, the *modal share* is the largest group of identical runs divided by all runs, "
-        "and the *unique share* is the number of groups divided by all runs; both are means over shared seeds. "
-        "*Groups* counts different results over all shared seeds."
+        f"{about_looks(result)} Under one shared seed, the *modal share* is the largest group of identical runs "
+        "divided by all runs, and the *unique share* is the number of groups divided by all runs; both are means over "
+        "shared seeds. *Groups* counts different results over all shared seeds."
     )
     return DataTable(columns, rows, caption)
 
@@ -179,10 +198,10 @@ def _failures(result: AuditResult) -> Iterator[Block]:
     if not failed:
         return
     rows: list[list[Cell]] = [
-        [Code(str(run.shared_seed)), Code(str(run.sample_seed)), brief(run.error or "", 300)]
+        [Code(str(run.shared_seed)), Code(sample_of(result, run)), brief(run.error or "", 300)]
         for run in failed[:_FAILURES]
     ]
     yield Heading("Failures")
     more = f"{len(failed) - _FAILURES} more are not listed." if len(failed) > _FAILURES else None
     caption = f"{len(failed)} of {len(result.runs)} runs failed; each counts as different from every other run."
-    yield DataTable(["shared seed", "sample seed", "what it said"], rows, caption, note=more)
+    yield DataTable(["shared seed", "sample", "what it said"], rows, caption, note=more)

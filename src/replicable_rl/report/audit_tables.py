@@ -10,6 +10,7 @@ from replicable_rl.audit.sampled import fresh, other_versions, suspicion, versio
 from replicable_rl.canonical import Json
 from replicable_rl.display import shows
 from replicable_rl.records import ObjectSpec, in_order
+from replicable_rl.report.log_texts import about_looks, compared, first_of_all, sample_of, size, subject, undecided
 from replicable_rl.wording import brief, number, percent, plural
 
 _WIDTH = 80
@@ -17,12 +18,7 @@ _SHOWN = 6  # states listed by name
 _LONGEST = 3  # lines about what was run
 _LEVEL = 13  # letters of a level in the table
 _LEFT = 28  # columns of the level and its pairs
-_VERDICT = {True: "met", False: "not met", None: "undecided (more shared seeds would tell)"}
 NOTHING_YET = "No shared seed has all of its runs yet, so there is nothing to compare."
-LOOKS = (
-    "One look: the interval holds if the number of shared seeds was fixed beforehand. Every look: it holds however "
-    "often seeds are added, and verdicts go by it."
-)
 _SHARES = (
     "Under one shared seed, the modal share is the largest group of identical runs divided by all runs, and the unique "
     "share is the number of groups divided by all runs. Both are means over shared seeds."
@@ -37,7 +33,7 @@ def promise(result: AuditResult) -> float | None:
 def headline(result: AuditResult, level: str, require: float | None = None) -> str:
     """Return the one sentence that answers the question of an audit."""
     found = result.agreement(level)
-    text = f"Same {level} in {found.same} of {found.pairs} pairs: agreement {found.every_look}"
+    text = f"Same {level} in {found.same} of {found.pairs} {compared(result)}: agreement {found.every_look}"
     promised = promise(result)
     if require is None and level == result.spec.level:
         require = result.spec.require
@@ -59,7 +55,9 @@ def _finest(result: AuditResult, promised: float, level: str) -> str:
 
 def _verdict(result: AuditResult, asked: float, level: str) -> str:
     met = result.meets(asked, level)
-    return "not shown" if met is None and result.unsampled else _VERDICT[met]
+    if met is not None:
+        return "met" if met else "not met"
+    return "not shown" if result.unsampled else undecided(result)
 
 
 def summary_lines(number: str, result: AuditResult) -> list[str]:
@@ -67,7 +65,14 @@ def summary_lines(number: str, result: AuditResult) -> list[str]:
     level, indent = result.spec.level, " " * (len(number) + 2)
     lacking = f"No run of it has a {level}." if result.runs else NOTHING_YET
     found = headline(result, level) if level in result.levels else lacking
-    texts = (found, unfinished(result), _failed(result), other_versions(result.runs), suspicion(result))
+    texts = (
+        first_of_all(result),
+        found,
+        unfinished(result),
+        _failed(result),
+        other_versions(result.runs),
+        suspicion(result),
+    )
     lines = [f"{indent}{line}" for text in texts for line in _wrapped(text, _WIDTH - len(indent))]
     return [*_specs(result, f"{number}  ", indent), *lines]
 
@@ -78,15 +83,16 @@ def result_table(result: AuditResult, level: str, require: float | None = None) 
     spec, width = result.spec, max(7, *(1 + len(brief(one, _LEVEL)) for one in result.levels))
     samples = {run.samples for run in result.runs if run.samples is not None}
     drawn = "" if not samples else f", {number_range(min(samples), max(samples))} samples each"
-    seeds = plural(len(spec.seeds), "shared seed")
+    first = first_of_all(result)
     pairs = f"{'pairs the same':>{_LEFT - width}}"
     lines = [
+        *([*_wrapped(first), ""] if first else []),
         *_specs(result),
-        f"{seeds} × {spec.runs_per_seed} runs{drawn}; {percent(spec.confidence)} intervals",
+        f"{size(result)}{drawn}; {percent(spec.confidence)} intervals",
         "",
         f"{'level':<{width}}{pairs}{'agreement':>11}{'one look':>13}{'every look':>13}{'modal':>7}{'unique':>8}",
         *(_row(one, width) for one in result.agreements.values()),
-        *_wrapped(f"{LOOKS} {_SHARES}"),
+        *_wrapped(f"{about_looks(result)} {_SHARES}"),
         "",
         *_wrapped(headline(result, level, require)),
         *(_where(result) if "policy" in result.levels else ()),
@@ -125,13 +131,13 @@ def state_name(result: AuditResult, state: int) -> str:
     """Return the name of a state, or the observation, or the number where it has none."""
     if result.probe is not None and result.probe.ndim == 1:
         return str(result.probe[state])
-    names = None if result.mdp is None else result.mdp.labels.states
-    return str(state) if names is None else names[state]
+    names = result.labels.states
+    return str(state) if names is None or state >= len(names) else names[state]
 
 
 def actions_taken(result: AuditResult, state: int, most: int | None = None) -> str:
     """Say which actions the runs take in a state, or the ``most`` common of them."""
-    names = dict(enumerate((None if result.mdp is None else result.mdp.labels.actions) or ()))
+    names = dict(enumerate(result.labels.actions or ()))
     taken = list(result.actions(state).items())
     said = [f"{names.get(action, f'action {action}')} in {plural(runs, 'run')}" for action, runs in taken[:most]]
     return ", ".join([*said, f"{len(taken) - len(said)} others"] if len(taken) > len(said) else said)
@@ -168,7 +174,7 @@ def _failed(result: AuditResult) -> str:
         return ""
     return (
         f"{len(failed)} of {len(result.runs)} runs failed and count as different from every other. The first: "
-        f"shared seed {failed[0].shared_seed}, sample seed {failed[0].sample_seed}: {failed[0].error}"
+        f"shared seed {failed[0].shared_seed}, {sample_of(result, failed[0])}: {failed[0].error}"
     )
 
 
@@ -183,16 +189,17 @@ def _wrapped(text: str, width: int = _WIDTH) -> list[str]:
 
 def _specs(result: AuditResult, first: str = "", indent: str = "") -> list[str]:
     """Problem and algorithm; what is too long for a line is broken after a comma."""
-    text = f"{first}{_sorted(result.problem)}  {_sorted(result.algorithm)}".replace(",", ", ")
-    lines = textwrap.wrap(text, _WIDTH, subsequent_indent=indent, break_on_hyphens=False)
+    algorithm = ObjectSpec(result.algorithm.id, dict(sorted(result.algorithm.params.items()))).text
+    if result.logs is not None:
+        return [*_wrapped(f"{first}{subject(result)}"), *_fitted(f"{indent}{algorithm}", indent)]
+    return _fitted(f"{first}{subject(result)}  {algorithm}", indent)
+
+
+def _fitted(text: str, indent: str) -> list[str]:
+    lines = textwrap.wrap(text.replace(",", ", "), _WIDTH, subsequent_indent=indent, break_on_hyphens=False)
     if len(lines) > _LONGEST:  # JSON has it whole
         lines = [*lines[: _LONGEST - 1], f"{lines[_LONGEST - 1][: _WIDTH - 3]}..."]
     return [line.replace(", ", ",") for line in lines]
-
-
-def _sorted(spec: ObjectSpec) -> str:
-    """Return id and parameters in the order of their names, which is the order that a store keeps."""
-    return ObjectSpec(spec.id, dict(sorted(spec.params.items()))).text
 
 
 @shows("audit JSON")
@@ -202,6 +209,7 @@ def result_json(result: AuditResult, timing: bool) -> dict[str, Json]:
     data: dict[str, Json] = {
         "format": "replicable-rl audit",
         "version": 2,
+        **_logs_json(result),
         "problem": result.problem.to_json(),
         "algorithm": result.algorithm.to_json(),
         "sampler": spec.sampler,
@@ -221,7 +229,8 @@ def result_json(result: AuditResult, timing: bool) -> dict[str, Json]:
         "claims": [claims.to_json() for claims in dict.fromkeys(run.claims for run in result.runs if not run.error)],
         "levels": {level: _level_json(result, level) for level in result.levels},
         "failures": [
-            {"shared_seed": str(run.shared_seed), "sample_seed": str(run.sample_seed)}
+            {"shared_seed": str(run.shared_seed)}
+            | ({"sample_seed": str(run.sample_seed)} if result.logs is None else {"log": result.logs.name_of(run)})
             | {"run": run.key, "error": run.error}
             for run in result.failures
         ],
@@ -231,6 +240,11 @@ def result_json(result: AuditResult, timing: bool) -> dict[str, Json]:
     return data | {"seconds": result.seconds} if timing else data
 
 
+def _logs_json(result: AuditResult) -> dict[str, Json]:
+    logs = result.logs
+    return {} if logs is None else {"logs": {"differ": logs.differ, "sentence": logs.sentence, **logs.to_json()}}
+
+
 def _level_json(result: AuditResult, level: str) -> dict[str, Json]:
     found = result.agreement(level)
     return {
@@ -238,6 +252,7 @@ def _level_json(result: AuditResult, level: str) -> dict[str, Json]:
         "every_look": found.every_look.to_json(),
         "same": found.same,
         "pairs": found.pairs,
+        "independent": found.independent,
         "modal_share": found.modal_share.to_json(),
         "unique_share": found.unique_share.to_json(),
         "classes": [asdict(one) for one in result.classes(level)],

@@ -10,10 +10,11 @@ from replicable_rl.audit import AuditResult, read_audits
 from replicable_rl.audit.reading import current
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval, did_you_mean
 from replicable_rl.records import LEVELS, AuditSpec, RunFamily, in_order
-from replicable_rl.report.audit_blocks import asked_for, audit_blocks, interval, shown_level, verdict
+from replicable_rl.report.audit_blocks import asked_for, audit_blocks, interval, process_callout, shown_level, verdict
 from replicable_rl.report.audit_tables import unfinished
 from replicable_rl.report.blocks import Callout, Cell, Code, DataTable, Interval, Intervals, Plain
 from replicable_rl.report.commands import audit_command
+from replicable_rl.report.log_texts import logs_text
 from replicable_rl.report.page import Block, Page, Section
 from replicable_rl.store import RunStore
 from replicable_rl.wording import brief, listed, percent, plural
@@ -57,7 +58,7 @@ def store_page(
             _section(result, f"audit-{i}", audit_command(spec, name))
             for i, (spec, result) in enumerate(audits[:_SECTIONS], start=1)
         ]
-        blocks = [*_damaged(store), *_overview(results, command), *_strays(strays)]
+        blocks = [*_damaged(store), *_differing(results), *_overview(results, command), *_strays(strays)]
     runs = sum(len(result.runs) for result in results) + sum(strays.values())
     lead = ("If one trains again, with fresh samples, is the policy the same? ", plural(len(specs), "audit"), " in ")
     overview = Section("overview", "Overview", blocks)
@@ -113,10 +114,20 @@ def _damaged(store: RunStore) -> list[Block]:
     return [Callout([Plain(said)], "bad")]
 
 
+def _differing(results: Sequence[AuditResult]) -> list[Block]:
+    """Say, before anything else, which audits are of logs that come from different processes."""
+    found = [result.logs for result in results if result.logs is not None and result.logs.differ]
+    return [process_callout(logs, logs.sentence) for logs in found[:_BARS]]
+
+
 def _section(result: AuditResult, id: str, command: str | None) -> Section:
-    problem, algorithm = (brief(spec.text) for spec in (result.problem, result.algorithm))
+    problem, algorithm = _subject(result), brief(result.algorithm.text)
     title, label = (Code(algorithm), " on ", Code(problem)), (Code(brief(algorithm, 70)), f" {_size(result)}")
     return Section(id, title, list(audit_blocks(result, command)), label, brief(problem, 70))
+
+
+def _subject(result: AuditResult) -> str:
+    return brief(result.problem.text if result.logs is None else logs_text(result.logs))
 
 
 def _size(result: AuditResult) -> str:
@@ -156,7 +167,7 @@ def _bar(result: AuditResult, number: int) -> Interval | None:
     if level is None:
         return None
     more = f", {_size(result)}{'' if level == 'policy' else f', {level}'}"
-    label = (Code(brief(result.algorithm.text, 60)), " on ", Code(brief(result.problem.text, 40)), more)
+    label = (Code(brief(result.algorithm.text, 60)), " on ", Code(brief(_subject(result), 40)), more)
     return replace(interval(result, level), label=label, href=f"#audit-{number}" if number <= _SECTIONS else None)
 
 
@@ -164,7 +175,7 @@ def _line(result: AuditResult, levels: Sequence[str]) -> list[Cell]:
     level = shown_level(result)
     judged = [None, None] if level is None else [asked_for(result, level), verdict(result, level)]
     agreements = {name: str(found.every_look) for name, found in result.agreements.items()}
-    names: list[Cell] = [Code(brief(spec.text)) for spec in (result.problem, result.algorithm)]
+    names: list[Cell] = [Code(_subject(result)), Code(brief(result.algorithm.text))]
     size = f"{len(result.runs)} of {result.runs_asked}" if unfinished(result) else _size(result)
     return [*names, *judged, *(agreements.get(name) for name in levels), size]
 
@@ -172,7 +183,12 @@ def _line(result: AuditResult, levels: Sequence[str]) -> list[Cell]:
 def _strays(families: dict[RunFamily, int]) -> list[Block]:
     """List runs for which no audit in the store asks."""
     rows: list[list[Cell]] = [
-        [Code(brief(family.problem.text)), Code(brief(family.algorithm.text)), Code(brief(family.sampler)), runs]
+        [
+            Code(brief(family.problem.text)),
+            Code(brief(family.algorithm.text)),
+            Code(brief(family.sampler or "recorded")),
+            runs,
+        ]
         for family, runs in families.items()
     ]
     caption = "Runs without an audit: no audit in this store asks for them, so they are not compared."

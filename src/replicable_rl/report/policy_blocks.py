@@ -13,6 +13,7 @@ from replicable_rl.records import Run
 from replicable_rl.report.audit_tables import actions_taken, state_name
 from replicable_rl.report.blocks import Cell, Code, DataTable, Heading, Plain, Text
 from replicable_rl.report.commands import solve_command
+from replicable_rl.report.log_texts import sample_of
 from replicable_rl.report.page import Block
 from replicable_rl.report.policy import picture_of, policy_run
 from replicable_rl.wording import brief
@@ -65,7 +66,7 @@ def _states(result: AuditResult, distinct: int) -> Iterator[Block]:
         return
     states = some.states
     S, many = states.per_state.size, states.differing.size
-    noun = "state" if result.mdp is not None else "state or observation"
+    noun = "state" if result.mdp is not None or result.logs is not None else "state or observation"
     yield Heading("Where two runs differ")
     where = "" if some is result else f" (measured under the first {len(some.spec.seeds)} shared seeds)"
     if not many:
@@ -113,12 +114,15 @@ def _picture(result: AuditResult) -> Iterator[Block]:
         for name, run in (("First run", one), ("Second run", two))
     ]
     differ = one.fingerprints.policy != two.fingerprints.policy
-    seeds = f"shared seed {one.shared_seed}; sample seeds {one.sample_seed} and {two.sample_seed}"
+    samples = f"sample seeds {one.sample_seed} and {two.sample_seed}"
+    if result.logs is not None:
+        samples = f"{sample_of(result, one)} and {sample_of(result, two)}"
+    seeds = f"shared seed {one.shared_seed}; {samples}"
     yield Heading("Two runs beside each other")
     yield picture_of(
-        None if result.mdp is None else result.mdp.labels,
+        result.labels,
         (drawn[0], drawn[1]),
-        caption=f"Two runs {'that differ' if differ else 'with the same policy'} ({seeds}).",
+        caption=["Two runs ", "that differ (" if differ else "with the same policy (", Plain(seeds), ")."],
         command=solve_command(one),
     )
 

@@ -29,7 +29,7 @@ class _Kept(Run):
 
     _family: RunFamily
     _shared: int
-    _sample: int
+    _sample: int | str
 
     @functools.cached_property
     def spec(self) -> RunSpec:  # a field that is filled later
@@ -75,7 +75,7 @@ class Reader:
         for row in rows:
             key = row[0]
             try:
-                shared, sample = int(row[1]), int(row[2])
+                shared, sample = int(row[1]), _sample(family.sampler, row[2])
                 name = family.key(shared, sample)
                 parts = self._parts(row[3:], key, name)
             except CANNOT_READ as error:
@@ -97,14 +97,11 @@ class Reader:
         """Whether a row can be believed: it has the key of what it says was run, and its seal."""
         key, problem, algorithm, sampler, shared, sample = row[:6]
         try:
-            if sampler is None:
-                self.alone(row)
-            else:
-                family = self.families.get(row[1:4])
-                if family is None:
-                    family = RunFamily(self._objects[problem], self._objects[algorithm], sampler)
-                    self.families[row[1:4]] = family
-                self._check(row[6:], key, family.key(int(shared), int(sample)))
+            family = self.families.get(row[1:4])
+            if family is None:
+                family = RunFamily(self._objects[problem], self._objects[algorithm], sampler)
+                self.families[row[1:4]] = family
+            self._check(row[6:], key, family.key(int(shared), _sample(sampler, sample)))
         except CANNOT_READ as error:
             self._leave_out(key, error)
             return False
@@ -160,6 +157,11 @@ class Reader:
             prints[name] = text[64 * i : 64 * i + 64]
         outputs = self._outputs[levels, digests] = KeptOutputs(prints, self._fetch)
         return outputs
+
+
+def _sample(sampler: str | None, text: str) -> int | str:
+    """Return the seed of a sample that was drawn, or the digest of one that was recorded."""
+    return text if sampler is None else int(text)
 
 
 def _parsed(parse: Callable[[Json], Any], text: str) -> Any:

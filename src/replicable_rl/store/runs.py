@@ -27,7 +27,7 @@ _IDENTITY = "key, problem, algorithm, sampler, shared_seed, sample"
 _RUN = "digests, history, samples, seconds, levels, status, claims, made_with"  # the last four are documents
 _FAILURE = "seconds, error, made_with"
 _TABLES = ((_RUN, "runs"), (_FAILURE, "failures"))
-_OF_FAMILY = "problem = ? AND algorithm = ? AND sampler = ?"
+_OF_FAMILY = "problem = ? AND algorithm = ? AND sampler IS ?"
 
 
 class FamilySummary(NamedTuple):
@@ -187,7 +187,7 @@ class RunStore(Database):
         return row
 
     def families(self) -> list[tuple[RunFamily, int]]:
-        """Return every family and the number of its finished runs; samples that were recorded belong to none."""
+        """Return every family and the number of its finished runs; those on recorded samples have no sampler."""
         return [(summary.family, summary.runs) for summary in self.summary()]
 
     def summary(self) -> list[FamilySummary]:
@@ -205,7 +205,7 @@ class RunStore(Database):
             read = Reader(self._text, self.output)
             columns = f"{_IDENTITY}, {_RUN}, {seal_column(connection, 'runs')}"
             for row in connection.execute(f"SELECT {columns} FROM runs ORDER BY id"):
-                if read.intact(row) and row[3] is not None:
+                if read.intact(row):
                     rows[row[1:4]].append((row[4], row[10], row[6]))  # shared seed, levels, fingerprints
             found = [_summary(read.families[ids], some, read.levels) for ids, some in rows.items()]
         self._name_damaged(read.damaged)

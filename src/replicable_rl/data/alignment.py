@@ -1,0 +1,206 @@
+"""Logs under one declared process: the names of all of them, in one order, and the range of all their rewards."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from replicable_rl.data.dataset import Dataset
+from replicable_rl.data.process import Label, Process, written_key
+from replicable_rl.errors import InvalidInput, shown
+
+
+def align(logs: Any) -> dict[str, Dataset]:
+    """Give logs one process: the names of all of them, and the range of all their rewards.
+
+    Parameters
+    ----------
+    logs : list of Dataset, or dict of names and Datasets
+        With one discount; of states and actions that are named alike.
+
+    Returns
+    -------
+    dict of str and Dataset
+        The same counts under the common names. Logs of one process stay as they are.
+
+    Examples
+    --------
+    >>> from replicable_rl import from_transitions
+    >>> log = {"state": ["a"], "action": ["go"], "reward": [1], "next_state": ["a"]}
+    >>> other = {"state": ["b"], "action": ["stay"], "reward": [0], "next_state": ["b"]}
+    >>> one, two = align([from_transitions(part, gamma=0.5) for part in (log, other)]).values()
+    >>> one.process == two.process, one.process.actions
+    (True, ('go', 'stay'))
+    """
+    named = checked_logs("align", logs)
+    processes = {name: data.process for name, data in named.items()}
+    if len(set(map(_identity, processes.values()))) == 1:
+        return dict(named)
+    common = _common(processes)
+    return {name: _moved(data, common) for name, data in named.items()}
+
+
+def checked_logs(owner: str, logs: Any) -> dict[str, Dataset]:
+    """Return logs by their names; what is none is refused."""
+    named = named_logs(owner, logs)
+    for name, data in named.items():
+        if not isinstance(data, Dataset):
+            raise InvalidInput(f"{owner}: {name} must be a Dataset, as from_logs returns them, got {shown(data)}.")
+    return named
+
+
+def named_logs(owner: str, logs: Any) -> dict[str, Any]:
+    """Return what was given by its names: those of a dictionary, of files, or numbers."""
+    if isinstance(logs, Mapping):
+        named = dict(logs)
+        for name in named:
+            if not isinstance(name, str):
+                raise InvalidInput(f"{owner}: the name of a log must be a text, got {shown(name)}.")
+    elif isinstance(logs, Sequence) and not isinstance(logs, (str, bytes)):
+        paths = [_path(owner, one) if isinstance(one, (str, os.PathLike)) else None for one in logs]
+        names, named = _file_names([path for path in paths if path is not None]), {}
+        for i, (one, path) in enumerate(zip(logs, paths, strict=True), start=1):
+            name = f"log {i}" if path is None else names[path]
+            if name in named:
+                raise InvalidInput(f"{owner}: {shown(name)} is given twice, which is no evidence. Give each log once.")
+            named[name] = one
+    else:
+        raise InvalidInput(f"{owner}: needs a list of logs, or a dictionary with their names, got {shown(logs)}.")
+    if len(named) < 2:
+        raise InvalidInput(
+            f"{owner}: needs two logs or more, got {len(named)}. What another log would say, `diagnose` tells of one."
+        )
+    return named
+
+
+def _path(owner: str, path: str | os.PathLike[str]) -> str:
+    try:
+        return os.fsdecode(path)
+    except Exception:  # whatever somebody's object raises
+        raise InvalidInput(f"{owner}: a log must name a file, got {shown(path)}.") from None
+
+
+def _file_names(paths: Sequence[str]) -> dict[str, str]:
+    """Return short names of files: their paths without the folder that all are in.
+
+    >>> _file_names(["/data/spring/log.csv", "/data/autumn/log.csv"])
+    {'/data/spring/log.csv': 'spring/log.csv', '/data/autumn/log.csv': 'autumn/log.csv'}
+    """
+    try:
+        folder = os.path.commonpath([os.path.dirname(path) for path in paths])  # noqa: PTH120  # as it is written
+        return {path: str(Path(path).relative_to(folder)) for path in paths}
+    except ValueError:  # no folder in common, or no paths at all
+        return {path: path for path in paths}
+
+
+def _identity(process: Process) -> tuple[str, str]:
+    return str(process.spec.to_json()), str(process.initial)  # names by their types: 1 and 1.0 are two
+
+
+def _common(processes: Mapping[str, Process]) -> Process:
+    """Return the process that all logs can be samples of."""
+    first = next(iter(processes.values()))
+    for what in ("gamma", "ends"):
+        found = {name: getattr(process, what) for name, process in processes.items()}
+        if len(set(found.values())) > 1:
+            one, two = _two_unlike(found)
+            said = "one discount" if what == "gamma" else "a column for the end (done=...), all or none"
+            raise InvalidInput(
+                f"align: logs of one process have {said}, got {shown(found[one])} in {one} and {shown(found[two])} in "
+                f"{two}. Read them alike."
+            )
+    states = _union("states", {name: _without_end(process) for name, process in processes.items()})
+    states += first.states[-1:] if first.ends else ()
+    if any(process.initial is not None and process.states != states for process in processes.values()):
+        raise InvalidInput("align: a declared first state needs the same states=... in every log. Read them alike.")
+    initials = {process.initial for process in processes.values()}
+    if len(initials) > 1:
+        raise InvalidInput("align: the logs declare several distributions of the first state. Read them alike.")
+    actions = _union("actions", {name: process.actions for name, process in processes.items()})
+    ranges = [process.reward_range for process in processes.values()]
+    bounds = min(low for low, _ in ranges), max(high for _, high in ranges)
+    return Process(states, actions, first.gamma, bounds, first.initial, first.ends)
+
+
+def _without_end(process: Process) -> tuple[Label, ...]:
+    return process.states[:-1] if process.ends else process.states
+
+
+def _union(kind: str, names: Mapping[str, tuple[Label, ...]]) -> tuple[Label, ...]:
+    """Return all names once: as they were declared where all logs have the same, else in their own order."""
+    if len({tuple(map(written_key, one)) for one in names.values()}) == 1:
+        return next(iter(names.values()))
+    kinds = {log: {_kind(label) for label in some} for log, some in names.items()}
+    if len(set().union(*kinds.values())) > 1:
+        one, two = _two_unlike({log: sorted(some) for log, some in kinds.items()})
+        raise InvalidInput(
+            f"align: logs of one process name {kind} alike, got {_such(names[one])} in {one} and {_such(names[two])} "
+            f"in {two}. Write the columns of all logs alike."
+        )
+    every = [label for some in names.values() for label in some]
+    floats = _float_places(every)
+    distinct = {written_key(label): label for label in (_floated(label, floats) for label in every)}
+    return tuple(sorted(distinct.values()))
+
+
+def _two_unlike(found: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the names of the first log, and of the first that has something else."""
+    first = next(iter(found))
+    return first, next((name for name in found if found[name] != found[first]), first)
+
+
+def _such(labels: Sequence[Label]) -> str:
+    return f"{_kind(labels[0])} such as {shown(labels[0])}" if labels else "nothing"
+
+
+def _kind(label: Label) -> str:
+    """Return what sort of name a label is; whole numbers and others are one sort."""
+    if isinstance(label, tuple):
+        return f"({', '.join(map(_kind, label))})"
+    if isinstance(label, (int, float)) and not isinstance(label, bool):
+        return "a number"
+    return "a text" if isinstance(label, str) else f"a {type(label).__name__}"
+
+
+def _float_places(labels: Sequence[Label]) -> set[int]:
+    """Return in which columns of a name, counted from 0, some log has numbers that are not whole."""
+    return {i for label in labels for i, part in enumerate(_parts(label)) if isinstance(part, float)}
+
+
+def _floated(label: Label, places: set[int]) -> Label:
+    """Return a label with its numbers written as those of the other logs: 1 is 1.0 where another log has 0.5."""
+    parts = tuple(
+        float(part) if i in places and isinstance(part, int) else part for i, part in enumerate(_parts(label))
+    )
+    return parts if isinstance(label, tuple) else parts[0]
+
+
+def _parts(label: Label) -> tuple[Any, ...]:
+    return label if isinstance(label, tuple) else (label,)
+
+
+def _moved(data: Dataset, process: Process) -> Dataset:
+    """Return a log under the names of another process, which has all of its own."""
+    at = [
+        _places(getattr(data.process, kind), getattr(process, kind), ends)
+        for kind, ends in (("states", process.ends), ("actions", False))
+    ]
+    state, action, successor, reward, count = data._columns()
+    starts = None
+    if data.starts is not None:
+        starts = np.zeros(len(process.states), dtype=np.int64)
+        starts[at[0]] = data.starts
+    moved = at[0][state], at[1][action], at[0][successor], reward, count
+    return Dataset(process, *moved, early=data.early, starts=starts, broken=data.broken, added_up=data.added_up)
+
+
+def _places(own: Sequence[Label], common: Sequence[Label], ends: bool) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return where names are among the common ones; the state after the end is the last of both."""
+    floats = _float_places(common[: len(common) - ends])
+    place = {written_key(label): i for i, label in enumerate(common)}
+    where = [place[written_key(_floated(label, floats))] for label in own[: len(own) - ends]]
+    return np.array([*where, *([len(common) - 1] if ends else [])], dtype=np.int64)

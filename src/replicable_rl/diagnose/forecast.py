@@ -1,0 +1,138 @@
+r"""Forecasts: how often two logs like this one decide alike, by resampling it.
+
+*Bootstrap.* Two logs are drawn from the log's counts and decide with one shared seed. How often they agree, A_1, is
+what two fresh logs would do if the process were the one that was estimated; but that is off by the noise of a log.
+What such noise does to the forecast can be seen: draw a log, and two logs from that one. These agree with a share A_2,
+and if one more round of noise moves the forecast by A_2 - A_1, the first round moved it by about as much:
+
+    forecast = A_1 - (A_2 - A_1) = 2 A_1 - A_2
+
+(the bias correction of the bootstrap; simulation-extrapolation with one step).
+
+*Halves.* Two disjoint halves of the log decide. Each row is in one of them by a coin, so they are two independent logs
+of the true process, and how often they agree is right on average, ties or not; but it is about logs of half the size.
+For the plain best action exact ties are all that matters in the end, and there the bootstrap is too high: its forecast
+is never above that of the halves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from replicable_rl.audit.agreement import Estimate
+from replicable_rl.audit.intervals import clopper_pearson
+from replicable_rl.diagnose.resampling import Rows
+from replicable_rl.progress import track
+from replicable_rl.queries.empirical import EmpiricalModel
+from replicable_rl.queries.rules import Greedy
+from replicable_rl.randomness import SharedRandomness, sample_stream
+from replicable_rl.records import derived_seed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from replicable_rl.algorithms import PlugInPolicy
+    from replicable_rl.data import Dataset
+
+    Policies = tuple[NDArray[np.int64], ...]
+
+_FEW = 4.0  # as if so many more had been off by one: no interval is a point
+
+
+class Forecast:
+    """Resampled logs, and what they decide: the same logs for every rule.
+
+    ``differ`` is how often two logs differed in a state, and ``taken`` how often an action was taken there.
+    """
+
+    def __init__(self, data: Dataset, algorithm: PlugInPolicy, resamples: int, seed: int) -> None:
+        self.data, self.algorithm, self.resamples, self.seed = data, algorithm, resamples, seed
+        self.plan = algorithm.plan(data)
+        self.differ = np.zeros(data.n_states)
+        self.taken = np.zeros((data.n_states, data.n_actions))
+
+    def decide(self, model: EmpiricalModel, shared: SharedRandomness) -> NDArray[np.int64]:
+        """Return what a log decides."""
+        policy: NDArray[np.int64] = self.algorithm.decide(model, self.plan, shared).decision.outputs["policy"]
+        return policy
+
+    def models(self, what: str, scale: float = 1.0) -> Iterator[tuple[tuple[EmpiricalModel, ...], SharedRandomness]]:
+        """Yield models of resampled logs, and what they share.
+
+        "logs": two drawn from the log, and two from one that was drawn from it. "halves": its halves.
+        """
+        for i in track(range(self.resamples), what):
+            rng = sample_stream(derived_seed(f"diagnose/{what}", self.seed, i))
+            shared = SharedRandomness(derived_seed(f"diagnose/shared/{what}", self.seed, i))
+            rows, drawn = Rows.of(self.data), tuple[Rows, ...]()
+            if what == "halves":
+                drawn = rows.halves(rng)
+            else:
+                other = rows.again(rng)
+                drawn = *(rows.again(rng, scale) for _ in range(2)), *(other.again(rng, scale) for _ in range(2))
+            yield tuple(EmpiricalModel(self.data, one.counts(self.data)) for one in drawn), shared
+
+    def policies(self, what: str, scale: float = 1.0) -> Iterator[Policies]:
+        """Yield what these logs decide."""
+        for models, shared in self.models(what, scale):
+            yield tuple(self.decide(model, shared) for model in models)
+
+    def reaches(self, target: float, scale: float) -> bool:
+        """Whether logs, so many times as large, agree often enough; no more are drawn than tell."""
+        left, total = self.resamples, 0
+        needed = target * self.resamples - 1e-9
+        for found in self.policies("logs", scale):
+            total, left = total + corrected(found), left - 1
+            if total + 2 * left < needed or total - left >= needed:  # each is from -1 to 2
+                break
+        return total >= needed
+
+    def estimates(self, confidence: float) -> tuple[Estimate, Estimate]:
+        """Return the forecast, and how often halves agree; note where logs differ."""
+        each, everywhere = [], np.arange(self.data.n_states)
+        for found in self.policies("logs"):
+            each.append(corrected(found))
+            self.differ += found[0] != found[1]
+            for policy in found[:2]:
+                self.taken[everywhere, policy] += 1.0
+        halves = self.of_halves(confidence)
+        return self.bounded(extrapolated(each, confidence), halves), halves
+
+    def bounded(self, forecast: Estimate, halves: Estimate | None) -> Estimate:
+        """Return the forecast; for the plain best action, that of the halves if it is lower."""
+        if halves is None or not isinstance(self.algorithm.rule, Greedy) or float(forecast) <= float(halves):
+            return forecast
+        return halves
+
+    def of_halves(self, confidence: float) -> Estimate:
+        """Return how often two disjoint halves agree."""
+        same = sum(alike(*found) for found in self.policies("halves"))
+        return Estimate(same / self.resamples, *clopper_pearson(same, self.resamples, confidence))
+
+
+def alike(one: NDArray[np.int64], two: NDArray[np.int64]) -> bool:
+    """Whether two policies are the same."""
+    return bool(np.array_equal(one, two))
+
+
+def corrected(found: Policies) -> int:
+    """Return 2 [the first two agree] - [the other two agree], the forecast of one draw."""
+    return 2 * alike(*found[:2]) - alike(*found[2:])
+
+
+def extrapolated(each: list[int], confidence: float) -> Estimate:
+    """Return the mean of the draws, in [0, 1], with an interval by the normal law.
+
+    >>> print(extrapolated([1, 1, 2, 0] * 25, 0.95))
+    1.000 (0.859–1.000)
+    """
+    n, mean = len(each), float(np.mean(each))
+    spread = math.sqrt((float(np.var(each)) * n + _FEW) / (n + _FEW) / n)
+    half = NormalDist().inv_cdf((1.0 + confidence) / 2.0) * spread
+    low, middle, high = (min(1.0, max(0.0, x)) for x in (mean - half, mean, mean + half))
+    return Estimate(middle, low, high)
