@@ -12,6 +12,8 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.cli import main
+from replicable_rl.data import Process
+from replicable_rl.diagnose.forecast import Forecast
 from replicable_rl.diagnose.resampling import Rows
 from replicable_rl.randomness import sample_stream
 from tests.test_data import LOG, NAMES, csv_of, long_log
@@ -146,17 +148,19 @@ def test_ties_of_the_plain_best_action_are_not_forecast_away() -> None:
 
     The bootstrap alone says 2/3 on average (two signs with correlation 1/2), 1/6 too much.
     """
-    rng, logs, resamples = sample_stream(5), 150, 40
+    rng, logs, resamples = sample_stream(5), 150, 12
+    process = Process((0,), (0, 1), 0.5, (0.0, 1.0))
     plain = rr.PlugInPolicy(0.02, 0.05, 0.2, rule="greedy")
     forecasts = []
     for i in range(logs):
-        log = {"state": [0] * 400, "action": [0, 1] * 200, "next_state": [0] * 400}
-        data = rr.from_transitions({**log, "reward": rng.integers(0, 2, 400)}, gamma=0.5)
+        won = rng.binomial(200, 0.5, size=2)
+        count = np.column_stack([won, 200 - won]).reshape(-1)
+        data = rr.Dataset(process, [0] * 4, [0, 0, 1, 1], [0] * 4, [1.0, 0.0, 1.0, 0.0], count)
         found = rr.diagnose(data, plain, resamples=resamples, seed=i)
         assert float(found.agreement) <= float(found.halves)
         forecasts.append(float(found.agreement))
-    # Halves are 1/2 on average, with a standard deviation of at most 1/2; the forecast is never above them.
-    assert float(np.mean(forecasts)) <= 0.5 + 3.1 * 0.5 / math.sqrt(logs)  # 1e-3
+    # What halves say is uniform on [0, 1], nearly, and measured by 12 splits: a variance of 1/12 + 1/6/12 or less.
+    assert float(np.mean(forecasts)) <= 0.5 + 3.1 * math.sqrt((1.0 / 12.0 + 1.0 / 72.0) / logs)  # 1e-3
 
 
 def test_the_forecast_is_near_the_truth_on_average() -> None:
