@@ -390,3 +390,20 @@ def test_bad_usage(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert said in run.refused("audit", *arguments)
+
+
+def test_saved_samples_are_audited_like_logs(run: Run, tmp_path: Path) -> None:
+    saved = []
+    for name, data in logs_of(1, 2).items():
+        saved.append(str(tmp_path / f"{name}.npz"))
+        data.save(saved[-1])
+    data = json.loads(run.good("audit", *saved, *PLUG_IN, "--shared-seeds", "3", "--json"))
+    assert data["logs"]["names"] == ["log 1.npz", "log 2.npz"]
+    assert data["levels"]["policy"]["independent"] == 1
+    log = write(tmp_path / "log.csv", log_of(3))
+    mixed = run("audit", saved[0], log, *PLUG_IN, *COLUMNS)
+    assert mixed.code == 2
+    assert "give logs or saved samples, not both" in " ".join(mixed.err.split())
+    asked = run("audit", *saved, *PLUG_IN, "--gamma", "0.9")
+    assert asked.code == 2
+    assert "Leave out --gamma" in " ".join(asked.err.split())

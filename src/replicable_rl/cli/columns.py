@@ -7,12 +7,13 @@ from typing import Annotated, Any
 from typer import Option
 
 from replicable_rl.cli.options import given_options, with_options
-from replicable_rl.data import Bins, Dataset, from_logs, from_transitions, load_dataset
+from replicable_rl.data import Bins, Dataset, align, from_logs, from_transitions, load_dataset
 from replicable_rl.errors import InvalidInput, shown
 
 Column = Annotated[str | None, Option(metavar="NAMES", help="Its column, or several, separated by commas.")]
 Name = Annotated[str | None, Option(metavar="NAME", help="Its column.")]
 
+_SAVED = ".npz"
 _SEVERAL = ("state", "action", "next_state")
 _OPTIONS: dict[str, Any] = {
     "gamma": Annotated[float | None, Option(metavar="X", help="Discount of a log, in [0, 1).")],
@@ -38,18 +39,19 @@ with_column_options = with_options("columns", {name: (None, hint) for name, hint
 
 def read_log(owner: str, path: Path, columns: dict[str, Any]) -> Dataset:
     """Count the rows of a log, or load what was counted and saved."""
-    if path.suffix == ".npz":
-        if also := given_options(columns).values():
-            raise InvalidInput(
-                f"{path}: a saved file has its own discount, names and reward range. Leave out {', '.join(also)}."
-            )
-        return load_dataset(path)
-    return from_transitions(path, **_settings(owner, columns))
+    return _saved(path, columns) if path.suffix == _SAVED else from_transitions(path, **_settings(owner, columns))
 
 
 def read_logs(owner: str, paths: Sequence[str], columns: dict[str, Any]) -> dict[str, Dataset]:
-    """Count the rows of several logs as samples of one process."""
-    return from_logs(paths, **_settings(owner, columns))
+    """Count the rows of several logs as samples of one process, or load what was counted and saved."""
+    saved = [path for path in paths if path.endswith(_SAVED)]
+    if not saved:
+        return from_logs(paths, **_settings(owner, columns))
+    if len(saved) < len(paths):
+        raise InvalidInput(
+            f"{owner}: give logs or saved samples, not both: {saved[0]} is saved. Save the others, by Dataset.save."
+        )
+    return align({path: _saved(Path(path), columns) for path in paths})
 
 
 def refuse_columns(owner: str, columns: dict[str, Any]) -> None:
@@ -59,6 +61,14 @@ def refuse_columns(owner: str, columns: dict[str, Any]) -> None:
             f"{owner}: {', '.join(also)} is for logs. An audit takes two of them or more; what another log would say, "
             "`replicable-rl diagnose` tells of one."
         )
+
+
+def _saved(path: Path, columns: dict[str, Any]) -> Dataset:
+    if also := given_options(columns).values():
+        raise InvalidInput(
+            f"{path}: a saved file has its own discount, names and reward range. Leave out {', '.join(also)}."
+        )
+    return load_dataset(path)
 
 
 def _settings(owner: str, columns: dict[str, Any]) -> dict[str, Any]:
