@@ -8,6 +8,7 @@ from typer import Option
 
 from replicable_rl.cli.options import given_options, with_options
 from replicable_rl.data import Bins, Dataset, align, from_logs, from_transitions, load_dataset
+from replicable_rl.data.alignment import named_logs
 from replicable_rl.errors import InvalidInput, shown
 
 Column = Annotated[str | None, Option(metavar="NAMES", help="Its column, or several, separated by commas.")]
@@ -51,7 +52,7 @@ def read_logs(owner: str, paths: Sequence[str], columns: dict[str, Any]) -> dict
         raise InvalidInput(
             f"{owner}: give logs or saved samples, not both: {saved[0]} is saved. Save the others, by Dataset.save."
         )
-    return align({path: _saved(Path(path), columns) for path in paths})
+    return align({name: _saved(Path(path), columns) for name, path in named_logs(owner, paths).items()})
 
 
 def refuse_columns(owner: str, columns: dict[str, Any]) -> None:
