@@ -29,7 +29,7 @@ _FORMAT = "replicable-rl mdp"
 _VERSION, _MASKED = 1, 2  # the second has the array ``allowed``, and is written where it says something
 _ARRAYS = ("indptr", "next_state", "probability", "reward", "initial")
 _KINDS = {"indptr": "i", "next_state": "i", "probability": "f", "reward": "f", "initial": "f", "metadata": "u"}
-_KINDS["allowed"] = "b"
+_KINDS["allowed"] = "u"
 
 
 def save_mdp(mdp: TabularMDP, path: str | os.PathLike[str]) -> None:
@@ -55,7 +55,7 @@ def write_mdp(mdp: TabularMDP, stream: IO[bytes]) -> None:
     }
     arrays: dict[str, NDArray[Any]] = {**mdp.rows._asdict(), "initial": mdp.initial}
     if allowed is not None:
-        arrays["allowed"] = allowed.reshape(-1)
+        arrays["allowed"] = allowed.reshape(-1).astype(np.uint8)
     arrays["metadata"] = np.frombuffer(canonical_json(metadata), dtype=np.uint8)
     np.savez(cast("Any", stream), allow_pickle=False, **arrays)
 
