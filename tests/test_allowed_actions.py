@@ -95,7 +95,7 @@ BAD_MASKS: dict[str, tuple[Any, str]] = {
     "texts": ([["yes", "no"], ["no", "yes"]], "True and False"),
     "no table": ([[True], [True, False]], "True and False"),
     "nothing": ([], "shape"),
-    "a masked array": (np.ma.masked_array(np.ones((2, 2), bool), mask=np.eye(2)), "True and False"),
+    "a masked array": (np.ma.masked_array(np.ones((2, 2), bool), mask=np.eye(2, dtype=bool)), "True and False"),
 }
 
 
@@ -150,7 +150,7 @@ def test_other_rewards_do_not_allow_an_action() -> None:
 
 
 def test_many_states_are_planned_in_blocks() -> None:
-    """From 50 000 states on planning sweeps in another way: a walk on a line whose forbidden step would be a shortcut."""
+    """From 50 000 states on planning sweeps in another way. A walk on a line, in which nobody may stand still."""
     n = 60_000
     state = np.arange(n)
     columns = {
@@ -180,7 +180,7 @@ def test_policies_that_are_not_allowed_are_refused() -> None:
         with pytest.raises(rr.InvalidInput, match="where it is not allowed"):
             play(uniform, 5, 5, sample_stream(1))
     for policy in (wrong, uniform):
-        with pytest.raises(rr.InvalidInput, match="^evaluate_policy: the policy takes action 0 in state"):
+        with pytest.raises(rr.InvalidInput, match=r"^evaluate_policy: the policy takes action 0 in state"):
             rr.evaluate_policy(mdp, policy)
 
 
@@ -232,7 +232,7 @@ def test_a_simulator_is_never_asked_for_a_forbidden_pair() -> None:
     assert allowed[np.arange(S), run.policy].all()
     plain = rr.Simulator(step, **sizes)
     assert plain.spec == rr.Simulator(step, allowed=np.ones((S, A)), **sizes).spec != problem.spec
-    with pytest.raises(rr.InvalidInput, match="^Simulator: every state needs an action"):
+    with pytest.raises(rr.InvalidInput, match=r"^Simulator: every state needs an action"):
         rr.Simulator(step, allowed=np.zeros((S, A)), **sizes)
 
 
@@ -365,9 +365,10 @@ def test_the_first_policy_of_rmax_is_uniform_over_what_is_allowed() -> None:
 def test_plans_count_the_pairs_that_there_are(name: str) -> None:
     mdp = masked(1)
     N, arguments = pairs_of(mdp), {key: value for key, value in ARGUMENTS[name].items() if key != "samples"}
-    plan: Any = rr.plan(mdp, ALGORITHMS[name](**arguments))
+    algorithm: Any = ALGORITHMS[name](**arguments)
+    plan: Any = rr.plan(mdp, algorithm)
     everything = rr.TabularMDP.from_dense(*mdp_without_mask(mdp), gamma=0.8)
-    whole: Any = rr.plan(everything, ALGORITHMS[name](**arguments))
+    whole: Any = rr.plan(everything, algorithm)
     per_pair = plan.samples // N
     assert N < S * A
     assert plan.samples == N * per_pair < whole.samples
@@ -510,7 +511,7 @@ def test_an_algorithm_that_does_not_look_is_refused() -> None:
     from replicable_rl.testing import ConformanceError, check_algorithm
 
     with pytest.raises(
-        rr.InvalidInput, match="^Careless: the policy takes action 0 in state 0, where it is not allowed"
+        rr.InvalidInput, match=r"^Careless: the policy takes action 0 in state 0, where it is not allowed"
     ):
         rr.solve(masked(1), Careless(), shared_seed=1, sample_seed=1)
     with pytest.raises(ConformanceError, match="action 0 in state 0, where it is not allowed"):

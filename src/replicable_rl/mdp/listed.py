@@ -11,6 +11,7 @@ from replicable_rl.errors import InvalidMDP, shown
 from replicable_rl.mdp.arrays import as_floats, divided_out, is_single, rows_from_arrays
 from replicable_rl.mdp.rows import Rows, check_size, indptr_of
 
+_SMALL, _GAPS = 2**24, 1000  # pairs that may be missing: so many, and so many for each row that is there
 COLUMNS = ("state", "action", "next_state", "reward", "probability")
 
 
@@ -97,7 +98,12 @@ def _listed(
 ) -> Listed:
     """Return outcomes as rows; ``pairs`` are the states and actions that are allowed."""
     S, A = sizes
-    check_size(S, A)  # before anything so large is made
+    check_size(S, A)
+    if S * A > _SMALL + _GAPS * pairs[0].size:  # before anything so large is made
+        raise InvalidMDP(
+            f"TabularMDP: {pairs[0].size} rows are listed for {S} states and {A} actions. Number states and actions "
+            "from 0 on, without gaps."
+        )
     for name, size in (("state", S), ("action", A), ("next_state", S)):
         _check_below(name, getattr(outcomes, name), size)
     allowed = np.zeros((S, A), dtype=np.bool_)
