@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import re
 from pathlib import Path
@@ -68,6 +69,9 @@ def test_what_is_written_for_a_forbidden_pair_does_not_matter() -> None:
     assert not expected.allowed.flags.writeable
     assert expected.known_rewards is not None
     assert expected.known_rewards.tolist() == [[1.0, 1.0], [3.0, 4.0]]
+    another = copy.deepcopy(expected)
+    assert another == expected
+    assert not another.allowed.flags.writeable
     assert repr(expected) == "TabularMDP(S=2, A=2, pairs=3, outcomes=6, gamma=0.9)"
 
 

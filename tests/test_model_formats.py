@@ -165,7 +165,10 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rr.TabularMDP.from_arrays(P2, np.zeros((3, 2, 2)), gamma=0.5),
         r"or \(S, A, S\), got \(3, 2, 2\)",
     ),
-    "a reward of -inf": (lambda: rr.TabularMDP.from_arrays(P2, R2 - np.inf, gamma=0.5), "rewards must be finite"),
+    "a reward of -inf": (
+        lambda: rr.TabularMDP.from_arrays(P2, R2 - np.inf, gamma=0.5),
+        r"finite, .* has -inf\. Say with",
+    ),
     "sparse and sas": (
         lambda: rr.TabularMDP.from_arrays([sp.eye_array(2)], np.zeros((2, 1)), gamma=0.5, layout="sas"),
         "is layout='ass'",
@@ -400,6 +403,11 @@ def test_transitions_that_are_refused(name: str) -> None:
     table, words = WRONG_TRANSITIONS[name]
     with pytest.raises(rr.InvalidInput, match=words):
         rr.TabularMDP.from_transitions(table, gamma=0.5)
+
+
+def test_a_list_says_what_is_allowed() -> None:
+    with pytest.raises(rr.InvalidInput, match="Leave out allowed"):
+        rr.TabularMDP.from_quantecon(product_form(), allowed=np.ones((2, 2)))
 
 
 def test_sizes_of_transitions() -> None:

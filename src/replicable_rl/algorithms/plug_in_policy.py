@@ -271,7 +271,9 @@ def _too_few(source: Any, model: EmpiricalModel) -> str:
     names = [named(pair) for pair in model.never_tried[:_MOST_NAMED].tolist()]
     more = f" and {many - len(names)} more" if many > len(names) else ""
     few = f"fewer than {number(model.fewest_counted, 3)} rows" if model.fewest_counted > 1.0 else "no rows"
-    return f"{plural(many, 'pair')} of {pairs_of(model.table)} with {few}, taken for the worst: {', '.join(names)}{more}"
+    return (
+        f"{plural(many, 'pair')} of {pairs_of(model.table)} with {few}, taken for the worst: {', '.join(names)}{more}"
+    )
 
 
 def _may_be_sure(plan: PlugInPlan, model: EmpiricalModel, decision: Decision) -> bool:

@@ -99,7 +99,7 @@ def _listed(
     """Return outcomes as rows; ``pairs`` are the states and actions that are allowed."""
     S, A = sizes
     check_size(S, A)
-    if S * A > _SMALL + _GAPS * pairs[0].size:  # before anything so large is made
+    if _SMALL + _GAPS * pairs[0].size < S * A:  # before anything so large is made
         raise InvalidMDP(
             f"TabularMDP: {pairs[0].size} rows are listed for {S} states and {A} actions. Number states and actions "
             "from 0 on, without gaps."

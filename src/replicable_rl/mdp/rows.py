@@ -159,7 +159,9 @@ def _check_outcomes(rows: Rows, n_states: int, n_actions: int) -> None:
         if bad.any():
             first = int(np.argmax(bad))
             row = _row_of(rows.indptr, first)
-            raise InvalidMDP(f"TabularMDP: {rule}, row {describe_row(row, n_actions)} has {values[first].item()}.")
+            value = values[first].item()
+            remedy = " Say with allowed=... that the action cannot be taken." if value == -np.inf else ""
+            raise InvalidMDP(f"TabularMDP: {rule}, row {describe_row(row, n_actions)} has {value}.{remedy}")
     with np.errstate(over="ignore"):  # a sum of inf is refused below
         sums = row_sums(rows)
     wrong = np.flatnonzero(~(np.abs(sums - 1.0) <= SUM_TOLERANCE))

@@ -209,8 +209,10 @@ class TabularMDP:
 
     @classmethod
     def _from_listed(cls, listed: Listed, **options: Any) -> TabularMDP:
+        if "allowed" in options:
+            raise InvalidMDP("TabularMDP: a list says itself which pairs are allowed. Leave out allowed.")
         mask = None if listed.allowed.all() else listed.allowed
-        return cls(listed.rows, n_actions=listed.n_actions, **({"allowed": mask} | options))
+        return cls(listed.rows, n_actions=listed.n_actions, allowed=mask, **options)
 
     def to_dense(self, layout: Layout = "sas") -> Dense:
         """Return P, R and the mask of allowed actions as arrays.
@@ -319,6 +321,8 @@ class TabularMDP:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Arrive in another process, read-only again."""
         self.__dict__.update(state)
+        for derived in ("allowed", "known_rewards"):  # which arrive writeable, and are made again when asked for
+            self.__dict__.pop(derived, None)
         self.__dict__["rows"] = Rows(*(_read_only(array) for array in self.rows))
         self.__dict__["initial"] = _read_only(self.initial)
 
