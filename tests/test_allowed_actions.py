@@ -15,15 +15,21 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import replicable_rl as rr
+from replicable_rl.algorithms.phased_vi import phased_value_iteration
 from replicable_rl.errors import InvalidFile, InvalidMDP
 from replicable_rl.mdp import pairs_of, uniform_policy
 from replicable_rl.mdp.allowed import random_actions
 from replicable_rl.queries.empirical import EmpiricalModel
+from replicable_rl.queries.rounding import RStat
 from replicable_rl.queries.rules import SHIPPED
+from replicable_rl.queries.rules.rule import Tuning
+from replicable_rl.queries.rules.simple import RoundedQ
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.registry import ALGORITHMS
 from replicable_rl.sampling import Counts, PerSample
 from replicable_rl.testing.counting import counting
+from replicable_rl.theory.rstat import ARITHMETIC, seed_margin
+from replicable_rl.theory.schedule import Schedule
 
 S, A = 5, 4
 
@@ -201,6 +207,26 @@ def test_every_allowed_pair_is_sampled_and_no_other(mdp: rr.TabularMDP, calls: i
     assert (counts.count >= 0).all()
 
 
+def test_many_rows_are_drawn_in_blocks() -> None:
+    rng = np.random.default_rng(7)
+    n = 3000  # so many that blocks begin and end with rows that are empty
+    allowed = rng.random((n, 3)) < 0.4
+    allowed[:, 2] |= ~allowed.any(axis=1)
+    state, action = np.nonzero(np.repeat(allowed[:, :, None], 2, axis=2))[:2]
+    columns = {
+        "state": state,
+        "action": action,
+        "reward": rng.random(state.size),
+        "probability": np.full(state.size, 0.5),
+    }
+    mdp = rr.TabularMDP.from_transitions(
+        {**columns, "next_state": rng.integers(n, size=state.size)}, gamma=0.9, n_states=n
+    )
+    counts = Counts(mdp).draw(1000, sample_stream(1))
+    row = np.repeat(np.arange(3 * n), np.diff(counts.indptr))
+    np.testing.assert_array_equal(np.bincount(row, weights=counts.count, minlength=3 * n), 1000 * allowed.reshape(-1))
+
+
 @settings(max_examples=20)
 @given(problems, st.integers(0, 2**32))
 def test_episodes_take_allowed_actions(mdp: rr.TabularMDP, seed: int) -> None:
@@ -349,6 +375,28 @@ def test_a_sure_decision_needs_no_forbidden_action() -> None:
     for replicable in (rr.ReplicablePhasedVI(0.1, 0.001, 0.05), rr.ReplicableApproximateMDP(0.1, 0.01, 0.01)):
         runs = [rr.solve(mdp, replicable, shared_seed=i, sample_seed=i) for i in range(12)]
         assert any(run.claims.of_this_seed is not None for run in runs)
+
+
+def test_forbidden_pairs_have_no_edges_to_keep_away_from() -> None:
+    """In the first iteration every mean is 0, so that the room is that of the smallest offset: of an allowed pair."""
+    mdp, schedule = masked(1), Schedule.constant(1, 1000, 0.1)
+    sources: list[Any] = [Counts(mdp), counting(mdp)[0]]  # the compiled loop, and the one in Python
+    forbidden_is_nearer = 0
+    for seed in range(20):
+        query = RStat(SharedRandomness(seed), "rpvi/offset", schedule.widths)
+        rooms = query.room(np.zeros((S, A)), 0)
+        needed = float(seed_margin(np.zeros(1), 1000.0, schedule.spread(0.0, mdp.gamma, True), 2.0)[0]) + ARITHMETIC
+        for source in sources:
+            found = phased_value_iteration(source, schedule, query, sample_stream(1), 2.0)
+            assert found.room == pytest.approx(rooms[mdp.allowed].min() - needed)
+        forbidden_is_nearer += rooms[mdp.allowed].min() > rooms.min()
+        model = EmpiricalModel(Counts(mdp), Counts(mdp).draw(100, sample_stream(seed)))
+        decided = RoundedQ(0.1).decide(model, SharedRandomness(seed), Tuning(0.1, 0.1))
+        offset = SharedRandomness(seed).uniform("decide/offset", shape=(S, A))
+        edges = (offset[:, :, None] + np.arange(-1, 12)) * 0.1
+        distance = np.where((edges > 0.0) & (edges <= 1.0), np.abs(model.q[:, :, None] - edges), np.inf).min(axis=2)
+        assert decided.nearest == pytest.approx(distance[mdp.allowed].min())
+    assert forbidden_is_nearer > 0
 
 
 def test_the_first_policy_of_rmax_is_uniform_over_what_is_allowed() -> None:
