@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import replicable_rl as rr
+from replicable_rl.algorithms.approximate_mdp import _keeps_its_distance
 from replicable_rl.algorithms.phased_vi import phased_value_iteration
 from replicable_rl.errors import InvalidFile, InvalidMDP
 from replicable_rl.mdp import pairs_of, uniform_policy
@@ -244,6 +245,13 @@ def test_counts_have_the_law_of_single_samples(kind: str) -> None:
     for source in (Counts(mdp), PerSample(mdp)):
         counts = source.draw(3000, sample_stream(SEED % 2**32))
         assert goodness_of_fit(counts.count, 3000 * mdp.rows.probability) > ALPHA
+        seen = source.play(uniform_policy(mdp), 20_000, 1, sample_stream(SEED % 2**32))
+        chosen = (mdp.initial[:, None] * uniform_policy(mdp)).reshape(-1)
+        columns = mdp.to_transitions()
+        pair = columns["state"] * A + columns["action"]
+        expected = np.zeros(S * A * S)
+        np.add.at(expected, pair * S + columns["next_state"], 20_000 * chosen[pair] * columns["probability"])
+        assert goodness_of_fit(seen.count, expected[seen.key]) > ALPHA
 
 
 def test_a_simulator_is_never_asked_for_a_forbidden_pair() -> None:
@@ -399,6 +407,20 @@ def test_forbidden_pairs_have_no_edges_to_keep_away_from() -> None:
     assert forbidden_is_nearer > 0
 
 
+def test_a_model_is_not_asked_about_forbidden_pairs() -> None:
+    mdp = masked(1)
+
+    class Near(RStat):
+        """Says that everything about forbidden pairs is at an edge, and everything else far from one."""
+
+        def room(self, means: Any, *address: int, index: Any = None) -> Any:
+            return np.where(mdp.allowed.reshape(-1)[index // S], np.inf, 0.0)
+
+    algorithm = rr.ReplicableApproximateMDP(0.1, 0.01, 0.3)
+    seen = Counts(mdp).draw(algorithm.plan(mdp).calls, sample_stream(1)).transitions(S, A)
+    assert _keeps_its_distance(Near(SharedRandomness(1), "model", 0.1), seen, algorithm.plan(mdp))
+
+
 def test_the_first_policy_of_rmax_is_uniform_over_what_is_allowed() -> None:
     mdp = masked(4)
     taken = np.zeros((S, A), dtype=int)
@@ -428,6 +450,21 @@ def test_plans_count_the_pairs_that_there_are(name: str) -> None:
     assert plan.table().columns
     assert ("allowed_pairs" in plan.to_json()) == (name != "rpvi-v2")
     assert "allowed_pairs" not in whole.to_json()
+
+
+def test_an_action_that_no_state_has_changes_nothing() -> None:
+    P, R = mdp_without_mask(masked(1))
+    small = rr.TabularMDP.from_dense(P, R, gamma=0.8)
+    P, R = np.concatenate([P, P[:, :1]], axis=1), np.concatenate([R, 9.0 + R[:, :1]], axis=1)
+    large = rr.TabularMDP.from_dense(P, R, gamma=0.8, allowed=np.arange(A + 1) < np.full((S, 1), A))
+    assert np.array_equal(rr.optimal_values(large).q[:, :A], rr.optimal_values(small).q)
+    for algorithm in (rr.ReplicablePhasedVI(0.4, 0.01, 0.3), rr.ReplicablePhasedVI(0.1, 0.01, 0.3, calls=300)):
+        one, two = algorithm.plan(small), algorithm.plan(large)
+        assert one == two
+        assert algorithm.predict(small, one) == pytest.approx(algorithm.predict(large, two), rel=1e-12)
+    assert rr.plan(small, rr.ReplicableApproximateMDP(0.1, 0.01, 0.3)).samples == (
+        rr.plan(large, rr.ReplicableApproximateMDP(0.1, 0.01, 0.3)).samples
+    )
 
 
 def mdp_without_mask(mdp: rr.TabularMDP) -> tuple[Any, Any]:

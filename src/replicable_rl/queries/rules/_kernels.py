@@ -65,8 +65,6 @@ def is_sure(gap: Floats, weight: Floats, tolerance: float, order: Integers, marg
     for s in range(gap.shape[0]):
         for i in range(order.size - 1):
             a = order[i]
-            if gap[s, a] == np.inf:  # an action that is not allowed
-                continue
             if (gap[s, a] - margin[s, a]) * weight[s] / stretch > tolerance:
                 continue
             if (gap[s, a] + margin[s, a]) * weight[s] * stretch < tolerance:
