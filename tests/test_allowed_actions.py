@@ -274,6 +274,69 @@ def test_a_simulator_is_never_asked_for_a_forbidden_pair() -> None:
         rr.Simulator(step, allowed=np.zeros((S, A)), **sizes)
 
 
+# --- logs --------------------------------------------------------------------------------------------------------
+
+
+def log_of(mdp: rr.TabularMDP, samples: int = 40, **options: Any) -> rr.Dataset:
+    names: Any = {"states": list(range(S)), "actions": list(range(A)), "allowed": mdp.allowed, **options}
+    log = mdp.to_transitions(samples=samples, seed=1)
+    return rr.from_transitions(log, gamma=mdp.gamma, reward_range=mdp.reward_range, **names)
+
+
+def test_a_log_that_says_what_is_allowed(tmp_path: Path) -> None:
+    mdp = masked(1)
+    data = log_of(mdp)
+    N = pairs_of(mdp)
+    assert f"{N} of {N} pairs were tried: 40 times" in str(data.summary())
+    assert not data.summary().warnings
+    for name in ("rule affordable", "rule rounded", "rule gumbel", "rule softmax"):
+        rule = rr.PlugInPolicy(0.1, 0.01, 0.2, rule=name[5:])
+        check_run(rr.solve(data, rule, shared_seed=1), mdp.allowed)
+    check_run(rr.solve(data, rr.ApproximateMDP(0.1, 0.01, calls=40), shared_seed=1), mdp.allowed)
+    found = rr.diagnose(data, rr.PlugInPolicy(0.1, 0.01, 0.2), resamples=10)
+    assert mdp.allowed[np.arange(S), found.policy].all()
+    data.save(tmp_path / "log.npz")
+    again = rr.load_dataset(tmp_path / "log.npz")
+    assert again == data
+    assert np.array_equal(again.allowed, mdp.allowed)  # type: ignore[arg-type]  # there is one
+    assert data.spec != log_of(mdp, allowed=None).spec == log_of(mdp, allowed=np.ones((S, A))).spec
+    for part in data.split(2):
+        assert part.process == data.process
+
+
+def test_logs_with_masks_that_do_not_fit_are_refused() -> None:
+    mdp = masked(1)
+    with pytest.raises(rr.InvalidInput, match=r"Give states=\.\.\. and actions=\.\.\. beside it"):
+        log_of(mdp, states=None)
+    with pytest.raises(rr.InvalidInput, match=r"shape \(S, A\) = \(5, 4\)"):
+        log_of(mdp, allowed=mdp.allowed[:-1])
+    fewer = mdp.allowed.copy()
+    fewer[0, 1] = False
+    with pytest.raises(rr.InvalidInput, match="the log has 1 in 0, which is not allowed"):
+        log_of(mdp, allowed=fewer)
+
+
+@pytest.mark.parametrize("kind", ["table", "simulator", "vectorised", "simulator that ends"])
+def test_what_is_collected_is_allowed(kind: str) -> None:
+    mdp, ends = masked(1), kind == "simulator that ends"
+
+    def step(state: Any, action: Any, rng: np.random.Generator) -> tuple[Any, ...]:
+        assert np.all(mdp.allowed[state, action])
+        size = None if kind != "vectorised" else state.size
+        answer = rng.integers(S, size=size), rng.integers(3, size=size) / 2.0
+        return (*answer, bool(rng.random() < 0.1)) if ends else answer
+
+    sizes: Any = {"n_states": S, "n_actions": A, "gamma": 0.8, "reward_range": (0.0, 1.0), "allowed": mdp.allowed}
+    many: Any = {"step_many": step} if kind == "vectorised" else {"ends": ends}
+    source = mdp if kind == "table" else rr.Simulator(step, version="1", **sizes, **many)
+    data = rr.collect(source, samples=6, sample_seed=1)
+    np.testing.assert_array_equal(data.visits[:S], 6 * mdp.allowed)
+    run = rr.solve(data, rr.PlugInPolicy(0.1, 0.01, 0.2), shared_seed=1)
+    assert mdp.allowed[np.arange(S), run.policy[:S]].all()
+    assert data.allowed is not None
+    assert data.allowed.shape == (S + ends, A)
+
+
 # --- decisions ---------------------------------------------------------------------------------------------------
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
