@@ -680,7 +680,7 @@ def test_malformed_outcomes_are_refused(outcome: Any) -> None:
     check_refused(lambda: from_outcomes(with_row([outcome])), ROW)
 
 
-@pytest.mark.parametrize("row", [5, None, 0.5], ids=repr)
+@pytest.mark.parametrize("row", [5, "none", 0.5], ids=repr)
 def test_rows_that_are_no_lists_are_refused(row: Any) -> None:
     check_refused(lambda: from_outcomes(with_row(row)), ROW)
 
@@ -696,7 +696,7 @@ def test_tables_that_are_no_lists_are_refused(outcomes: Any) -> None:
         ((2, 2), (2, 2), ("P", "(2, 2)")),
         ((2, 1, 3), (2, 1), ("P", "(2, 1, 3)")),
         ((2, 1, 2, 1), (2, 1), ("P", "(2, 1, 2, 1)")),
-        ((2, 1, 2), (2,), ("R", "(2,)")),
+        ((2, 1, 2), (3,), ("R", "(3,)")),
         ((2, 1, 2), (1, 2), ("R", "(1, 2)")),
         ((2, 1, 2), (2, 2, 1), ("R", "(2, 2, 1)")),
         ((2, 1, 2), (), ("R", "()")),

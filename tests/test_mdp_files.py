@@ -319,7 +319,7 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "other number of actions": (lambda path: with_metadata(path, n_actions=1, actions=None), ""),
     "other digest": (lambda path: with_metadata(path, digest="0" * 64), "digest"),
     "digest of another type": (lambda path: with_metadata(path, digest=None), "digest"),
-    "version of the future": (lambda path: with_metadata(path, version=2), "version 2"),
+    "version of the future": (lambda path: with_metadata(path, version=3), "version 3"),
     "other format": (lambda path: with_metadata(path, format="something"), ""),
     "metadata not JSON": (lambda path: with_text(path, b"{'gamma': 0.9"), ""),
     "metadata empty": (lambda path: with_text(path, b""), ""),

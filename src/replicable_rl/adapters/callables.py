@@ -23,7 +23,8 @@ from replicable_rl.audit.jobs import OnError
 from replicable_rl.audit.sampled import DRAWN_BY_TRAIN, IGNORED_BY_TRAIN, ignores_sample_seed
 from replicable_rl.canonical import Json, array_digest
 from replicable_rl.errors import InvalidInput, check_in_open_interval, shown
-from replicable_rl.mdp import TabularMDP, greedy
+from replicable_rl.mdp import TabularMDP, allowed_of, greedy
+from replicable_rl.mdp.allowed import check_policy_allowed
 from replicable_rl.records import OWN, AuditSpec, ObjectSpec, Run, RunSpec, Status, StatusCode
 from replicable_rl.solve.naming import said
 
@@ -206,6 +207,7 @@ class TrainJob:
         wrong = policy[(policy < 0) | (policy >= A)]
         if wrong.size:
             raise InvalidInput(f"train: actions must lie in 0..{A - 1}, got {wrong[0]}.")
+        check_policy_allowed("train", policy, allowed_of(self.mdp))
 
 
 def _fresh(train: Callable[[int, int], Any]) -> str:

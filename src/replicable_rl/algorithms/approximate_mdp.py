@@ -43,8 +43,11 @@ class _ApproximateMDP(Promise[ApproximateMDPPlan]):
     needs: ClassVar[type] = GenerativeModel
     estimate: ClassVar[Estimate]  # how means are answered
 
-    def _plan(self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool) -> ApproximateMDPPlan:
-        plan = approximate_mdp(n_states, n_actions, known_rewards=known_rewards, **self._parameters())
+    def _plan(
+        self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool, pairs: int | None = None
+    ) -> ApproximateMDPPlan:
+        given = {"known_rewards": known_rewards, "allowed_pairs": pairs, **self._parameters()}
+        plan = approximate_mdp(n_states, n_actions, **given)
         return replace(plan, estimate=ingredient("estimate", self.estimate).id)
 
     def solve(self, source: GenerativeModel, shared: SharedRandomness, rng: np.random.Generator) -> Run:
@@ -55,7 +58,7 @@ class _ApproximateMDP(Promise[ApproximateMDPPlan]):
         counts = draw_from(source, plan.calls, rng)
         learned = LearnedModel(source, unknown_reward=source.reward_range[1])
         seen = counts.transitions(source.n_states, source.n_actions, source.reward_range[0])
-        learned.learn(np.arange(learned.known.size), seen, queries)
+        learned.learn(np.flatnonzero(learned.unknown), seen, queries)
         model = learned.to_mdp()
         best = optimal_values(model)
         outputs = {"model": model, "value": best.q, "policy": best.policy}
@@ -167,11 +170,12 @@ def _keeps_its_distance(query: Query, seen: TransitionCounts, plan: ApproximateM
     mean[seen.key] = seen.count / float(plan.calls)
     n = float(plan.calls)
     needed = seed_margin(mean * (1.0 - mean) * (n / (n - 1.0)), n, 1.0, log_term)
-    return bool((query.room(mean, index=np.arange(entries)) > needed + ARITHMETIC).all())
+    far = query.room(mean, index=np.arange(entries)) > needed + ARITHMETIC
+    return bool((far.reshape(-1, seen.n_states).all(axis=1) | (seen.visits == 0.0)).all())  # not allowed: not asked
 
 
 def _status(learned: LearnedModel) -> Status:
-    rows = learned.known.size
+    rows = int(learned.known.sum())
     if learned.self_loops:
         sentence = f"{learned.self_loops} of {rows} rows were rounded to nothing and became self-loops"
         return Status(StatusCode.COMPLETED, sentence)

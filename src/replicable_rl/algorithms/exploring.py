@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.mdp import optimal_values
+from replicable_rl.mdp import optimal_values, uniform_policy
 from replicable_rl.progress import track
 from replicable_rl.queries.empirical import EmpiricalModel
 
@@ -34,9 +34,7 @@ _PRECISION = 1e-6  # of plans, in values normalised to [0, 1]: where rewards are
 
 def collect(source: EpisodicModel, budget: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
     """Return what episodes of ``horizon`` steps saw, of at most ``budget`` steps in all."""
-    policy: NDArray[np.float64] | NDArray[np.int64] = np.full(
-        (source.n_states, source.n_actions), 1.0 / source.n_actions
-    )
+    policy: NDArray[np.float64] | NDArray[np.int64] = uniform_policy(source)
     seen = source.play(policy, max(1, budget // (_ROUNDS * horizon)), horizon, rng)
     for i in track(range(1, _MOST_ROUNDS), "rounds of exploration"):
         affordable = (budget - seen.steps) // horizon

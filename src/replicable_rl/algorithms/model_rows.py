@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from replicable_rl.errors import InvalidInput
-from replicable_rl.mdp import Rows, TabularMDP
+from replicable_rl.mdp import Rows, TabularMDP, allowed_of
 from replicable_rl.queries import Estimate, Query
 from replicable_rl.sampling.counts import sums
 
@@ -43,7 +43,10 @@ class RowQueries(NamedTuple):
 
 
 class LearnedModel:
-    """A model of a problem that grows pair by pair; what is not known is a self-loop with reward ``unknown_reward``."""
+    """A model of a problem that grows pair by pair; what is not known is a self-loop with reward ``unknown_reward``.
+
+    Pairs that are not allowed are no part of it: they are neither known nor unknown.
+    """
 
     def __init__(self, problem: Problem, unknown_reward: float) -> None:
         self._problem = problem
@@ -53,8 +56,15 @@ class LearnedModel:
         self.self_loops = 0  # rows that rounding left without any probability
         self.most_successors = 0  # that any learned pair was seen to have
         self._reward = np.full(pairs, unknown_reward)
-        self._key = np.arange(pairs) * self._n_states + np.arange(pairs) // self._n_actions
-        self._probability = np.ones(pairs)
+        self._allowed = allowed_of(problem)
+        every = np.arange(pairs) if self._allowed is None else np.flatnonzero(self._allowed)
+        self._key = every * self._n_states + every // self._n_actions
+        self._probability = np.ones(every.size)
+
+    @property
+    def unknown(self) -> NDArray[np.bool_]:
+        """Which pairs there still are to learn."""
+        return ~self.known if self._allowed is None else self._allowed.reshape(-1) & ~self.known
 
     def learn(self, pairs: NDArray[np.int64], seen: TransitionCounts, queries: RowQueries) -> None:
         """Replace the rows of ``pairs`` by what was seen of them."""
@@ -84,14 +94,15 @@ class LearnedModel:
         row = self._key // self._n_states
         indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=self.known.size))])
         successor = (self._key % self._n_states).astype(np.int32)
-        low, high = self._problem.reward_range
+        (low, high), reward = self._problem.reward_range, self._reward[row]
         return TabularMDP(
-            Rows(indptr, successor, self._probability, self._reward[row]),
+            Rows(indptr, successor, self._probability, reward),
             n_actions=self._n_actions,
             gamma=self._problem.gamma,
             initial=self._problem.initial,
-            reward_range=(min(low, float(self._reward.min())), max(high, float(self._reward.max()))),
+            reward_range=(min(low, float(reward.min())), max(high, float(reward.max()))),
             estimated=True,
+            allowed=self._allowed,
         )
 
     def _asked(

@@ -30,7 +30,7 @@ import numpy as np
 
 from replicable_rl.algorithms.prediction import predicted_disagreement
 from replicable_rl.algorithms.promise import Promise
-from replicable_rl.mdp import TabularMDP, greedy
+from replicable_rl.mdp import TabularMDP, allowed_of, forbid, greedy
 from replicable_rl.progress import track
 from replicable_rl.queries import Estimate, Plain, Query, Rounded, ingredient
 from replicable_rl.records import Run, Status, StatusCode
@@ -71,8 +71,9 @@ def phased_value_iteration(
     if compiled is not None:
         return compiled(schedule, log_term, rng)
     gamma, units, known = source.gamma, Units(source.gamma, *source.reward_range), source.known_rewards
-    rewards = None if known is None else units.reward(known)
+    rewards, allowed = None if known is None else units.reward(known), allowed_of(source)
     q = rewards if schedule.rising and rewards is not None else np.zeros((source.n_states, source.n_actions))
+    q = forbid(q, allowed)
     made, room = 0, np.inf if log_term and known is not None else -np.inf  # merged rewards hide how far they spread
     for t in track(range(schedule.iterations), "iterations"):
         best = q.max(axis=1)
@@ -85,7 +86,7 @@ def phased_value_iteration(
         new = answer if rewards is None else rewards + gamma * answer
         if room > -np.inf:
             room = min(room, _room(query, counts, asked, means, t, spread, log_term))
-        q, made = np.maximum(q, new) if schedule.rising else new, made + counts.calls
+        q, made = forbid(np.maximum(q, new) if schedule.rising else new, allowed), made + counts.calls
     return Iterations(q, made, room - ARITHMETIC)
 
 
@@ -102,7 +103,8 @@ def _room(
     if counts.calls < 2 or not hasattr(query, "room"):
         return -np.inf
     needed = seed_margin(counts.variance(asked, means), float(counts.calls), spread, log_term)
-    return float((query.room(means, t) - needed).min())
+    rooms: NDArray[np.float64] = query.room(means, t) - needed
+    return float(rooms[np.diff(counts.indptr) > 0].min())  # rows without outcomes are of actions that are not allowed
 
 
 class _Phased(Promise[PhasedVIPlan]):
@@ -112,8 +114,11 @@ class _Phased(Promise[PhasedVIPlan]):
     estimate: ClassVar[Estimate]  # how means are answered
     _sizes: ClassVar[tuple[int, int]] = (2**31, 2**31)  # so that no rho_sq is too small
 
-    def _plan(self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool) -> PhasedVIPlan:
-        plan = phased_vi(n_states * n_actions, gamma, known_rewards=known_rewards, **self._parameters())
+    def _plan(
+        self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool, pairs: int | None = None
+    ) -> PhasedVIPlan:
+        pairs = n_states * n_actions if pairs is None else pairs
+        plan = phased_vi(pairs, gamma, known_rewards=known_rewards, **self._parameters())
         return replace(plan, estimate=ingredient("estimate", self.estimate).id)
 
     def predict(self, mdp: TabularMDP, plan: PhasedVIPlan) -> float:

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from replicable_rl.algorithms.exploring import collect
-from replicable_rl.algorithms.promise import Promise
+from replicable_rl.algorithms.promise import Promise, allowed_pairs
 from replicable_rl.errors import InvalidInput, check_integer, speaking_as
+from replicable_rl.mdp import allowed_of, forbid, pairs_of
+from replicable_rl.mdp.allowed import first_allowed
 from replicable_rl.mdp.occupancy import occupancy_of_actions
 from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.queries.rules import (
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from replicable_rl.mdp import TabularMDP
     from replicable_rl.randomness import SharedRandomness
     from replicable_rl.sampling import Problem
 
@@ -134,7 +137,9 @@ class PlugInPolicy(Promise[PlugInPlan]):
             return self._recorded(problem)
         return super().plan(problem)
 
-    def _plan(self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool) -> PlugInPlan:
+    def _plan(
+        self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool, pairs: int | None = None
+    ) -> PlugInPlan:
         rule: Any = self.rule
         setting = next((value for name in _SETTINGS if (value := getattr(rule, name, None)) is not None), None)
         given = {
@@ -142,9 +147,8 @@ class PlugInPolicy(Promise[PlugInPlan]):
         }
         if given["budget"] is not None and (n_states, n_actions) == self._sizes:
             given["budget"] = max(given["budget"], n_states * n_actions)  # tried with other sizes than the problem's
-        return plug_in_policy(
-            n_states, n_actions, gamma, rule=rule.id, known_rewards=known_rewards, parameter=setting, **given
-        )
+        given |= {"rule": rule.id, "known_rewards": known_rewards, "parameter": setting, "allowed_pairs": pairs}
+        return plug_in_policy(n_states, n_actions, gamma, **given)
 
     def _exploring(self, problem: Problem) -> PlugInPlan:
         horizon = self.horizon or math.ceil(
@@ -160,7 +164,8 @@ class PlugInPolicy(Promise[PlugInPlan]):
                 f"PlugInPolicy: budget must allow one episode of {horizon} steps, got {self.budget}. Raise budget or "
                 "lower horizon."
             )
-        plan = self._plan(problem.n_states, problem.n_actions, gamma=problem.gamma, known_rewards=False)
+        sizes = problem.n_states, problem.n_actions
+        plan = self._plan(*sizes, gamma=problem.gamma, known_rewards=False, pairs=allowed_pairs(problem))
         spent = SPENT * self.epsilon
         return replace(plan, horizon=horizon, budget=self.budget, spent=spent, estimated=problem.estimated)
 
@@ -171,8 +176,9 @@ class PlugInPolicy(Promise[PlugInPlan]):
                 "less."
             )
         rows = problem.counts.steps
-        plan = replace(self, budget=max(rows, problem.n_states * problem.n_actions))._plan(
-            problem.n_states, problem.n_actions, gamma=problem.gamma, known_rewards=False
+        sizes, pairs = (problem.n_states, problem.n_actions), allowed_pairs(problem)
+        plan = replace(self, budget=max(rows, sizes[0] * sizes[1]))._plan(
+            *sizes, gamma=problem.gamma, known_rewards=False, pairs=pairs
         )
         return replace(plan, budget=rows, spent=SPENT * self.epsilon, recorded=True)
 
@@ -214,7 +220,7 @@ class PlugInPolicy(Promise[PlugInPlan]):
         if not plan.explores and _may_be_sure(plan, model, decision):
             decision = rule.decide(model, shared, tuning, Margin.of(model, self.delta))
         if ignored is not None:
-            decision = decision._replace(outputs=_left_at_default(decision.outputs, ignored))
+            decision = decision._replace(outputs=_left_at_default(decision.outputs, ignored, model.table))
         return Decided(decision, model, ignored)
 
     def tuning(self, plan: PlugInPlan) -> Tuning:
@@ -247,13 +253,13 @@ def hardly_reached(model: EmpiricalModel, spent: float, shared: SharedRandomness
     return state_shares(model, spent) < threshold
 
 
-def _left_at_default(outputs: Mapping[str, Any], ignored: NDArray[np.bool_]) -> dict[str, Any]:
-    """Return outputs with action 0 in the ignored states, and the least value, of which action 0 is the best."""
+def _left_at_default(outputs: Mapping[str, Any], ignored: NDArray[np.bool_], table: TabularMDP) -> dict[str, Any]:
+    """Return outputs with the first allowed action in the ignored states, and the least value, of which it is best."""
     left = dict(outputs)
     if "policy" in left:
-        left["policy"] = np.where(ignored, 0, left["policy"])
+        left["policy"] = np.where(ignored, first_allowed(table), left["policy"])
     if "value" in left:  # the same value implies the same policy
-        left["value"] = np.where(ignored[:, None], 0.0, left["value"])
+        left["value"] = forbid(np.where(ignored[:, None], 0.0, left["value"]), allowed_of(table))
     return left
 
 
@@ -261,11 +267,13 @@ def _too_few(source: Any, model: EmpiricalModel) -> str:
     """Say which pairs are taken for the worst because they have too few samples."""
     many, named = model.never_tried.size, getattr(source, "pair_names", None)
     if named is None:
-        return f"{plural(many, 'pair')} of {model.visits.size} never tried, taken for the worst"
+        return f"{plural(many, 'pair')} of {pairs_of(model.table)} never tried, taken for the worst"
     names = [named(pair) for pair in model.never_tried[:_MOST_NAMED].tolist()]
     more = f" and {many - len(names)} more" if many > len(names) else ""
     few = f"fewer than {number(model.fewest_counted, 3)} rows" if model.fewest_counted > 1.0 else "no rows"
-    return f"{plural(many, 'pair')} of {model.visits.size} with {few}, taken for the worst: {', '.join(names)}{more}"
+    return (
+        f"{plural(many, 'pair')} of {pairs_of(model.table)} with {few}, taken for the worst: {', '.join(names)}{more}"
+    )
 
 
 def _may_be_sure(plan: PlugInPlan, model: EmpiricalModel, decision: Decision) -> bool:

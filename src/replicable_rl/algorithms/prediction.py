@@ -69,7 +69,7 @@ def predicted_disagreement(mdp: TabularMDP, plan: PhasedVIPlan) -> float:
         queried = units.reward(rows.reward) + gamma * queried
     means = exact.mean(queried)
     variance = exact.mean((queried - np.repeat(means, np.diff(rows.indptr))) ** 2)
-    scatter = _scatter(mdp) * gamma**2 / 12.0
+    scatter, asked = _scatter(mdp) * gamma**2 / 12.0, mdp.allowed.reshape(-1)
     spread = schedule.spread(float(value.max() - value.min()), gamma, plan.known_rewards)
     states, damped = np.arange(mdp.n_states), gamma if plan.known_rewards else 1.0
     apart, differs, before = np.zeros(mdp.n_states), np.zeros(variance.size), None
@@ -77,6 +77,7 @@ def predicted_disagreement(mdp: TabularMDP, plan: PhasedVIPlan) -> float:
         width, calls = float(schedule.widths[t]), schedule.calls_at(t, spread)
         if (width, calls) != before:  # the paper's listing asks the same again and again
             by_chance = rstat_mismatch(np.sqrt(variance + scatter * width**2), calls, width)
+            by_chance = by_chance if asked.all() else np.where(asked, by_chance, 0.0)
             before = width, calls
         moved = exact.mean(apart[rows.next_state]) * (1.0 if plan.known_rewards else gamma)
         new = np.minimum(by_chance + moved / width, 1.0)

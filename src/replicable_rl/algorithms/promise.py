@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
 
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, plain_number, speaking_as
+from replicable_rl.mdp import allowed_of
 from replicable_rl.sampling import MAX_CALLS, Problem
 from replicable_rl.theory import Plan, Units
 
@@ -33,16 +34,23 @@ class Promise(Generic[P]):
 
     def plan(self, problem: Problem) -> P:
         """Return what a run on this problem will do, and what may be claimed of it."""
-        sizes = problem.n_states, problem.n_actions, problem.gamma, problem.known_rewards is not None
+        sizes = (
+            problem.n_states,
+            problem.n_actions,
+            problem.gamma,
+            problem.known_rewards is not None,
+            allowed_pairs(problem),
+        )
         with speaking_as(type(self).__name__):
             Units(problem.gamma, *problem.reward_range)  # refuses rewards that 64-bit numbers cannot carry
             try:
                 planned: P = _planned(self, *sizes)
             except TypeError:  # an ingredient of somebody's own without a hash
-                planned = self._plan(*sizes[:2], gamma=sizes[2], known_rewards=sizes[3])
+                planned = self._plan(*sizes[:2], gamma=sizes[2], known_rewards=sizes[3], pairs=sizes[4])
         return replace(planned, estimated=True) if problem.estimated else planned
 
-    def _plan(self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool) -> P:
+    def _plan(self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool, pairs: int | None = None) -> P:
+        """Plan for a problem of these sizes; ``pairs`` is the number of those allowed, None where all are."""
         raise NotImplementedError
 
     def _parameters(self) -> dict[str, Any]:
@@ -61,7 +69,15 @@ class Promise(Generic[P]):
         )
 
 
+def allowed_pairs(problem: Problem) -> int | None:
+    """Return how many pairs are allowed; None where all are."""
+    allowed = allowed_of(problem)
+    return None if allowed is None else int(allowed.sum())
+
+
 @lru_cache(maxsize=64)
-def _planned(algorithm: Promise[P], n_states: int, n_actions: int, gamma: float, known_rewards: bool) -> P:
+def _planned(
+    algorithm: Promise[P], n_states: int, n_actions: int, gamma: float, known_rewards: bool, pairs: int | None
+) -> P:
     """Plan once for all runs of an audit."""
-    return algorithm._plan(n_states, n_actions, gamma=gamma, known_rewards=known_rewards)
+    return algorithm._plan(n_states, n_actions, gamma=gamma, known_rewards=known_rewards, pairs=pairs)

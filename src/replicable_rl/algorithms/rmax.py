@@ -29,6 +29,7 @@ from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
 from replicable_rl.algorithms.promise import Promise
 from replicable_rl.errors import InvalidInput, check_real, speaking_as
 from replicable_rl.mdp import Optimum, TabularMDP, optimal_values
+from replicable_rl.mdp.allowed import random_actions
 from replicable_rl.progress import track
 from replicable_rl.queries import Estimate, Fixed, Plain, Randomised, Rounded, Threshold, ingredient
 from replicable_rl.records import Run, Status, StatusCode
@@ -79,16 +80,17 @@ def explore(
 ) -> Exploration:
     """Grow the model round by round: the loop of Algorithm 2 with any threshold and any queries."""
     S, A = source.n_states, source.n_actions
+    first = random_actions(source, shared.uniform("rmax/first-policy", shape=S))
     learned = LearnedModel(source, unknown_reward=r_max)
-    run = Exploration(np.floor(shared.uniform("rmax/first-policy", shape=S) * A).astype(np.int64), learned)
+    run = Exploration(first, learned)
     theta = plan.epsilon / 4.0 * (1.0 + threshold.share(shared, "rmax/stop", fixed=0.5))
-    count = np.zeros(plan.pairs)
+    count = np.zeros(S * A)
     for i in track(range(plan.rounds), "rounds"):
         played = _play(source, run.policy, plan, rng)
         run.seen = played if run.seen is None else run.seen + played
         rate = played.visits / plan.episodes
         run.cut_short |= float(rate.sum()) < plan.horizon * (1.0 - 1e-9)
-        unknown = ~learned.known
+        unknown = learned.unknown
         unknown_rate = float(rate[unknown].sum())
         known_from = plan.known + plan.window * threshold.share(shared, "rmax/threshold", i, fixed=0.0)
         count[unknown] += rate[unknown]
@@ -112,7 +114,7 @@ def explore(
             _check_support(plan, learned)
             run.planned = run.replan()
             run.policy = run.planned[1].policy
-        if learned.known.all():
+        if not learned.unknown.any():
             run.ended = StatusCode.ALL_KNOWN
             break
     return run
@@ -145,8 +147,10 @@ class _RMax(Promise[RMaxPlan]):
         _check_r_max(type(self).__name__, self.r_max, (-np.inf, -np.inf))  # the range comes with the problem
         super().__post_init__()
 
-    def _plan(self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool) -> RMaxPlan:
-        parameters: dict[str, Any] = {"rho": None, **self._parameters()}
+    def _plan(
+        self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool, pairs: int | None = None
+    ) -> RMaxPlan:
+        parameters: dict[str, Any] = {"rho": None, "allowed_pairs": pairs, **self._parameters()}
         for own in ("r_max", "threshold", "estimate"):
             parameters.pop(own, None)
         if parameters["support"] is not None:

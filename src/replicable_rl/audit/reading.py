@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.errors import InvalidInput
-from replicable_rl.mdp import TabularMDP
+from replicable_rl.mdp import TabularMDP, allowed_of
+from replicable_rl.mdp.allowed import check_policy_allowed
 from replicable_rl.records import AuditSpec, ObjectSpec, Run, RunFamily
 from replicable_rl.registry import PROBLEMS, make
 from replicable_rl.store import RunStore
@@ -98,6 +99,7 @@ def _problem(spec: ObjectSpec, runs: Sequence[Run]) -> TabularMDP | None:
     with contextlib.suppress(InvalidInput, TypeError, ValueError, MemoryError):
         mdp = make(spec.id, **spec.params)
         if mdp.n_states == policy.size and policy.max() < mdp.n_actions:
+            check_policy_allowed("audit", policy, allowed_of(mdp))
             return mdp
     return None
 

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from replicable_rl.canonical import Json
 from replicable_rl.cli.show import console
+from replicable_rl.mdp import pairs_of
 from replicable_rl.wording import number
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def show_plans(mdp: TabularMDP, planned: Sequence[tuple[Any, Plan]]) -> None:
     """Print the problem, the promise, and the parameters and totals of every variant of algorithms and their plans."""
     out, first = console(), planned[0][1]
     rewards = "known" if first.known_rewards else "learned from the samples"
-    sizes = f"S={mdp.n_states}, A={mdp.n_actions}, gamma={mdp.gamma:g}, N={mdp.n_states * mdp.n_actions} pairs"
+    sizes = f"S={mdp.n_states}, A={mdp.n_actions}, gamma={mdp.gamma:g}, N={pairs_of(mdp)} pairs"
     out.print(f"{mdp.spec.text}: {sizes}; rewards {rewards}")
     promise = f"epsilon={first.epsilon:g}, delta={first.delta:g}"
     out.print(promise if first.rho is None else f"{promise}, rho={first.rho:g}")

@@ -26,6 +26,7 @@ _ARROWS = {"up": "↑", "down": "↓", "left": "←", "right": "→"}
 _PLAIN_ARROWS = {"up": "^", "down": "v", "left": "<", "right": ">"}
 _MAX_ROWS = 40  # states shown in a table
 _MAX_COLUMNS = 6  # action values shown beside a state
+_NONE = "-"  # of an action that is not allowed
 
 
 class _SafeConsole(Console):
@@ -126,7 +127,8 @@ def _probability_table(mdp: TabularMDP, probability: NDArray[np.float64]) -> Tab
         table.add_column(column, justify="left" if i < 2 else "right", overflow="fold")
     for s in range(min(mdp.n_states, _MAX_ROWS)):
         likely, state = int(probability[s].argmax()), mdp.labels.states[s] if mdp.labels.states else str(s)
-        table.add_row(state, names[likely], *(f"{probability[s, a]:.3f}" for a in range(len(shown))))
+        shares = (f"{probability[s, a]:.3f}" if mdp.allowed[s, a] else _NONE for a in range(len(shown)))
+        table.add_row(state, names[likely], *shares)
     if mdp.n_states > _MAX_ROWS:
         table.caption = f"{mdp.n_states - _MAX_ROWS} more states: --json or --save shows all."
     return table
@@ -144,7 +146,8 @@ def policy_table(mdp: TabularMDP, run: Run, width: int) -> Table:
         q, shown = run.q, names if len(names) <= _MAX_COLUMNS else ()
         lines[0] += ["value", *(f"q {name}" for name in shown)]
         for s, line in enumerate(lines[1:]):
-            line += [f"{q[s].max():.4f}", *(f"{q[s, a]:.4f}" for a in range(len(shown)))]
+            values = (f"{q[s, a]:.4f}" if mdp.allowed[s, a] else _NONE for a in range(len(shown)))
+            line += [f"{q[s].max():.4f}", *values]
     if sum(max(map(cell_len, column)) + 2 for column in zip(*lines, strict=True)) > width:
         lines = [line[:3] for line in lines]
     table = Table(box=None, padding=(0, 1), header_style="bold")

@@ -14,7 +14,7 @@ from replicable_rl.collect.kept import Kept
 from replicable_rl.collect.stints import EnvStints
 from replicable_rl.errors import InvalidFile, InvalidInput, check_integer, shown
 from replicable_rl.files import locked
-from replicable_rl.mdp import TabularMDP
+from replicable_rl.mdp import TabularMDP, pairs_of
 from replicable_rl.progress import report
 from replicable_rl.progress_bar import bar_on_a_terminal
 from replicable_rl.randomness import MAX_SEED, fresh_seed
@@ -141,7 +141,7 @@ def _total(source: Any, samples: int | None, budget: int | None) -> int:
             raise InvalidInput("collect: an environment goes where it goes. Give budget=... in place of samples=....")
         pairs = 1
     else:
-        pairs = source.pairs if isinstance(source, Simulator) else source.n_states * source.n_actions
+        pairs = source.pairs if isinstance(source, Simulator) else pairs_of(source)
     if samples is not None:
         total = pairs * check_integer("collect", "samples", samples, low=1, high=MOST_STEPS // pairs)
     else:

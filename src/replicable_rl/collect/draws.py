@@ -17,6 +17,7 @@ from replicable_rl.collect.gathered import Gathered
 from replicable_rl.collect.stage import Stage
 from replicable_rl.data import Process
 from replicable_rl.data.process import END
+from replicable_rl.mdp import allowed_of, pairs_of
 from replicable_rl.randomness import sample_stream
 from replicable_rl.records import derived_seed
 from replicable_rl.sampling import Simulator
@@ -59,6 +60,7 @@ class SimulatorDraws:
             source.reward_range,
             initial,
             source.ends,
+            allowed=_allowed(source),
         )
         self.now = self.begin()
 
@@ -81,7 +83,7 @@ class SimulatorDraws:
 
     def _many(self, total: int, rng: np.random.Generator) -> None:
         start = self.now.steps
-        pair = np.arange(start, min(total, start + self._batch), dtype=np.int64) % self.source.pairs
+        pair = self.source.row_of(np.arange(start, min(total, start + self._batch), dtype=np.int64) % self.source.pairs)
         successor, reward = self.source.steps(pair // self.source.n_actions, pair % self.source.n_actions, rng)
         self._add(pair * self.source.n_states + successor, reward, _place_of(rng))
 
@@ -89,11 +91,13 @@ class SimulatorDraws:
         source, answers = self.source, _Answers(rng)
         try:
             until, n = time.monotonic() + _PIECE, source.n_actions
+            rows = None if _allowed(source) is None else source.row_of(np.arange(source.pairs)).tolist()
             for t in range(self.now.steps, min(total, self.now.steps + _MOST)):
                 clock = answers.mark()
                 if clock > until:
                     break
-                state, action = divmod(t % source.pairs, n)
+                place = t % source.pairs
+                state, action = divmod(place if rows is None else rows[place], n)
                 successor, reward = self._read(state, action, source.step(state, action, rng))
                 answers.append((state * n + action) * source.n_states + successor, reward)
             answers.mark(now=True)
@@ -150,13 +154,14 @@ class TableDraws:
         self.source, self._seed = source, seed
         states, actions = _names(source.labels.states, source.n_states), _names(source.labels.actions, source.n_actions)
         initial = tuple(source.initial.tolist())
-        self.process = Process(states, actions, source.gamma, source.reward_range, initial)
+        known = source.gamma, source.reward_range, initial
+        self.process = Process(states, actions, *known, allowed=_allowed(source))
         self.now = self.begin()
 
     @property
     def unit(self) -> int:
         """Every pair once."""
-        return self.source.n_states * self.source.n_actions
+        return pairs_of(self.source)
 
     @property
     def way(self) -> dict[str, Json]:
@@ -178,6 +183,11 @@ class TableDraws:
         key = (row * self.source.n_states + drawn.next_state)[seen].astype(np.int64)
         gathered = now.gathered.counting(key, drawn.reward[seen], drawn.count[seen].astype(np.int64), add_up=False)
         self.now = replace(now, gathered=gathered, steps=now.steps + calls * self.unit, place={"next": part + 1})
+
+
+def _allowed(source: Simulator | TabularMDP) -> tuple[tuple[bool, ...], ...] | None:
+    mask = allowed_of(source)
+    return None if mask is None else tuple(map(tuple, mask.tolist()))
 
 
 def _names(given: Sequence[str] | None, many: int) -> tuple[Any, ...]:

@@ -89,13 +89,26 @@ class Dataset:
         key = (states * self.n_actions + actions) * self.n_states + successors
         order = np.lexsort((rewards, key))  # one order, whatever order the rows came in
         self.key, self.reward, self.count = key[order], rewards[order] + 0.0, counts[order]
+        self.allowed = None if process.allowed is None else np.array(process.allowed, dtype=np.bool_)
+        self._refuse_forbidden()
         self.early = None if early is None else _whole("early", early, size)[order]
         if self.early is not None and (self.early > self.count).any():
             raise InvalidInput("Dataset: early must not be larger than count.")
         self.starts = None if starts is None else _whole("starts", starts, self.n_states).copy()
-        for array in (self.key, self.reward, self.count, self.early, self.starts):
+        for array in (self.key, self.reward, self.count, self.early, self.starts, self.allowed):
             if array is not None:
                 array.setflags(write=False)
+
+    def _refuse_forbidden(self) -> None:
+        """Refuse a log that has what is not allowed."""
+        if self.allowed is None:
+            return
+        pair = self.key // self.n_states
+        wrong = pair[~self.allowed.reshape(-1)[pair]]
+        if wrong.size:
+            raise InvalidInput(
+                f"Dataset: the log has {self.pair_names(int(wrong[0]))}, which is not allowed. Mend allowed or the log."
+            )
 
     # --- what a problem says ------------------------------------------------------------------------
 

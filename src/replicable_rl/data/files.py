@@ -11,7 +11,7 @@ import numpy as np
 from replicable_rl.canonical import Json, canonical_json, parse_json, read_npz
 from replicable_rl.data.bins import bins_to_json, check_binned
 from replicable_rl.data.dataset import Dataset
-from replicable_rl.data.process import Label, Process, check_initial, check_names
+from replicable_rl.data.process import Label, Process, check_initial, check_mask, check_names
 from replicable_rl.errors import InvalidFile, InvalidInput, check_real
 from replicable_rl.files import check_regular, replacing
 from replicable_rl.sampling.problem import check_range
@@ -41,6 +41,8 @@ def write_dataset(data: Dataset, path: str | os.PathLike[str], **more: NDArray[A
     }
     if process.bins:  # files without bins are as they always were
         metadata["bins"] = bins_to_json(process.bins)
+    if process.allowed is not None:
+        metadata["allowed"] = [list(row) for row in process.allowed]
     arrays = {name: array for name in (*_NEEDED, *_OPTIONAL) if (array := getattr(data, name)) is not None}
     arrays = {**more, **arrays}
     arrays["metadata"] = np.frombuffer(canonical_json(metadata), dtype=np.uint8)
@@ -84,8 +86,11 @@ def _dataset(metadata: dict[str, Any], archive: dict[str, NDArray[Any]]) -> Data
     )
     bounds = check_range("Dataset", metadata["reward_range"])
     initial = check_initial(metadata["initial"], len(states))
-    bins = check_binned(metadata.get("bins", []))
-    process = Process(states, actions, gamma, bounds, initial, metadata["ends"] is True, bins)
+    bins, allowed = (
+        check_binned(metadata.get("bins", [])),
+        check_mask(metadata.get("allowed"), len(states), len(actions)),
+    )
+    process = Process(states, actions, gamma, bounds, initial, metadata["ends"] is True, bins, allowed)
     arrays = {name: archive[name] for name in (*_NEEDED, *_OPTIONAL) if name in archive}
     key, count = arrays["key"].astype(np.int64), arrays["count"].astype(np.int64)
     n_states, n_actions = len(states), len(actions)

@@ -14,6 +14,7 @@ import numpy as np
 from replicable_rl.canonical import Json, json_digest
 from replicable_rl.data.bins import Binned, bins_to_json
 from replicable_rl.errors import InvalidInput, check_numbers, is_masked, shown
+from replicable_rl.mdp import check_allowed
 from replicable_rl.records import ObjectSpec
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ class Process:
     """Names of states and actions, discount, range of rewards, and the first state's distribution if it is declared.
 
     ``ends`` says whether the last state is the one in which episodes that are done stay. ``bins`` says where the edges
-    of binned columns are: logs that are binned in two ways are of two processes.
+    of binned columns are: logs that are binned in two ways are of two processes. ``allowed`` says which actions each
+    state has, a row of truth values for every state; None: all.
     """
 
     states: tuple[Label, ...]
@@ -38,6 +40,7 @@ class Process:
     initial: tuple[float, ...] | None = None
     ends: bool = False
     bins: tuple[Binned, ...] = ()
+    allowed: tuple[tuple[bool, ...], ...] | None = None
 
     @cached_property  # names may be very many
     def spec(self) -> ObjectSpec:
@@ -48,6 +51,8 @@ class Process:
             params["initial"] = json_digest(list(self.initial))
         if self.bins:
             params["bins"] = bins_to_json(self.bins)
+        if self.allowed is not None:
+            params["allowed"] = json_digest([list(row) for row in self.allowed])
         return ObjectSpec("process", params | ({"ends": True} if self.ends else {}))
 
     @property
@@ -97,6 +102,15 @@ def written(label: Label) -> Json:
     if isinstance(label, tuple):
         return [written(one) for one in label]
     return f"{type(label).__name__}:{label!r}" if not isinstance(label, str) else f"str:{label}"
+
+
+def check_mask(allowed: Any, n_states: int, n_actions: int, ends: bool = False) -> tuple[tuple[bool, ...], ...] | None:
+    """Return which actions each state has; None where all have all. After the end, every action is the same."""
+    if allowed is None:
+        return None
+    mask = check_allowed("from_transitions", allowed, n_states, n_actions)
+    rows = tuple(map(tuple, mask.tolist()))
+    return None if mask.all() else (*rows, (True,) * n_actions) if ends else rows
 
 
 def check_names(kind: str, names: Any) -> tuple[Label, ...] | None:

@@ -12,7 +12,7 @@ from replicable_rl.data.columns import Columns, named_columns
 from replicable_rl.data.counting import Counted, counted, index_of
 from replicable_rl.data.dataset import Dataset
 from replicable_rl.data.episodes import columns_of, is_minari
-from replicable_rl.data.process import END, Process, check_initial, check_names
+from replicable_rl.data.process import END, Process, check_initial, check_mask, check_names
 from replicable_rl.data.source import opened
 from replicable_rl.errors import InvalidInput, check_real
 from replicable_rl.sampling.problem import check_range
@@ -39,6 +39,7 @@ def from_transitions(
     initial: Any = None,
     states: Sequence[Any] | None = None,
     actions: Sequence[Any] | None = None,
+    allowed: Any = None,
 ) -> Dataset:
     """Count the transitions of a log.
 
@@ -72,6 +73,9 @@ def from_transitions(
         Distribution of the first state.
     states, actions : list, optional
         All there are, also those that the log did not see: give them where you compare logs.
+    allowed : (S, A) truth values, optional
+        Which actions each state has, in the order of ``states`` and ``actions``, which must be given; all when not
+        given. Another action is never decided.
 
     Returns
     -------
@@ -92,9 +96,13 @@ def from_transitions(
     uses = {"state": state, "action": action, "reward": reward, "next_state": next_state}
     given = named_columns(bins, **uses, done=done, episode=episode, order=order)
     declared = check_names("states", states), check_names("actions", actions)
+    if allowed is not None and None in declared:
+        raise InvalidInput(
+            "from_transitions: allowed goes by the order of the names. Give states=... and actions=... beside it."
+        )
     with opened(source) as rows:
         found, name = counted(rows, given), rows.engine.name
-    return _dataset(found, given, name, gamma, declared, reward_range, initial)
+    return _dataset(found, given, name, gamma, declared, reward_range, initial, allowed)
 
 
 def _dataset(
@@ -105,6 +113,7 @@ def _dataset(
     declared: tuple[tuple[Any, ...] | None, tuple[Any, ...] | None],
     reward_range: tuple[float, float] | None,
     initial: Any,
+    allowed: Any,
 ) -> Dataset:
     ends = columns.done is not None
     states, state_at = index_of(found.states, declared[0], "states", name)
@@ -115,7 +124,8 @@ def _dataset(
     bounds = _range(name, reward_range, found.reward, ends)
     process = Process((*states, END) if ends else states, actions, gamma, bounds)
     first = check_initial(initial, len(process.states))
-    process = dataclasses.replace(process, initial=first, ends=ends, bins=columns.binned)
+    mask = check_mask(allowed, len(states), len(actions), ends)
+    process = dataclasses.replace(process, initial=first, ends=ends, bins=columns.binned, allowed=mask)
     starts = None
     if found.starts is not None:
         starts = np.zeros(len(process.states), dtype=np.int64)

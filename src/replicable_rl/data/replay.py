@@ -35,7 +35,8 @@ class Replay:
         pair = data.key // data.n_states
         left = np.bincount(pair, weights=self._left, minlength=pairs).astype(np.int64)
         ended = np.arange(pairs) // data.n_actions == data.n_states - 1 if data.process.ends else np.zeros(pairs, bool)
-        self._refuse_beyond(calls, np.where(ended, calls, left))
+        missing = np.zeros(pairs, bool) if data.allowed is None else ~data.allowed.reshape(-1)  # nobody asks for them
+        self._refuse_beyond(calls, np.where(ended | missing, calls, left))
         first = np.searchsorted(pair, np.arange(pairs))
         place, wanted = np.arange(pair.size) - first[pair], np.full(pairs, calls, dtype=np.int64)
         count = np.zeros(pair.size, dtype=np.int64)

@@ -42,6 +42,8 @@ class Summary:
         Whether the first and the second half of the log look like one process; None where it cannot be told.
     warnings : tuple of str
         What should be looked at.
+    pairs : int or None
+        How many pairs there are where some actions are not allowed in every state; None: all.
     """
 
     rows: int
@@ -54,9 +56,10 @@ class Summary:
     behaviour: NDArray[np.float64]
     change: Homogeneity | None
     warnings: tuple[str, ...]
+    pairs: int | None = None
 
     def __str__(self) -> str:
-        pairs = self.states * self.actions
+        pairs = self.states * self.actions if self.pairs is None else self.pairs
         lines = [
             f"{number(self.rows)} rows; {plural(self.states, 'state')}, {plural(self.actions, 'action')}",
             f"{pairs - self.never_tried} of {plural(pairs, 'pair')} were tried: {number(self.least)} times at least, "
@@ -88,6 +91,8 @@ def summarise(data: Dataset) -> Summary:
     tried = visits[visits > 0]
     left = visits.sum(axis=1)
     shares = data.visits / np.maximum(data.visits.sum(axis=1, keepdims=True), 1)
+    allowed = None if data.allowed is None else data.allowed[:real]
+    never = visits == 0 if allowed is None else (visits == 0) & allowed
     change = None
     if data.early is not None:
         change = homogeneity(data.key // data.n_states, data.early, data.count - data.early, data.n_actions)
@@ -95,19 +100,22 @@ def summarise(data: Dataset) -> Summary:
         data.rows,
         real,
         data.n_actions,
-        int((visits == 0).sum()),
+        int(never.sum()),
         int((left == 0).sum()),
         int(tried.min()) if tried.size else 0,
         int(np.median(tried)) if tried.size else 0,
         shares,
         change,
-        tuple(_warnings(data, visits, change)),
+        tuple(_warnings(data, visits, never, change)),
+        None if allowed is None else int(allowed.sum()),
     )
 
 
-def _warnings(data: Dataset, visits: NDArray[np.int64], change: Homogeneity | None) -> list[str]:
+def _warnings(
+    data: Dataset, visits: NDArray[np.int64], never: NDArray[np.bool_], change: Homogeneity | None
+) -> list[str]:
     found, states = [], data.process.states
-    never, lost = visits == 0, visits.sum(axis=1) == 0
+    lost = visits.sum(axis=1) == 0
     if never.any():
         some = f"such as {data.pair_names(int(never.argmax()))}"
         found.append(f"{plural(int(never.sum()), 'pair')} never tried, {some}: nobody knows what they are worth")

@@ -13,7 +13,7 @@ from replicable_rl.diagnose.published import published_spec
 from replicable_rl.diagnose.search import Question, Seen, look_at, search
 from replicable_rl.diagnose.sizes import Sized, bounds_loss, is_plug_in, proved_samples
 from replicable_rl.errors import InvalidInput, check_choice, check_flag, check_in_open_interval, check_integer, shown
-from replicable_rl.mdp import TabularMDP
+from replicable_rl.mdp import TabularMDP, pairs_of
 from replicable_rl.records import AuditSpec, ObjectSpec, check_level
 from replicable_rl.sampling import Problem
 from replicable_rl.solve import Algorithm
@@ -115,7 +115,7 @@ def calibrate(
         levels=runs.levels,
         over="initial" if losses is None else losses.over,
         theory=None if published else proved_samples(problem, algorithm, rho, epsilon),
-        pairs=problem.n_states * problem.n_actions,
+        pairs=pairs_of(problem),
         gain=None if losses is None else losses.uniform,
         unit=1.0 if losses is None else losses.units.span,
         published=published,

@@ -10,7 +10,7 @@ import numpy as np
 
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.audit.every_look import mean_at_every_look
-from replicable_rl.mdp import TabularMDP, evaluate_policy, optimal_values
+from replicable_rl.mdp import TabularMDP, evaluate_policy, optimal_values, uniform_policy
 from replicable_rl.sampling.counts import sums
 from replicable_rl.theory import Units
 
@@ -61,8 +61,7 @@ class Losses:
     @cached_property
     def uniform(self) -> float:
         """What the uniform policy loses: the gain of the best policy over it."""
-        S, A = self.mdp.n_states, self.mdp.n_actions
-        return self.of(np.full((S, A), 1.0 / A))
+        return self.of(uniform_policy(self.mdp))
 
     def of(self, policy: Any) -> float:
         """Return the loss of a policy: one action for each state, or (S, A) probabilities."""

@@ -14,8 +14,10 @@ import numpy as np
 from replicable_rl.canonical import canonical_json, parse_json, read_npz
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.files import check_regular, replacing
+from replicable_rl.mdp.allowed import allowed_of
+from replicable_rl.mdp.labels import Labels
 from replicable_rl.mdp.rows import Rows
-from replicable_rl.mdp.tabular import Labels, TabularMDP
+from replicable_rl.mdp.tabular import TabularMDP
 from replicable_rl.records import Level, register_level
 
 if TYPE_CHECKING:
@@ -23,9 +25,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_FORMAT, _VERSION = "replicable-rl mdp", 1
+_FORMAT = "replicable-rl mdp"
+_VERSION, _MASKED = 1, 2  # the second has the array ``allowed``, and is written where it says something
 _ARRAYS = ("indptr", "next_state", "probability", "reward", "initial")
 _KINDS = {"indptr": "i", "next_state": "i", "probability": "f", "reward": "f", "initial": "f", "metadata": "u"}
+_KINDS["allowed"] = "u"
 
 
 def save_mdp(mdp: TabularMDP, path: str | os.PathLike[str]) -> None:
@@ -36,9 +40,10 @@ def save_mdp(mdp: TabularMDP, path: str | os.PathLike[str]) -> None:
 
 def write_mdp(mdp: TabularMDP, stream: IO[bytes]) -> None:
     """Write ``mdp`` to an open file."""
+    allowed = allowed_of(mdp)
     metadata = {
         "format": _FORMAT,
-        "version": _VERSION,
+        "version": _VERSION if allowed is None else _MASKED,
         "n_actions": mdp.n_actions,
         "gamma": mdp.gamma,
         "reward_range": list(mdp.reward_range),
@@ -49,6 +54,8 @@ def write_mdp(mdp: TabularMDP, stream: IO[bytes]) -> None:
         "estimated": mdp.estimated,
     }
     arrays: dict[str, NDArray[Any]] = {**mdp.rows._asdict(), "initial": mdp.initial}
+    if allowed is not None:
+        arrays["allowed"] = allowed.reshape(-1).astype(np.uint8)
     arrays["metadata"] = np.frombuffer(canonical_json(metadata), dtype=np.uint8)
     np.savez(cast("Any", stream), allow_pickle=False, **arrays)
 
@@ -75,6 +82,7 @@ def read_mdp(path: str | os.PathLike[str], stream: IO[bytes]) -> TabularMDP:
         archive = read_npz(stream)
         metadata = _read_metadata(path, archive)
         arrays = {name: _read_array(path, archive, name) for name in _ARRAYS}
+        allowed = _read_array(path, archive, "allowed") if metadata["version"] == _MASKED else None
     except InvalidFile:
         raise
     except InvalidInput as error:
@@ -82,7 +90,9 @@ def read_mdp(path: str | os.PathLike[str], stream: IO[bytes]) -> TabularMDP:
     initial = arrays.pop("initial")
     rows = Rows(**arrays)
     try:
-        mdp = TabularMDP(rows, initial=initial, **_options(metadata))
+        options = _options(metadata)
+        mask = None if allowed is None else allowed.reshape(-1, max(options["n_actions"], 1))
+        mdp = TabularMDP(rows, initial=initial, allowed=mask, **options)
     except InvalidInput as error:
         raise InvalidFile(f"{path}: {error}") from None
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
@@ -112,9 +122,10 @@ def _read_metadata(path: str | os.PathLike[str], archive: Mapping[str, NDArray[A
     metadata = parse_json(_read_array(path, archive, "metadata").tobytes())
     if not isinstance(metadata, dict) or metadata.get("format") != _FORMAT:
         raise InvalidFile(f"{path}: not a {_FORMAT} file.")
-    if metadata.get("version") != _VERSION:
+    version = metadata.get("version")
+    if type(version) is not int or version not in (_VERSION, _MASKED):
         raise InvalidFile(
-            f"{path}: format version {metadata.get('version')!r} is not {_VERSION}, the one this release reads. "
+            f"{path}: format version {version!r} is not {_VERSION} or {_MASKED}, those that this release reads. "
             "Upgrade replicable-rl."
         )
     if "digest" not in metadata:

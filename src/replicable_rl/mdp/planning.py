@@ -42,6 +42,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_numbers, shown
+from replicable_rl.mdp.allowed import allowed_of
 from replicable_rl.mdp.policies import action_probabilities, chosen_actions
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ _RELATIVE_TOLERANCE = 1e-10
 class Optimum:
     """Optimal action values with a certified error.
 
-    ``|q - Q*| <= error`` holds entry by entry, rounding included. ``converged`` says
+    ``|q - Q*| <= error`` holds entry by entry, rounding included; an action that is not allowed has the value -inf.
+    ``converged`` says
     whether ``error`` came below the tolerance asked for; where 64-bit arithmetic cannot
     reach it, the best that can be certified is returned.
     """
@@ -111,7 +113,9 @@ def optimal_values(mdp: TabularMDP, *, tolerance: float | None = None, rewards: 
     else:
         reward, reward_range = _check_rewards(mdp, rewards)
         own = own if tolerance is not None else _RELATIVE_TOLERANCE * (reward_range[1] or 1.0) / (1.0 - mdp.gamma)
-    tolerance = own
+    tolerance, allowed = own, allowed_of(mdp)
+    if allowed is not None:
+        reward = np.where(allowed.reshape(-1), reward, -np.inf)  # which no maximum takes
     table = Table(rows.indptr, rows.next_state, rows.probability, reward, mdp.gamma, mdp.n_actions)
     q, policy, error, sweeps = _solve(table, reward_range, tolerance)
     return Optimum(q.reshape(mdp.n_states, mdp.n_actions), policy, error, sweeps, converged=error <= tolerance)
@@ -133,9 +137,10 @@ def _followed(mdp: TabularMDP, policy: ArrayLike) -> Table:
 
     rows, reward, n_states, n_actions = mdp.rows, _expected_rewards(mdp), mdp.n_states, mdp.n_actions
     first = np.arange(0, n_states * n_actions + 1, n_actions)  # the first row of every state
-    actions = chosen_actions("evaluate_policy", policy, n_states, n_actions)
+    allowed = allowed_of(mdp)
+    actions = chosen_actions("evaluate_policy", policy, n_states, n_actions, allowed)
     if actions is None:
-        weight = action_probabilities("evaluate_policy", policy, n_states, n_actions)
+        weight = action_probabilities("evaluate_policy", policy, n_states, n_actions, allowed)
         actions = weight.argmax(axis=1) if (weight.max(axis=1) == 1.0).all() else None
     if actions is not None:
         row_of = first[:-1] + actions
@@ -212,7 +217,9 @@ def _expected_rewards(mdp: TabularMDP) -> NDArray[np.float64]:
 
 def _check_rewards(mdp: TabularMDP, rewards: ArrayLike) -> tuple[NDArray[np.float64], tuple[float, float]]:
     """Return other rewards, row by row, and their range."""
-    table = check_numbers("optimal_values", "rewards", rewards)
+    table, allowed = check_numbers("optimal_values", "rewards", rewards), allowed_of(mdp)
+    if allowed is not None and table.shape == allowed.shape:
+        table = np.where(allowed, table, 0.0)  # what is written elsewhere means nothing
     if table.shape != (mdp.n_states, mdp.n_actions) or not ((table >= 0.0) & (table <= 1e300)).all():
         raise InvalidInput(
             f"optimal_values: rewards must be (S, A) = {(mdp.n_states, mdp.n_actions)} numbers of 0 or more, got "

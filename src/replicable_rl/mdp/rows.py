@@ -5,13 +5,15 @@ CSR matrix. Every builder ends in :func:`canonical_rows`, which checks the rows 
 them to one form: outcomes sorted by (next state, reward), equal ones merged, impossible
 ones dropped, and sums off by more than rounding divided out. So one process has one set
 of arrays, and one digest, however it was written down.
+
+The row of an action that is not allowed in a state is empty, and no other row is.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput, InvalidMDP, check_numbers, is_masked, shown
 
@@ -33,62 +35,14 @@ class Rows(NamedTuple):
         return slice(int(self.indptr[row]), int(self.indptr[row + 1]))
 
 
-def rows_from_dense(P: ArrayLike, R: ArrayLike) -> tuple[Rows, int]:
-    """Return rows and number of actions from P (S, A, S) and R (S, A) or (S, A, S)."""
-    transitions = _as_floats("P", P)
-    rewards = _as_floats("R", R)
-    if transitions.ndim != 3 or transitions.shape[0] != transitions.shape[2]:
-        raise InvalidMDP(f"TabularMDP: P must have shape (S, A, S), got {transitions.shape}.")
-    n_states, n_actions, _ = transitions.shape
-    _check_reward_shape(rewards.shape, n_states, n_actions)
-    state, action, successor = np.nonzero(transitions)  # NaN counts as non-zero and is refused below
-    indptr = _indptr(state * n_actions + action, n_states * n_actions)
-    reward = rewards[state, action] if rewards.ndim == 2 else rewards[state, action, successor]
-    return Rows(indptr, successor.astype(np.int32), transitions[state, action, successor], reward), n_actions
+Outcomes = Sequence[Sequence[Sequence[Sequence[float]] | None]]  # by state and action
 
 
-def rows_from_sparse(P: Sequence[Any], R: Any) -> tuple[Rows, int]:
-    """Return rows and number of actions from one sparse (S, S) matrix per action.
+def rows_from_outcomes(outcomes: Outcomes) -> tuple[Rows, int]:
+    """Return rows and number of actions from ``outcomes[s][a] = [(probability, next state, reward), ...]``.
 
-    ``R`` is an (S, A) array, or one sparse (S, S) matrix per action whose missing
-    entries are rewards of 0.
+    None instead of a list is an action that is not allowed there; its row is empty.
     """
-    import scipy.sparse as sp
-
-    n_actions = len(P) if isinstance(P, Sequence) else 0
-    n_states = getattr(P[0], "shape", (0,))[0] if n_actions else 0
-    if (
-        n_states == 0
-        or not all(map(sp.issparse, P))
-        or any(matrix.shape != (n_states, n_states) or matrix.dtype.kind not in "fiub" for matrix in P)
-    ):
-        raise InvalidMDP("TabularMDP: P must be a list of sparse (S, S) matrices of numbers, one per action.")
-    tables = [sp.coo_array(matrix) for matrix in P]
-    action = np.repeat(np.arange(n_actions), [table.nnz for table in tables])
-    state = np.concatenate([table.coords[0] for table in tables])
-    successor = np.concatenate([table.coords[1] for table in tables])
-    probability = np.concatenate([table.data for table in tables]).astype(np.float64)
-    if isinstance(R, Sequence) and len(R) > 0 and all(sp.issparse(matrix) for matrix in R):
-        if len(R) != n_actions or any(matrix.shape != (n_states, n_states) for matrix in R):
-            raise InvalidMDP("TabularMDP: R must hold one sparse (S, S) matrix per action, shaped like P.")
-        lookup = [sp.csr_array(matrix) for matrix in R]
-        values = [
-            np.asarray(m[t.coords[0], t.coords[1]]).reshape(-1) if t.nnz else np.empty(0)
-            for m, t in zip(lookup, tables, strict=True)
-        ]
-        reward = np.concatenate(values).astype(np.float64)
-    else:
-        rewards = _as_floats("R", R)
-        _check_reward_shape(rewards.shape, n_states, n_actions)
-        reward = rewards[state, action] if rewards.ndim == 2 else rewards[state, action, successor]
-    row = state.astype(np.int64) * n_actions + action
-    order = np.argsort(row, kind="stable")
-    indptr = _indptr(row, n_states * n_actions)
-    return Rows(indptr, successor[order].astype(np.int32), probability[order], reward[order]), n_actions
-
-
-def rows_from_outcomes(outcomes: Sequence[Sequence[Sequence[Sequence[float]]]]) -> tuple[Rows, int]:
-    """Return rows and number of actions from ``outcomes[s][a] = [(probability, next state, reward), ...]``."""
     if not (_is_list(outcomes) and all(map(_is_list, outcomes))):
         raise InvalidMDP(
             "TabularMDP: outcomes must be lists, outcomes[s][a] = [(probability, next state, reward), ...]."
@@ -101,9 +55,10 @@ def rows_from_outcomes(outcomes: Sequence[Sequence[Sequence[Sequence[float]]]]) 
         if len(actions) != n_actions:
             raise InvalidMDP(
                 f"TabularMDP: every state must have the same number of actions, got {len(actions)} in state {s} "
-                f"and {n_actions} in state 0. Give a forbidden action the outcomes of an allowed one."
+                f"and {n_actions} in state 0. Write None for an action that is not allowed."
             )
-        for a, row in enumerate(actions):
+        for a, given in enumerate(actions):
+            row = () if given is None else given
             if not (_is_list(row) and all(_is_list(outcome) and len(outcome) == 3 for outcome in row)):
                 raise _no_outcome(s, a)
             flat.extend(row)
@@ -132,9 +87,11 @@ def check_size(n_states: int, n_actions: int) -> None:
         )
 
 
-def canonical_rows(rows: Rows, n_states: int, n_actions: int) -> Rows:
-    """Check the rows and return them in canonical form (see the module)."""
+def canonical_rows(rows: Rows, n_states: int, n_actions: int, allowed: NDArray[np.bool_] | None = None) -> Rows:
+    """Check the rows and return them in canonical form (see the module); without a mask, no row may be empty."""
     _check_layout(rows, n_states, n_actions)
+    rows = rows if allowed is None else _without(rows, allowed)
+    _check_filled(rows, n_actions, allowed)
     _check_outcomes(rows, n_states, n_actions)
     rows = Rows(
         rows.indptr.astype(np.int64, copy=False),
@@ -145,6 +102,16 @@ def canonical_rows(rows: Rows, n_states: int, n_actions: int) -> Rows:
     if not _is_sorted_and_merged(rows):
         rows = _sorted_and_merged(rows)
     return _normalised(rows)
+
+
+def _without(rows: Rows, allowed: NDArray[np.bool_]) -> Rows:
+    """Return the rows without what was written for pairs that are not allowed."""
+    flags, length = allowed.reshape(-1), np.diff(rows.indptr)
+    kept = np.repeat(flags, length)
+    if kept.all():
+        return rows
+    indptr = np.concatenate([[0], np.cumsum(np.where(flags, length, 0))]).astype(np.int64)
+    return Rows(indptr, rows.next_state[kept], rows.probability[kept], rows.reward[kept])
 
 
 def describe_row(row: int, n_actions: int) -> str:
@@ -166,11 +133,15 @@ def _check_layout(rows: Rows, n_states: int, n_actions: int) -> None:
             f"TabularMDP: indptr must rise from 0 to the number of outcomes ({n_outcomes}) in S*A + 1 = "
             f"{n_rows + 1} entries, got shape {indptr.shape}."
         )
-    empty = np.flatnonzero(np.diff(indptr) == 0)
+
+
+def _check_filled(rows: Rows, n_actions: int, allowed: NDArray[np.bool_] | None) -> None:
+    is_empty = np.diff(rows.indptr) == 0
+    empty = np.flatnonzero(is_empty if allowed is None else is_empty & allowed.reshape(-1))
     if empty.size:
         raise InvalidMDP(
             f"TabularMDP: every row needs an outcome, row {describe_row(int(empty[0]), n_actions)} is empty. "
-            "Make it a self-loop if nothing happens there."
+            "Make it a self-loop if nothing happens there, or say with allowed=... that the action cannot be taken."
         )
 
 
@@ -188,17 +159,31 @@ def _check_outcomes(rows: Rows, n_states: int, n_actions: int) -> None:
         if bad.any():
             first = int(np.argmax(bad))
             row = _row_of(rows.indptr, first)
-            raise InvalidMDP(f"TabularMDP: {rule}, row {describe_row(row, n_actions)} has {values[first].item()}.")
+            value = values[first].item()
+            remedy = " Say with allowed=... that the action cannot be taken." if value == -np.inf else ""
+            raise InvalidMDP(f"TabularMDP: {rule}, row {describe_row(row, n_actions)} has {value}.{remedy}")
     with np.errstate(over="ignore"):  # a sum of inf is refused below
-        sums = np.add.reduceat(rows.probability, rows.indptr[:-1])
+        sums = row_sums(rows)
     wrong = np.flatnonzero(~(np.abs(sums - 1.0) <= SUM_TOLERANCE))
     if wrong.size:
-        row = int(wrong[0])
+        row = int(np.flatnonzero(np.diff(rows.indptr))[wrong[0]])
         more = f" ({wrong.size} rows are wrong)" if wrong.size > 1 else ""
         raise InvalidMDP(
             f"TabularMDP: probabilities must sum to 1 within {SUM_TOLERANCE:g}, row {describe_row(row, n_actions)} "
-            f"sums to {sums[row]:.12g}{more}. Rescale the row or add the missing outcome."
+            f"sums to {sums[wrong[0]]:.12g}{more}. Rescale the row or add the missing outcome."
         )
+
+
+def row_sums(rows: Rows) -> NDArray[np.float64]:
+    """Return the sums of the probabilities of all rows that are not empty."""
+    sums: NDArray[np.float64] = np.add.reduceat(rows.probability, _starts(rows))
+    return sums
+
+
+def _starts(rows: Rows) -> NDArray[np.int64]:
+    """Return where the rows that are not empty begin."""
+    is_filled = np.diff(rows.indptr) > 0
+    return rows.indptr[:-1] if is_filled.all() else rows.indptr[:-1][is_filled]
 
 
 def _is_sorted_and_merged(rows: Rows) -> bool:
@@ -207,7 +192,7 @@ def _is_sorted_and_merged(rows: Rows) -> bool:
         return False
     step = np.diff(rows.next_state)
     rises = (step > 0) | ((step == 0) & (rows.reward[1:] > rows.reward[:-1]))
-    rises[rows.indptr[1:-1] - 1] = True  # the last outcome of a row may exceed the first of the next
+    rises[_starts(rows)[1:] - 1] = True  # the last outcome of a row may exceed the first of the next
     return bool(rises.all())
 
 
@@ -221,13 +206,13 @@ def _sorted_and_merged(rows: Rows) -> Rows:
     first = np.ones(row.size, dtype=bool)
     first[1:] = (np.diff(row) != 0) | (np.diff(successor) != 0) | (reward[1:] != reward[:-1])
     merged = np.add.reduceat(rows.probability[possible][order], np.flatnonzero(first))
-    return Rows(_indptr(row[first], n_rows), successor[first], merged, reward[first])
+    return Rows(indptr_of(row[first], n_rows), successor[first], merged, reward[first])
 
 
 def _normalised(rows: Rows) -> Rows:
     """Divide out sums that are off by more than rounding; a second pass changes nothing."""
-    lengths = np.diff(rows.indptr)
-    sums = np.add.reduceat(rows.probability, rows.indptr[:-1])
+    sums, lengths = row_sums(rows), np.diff(rows.indptr)
+    lengths = lengths if sums.size == lengths.size else lengths[lengths > 0]
     off = np.abs(sums - 1.0) > np.where(lengths > 1, lengths, 0) * 2.0**-52  # a sure outcome has probability 1 exactly
     if not off.any():
         return rows
@@ -235,7 +220,8 @@ def _normalised(rows: Rows) -> Rows:
     return rows._replace(probability=rows.probability / scale)
 
 
-def _indptr(row: NDArray[np.int64], n_rows: int) -> NDArray[np.int64]:
+def indptr_of(row: NDArray[np.int64], n_rows: int) -> NDArray[np.int64]:
+    """Return where the rows begin, from the row of every outcome."""
     counts = np.bincount(row, minlength=n_rows)
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
@@ -262,12 +248,3 @@ def _no_outcome(state: int, action: int) -> InvalidMDP:
         f"TabularMDP: an outcome is (probability, next state, reward); row (state {state}, action {action}) "
         "holds something else."
     )
-
-
-def _check_reward_shape(shape: tuple[int, ...], n_states: int, n_actions: int) -> None:
-    if shape not in ((n_states, n_actions), (n_states, n_actions, n_states)):
-        raise InvalidMDP(f"TabularMDP: R must have shape (S, A) = ({n_states}, {n_actions}) or (S, A, S), got {shape}.")
-
-
-def _as_floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    return check_numbers("TabularMDP", name, values, refusal=InvalidMDP)

@@ -3,80 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.canonical import array_digest
-from replicable_rl.errors import InvalidMDP, check_flag, check_numbers, check_real, is_masked, plain_number, shown
-from replicable_rl.mdp.rows import (
-    SUM_TOLERANCE,
-    Rows,
-    canonical_rows,
-    check_size,
-    describe_row,
-    rows_from_dense,
-    rows_from_outcomes,
-    rows_from_sparse,
-)
+from replicable_rl.errors import InvalidMDP, check_flag, check_integer, is_masked, plain_number, shown
+from replicable_rl.mdp._checks import check_gamma, check_initial, check_mask, check_reward_range
+from replicable_rl.mdp.arrays import Layout, check_sparse, rows_from_arrays
+from replicable_rl.mdp.labels import Labels, check_labels
+from replicable_rl.mdp.listed import Listed, rows_from_quantecon, rows_from_transitions
+from replicable_rl.mdp.rows import Outcomes, Rows, canonical_rows, check_size, rows_from_outcomes
 from replicable_rl.records import ObjectSpec
 
-OPEN_CELLS = ".SF"  # letters of a layout whose cells show the policy
-WALL = "#"  # the letter of a cell that is no state
-
-
-@dataclass(frozen=True)
-class Labels:
-    """Names for people; no part of the content digest.
-
-    ``layout`` is a text map for drawing: one string per line, ``#`` for a wall. The
-    other cells, read line by line, are the states 0, 1, 2, ...; states beyond the last
-    cell are not drawn. Cells marked ``.``, ``S`` or ``F`` show the action of the policy,
-    others (goals, holes) their letter.
-    """
-
-    states: tuple[str, ...] | None = None
-    actions: tuple[str, ...] | None = None
-    layout: tuple[str, ...] | None = None
-
-    def cells(self) -> Iterator[Cell]:
-        """Yield the cells of the map line by line: the one place that knows how a map numbers its states.
-
-        >>> [cell.state for cell in Labels(layout=("G#.",)).cells()]
-        [0, None, 1]
-        """
-        state = 0
-        for row, line in enumerate(self.layout or ()):
-            for column, letter in enumerate(line):
-                wall = letter == WALL
-                yield Cell(row, column, letter, None if wall else state)
-                state += not wall
-
-
-class Cell(NamedTuple):
-    """A cell of a map: where it is, its letter, and its state; a wall has none."""
-
-    row: int
-    column: int
-    letter: str
-    state: int | None
-
-    @property
-    def open(self) -> bool:
-        """Whether the cell shows the policy."""
-        return self.letter in OPEN_CELLS
+if TYPE_CHECKING:
+    from replicable_rl.mdp.exports import Dense
 
 
 class TabularMDP:
     """A finite MDP in outcome form; immutable, checked, with a content digest.
 
-    Build one with :meth:`from_dense`, :meth:`from_sparse`, :meth:`from_outcomes`,
-    :func:`replicable_rl.from_gymnasium`, :func:`replicable_rl.make`, or from a file. The parameters below are also its
-    attributes (``source`` is ``spec``), and so is ``n_states``, the number of states S.
+    Build one with :meth:`from_arrays`, :meth:`from_dense`, :meth:`from_sparse`, :meth:`from_outcomes`,
+    :meth:`from_quantecon`, :meth:`from_transitions`, :func:`replicable_rl.from_gymnasium`, :func:`replicable_rl.make`,
+    or from a file. The parameters below are also its attributes (``source`` is ``spec``), and so is ``n_states``, the
+    number of states S.
 
     Parameters
     ----------
@@ -97,12 +51,18 @@ class TabularMDP:
         The registered id this was made from; the digest stands in for it otherwise.
     estimated : bool
         Whether the table was estimated from data. What is claimed of runs on it is then claimed of the table alone.
+    allowed : (S, A) truth values, optional
+        Which actions each state has; all when not given. What is written for another pair is dropped: it has no
+        outcomes, is never sampled and never chosen.
 
     Examples
     --------
     >>> mdp = TabularMDP.from_outcomes([[[(0.5, 0, 0.0), (0.5, 1, 1.0)]], [[(1.0, 1, 0.0)]]], gamma=0.9)
     >>> mdp
     TabularMDP(S=2, A=1, outcomes=3, gamma=0.9)
+    >>> TabularMDP.from_outcomes([[[(1.0, 1, 0.0)], None], [[(1.0, 0, 0.0)], [(1.0, 1, 1.0)]]], gamma=0.9).allowed
+    array([[ True, False],
+           [ True,  True]])
     """
 
     n_states: int
@@ -126,6 +86,7 @@ class TabularMDP:
         labels: Labels | None = None,
         source: ObjectSpec | None = None,
         estimated: bool = False,
+        allowed: ArrayLike | None = None,
     ) -> None:
         if not isinstance(rows, Rows) or any(map(is_masked, rows)):
             raise InvalidMDP(f"TabularMDP: rows must be Rows of arrays without masks, got {shown(rows)}.")
@@ -135,15 +96,16 @@ class TabularMDP:
         n_actions = number
         n_states = (np.size(rows.indptr) - 1) // n_actions if n_actions > 0 else 0
         check_size(n_states, n_actions)  # before anything is copied
-        checked = canonical_rows(Rows._make(map(np.array, rows)), n_states, n_actions)
+        mask = None if allowed is None else check_mask(allowed, n_states, n_actions)
+        checked = canonical_rows(Rows._make(map(np.array, rows)), n_states, n_actions, mask)
         self.__dict__.update(
             n_states=n_states,
             n_actions=n_actions,
-            gamma=_check_gamma(gamma),
+            gamma=check_gamma(gamma),
             rows=Rows(*(_read_only(array) for array in checked)),
-            initial=_read_only(_check_initial(initial, n_states)),
-            reward_range=_check_reward_range(reward_range, checked, n_actions),
-            labels=_check_labels(labels, n_states, n_actions),
+            initial=_read_only(check_initial(initial, n_states)),
+            reward_range=check_reward_range(reward_range, checked, n_actions),
+            labels=check_labels(labels, n_states, n_actions),
             estimated=check_flag("TabularMDP", "estimated", estimated),
             _source=source,
         )
@@ -155,27 +117,155 @@ class TabularMDP:
         raise AttributeError(f"TabularMDP is immutable: {name} cannot be deleted.")
 
     @classmethod
-    def from_dense(cls, P: ArrayLike, R: ArrayLike, *, gamma: float, **options: Any) -> TabularMDP:
-        """Build from P of shape (S, A, S) and R of shape (S, A) or (S, A, S).
+    def from_arrays(cls, P: Any, R: Any, *, gamma: float, layout: Layout | None = None, **options: Any) -> TabularMDP:
+        """Build from arrays in the layout of your library.
 
-        ``options`` are ``initial``, ``reward_range``, ``labels`` and ``estimated``, as for the class.
+        Parameters
+        ----------
+        P : array or list
+            (S, A, S), which is the layout "sas"; or (A, S, S), the layout "ass" of pymdptoolbox; or one (S, S)
+            matrix for each action, dense or scipy.sparse.
+        R : array or list
+            (S,), (S, A), three dimensions laid out as P is, or one sparse (S, S) matrix for each action.
+        gamma : float
+            Discount in [0, 1).
+        layout : {"sas", "ass"}, optional
+            May be left out unless a dense P fits both, which is where A = S.
+        options
+            ``allowed``, ``initial``, ``reward_range``, ``labels`` and ``estimated``, as for the class.
+
+        Examples
+        --------
+        >>> P, R = [[[0.5, 0.5], [0.8, 0.2]], [[0.0, 1.0], [0.1, 0.9]]], [[5.0, 10.0], [-1.0, 2.0]]
+        >>> TabularMDP.from_arrays(P, R, gamma=0.9, layout="ass").rows.probability[:2].tolist()  # P[a=0, s=0]
+        [0.5, 0.5]
+        >>> TabularMDP.from_arrays(P, R, gamma=0.9)
+        Traceback (most recent call last):
+        ...
+        replicable_rl.errors.InvalidMDP: TabularMDP: P of shape (2, 2, 2) may be (S, A, S) or (A, S, S). Say
+        layout='sas' or layout='ass'.
         """
-        rows, n_actions = rows_from_dense(P, R)
+        rows, n_actions = rows_from_arrays(P, R, layout)
+        return cls(rows, n_actions=n_actions, gamma=gamma, **options)
+
+    @classmethod
+    def from_dense(cls, P: ArrayLike, R: ArrayLike, *, gamma: float, **options: Any) -> TabularMDP:
+        """Build from P of shape (S, A, S) and R of shape (S,), (S, A) or (S, A, S); `from_arrays` reads other layouts.
+
+        ``options`` are ``allowed``, ``initial``, ``reward_range``, ``labels`` and ``estimated``, as for the class.
+        """
+        rows, n_actions = rows_from_arrays(P, R, "sas")
         return cls(rows, n_actions=n_actions, gamma=gamma, **options)
 
     @classmethod
     def from_sparse(cls, P: Sequence[Any], R: Any, *, gamma: float, **options: Any) -> TabularMDP:
         """Build from one scipy sparse (S, S) matrix per action; R as in `from_dense`, or sparse like P."""
-        rows, n_actions = rows_from_sparse(P, R)
+        rows, n_actions = rows_from_arrays(check_sparse(P), R, "ass", reward_layout="sas")
         return cls(rows, n_actions=n_actions, gamma=gamma, **options)
 
     @classmethod
-    def from_outcomes(
-        cls, outcomes: Sequence[Sequence[Sequence[Sequence[float]]]], *, gamma: float, **options: Any
-    ) -> TabularMDP:
-        """Build from ``outcomes[s][a] = [(probability, next state, reward), ...]``."""
+    def from_outcomes(cls, outcomes: Outcomes, *, gamma: float, **options: Any) -> TabularMDP:
+        """Build from ``outcomes[s][a] = [(probability, next state, reward), ...]``, or None: not allowed there."""
         rows, n_actions = rows_from_outcomes(outcomes)
+        flags = [[row is not None for row in actions] for actions in outcomes]
+        if "allowed" not in options and not all(map(all, flags)):
+            options["allowed"] = flags
         return cls(rows, n_actions=n_actions, gamma=gamma, **options)
+
+    @classmethod
+    def from_quantecon(cls, ddp: Any, **options: Any) -> TabularMDP:
+        """Build from a ``quantecon.markov.DiscreteDP``, in its product form or as a list of state-action pairs.
+
+        An action with the reward -inf, or a pair that is not listed, is not allowed. The discount is ``beta``.
+        ``options`` are ``initial``, ``reward_range``, ``labels`` and ``estimated``, as for the class.
+        """
+        return cls._from_listed(rows_from_quantecon(ddp), gamma=ddp.beta, **options)
+
+    @classmethod
+    def from_transitions(
+        cls, table: Any, *, gamma: float, n_states: int | None = None, n_actions: int | None = None, **options: Any
+    ) -> TabularMDP:
+        """Build from columns, a row for each outcome: state, action, next_state, reward and probability.
+
+        Parameters
+        ----------
+        table : mapping or data frame
+            As :meth:`to_transitions` returns it; states and actions are numbered from 0. A pair without a row is not
+            allowed. This is a model: a *log*, whose rows are what happened, is read by
+            :func:`replicable_rl.from_transitions`.
+        gamma : float
+            Discount in [0, 1).
+        n_states, n_actions : int, optional
+            The largest number and one, when not given.
+        options
+            ``initial``, ``reward_range``, ``labels`` and ``estimated``, as for the class.
+        """
+        if n_states is not None or n_actions is not None:
+            n_states, n_actions = (
+                None if size is None else check_integer("TabularMDP", name, size, low=1, high=2**31 - 1)
+                for name, size in (("n_states", n_states), ("n_actions", n_actions))
+            )
+        return cls._from_listed(rows_from_transitions(table, n_states, n_actions), gamma=gamma, **options)
+
+    @classmethod
+    def _from_listed(cls, listed: Listed, **options: Any) -> TabularMDP:
+        if "allowed" in options:
+            raise InvalidMDP("TabularMDP: a list says itself which pairs are allowed. Leave out allowed.")
+        mask = None if listed.allowed.all() else listed.allowed
+        return cls(listed.rows, n_actions=listed.n_actions, allowed=mask, **options)
+
+    def to_dense(self, layout: Layout = "sas") -> Dense:
+        """Return P, R and the mask of allowed actions as arrays.
+
+        R is (S, A) where each pair has one reward, and else laid out as P is: the mean reward of every transition. An
+        action that is not allowed has probabilities 0 and the reward -inf.
+
+        >>> from replicable_rl.envs import riverswim
+        >>> river = riverswim()
+        >>> P, R, allowed = river.to_dense()
+        >>> P.shape, R.shape
+        ((6, 2, 6), (6, 2))
+        >>> TabularMDP.from_dense(P, R, allowed=allowed, gamma=river.gamma, initial=river.initial) == river
+        True
+        """
+        from replicable_rl.mdp.exports import to_dense
+
+        return to_dense(self, layout)
+
+    def to_quantecon(self, form: str = "pairs") -> Any:
+        """Return a ``quantecon.markov.DiscreteDP`` with the same optimal values; QuantEcon must be installed.
+
+        ``form`` is "pairs", a list of the allowed state-action pairs with a sparse Q, or "product", dense arrays
+        with the reward -inf for what is not allowed. DiscreteDP has one reward for each pair: the expected one.
+        """
+        from replicable_rl.mdp.exports import to_quantecon
+
+        return to_quantecon(self, form)
+
+    def to_transitions(self, samples: int | None = None, *, seed: int | None = None) -> dict[str, NDArray[Any]]:
+        """Return the process as columns: of its outcomes, or of a log that was drawn from it.
+
+        Parameters
+        ----------
+        samples : int, optional
+            None: one row for each outcome, with the columns state, action, next_state, reward and probability, which
+            :meth:`from_transitions` reads back. A number: a log with so many fresh rows of every allowed pair, in
+            random order, with the columns state, action, reward and next_state, for
+            :func:`replicable_rl.from_transitions`.
+        seed : int, optional
+            Of the log; needed with ``samples``.
+
+        Examples
+        --------
+        >>> from replicable_rl.envs import riverswim
+        >>> list(riverswim().to_transitions())
+        ['state', 'action', 'next_state', 'reward', 'probability']
+        >>> len(riverswim().to_transitions(samples=100, seed=1)["state"])
+        1200
+        """
+        from replicable_rl.mdp.exports import to_transitions
+
+        return to_transitions(self, samples, seed)
 
     @property
     def spec(self) -> ObjectSpec:
@@ -184,13 +274,22 @@ class TabularMDP:
         return self._source or ObjectSpec("mdp", {"digest": self.digest, **kind})
 
     @cached_property
+    def allowed(self) -> NDArray[np.bool_]:
+        """Which actions each state has, (S, A): those whose rows are not empty."""
+        return _read_only((np.diff(self.rows.indptr) > 0).reshape(self.n_states, self.n_actions))
+
+    @cached_property
     def known_rewards(self) -> NDArray[np.float64] | None:
-        """The (S, A) table of rewards if each pair has one reward, else None."""
+        """The (S, A) table of rewards if each pair has one reward, else None.
+
+        Of actions that are not allowed it says nothing: there it holds the bottom of the range.
+        """
         indptr, reward = self.rows.indptr, self.rows.reward
-        first = reward[indptr[:-1]]
+        first = reward[np.minimum(indptr[:-1], reward.size - 1)]
         if not np.array_equal(reward, np.repeat(first, np.diff(indptr))):
             return None
         table = first.reshape(self.n_states, self.n_actions)
+        table = table if self.allowed.all() else np.where(self.allowed, table, self.reward_range[0])
         table.setflags(write=False)
         return table
 
@@ -206,7 +305,7 @@ class TabularMDP:
 
     def with_labels(self, **changes: Any) -> TabularMDP:
         """Return the same process with other names; the arrays are shared."""
-        return self._with(labels=_check_labels(replace(self.labels, **changes), self.n_states, self.n_actions))
+        return self._with(labels=check_labels(replace(self.labels, **changes), self.n_states, self.n_actions))
 
     def _with(self, **changes: Any) -> TabularMDP:
         other = object.__new__(TabularMDP)
@@ -222,6 +321,8 @@ class TabularMDP:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Arrive in another process, read-only again."""
         self.__dict__.update(state)
+        for derived in ("allowed", "known_rewards"):  # which arrive writeable, and are made again when asked for
+            self.__dict__.pop(derived, None)
         self.__dict__["rows"] = Rows(*(_read_only(array) for array in self.rows))
         self.__dict__["initial"] = _read_only(self.initial)
 
@@ -232,8 +333,10 @@ class TabularMDP:
         return hash(self.digest)
 
     def __repr__(self) -> str:
+        pairs = int(self.allowed.sum())
+        some = "" if pairs == self.allowed.size else f"pairs={pairs}, "
         return (
-            f"TabularMDP(S={self.n_states}, A={self.n_actions}, outcomes={self.rows.probability.size}, "
+            f"TabularMDP(S={self.n_states}, A={self.n_actions}, {some}outcomes={self.rows.probability.size}, "
             f"gamma={self.gamma:g})"
         )
 
@@ -242,74 +345,3 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     """Return a view that nobody can make writeable again: its base is read-only, and nobody else has it."""
     array.setflags(write=False)
     return array.view()
-
-
-def _check_gamma(gamma: float) -> float:
-    gamma = check_real("TabularMDP", "gamma", gamma, low=0.0, high=1.0, rule="a discount in [0, 1)")
-    if gamma == 1.0:
-        raise InvalidMDP("TabularMDP: gamma must be a discount in [0, 1), got 1.0. Use 0.999 for a long horizon.")
-    return gamma
-
-
-def _check_initial(initial: ArrayLike | None, n_states: int) -> NDArray[np.float64]:
-    if initial is None:
-        return np.full(n_states, 1.0 / n_states)
-    distribution = check_numbers("TabularMDP", "initial", initial, refusal=InvalidMDP).copy()
-    if distribution.shape != (n_states,):
-        raise InvalidMDP(f"TabularMDP: initial must have shape (S,) = ({n_states},), got {distribution.shape}.")
-    bad = ~((distribution >= 0) & np.isfinite(distribution))
-    if bad.any():
-        state = int(np.argmax(bad))
-        raise InvalidMDP(f"TabularMDP: initial probabilities must be >= 0, state {state} has {distribution[state]:g}.")
-    with np.errstate(over="ignore"):  # a sum of inf is refused below
-        total = float(distribution.sum())
-    if not abs(total - 1.0) <= SUM_TOLERANCE:
-        raise InvalidMDP(f"TabularMDP: initial must sum to 1 within {SUM_TOLERANCE:g}, got {total:.12g}.")
-    return distribution / total if abs(total - 1.0) > n_states * 2.0**-52 else distribution
-
-
-def _check_reward_range(declared: tuple[float, float] | None, rows: Rows, n_actions: int) -> tuple[float, float]:
-    seen_low, seen_high = float(rows.reward.min()), float(rows.reward.max())
-    if declared is None:
-        return seen_low, seen_high
-    low, high = _two_numbers(declared)
-    if low > high:
-        raise InvalidMDP(f"TabularMDP: reward_range must be (low, high) with low <= high, got {shown(declared)}.")
-    if seen_low < low or seen_high > high:
-        outside = int(np.argmax((rows.reward < low) | (rows.reward > high)))
-        row = int(np.searchsorted(rows.indptr, outside, side="right")) - 1
-        raise InvalidMDP(
-            f"TabularMDP: rewards must lie in the declared range [{low:g}, {high:g}], row "
-            f"{describe_row(row, n_actions)} has {rows.reward[outside]:g}. Widen reward_range or mend the reward."
-        )
-    return low, high
-
-
-def _two_numbers(declared: Any) -> tuple[float, float]:
-    try:
-        low, high = declared
-    except Exception:  # whatever somebody's object raises
-        raise InvalidMDP(f"TabularMDP: reward_range must be (low, high), got {shown(declared)}.") from None
-    rule, finite = "two finite numbers", {"low": -np.inf, "high": np.inf}
-    return (
-        check_real("TabularMDP", "reward_range", low, **finite, rule=rule),
-        check_real("TabularMDP", "reward_range", high, **finite, rule=rule),
-    )
-
-
-def _check_labels(labels: Labels | None, n_states: int, n_actions: int) -> Labels:
-    if labels is None:
-        return Labels()
-    if not isinstance(labels, Labels):
-        raise InvalidMDP(f"TabularMDP: labels must be a Labels object, got {shown(labels)}.")
-    for kind, names, size in (("states", labels.states, n_states), ("actions", labels.actions, n_actions)):
-        if names is not None and len(names) != size:
-            raise InvalidMDP(f"TabularMDP: labels.{kind} must hold {size} names, got {len(names)}.")
-    if labels.layout is not None:
-        if len({len(line) for line in labels.layout}) > 1:
-            raise InvalidMDP("TabularMDP: the lines of labels.layout must have one length.")
-        cells = sum(cell.state is not None for cell in labels.cells())
-        if cells > n_states:
-            raise InvalidMDP(f"TabularMDP: labels.layout draws {cells} states, the process has {n_states}.")
-    given = (labels.states, labels.actions, labels.layout)
-    return Labels(*(None if names is None else tuple(map(str, names)) for names in given))

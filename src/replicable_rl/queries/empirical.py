@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.mdp import Optimum, Rows, TabularMDP, evaluate_policy, optimal_values
+from replicable_rl.mdp import Optimum, Rows, TabularMDP, allowed_of, evaluate_policy, optimal_values, pairs_of
 from replicable_rl.mdp.occupancy import occupancy_of_actions
 from replicable_rl.sampling import OutcomeCounts, TransitionCounts
 from replicable_rl.sampling.counts import sums
@@ -66,7 +66,9 @@ class EmpiricalModel:
             kept = enough[row]
             row, successor, reward, count = row[kept], successor[kept], reward[kept], count[kept]
             self.visits = np.where(enough, self.visits, 0.0)
-        self.never_tried = np.flatnonzero(self.visits == 0.0)
+        self.allowed = allowed_of(problem)
+        untried = self.visits == 0.0
+        self.never_tried = np.flatnonzero(untried if self.allowed is None else untried & self.allowed.reshape(-1))
         if self.never_tried.size:
             row = np.concatenate([row, self.never_tried])
             order = np.argsort(row, kind="stable")
@@ -84,6 +86,7 @@ class EmpiricalModel:
             initial=_initial(problem, counts),
             reward_range=(0.0, 1.0 - problem.gamma),
             estimated=True,
+            allowed=self.allowed,
         )
 
     def at_least(self, fewest: float) -> EmpiricalModel:
@@ -104,12 +107,12 @@ class EmpiricalModel:
 
     @property
     def q(self) -> Floats:
-        """Q^, (S, A)."""
+        """Q^, (S, A); -inf where an action is not allowed."""
         return self.best.q
 
     @cached_property
     def gap(self) -> Floats:
-        """How much worse than the best action each action is, (S, A)."""
+        """How much worse than the best action each action is, (S, A); infinitely, where it is not allowed."""
         return self.best.value[:, None] - self.q
 
     @cached_property
@@ -120,7 +123,7 @@ class EmpiricalModel:
     @cached_property
     def fewest(self) -> float:
         """The samples of the pair that has fewest."""
-        return float(self.visits.min())
+        return float((self.visits if self.allowed is None else self.visits[self.allowed.reshape(-1)]).min())
 
     # --- losses ------------------------------------------------------------------------------------
 
@@ -211,7 +214,7 @@ class EmpiricalModel:
         By Hoeffding's inequality, and by Bernstein's where ``value_error``, (S,), bounds |V^ - V*|.
         """
         n = self.visits.reshape(self.n_states, self.n_actions)
-        pairs, some = n.size, np.maximum(n, 2.0)
+        pairs, some = pairs_of(self.table), np.maximum(n, 2.0)
         hoeffding = np.sqrt(math.log(8.0 * pairs / delta) / (2.0 * np.maximum(n, 1.0)))
         bound = (self.gamma if self.known_rewards else 1.0) * hoeffding
         if value_error is not None:
@@ -222,7 +225,8 @@ class EmpiricalModel:
             bernstein = self.gamma * (np.sqrt(2.0 * log_term / some) * sigma + log_term / (3.0 * some))
             learned = 0.0 if self.known_rewards else (1.0 - self.gamma) * hoeffding
             bound = np.where(n >= 2.0, np.minimum(bound, bernstein + learned), bound)
-        return np.where(n >= 1.0, np.minimum(bound, 1.0), 1.0)
+        found = np.where(n >= 1.0, np.minimum(bound, 1.0), 1.0)
+        return found if self.allowed is None else np.where(self.allowed, found, 0.0)  # of nothing, nothing is wrong
 
     def value_error(self, delta: float, bound: str = "bernstein") -> tuple[Floats, float]:
         """Return w(s, a), which bounds |Q^ - Q*| except with probability delta, and what bounds it for any second run.
@@ -241,7 +245,7 @@ class EmpiricalModel:
 
     def _planned(self, c: Floats) -> Floats:
         planned = optimal_values(self.table, rewards=c)
-        return np.minimum(planned.q + planned.error + ROUNDING, 1.0)
+        return np.clip(planned.q + planned.error + ROUNDING, 0.0, 1.0)
 
 
 def _outcomes(

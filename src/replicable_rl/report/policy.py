@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.errors import InvalidInput
-from replicable_rl.mdp.tabular import OPEN_CELLS, Cell, Labels
+from replicable_rl.mdp.labels import OPEN_CELLS, Cell, Labels
 from replicable_rl.report.blocks import Inline
 from replicable_rl.wording import listed, minus
 
@@ -182,8 +182,12 @@ def state_words(state: int, name: str, actions: Sequence[str], runs: Sequence[Po
     one, two = tables[0][state], tables[1][state]
     told_of = _listed(one, two, chosen)
     words["rows"] = [[actions[a], *pair_of_numbers(one[a], two[a]), [int(c == a) for c in chosen]] for a in told_of]
-    if len(told_of) < one.size:
-        words["remarks"].append(f"{one.size - len(told_of)} more actions have smaller values.")
+    missing = [actions[a] for a in _not_allowed(one, two)]
+    if len(told_of) < one.size - len(missing):
+        words["remarks"].append(f"{one.size - len(missing) - len(told_of)} more actions have smaller values.")
+    if missing:
+        some = f"{', '.join(missing[:_MOST_ACTIONS])}, ..." if len(missing) > _MOST_ACTIONS else listed(missing)
+        words["remarks"].append(f"Not allowed here: {some}.")
     remarks = [_lead(q, action, actions) for q, action in zip((one, two), chosen, strict=True)]
     if remarks[0] == remarks[1]:
         words["remarks"].append(f"In both: {remarks[0]}.")
@@ -221,18 +225,24 @@ def _number(x: float, digits: int, form: str) -> str:
 
 
 def _listed(one: NDArray[np.float64], two: NDArray[np.float64], chosen: Sequence[int]) -> list[int]:
-    """The actions to tell of: all of few; of many, the best and the chosen."""
-    if one.size <= _MOST_ACTIONS:
-        return list(range(one.size))
+    """The actions to tell of: all of few that are allowed; of many, the best and the chosen."""
+    missing = set(_not_allowed(one, two))
+    if one.size - len(missing) <= _MOST_ACTIONS:
+        return [a for a in range(one.size) if a not in missing]
     best = np.argsort(-np.maximum(one, two), kind="stable")[: _MOST_ACTIONS - 2].tolist()
     return sorted({*best, *chosen})
 
 
+def _not_allowed(one: NDArray[np.float64], two: NDArray[np.float64]) -> list[int]:
+    """The actions that the state has not: their value is -inf."""
+    return [int(a) for a in np.flatnonzero(np.isneginf(one) & np.isneginf(two))]
+
+
 def _lead(q: NDArray[np.float64], chosen: int, actions: Sequence[str]) -> str:
     """Say how close the decision was."""
-    top = np.flatnonzero(q == q.max()).tolist()
-    if len(top) == q.size:
-        return "all actions tie exactly" if q.size > 1 else "there is one action"
+    top, many = np.flatnonzero(q == q.max()).tolist(), int((q > -np.inf).sum())
+    if len(top) == many:
+        return "all actions tie exactly" if many > 1 else "there is one action"
     if len(top) > 1:
         return f"{listed([actions[a] for a in top[:4]])} tie exactly"
     (best,) = top

@@ -80,12 +80,16 @@ def draw_rows(
 
 @inlined
 def _goes_on(first: int, stop: int, left: int, out: Integers) -> bool:
-    """Return whether there is something to draw; if not, the last outcome of a row takes what is left."""
+    """Return whether there is something to draw; if not, the last outcome of a row takes what is left.
+
+    A row without outcomes, of an action that is not allowed, takes nothing.
+    """
     if left > 0 and first + 1 < stop:
         return True
     for k in range(first, stop - 1):
         out[k] = 0
-    out[stop - 1] = left
+    if first < stop:
+        out[stop - 1] = left
     return False
 
 

@@ -97,7 +97,8 @@ def phased_blocks(
     Rewards are known, and in ``pair_reward``, or learned with the samples, and in ``outcome_reward``; the other
     is empty. ``keys[0]`` is that of the shared offsets; without keys the means are not rounded. ``step`` says what
     `theory.schedule` says of this iteration. Counts and offsets are made and used block by block, and never stored as
-    a whole. ``rooms`` says by how much the means of a block are further from the edges than they must be.
+    a whole. ``rooms`` says by how much the means of a block are further from the edges than they must be. A row without
+    outcomes is an action that is not allowed: its value is -inf.
     """
     known, rounded, width, rising = pair_reward.size > 0, keys.shape[0] > 0, step[WIDTH], step[RISING] > 0.0
     integers, floats = workspace(q.size)
@@ -125,6 +126,8 @@ def phased_blocks(
         rooms[block] = np.inf if rounded and step[LOG_TERM] > 0.0 and calls > 1 else -np.inf
         if rooms[block] > 0.0:
             for i in range(size):
+                if bounds[0, i] == bounds[1, i]:
+                    continue
                 total = 0.0
                 for k in range(np.uint64(bounds[0, i]), np.uint64(bounds[1, i])):
                     x = value[np.uint32(next_state[of_block + k])]
@@ -139,6 +142,9 @@ def phased_blocks(
             lowered = answer[i] - step[LOWERED]
             new = pair_reward[row + i] + gamma * lowered if known else lowered
             q[row + i] = max(q[row + i], new) if rising else new
+        for i in range(size):
+            if bounds[0, i] == bounds[1, i]:
+                q[row + i] = -np.inf
 
 
 @inlined

@@ -71,6 +71,7 @@ def fuse(problem: Problem, rows: Rows, conditional: NDArray[np.float64], query: 
         pair_reward = nothing if known is None else units.reward(known).reshape(-1)
         table = rows.indptr, rows.next_state, conditional, outcome_reward, pair_reward, problem.gamma
         q, value = _start(pairs, pair_reward, schedule), np.empty(problem.n_states)
+        q[np.diff(rows.indptr) == 0] = -np.inf  # actions that are not allowed
         blocks = n_blocks(rows.indptr)
         many, made, least = blocks >= MANY_BLOCKS, 0, np.inf
         at_once = 1 if many else max(1, _ROWS_AT_ONCE // pairs)

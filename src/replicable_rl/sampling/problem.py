@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, check_real, shown
+from replicable_rl.mdp import check_allowed
 from replicable_rl.wording import listed, number
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ class Problem(Protocol):
     ``known_rewards`` is the (S, A) table of rewards where each pair has one known reward, and None where rewards must
     be learned from the samples. ``initial`` is the distribution of the first state, None where it is not known.
     ``estimated`` says whether the problem was itself estimated from data.
+
+    A problem may also have ``allowed``, an (S, A) table of truth values that says which actions each state has. Without
+    it, every state has all of them. Pairs that are not allowed are not sampled, and what ``known_rewards`` says of them
+    means nothing.
     """
 
     @property
@@ -87,6 +92,11 @@ def check_source(problem: object, sampler: str | None = None) -> GenerativeModel
     rewards, (low, high), shape = problem.known_rewards, problem.reward_range, (problem.n_states, problem.n_actions)
     if rewards is not None and not (rewards.shape == shape and ((rewards >= low) & (rewards <= high)).all()):
         raise InvalidInput(f"{type(problem).__name__}: known_rewards must be (S, A) and lie in [{low:g}, {high:g}].")
+    allowed = getattr(problem, "allowed", None)
+    if allowed is not None:
+        check_allowed(type(problem).__name__, allowed, *shape)
+        if not isinstance(allowed, np.ndarray) or allowed.dtype != np.bool_:
+            raise InvalidInput(f"{type(problem).__name__}: allowed must be a numpy array of truth values.")
     return problem
 
 

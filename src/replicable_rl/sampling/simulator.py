@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from replicable_rl.canonical import array_digest
 from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_numbers, shown
+from replicable_rl.mdp import allowed_of, check_allowed
 from replicable_rl.records import ObjectSpec
 from replicable_rl.sampling.counts import OutcomeCounts, Tally, check_calls, merge_tallies, tally
 from replicable_rl.sampling.problem import BUDGET, Stepped
@@ -39,6 +41,8 @@ class Simulator(Stepped):
     ends : bool
         Whether a third value, ``done``, is returned. What is done leads to one more state, the last one, in which
         nothing is earned; it is not stepped. ``n_states`` and ``initial`` do not count it.
+    allowed : (S, A) truth values, optional
+        Which actions each state has; all when not given. ``step`` is never asked for another pair.
     name : str
         What the run record calls it.
     version : str, optional
@@ -78,6 +82,7 @@ class Simulator(Stepped):
         name: str | None = None,
         version: str | None = None,
         budget: int = BUDGET,
+        allowed: ArrayLike | None = None,
     ) -> None:
         many = getattr(step, "step_many", None) if step_many is None else step_many
         for what, given in (("step", step), ("step_many", many)):
@@ -100,13 +105,18 @@ class Simulator(Stepped):
                 f"Simulator: reward_range must contain 0, the reward after the end, got {shown(reward_range)}."
             )
         self.initial = None if initial is None else _check_initial(initial, self.stepped_states, self.n_states)
+        self.allowed = None if allowed is None else self._check_allowed(allowed)
+        mask = allowed_of(self)
+        self._rows = None if mask is None else np.flatnonzero(mask[: self.stepped_states])  # stepped; None: all
 
     @property
     def spec(self) -> ObjectSpec:
         """A simulator is known by its name, version and sizes; its runs cannot be rebuilt from a record."""
         sizes = {name: getattr(self, name) for name in ("n_states", "n_actions", "gamma", "reward_range")}
-        initial = None if self.initial is None else self.initial.tolist()
-        given = {key: value for key, value in (("version", self.version), ("initial", initial)) if value is not None}
+        initial, mask = None if self.initial is None else self.initial.tolist(), allowed_of(self)
+        allowed = None if mask is None else array_digest("allowed", mask.astype(np.int64))
+        told = ("version", self.version), ("initial", initial), ("allowed", allowed)
+        given = {key: value for key, value in told if value is not None}
         ends = {"ends": True} if self.ends else {}
         return ObjectSpec("simulator", {"name": self.name, **sizes, "vectorized": self.vectorized, **ends, **given})
 
@@ -117,8 +127,17 @@ class Simulator(Stepped):
 
     @property
     def pairs(self) -> int:
-        """How many pairs of a state and an action are stepped: all but those after the end."""
-        return self.stepped_states * self.n_actions
+        """How many pairs of a state and an action are stepped: those that are allowed, but not those after the end."""
+        return self.stepped_states * self.n_actions if self._rows is None else self._rows.size
+
+    def row_of(self, place: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers s*A + a of pairs that are stepped, by their places among them."""
+        return place if self._rows is None else self._rows[place]
+
+    def _check_allowed(self, allowed: ArrayLike) -> NDArray[np.bool_]:
+        """Return the mask of all states: after the end every action is the same, and allowed."""
+        mask = check_allowed("Simulator", allowed, self.stepped_states, self.n_actions)
+        return np.concatenate([mask, np.ones((self.n_states - self.stepped_states, self.n_actions), dtype=np.bool_)])
 
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw ``calls`` fresh successors of every pair and return their counts."""
@@ -134,12 +153,12 @@ class Simulator(Stepped):
     def _batches(self, calls: int, rng: np.random.Generator) -> Iterator[Tally]:
         total, low = self.pairs * calls, self.reward_range[0]
         for start in range(0, total, _CHUNK):
-            row = np.arange(start, min(start + _CHUNK, total), dtype=np.int64) // calls
+            row = self.row_of(np.arange(start, min(start + _CHUNK, total), dtype=np.int64) // calls)
             successor, reward = self.steps(row // self.n_actions, row % self.n_actions, rng)
             key, once = row * self.n_states + successor, np.ones(row.size, dtype=np.int64)
             yield tally(key, once, reward - low)
         if self.ends:  # what comes after the end is known: nothing, for ever
-            row = np.arange(self.pairs, self.n_states * self.n_actions, dtype=np.int64)
+            row = np.arange(self.stepped_states * self.n_actions, self.n_states * self.n_actions, dtype=np.int64)
             yield tally(
                 row * self.n_states + self.n_states - 1,
                 np.full(row.size, calls),

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from replicable_rl.mdp import TabularMDP, action_probabilities, chosen_actions
+from replicable_rl.mdp import TabularMDP, action_probabilities, allowed_of, chosen_actions
 from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts, check_calls, check_horizon
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Table:
         self.mdp = mdp
         self.n_states, self.n_actions, self.gamma = mdp.n_states, mdp.n_actions, mdp.gamma
         self.reward_range, self.initial, self.estimated = mdp.reward_range, mdp.initial, mdp.estimated
+        self.allowed = mdp.allowed
 
     @property
     def known_rewards(self) -> NDArray[np.float64] | None:
@@ -120,7 +121,7 @@ class Counts(Table):
         episodes, horizon = check_calls("Counts", episodes, "episodes"), check_horizon(horizon)
         rows, seen = self.mdp.rows, self._nothing_yet(episodes, horizon)
         table = (*self._start, rows.indptr, rows.next_state, self._conditional)
-        decisions = _decisions(policy, self.n_states, self.n_actions)
+        decisions = _decisions(policy, self.n_states, self.n_actions, allowed_of(self))
         played = *table, *decisions, episodes, horizon, stream_words(rng, 1)[0]
         _kernels.propagate(*played, self._transitions[1], rows.reward, seen.count, seen.excess, seen.low)
         return seen
@@ -147,6 +148,8 @@ class PerSample(Table):
         count = np.zeros(rows.probability.size, dtype=np.int64)
         for row in range(rows.indptr.size - 1):
             outcomes = rows.of_row(row)
+            if outcomes.start == outcomes.stop:  # an action that is not allowed
+                continue
             cumulative = np.cumsum(rows.probability[outcomes])
             for start in range(0, calls, _CHUNK):
                 u = rng.random(min(_CHUNK, calls - start)) * cumulative[-1]
@@ -159,12 +162,12 @@ class PerSample(Table):
         from replicable_rl.sampling import _kernels
 
         episodes, horizon = check_calls("PerSample", episodes, "episodes"), check_horizon(horizon)
-        weights = action_probabilities("PerSample", policy, self.n_states, self.n_actions)
+        weights = action_probabilities("PerSample", policy, self.n_states, self.n_actions, allowed_of(self))
         rows = self.mdp.rows
         # Row r of cumulative probabilities lives in (r, r + 1], so that one search serves all rows.
         row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
         total = np.cumsum(rows.probability)
-        outcomes = row + total - np.concatenate([[0.0], total[rows.indptr[1:-1] - 1]])[row]
+        outcomes = row + total - np.concatenate([[0.0], total])[rows.indptr[:-1]][row]
         actions = np.cumsum(weights, axis=1)
         count = np.zeros(rows.probability.size)
         state = rng.choice(self.n_states, size=episodes, p=self.initial / self.initial.sum())
@@ -180,12 +183,14 @@ class PerSample(Table):
         return seen
 
 
-def _decisions(policy: ArrayLike, n_states: int, n_actions: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _decisions(
+    policy: ArrayLike, n_states: int, n_actions: int, allowed: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the action of every state, -1 where it is left to chance, and the conditional probabilities if any is."""
-    actions = chosen_actions("Counts", policy, n_states, n_actions)
+    actions = chosen_actions("Counts", policy, n_states, n_actions, allowed)
     if actions is not None:
         return actions, np.empty(0)
-    weights = action_probabilities("Counts", policy, n_states, n_actions)
+    weights = action_probabilities("Counts", policy, n_states, n_actions, allowed)
     sure = weights.max(axis=1) == 1.0
     first = np.arange(0, weights.size + 1, n_actions)
     return np.where(sure, weights.argmax(axis=1), -1), conditional_probabilities(first, weights.reshape(-1))

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, did_you_mean, shown
-from replicable_rl.mdp import TabularMDP
+from replicable_rl.mdp import TabularMDP, allowed_of
+from replicable_rl.mdp.allowed import check_policy_allowed
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
 from replicable_rl.records import COUNTS, OWN, Claims, Drawn, Recorded, Run, RunSpec, Sample, load_plugins
 from replicable_rl.sampling import Counts, EpisodicEnv, PerSample, Problem, check_source
@@ -154,6 +155,12 @@ def source_of(problem: Any, algorithm: object, sampler: str = COUNTS) -> tuple[A
     if type(source) not in (Counts, PerSample):  # somebody's own: does it have what a source has?
         check_source(source, sampler)
     _check_needs(algorithm, source, f"the sampler {sampler}")
+    allowed: Any = getattr(source, "allowed", None)
+    if allowed_of(problem) is not None and (allowed is None or not np.array_equal(allowed, problem.allowed)):
+        raise InvalidInput(
+            f"solve: the sampler {sampler} must have the attribute allowed of its table, for some actions are not "
+            "allowed in every state."
+        )
     return source, sampler
 
 
@@ -266,3 +273,6 @@ def _check_run(run: object, source: Problem, algorithm: Algorithm) -> None:
     policy = run.outputs.get("policy")
     if policy is not None and (policy.dtype.kind != "i" or policy.min() < 0 or policy.max() >= A):
         raise InvalidInput(f"{name}: the actions of a policy must be integers in 0..{A - 1}.")
+    for one in (policy, run.outputs.get("action-probabilities")):
+        if one is not None:
+            check_policy_allowed(name, one, allowed_of(source))

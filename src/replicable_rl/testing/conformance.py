@@ -108,7 +108,8 @@ def check_algorithm(
     problems : iterable of problems, optional
         What to run on, each about 40 times and 80 times more if a rho is claimed. By default five small ones:
         with ties, with rewards to be learned, with negative rewards, without structure, with one state and one
-        action. Of those an algorithm may refuse some with `InvalidInput`, of yours none.
+        action. Of those an algorithm may refuse some with `InvalidInput`, of yours none. All five allow every action
+        everywhere: to see that an algorithm looks at ``source.allowed``, give a problem that does not.
     level : str, optional
         What the rho that is claimed is about; None means what the claim itself says.
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from replicable_rl.canonical import array_digest
-from replicable_rl.mdp import TabularMDP
+from replicable_rl.mdp import TabularMDP, pairs_of
 from replicable_rl.sampling import Counts, EpisodeCounts, EpisodicModel, GenerativeModel, OutcomeCounts
 
 AnyProblem = TabularMDP | GenerativeModel | EpisodicModel
@@ -55,7 +55,7 @@ class _Counted:
         self._tap, self._source = tap, source
         self.n_states, self.n_actions, self.gamma = source.n_states, source.n_actions, source.gamma
         self.reward_range, self.known_rewards, self.spec = source.reward_range, source.known_rewards, source.spec
-        self.initial, self.estimated = source.initial, source.estimated
+        self.initial, self.estimated, self.allowed = source.initial, source.estimated, getattr(source, "allowed", None)
 
 
 class _CountedDraws(_Counted):
@@ -63,7 +63,7 @@ class _CountedDraws(_Counted):
         inside = self._source
         counts: OutcomeCounts = inside.draw(calls, rng)
         self._tap.record(
-            counts.calls * self.n_states * self.n_actions,
+            counts.calls * pairs_of(self),
             _outcomes_digest(counts),
             lambda other: _outcomes_digest(inside.draw(calls, other)),
         )

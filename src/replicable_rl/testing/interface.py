@@ -1,9 +1,14 @@
 """The first check: ``solve`` returns a `Run` that holds what it says."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from replicable_rl.canonical import canonical_json, to_json
 from replicable_rl.errors import InvalidInput
+from replicable_rl.mdp import allowed_of
+from replicable_rl.mdp.allowed import check_policy_allowed
 from replicable_rl.records import Claims, Fingerprints, Run, Status, StatusCode, level_of
 from replicable_rl.testing.cases import Case, Failed, Refused, short, with_seeds
 from replicable_rl.testing.counting import AnyProblem
@@ -31,7 +36,7 @@ def interface(case: Case) -> None:
 def _check_run(run: object, problem: AnyProblem) -> None:
     if not isinstance(run, Run):
         raise Failed(f"solve returns {type(run).__name__}, not a Run. {_BUILD}.")
-    _check_outputs(run, problem.n_states, problem.n_actions)
+    _check_outputs(run, problem)
     if not isinstance(run.samples, int) or isinstance(run.samples, bool) or run.samples < 0:
         raise Failed(f"samples must be an int >= 0, got {run.samples!r}. Convert it with int().")
     status = run.status
@@ -50,7 +55,8 @@ def recompute_fingerprints(run: Run) -> Fingerprints:
     return Fingerprints({level.name: level.digest(level.name, level.freeze(level.name, one)) for level, one in levels})
 
 
-def _check_outputs(run: Run, n_states: int, n_actions: int) -> None:
+def _check_outputs(run: Run, problem: AnyProblem) -> None:
+    n_states, n_actions, allowed = problem.n_states, problem.n_actions, allowed_of(problem)
     if not run.outputs:
         raise Failed(f"the run has no output at any level. {_BUILD}, with a policy for example.")
     for name, shape, kinds in (("policy", (n_states,), "iu"), ("value", (n_states, n_actions), "f")):
@@ -62,11 +68,22 @@ def _check_outputs(run: Run, n_states: int, n_actions: int) -> None:
         if array.shape != shape or array.dtype.kind not in kinds:
             what = "integers" if name == "policy" else "floats"
             raise Failed(f"the {name} must hold {what} of shape {shape}, got {array.dtype} of shape {array.shape}.")
-        if not np.isfinite(array).all():
+        needed = array if allowed is None or name == "policy" else array[allowed]
+        if not np.isfinite(needed).all():
             raise Failed(f"the {name} must be finite. Find where the computation produced inf or NaN.")
     policy = run.outputs.get("policy")
     if policy is not None and (policy.min() < 0 or policy.max() >= n_actions):
         raise Failed(f"the policy must hold actions 0 to {n_actions - 1}, got {policy.min()} to {policy.max()}.")
+    for one in (policy, run.outputs.get("action-probabilities")):
+        if one is not None:
+            _check_allowed(one, allowed)
+
+
+def _check_allowed(policy: NDArray[Any], allowed: NDArray[np.bool_] | None) -> None:
+    try:
+        check_policy_allowed("the run", policy, allowed)
+    except InvalidInput as error:
+        raise Failed(f"{str(error).partition(': ')[2]} See problem.allowed.") from None
 
 
 def _check_record(run: Run) -> None:

@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from replicable_rl.errors import InvalidInput, check_choice, check_flag, check_integer, check_share
 from replicable_rl.records import Claim
-from replicable_rl.theory.plan import MAX_CALLS, RSTAT, Cell, Pairs, PlanTable
+from replicable_rl.theory.plan import MAX_CALLS, RSTAT, Cell, Pairs, PlanTable, check_pairs
 from replicable_rl.theory.query_plan import SHARP_FORM, QueryPlan, query_parameters
 from replicable_rl.theory.rstat import (
     ROUNDING,
@@ -54,6 +54,8 @@ class ApproximateMDPPlan(QueryPlan):
     ----------
     calls, calls_needed, calls_plain : int
         Successors n per pair that a run draws, that the theorem needs, and that accuracy alone needs.
+    allowed_pairs : int or None
+        How many pairs there are where some actions are not allowed in every state; None: S*A.
     """
 
     norm: Norm
@@ -61,6 +63,7 @@ class ApproximateMDPPlan(QueryPlan):
     bound: Bound
     n_states: int
     n_actions: int
+    allowed_pairs: int | None = None
 
     _derived: ClassVar[tuple[str, ...]] = ("entry_error",)
     _level: ClassVar[str] = "model"
@@ -72,14 +75,19 @@ class ApproximateMDPPlan(QueryPlan):
         return self.sampling_error + pieces_of(self.form) * self.width / 2.0
 
     @property
+    def pairs(self) -> int:
+        """N = S*A, or as many as are allowed."""
+        return self.n_states * self.n_actions if self.allowed_pairs is None else self.allowed_pairs
+
+    @property
     def samples(self) -> int:
         """Transitions that a run draws."""
-        return self.calls * self.n_states * self.n_actions
+        return self.calls * self.pairs
 
     @property
     def _by_mean_distance(self) -> float:
         rows = row_distance(self.n_states, self.calls, self.known_rewards)
-        return self.n_states * self.n_actions * rows / self.width
+        return self.pairs * rows / self.width
 
     def _accuracy(self) -> tuple[Claim, float, Pairs]:
         what = "every transition probability" if self.norm == "entry" else "every row, in l1,"
@@ -100,12 +108,13 @@ class ApproximateMDPPlan(QueryPlan):
         if self.rho is None:
             return {"ApproximateMDP": self}
         sizes = self.n_states, self.n_actions, self.epsilon, self.delta
-        kind = {"norm": self.norm, "form": self.form, "known_rewards": self.known_rewards}
-        forms = {"ApproximateMDP": approximate_mdp(*sizes, **kind)}  # type: ignore[arg-type]  # a mapping has one type
+        kind: dict[str, Any] = {"norm": self.norm, "form": self.form, "known_rewards": self.known_rewards}
+        kind["allowed_pairs"] = self.allowed_pairs
+        forms = {"ApproximateMDP": approximate_mdp(*sizes, **kind)}
         names: dict[str, Bound] = {"sharp": "sharp", "tight": "tight"}
         for name, bound in names.items():
             with contextlib.suppress(InvalidInput):  # a form that cannot be had has no column
-                forms[name] = approximate_mdp(*sizes, self.rho, bound=bound, **kind)  # type: ignore[arg-type]
+                forms[name] = approximate_mdp(*sizes, self.rho, bound=bound, **kind)
         own = {"this run": self} if all(self.calls != form.calls for form in forms.values()) else {}
         return own | forms
 
@@ -143,6 +152,7 @@ def approximate_mdp(
     bound: Bound = "sharp",
     calls: int | None = None,
     tolerance: float | None = None,
+    allowed_pairs: int | None = None,
 ) -> ApproximateMDPPlan:
     """Return the plan of ``obs:rep-mdp``, or of the empirical model when ``rho`` is None.
 
@@ -167,6 +177,8 @@ def approximate_mdp(
         n, instead of what the theorem says.
     tolerance : float, optional
         tau, instead of what the theorem says.
+    allowed_pairs : int, optional
+        N, where some actions are not allowed in every state; S*A when not given.
 
     Examples
     --------
@@ -184,10 +196,12 @@ def approximate_mdp(
     known_rewards = check_flag(_OWNER, "known_rewards", known_rewards)
     rho, delta = check_delta_rho(_OWNER, rho, delta, apart=bound != "sharp")
     tau = epsilon if norm == "entry" else epsilon / n_states
-    queries = n_states * n_actions * (n_states if known_rewards else n_states + 1)
+    allowed_pairs = check_pairs(_OWNER, allowed_pairs, n_states, n_actions)
+    pairs = n_states * n_actions if allowed_pairs is None else allowed_pairs
+    queries = pairs * (n_states if known_rewards else n_states + 1)
     if bound == "sharp" and rho is not None:
         used = tau if tolerance is None else check_share(_OWNER, "tolerance", tolerance)
-        sizes = _Sizes(n_states, n_actions, queries, known_rewards)
+        sizes = _Sizes(n_states, pairs, queries, known_rewards)
         parameters = _sharp_parameters(sizes, used, delta, rho, pieces_of(form), calls) | {"tolerance_needed": tau}
     else:
         parameters = query_parameters(
@@ -202,13 +216,14 @@ def approximate_mdp(
         bound=bound,
         n_states=n_states,
         n_actions=n_actions,
+        allowed_pairs=allowed_pairs,
         **parameters,
     )
 
 
 class _Sizes(NamedTuple):
     n_states: int
-    n_actions: int
+    pairs: int
     queries: int
     known_rewards: bool
 
@@ -218,11 +233,10 @@ def _sharp_parameters(
 ) -> dict[str, Any]:
     """Return the smallest n whose mean distance and deviation leave room for both promises, and its width."""
     plain = query_parameters(_OWNER, sizes.queries, tau, delta, None, pieces, calls=calls, tolerance=tau)
-    rows = sizes.n_states * sizes.n_actions
 
     def width_for(n: int) -> float:
         """The narrowest bins that n successors replicate on."""
-        return rows * row_distance(sizes.n_states, n, sizes.known_rewards) / rho
+        return sizes.pairs * row_distance(sizes.n_states, n, sizes.known_rewards) / rho
 
     def room(n: int) -> float:
         """The widest bins that are accurate with n successors."""

@@ -56,16 +56,17 @@ class Sizes:
     gamma: float
     known_rewards: bool
     weighed: bool = True  # by the affordable rule, whose losses are those from the first state on
+    allowed_pairs: int | None = None  # where some actions are not allowed everywhere
 
     @property
     def pairs(self) -> int:
         """N, the number of pairs."""
-        return self.n_states * self.n_actions
+        return self.n_states * self.n_actions if self.allowed_pairs is None else self.allowed_pairs
 
     @property
     def comparisons(self) -> int:
-        """S (A - 1): the comparisons that decide something."""
-        return self.n_states * (self.n_actions - 1)
+        """S (A - 1), or N - S: the comparisons that decide something."""
+        return self.pairs - self.n_states
 
     @property
     def kappa(self) -> float:

@@ -217,7 +217,7 @@ def phased_vi(
     Parameters
     ----------
     pairs : int
-        N = S*A.
+        N = S*A, or as many as are allowed.
     gamma : float
         Discount in [0, 1).
     epsilon, delta : float

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import ClassVar, NamedTuple
 
 from replicable_rl.canonical import Json, decimal
+from replicable_rl.errors import check_integer
 from replicable_rl.records import Claim, Claims, shortfall
 from replicable_rl.wording import apart
 
@@ -93,6 +94,7 @@ class Plan:
         names = [field.name for field in fields(self)]
         names += ["samples", "rho_proved", "accuracy_proved", "replicability_proved", *self._derived]
         said = ((name, getattr(self, name)) for name in names)
+        said = ((name, value) for name, value in said if name != "allowed_pairs" or value is not None)
         numbers = {name: decimal(value) if name in ("samples", *self._counts) else value for name, value in said}
         return {**numbers, "claims": self.claims().to_json()}
 
@@ -119,6 +121,15 @@ class Plan:
                 said.append(f"two runs differ with probability at most {promised} ({ground}){claim.proviso}")
         estimate = " All of this is about the estimated table." * self.estimated
         return f"With {run}: {'; '.join(said)}.{estimate}"
+
+
+def check_pairs(owner: str, allowed_pairs: int | None, n_states: int, n_actions: int) -> int | None:
+    """Return the number of pairs that are allowed: at least one for each state; None where all are."""
+    if allowed_pairs is None:
+        return None
+    most = n_states * n_actions
+    pairs = check_integer(owner, "allowed_pairs", allowed_pairs, low=n_states, high=most)
+    return None if pairs == most else pairs
 
 
 def claims_of(accuracy: Claim | str, replicability: Claim | str | None) -> Claims:

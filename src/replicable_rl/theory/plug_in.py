@@ -24,6 +24,7 @@ from replicable_rl.errors import (
 )
 from replicable_rl.theory import decisions
 from replicable_rl.theory.decisions import PROMISES, Promises, Sizes
+from replicable_rl.theory.plan import check_pairs
 from replicable_rl.theory.plug_in_plan import MOST, PlugInPlan
 from replicable_rl.theory.rstat import few_bits
 
@@ -47,6 +48,7 @@ def plug_in_policy(
     samples: int | None = None,
     budget: int | None = None,
     parameter: float | None = None,
+    allowed_pairs: int | None = None,
 ) -> PlugInPlan:
     """Return the plan of a plug-in policy: n from (epsilon, delta, rho), or what a given n is proved to give.
 
@@ -70,6 +72,8 @@ def plug_in_policy(
         Samples in all, instead of ``samples``.
     parameter : float, optional
         Of the rule, instead of what epsilon allows.
+    allowed_pairs : int, optional
+        N, where some actions are not allowed in every state; S*A when not given.
 
     Examples
     --------
@@ -92,9 +96,9 @@ def plug_in_policy(
     rule = str(rule)
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "known_rewards": sizes.known_rewards}
     problem: dict[str, Any] = {name: getattr(sizes, name) for name in ("n_states", "n_actions", "gamma")}
-    problem["rule"] = rule
+    problem |= {"rule": rule, "allowed_pairs": check_pairs(_OWNER, allowed_pairs, n_states, n_actions)}
     over = check_choice(_OWNER, "over", over, _OVER)
-    sizes = replace(sizes, weighed=over == "initial")
+    sizes = replace(sizes, weighed=over == "initial", allowed_pairs=problem["allowed_pairs"])
     if parameter is not None:
         parameter = check_in_open_interval(_OWNER, "parameter", parameter, 0.0, math.inf)
     given = _given(sizes, samples, budget)

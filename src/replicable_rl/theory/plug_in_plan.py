@@ -52,6 +52,8 @@ class PlugInPlan(Plan):
         Transitions in all, where the problem is explored, or recorded.
     recorded : bool
         Whether the samples are those of a log.
+    allowed_pairs : int or None
+        How many pairs there are where some actions are not allowed in every state; None: S*A.
     """
 
     n_states: int
@@ -66,6 +68,7 @@ class PlugInPlan(Plan):
     horizon: int | None = None
     budget: int | None = None
     recorded: bool = False
+    allowed_pairs: int | None = None
 
     _derived: ClassVar[tuple[str, ...]] = ("policy_loss",)
     _counts: ClassVar[tuple[str, ...]] = ("per_pair", "per_pair_needed", "budget")
@@ -73,7 +76,8 @@ class PlugInPlan(Plan):
     @property
     def sizes(self) -> Sizes:
         """What the bounds know of the problem."""
-        return Sizes(self.n_states, self.n_actions, self.gamma, self.known_rewards, self.over == "initial")
+        sizes = self.n_states, self.n_actions, self.gamma, self.known_rewards
+        return Sizes(*sizes, self.over == "initial", self.allowed_pairs)
 
     @property
     def samples(self) -> int:

@@ -58,6 +58,8 @@ class RMaxPlan(Plan):
         An m with which, all else given alike, every promise is proved; the theorem's own; or None where no m does.
     obstacles : tuple of (parameter, value)
         Then it says which parameters are in the way, and a value of each that would do.
+    allowed_pairs : int or None
+        How many pairs there are where some actions are not allowed in every state; None: S*A.
     support : int
         Most successors a pair is promised to have; S when nothing is promised.
     tolerance, width : float
@@ -90,6 +92,7 @@ class RMaxPlan(Plan):
     tolerance: float
     width: float
     obstacles: tuple[tuple[str, float], ...] = ()
+    allowed_pairs: int | None = None
     delta_sq: float | None = None
     rho_sq: float | None = None
     visits_needed: int | None = None
@@ -136,7 +139,7 @@ class RMaxPlan(Plan):
 
     @property
     def pairs(self) -> int:
-        """N = S*A."""
+        """N = S*A, or as many as are allowed."""
         return self._task.pairs
 
     @property
@@ -247,12 +250,14 @@ class RMaxPlan(Plan):
 
         sizes = self.n_states, self.n_actions, self.gamma, self.epsilon, self.delta
         more: dict[str, Any] = {"support": self.support, "form": self.form, "known_rewards": self.known_rewards}
+        more["allowed_pairs"] = self.allowed_pairs
         plans: dict[Kind, Callable[[], RMaxPlan]] = {
             bound: partial(rmax_practical, *sizes, self.rho, self.horizon, bound=bound, **more)
             for bound in ("sharp", "tight")
         }
         if self.rho is not None:
-            paper = partial(rmax, *sizes, self.rho, self.horizon, known_rewards=self.known_rewards)
+            promise = *sizes, self.rho, self.horizon
+            paper = partial(rmax, *promise, known_rewards=self.known_rewards, allowed_pairs=self.allowed_pairs)
             plans |= {"refined": partial(paper, refined=True), "asymptotic": paper}
         others = []
         for kind, plan in plans.items():

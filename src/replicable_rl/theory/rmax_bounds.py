@@ -48,11 +48,12 @@ class Task(NamedTuple):
     known_rewards: bool
     support: int
     form: Form
+    allowed_pairs: int | None = None  # where some actions are not allowed everywhere
 
     @property
     def pairs(self) -> int:
-        """N = S*A."""
-        return self.n_states * self.n_actions
+        """N = S*A, or as many as are allowed."""
+        return self.n_states * self.n_actions if self.allowed_pairs is None else self.allowed_pairs
 
     @property
     def queries(self) -> int:

@@ -6,7 +6,7 @@ import math
 from typing import Literal, NamedTuple
 
 from replicable_rl.errors import InvalidInput, check_choice, check_flag, check_integer, check_real, check_share
-from replicable_rl.theory.plan import MAX_CALLS, SLACK
+from replicable_rl.theory.plan import MAX_CALLS, SLACK, check_pairs
 from replicable_rl.theory.rmax import RMaxPlan
 from replicable_rl.theory.rmax_bounds import Choice, Kind, Task, bounds_of, events_log, query_distance, rounds_needed
 from replicable_rl.theory.rmax_search import (
@@ -37,12 +37,13 @@ def rmax(
     *,
     refined: bool = False,
     known_rewards: bool = True,
+    allowed_pairs: int | None = None,
 ) -> RMaxPlan:
     """Return the paper's parameters with every constant 1: asymptotic, and not meant to be run.
 
     Parameters
     ----------
-    n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards
+    n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards, allowed_pairs
         As in :func:`rmax_practical`.
     refined : bool
         Whether T and m are those of the shorter argument of ``docs/rmax.md``, still with every constant 1.
@@ -56,7 +57,7 @@ def rmax(
     '3.6e+16'
     """
     sizes = n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards
-    task = _checked("theory.rmax", "tight", Task(*sizes, n_states, "zero-preserving"))
+    task = _checked("theory.rmax", "tight", Task(*sizes, n_states, "zero-preserving", allowed_pairs))
     n_states, _, gamma, epsilon, delta, _, H = task[:7]
     rho, refined, N = check_share("theory.rmax", "rho", rho), check_flag("theory.rmax", "refined", refined), task.pairs
     T = H * N / epsilon
@@ -105,6 +106,7 @@ def rmax_practical(
     known: float | None = None,
     window: float | None = None,
     tolerance: float | None = None,
+    allowed_pairs: int | None = None,
 ) -> RMaxPlan:
     """Return parameters that can be run; ``rho=None`` plans the baseline R-max.
 
@@ -137,6 +139,8 @@ def rmax_practical(
         m, or the transitions in all from which m follows, and T.
     known, window, tolerance : float, optional
         k, w and tau.
+    allowed_pairs : int, optional
+        N, where some actions are not allowed in every state; S*A when not given.
 
     Examples
     --------
@@ -151,7 +155,7 @@ def rmax_practical(
     bound = check_choice(_OWNER, "bound", bound, ("sharp", "tight"))
     sizes = n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards
     K = n_states if support is None else support
-    task = _checked(_OWNER, bound, Task(*sizes, K, form))
+    task = _checked(_OWNER, bound, Task(*sizes, K, form, allowed_pairs))
     known, window = (_check_visits(*one) for one in (("known", known), ("window", window)))
     tolerance = None if tolerance is None else check_share(_OWNER, "tolerance", tolerance)
     rounds = None if rounds is None else check_integer(_OWNER, "rounds", rounds, low=1, high=2**62)
@@ -276,7 +280,8 @@ def _checked(owner: str, kind: Kind, task: Task) -> Task:
     support = check_integer(owner, "support", task.support, low=1, high=n_states)
     known_rewards = check_flag(owner, "known_rewards", task.known_rewards)
     pieces_of(task.form)
-    return Task(n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards, support, task.form)
+    pairs = check_pairs(owner, task.allowed_pairs, n_states, n_actions)
+    return Task(n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards, support, task.form, pairs)
 
 
 def _check_visits(name: str, visits: float | None) -> float | None:

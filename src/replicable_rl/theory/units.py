@@ -87,5 +87,8 @@ class Units:
         return (1.0 - self.gamma) * ((reward - self.low) / width)
 
     def value_to_user(self, value: Value) -> Value:
-        """Return values in the units of the problem's rewards."""
-        return self.span * value + self.low / (1.0 - self.gamma)
+        """Return values in the units of the problem's rewards; -inf, of what is not allowed, stays -inf."""
+        bottom, span = self.low / (1.0 - self.gamma), self.span
+        if span == 0.0 and not isinstance(value, float):  # 0 times -inf would be no number
+            return np.where(np.isneginf(value), value, bottom)
+        return span * value + bottom

@@ -12,14 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from replicable_rl.algorithms import PlugInPolicy, ReplicablePhasedVI
 from replicable_rl.audit import AuditResult, audit_spec
 from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.experiments.experiment import CONFIDENCE, Scale, Study
 from replicable_rl.experiments.frontier.lab import SecondLab
-from replicable_rl.mdp import TabularMDP, evaluate_policy, optimal_values
+from replicable_rl.mdp import TabularMDP, evaluate_policy, optimal_values, uniform_policy
 from replicable_rl.records import ObjectSpec
 from replicable_rl.registry import build
 from replicable_rl.theory import Units
@@ -107,7 +105,7 @@ class Stakes(NamedTuple):
 def stakes(problem: str) -> Stakes:
     """Return the problem of a name, and what 5 % of the gain over the uniform policy is."""
     mdp = build(PROBLEMS[problem])
-    uniform = np.full((mdp.n_states, mdp.n_actions), 1.0 / mdp.n_actions)
+    uniform = uniform_policy(mdp)
     best = float(mdp.initial @ optimal_values(mdp).value)
     gain = best - evaluate_policy(mdp, uniform).expected_return
     # Three significant digits: an identity should not hang on the last bit of a plan.

@@ -20,10 +20,10 @@ import numpy as np
 
 from replicable_rl.errors import speaking_as
 from replicable_rl.mdp.occupancy import discounted_steps, occupancy
-from replicable_rl.queries.rules.rule import Decision, action_order, check_order, first_within_weighted
+from replicable_rl.queries.rules.rule import Decision, action_order, check_order, first_within_weighted, sizes_of
 from replicable_rl.queries.rules.simple import gaps_are_sure
 from replicable_rl.theory import decisions
-from replicable_rl.theory.decisions import FLOOR, LEAST, POWER, SOFTENING, Sizes, tolerances
+from replicable_rl.theory.decisions import FLOOR, LEAST, POWER, SOFTENING, tolerances
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,7 +63,7 @@ class AffordableTolerance:
         u, w = shared.uniform("decide/affordable", shape=2).tolist()
         order, weight = action_order(self.order, model.n_actions), state_weights(model, tuning)
         limit = tuning.spent * (LEAST + (1.0 - LEAST) * w)
-        sizes = Sizes(model.n_states, model.n_actions, model.gamma, model.known_rewards)
+        sizes = sizes_of(model)
         tried: NDArray[np.int64] | None = None
         nearest, sure, lost, affordable = np.inf, margin is not None, 0.0, False
         for x in tolerances(sizes, tuning.spent):

@@ -34,12 +34,19 @@ from replicable_rl.errors import (
 )
 from replicable_rl.files import read_file, write_text
 from replicable_rl.queries.rules.affordable import AffordableTolerance, gap_noise, state_weights
-from replicable_rl.queries.rules.rule import Decision, action_order, check_order, first_within, nearest_gap
+from replicable_rl.queries.rules.rule import (
+    Decision,
+    action_order,
+    check_order,
+    first_within,
+    nearest_gap,
+    sizes_of,
+)
 from replicable_rl.queries.rules.simple import gaps_are_sure
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.records import ObjectSpec
 from replicable_rl.theory import decisions
-from replicable_rl.theory.decisions import Sizes, tolerances
+from replicable_rl.theory.decisions import tolerances
 from replicable_rl.wording import number
 
 if TYPE_CHECKING:
@@ -264,10 +271,7 @@ def choose_cuts(model: EmpiricalModel, tuning: Tuning, order: tuple[int, ...] | 
     preferred = action_order(order, model.n_actions)
     noise = gap_noise(model, SharedRandomness(0), _TRIALS)
     noise = np.maximum(noise, _CLOSEST * float(noise.max()) + 2.0**-1000)
-    sizes, weight = (
-        Sizes(model.n_states, model.n_actions, model.gamma, model.known_rewards),
-        state_weights(model, tuning),
-    )
+    sizes, weight = sizes_of(model), state_weights(model, tuning)
     for x in tolerances(sizes, tuning.spent):
         r, room = widest(model.gap, noise, x / np.maximum(weight, 1e-300), preferred)
         policy = first_within(model.gap, r, preferred)

@@ -57,7 +57,7 @@ class Margin(NamedTuple):
         """Return what holds for both runs, except with probability ``delta`` in each of them."""
         w, other = model.value_error(delta / 2.0)
         best = w.max(axis=1, keepdims=True)
-        sizes = Sizes(model.n_states, model.n_actions, model.gamma, model.known_rewards)
+        sizes = sizes_of(model)
         n = max(model.fewest, 1.0)
         rows, policies = 2.0 * sizes.row_error(n, delta / 4.0), 2.0 * sizes.any_policy(n, delta / 4.0)
         q, gap = w + other + ROUNDING, w + best + 2.0 * other + ROUNDING
@@ -68,6 +68,12 @@ class Margin(NamedTuple):
         s = self.sizes
         by_gaps = s.horizon * (2.0 * self.value + largest_gap / 2.0 * s.gamma * s.horizon * self.rows)
         return min(by_gaps, self.value + self.policies) + 2.0 * ROUNDING * s.horizon
+
+
+def sizes_of(model: EmpiricalModel) -> Sizes:
+    """Return what the bounds know of a model."""
+    allowed = None if model.allowed is None else int(model.allowed.sum())
+    return Sizes(model.n_states, model.n_actions, model.gamma, model.known_rewards, allowed_pairs=allowed)
 
 
 class Decision(NamedTuple):

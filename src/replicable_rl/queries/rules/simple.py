@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from replicable_rl.errors import speaking_as
-from replicable_rl.mdp import greedy
+from replicable_rl.mdp import forbid, greedy
 from replicable_rl.queries.rounding import rstat
 from replicable_rl.queries.rules.rule import (
     Decision,
@@ -81,8 +81,10 @@ class RoundedQ:
         room = np.minimum(
             np.where(below > 0.0, q - below, np.inf), np.where(below + width <= 1.0, below + width - q, np.inf)
         )
+        room = room if model.allowed is None else np.where(model.allowed, room, np.inf)
         sure = margin is not None and bool((room > margin.q).all())
-        outputs = {"value": rounded.answer, "policy": greedy(rounded.answer)}
+        answer = forbid(rounded.answer, model.allowed)
+        outputs = {"value": answer, "policy": greedy(answer)}
         return Decision(outputs, float(room.min()), sure)
 
 

@@ -1,0 +1,691 @@
+"""Actions that depend on the state: planned, sampled, decided, saved and shown as if the others did not exist."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import replicable_rl as rr
+from replicable_rl.algorithms.approximate_mdp import _keeps_its_distance
+from replicable_rl.algorithms.phased_vi import phased_value_iteration
+from replicable_rl.errors import InvalidFile, InvalidMDP
+from replicable_rl.mdp import pairs_of, uniform_policy
+from replicable_rl.mdp.allowed import random_actions
+from replicable_rl.queries.empirical import EmpiricalModel
+from replicable_rl.queries.rounding import RStat
+from replicable_rl.queries.rules import SHIPPED
+from replicable_rl.queries.rules.rule import Tuning
+from replicable_rl.queries.rules.simple import RoundedQ
+from replicable_rl.randomness import SharedRandomness, sample_stream
+from replicable_rl.registry import ALGORITHMS
+from replicable_rl.sampling import Counts, PerSample
+from replicable_rl.testing.counting import counting
+from replicable_rl.theory.rstat import ARITHMETIC, seed_margin
+from replicable_rl.theory.schedule import Schedule
+
+S, A = 5, 4
+
+
+def masked(seed: int, kind: str = "known") -> rr.TabularMDP:
+    """A random problem in which the best actions, the first and the last are forbidden somewhere.
+
+    ``kind``: rewards that are known, that are learned, or that are all the same, so that everything ties.
+    """
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.full(S, 0.5), size=(S, A))
+    R = rng.random((S, A, S) if kind == "learned" else (S, A))
+    allowed = rng.random((S, A)) < 0.5
+    allowed[0], allowed[1], allowed[2] = (
+        (False, True, True, False),
+        (False, False, False, True),
+        (True, False, True, True),
+    )
+    allowed[np.arange(S), rng.integers(A, size=S)] |= ~allowed.any(axis=1)
+    if kind == "ties":
+        R, P = np.full((S, A), 0.5), np.broadcast_to(P[:, :1], P.shape)
+    R[~allowed] = 9.0  # what is forbidden would be irresistible
+    return rr.TabularMDP.from_dense(P, R, gamma=0.8, allowed=allowed)
+
+
+KINDS = ("known", "learned", "ties")
+problems = st.builds(masked, st.integers(0, 2**32 - 1), st.sampled_from(KINDS))
+
+
+# --- the table ---------------------------------------------------------------------------------------------------
+
+
+def test_what_is_written_for_a_forbidden_pair_does_not_matter() -> None:
+    P, R, allowed = np.full((2, 2, 2), 0.5), np.array([[1.0, 2.0], [3.0, 4.0]]), [[True, False], [True, True]]
+    expected = rr.TabularMDP.from_dense(P, R, gamma=0.9, allowed=allowed)
+    for p, r in ((0.0, -np.inf), (np.nan, np.nan), (7.0, 1e300)):
+        P[0, 1], R[0, 1] = p, r
+        assert rr.TabularMDP.from_dense(P, R, gamma=0.9, allowed=allowed) == expected
+    assert expected.reward_range == (1.0, 4.0)
+    assert expected.rows.indptr.tolist() == [0, 2, 2, 4, 6]
+    outcomes: Any = [[[(0.5, 0, 1.0), (0.5, 1, 1.0)], None], [[(0.5, s, r) for s in (0, 1)] for r in (3.0, 4.0)]]
+    assert rr.TabularMDP.from_outcomes(outcomes, gamma=0.9) == expected
+    assert not expected.allowed.flags.writeable
+    assert expected.known_rewards is not None
+    assert expected.known_rewards.tolist() == [[1.0, 1.0], [3.0, 4.0]]
+    another = copy.deepcopy(expected)
+    assert another == expected
+    assert not another.allowed.flags.writeable
+    assert repr(expected) == "TabularMDP(S=2, A=2, pairs=3, outcomes=6, gamma=0.9)"
+
+
+def test_a_mask_that_allows_everything_changes_nothing(tmp_path: Path) -> None:
+    mdp = rr.make("garnet-v1")
+    everything = rr.TabularMDP(
+        mdp.rows,
+        n_actions=4,
+        gamma=mdp.gamma,
+        initial=mdp.initial,
+        allowed=np.ones((20, 4), int),
+        reward_range=mdp.reward_range,
+    )
+    assert everything.digest == mdp.digest
+    for name, one in (("one", mdp), ("two", everything)):
+        one.save(tmp_path / f"{name}.npz")
+    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
+
+
+BAD_MASKS: dict[str, tuple[Any, str]] = {
+    "a state without actions": ([[True, True], [False, False]], "state 1 has none"),
+    "the wrong shape": ([True, False], r"shape \(S, A\) = \(2, 2\), got \(2,\)"),
+    "other numbers": ([[1, 2], [1, 1]], "True and False"),
+    "NaN": ([[1.0, np.nan], [1, 1]], "True and False"),
+    "texts": ([["yes", "no"], ["no", "yes"]], "True and False"),
+    "no table": ([[True], [True, False]], "True and False"),
+    "nothing": ([], "shape"),
+    "a masked array": (np.ma.masked_array(np.ones((2, 2), bool), mask=np.eye(2, dtype=bool)), "True and False"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_MASKS)
+def test_bad_masks_are_refused(name: str) -> None:
+    mask, words = BAD_MASKS[name]
+    with pytest.raises(InvalidMDP, match=words):
+        rr.TabularMDP.from_dense(np.full((2, 2, 2), 0.5), np.zeros((2, 2)), gamma=0.9, allowed=mask)
+
+
+def test_an_allowed_pair_needs_an_outcome() -> None:
+    P = np.full((2, 2, 2), 0.5)
+    P[1, 0] = 0.0
+    with pytest.raises(InvalidMDP, match=r"row \(state 1, action 0\) is empty\. Make it a self-loop .* allowed="):
+        rr.TabularMDP.from_dense(P, np.zeros((2, 2)), gamma=0.9, allowed=[[False, True], [True, True]])
+
+
+# --- planning ----------------------------------------------------------------------------------------------------
+
+
+def value_of(P: NDArray[np.float64], R: NDArray[np.float64], policy: Any, gamma: float) -> NDArray[np.float64]:
+    states = np.arange(len(P))
+    solved: NDArray[np.float64] = np.linalg.solve(np.eye(len(P)) - gamma * P[states, policy], R[states, policy])
+    return solved
+
+
+@settings(max_examples=25)
+@given(problems)
+def test_planning_finds_the_best_of_all_allowed_policies(mdp: rr.TabularMDP) -> None:
+    P, R, allowed = mdp.to_dense()
+    mean = np.where(allowed, R if R.ndim == 2 else (P * np.where(P > 0, R, 0.0)).sum(axis=2), 0.0)
+    policies = itertools.product(*(np.flatnonzero(row) for row in allowed))
+    best = np.max([value_of(P, mean, policy, mdp.gamma) for policy in policies], axis=0)
+    found = rr.optimal_values(mdp)
+    np.testing.assert_allclose(found.value, best, atol=found.error + 1e-12)
+    assert np.array_equal(np.isneginf(found.q), ~allowed)
+    assert allowed[np.arange(S), found.policy].all()
+    assert np.array_equal(rr.greedy(found.q), found.policy)
+    np.testing.assert_allclose(rr.evaluate_policy(mdp, found.policy).value, best, atol=1e-8)
+    uniform = uniform_policy(mdp)
+    along, reward = (uniform[:, :, None] * P).sum(axis=1), (uniform * mean).sum(axis=1)
+    expected = np.linalg.solve(np.eye(S) - mdp.gamma * along, reward)
+    np.testing.assert_allclose(rr.evaluate_policy(mdp, uniform).value, expected, atol=1e-8)
+
+
+def test_other_rewards_do_not_allow_an_action() -> None:
+    mdp = masked(3)
+    promised = np.where(mdp.allowed, 0.1, 1e9)
+    planned = rr.optimal_values(mdp, rewards=promised)
+    np.testing.assert_allclose(planned.value, 0.5, atol=1e-9)
+    assert np.isneginf(planned.q[~mdp.allowed]).all()
+
+
+def test_many_states_are_planned_in_blocks() -> None:
+    """From 50 000 states on planning sweeps in another way. A walk on a line, in which nobody may stand still."""
+    n = 60_000
+    state = np.arange(n)
+    columns = {
+        "state": np.concatenate([state, state]),
+        "action": np.repeat([0, 2], n),
+        "next_state": np.concatenate([np.maximum(state - 1, 0), np.minimum(state + 1, n - 1)]),
+        "reward": np.concatenate([np.zeros(n), (state == n - 1) * 1.0]),
+        "probability": np.ones(2 * n),
+    }
+    mdp = rr.TabularMDP.from_transitions(columns, gamma=0.9)
+    best = rr.optimal_values(mdp)
+    assert mdp.allowed.sum() == 2 * n
+    assert (best.policy != 1).all()
+    assert best.value[-1] == pytest.approx(10.0)
+    assert best.value[-11] == pytest.approx(10.0 * 0.9**10)
+
+
+def test_policies_that_are_not_allowed_are_refused() -> None:
+    mdp, source = masked(1), Counts(masked(1))
+    wrong = rr.optimal_values(mdp).policy.copy()
+    wrong[1] = 0
+    words = r"takes action 0 in state 1, where it is not allowed\. Allowed: 3\."
+    uniform = np.full((S, A), 1.0 / A)
+    for play in (source.play, PerSample(mdp).play):
+        with pytest.raises(rr.InvalidInput, match=words):
+            play(wrong, 5, 5, sample_stream(1))
+        with pytest.raises(rr.InvalidInput, match="where it is not allowed"):
+            play(uniform, 5, 5, sample_stream(1))
+    for policy in (wrong, uniform):
+        with pytest.raises(rr.InvalidInput, match=r"^evaluate_policy: the policy takes action 0 in state"):
+            rr.evaluate_policy(mdp, policy)
+
+
+# --- sampling ----------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=20)
+@given(problems, st.sampled_from([1, 7, 1000, 10**15]), st.integers(0, 2**32))
+def test_every_allowed_pair_is_sampled_and_no_other(mdp: rr.TabularMDP, calls: int, seed: int) -> None:
+    counts = Counts(mdp).draw(calls, sample_stream(seed))
+    row = np.repeat(np.arange(S * A), np.diff(counts.indptr))
+    drawn = np.bincount(row, weights=counts.count, minlength=S * A).reshape(S, A)
+    np.testing.assert_array_equal(drawn, calls * mdp.allowed)
+    assert (counts.count >= 0).all()
+
+
+def test_many_rows_are_drawn_in_blocks() -> None:
+    rng = np.random.default_rng(7)
+    n = 3000  # so many that blocks begin and end with rows that are empty
+    allowed = rng.random((n, 3)) < 0.4
+    allowed[:, 2] |= ~allowed.any(axis=1)
+    state, action = np.nonzero(np.repeat(allowed[:, :, None], 2, axis=2))[:2]
+    columns = {
+        "state": state,
+        "action": action,
+        "reward": rng.random(state.size),
+        "probability": np.full(state.size, 0.5),
+    }
+    mdp = rr.TabularMDP.from_transitions(
+        {**columns, "next_state": rng.integers(n, size=state.size)}, gamma=0.9, n_states=n
+    )
+    counts = Counts(mdp).draw(1000, sample_stream(1))
+    row = np.repeat(np.arange(3 * n), np.diff(counts.indptr))
+    np.testing.assert_array_equal(np.bincount(row, weights=counts.count, minlength=3 * n), 1000 * allowed.reshape(-1))
+
+
+@settings(max_examples=20)
+@given(problems, st.integers(0, 2**32))
+def test_episodes_take_allowed_actions(mdp: rr.TabularMDP, seed: int) -> None:
+    for source, episodes in ((Counts(mdp), 10**6), (PerSample(mdp), 50)):
+        seen = source.play(uniform_policy(mdp), episodes, 9, sample_stream(seed))
+        assert seen.visits.sum() == 9 * episodes
+        assert (seen.visits.reshape(S, A)[~mdp.allowed] == 0.0).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_counts_have_the_law_of_single_samples(kind: str) -> None:
+    from tests.statistics import ALPHA, SEED, goodness_of_fit
+
+    mdp = masked(11, kind)
+    for source in (Counts(mdp), PerSample(mdp)):
+        counts = source.draw(3000, sample_stream(SEED % 2**32))
+        assert goodness_of_fit(counts.count, 3000 * mdp.rows.probability) > ALPHA
+        seen = source.play(uniform_policy(mdp), 20_000, 1, sample_stream(SEED % 2**32))
+        chosen = (mdp.initial[:, None] * uniform_policy(mdp)).reshape(-1)
+        columns = mdp.to_transitions()
+        pair = columns["state"] * A + columns["action"]
+        expected = np.zeros(S * A * S)
+        np.add.at(expected, pair * S + columns["next_state"], 20_000 * chosen[pair] * columns["probability"])
+        assert goodness_of_fit(seen.count, expected[seen.key]) > ALPHA
+
+
+def test_a_simulator_is_never_asked_for_a_forbidden_pair() -> None:
+    allowed = masked(5).allowed
+    asked = np.zeros((S, A), dtype=int)
+
+    def step(state: int, action: int, rng: np.random.Generator) -> tuple[int, float]:
+        asked[state, action] += 1
+        return int(rng.integers(S)), float(rng.random())
+
+    sizes: Any = {"n_states": S, "n_actions": A, "gamma": 0.8, "reward_range": (0.0, 1.0)}
+    problem = rr.Simulator(step, allowed=allowed, **sizes)
+    run = rr.solve(problem, rr.PlugInPolicy(0.1, 0.1, 0.2, samples=20), shared_seed=1, sample_seed=1)
+    np.testing.assert_array_equal(asked, 20 * allowed)
+    assert run.samples == 20 * allowed.sum()
+    assert allowed[np.arange(S), run.policy].all()
+    plain = rr.Simulator(step, **sizes)
+    assert plain.spec == rr.Simulator(step, allowed=np.ones((S, A)), **sizes).spec != problem.spec
+    with pytest.raises(rr.InvalidInput, match=r"^Simulator: every state needs an action"):
+        rr.Simulator(step, allowed=np.zeros((S, A)), **sizes)
+
+
+# --- logs --------------------------------------------------------------------------------------------------------
+
+
+def log_of(mdp: rr.TabularMDP, samples: int = 40, **options: Any) -> rr.Dataset:
+    names: Any = {"states": list(range(S)), "actions": list(range(A)), "allowed": mdp.allowed, **options}
+    log = mdp.to_transitions(samples=samples, seed=1)
+    return rr.from_transitions(log, gamma=mdp.gamma, reward_range=mdp.reward_range, **names)
+
+
+def test_a_log_that_says_what_is_allowed(tmp_path: Path) -> None:
+    mdp = masked(1)
+    data = log_of(mdp)
+    N = pairs_of(mdp)
+    assert f"{N} of {N} pairs were tried: 40 times" in str(data.summary())
+    assert not data.summary().warnings
+    for name in ("rule affordable", "rule rounded", "rule gumbel", "rule softmax"):
+        rule = rr.PlugInPolicy(0.1, 0.01, 0.2, rule=name[5:])
+        check_run(rr.solve(data, rule, shared_seed=1), mdp.allowed)
+    check_run(rr.solve(data, rr.ApproximateMDP(0.1, 0.01, calls=40), shared_seed=1), mdp.allowed)
+    found = rr.diagnose(data, rr.PlugInPolicy(0.1, 0.01, 0.2), resamples=10)
+    assert mdp.allowed[np.arange(S), found.policy].all()
+    data.save(tmp_path / "log.npz")
+    again = rr.load_dataset(tmp_path / "log.npz")
+    assert again == data
+    assert np.array_equal(again.allowed, mdp.allowed)  # type: ignore[arg-type]  # there is one
+    assert data.spec != log_of(mdp, allowed=None).spec == log_of(mdp, allowed=np.ones((S, A))).spec
+    for part in data.split(2):
+        assert part.process == data.process
+
+
+def test_logs_with_masks_that_do_not_fit_are_refused() -> None:
+    mdp = masked(1)
+    with pytest.raises(rr.InvalidInput, match=r"Give states=\.\.\. and actions=\.\.\. beside it"):
+        log_of(mdp, states=None)
+    with pytest.raises(rr.InvalidInput, match=r"shape \(S, A\) = \(5, 4\)"):
+        log_of(mdp, allowed=mdp.allowed[:-1])
+    fewer = mdp.allowed.copy()
+    fewer[0, 1] = False
+    with pytest.raises(rr.InvalidInput, match="the log has 1 in 0, which is not allowed"):
+        log_of(mdp, allowed=fewer)
+
+
+@pytest.mark.parametrize("kind", ["table", "simulator", "vectorised", "simulator that ends"])
+def test_what_is_collected_is_allowed(kind: str) -> None:
+    mdp, ends = masked(1), kind == "simulator that ends"
+
+    def step(state: Any, action: Any, rng: np.random.Generator) -> tuple[Any, ...]:
+        assert np.all(mdp.allowed[state, action])
+        size = None if kind != "vectorised" else state.size
+        answer = rng.integers(S, size=size), rng.integers(3, size=size) / 2.0
+        return (*answer, bool(rng.random() < 0.1)) if ends else answer
+
+    sizes: Any = {"n_states": S, "n_actions": A, "gamma": 0.8, "reward_range": (0.0, 1.0), "allowed": mdp.allowed}
+    many: Any = {"step_many": step} if kind == "vectorised" else {"ends": ends}
+    source = mdp if kind == "table" else rr.Simulator(step, version="1", **sizes, **many)
+    data = rr.collect(source, samples=6, sample_seed=1)
+    np.testing.assert_array_equal(data.visits[:S], 6 * mdp.allowed)
+    run = rr.solve(data, rr.PlugInPolicy(0.1, 0.01, 0.2), shared_seed=1)
+    assert mdp.allowed[np.arange(S), run.policy[:S]].all()
+    assert data.allowed is not None
+    assert data.allowed.shape == (S + ends, A)
+
+
+# --- decisions ---------------------------------------------------------------------------------------------------
+
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "phased-vi-v1": {"epsilon": 0.2, "delta": 0.01, "calls": 300, "iterations": 12},
+    "rpvi-v1": {"epsilon": 0.2, "delta": 0.01, "rho": 0.2, "calls": 300, "iterations": 12, "tolerance": 0.1},
+    "rpvi-v2": {"epsilon": 0.4, "delta": 0.01, "rho": 0.3},
+    "approximate-mdp-v1": {"epsilon": 0.1, "delta": 0.01, "calls": 300},
+    "replicable-approximate-mdp-v1": {"epsilon": 0.1, "delta": 0.01, "rho": 0.3, "calls": 300, "form": "midpoint"},
+    "replicable-approximate-mdp-v2": {"epsilon": 0.1, "delta": 0.01, "rho": 0.3, "calls": 300},
+    "rmax-v2": {"epsilon": 0.2, "delta": 0.01, "horizon": 15, "episodes": 300},
+    "replicable-rmax-v2": {"epsilon": 0.2, "delta": 0.01, "rho": 0.3, "horizon": 15, "episodes": 300},
+    "plug-in-policy-v1": {"epsilon": 0.1, "delta": 0.01, "rho": 0.2, "samples": 300},
+}
+
+
+def variants() -> dict[str, Any]:
+    """Return every registered algorithm, and every rule with pairs that are drawn and with episodes."""
+    found: dict[str, Any] = {id: made_by(**ARGUMENTS[id]) for id, made_by in ALGORITHMS.items() if id in ARGUMENTS}
+    for rule in SHIPPED:
+        if rule != "published":
+            promise: Any = {"epsilon": 0.1, "delta": 0.01, "rho": 0.2, "rule": rule}
+            found[f"rule {rule}"] = rr.PlugInPolicy(**promise, samples=100)
+            found[f"rule {rule}, episodes"] = rr.PlugInPolicy(**promise, budget=2000, horizon=10)
+    return found
+
+
+VARIANTS = variants()
+
+
+def check_run(run: rr.Run, allowed: NDArray[np.bool_]) -> None:
+    if "policy" in run.outputs:
+        assert allowed[np.arange(S), run.policy].all()
+    if "value" in run.outputs:
+        assert np.array_equal(np.isneginf(run.q), ~allowed)
+        assert not np.isnan(run.q).any()
+    if "action-probabilities" in run.outputs:
+        assert (run.outputs["action-probabilities"][~allowed] == 0.0).all()
+    if "model" in run.outputs:
+        assert np.array_equal(run.outputs["model"].allowed, allowed)
+
+
+def test_every_algorithm_that_ships_is_tried() -> None:
+    shipped = {
+        id for id, made_by in ALGORITHMS.items() if str(getattr(made_by, "__module__", "")).startswith("replicable_rl.")
+    }
+    assert shipped == set(ARGUMENTS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", VARIANTS)
+def test_no_algorithm_takes_a_forbidden_action(name: str, kind: str) -> None:
+    for seed in (1, 2):
+        mdp = masked(seed, kind)
+        problem, tap = counting(mdp)
+        run = rr.solve(mdp, VARIANTS[name], shared_seed=seed, sample_seed=seed)
+        check_run(run, mdp.allowed)
+        counted = rr.solve(problem, VARIANTS[name], shared_seed=seed, sample_seed=seed)
+        assert run.samples == counted.samples == tap.transitions
+        assert run.fingerprints == counted.fingerprints  # the loop in Python and the compiled one, where there are two
+        if kind != "learned":  # there the loop in Python says nothing of the seed
+            assert run.claims == counted.claims
+
+
+def test_published_cuts_keep_to_the_mask() -> None:
+    for seed in (1, 2, 3):
+        mdp = masked(seed)
+        cuts = rr.publish(mdp, rr.PlugInPolicy(0.1, 0.05, 0.2, samples=500), sample_seed=1)
+        assert mdp.allowed[np.arange(S), cuts.policy].all()
+        followed = rr.PlugInPolicy(0.1, 0.05, 0.2, samples=500, rule=rr.rules.PublishedCuts(cuts))
+        check_run(rr.solve(mdp, followed, shared_seed=1, sample_seed=2), mdp.allowed)
+
+
+def test_few_data_and_states_that_are_ignored() -> None:
+    """Pairs that were never tried, and states left at their default: the first action that is allowed."""
+    for seed in range(8):
+        mdp = masked(seed)
+        sure = np.zeros(S)
+        sure[3] = 1.0
+        mdp = rr.TabularMDP(mdp.rows, n_actions=A, gamma=0.8, initial=sure, allowed=mdp.allowed)
+        for rule in ("affordable", "rounded", "gumbel"):
+            algorithm = rr.PlugInPolicy(0.9, 0.5, 0.5, rule=rule, budget=S * A, horizon=1)
+            check_run(rr.solve(mdp, algorithm, shared_seed=seed, sample_seed=seed), mdp.allowed)
+
+
+@settings(max_examples=15)
+@given(problems, st.integers(0, 2**32))
+def test_an_empirical_model_knows_what_is_allowed(mdp: rr.TabularMDP, seed: int) -> None:
+    model = EmpiricalModel(Counts(mdp), Counts(mdp).draw(50, sample_stream(seed)))
+    assert np.array_equal(model.table.allowed, mdp.allowed)
+    assert model.never_tried.size == 0
+    assert model.fewest == 50.0
+    assert np.array_equal(np.isposinf(model.gap), ~mdp.allowed)
+    w, other = model.value_error(0.1)
+    everywhere = EmpiricalModel(Counts(mdp), Counts(mdp).draw(10**6, sample_stream(seed))).value_error(0.1)
+    assert np.isfinite(w).all()
+    assert everywhere[1] < other  # forbidden pairs do not stand in the way of a bound
+    assert everywhere[1] < 0.1
+
+
+def test_a_sure_decision_needs_no_forbidden_action() -> None:
+    """With very many samples every rule that can be sure is: no forbidden pair keeps a margin from being met."""
+    mdp = masked(1)
+    for rule in ("greedy", "rounded", "gumbel", "tolerance", "affordable"):
+        algorithm = rr.PlugInPolicy(0.2, 0.01, 0.2, rule=rule, samples=10**14)
+        sure = [rr.solve(mdp, algorithm, shared_seed=i, sample_seed=i).claims.of_this_seed for i in range(3)]
+        assert any(claim is not None for claim in sure), rule
+    for replicable in (rr.ReplicablePhasedVI(0.1, 0.001, 0.05), rr.ReplicableApproximateMDP(0.1, 0.01, 0.01)):
+        runs = [rr.solve(mdp, replicable, shared_seed=i, sample_seed=i) for i in range(12)]
+        assert any(run.claims.of_this_seed is not None for run in runs)
+
+
+def test_forbidden_pairs_have_no_edges_to_keep_away_from() -> None:
+    """In the first iteration every mean is 0, so that the room is that of the smallest offset: of an allowed pair."""
+    mdp, schedule = masked(1), Schedule.constant(1, 1000, 0.1)
+    sources: list[Any] = [Counts(mdp), counting(mdp)[0]]  # the compiled loop, and the one in Python
+    forbidden_is_nearer = 0
+    for seed in range(20):
+        query = RStat(SharedRandomness(seed), "rpvi/offset", schedule.widths)
+        rooms = query.room(np.zeros((S, A)), 0)
+        needed = float(seed_margin(np.zeros(1), 1000.0, schedule.spread(0.0, mdp.gamma, True), 2.0)[0]) + ARITHMETIC
+        for source in sources:
+            found = phased_value_iteration(source, schedule, query, sample_stream(1), 2.0)
+            assert found.room == pytest.approx(rooms[mdp.allowed].min() - needed)
+        forbidden_is_nearer += rooms[mdp.allowed].min() > rooms.min()
+        model = EmpiricalModel(Counts(mdp), Counts(mdp).draw(100, sample_stream(seed)))
+        decided = RoundedQ(0.1).decide(model, SharedRandomness(seed), Tuning(0.1, 0.1))
+        offset = SharedRandomness(seed).uniform("decide/offset", shape=(S, A))
+        edges = (offset[:, :, None] + np.arange(-1, 12)) * 0.1
+        distance = np.where((edges > 0.0) & (edges <= 1.0), np.abs(model.q[:, :, None] - edges), np.inf).min(axis=2)
+        assert decided.nearest == pytest.approx(distance[mdp.allowed].min())
+    assert forbidden_is_nearer > 0
+
+
+def test_a_model_is_not_asked_about_forbidden_pairs() -> None:
+    mdp = masked(1)
+
+    class Near(RStat):
+        """Says that everything about forbidden pairs is at an edge, and everything else far from one."""
+
+        def room(self, means: Any, *address: int, index: Any = None) -> Any:
+            return np.where(mdp.allowed.reshape(-1)[index // S], np.inf, 0.0)
+
+    algorithm = rr.ReplicableApproximateMDP(0.1, 0.01, 0.3)
+    seen = Counts(mdp).draw(algorithm.plan(mdp).calls, sample_stream(1)).transitions(S, A)
+    assert _keeps_its_distance(Near(SharedRandomness(1), "model", 0.1), seen, algorithm.plan(mdp))
+
+
+def test_the_first_policy_of_rmax_is_uniform_over_what_is_allowed() -> None:
+    mdp = masked(4)
+    taken = np.zeros((S, A), dtype=int)
+    for seed in range(300):
+        u = SharedRandomness(seed).uniform("rmax/first-policy", shape=S)
+        taken[np.arange(S), random_actions(mdp, u)] += 1
+    assert (taken[~mdp.allowed] == 0).all()
+    expected = 300 * uniform_policy(mdp)
+    assert (np.abs(taken - expected) <= 6.0 * np.sqrt(300) / 2.0)[mdp.allowed].all()  # at most 1e-8 for each
+    assert random_actions(mdp, np.full(S, np.nextafter(1.0, 0.0))).tolist() == [
+        int(np.flatnonzero(row)[-1]) for row in mdp.allowed
+    ]
+
+
+@pytest.mark.parametrize("name", ["rpvi-v2", "replicable-approximate-mdp-v2", "plug-in-policy-v1"])
+def test_plans_count_the_pairs_that_there_are(name: str) -> None:
+    mdp = masked(1)
+    N, arguments = pairs_of(mdp), {key: value for key, value in ARGUMENTS[name].items() if key != "samples"}
+    algorithm: Any = ALGORITHMS[name](**arguments)
+    plan: Any = rr.plan(mdp, algorithm)
+    everything = rr.TabularMDP.from_dense(*mdp_without_mask(mdp), gamma=0.8)
+    whole: Any = rr.plan(everything, algorithm)
+    per_pair = plan.samples // N
+    assert N < S * A
+    assert plan.samples == N * per_pair < whole.samples
+    assert whole.samples % (S * A) == 0
+    assert plan.table().columns
+    assert ("allowed_pairs" in plan.to_json()) == (name != "rpvi-v2")
+    assert "allowed_pairs" not in whole.to_json()
+
+
+def test_an_action_that_no_state_has_changes_nothing() -> None:
+    P, R = mdp_without_mask(masked(1))
+    small = rr.TabularMDP.from_dense(P, R, gamma=0.8)
+    P, R = np.concatenate([P, P[:, :1]], axis=1), np.concatenate([R, 9.0 + R[:, :1]], axis=1)
+    large = rr.TabularMDP.from_dense(P, R, gamma=0.8, allowed=np.arange(A + 1) < np.full((S, 1), A))
+    assert np.array_equal(rr.optimal_values(large).q[:, :A], rr.optimal_values(small).q)
+    for algorithm in (rr.ReplicablePhasedVI(0.4, 0.01, 0.3), rr.ReplicablePhasedVI(0.1, 0.01, 0.3, calls=300)):
+        one, two = algorithm.plan(small), algorithm.plan(large)
+        assert one == two
+        assert algorithm.predict(small, one) == pytest.approx(algorithm.predict(large, two), rel=1e-12)
+    assert rr.plan(small, rr.ReplicableApproximateMDP(0.1, 0.01, 0.3)).samples == (
+        rr.plan(large, rr.ReplicableApproximateMDP(0.1, 0.01, 0.3)).samples
+    )
+
+
+def mdp_without_mask(mdp: rr.TabularMDP) -> tuple[Any, Any]:
+    P, R, allowed = mdp.to_dense()
+    return np.where(allowed[:, :, None], P, 1.0 / S), np.where(allowed, R, mdp.reward_range[0])
+
+
+def test_budgets_are_shared_by_the_pairs_that_there_are() -> None:
+    mdp = masked(1)
+    N = pairs_of(mdp)
+    algorithm = rr.PlugInPolicy(0.1, 0.1, 0.2, budget=2 * N + 1)
+    assert rr.solve(mdp, algorithm, shared_seed=1, sample_seed=1).samples == 2 * N
+    with pytest.raises(rr.InvalidInput, match=f"each of the {N} pairs"):
+        rr.plan(mdp, rr.PlugInPolicy(0.1, 0.1, 0.2, budget=N - 1))
+    rmax: Any = rr.plan(mdp, rr.RMax(0.2, 0.01, 15, episodes=300))
+    assert rmax.pairs == N
+    assert rmax.table().columns
+    predicted = rr.ReplicablePhasedVI(0.4, 0.01, 0.3)
+    assert 0.0 < predicted.predict(mdp, predicted.plan(mdp)) < 1.0
+
+
+# --- files, audits, pages ----------------------------------------------------------------------------------------
+
+
+@settings(max_examples=10)
+@given(problems)
+def test_files_keep_the_mask(tmp_path_factory: pytest.TempPathFactory, mdp: rr.TabularMDP) -> None:
+    path = tmp_path_factory.mktemp("files") / "my.npz"
+    mdp.save(path)
+    again = rr.load_mdp(path)
+    assert again == mdp
+    assert np.array_equal(again.allowed, mdp.allowed)
+
+
+def test_a_file_whose_mask_was_changed_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "my.npz"
+    mdp = masked(1)
+    mdp.save(path)
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    for change in ("fewer", "more", "another length", "missing"):
+        flags = arrays["allowed"].copy()
+        flags[np.flatnonzero(flags)[0] if change == "fewer" else np.flatnonzero(~flags)[0]] ^= True
+        changed = {**arrays, "allowed": flags[:-1] if change == "another length" else flags}
+        if change == "missing":
+            del changed["allowed"]
+        np.savez(path, **changed)
+        with pytest.raises(InvalidFile, match=r"my\.npz: "):
+            rr.load_mdp(path)
+
+
+def test_runs_are_saved_with_their_values_and_models(tmp_path: Path) -> None:
+    mdp = masked(2, "learned")
+    run = rr.solve(mdp, VARIANTS["replicable-approximate-mdp-v2"], shared_seed=1, sample_seed=1)
+    rr.save_run(run, tmp_path / "run")
+    again = rr.load_run(tmp_path / "run")
+    assert again.fingerprints == run.fingerprints
+    assert np.array_equal(again.q, run.q)
+    assert np.array_equal(again.outputs["model"].allowed, mdp.allowed)
+    with pytest.raises(rr.InvalidInput, match="finite"):
+        rr.Run.of({"value": [[-np.inf, -np.inf]], "policy": [0]}, status=run.status, samples=1)
+
+
+def test_an_audit_and_its_page(tmp_path: Path) -> None:
+    from replicable_rl.report.audits import store_page
+    from replicable_rl.report.page import render
+
+    mdp = masked(1)
+    settings_: Any = {"shared_seeds": 4, "runs_per_seed": 2, "n_jobs": 1}
+    store = tmp_path / "runs.sqlite"
+    result = rr.audit(mdp, VARIANTS["rpvi-v1"], store=store, **settings_)
+    assert 0.0 <= result.agreement("policy").estimate <= 1.0
+    assert result.policies is not None
+    page = render(store_page(store).page)
+    assert "Not allowed here: 0 and 3." in page
+    assert not re.search(r"\binf\b", page)
+    again = rr.audit(mdp, VARIANTS["rpvi-v1"], store=store, **settings_)
+    assert again.runs == result.runs
+
+
+def test_what_a_page_says_of_a_state() -> None:
+    from replicable_rl.report.policy import policy_run, state_words
+
+    q = np.array([[-np.inf, 1.0, -np.inf, 2.0], [5.0, -np.inf, -np.inf, -np.inf]])
+    run = policy_run("run", rr.greedy(q), q)
+    words = state_words(0, "here", ("a", "b", "c", "d"), (run, run))
+    assert [row[0] for row in words["rows"]] == ["b", "d"]
+    assert words["remarks"][:2] == ["Not allowed here: a and c.", "In both: d leads b by 1."]
+    only = state_words(1, "there", ("a", "b", "c", "d"), (run, run))["remarks"]
+    assert only[:2] == ["Not allowed here: b, c and d.", "In both: there is one action."]
+
+
+def test_the_command_line_shows_what_is_allowed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from replicable_rl.cli import main
+
+    path = tmp_path / "my.npz"
+    masked(1).save(path)
+    assert main(["solve", str(path), "phased-vi-v1", "--epsilon", "0.2", "--delta", "0.01", "--shared-seed", "1"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    (first,) = (line for line in lines if line[:1] == ["1"])
+    assert first[3:] == ["-", "-", "-", first[2]]  # in state 1 only the last action is allowed
+    assert main(["plan", str(path), "phased-vi-v1", "--epsilon", "0.2", "--delta", "0.01"]) == 0
+    assert f"N={pairs_of(masked(1))} pairs" in capsys.readouterr().out
+
+
+def test_losses_are_those_of_allowed_policies() -> None:
+    from replicable_rl.diagnose.losses import Losses
+
+    mdp = masked(1)
+    losses = Losses(mdp)
+    assert 0.0 < losses.uniform <= losses.largest <= 1.0
+    assert losses.of(rr.optimal_values(mdp).policy) == pytest.approx(0.0, abs=1e-9)
+    found = rr.calibrate(mdp, rr.PlugInPolicy(0.2, 0.1, 0.5), shared_seeds=20, start=64, most=256)
+    assert found.pairs == pairs_of(mdp)
+
+
+# --- somebody's own ----------------------------------------------------------------------------------------------
+
+
+class Careless:
+    """Takes action 0 everywhere."""
+
+    id = "careless-v1"
+
+    def solve(self, source: Any, shared: Any, rng: np.random.Generator) -> rr.Run:
+        counts = source.draw(10, rng)
+        policy = np.zeros(source.n_states, dtype=int)
+        status = rr.Status(rr.StatusCode.COMPLETED, "took action 0")
+        return rr.Run.of({"policy": policy}, status=status, samples=10 * int((np.diff(counts.indptr) > 0).sum()))
+
+
+def test_an_algorithm_that_does_not_look_is_refused() -> None:
+    from replicable_rl.testing import ConformanceError, check_algorithm
+
+    with pytest.raises(
+        rr.InvalidInput, match=r"^Careless: the policy takes action 0 in state 0, where it is not allowed"
+    ):
+        rr.solve(masked(1), Careless(), shared_seed=1, sample_seed=1)
+    with pytest.raises(ConformanceError, match="action 0 in state 0, where it is not allowed"):
+        check_algorithm(Careless(), problems=[masked(1)])
+
+
+def test_an_algorithm_of_ours_conforms_on_a_problem_with_a_mask() -> None:
+    from replicable_rl.testing import check_algorithm
+
+    report = check_algorithm(VARIANTS["plug-in-policy-v1"], problems=[masked(1)])
+    assert {"interface", "sample count"} <= {finding.check for finding in report.passed}
+
+
+def test_a_sampler_that_forgets_the_mask_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from replicable_rl.solve import SAMPLERS
+
+    def forgetful(mdp: rr.TabularMDP) -> Counts:
+        source = Counts(mdp)
+        del source.allowed
+        return source
+
+    monkeypatch.setitem(SAMPLERS, "forgetful-v1", forgetful)
+    with pytest.raises(rr.InvalidInput, match="sampler forgetful-v1 must have the attribute allowed"):
+        rr.solve(masked(1), VARIANTS["phased-vi-v1"], shared_seed=1, sample_seed=1, sampler="forgetful-v1")
+    rr.solve(rr.make("chain-v1"), VARIANTS["phased-vi-v1"], shared_seed=1, sample_seed=1, sampler="forgetful-v1")

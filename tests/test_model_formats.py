@@ -1,0 +1,427 @@
+"""Models as other libraries have them, and back: layouts, sparse matrices, 32 bits, QuantEcon, lists of transitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import replicable_rl as rr
+from replicable_rl.errors import InvalidMDP
+
+Floats = NDArray[np.float64]
+few = settings(max_examples=30)
+
+
+class Model(NamedTuple):
+    """P (S, A, S), R (S, A, S), which actions are allowed, and the process in outcome form."""
+
+    P: Floats
+    R: Floats
+    allowed: NDArray[np.bool_]
+    mdp: rr.TabularMDP
+
+
+@st.composite
+def models(draw: Any, masked: bool | None = None) -> Model:
+    S, A, seed = draw(st.integers(1, 5)), draw(st.integers(1, 5)), draw(st.integers(0, 2**32 - 1))
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.full(S, 0.5), size=(S, A)) * (rng.random((S, A, S)) < 0.7)
+    P[:, :, 0] += P.sum(axis=2) == 0.0
+    P /= P.sum(axis=2, keepdims=True)
+    R = rng.integers(-3, 4, size=(S, A, S)) / 4.0
+    allowed = rng.random((S, A)) < 0.6 if draw(st.booleans()) or masked else np.ones((S, A), bool)
+    allowed[np.arange(S), rng.integers(A, size=S)] = True
+    initial = rng.dirichlet(np.ones(S))
+    options: dict[str, Any] = {"gamma": 0.8, "allowed": allowed, "initial": initial, "reward_range": (-1.0, 1.0)}
+    return Model(P, R, allowed, rr.TabularMDP.from_dense(P, R, **options))
+
+
+def options_of(model: Model) -> dict[str, Any]:
+    mdp = model.mdp
+    return {"gamma": mdp.gamma, "initial": mdp.initial, "reward_range": mdp.reward_range}
+
+
+def swapped(table: NDArray[Any]) -> NDArray[Any]:
+    return np.ascontiguousarray(table.transpose(1, 0, 2))
+
+
+# --- arrays ------------------------------------------------------------------------------------------------------
+
+
+@few
+@given(models())
+def test_every_layout_gives_one_process(model: Model) -> None:
+    P, R, allowed, mdp = model
+    by_action, rewards = swapped(P), swapped(R)
+    sparse = [sp.csr_array(one) for one in by_action]
+    objects = np.empty(len(sparse), dtype=object)
+    objects[:] = sparse
+    matrices: list[Any] = [sp.coo_matrix(one) for one in rewards]
+    written: list[tuple[Any, Any, Any]] = [
+        (P, R, "sas"),
+        (by_action, rewards, "ass"),
+        (list(by_action), list(rewards), "ass"),
+        (by_action.tolist(), rewards.tolist(), "ass"),
+        (sparse, rewards, None),
+        (sparse, matrices, "ass"),
+        (objects, matrices, None),
+        (tuple(sparse), rewards, None),
+    ]
+    if P.shape[0] != P.shape[1]:
+        written += [(P, R, None), (by_action, rewards, None)]
+    for one, two, layout in written:
+        made = rr.TabularMDP.from_arrays(one, two, layout=layout, allowed=allowed, **options_of(model))
+        assert made.digest == mdp.digest
+
+
+@few
+@given(models())
+def test_rewards_of_every_shape(model: Model) -> None:
+    P, R, allowed, _ = model
+    of_state, of_pair = R[:, 0, 0], R[:, :, 0]
+    for short in (of_state, of_pair):
+        whole = np.broadcast_to(short.reshape(*short.shape, *[1] * (3 - short.ndim)), R.shape)
+        expected = rr.TabularMDP.from_dense(P, whole, allowed=allowed, **options_of(model))
+        layouts: Any = ((P, "sas"), (swapped(P), "ass"))
+        for P_, layout in layouts:
+            made = rr.TabularMDP.from_arrays(P_, short, layout=layout, allowed=allowed, **options_of(model))
+            assert made == expected
+
+
+def test_a_layout_that_cannot_be_told_must_be_named() -> None:
+    P = np.array([[[0.9, 0.1], [0.2, 0.8]], [[1.0, 0.0], [0.5, 0.5]]])
+    R = np.array([[0.0, 1.0], [0.5, 0.0]])
+    with pytest.raises(InvalidMDP, match=r"shape \(2, 2, 2\) may be \(S, A, S\) or \(A, S, S\)\. Say layout='sas' or"):
+        rr.TabularMDP.from_arrays(P, R, gamma=0.9)
+    with pytest.raises(InvalidMDP, match="Say layout='sas'"):
+        rr.TabularMDP.from_arrays(list(P), R, gamma=0.9)
+    one, two = (rr.TabularMDP.from_arrays(P, R, gamma=0.9, layout=layout) for layout in ("sas", "ass"))
+    assert one != two
+    assert one == rr.TabularMDP.from_dense(P, R, gamma=0.9)
+    assert two == rr.TabularMDP.from_dense(swapped(P), R, gamma=0.9)
+    sparse = [sp.csr_array(P[a]) for a in range(2)]
+    assert two == rr.TabularMDP.from_arrays(sparse, R, gamma=0.9)  # a list of matrices goes by action
+
+
+def test_the_forest_of_pymdptoolbox() -> None:
+    """The example of its documentation: values and policy as it prints them."""
+    P = np.array([[[0.1, 0.9, 0.0], [0.1, 0.0, 0.9], [0.1, 0.0, 0.9]], [[1.0, 0.0, 0.0]] * 3])
+    R = np.array([[0.0, 0.0], [0.0, 1.0], [4.0, 2.0]])
+    for one in (P, [sp.csr_matrix(matrix) for matrix in P]):
+        best = rr.optimal_values(rr.TabularMDP.from_arrays(one, R, gamma=0.9))
+        np.testing.assert_allclose(best.value, [26.244, 29.484, 33.484], atol=1e-9)
+        assert best.policy.tolist() == [0, 0, 0]
+
+
+@few
+@given(models())
+def test_numbers_of_32_bits(model: Model) -> None:
+    P, R, allowed, mdp = model
+    single = P.astype(np.float32)
+    sparse = [sp.csr_array(one) for one in swapped(single)]
+    made = [
+        rr.TabularMDP.from_dense(single, R.astype(np.float32), allowed=allowed, **options_of(model)),
+        rr.TabularMDP.from_arrays(sparse, swapped(R), allowed=allowed, **options_of(model)),
+    ]
+    assert made[0] == made[1]
+    rows = made[0].rows
+    filled = rows.indptr[:-1][np.diff(rows.indptr) > 0]
+    np.testing.assert_allclose(np.add.reduceat(rows.probability, filled), 1.0, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(rows.probability, mdp.rows.probability, rtol=1e-6)
+    np.testing.assert_array_equal(rows.reward, mdp.rows.reward)
+
+
+def test_what_rounding_cannot_explain_is_refused() -> None:
+    P, R = np.array([[[0.1, 0.9]], [[0.0, 1.0]]]), np.zeros((2, 1))
+    rr.TabularMDP.from_dense(P.astype(np.float32), R, gamma=0.5)
+    with pytest.raises(InvalidMDP, match=r"sums to 1\.0000009"):
+        rr.TabularMDP.from_dense((P * 1.000001).astype(np.float32), R, gamma=0.5)
+    with pytest.raises(InvalidMDP, match=r"sum to 1 within 1e-09, row \(state 0, action 0\)"):
+        rr.TabularMDP.from_dense(P.astype(np.float32).astype(np.float64), R, gamma=0.5)
+
+
+NO_LAYOUT: Any = "SAS"
+P2, R2 = np.full((2, 3, 2), 0.5), np.zeros((2, 3))
+WRONG: dict[str, tuple[Callable[[], Any], str]] = {
+    "another layout": (
+        lambda: rr.TabularMDP.from_arrays(P2, R2, gamma=0.5, layout=NO_LAYOUT),
+        "layout must be 'sas' or",
+    ),
+    "the other layout": (lambda: rr.TabularMDP.from_arrays(P2, R2, gamma=0.5, layout="ass"), "layout='sas' if it is"),
+    "by action, from_dense": (lambda: rr.TabularMDP.from_dense(swapped(P2), R2, gamma=0.5), "layout='ass' if it is"),
+    "no table": (lambda: rr.TabularMDP.from_arrays(P2[0], R2, gamma=0.5), r"shape \(S, A, S\) or \(A, S, S\), got"),
+    "nothing": (lambda: rr.TabularMDP.from_arrays([], [], gamma=0.5), r"got \(0,\)"),
+    "None": (lambda: rr.TabularMDP.from_arrays(None, None, gamma=0.5), "P must be an array of numbers"),
+    "rewards the wrong way": (lambda: rr.TabularMDP.from_arrays(P2, R2.T, gamma=0.5), r"R must have shape \(S,\)"),
+    "rewards of the other layout": (
+        lambda: rr.TabularMDP.from_arrays(P2, np.zeros((3, 2, 2)), gamma=0.5),
+        r"or \(S, A, S\), got \(3, 2, 2\)",
+    ),
+    "a reward of -inf": (
+        lambda: rr.TabularMDP.from_arrays(P2, R2 - np.inf, gamma=0.5),
+        r"finite, .* has -inf\. Say with",
+    ),
+    "sparse and sas": (
+        lambda: rr.TabularMDP.from_arrays([sp.eye_array(2)], np.zeros((2, 1)), gamma=0.5, layout="sas"),
+        "is layout='ass'",
+    ),
+    "sparse of two sizes": (
+        lambda: rr.TabularMDP.from_arrays([sp.eye_array(2), sp.eye_array(3)], np.zeros((2, 2)), gamma=0.5),
+        "one per action",
+    ),
+    "sparse and dense": (
+        lambda: rr.TabularMDP.from_arrays([sp.eye_array(2), np.eye(2)], np.zeros((2, 2)), gamma=0.5),
+        "one per action",
+    ),
+    "sparse rewards of another size": (
+        lambda: rr.TabularMDP.from_arrays([sp.eye_array(2)], [sp.eye_array(3)], gamma=0.5),
+        "shaped like P",
+    ),
+    "one sparse matrix": (lambda: rr.TabularMDP.from_arrays(sp.eye_array(2), R2, gamma=0.5), "P must be"),
+    "an empty row": (lambda: rr.TabularMDP.from_arrays(0 * P2, R2, gamma=0.5), "say with allowed="),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_arrays_that_are_refused(name: str) -> None:
+    make, words = WRONG[name]
+    with pytest.raises(rr.InvalidInput, match=words) as caught:
+        make()
+    assert str(caught.value).startswith("TabularMDP: ")
+    assert "\n" not in str(caught.value)
+
+
+# --- QuantEcon ---------------------------------------------------------------------------------------------------
+
+
+def product_form() -> SimpleNamespace:
+    """The example of QuantEcon's documentation: in state 1, action 1 is not allowed."""
+    R = np.array([[5.0, 10.0], [-1.0, -np.inf]])
+    Q = np.array([[[0.5, 0.5], [0.0, 1.0]], [[0.0, 1.0], [0.5, 0.5]]])
+    return SimpleNamespace(R=R, Q=Q, beta=0.95, s_indices=None, a_indices=None)
+
+
+def pairs_form(Q: Callable[[Any], Any] = np.array) -> SimpleNamespace:
+    table = Q(np.array([[0.5, 0.5], [0.0, 1.0], [0.0, 1.0]]))
+    places = {"s_indices": np.array([0, 0, 1]), "a_indices": np.array([0, 1, 0])}
+    return SimpleNamespace(R=np.array([5.0, 10.0, -1.0]), Q=table, beta=0.95, **places)
+
+
+FORMS: dict[str, Callable[[], SimpleNamespace]] = {
+    "product": product_form,
+    "pairs": pairs_form,
+    "pairs, sparse": lambda: pairs_form(sp.csr_matrix),
+    "pairs, 32 bits": lambda: pairs_form(lambda table: table.astype(np.float32)),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_both_forms_of_quantecon(form: str) -> None:
+    mdp = rr.TabularMDP.from_quantecon(FORMS[form]())
+    assert mdp.allowed.tolist() == [[True, True], [True, False]]
+    assert mdp.gamma == 0.95
+    best = rr.optimal_values(mdp)
+    np.testing.assert_allclose(best.value, [-8.57142857, -20.0], atol=1e-8)  # as QuantEcon's documentation prints them
+    assert best.policy.tolist() == [0, 0]
+    assert mdp == rr.TabularMDP.from_quantecon(product_form())
+
+
+def test_pairs_in_any_order_and_with_infinite_costs() -> None:
+    ddp = pairs_form()
+    for name in ("R", "Q", "s_indices", "a_indices"):
+        setattr(ddp, name, getattr(ddp, name)[::-1])
+    assert rr.TabularMDP.from_quantecon(ddp) == rr.TabularMDP.from_quantecon(product_form())
+    ddp.R = np.where(ddp.a_indices == 1, -np.inf, ddp.R)
+    assert rr.TabularMDP.from_quantecon(ddp).allowed.tolist() == [[True, False], [True, False]]
+
+
+def changed(**values: Any) -> SimpleNamespace:
+    ddp = pairs_form()
+    vars(ddp).update(values)
+    return ddp
+
+
+WRONG_DDP: dict[str, tuple[Any, str]] = {
+    "no DiscreteDP": (5, "needs a DiscreteDP"),
+    "a state without action": (changed(R=np.array([5.0, 10.0, -np.inf])), "state 1 has none"),
+    "NaN": (changed(R=np.array([5.0, 10.0, np.nan])), "rewards must be finite"),
+    "a pair twice": (changed(a_indices=np.array([0, 0, 0])), "once"),
+    "a state too many": (changed(s_indices=np.array([0, 0, 2])), "s_indices must lie in 0..1, got 2"),
+    "a negative action": (changed(a_indices=np.array([0, -1, 0])), "whole numbers from 0 on"),
+    "no actions": (changed(a_indices=None), "a_indices must be"),
+    "lengths": (changed(R=np.array([5.0, 10.0])), "one row for each pair"),
+    "rows that do not sum to 1": (changed(Q=np.full((3, 2), 0.4)), "sum to 1"),
+    "no discount": (changed(beta=1.0), "gamma must be a discount"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_DDP)
+def test_what_is_no_discrete_dp_is_refused(name: str) -> None:
+    ddp, words = WRONG_DDP[name]
+    with pytest.raises(rr.InvalidInput, match=words):
+        rr.TabularMDP.from_quantecon(ddp)
+
+
+@settings(max_examples=15)
+@given(models(), st.sampled_from(["pairs", "product"]))
+def test_to_quantecon_and_back(model: Model, form: str) -> None:
+    pytest.importorskip("quantecon")
+    P, R, allowed, _ = model
+    mdp = rr.TabularMDP.from_dense(P, R[:, :, 0], allowed=allowed, **options_of(model))
+    ddp = mdp.to_quantecon(form)
+    n_actions = mdp.n_actions if form == "product" else int(np.nonzero(allowed)[1].max()) + 1
+    again = rr.TabularMDP.from_quantecon(ddp, initial=mdp.initial, reward_range=mdp.reward_range)
+    assert again.n_actions == n_actions  # pairs do not tell of actions that no state has
+    if n_actions == mdp.n_actions:
+        assert again == mdp
+    best, found = rr.optimal_values(mdp), ddp.solve(method="policy_iteration")
+    np.testing.assert_allclose(found.v, best.value, atol=1e-8)
+
+
+@settings(max_examples=10)
+@given(models())
+def test_rewards_of_transitions_are_expected_ones_in_quantecon(model: Model) -> None:
+    pytest.importorskip("quantecon")
+    best = rr.optimal_values(model.mdp)
+    np.testing.assert_allclose(model.mdp.to_quantecon().solve(method="policy_iteration").v, best.value, atol=1e-8)
+
+
+def test_without_quantecon(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "quantecon.markov", None)
+    with pytest.raises(rr.InvalidInput, match="QuantEcon is not installed"):
+        rr.make("chain-v1").to_quantecon()
+    with pytest.raises(rr.InvalidInput, match="form must be 'pairs' or 'product'"):
+        rr.make("chain-v1").to_quantecon("dense")
+
+
+# --- and back ----------------------------------------------------------------------------------------------------
+
+
+@few
+@given(models(), st.sampled_from(["sas", "ass"]), st.booleans())
+def test_to_dense_and_back(model: Model, layout: Any, of_pairs: bool) -> None:
+    P, R, allowed, mdp = model
+    if of_pairs:
+        mdp = rr.TabularMDP.from_dense(P, R[:, :, 0], allowed=allowed, **options_of(model))
+    dense = mdp.to_dense(layout)
+    assert dense.allowed.tolist() == allowed.tolist()
+    again = rr.TabularMDP.from_arrays(dense.P, dense.R, layout=layout, allowed=dense.allowed, **options_of(model))
+    assert again == mdp
+    by_state = dense.P if layout == "sas" else swapped(dense.P)
+    assert (by_state[~allowed] == 0.0).all()
+    if dense.R.ndim == 2:
+        assert np.isneginf(dense.R[~allowed]).all()
+
+
+def test_dense_rewards_are_means_where_a_transition_has_several() -> None:
+    mdp = rr.TabularMDP.from_outcomes([[[(0.25, 0, 1.0), (0.75, 0, 5.0)]]], gamma=0.5)
+    assert mdp.to_dense().R.tolist() == [[[4.0]]]
+    assert mdp.to_dense().P.tolist() == [[[1.0]]]
+    huge = rr.TabularMDP.from_outcomes([[[(1.0, 0, 0.0)]]] * 20_000, gamma=0.5)
+    with pytest.raises(rr.InvalidInput, match="Use to_transitions"):
+        huge.to_dense()
+
+
+@few
+@given(models())
+def test_to_transitions_and_back(model: Model) -> None:
+    mdp, columns = model.mdp, model.mdp.to_transitions()
+    sizes = {"n_states": mdp.n_states, "n_actions": mdp.n_actions}
+    assert rr.TabularMDP.from_transitions(columns, **sizes, **options_of(model)) == mdp
+    order = np.random.default_rng(1).permutation(len(columns["state"]))
+    mixed = {name: column[order].tolist() for name, column in columns.items()}
+    assert rr.TabularMDP.from_transitions(mixed, **sizes, **options_of(model)) == mdp
+
+
+def test_transitions_as_a_frame() -> None:
+    pandas = pytest.importorskip("pandas")
+    mdp = rr.make("riverswim-v1")
+    frame = pandas.DataFrame(mdp.to_transitions())
+    again = rr.TabularMDP.from_transitions(frame, gamma=mdp.gamma, initial=mdp.initial)
+    assert again == mdp
+    fewer = frame[(frame.state != 0) | (frame.action != 0)]
+    assert rr.TabularMDP.from_transitions(fewer, gamma=0.9).allowed[0].tolist() == [False, True]
+
+
+@settings(max_examples=8)
+@given(models(masked=True))
+def test_a_log_of_a_process(model: Model) -> None:
+    mdp = model.mdp
+    log = mdp.to_transitions(samples=7, seed=3)
+    names: dict[str, Any] = {"states": list(range(mdp.n_states)), "actions": list(range(mdp.n_actions))}
+    data = rr.from_transitions(log, gamma=mdp.gamma, reward_range=mdp.reward_range, **names)
+    np.testing.assert_array_equal(data.visits, 7 * mdp.allowed)
+    again = mdp.to_transitions(samples=7, seed=3)
+    assert all(np.array_equal(log[name], again[name]) for name in log)
+
+
+def test_a_log_has_the_law_of_the_process() -> None:
+    from tests.statistics import ALPHA, SEED, goodness_of_fit
+
+    mdp = rr.make("riverswim-v1")
+    log = mdp.to_transitions(samples=2000, seed=SEED % 2**32)
+    rows = mdp.rows
+    row = np.repeat(np.arange(12), np.diff(rows.indptr))
+    drawn = (log["state"] * 2 + log["action"]) * 6 + log["next_state"]
+    observed = np.array([(drawn == key).sum() for key in row * 6 + rows.next_state])
+    assert observed.sum() == 2000 * 12
+    assert goodness_of_fit(observed, 2000 * rows.probability) > ALPHA
+
+
+def columns(**changes: Any) -> dict[str, Any]:
+    """The transitions of a state that is never left, or others."""
+    return {"state": [0], "action": [0], "next_state": [0], "reward": [0.0], "probability": [1.0]} | changes
+
+
+WRONG_TRANSITIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "no column": ({"state": [0]}, "without action"),
+    "lengths": (columns(probability=[1, 0]), "one length"),
+    "no rows": ({name: [] for name in columns()}, "have rows"),
+    "a negative state": (columns(state=[-1]), "state must hold whole numbers"),
+    "half an action": (columns(action=[0.5]), "action must hold whole numbers"),
+    "texts": (columns(state=["a"]), "state must be an array of numbers"),
+    "a state that nothing leaves": (columns(next_state=[1]), "state 1 has none"),
+    "half a row": (columns(probability=[0.5]), "sum to 1"),
+    "a reward of NaN": (columns(reward=[np.nan]), "rewards must be finite"),
+    "states that cannot be numbered": (columns(next_state=[2**31 - 1], action=[2**30]), "needs 1 to"),
+    "actions that no memory holds": (columns(action=[2**31 - 1]), "without gaps"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_TRANSITIONS)
+def test_transitions_that_are_refused(name: str) -> None:
+    table, words = WRONG_TRANSITIONS[name]
+    with pytest.raises(rr.InvalidInput, match=words):
+        rr.TabularMDP.from_transitions(table, gamma=0.5)
+
+
+def test_a_list_says_what_is_allowed() -> None:
+    with pytest.raises(rr.InvalidInput, match="Leave out allowed"):
+        rr.TabularMDP.from_quantecon(product_form(), allowed=np.ones((2, 2)))
+
+
+def test_sizes_of_transitions() -> None:
+    columns = rr.make("chain-v1").to_transitions()
+    with pytest.raises(rr.InvalidInput, match=r"state must lie in 0\.\.2, got 4"):
+        rr.TabularMDP.from_transitions(columns, gamma=0.5, n_states=3)
+    with pytest.raises(rr.InvalidInput, match="n_actions must be an integer"):
+        rr.TabularMDP.from_transitions(columns, gamma=0.5, n_actions=0)
+    wrong: list[dict[str, Any]] = [
+        {"samples": 0, "seed": 1},
+        {"samples": 5},
+        {"seed": 1},
+        {"samples": 2**40, "seed": 1},
+    ]
+    for bad in wrong:
+        with pytest.raises(rr.InvalidInput, match="to_transitions"):
+            rr.make("chain-v1").to_transitions(**bad)
