@@ -295,3 +295,22 @@ def test_too_many_states_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_data_set_shows_itself_briefly() -> None:
     assert repr(from_transitions(LOG, gamma=0.9)) == "Dataset(6 rows, S=2, A=2, gamma=0.9)"
     assert isinstance(from_transitions(LOG, gamma=0.9), Dataset)
+
+
+def test_a_subsample_holds_each_row_at_most_once() -> None:
+    data = from_transitions(long_log(2_000), gamma=0.9)
+    part = data.subsample(700, seed=3)
+    assert part.rows == 700
+    whole = dict(zip(zip(data.key.tolist(), data.reward.tolist(), strict=True), data.count.tolist(), strict=True))
+    for key, reward, count in zip(part.key.tolist(), part.reward.tolist(), part.count.tolist(), strict=True):
+        assert count <= whole[key, reward]
+    assert data.subsample(2_000) == data
+    assert data.subsample(700, seed=3) == part != data.subsample(700, seed=4)
+    # Every row is as likely: of an outcome with c of 2000 rows, 700 hold c 700/2000 on average.
+    mean = np.mean([sum(data.subsample(700, seed=i).visits[0]) for i in range(200)])
+    c = float(data.visits[0].sum())
+    spread = np.sqrt(700 * (c / 2000) * (1 - c / 2000) * (1300 / 1999) / 200)
+    assert abs(mean - 0.35 * c) <= 4.9 * spread  # 1e-6
+    for wrong in (0, 2_001, 1.5):
+        with pytest.raises(rr.InvalidInput, match=r"Dataset\.subsample: rows must be an integer from 1 to 2000"):
+            data.subsample(wrong)  # type: ignore[arg-type]

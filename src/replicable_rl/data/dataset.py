@@ -218,11 +218,20 @@ class Dataset:
     def split(self, parts: int = 2, *, seed: int = 0) -> list[Dataset]:
         """Return disjoint parts of the log, each row in one of them at random."""
         parts = check_integer("Dataset.split", "parts", parts, low=2, high=max(2, self.rows))
-        rng = np.random.Generator(
-            np.random.PCG64DXSM(check_integer("Dataset.split", "seed", seed, low=0, high=2**64 - 1))
-        )
-        drawn = rng.multinomial(self.count, np.full(parts, 1.0 / parts))
+        drawn = _stream("Dataset.split", seed).multinomial(self.count, np.full(parts, 1.0 / parts))
         return [self._with_counts(drawn[:, i]) for i in range(parts)]
+
+    def subsample(self, rows: int, *, seed: int = 0) -> Dataset:
+        """Return so many rows of the log, at random and each at most once: what a smaller log would hold.
+
+        >>> from replicable_rl import from_transitions
+        >>> log = {"state": [0, 1] * 50, "action": [0] * 100, "reward": [1.0] * 100, "next_state": [1, 0] * 50}
+        >>> from_transitions(log, gamma=0.9).subsample(10).rows
+        10
+        """
+        rows = check_integer("Dataset.subsample", "rows", rows, low=1, high=self.rows)
+        drawn = _stream("Dataset.subsample", seed).multivariate_hypergeometric(self.count, rows, method="marginals")
+        return self._with_counts(drawn)
 
     def _with_counts(self, count: NDArray[np.int64]) -> Dataset:
         seen = count > 0
@@ -252,6 +261,10 @@ class Dataset:
     def _repr_html_(self) -> str:
         html: str = shows("dataset notebook", self)
         return html
+
+
+def _stream(owner: str, seed: int) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64DXSM(check_integer(owner, "seed", seed, low=0, high=2**64 - 1)))
 
 
 def _whole(name: str, values: ArrayLike, size: int, below: int | None = None) -> NDArray[np.int64]:
