@@ -834,7 +834,7 @@ def changed(name: str, index: int, value: float) -> dict[str, Any]:
         ({}, {"n_actions": None}, r"its metadata is incomplete"),
         ({}, {"states": ["a"]}, r"labels\.states must hold 5 names, got 1"),
         ({}, {"layout": ["...."] * 4}, r"labels\.layout draws 16 states, the process has 5"),
-        ({}, {"version": 2}, r"format version 2 is not 1, the one this release reads\. Upgrade replicable-rl"),
+        ({}, {"version": 3}, r"format version 3 is not 1 or 2, those that this release reads\. Upgrade replicable-rl"),
         ({}, {"format": "something else"}, r"not a replicable-rl mdp file"),
         ({}, {"digest": "left out"}, r"its metadata has no digest"),
         ({"metadata": np.frombuffer(b"{", dtype=np.uint8)}, {}, r"not a replicable-rl mdp file"),
