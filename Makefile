@@ -30,6 +30,8 @@ bench: $(VENV)/.benchmarking
 	$(BIN)/python -m benchmarks.proofs
 	$(BIN)/python -m benchmarks.proofs_decisions
 	$(BIN)/python -m benchmarks.frontier
+	$(BIN)/python -m benchmarks.forecasts
+	$(BIN)/python -m benchmarks.collecting
 
 # 100 000 broken files: about ten minutes.
 fuzz: $(VENV)/.installed
