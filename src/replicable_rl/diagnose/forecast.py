@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     Policies = tuple[NDArray[np.int64], ...]
 
+_SOME, _CLEAR = 20, 4.0  # a search goes on after so many draws, if their mean is so many standard errors off
 _FEW = 4.0  # as if so many more had been off by one: no interval is a point
 
 
@@ -83,14 +84,14 @@ class Forecast:
             yield tuple(self.decide(model, shared) for model in models)
 
     def reaches(self, target: float, scale: float) -> bool:
-        """Whether logs, so many times as large, agree often enough; no more are drawn than tell."""
-        left, total = self.resamples, 0
-        needed = target * self.resamples - 1e-9
+        """Whether logs, so many times as large, agree often enough; no more are drawn than tell clearly."""
+        each: list[int] = []
         for found in self.policies("logs", scale):
-            total, left = total + corrected(found), left - 1
-            if total + 2 * left < needed or total - left >= needed:  # each is from -1 to 2
+            each.append(corrected(found))
+            off = abs(float(np.mean(each)) - target)
+            if len(each) >= _SOME and off > _CLEAR * _spread(each):
                 break
-        return total >= needed
+        return float(np.mean(each)) >= target - 1e-9  # of a mean that is rounded
 
     def estimates(self, confidence: float) -> tuple[Estimate, Estimate]:
         """Return the forecast, and how often halves agree; note where logs differ."""
@@ -131,8 +132,13 @@ def extrapolated(each: list[int], confidence: float) -> Estimate:
     >>> print(extrapolated([1, 1, 2, 0] * 25, 0.95))
     1.000 (0.859–1.000)
     """
-    n, mean = len(each), float(np.mean(each))
-    spread = math.sqrt((float(np.var(each)) * n + _FEW) / (n + _FEW) / n)
-    half = NormalDist().inv_cdf((1.0 + confidence) / 2.0) * spread
+    mean = float(np.mean(each))
+    half = NormalDist().inv_cdf((1.0 + confidence) / 2.0) * _spread(each)
     low, middle, high = (min(1.0, max(0.0, x)) for x in (mean - half, mean, mean + half))
     return Estimate(middle, low, high)
+
+
+def _spread(each: list[int]) -> float:
+    """Return the standard error of a mean."""
+    n = len(each)
+    return math.sqrt((float(np.var(each)) * n + _FEW) / (n + _FEW) / n)
