@@ -167,14 +167,18 @@ def _walker(source: Any, seed: int, batch: int, horizon: int | None, policy: Arr
 
 def _check_keep(keep: Any, source: Any) -> Path:
     """Return the path of the file, in a folder that exists; refuse code that nobody could tell from other code."""
-    if not isinstance(keep, (str, os.PathLike)) or not str(keep).endswith(".npz") or "\0" in str(keep):
+    try:
+        name = os.fsdecode(keep)
+    except Exception:  # whatever somebody's object raises
+        name = ""
+    if not name.endswith(".npz") or "\0" in name:
         raise InvalidInput(f"collect: keep must name a .npz file, got {shown(keep)}.")
     if isinstance(source, (Simulator, EpisodicEnv)) and source.identity is not None:
         raise InvalidInput(
             f"collect: {source} is code of your own, and samples are kept under its version. Give it version='1', and "
             "change it whenever the code changes."
         )
-    path = Path(keep)
+    path = Path(name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
