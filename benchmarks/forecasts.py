@@ -48,11 +48,11 @@ class Extent(NamedTuple):
 
     sizes: Sequence[int] = (100, 1000, 10_000)  # rows for every pair, on average
     logs: int = 200  # that forecast, for every process and size
-    plain_logs: int = 50  # for the plain best action
+    plain_logs: int = 30  # for the plain best action
     resamples: int = 100
     pairs: int = 1000  # of fresh logs
-    starts: int = 10  # logs that say how many rows it takes
-    at_size: int = 20  # pairs of fresh logs for each of them
+    starts: int = 5  # logs that say how many rows it takes
+    at_size: int = 40  # pairs of fresh logs for each of them
     changes: int = 200
     alarms: int = 5000
     processes: Sequence[str] = PROCESSES
