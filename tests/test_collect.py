@@ -743,13 +743,14 @@ def test_pieces_do_not_change_the_counts(steps: list[tuple[int, float]], cuts: l
     assert results[0] == results[1]
     assert results[0].reward.tobytes() == results[1].reward.tobytes()
     assert results[0].added_up == (len({reward + 0.0 for _, reward in steps}) > limit)
-    exact: dict[int, list[Fraction]] = {}
-    for one, reward in steps:
-        exact.setdefault(one, []).append(Fraction(reward))
     if results[0].added_up:
-        assert results[0].key.tolist() == sorted(exact)
-        for one, mean in zip(results[0].key.tolist(), results[0].reward.tolist(), strict=True):
-            assert abs(Fraction(mean) - Fraction(sum(exact[one]), len(exact[one]))) <= Fraction(1000, 2**50)
+        exact: dict[tuple[int, int], list[Fraction]] = {}
+        for one, reward in steps:
+            exact.setdefault((one, math.floor(reward / results[0].width)), []).append(Fraction(reward))
+        assert results[0].key.tolist() == [one for one, _ in sorted(exact)]
+        for stretch, mean in zip(sorted(exact), results[0].reward.tolist(), strict=True):
+            assert abs(Fraction(mean) - Fraction(sum(exact[stretch]), len(exact[stretch]))) <= Fraction(1000, 2**50)
+            assert math.floor(mean / results[0].width) == stretch[1]
 
 
 def test_sums_of_floats_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

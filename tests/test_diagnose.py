@@ -13,6 +13,7 @@ import pytest
 import replicable_rl as rr
 from replicable_rl.cli import main
 from replicable_rl.data import Process
+from replicable_rl.data.homogeneity import homogeneity
 from replicable_rl.diagnose.forecast import Forecast
 from replicable_rl.diagnose.resampling import Rows
 from replicable_rl.randomness import sample_stream
@@ -78,7 +79,7 @@ def test_algorithms_that_draw_take_rows_or_say_how_many_are_missing() -> None:
     data = data_of()
     run = rr.solve(data, rr.ApproximateMDP(0.1, 0.01, calls=200), shared_seed=1)
     assert run.samples == 3000
-    with pytest.raises(rr.InvalidInput, match=r"rows, and the log has 5000\. With calls=33"):
+    with pytest.raises(rr.InvalidInput, match=r"303 rows of the pair with fewest\. With calls=30 it would fit"):
         rr.solve(data, rr.PhasedVI(0.1, 0.01, iterations=10, calls=1000), shared_seed=1)
     with pytest.raises(rr.InvalidInput, match="sample_seed is for samples that are drawn"):
         rr.solve(data, DECIDE, shared_seed=1, sample_seed=1)
@@ -218,3 +219,81 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert set(told["policy"]) == {"home", "road"}
     assert main(["diagnose", str(path), "--gamma", "0.9", "--state", "stat"]) == 2
     assert "Did you mean 'state'?" in capsys.readouterr().err
+
+
+def test_noise_of_rewards_of_many_values_is_forecast() -> None:
+    """Four actions that are nearly as good, and rewards that are all different: logs disagree, and one log knows it."""
+    data = many_rewards(0)
+    assert data.added_up
+    found = rr.diagnose(data, rr.PlugInPolicy(0.001, 0.05, 0.2), resamples=60)
+    assert found.agreement.high < 0.7  # 0.22 of pairs of fresh logs agree
+    assert float(found.halves) < 0.7
+    one, two = data.split(2, seed=1)
+    assert one.rows + two.rows == data.rows
+    assert one.reward.tolist() != two.reward.tolist()
+    assert one + two == data
+
+
+def test_rewards_of_many_values_keep_their_range_and_their_sums() -> None:
+    data = many_rewards(1, reward_range=None)
+    rewards = np.clip(np.random.default_rng(1).normal(0.5, 0.15, 2000), 0, 1)
+    assert data.reward_range == (rewards.min(), rewards.max())
+    assert float((data.reward * data.count).sum()) == pytest.approx(rewards.sum(), abs=1e-9)
+    with pytest.raises(rr.InvalidInput, match=r"rewards must lie in reward_range \[0\.4, 0\.6\], got 0\."):
+        many_rewards(1, reward_range=(0.4, 0.6))
+
+
+def test_changed_rewards_of_many_values_are_found() -> None:
+    same, other = (
+        rr.same_process(many_rewards(1), many_rewards(2)),
+        rr.same_process(many_rewards(1), many_rewards(2, 0.6)),
+    )
+    assert same is not None
+    assert same.p_value > 0.001
+    assert other is not None
+    assert other.p_value < 1e-4
+
+
+def many_rewards(seed: int, mean: float = 0.5, reward_range: tuple[float, float] | None = (0.0, 1.0)) -> rr.Dataset:
+    rng = np.random.default_rng(seed)
+    nowhere, reward = np.zeros(2000, dtype=int), np.clip(rng.normal(mean, 0.15, 2000), 0, 1)
+    log = {"state": nowhere, "action": rng.integers(0, 4, 2000), "reward": reward, "next_state": nowhere}
+    return rr.from_transitions(log, gamma=0.9, reward_range=reward_range)
+
+
+def test_what_is_at_stake_is_what_the_rival_costs() -> None:
+    """Going on is worth 0.55 for ever, staying 0.5: by hand, the cost of staying is 0.05, whatever gamma is."""
+    for gamma in (0.9, 0.99):
+        goes, stays, there = 22, 20, 44
+        process = Process((0, 1), (0, 1), gamma, (0.0, 1.0), (1.0, 0.0))
+        outcomes = [0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 0, 0, 1, 1], [1, 1, 0, 0, 1, 1, 1, 1], [1.0, 0.0] * 4
+        data = rr.Dataset(process, *outcomes, [goes, 40 - goes, stays, 40 - stays] + [there, 80 - there] * 2)
+        found = rr.diagnose(data, rr.PlugInPolicy(0.001, 0.05, 0.2, rule="greedy"), resamples=200)
+        one = next(state for state in found.states if state.state == "0")
+        assert one.at_stake == pytest.approx(0.05, abs=1e-6)
+
+
+def test_a_false_alarm_is_as_rare_as_declared_for_logs_of_unequal_size() -> None:
+    """400 pairs of rare outcomes, 60 rows against 6000: chi-square tails alone raised nine times as many alarms."""
+    rng, alarms, times = np.random.default_rng(5), 0, 400
+    pair = np.repeat(np.arange(400), 2)
+    for _ in range(times):
+        few, many = rng.binomial(60, 0.1, 400), rng.binomial(6000, 0.1, 400)
+        one, two = (np.stack([x, n - x], axis=1).reshape(-1) for x, n in ((few, 60), (many, 6000)))
+        found = homogeneity(pair, one, two, 4)
+        alarms += found is not None and found.p_value < 0.01
+    assert alarms <= 12  # 4 are expected at most; more than 12 come with probability 3e-4
+
+
+def test_parts_share_the_first_states() -> None:
+    log = {"state": [0, 1] * 500, "action": [0] * 1000, "reward": [0.5] * 1000, "next_state": [1, 0] * 500}
+    data = rr.from_transitions({**log, "game": np.repeat(np.arange(500), 2)}, gamma=0.9, episode="game")
+    one, two = data.split(2)
+    assert data.starts is not None
+    assert one.starts is not None
+    assert two.starts is not None
+    assert (one.starts + two.starts == data.starts).all()
+    assert one + two == data
+    part = data.subsample(10)
+    assert part.starts is not None
+    assert part.starts.sum() < 50

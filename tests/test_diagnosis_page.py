@@ -71,7 +71,7 @@ def test_the_page_says_what_was_found(found: Diagnosis) -> None:
     for one in found.states:
         assert f"{one.state}" in read.text
         assert f"{one.at_stake:.2g}" in read.text
-    assert "For an agreement of 90 % it takes" in read.text
+    assert "how much data an agreement of 90 % takes is not known" in read.text
     assert "replicable-rl diagnose shop.csv" in read.text
     assert "action 2" in read.text  # the policy
     assert text == render(diagnosis_page(found, 0.9, "shop.csv", "replicable-rl diagnose shop.csv"))

@@ -1,7 +1,8 @@
 r"""Counts of steps as they come, exactly: whatever pieces they come in, the same counts to the last bit.
 
-Rewards that take few values are counted value by value. Where they take more than a thousand, they are added up: each
-as a whole number of 2**-k, cut into three pieces of 20 bits that are added up apart,
+Rewards that take few values are counted value by value. Where they take more than a thousand, those of a stretch
+(:mod:`replicable_rl.data.stretches`) are added up: each as a whole number of 2**-k, cut into three pieces of 20 bits
+that are added up apart,
 
     r 2^k  =  x_2 2^40 + x_1 2^20 + x_0        sums of integers do not depend on their order
 
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from replicable_rl.data import Dataset, Process
+from replicable_rl.data.stretches import place, stretch, within
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,8 +36,8 @@ _WAITING = 1 << 16  # steps that are counted together, at least
 class Gathered:
     """Transitions (s, a) -> s' with their rewards, how often each was seen; nothing in it ever changes.
 
-    ``key`` is (s*A + a)*S + s'. Either ``reward`` holds the value of every outcome, or ``sums`` what all of a
-    transition add up to. ``waiting`` are steps that were not counted yet.
+    ``key`` is (s*A + a)*S + s'. Either ``reward`` holds the value of every outcome, or ``place`` the stretch of every
+    outcome and ``sums`` what its rewards add up to. ``waiting`` are steps that were not counted yet.
     """
 
     process: Process
@@ -43,6 +45,7 @@ class Gathered:
     count: Integers
     reward: Floats | None
     sums: Integers | None = None
+    place: Floats | None = None
     waiting: tuple[tuple[Integers, Floats], ...] = ()
 
     @classmethod
@@ -68,7 +71,7 @@ class Gathered:
         if not key.size:
             return replace(self, waiting=())
         if self.reward is None:
-            return self._summed(key, _pieces(self.process, reward) * count, count)
+            return self._summed(key, place(reward, self.width), _pieces(self.process, reward) * count, count)
         keys, rewards = np.concatenate([self.key, key]), np.concatenate([self.reward, reward + 0.0])
         counts = np.concatenate([self.count, count])
         order = np.lexsort((rewards, keys))
@@ -76,31 +79,38 @@ class Gathered:
         first = _first(np.diff(keys) != 0, np.diff(rewards) != 0.0)
         merged = Gathered(self.process, keys[first], _added(counts[order], first), rewards[first])
         if add_up and np.unique(rewards[first]).size > _MANY_REWARDS:
-            start = replace(Gathered.nothing(self.process), reward=None, sums=np.zeros((_PIECES, 0), dtype=np.int64))
+            start = replace(Gathered.nothing(self.process), reward=None)
             return start.counting(merged.key, rewards[first], merged.count)
         return merged
 
-    def _summed(self, key: Integers, sums: Integers, count: Integers) -> Gathered:
+    @property
+    def width(self) -> float:
+        """How long stretches are."""
+        return stretch(*self.process.reward_range)
+
+    def _summed(self, key: Integers, where: Floats, sums: Integers, count: Integers) -> Gathered:
         before = np.zeros((_PIECES, 0), np.int64) if self.sums is None else self.sums
         keys = np.concatenate([self.key, key])
-        order = np.argsort(keys, kind="stable")
-        first = _first(np.diff(keys[order]) != 0)
+        places = np.concatenate([np.zeros(0) if self.place is None else self.place, where])
+        order = np.lexsort((places, keys))
+        keys, places = keys[order], places[order]
+        first = _first(np.diff(keys) != 0, np.diff(places) != 0.0)
         counts = _added(np.concatenate([self.count, count])[order], first)
-        return Gathered(
-            self.process, keys[order][first], counts, None, _added(np.hstack([before, sums])[:, order], first)
-        )
+        added = _added(np.hstack([before, sums])[:, order], first)
+        return Gathered(self.process, keys[first], counts, None, added, places[first])
 
     @property
     def values(self) -> Floats:
-        """The reward of every outcome, or the mean reward of every transition."""
+        """The reward of every outcome, or the mean reward of its stretch."""
         if self.reward is not None:
             return self.reward
-        pieces: Integers = np.zeros((_PIECES, 0), np.int64) if self.sums is None else self.sums
+        if self.sums is None or self.place is None:
+            return np.zeros(0)
         total = np.zeros(self.key.size)
-        for i, piece in enumerate(pieces):
+        for i, piece in enumerate(self.sums):
             total += np.ldexp(piece.astype(np.float64), _BITS * i)
         mean: Floats = np.ldexp(total / self.count, -_scale(self.process))
-        return np.clip(mean, *self.process.reward_range)
+        return np.clip(within(mean, self.place, self.width), *self.process.reward_range)
 
     def dataset(self, starts: Integers | None) -> Dataset:
         """Return what was seen as a data set."""
@@ -113,7 +123,7 @@ class Gathered:
             all_of_it.values,
             all_of_it.count,
             starts=starts,
-            added_up=all_of_it.sums is not None,
+            width=self.width if all_of_it.sums is not None else 0.0,
         )
 
 

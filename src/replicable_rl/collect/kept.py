@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from replicable_rl.audit.identity import content, looks_different, seen
 from replicable_rl.canonical import array_digest, canonical_json, from_decimal, json_digest, parse_json, to_json
 from replicable_rl.collect.gathered import Gathered
 from replicable_rl.collect.stage import Stage
+from replicable_rl.data import stretches
 from replicable_rl.data.files import read_all, write_dataset
 from replicable_rl.errors import InvalidFile, InvalidInput, check_integer, shown
 from replicable_rl.mdp import TabularMDP
@@ -176,11 +178,15 @@ class _Record:
         sums, policy = (self._archive[one] if one in self.json["arrays"] else None for one in ("sums", "policy"))
         if data.added_up != (sums is not None) or (sums is not None and sums.shape != (3, data.key.size)):
             raise InvalidInput("sums of rewards are missing")
+        if data.width not in (0.0, stretches.stretch(*data.reward_range)):
+            raise InvalidInput("its rewards were added up in another way; collect into another file")
         if policy is not None:
             policy = chosen_actions("policy", policy, data.n_states, data.n_actions)
         for name in set(place) & {"next", "round", "until", "spawned"}:
             place[name] = check_integer("place", name, place[name], low=0, high=2**63 - 1)
         gathered = Gathered(walker.process, data.key, data.count, None if data.added_up else data.reward, sums)
+        if data.added_up:
+            gathered = replace(gathered, place=stretches.place(data.reward, gathered.width))
         return Stage(gathered, self.steps, data.starts, place, policy)
 
 

@@ -1,7 +1,8 @@
 """From a log to counts of its transitions: one GROUP BY where the rows are, and only its groups are looked at here.
 
 Nothing depends on the order of rows or on threads. Rewards that take few values are counted value by value; where they
-take many, they are added up as whole numbers of 2**-k, which is exact, and not as floats, which is not.
+take many, those of a stretch (:mod:`~replicable_rl.data.stretches`) are added up as whole numbers of 2**-k, which is
+exact, and not as floats, which is not.
 
 A row that is wrong makes a group that is wrong, so the checks cost nothing: they look at groups. Only where there is
 one, its row is searched for.
@@ -18,6 +19,7 @@ import numpy as np
 
 from replicable_rl.data.columns import PARTS, Columns, check_columns, is_missing, packed, said
 from replicable_rl.data.process import Label, plain, spoken, written_key
+from replicable_rl.data.stretches import stretch, within
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -40,13 +42,20 @@ class Facts:
 
     rows: int
     wrong: Mapping[str, int]
-    largest: float  # of the rewards, without their signs
+    lowest: float  # of the rewards
+    highest: float
     adds: bool  # whether rewards take so many values that they are added up
+
+    @property
+    def width(self) -> float:
+        """How long the stretches are whose rewards are added up; 0 where each counts by itself."""
+        return stretch(self.lowest, self.highest) if self.adds else 0.0
 
     @property
     def scale(self) -> float:
         """What a reward is multiplied with to become a whole number of few bits."""
-        exponent = math.frexp(self.largest)[1] if self.largest else 0
+        largest = max(abs(self.lowest), abs(self.highest))
+        exponent = math.frexp(largest)[1] if largest else 0
         return math.ldexp(1.0, min(_FEW_BITS - exponent, _LARGEST_EXPONENT))
 
 
@@ -66,6 +75,8 @@ class Rows(Protocol):
 
     def group(self, columns: Columns, facts: Facts) -> bool:
         """Make the table ``grouped``: parts of the labels, d (done), r (reward), n, early, total (of the rewards).
+
+        Where rewards are added up, r is the stretch in which they lie.
 
         Return whether it is known which rows came early.
         """
@@ -98,7 +109,7 @@ class Counted:
     early: NDArray[np.int64] | None  # of these, in the first half of the rows
     starts: NDArray[np.int64] | None  # episodes that began in each state
     broken: int  # steps of episodes that do not go on where the one before ended
-    rewards_added_up: bool
+    facts: Facts
 
 
 def counted(rows: Rows, columns: Columns) -> Counted:
@@ -131,13 +142,18 @@ def counted(rows: Rows, columns: Columns) -> Counted:
         found["s"].astype(np.int64),
         found["a"].astype(np.int64),
         found["t"].astype(np.int64),
-        found["total"].astype(np.float64) / facts.scale / n if facts.adds else found["r"].astype(np.float64),
+        _rewards(found["r"].astype(np.float64), found["total"].astype(np.float64) / n, facts),
         n,
         found["early"].astype(np.int64) if ordered else None,
         starts,
         broken,
-        facts.adds,
+        facts,
     )
+
+
+def _rewards(r: NDArray[np.float64], mean: NDArray[np.float64], facts: Facts) -> NDArray[np.float64]:
+    """Return the reward of every outcome: the value itself, or the mean of its stretch."""
+    return np.clip(within(mean / facts.scale, r, facts.width), facts.lowest, facts.highest) if facts.adds else r
 
 
 def _refuse(rows: Rows, columns: Columns, wrong: Mapping[str, int]) -> None:

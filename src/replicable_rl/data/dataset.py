@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,9 @@ import numpy as np
 
 from replicable_rl.canonical import array_digest, json_digest
 from replicable_rl.data.process import Process, spoken
+from replicable_rl.data.stretches import place, within
 from replicable_rl.display import shown as shows
-from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_numbers, shown
+from replicable_rl.errors import InvalidInput, check_integer, check_numbers, check_real, shown
 from replicable_rl.records import Recorded
 from replicable_rl.sampling.counts import EpisodeCounts, sums
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from replicable_rl.data.summary import Summary
     from replicable_rl.records import ObjectSpec
     from replicable_rl.sampling import OutcomeCounts
+
+_MOST_DRAWN = 10**9  # rows from which numpy draws without putting back
 
 
 class Dataset:
@@ -44,8 +48,8 @@ class Dataset:
         How many episodes began in each state.
     broken : int
         Steps of episodes that do not go on where the one before ended.
-    added_up : bool
-        Whether ``reward`` is the mean over the rows of a transition, because rewards take very many values.
+    width : float
+        Where rewards take very many values, how long the stretches are of which ``reward`` holds the means; else 0.
     """
 
     known_rewards: None = None
@@ -63,14 +67,17 @@ class Dataset:
         early: ArrayLike | None = None,
         starts: ArrayLike | None = None,
         broken: int = 0,
-        added_up: bool = False,
+        width: float = 0.0,
     ) -> None:
         if not isinstance(process, Process):
             raise InvalidInput(f"Dataset: process must be a Process, got {shown(process)}.")
         self.process, self.n_states, self.n_actions = process, len(process.states), len(process.actions)
         self.gamma, self.reward_range = process.gamma, process.reward_range
         self.broken = check_integer("Dataset", "broken", broken, low=0, high=2**63 - 1)
-        self.added_up = check_flag("Dataset", "added_up", added_up)
+        endless = isinstance(width, float) and width == math.inf
+        self.width = (
+            width if endless else check_real("Dataset", "width", width, low=0.0, high=2.0**1023, rule="0 or more")
+        )
         rewards = check_numbers("Dataset", "reward", reward)
         if rewards.ndim != 1 or not np.isfinite(rewards).all():
             raise InvalidInput(f"Dataset: reward must hold one finite number for every outcome, got {shown(reward)}.")
@@ -166,6 +173,11 @@ class Dataset:
         tried = np.bincount(pair, weights=self.count, minlength=self.n_states * self.n_actions)
         return tried.astype(np.int64).reshape(self.n_states, self.n_actions)
 
+    @property
+    def added_up(self) -> bool:
+        """Whether rewards take so many values that ``reward`` holds means."""
+        return self.width > 0.0
+
     def pair_names(self, pair: int) -> str:
         """Return what a pair is called, by its number: the action, and the state in which it is taken.
 
@@ -205,21 +217,30 @@ class Dataset:
         stacked = (np.concatenate(pair) for pair in zip(self._columns(), other._columns(), strict=True))
         state, action, successor, reward, count = stacked
         starts = None if self.starts is None or other.starts is None else self.starts + other.starts
+        width = max(self.width, other.width)
         key = (state * self.n_actions + action) * self.n_states + successor
-        order = np.lexsort((reward, key))
+        where = place(reward, width) if width else reward
+        order = np.lexsort((reward, where, key))
         new = np.ones(order.size, dtype=bool)
-        new[1:] = (np.diff(key[order]) != 0) | (np.diff(reward[order]) != 0.0)
-        merged = np.add.reduceat(count[order], np.flatnonzero(new)) if order.size else count
+        new[1:] = (np.diff(key[order]) != 0) | (np.diff(where[order]) != 0.0)
+        first = np.flatnonzero(new)
+        merged = np.add.reduceat(count[order], first) if order.size else count
         kept = order[new]
+        if width and order.size:
+            mean = np.add.reduceat((reward * count)[order], first) / merged
+            mean = mean if math.isinf(width) else within(mean, where[kept], width)
+            last = order[np.append(first[1:], order.size) - 1]
+            reward[kept] = np.where(reward[kept] == reward[last], reward[kept], mean)  # parts of one log, exactly
         columns = state[kept], action[kept], successor[kept], reward[kept], merged
-        added_up = self.added_up or other.added_up
-        return Dataset(self.process, *columns, starts=starts, broken=self.broken + other.broken, added_up=added_up)
+        return Dataset(self.process, *columns, starts=starts, broken=self.broken + other.broken, width=width)
 
     def split(self, parts: int = 2, *, seed: int = 0) -> list[Dataset]:
         """Return disjoint parts of the log, each row in one of them at random."""
         parts = check_integer("Dataset.split", "parts", parts, low=2, high=max(2, self.rows))
-        drawn = _stream("Dataset.split", seed).multinomial(self.count, np.full(parts, 1.0 / parts))
-        return [self._with_counts(drawn[:, i]) for i in range(parts)]
+        rng, even = _stream("Dataset.split", seed), np.full(parts, 1.0 / parts)
+        drawn = rng.multinomial(self.count, even)
+        starts = [None] * parts if self.starts is None else rng.multinomial(self.starts, even).T
+        return [self._with_counts(drawn[:, i], starts[i]) for i in range(parts)]
 
     def subsample(self, rows: int, *, seed: int = 0) -> Dataset:
         """Return so many rows of the log, at random and each at most once: what a smaller log would hold.
@@ -230,14 +251,18 @@ class Dataset:
         10
         """
         rows = check_integer("Dataset.subsample", "rows", rows, low=1, high=self.rows)
-        drawn = _stream("Dataset.subsample", seed).multivariate_hypergeometric(self.count, rows, method="marginals")
-        return self._with_counts(drawn)
+        if self.rows >= _MOST_DRAWN:
+            raise InvalidInput(
+                f"Dataset.subsample: the log must have fewer than {_MOST_DRAWN} rows, got {self.rows}. Split it."
+            )
+        rng = _stream("Dataset.subsample", seed)
+        starts = None if self.starts is None else rng.binomial(self.starts, rows / self.rows)
+        return self._with_counts(rng.multivariate_hypergeometric(self.count, rows, method="marginals"), starts)
 
-    def _with_counts(self, count: NDArray[np.int64]) -> Dataset:
+    def _with_counts(self, count: NDArray[np.int64], starts: NDArray[np.int64] | None) -> Dataset:
         seen = count > 0
         state, action, successor, reward, _ = (column[seen] for column in self._columns())
-        columns = state, action, successor, reward, count[seen]
-        return Dataset(self.process, *columns, starts=self.starts, added_up=self.added_up)
+        return Dataset(self.process, state, action, successor, reward, count[seen], starts=starts, width=self.width)
 
     def _columns(self) -> tuple[NDArray[Any], ...]:
         pair = self.key // self.n_states

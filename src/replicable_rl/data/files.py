@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import os
 from typing import TYPE_CHECKING, Any, cast
 
@@ -37,6 +38,7 @@ def write_dataset(data: Dataset, path: str | os.PathLike[str], **more: NDArray[A
         "ends": process.ends,
         "broken": data.broken,
         "added_up": data.added_up,
+        "width": data.width.hex(),
         "digest": data.sample.digest,
     }
     if process.bins:  # files without bins are as they always were
@@ -105,8 +107,15 @@ def _dataset(metadata: dict[str, Any], archive: dict[str, NDArray[Any]]) -> Data
         early=early,
         starts=starts,
         broken=int(metadata["broken"]),
-        added_up=metadata["added_up"] is True,
+        width=_width(metadata),
     )
+
+
+def _width(metadata: dict[str, Any]) -> float:
+    """Return the length of stretches; files of older versions have one mean for every transition, or no stretches."""
+    if "width" in metadata:
+        return float.fromhex(metadata["width"])
+    return math.inf if metadata["added_up"] is True else 0.0
 
 
 def _tagged(label: Label) -> Json:

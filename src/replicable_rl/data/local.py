@@ -43,19 +43,20 @@ class LocalRows:
         wrong = {"reward": "r IS NULL OR NOT isfinite(r)"}
         wrong |= {use: f"{letter} IS NULL" for use, letter in (("episode", "e"), ("order", "o")) if columns.of(use)}
         counts = ", ".join(f"COUNT(*) FILTER (WHERE {what})" for what in wrong.values())
-        ((rows, distinct, largest, *found),) = self.engine.rows(
-            f"SELECT COUNT(*), APPROX_COUNT_DISTINCT(r), MAX(ABS(r)) FILTER (WHERE isfinite(r)), {counts} FROM steps"
+        extremes = "MIN(r) FILTER (WHERE isfinite(r)), MAX(r) FILTER (WHERE isfinite(r))"
+        ((rows, distinct, low, high, *found),) = self.engine.rows(
+            f"SELECT COUNT(*), APPROX_COUNT_DISTINCT(r), {extremes}, {counts} FROM steps"
         )
         if MANY_REWARDS / _UNSURE < distinct < MANY_REWARDS * _UNSURE:  # whether they are many must not be a guess
             distinct = self.engine.rows("SELECT COUNT(DISTINCT r) FROM steps")[0][0]
         wrong_rows = dict(zip(wrong, map(int, found), strict=True))
-        return Facts(int(rows), wrong_rows, float(largest or 0.0), int(distinct) > MANY_REWARDS)
+        return Facts(int(rows), wrong_rows, float(low or 0.0), float(high or 0.0), int(distinct) > MANY_REWARDS)
 
     def group(self, columns: Columns, facts: Facts) -> bool:
         """Make the table ``grouped``; return whether it is known which rows came early."""
         names = [f"{letter}{i}" for use, letter in PARTS.items() for i in range(len(columns.of(use)))]
         early = self._early(facts.rows)
-        value = "0.0" if facts.adds else "r"
+        value = f"FLOOR(r * {double(1.0 / facts.width)})" if facts.adds else "r"
         total = f"SUM(CAST(FLOOR(r * {double(facts.scale)}) AS BIGINT))" if facts.adds else "0"
         self.engine.rows(
             f"CREATE TEMP TABLE grouped AS SELECT {', '.join(names)}, d, {value} AS r, COUNT(*) AS n, "

@@ -18,8 +18,6 @@ from replicable_rl.errors import InvalidInput, check_real
 from replicable_rl.sampling.problem import check_range
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from replicable_rl.data.bins import Bins
 
 
@@ -121,7 +119,7 @@ def _dataset(
     end = len(states)
     state, action = state_at[found.state], action_at[found.action]
     successor = np.where(found.successor < 0, end, state_at[found.successor])
-    bounds = _range(name, reward_range, found.reward, ends)
+    bounds = _range(name, reward_range, (found.facts.lowest, found.facts.highest), ends)
     process = Process((*states, END) if ends else states, actions, gamma, bounds)
     first = check_initial(initial, len(process.states))
     mask = check_mask(allowed, len(states), len(actions), ends)
@@ -132,13 +130,13 @@ def _dataset(
         starts[state_at] = found.starts
     outcomes = state, action, successor, found.reward, found.count
     more: dict[str, Any] = {"early": found.early, "starts": starts, "broken": found.broken}
-    return Dataset(process, *outcomes, **more, added_up=found.rewards_added_up)
+    return Dataset(process, *outcomes, **more, width=found.facts.width)
 
 
 def _range(
-    name: str, declared: tuple[float, float] | None, rewards: NDArray[np.float64], ends: bool
+    name: str, declared: tuple[float, float] | None, seen: tuple[float, float], ends: bool
 ) -> tuple[float, float]:
-    low, high = float(rewards.min()), float(rewards.max())
+    low, high = seen
     if ends:  # nothing is earned after the end
         low, high = min(low, 0.0), max(high, 0.0)
     if declared is None:

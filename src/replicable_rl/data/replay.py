@@ -23,7 +23,10 @@ class Replay:
 
     def __init__(self, data: Dataset) -> None:
         self._data, self._left = data, data.count.copy()
-        self.most_samples = data.rows
+        real = data.visits[: data.n_states - int(data.process.ends)]  # what comes after the end takes no rows
+        mask = None if data.allowed is None else data.allowed[: len(real)]
+        self.fewest = int((real if mask is None else real[mask]).min())
+        self.most_samples = self.fewest * data.n_states * data.n_actions  # as many are drawn of every pair
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._data, name)

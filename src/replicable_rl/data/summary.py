@@ -9,6 +9,7 @@ import numpy as np
 
 from replicable_rl.data.homogeneity import Homogeneity, homogeneity
 from replicable_rl.data.process import spoken
+from replicable_rl.data.stretches import place
 from replicable_rl.display import shown as shows
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.wording import number, percent, plural
@@ -95,7 +96,7 @@ def summarise(data: Dataset) -> Summary:
     never = visits == 0 if allowed is None else (visits == 0) & allowed
     change = None
     if data.early is not None:
-        change = homogeneity(data.key // data.n_states, data.early, data.count - data.early, data.n_actions)
+        change = _compared(data, data.key, data.reward, data.early, data.count - data.early, data.width)
     return Summary(
         data.rows,
         real,
@@ -152,18 +153,38 @@ def same_process(one: Dataset, two: Dataset) -> Homogeneity | None:
             "same_process: the logs are of two declared processes. Read both with the same states=..., actions=..., "
             "gamma and reward_range."
         )
-    both = np.concatenate([one.key, two.key])
-    rewards = np.concatenate([one.reward, two.reward])
-    if one.added_up or two.added_up:  # means of two logs are never equal: only successors are compared
-        rewards = np.zeros(both.size)
-    order = np.lexsort((rewards, both))
+    key, reward = np.concatenate([one.key, two.key]), np.concatenate([one.reward, two.reward])
+    is_first = np.arange(key.size) < one.key.size
+    count = np.concatenate([one.count, two.count])
+    counts = np.where(is_first, count, 0), np.where(is_first, 0, count)
+    return _compared(one, key, reward, *counts, max(one.width, two.width))
+
+
+def _compared(
+    data: Dataset,
+    key: NDArray[np.int64],
+    reward: NDArray[np.float64],
+    one: NDArray[np.int64],
+    two: NDArray[np.int64],
+    width: float,
+) -> Homogeneity | None:
+    """Compare two counts of outcomes; where rewards take many values, by next states alone, and by their stretches too.
+
+    Stretches are many, and a change of next states would get lost among them.
+    """
+    if not width:
+        return _test(data, key, reward, one, two)
+    found = [_test(data, key, where, one, two) for where in (np.zeros(key.size), place(reward, width))]
+    known = sorted((test for test in found if test is not None), key=lambda test: test.p_value)
+    return known[0]._replace(p_value=min(1.0, len(found) * known[0].p_value)) if known else None
+
+
+def _test(
+    data: Dataset, key: NDArray[np.int64], where: NDArray[np.float64], one: NDArray[np.int64], two: NDArray[np.int64]
+) -> Homogeneity | None:
+    order = np.lexsort((where, key))
     new = np.ones(order.size, dtype=bool)
-    new[1:] = (np.diff(both[order]) != 0) | (np.diff(rewards[order]) != 0.0)
-    outcome = np.empty(order.size, dtype=np.int64)
-    outcome[order] = np.cumsum(new) - 1
-    size, split = int(new.sum()), one.key.size
-    first, second = (
-        np.bincount(part, weights=counts, minlength=size).astype(np.int64)
-        for part, counts in ((outcome[:split], one.count), (outcome[split:], two.count))
-    )
-    return homogeneity(both[order][new] // one.n_states, first, second, one.n_actions)
+    new[1:] = (np.diff(key[order]) != 0) | (np.diff(where[order]) != 0.0)
+    first = np.flatnonzero(new)
+    x, y = (np.add.reduceat(count[order], first) if order.size else count for count in (one, two))
+    return homogeneity(key[order][new] // data.n_states, x, y, data.n_actions)

@@ -69,13 +69,14 @@ class WarehouseRows:
         }
         with self._in_one_sentence():
             counts = {use: condition.ifelse(1, 0).sum() for use, condition in wrong.items()}
-            largest = is_finite.ifelse(rewards.abs(), 0.0).max()
-            asked = self.table.aggregate(rows=self.table.count(), largest=largest, **counts)
+            known = is_finite.ifelse(rewards, None)
+            asked = self.table.aggregate(rows=self.table.count(), low=known.min(), high=known.max(), **counts)
             (found,) = asked.to_pyarrow().to_pylist()
             different = self.table.select(r=rewards).distinct().limit(MANY_REWARDS + 1).count()
             distinct = int(different.to_pyarrow().as_py())
         wrong_rows = {use: int(found[use] or 0) for use in wrong}
-        return Facts(int(found["rows"]), wrong_rows, float(found["largest"] or 0.0), distinct > MANY_REWARDS)
+        extremes = float(found["low"] or 0.0), float(found["high"] or 0.0)
+        return Facts(int(found["rows"]), wrong_rows, *extremes, distinct > MANY_REWARDS)
 
     def group(self, columns: Columns, facts: Facts) -> bool:
         """Make the table ``grouped``; which rows came early is not known."""
@@ -87,6 +88,7 @@ class WarehouseRows:
             sums: dict[str, Any] = {"n": lambda rows: rows.count()}
             if facts.adds:
                 high, low = _halves(rewards, facts.scale)
+                keys["r"] = (rewards * (1.0 / facts.width)).floor()
                 selected = self.table.select(**keys, high=high, low=low)
                 sums |= {name: lambda rows, name=name: rows[name].sum() for name in ("high", "low")}
             else:
@@ -95,7 +97,7 @@ class WarehouseRows:
             self._fetch(selected.group_by(list(keys)).aggregate(**sums))
         names = self._typed(columns)
         done = "false" if columns.done is None else "TRY_CAST(d AS BOOLEAN)"
-        value = "0.0" if facts.adds else "CAST(r AS DOUBLE)"
+        value = "CAST(r AS DOUBLE)"
         total = f"CAST(high AS HUGEINT) * {int(_HALF)} + CAST(low AS HUGEINT)" if facts.adds else "0"
         self.engine.rows(
             f"CREATE TEMP TABLE grouped AS SELECT {names}, {done} AS d, {value} AS r, n, 0 AS early, "

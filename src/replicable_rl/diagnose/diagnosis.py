@@ -22,9 +22,9 @@ from replicable_rl.data.process import spoken
 from replicable_rl.diagnose.forecast import Forecast, corrected, extrapolated
 from replicable_rl.display import shown as shows
 from replicable_rl.errors import InvalidInput, check_flag, check_in_open_interval, check_integer, shown
-from replicable_rl.mdp.occupancy import occupancy_of_actions
+from replicable_rl.mdp import evaluate_policy
 from replicable_rl.queries.empirical import EmpiricalModel
-from replicable_rl.queries.rules import SHIPPED, Softmax
+from replicable_rl.queries.rules import SHIPPED, Greedy, Softmax
 from replicable_rl.randomness import MAX_SEED, SharedRandomness
 from replicable_rl.solve import algorithm_spec
 from replicable_rl.wording import plural
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _LARGEST = 2**20  # times the log: more data are never asked for
 _SEARCHED = 100  # pairs of logs at most, at every size that is tried
+_MOST_STATES = 1000  # fragile ones that are listed
 _RULES = ("affordable", "tolerance", "rounded", "gumbel", "perturbed", "greedy")
 
 
@@ -61,8 +62,8 @@ class FragileState(NamedTuple):
     """A state whose action another log may decide otherwise.
 
     ``share`` is how often two resampled logs differ there, ``rival`` the action that is taken most often instead,
-    ``gap`` how much better the best action is than the rival, and ``at_stake`` what taking the rival would cost from
-    the first state on; both in values normalised to [0, 1].
+    ``gap`` how far their values are apart, and ``at_stake`` what it costs from the first state on to take the rival
+    there and to follow the policy elsewhere; both in values normalised to [0, 1].
     """
 
     state: str
@@ -108,6 +109,9 @@ class Diagnosis:
     def data_needed(self, target: float = 0.95) -> int | None:
         """Return how many rows like these reach an agreement; None where 10^6 times as many do not.
 
+        For the plain best action it is None too, unless this log is enough: more data never resolve an exact tie, and
+        whether there is one, no log can tell.
+
         >>> import replicable_rl as rr
         >>> log = {"state": [0, 0, 1, 1] * 50, "action": [0, 1] * 100, "reward": [0, 1] * 100}
         >>> log["next_state"] = [1, 0] * 100
@@ -119,6 +123,8 @@ class Diagnosis:
         forecast = Forecast(self.data, self.algorithm, min(self.resamples, _SEARCHED), self.seed)
         if float(self.agreement) >= target:
             return self.data.rows
+        if isinstance(self.algorithm.rule, Greedy):
+            return None
         low, high = 1.0, 2.0
         while not forecast.reaches(target, high):
             low, high = high, 2.0 * high
@@ -176,9 +182,10 @@ class Diagnosis:
             asked |= {"target": target, "rows_needed": self.data_needed(target)}
         if rules:
             asked["rules"] = {name: agreement.to_json() for name, agreement in self.rules().items()}
-        policy: dict[str, Json] = {}
-        for state, action in zip(self.data.process.state_names, self.policy.tolist(), strict=True):
-            policy[state] = names[action]
+        states = self.data.process.state_names
+        if len(set(states)) < len(states):  # such as ("a, b", "c") and ("a", "b, c")
+            states = tuple(map(repr, self.data.process.states))
+        policy: dict[str, Json] = {state: names[a] for state, a in zip(states, self.policy.tolist(), strict=True)}
         return {
             "format": "replicable-rl diagnosis",
             "version": 1,
@@ -251,18 +258,19 @@ def diagnose(
 def _fragile(data: Dataset, policy: NDArray[np.int64], forecast: Forecast) -> list[FragileState]:
     """Return the states in which resampled logs differ, with what is at stake there."""
     model = EmpiricalModel(data, data.counts)
-    share = occupancy_of_actions(model.table, policy, np.zeros(data.n_states)).share / (1.0 - data.gamma)
     found, names = [], data.process.action_names
-    for s in np.argsort(-forecast.differ, kind="stable").tolist():
-        if not forecast.differ[s]:
-            break
+    most = np.argsort(-forecast.differ, kind="stable")[:_MOST_STATES]
+    worth = evaluate_policy(model.table, policy).expected_return
+    for s in most[forecast.differ[most] > 0.0].tolist():
         taken = forecast.taken[s].copy()
         taken[policy[s]] = -1.0
         rival = int(taken.argmax())
         gap = float(abs(model.q[s, rival] - model.q[s, policy[s]]))
         often = float(forecast.differ[s] / forecast.resamples)
-        state = spoken(data.process.states[s])
-        found.append(FragileState(state, names[policy[s]], names[rival], often, gap, float(gap * share[s])))
+        other = policy.copy()
+        other[s] = rival
+        cost = max(0.0, worth - evaluate_policy(model.table, other).expected_return)
+        found.append(FragileState(spoken(data.process.states[s]), names[policy[s]], names[rival], often, gap, cost))
     return found
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from replicable_rl.diagnose import Diagnosis, FragileState
 from replicable_rl.display import shows
+from replicable_rl.queries.rules import Greedy
 from replicable_rl.wording import brief, number, percent, plural, visible
 
 _SHOWN = 10  # states that are listed
@@ -57,9 +58,10 @@ def save_diagnosis(
 
 
 def replication_sentence(found: Diagnosis) -> str:
-    """Return the forecast of the bootstrap, with what it rests on."""
+    """Return the forecast, with what it rests on."""
+    rests = "halves, as ties of the plain best action want it" if found.agreement is found.halves else "bootstrap"
     return (
-        f"Another log of this size gives the same policy with probability {found.agreement} (bootstrap, "
+        f"Another log of this size gives the same policy with probability {found.agreement} ({rests}, "
         f"{plural(found.resamples, 'pair')} of logs, {percent(found.confidence)})."
     )
 
@@ -72,6 +74,8 @@ def halves_sentence(found: Diagnosis) -> str:
 def data_sentence(found: Diagnosis, target: float) -> str:
     """Say how much data an agreement takes."""
     needed = found.data_needed(target)
+    if needed is None and found.algorithm.rule == Greedy():
+        return f"Exact ties stay ties, so how much data an agreement of {percent(target)} takes is not known."
     if needed is None:
         return f"For an agreement of {percent(target)} no number of rows like these that was tried is enough."
     return f"For an agreement of {percent(target)} it takes about {number(needed)} rows like these."

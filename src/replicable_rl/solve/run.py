@@ -20,7 +20,7 @@ from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sam
 from replicable_rl.records import COUNTS, OWN, Claims, Drawn, Recorded, Run, RunSpec, Sample, load_plugins
 from replicable_rl.sampling import Counts, EpisodicEnv, PerSample, Problem, check_source
 from replicable_rl.solve.naming import algorithm_spec as algorithm_spec
-from replicable_rl.wording import number
+from replicable_rl.wording import number, plural
 
 if TYPE_CHECKING:
     from replicable_rl.theory import Plan
@@ -229,7 +229,7 @@ def refuse_endless(source: Any, algorithm: Algorithm) -> None:
     if most is None or not isinstance(algorithm, PlanningAlgorithm):
         return
     planned: Any = algorithm.plan(source)
-    if planned.samples <= most:
+    if planned.samples <= most or getattr(planned, "recorded", False):  # the latter takes a log as it is
         return
     name = next((one for one in ("calls", "samples", "episodes") if hasattr(algorithm, one)), "episodes")
     if getattr(algorithm, "budget", None) is not None:
@@ -238,7 +238,8 @@ def refuse_endless(source: Any, algorithm: Algorithm) -> None:
     remedy = f"With {name}={affordable} it would fit, and less would be claimed" if affordable else "It cannot fit"
     takes = f"{type(algorithm).__name__}: a run would take {number(planned.samples, 3)}"
     if hasattr(source, "replayed"):
-        raise SampleSizeTooLarge(f"{takes} rows, and the log has {number(most, 3)}. {remedy}.")
+        fewest = f"the log has {plural(source.fewest, 'row')} of the pair with fewest"
+        raise SampleSizeTooLarge(f"{takes} rows, as many of every pair, and {fewest}. {remedy}.")
     raise SampleSizeTooLarge(
         f"{takes} steps of {type(source).__name__}, more than its budget of {number(most, 3)}. {remedy}; budget=... of "
         "the problem allows more."
