@@ -28,9 +28,9 @@ _STATES = 50  # fragile states in the table
 _POLICY = 100  # states of the policy in the table
 
 _BOOTSTRAP = (
-    "The *bootstrap* draws pairs of new logs of about this size from the model that this log gives, and counts how "
-    "often both decide alike under one shared seed. It is a forecast, not a measurement: it takes the log "
-    "for the truth, and the interval tells how precise the resampling is, not how wrong the log may be."
+    "The *bootstrap* draws pairs of new logs of about this size from the rows of this one, and counts how often both "
+    "decide alike under one shared seed; what the noise of a log does to that is taken out. It is a forecast, not a "
+    "measurement, and the interval tells how precise the resampling is, not how wrong the log may be."
 )
 _HALVES = (
     "The *halves* are disjoint parts of the log itself. Nothing is modelled, but each half is a log of half the size, "
@@ -97,9 +97,8 @@ def _states(found: Diagnosis) -> Iterator[Block]:
 def _rules(found: Diagnosis, target: float) -> Iterator[Block]:
     rows = [Interval(Code(name).text, float(one), one.low, one.high, target) for name, one in found.rules().items()]
     caption = (
-        "What every rule would have as its agreement on logs like this one, by the bootstrap. The plain best action "
-        "(`greedy`) looks better here than it is where two actions are exactly as good: an estimated model has no "
-        "exact ties."
+        "What every rule would have as its agreement on logs like this one, by the bootstrap. Of the plain best action "
+        "(`greedy`) never more is said than halves of the log show: an estimated model has no exact ties."
     )
     yield Intervals(rows, caption)
 
