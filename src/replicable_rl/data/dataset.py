@@ -14,6 +14,7 @@ from replicable_rl.display import shown as shows
 from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_numbers, shown
 from replicable_rl.records import Recorded
 from replicable_rl.sampling.counts import EpisodeCounts, sums
+from replicable_rl.wording import plural
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -44,6 +45,8 @@ class Dataset:
         How many episodes began in each state.
     broken : int
         Steps of episodes that do not go on where the one before ended.
+    cut : int
+        Episodes that break off: their last row is not done.
     added_up : bool
         Whether ``reward`` is the mean over the rows of a transition, because rewards take very many values.
     """
@@ -63,6 +66,7 @@ class Dataset:
         early: ArrayLike | None = None,
         starts: ArrayLike | None = None,
         broken: int = 0,
+        cut: int = 0,
         added_up: bool = False,
     ) -> None:
         if not isinstance(process, Process):
@@ -70,6 +74,7 @@ class Dataset:
         self.process, self.n_states, self.n_actions = process, len(process.states), len(process.actions)
         self.gamma, self.reward_range = process.gamma, process.reward_range
         self.broken = check_integer("Dataset", "broken", broken, low=0, high=2**63 - 1)
+        self.cut = check_integer("Dataset", "cut", cut, low=0, high=2**63 - 1)
         self.added_up = check_flag("Dataset", "added_up", added_up)
         rewards = check_numbers("Dataset", "reward", reward)
         if rewards.ndim != 1 or not np.isfinite(rewards).all():
@@ -213,7 +218,8 @@ class Dataset:
         kept = order[new]
         columns = state[kept], action[kept], successor[kept], reward[kept], merged
         added_up = self.added_up or other.added_up
-        return Dataset(self.process, *columns, starts=starts, broken=self.broken + other.broken, added_up=added_up)
+        broken, cut = self.broken + other.broken, self.cut + other.cut
+        return Dataset(self.process, *columns, starts=starts, broken=broken, cut=cut, added_up=added_up)
 
     def split(self, parts: int = 2, *, seed: int = 0) -> list[Dataset]:
         """Return disjoint parts of the log, each row in one of them at random."""
@@ -256,7 +262,7 @@ class Dataset:
         return hash(self.sample)
 
     def __repr__(self) -> str:
-        return f"Dataset({self.rows} rows, S={self.n_states}, A={self.n_actions}, gamma={self.gamma:g})"
+        return f"Dataset({plural(self.rows, 'row')}, S={self.n_states}, A={self.n_actions}, gamma={self.gamma:g})"
 
     def _repr_html_(self) -> str:
         html: str = shows("dataset notebook", self)

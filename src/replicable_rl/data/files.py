@@ -39,6 +39,8 @@ def write_dataset(data: Dataset, path: str | os.PathLike[str], **more: NDArray[A
         "added_up": data.added_up,
         "digest": data.sample.digest,
     }
+    if data.cut:
+        metadata["cut"] = data.cut
     if process.bins:  # files without bins are as they always were
         metadata["bins"] = bins_to_json(process.bins)
     if process.allowed is not None:
@@ -105,6 +107,7 @@ def _dataset(metadata: dict[str, Any], archive: dict[str, NDArray[Any]]) -> Data
         early=early,
         starts=starts,
         broken=int(metadata["broken"]),
+        cut=int(metadata.get("cut", 0)),
         added_up=metadata["added_up"] is True,
     )
 
