@@ -80,12 +80,12 @@ def test_other_edges_are_another_problem() -> None:
     assert same == one
     named = rr.from_transitions({**LOG, "t": LOG["warm"]}, **NAMES | {"state": "t"}, bins={"t": BINS})
     assert named == one  # what a file calls its columns is no part of the problem
-    # The same names of states and the same counts: an edge where no value was ever seen still counts.
+    # An edge where no value was ever seen still counts.
     further = {**LOG, "warm": [10.0] * 6, "next_warm": [15.0] * 6}
     two, three = (
         rr.from_transitions(further, **NAMES, bins={"warm": rr.Bins(edges)}) for edges in ([10, 20], [10, 20, 30])
     )
-    assert two.process.states == three.process.states
+    assert two.process.states == BINS.labels  # also those that were not seen
     assert two.spec != three.spec
     with pytest.raises(rr.InvalidInput, match="two declared processes"):
         rr.same_process(two, three)

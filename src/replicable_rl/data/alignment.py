@@ -195,7 +195,8 @@ def _moved(data: Dataset, process: Process) -> Dataset:
         starts = np.zeros(len(process.states), dtype=np.int64)
         starts[at[0]] = data.starts
     moved = at[0][state], at[1][action], at[0][successor], reward, count
-    return Dataset(process, *moved, early=data.early, starts=starts, broken=data.broken, width=data.width)
+    more: dict[str, Any] = {"broken": data.broken, "cut": data.cut, "width": data.width}
+    return Dataset(process, *moved, early=data.early, starts=starts, **more)
 
 
 def _places(own: Sequence[Label], common: Sequence[Label], ends: bool) -> np.ndarray[Any, np.dtype[np.int64]]:

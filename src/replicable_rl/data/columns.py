@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from replicable_rl.data.bins import Binned, Bins, check_bins
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
 from replicable_rl.wording import listed
 
 PARTS = {"state": "s", "action": "a", "next_state": "t"}  # what the parts of each are called in queries
+RAW = "RAW"  # the type of a column of a text file: what it holds is not known before all of it is read
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT", "UINTEGER")
 _NUMBERS = ("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT", "DOUBLE", "DECIMAL")
 
@@ -79,8 +80,7 @@ def check_columns(name: str, columns: Columns, kinds: Mapping[str, str]) -> None
     for use in columns.uses:
         for column in columns.of(use):
             if column not in kinds:
-                hint = did_you_mean(column, kinds) or f" It has {listed(list(kinds)[:12])}."
-                raise InvalidInput(f"{name}: there is no column {column!r} for the {said(use)}.{hint}")
+                refuse_column(name, use, column, tuple(kinds))
     if len(columns.state) != len(columns.next_state):
         raise InvalidInput(
             f"{name}: a state and a next state must be as many columns, got {len(columns.state)} and "
@@ -88,7 +88,12 @@ def check_columns(name: str, columns: Columns, kinds: Mapping[str, str]) -> None
         )
     for use in PARTS:
         for column, bins in zip(columns.of(use), columns.bins_of(use), strict=True):
-            if bins is not None and kinds[column].split("(")[0] not in _NUMBERS:
+            if kinds[column] == "TIMESTAMP WITH TIME ZONE":
+                raise InvalidInput(
+                    f"{name}: the column {column!r} holds times with a time zone, which are no names. Convert them to "
+                    "times without one, or to texts."
+                )
+            if bins is not None and kinds[column].split("(")[0] not in (*_NUMBERS, RAW):
                 raise InvalidInput(f"{name}: bins need a column of numbers, got {kinds[column]} in {column!r}.")
     together = zip(columns.state, columns.next_state, columns.bins_of("state"), strict=True)
     for one, other, bins in together:
@@ -97,6 +102,12 @@ def check_columns(name: str, columns: Columns, kinds: Mapping[str, str]) -> None
                 f"{name}: states and next states must be of one type, got {kinds[one]} in {one!r} and "
                 f"{kinds[other]} in {other!r}. Convert one of them."
             )
+
+
+def refuse_column(name: str, use: str, column: str, names: Sequence[str]) -> NoReturn:
+    """Refuse a column that is not there."""
+    hint = did_you_mean(column, names) or f" It has {listed(list(names)[:12])}."
+    raise InvalidInput(f"{name}: there is no column {column!r} for the {said(use)}.{hint}")
 
 
 def family(kind: str) -> str:
@@ -113,12 +124,15 @@ def parts(columns: Columns, use: str, kinds: Mapping[str, str]) -> dict[str, str
         if bins is None:
             expression = f"CAST({quoted(column)} AS {kinds[column]})"
         else:
-            value = f"CAST({quoted(column)} AS DOUBLE)"
-            steps = " ".join(f"WHEN {value} < {double(edge)} THEN {i}" for i, edge in enumerate(bins.edges))
-            is_missing = f"{value} IS NULL OR isnan({value})"
-            expression = f"CASE WHEN {is_missing} THEN NULL {steps} ELSE {len(bins.edges)} END"
+            expression = binned(f"CAST({quoted(column)} AS DOUBLE)", bins)
         found[f"{PARTS[use]}{place}"] = expression
     return found
+
+
+def binned(value: str, bins: Bins) -> str:
+    """Return the number of the bin of a value; missing where it is missing or no number."""
+    steps = " ".join(f"WHEN {value} < {double(edge)} THEN {i}" for i, edge in enumerate(bins.edges))
+    return f"CASE WHEN {value} IS NULL OR isnan({value}) THEN NULL {steps} ELSE {len(bins.edges)} END"
 
 
 def is_missing(expressions: Sequence[str], types: Sequence[str]) -> str:
@@ -145,6 +159,16 @@ def packed(names: Sequence[str]) -> str:
 def quoted(column: str) -> str:
     """Return a column's name for a query."""
     return '"' + column.replace('"', '""') + '"'
+
+
+def truth(expression: str, kind: str) -> str:
+    """Return what is true or false, also where it is written as 1 or 0; missing where it is neither."""
+    if kind == "BOOLEAN":
+        return expression
+    if kind.split("(")[0] in _NUMBERS:
+        return f"CASE {expression} WHEN 1 THEN true WHEN 0 THEN false END"
+    text = f"lower(CAST({expression} AS VARCHAR))"
+    return f"CASE WHEN {text} IN ('true', '1', '1.0') THEN true WHEN {text} IN ('false', '0', '0.0') THEN false END"
 
 
 def said(use: str) -> str:

@@ -11,7 +11,7 @@ one, its row is searched for.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -82,12 +82,20 @@ class Rows(Protocol):
         """
         ...
 
-    def first(self, columns: Columns) -> tuple[int, int]:
+    def first(self, columns: Columns) -> tuple[int, int, int]:
         """Make the table ``firsts``: a state s, and n episodes that began there.
 
-        Return how many steps of episodes do not go on where the one before ended, and how many have no place of their
-        own in the order.
+        Return how many steps of episodes do not go on where the one before ended, how many have no place of their own
+        in the order, and how many episodes break off: their last step is not done.
         """
+        ...
+
+    def where_label(self, columns: Columns, kind: str, label: Label) -> str:
+        """Return where a name of ``kind``, "states" or "actions", is first: a file and a line if they are known."""
+        ...
+
+    def where_reward(self, columns: Columns, low: float, high: float) -> str:
+        """Return where the first reward outside a range is: a file and a line if they are known."""
         ...
 
     def complaint(self, columns: Columns, use: str, many: int) -> str:
@@ -109,6 +117,7 @@ class Counted:
     early: NDArray[np.int64] | None  # of these, in the first half of the rows
     starts: NDArray[np.int64] | None  # episodes that began in each state
     broken: int  # steps of episodes that do not go on where the one before ended
+    cut: int  # episodes whose last step is not done
     facts: Facts
 
 
@@ -135,7 +144,7 @@ def counted(rows: Rows, columns: Columns) -> Counted:
         "JOIN states x ON c.s = x.label JOIN actions y ON c.a = y.label LEFT JOIN states z ON c.t = z.label"
     )
     n = found["n"].astype(np.int64)
-    starts, broken = _episodes(rows, columns, many) if columns.episode is not None else (None, 0)
+    starts, broken, cut = _episodes(rows, columns, many) if columns.episode is not None else (None, 0, 0)
     return Counted(
         _labels(engine, columns, "state"),
         _labels(engine, columns, "action"),
@@ -147,6 +156,7 @@ def counted(rows: Rows, columns: Columns) -> Counted:
         found["early"].astype(np.int64) if ordered else None,
         starts,
         broken,
+        cut,
         facts,
     )
 
@@ -206,9 +216,9 @@ def _labels(engine: Engine, columns: Columns, use: str) -> list[Label]:
     return found
 
 
-def _episodes(rows: Rows, columns: Columns, many: int) -> tuple[NDArray[np.int64], int]:
-    """Return in which states episodes began, and how many steps do not go on where the one before ended."""
-    broken, tied = rows.first(columns)
+def _episodes(rows: Rows, columns: Columns, many: int) -> tuple[NDArray[np.int64], int, int]:
+    """Return in which states episodes began, how many steps do not go on, and how many episodes break off."""
+    broken, tied, cut = rows.first(columns)
     if tied:
         raise InvalidInput(
             f"{rows.engine.name}: {said('order')} {columns.order!r} must tell the rows of an episode apart, and {tied} "
@@ -219,11 +229,11 @@ def _episodes(rows: Rows, columns: Columns, many: int) -> tuple[NDArray[np.int64
     )
     starts = np.zeros(many, dtype=np.int64)
     starts[first["s"].astype(np.int64)] = first["n"].astype(np.int64)
-    return starts, broken
+    return starts, broken, cut
 
 
 def index_of(
-    labels: list[Label], declared: tuple[Label, ...] | None, kind: str, log_name: str
+    labels: list[Label], declared: tuple[Label, ...] | None, kind: str, place_of: Callable[[str, Label], str]
 ) -> tuple[tuple[Label, ...], NDArray[np.int64]]:
     """Return all labels in order, those that are declared or those that were seen, and where the seen ones are."""
     if declared is None:
@@ -234,6 +244,7 @@ def index_of(
         unknown = labels[int(np.argmax(where < 0))]
         hint = did_you_mean(spoken(unknown), map(spoken, declared))
         raise InvalidInput(
-            f"{log_name}: {kind} must name all that occur, and {shown(unknown)} is not among the {len(declared)}.{hint}"
+            f"{place_of(kind, unknown)}: {kind} must name all that occur, and {shown(unknown)} is not among the "
+            f"{len(declared)}.{hint}"
         )
     return declared, where

@@ -16,6 +16,7 @@ from replicable_rl.display import shown as shows
 from replicable_rl.errors import InvalidInput, check_integer, check_numbers, check_real, shown
 from replicable_rl.records import Recorded
 from replicable_rl.sampling.counts import EpisodeCounts, sums
+from replicable_rl.wording import plural
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -48,6 +49,8 @@ class Dataset:
         How many episodes began in each state.
     broken : int
         Steps of episodes that do not go on where the one before ended.
+    cut : int
+        Episodes that break off: their last row is not done.
     width : float
         Where rewards take very many values, how long the stretches are of which ``reward`` holds the means; else 0.
     """
@@ -67,6 +70,7 @@ class Dataset:
         early: ArrayLike | None = None,
         starts: ArrayLike | None = None,
         broken: int = 0,
+        cut: int = 0,
         width: float = 0.0,
     ) -> None:
         if not isinstance(process, Process):
@@ -74,10 +78,10 @@ class Dataset:
         self.process, self.n_states, self.n_actions = process, len(process.states), len(process.actions)
         self.gamma, self.reward_range = process.gamma, process.reward_range
         self.broken = check_integer("Dataset", "broken", broken, low=0, high=2**63 - 1)
-        endless = isinstance(width, float) and width == math.inf
-        self.width = (
-            width if endless else check_real("Dataset", "width", width, low=0.0, high=2.0**1023, rule="0 or more")
-        )
+        self.cut = check_integer("Dataset", "cut", cut, low=0, high=2**63 - 1)
+        self.width = math.inf
+        if not (isinstance(width, float) and math.isinf(width) and width > 0.0):
+            self.width = check_real("Dataset", "width", width, low=0.0, high=2.0**1023, rule="0 or more")
         rewards = check_numbers("Dataset", "reward", reward)
         if rewards.ndim != 1 or not np.isfinite(rewards).all():
             raise InvalidInput(f"Dataset: reward must hold one finite number for every outcome, got {shown(reward)}.")
@@ -232,7 +236,8 @@ class Dataset:
             last = order[np.append(first[1:], order.size) - 1]
             reward[kept] = np.where(reward[kept] == reward[last], reward[kept], mean)  # parts of one log, exactly
         columns = state[kept], action[kept], successor[kept], reward[kept], merged
-        return Dataset(self.process, *columns, starts=starts, broken=self.broken + other.broken, width=width)
+        broken, cut = self.broken + other.broken, self.cut + other.cut
+        return Dataset(self.process, *columns, starts=starts, broken=broken, cut=cut, width=width)
 
     def split(self, parts: int = 2, *, seed: int = 0) -> list[Dataset]:
         """Return disjoint parts of the log, each row in one of them at random."""
@@ -281,7 +286,7 @@ class Dataset:
         return hash(self.sample)
 
     def __repr__(self) -> str:
-        return f"Dataset({self.rows} rows, S={self.n_states}, A={self.n_actions}, gamma={self.gamma:g})"
+        return f"Dataset({plural(self.rows, 'row')}, S={self.n_states}, A={self.n_actions}, gamma={self.gamma:g})"
 
     def _repr_html_(self) -> str:
         html: str = shows("dataset notebook", self)

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.errors import InvalidFile, shown
+from replicable_rl.errors import InvalidFile
 from replicable_rl.wording import sentence
 
 if TYPE_CHECKING:
     import duckdb
+
+    from replicable_rl.data.text import TextFiles
 
 
 @dataclass
@@ -23,6 +25,7 @@ class Engine:
 
     connection: duckdb.DuckDBPyConnection
     files: tuple[str, ...] = ()
+    text: TextFiles | None = None  # where the files are text
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Run a query; what the engine refuses is refused in one sentence."""
@@ -43,7 +46,8 @@ class Engine:
         try:
             yield
         except (duckdb.Error, UnicodeDecodeError) as error:
-            raise InvalidFile(_explained(self.files, str(error))) from None
+            uneven = self.text.uneven() if self.text is not None and "csv" in str(error).lower() else None
+            raise InvalidFile(uneven or _explained(self.files, str(error))) from None
 
     @property
     def name(self) -> str:
@@ -70,12 +74,6 @@ def _explained(files: tuple[str, ...], text: str) -> str:
     line = re.search(r"[Ll]ine:?\s+(\d+)", text)
     where = f"{file}, line {line.group(1)}" if line else file
     lowered = text.lower()
-    if found := re.search(
-        r'converting column "([^"]*)"\. Could not convert string "(.*?)" to \'(\w+)\'', text, re.DOTALL
-    ):
-        column, value, kind = found.groups()
-        rule = "be a finite number" if kind in ("DOUBLE", "BIGINT") else f"be of one type, such as {kind}"
-        return f"{where}: the column {column!r} must {rule}, got {shown(value)}. Mend the row or leave it out."
     for clue, said in (
         ("not utf-8", "is not UTF-8. Save it as UTF-8"),
         ("unicode", "is not UTF-8. Save it as UTF-8"),
@@ -83,6 +81,8 @@ def _explained(files: tuple[str, ...], text: str) -> str:
         ("zlib", "cannot be unpacked: it is damaged or breaks off"),
         ("no magic bytes", "is not what its name says"),
         ("no files found", "no such file"),
+        ("unterminated quote", "has a quote that is not closed"),
+        ("state machine", "has ends of lines of several kinds, or quotes inside of values. Save it anew"),
     ):
         if clue in lowered:
             return f"{where}: {said}."

@@ -37,8 +37,11 @@ def columns_of(source: Any) -> dict[str, NDArray[Any]]:
     ([0, 1], [1, 2], [False, True])
     """
     parts: dict[str, list[NDArray[Any]]] = {}
+    number = -1
     try:
         for number, episode in enumerate(source.iterate_episodes()):
+            if len(episode.actions) == 0:  # nothing was done in it
+                continue
             for name, values in _steps(number, episode).items():
                 parts.setdefault(name, []).append(values)
     except InvalidInput:
@@ -46,7 +49,8 @@ def columns_of(source: Any) -> dict[str, NDArray[Any]]:
     except Exception as error:  # whatever a data set makes of its files
         raise InvalidInput(f"from_transitions: the episodes cannot be read ({sentence(error, 200)}).") from None
     if not parts:
-        raise InvalidInput("from_transitions: the data set has no episodes.")
+        said = "has no episodes" if number < 0 else "has no rows: nothing was done in its episodes"
+        raise InvalidInput(f"from_transitions: the data set {said}.")
     return {name: np.concatenate(values) for name, values in parts.items()}
 
 

@@ -41,6 +41,8 @@ def write_dataset(data: Dataset, path: str | os.PathLike[str], **more: NDArray[A
         "width": data.width.hex(),
         "digest": data.sample.digest,
     }
+    if data.cut:
+        metadata["cut"] = data.cut
     if process.bins:  # files without bins are as they always were
         metadata["bins"] = bins_to_json(process.bins)
     if process.allowed is not None:
@@ -107,6 +109,7 @@ def _dataset(metadata: dict[str, Any], archive: dict[str, NDArray[Any]]) -> Data
         early=early,
         starts=starts,
         broken=int(metadata["broken"]),
+        cut=int(metadata.get("cut", 0)),
         width=_width(metadata),
     )
 

@@ -1,7 +1,7 @@
 """Rows that DuckDB reads itself: files, data frames, arrays.
 
 Text is parsed once, into a table, as long as it is not too large; everything else is read where it is, one or two
-columns for a first look and all of them for the GROUP BY.
+columns for a first look and all of them for the GROUP BY. What is special about text is in ``textrows``.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
-from replicable_rl.data.columns import PARTS, Columns, double, family, is_missing, packed, parts, quoted, said
+from replicable_rl.data.columns import PARTS, Columns, double, family, is_missing, packed, parts, quoted, said, truth
 from replicable_rl.data.counting import MANY_REWARDS, Facts
 from replicable_rl.data.engine import Engine
 from replicable_rl.errors import shown
@@ -35,6 +36,8 @@ class LocalRows:
         described = self.engine.rows(f"DESCRIBE SELECT * FROM {VIEW}")
         return {str(name): family(str(kind)) for name, kind, *_ in described}
 
+    _order: str = "o"  # how places in an episode are compared
+
     # --- the four questions ----------------------------------------------------------------------
 
     def facts(self, columns: Columns) -> Facts:
@@ -43,14 +46,14 @@ class LocalRows:
         wrong = {"reward": "r IS NULL OR NOT isfinite(r)"}
         wrong |= {use: f"{letter} IS NULL" for use, letter in (("episode", "e"), ("order", "o")) if columns.of(use)}
         counts = ", ".join(f"COUNT(*) FILTER (WHERE {what})" for what in wrong.values())
-        extremes = "MIN(r) FILTER (WHERE isfinite(r)), MAX(r) FILTER (WHERE isfinite(r))"
-        ((rows, distinct, low, high, *found),) = self.engine.rows(
-            f"SELECT COUNT(*), APPROX_COUNT_DISTINCT(r), {extremes}, {counts} FROM steps"
+        ((rows, distinct, lowest, highest, *found),) = self.engine.rows(
+            f"SELECT COUNT(*), APPROX_COUNT_DISTINCT(r), MIN(r) FILTER (WHERE isfinite(r)), "
+            f"MAX(r) FILTER (WHERE isfinite(r)), {counts} FROM steps"
         )
         if MANY_REWARDS / _UNSURE < distinct < MANY_REWARDS * _UNSURE:  # whether they are many must not be a guess
             distinct = self.engine.rows("SELECT COUNT(DISTINCT r) FROM steps")[0][0]
         wrong_rows = dict(zip(wrong, map(int, found), strict=True))
-        return Facts(int(rows), wrong_rows, float(low or 0.0), float(high or 0.0), int(distinct) > MANY_REWARDS)
+        return Facts(int(rows), wrong_rows, float(lowest or 0.0), float(highest or 0.0), int(distinct) > MANY_REWARDS)
 
     def group(self, columns: Columns, facts: Facts) -> bool:
         """Make the table ``grouped``; return whether it is known which rows came early."""
@@ -65,15 +68,16 @@ class LocalRows:
         )
         return early is not None
 
-    def first(self, columns: Columns) -> tuple[int, int]:
-        """Make the table ``firsts``; return steps that do not go on, and steps that have no place of their own."""
+    def first(self, columns: Columns) -> tuple[int, int, int]:
+        """Make the table ``firsts``; return steps that do not go on, steps without a place, episodes that break off."""
         s, t = ([f"{letter}{i}" for i in range(len(columns.state))] for letter in "st")
         several = self._numbered and len(self.engine.files) > 1
-        place = "o" if columns.order else "rowid" if self._has_table else packed(["f", "i"]) if several else "i"
+        place = self._order if columns.order else "rowid" if self._has_table else packed(["f", "i"]) if several else "i"
         self.engine.rows(
-            f"CREATE TEMP TABLE firsts AS SELECT s, COUNT(*) AS n FROM (SELECT arg_min({packed(s)}, {place}) AS s "
-            "FROM steps GROUP BY e) GROUP BY s"
+            "CREATE TEMP TABLE firsts AS SELECT s, COUNT(*) AS n, COUNT(*) FILTER (WHERE NOT over) AS cut FROM "
+            f"(SELECT arg_min({packed(s)}, {place}) AS s, arg_max(d, {place}) AS over FROM steps GROUP BY e) GROUP BY s"
         )
+        cut = int(self.engine.rows("SELECT SUM(cut) FROM firsts")[0][0]) if columns.done else 0
         came = ", ".join(f"lag({one}) OVER w AS came_{one}" for one in t)
         known = " AND ".join(f"came_{one} IS NOT NULL" for one in t)
         differs = " OR ".join(f"came_{one} <> {two}" for one, two in zip(t, s, strict=True))
@@ -82,19 +86,32 @@ class LocalRows:
             f"(SELECT {', '.join(s)}, {came}, {place} AS p, lag({place}) OVER w AS before FROM steps "
             f"WINDOW w AS (PARTITION BY e ORDER BY {place}))"
         )
-        return int(broken), int(tied)
+        return int(broken), int(tied), cut
 
     def complaint(self, columns: Columns, use: str, many: int) -> str:
         """Say in which row something is missing, or is not what it must be."""
         shows = " || ', ' || ".join(f"COALESCE(CAST({quoted(name)} AS VARCHAR), '')" for name in columns.of(use))
-        row, value = self.engine.rows(
-            f"SELECT i, {shows} FROM (SELECT *, row_number() OVER () AS i FROM {VIEW}) "
-            f"WHERE {self._wrong(columns, use)} ORDER BY i LIMIT 1"
-        )[0]
-        files = self.engine.files
-        is_text = len(files) == 1 and ".csv" in files[0].lower()
-        place = f"{self.engine.name}, line {row + 1}" if is_text else f"{self.engine.name}, row {row}"
-        return f"{place}: {complained(use, value, many)} Mend the row or leave it out."
+        ((row, value),) = self._wrong_rows(self._wrong(columns, use), shows)
+        return f"{self._place(row)}: {complained(use, value, many)} Mend the row or leave it out."
+
+    def where_label(self, columns: Columns, kind: str, label: Any) -> str:
+        """Return where a name is first, if it is known: the log."""
+        return self.engine.name
+
+    def where_reward(self, columns: Columns, low: float, high: float) -> str:
+        """Return where the first reward outside a range is, if it is known: the log."""
+        return self.engine.name
+
+    def _place(self, row: int) -> str:
+        return f"{self.engine.name}, row {row}"
+
+    def _wrong_rows(self, condition: str, shows: str) -> list[tuple[int, Any]]:
+        """Return the first row in which a condition holds, counted from 1, and what it shows."""
+        found = self.engine.rows(
+            f'SELECT "(row)", {shows} FROM (SELECT *, row_number() OVER () AS "(row)" FROM {VIEW}) '
+            f'WHERE {condition} ORDER BY "(row)" LIMIT 1'
+        )
+        return [(int(row), value) for row, value in found]
 
     # --- how rows become steps ------------------------------------------------------------------
 
@@ -108,10 +125,10 @@ class LocalRows:
         return bool(self.engine.files) and not self.parquet and sum(sizes) <= _MOST_TEXT
 
     def _make_steps(self, columns: Columns) -> None:
-        found = {name: part for use in PARTS for name, part in parts(columns, use, self.kinds).items()}
-        found["d"] = "false" if columns.done is None else _done(columns)
-        found["r"] = f"{_reward(columns)} + 0.0"  # -0.0 is the same reward
-        found |= {letter: quoted(one) for letter, one in (("e", columns.episode), ("o", columns.order)) if one}
+        found = {name: part for use in PARTS for name, part in self._parts(columns, use).items()}
+        found["d"] = "false" if columns.done is None else self._done(columns)
+        found["r"] = f"{self._reward(columns)} + 0.0"  # -0.0 is the same reward
+        found |= {letter: self._value(one) for letter, one in (("e", columns.episode), ("o", columns.order)) if one}
         selected = ", ".join(f"{expression} AS {name}" for name, expression in found.items())
         if self._has_table:
             self.engine.rows(f"CREATE TEMP TABLE steps AS SELECT {selected} FROM {VIEW}")
@@ -146,31 +163,35 @@ class LocalRows:
     def _wrong(self, columns: Columns, use: str) -> str:
         """Return the condition that a row of the view is wrong."""
         if use == "reward":
-            return f"{_reward(columns)} IS NULL OR NOT isfinite({_reward(columns)})"
+            return f"{self._reward(columns)} IS NULL OR NOT isfinite({self._reward(columns)})"
         if use == "done":
-            return f"{_done(columns)} IS NULL"
+            return f"{self._done(columns)} IS NULL"
         if use not in PARTS:
             return f"{quoted(columns.of(use)[0])} IS NULL"
         kinds = [
             "INTEGER" if bins else self.kinds[column]
             for column, bins in zip(columns.of(use), columns.bins_of(use), strict=True)
         ]
-        missing = is_missing(list(parts(columns, use, self.kinds).values()), kinds)
+        missing = is_missing(list(self._parts(columns, use).values()), kinds)
         ends = use == "next_state" and columns.done is not None
-        return f"{missing} AND NOT COALESCE({_done(columns)}, false)" if ends else missing
+        return f"{missing} AND NOT COALESCE({self._done(columns)}, false)" if ends else missing
+
+    def _parts(self, columns: Columns, use: str) -> dict[str, str]:
+        return parts(columns, use, self.kinds)
+
+    def _value(self, column: str) -> str:
+        return quoted(column)
+
+    def _reward(self, columns: Columns) -> str:
+        return f"TRY_CAST({self._value(columns.reward)} AS DOUBLE)"
+
+    def _done(self, columns: Columns) -> str:
+        return truth(self._value(columns.done or ""), self.kinds[columns.done or ""])
 
 
 def complained(use: str, value: object, many: int) -> str:
     """Say what is wrong with a value, and how often; None where the value is not known."""
-    rules = {"reward": "must be a finite number", "done": "must be true or false"}
+    rules = {"reward": "must be a finite number", "done": "must be true or false, or 1 or 0"}
     got = f", got {shown(value)}" if use in rules and value is not None else ""
     more = f" ({many} rows are wrong)" if many > 1 else ""
     return f"the {said(use)} {rules.get(use, 'is missing')}{got}{more}."
-
-
-def _reward(columns: Columns) -> str:
-    return f"TRY_CAST({quoted(columns.reward)} AS DOUBLE)"
-
-
-def _done(columns: Columns) -> str:
-    return f"TRY_CAST({quoted(columns.done or '')} AS BOOLEAN)"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from replicable_rl.data.columns import Columns, named_columns
-from replicable_rl.data.counting import Counted, counted, index_of
+from replicable_rl.data.counting import Counted, Rows, counted, index_of
 from replicable_rl.data.dataset import Dataset
 from replicable_rl.data.episodes import columns_of, is_minari
 from replicable_rl.data.process import END, Process, check_initial, check_mask, check_names
@@ -98,15 +99,13 @@ def from_transitions(
         raise InvalidInput(
             "from_transitions: allowed goes by the order of the names. Give states=... and actions=... beside it."
         )
-    with opened(source) as rows:
-        found, name = counted(rows, given), rows.engine.name
-    return _dataset(found, given, name, gamma, declared, reward_range, initial, allowed)
+    with opened(source, given, declared) as rows:
+        return _dataset(rows, given, gamma, declared, reward_range, initial, allowed)
 
 
 def _dataset(
-    found: Counted,
+    rows: Rows,
     columns: Columns,
-    name: str,
     gamma: float,
     declared: tuple[tuple[Any, ...] | None, tuple[Any, ...] | None],
     reward_range: tuple[float, float] | None,
@@ -114,12 +113,22 @@ def _dataset(
     allowed: Any,
 ) -> Dataset:
     ends = columns.done is not None
-    states, state_at = index_of(found.states, declared[0], "states", name)
-    actions, action_at = index_of(found.actions, declared[1], "actions", name)
+    found = counted(rows, columns)
+    where = partial(rows.where_label, columns)
+    bins = columns.bins_of("state")
+    all_states = declared[0]
+    if all_states is None and len(bins) == 1 and bins[0] is not None:
+        all_states = bins[0].labels  # also those that were not seen: all logs with these bins are of one process
+    states, state_at = index_of(found.states, all_states, "states", where)
+    actions, action_at = index_of(found.actions, declared[1], "actions", where)
+    if ends and END in states:
+        raise InvalidInput(
+            f'{rows.engine.name}: a state is called "{END}", and so is the state after the end (done=...). Rename it.'
+        )
     end = len(states)
     state, action = state_at[found.state], action_at[found.action]
     successor = np.where(found.successor < 0, end, state_at[found.successor])
-    bounds = _range(name, reward_range, (found.facts.lowest, found.facts.highest), ends)
+    bounds = _range(rows, columns, reward_range, found)
     process = Process((*states, END) if ends else states, actions, gamma, bounds)
     first = check_initial(initial, len(process.states))
     mask = check_mask(allowed, len(states), len(actions), ends)
@@ -129,23 +138,26 @@ def _dataset(
         starts = np.zeros(len(process.states), dtype=np.int64)
         starts[state_at] = found.starts
     outcomes = state, action, successor, found.reward, found.count
-    more: dict[str, Any] = {"early": found.early, "starts": starts, "broken": found.broken}
+    more: dict[str, Any] = {"early": found.early, "starts": starts, "broken": found.broken, "cut": found.cut}
     return Dataset(process, *outcomes, **more, width=found.facts.width)
 
 
-def _range(
-    name: str, declared: tuple[float, float] | None, seen: tuple[float, float], ends: bool
-) -> tuple[float, float]:
-    low, high = seen
-    if ends:  # nothing is earned after the end
-        low, high = min(low, 0.0), max(high, 0.0)
+def _range(rows: Rows, columns: Columns, declared: tuple[float, float] | None, found: Counted) -> tuple[float, float]:
+    rest = [] if columns.done is None else [0.0]  # nothing is earned after the end
+    facts = found.facts
+    low, high = min([facts.lowest, *rest]), max([facts.highest, *rest])
     if declared is None:
         return low, high
     bottom, top = check_range("from_transitions", declared)
     if low < bottom or high > top:
         wrong = low if low < bottom else high
+        if bottom <= facts.lowest and facts.highest <= top:
+            raise InvalidInput(
+                f"{rows.engine.name}: reward_range must hold 0, which is earned after the end (done=...), got "
+                f"[{bottom:g}, {top:g}]. Widen it."
+            )
         raise InvalidInput(
-            f"{name}: rewards must lie in reward_range [{bottom:g}, {top:g}], got {wrong:g}. Widen reward_range or "
-            "mend the log."
+            f"{rows.where_reward(columns, bottom, top)}: rewards must lie in reward_range [{bottom:g}, {top:g}], got "
+            f"{wrong:g}. Widen reward_range or mend the log."
         )
     return bottom, top

@@ -16,29 +16,25 @@ import numpy as np
 
 from replicable_rl.data.engine import Engine, engine
 from replicable_rl.data.local import VIEW, LocalRows
+from replicable_rl.data.text import TextFiles
+from replicable_rl.data.textrows import Declared, TextRows
 from replicable_rl.errors import InvalidFile, InvalidInput, is_masked, shown
 from replicable_rl.files import check_regular
 from replicable_rl.wording import sentence
 
 if TYPE_CHECKING:
+    from replicable_rl.data.columns import Columns
     from replicable_rl.data.counting import Rows
 
-_READERS = {  # how files are read, by how their names end
-    ".csv": "read_csv({files}, header=true, union_by_name=true, sample_size=100000)",
-    ".csv.gz": "read_csv({files}, header=true, union_by_name=true, sample_size=100000)",
-    ".tsv": "read_csv({files}, header=true, delim='\\t', sample_size=100000)",
-    ".parquet": "read_parquet({files}, union_by_name=true{numbers})",
-    ".jsonl": "read_json({files}, format='newline_delimited')",
-    ".ndjson": "read_json({files}, format='newline_delimited')",
-}
+_ENDINGS = (".csv", ".csv.gz", ".tsv", ".parquet", ".jsonl", ".ndjson")
 
 
 @contextlib.contextmanager
-def opened(source: Any) -> Iterator[Rows]:
+def opened(source: Any, columns: Columns, declared: Declared) -> Iterator[Rows]:
     """Lend the rows of a log, whatever kind of source it is."""
     with engine() as duck:
         if isinstance(source, (str, os.PathLike)):
-            yield _of_files(duck, tuple(_files(source)))
+            yield _of_files(duck, tuple(_files(source)), columns, declared)
         elif is_ibis_table(source):
             from replicable_rl.data.warehouse import WarehouseRows
 
@@ -48,11 +44,15 @@ def opened(source: Any) -> Iterator[Rows]:
             yield LocalRows(duck)
 
 
-def _of_files(duck: Engine, files: tuple[str, ...]) -> LocalRows:
+def _of_files(duck: Engine, files: tuple[str, ...], columns: Columns, declared: Declared) -> LocalRows:
     duck.files = files
-    with duck.in_one_sentence():
-        duck.connection.execute(f"CREATE VIEW {VIEW} AS SELECT * FROM {_reader(files)}")
-    return LocalRows(duck, _reader(files, numbered=True) if _ending(files[0]) == ".parquet" else "")
+    if _ending(files[0]) == ".parquet":
+        duck.rows(f"CREATE VIEW {VIEW} AS SELECT * FROM {_parquet(files)}")
+        return LocalRows(duck, _parquet(files, ", filename=true, file_row_number=true"))
+    text = TextFiles(files, columns)
+    query, duck.text = text.query(), text
+    duck.rows(f"CREATE VIEW {VIEW} AS {query}")
+    return TextRows(duck, text=text, declared=declared)
 
 
 def is_ibis_table(source: Any) -> bool:
@@ -71,7 +71,7 @@ def _files(source: str | os.PathLike[str]) -> list[str]:
     if os.path.isdir(text):  # noqa: PTH112  # Path's own raises where a name is too long
         found = sorted(str(file) for file in path.rglob("*") if file.is_file() and _ending(str(file)))
         if not found:
-            raise InvalidFile(f"{text}: has no file that ends in {', '.join(_READERS)}.")
+            raise InvalidFile(f"{text}: has no file that ends in {', '.join(_ENDINGS)}.")
     elif any(letter in text for letter in "*?[") and not os.path.exists(text):  # noqa: PTH110
         found = sorted(str(file) for file in Path(path.anchor or ".").glob(str(path.relative_to(path.anchor or "."))))
         if not found:
@@ -81,7 +81,7 @@ def _files(source: str | os.PathLike[str]) -> list[str]:
     endings = {_ending(file) for file in found}
     if None in endings:
         wrong = next(file for file in found if _ending(file) is None)
-        raise InvalidFile(f"{wrong}: a log ends in {', '.join(_READERS)}. Rename it, or read it yourself.")
+        raise InvalidFile(f"{wrong}: a log ends in {', '.join(_ENDINGS)}. Rename it, or read it yourself.")
     if len(endings) > 1:
         raise InvalidFile(
             f"{text}: holds files of several kinds, {', '.join(sorted(map(str, endings)))}. Name one kind."
@@ -93,26 +93,35 @@ def _files(source: str | os.PathLike[str]) -> list[str]:
 
 
 def _ending(file: str) -> str | None:
-    return next((ending for ending in sorted(_READERS, key=len, reverse=True) if file.lower().endswith(ending)), None)
+    return next((ending for ending in sorted(_ENDINGS, key=len, reverse=True) if file.lower().endswith(ending)), None)
 
 
-def _reader(files: tuple[str, ...], *, numbered: bool = False) -> str:
-    quoted = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
-    ending = _ending(files[0]) or ""
-    numbers = ", filename=true, file_row_number=true" if numbered else ""
-    return _READERS[ending].format(files=f"[{quoted}]", numbers=numbers)
+def _parquet(files: tuple[str, ...], numbers: str = "") -> str:
+    names = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+    return f"read_parquet([{names}], union_by_name=true{numbers})"
 
 
 def _register(duck: Engine, source: Any) -> None:
     if isinstance(source, Mapping):
         source = _arrays(source)
     try:
+        source = _forwards(source)
         duck.connection.register(VIEW, source)
     except Exception as error:  # whatever an engine makes of somebody's object
         raise InvalidInput(
             "from_transitions: source must be a file, a folder, a data frame, an Arrow or Ibis table, a Minari data "
             f"set or a dictionary of arrays, got {shown(source)} ({sentence(error, 100)})."
         ) from None
+
+
+def _forwards(source: Any) -> Any:
+    """Return a pandas frame whose columns lie in memory in their own order, as the engine reads them."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(source, pandas.DataFrame):
+        return source
+    columns = [source.iloc[:, i] for i in range(source.shape[1])]
+    plain = [column.to_numpy() for column in columns if isinstance(column.dtype, np.dtype)]
+    return source.copy() if any(min(column.strides) < 0 for column in plain) else source
 
 
 def _arrays(source: Mapping[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
@@ -125,6 +134,9 @@ def _arrays(source: Mapping[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
         try:
             column = np.asarray(values)
             column = column.astype(column.dtype.newbyteorder("="), order="C", copy=False)  # as the engine reads it
+            if column.dtype.kind == "M":
+                is_date = np.datetime_data(column.dtype)[0] == "D"
+                column = column.astype(object) if is_date else column.astype("datetime64[us]")
         except Exception:  # lists of unequal lengths, and whatever somebody's object raises
             column = np.zeros((0, 0))
         if column.ndim != 1 or is_masked(values):

@@ -12,7 +12,7 @@ from replicable_rl.data.process import spoken
 from replicable_rl.data.stretches import place
 from replicable_rl.display import shown as shows
 from replicable_rl.errors import InvalidInput, shown
-from replicable_rl.wording import number, percent, plural
+from replicable_rl.wording import percent, plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,17 +62,20 @@ class Summary:
     def __str__(self) -> str:
         pairs = self.states * self.actions if self.pairs is None else self.pairs
         lines = [
-            f"{number(self.rows)} rows; {plural(self.states, 'state')}, {plural(self.actions, 'action')}",
-            f"{pairs - self.never_tried} of {plural(pairs, 'pair')} were tried: {number(self.least)} times at least, "
-            f"{number(self.median)} times in the middle",
+            f"{plural(self.rows, 'row')}; {plural(self.states, 'state')}, {plural(self.actions, 'action')}",
+            f"{pairs - self.never_tried} of {plural(pairs, 'pair')} were tried: {plural(self.least, 'time')} at least, "
+            f"{plural(self.median, 'time')} in the middle",
         ]
         if self.change is not None:
-            lines.append(f"first half against second half: p = {self.change.p_value:.2g} ({self.change.pairs} pairs)")
+            lines.append(
+                f"first half against second half: p = {self.change.p_value:.2g} ({plural(self.change.pairs, 'pair')})"
+            )
         return "\n".join([*lines, *(f"Warning: {warning}." for warning in self.warnings)])
 
     def __repr__(self) -> str:
         wrong = f", {plural(len(self.warnings), 'warning')}" if self.warnings else ""
-        return f"Summary({self.rows} rows, {plural(self.states, 'state')}, {plural(self.actions, 'action')}{wrong})"
+        sizes = [plural(self.rows, "row"), plural(self.states, "state"), plural(self.actions, "action")]
+        return f"Summary({', '.join(sizes)}{wrong})"
 
     def _repr_html_(self) -> str:
         html: str = shows("summary notebook", self)
@@ -126,6 +129,9 @@ def _warnings(
         found.append(f"{plural(int(lost.sum()), 'state')} never left, {some}: {why}")
     if data.broken:
         found.append(f"{plural(data.broken, 'step')} of episodes do not go on where the step before ended")
+    if data.cut and data.starts is not None:
+        every = plural(int(data.starts.sum()), "episode")
+        found.append(f"{data.cut} of {every} break{'s' * (data.cut == 1)} off: the last row is not done")
     if change is not None and change.p_value < ALARM:
         where = data.pair_names(change.state * data.n_actions + change.action)
         found.append(

@@ -6,11 +6,12 @@ A table of SQL has no order, so nobody knows which rows came early, and episodes
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from replicable_rl.data.columns import PARTS, Columns, family, packed
+from replicable_rl.data.columns import PARTS, Columns, family, packed, truth
 from replicable_rl.data.counting import MANY_REWARDS, Facts
 from replicable_rl.data.local import complained
 from replicable_rl.errors import InvalidInput
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from replicable_rl.data.engine import Engine
 
 _LARGEST = 1.7976931348623157e308  # what is above it is infinite; so is, in a comparison, what is no number
+_NO_NUMBERS = ("VARCHAR", "BLOB", "UUID", "JSON", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "INTERVAL")
 _HALF = 2.0**30  # sums of parts of this size fit 64 bits, for 2**32 rows
 
 
@@ -62,6 +64,11 @@ class WarehouseRows:
                 "from_transitions: the rows of a table in a database have no order, and first states need one. Name "
                 'the column that numbers the steps of an episode (order="step"), or leave episode out.'
             )
+        if self.kinds[columns.reward].split("(")[0] in _NO_NUMBERS:
+            raise InvalidInput(
+                f"from_transitions: the reward must be a column of numbers, got {self.table[columns.reward].type()} in "
+                f"{columns.reward!r}. Convert it in the database, and look at what is no number there."
+            )
         rewards = self._reward(columns)
         is_finite = (rewards.abs() <= _LARGEST).fill_null(False)
         wrong = {"reward": ~is_finite} | {
@@ -69,14 +76,15 @@ class WarehouseRows:
         }
         with self._in_one_sentence():
             counts = {use: condition.ifelse(1, 0).sum() for use, condition in wrong.items()}
-            known = is_finite.ifelse(rewards, None)
-            asked = self.table.aggregate(rows=self.table.count(), low=known.min(), high=known.max(), **counts)
+            finite = is_finite.ifelse(rewards, None)
+            bounds = {"lowest": finite.min(), "highest": finite.max()}
+            asked = self.table.aggregate(rows=self.table.count(), **bounds, **counts)
             (found,) = asked.to_pyarrow().to_pylist()
             different = self.table.select(r=rewards).distinct().limit(MANY_REWARDS + 1).count()
             distinct = int(different.to_pyarrow().as_py())
         wrong_rows = {use: int(found[use] or 0) for use in wrong}
-        extremes = float(found["low"] or 0.0), float(found["high"] or 0.0)
-        return Facts(int(found["rows"]), wrong_rows, *extremes, distinct > MANY_REWARDS)
+        lowest, highest = (float(found[name] or 0.0) for name in ("lowest", "highest"))
+        return Facts(int(found["rows"]), wrong_rows, lowest, highest, distinct > MANY_REWARDS)
 
     def group(self, columns: Columns, facts: Facts) -> bool:
         """Make the table ``grouped``; which rows came early is not known."""
@@ -96,7 +104,8 @@ class WarehouseRows:
                 keys["r"] = rewards
             self._fetch(selected.group_by(list(keys)).aggregate(**sums))
         names = self._typed(columns)
-        done = "false" if columns.done is None else "TRY_CAST(d AS BOOLEAN)"
+        kinds = {str(name): family(str(kind)) for name, kind, *_ in self.engine.rows("DESCRIBE fetched")}
+        done = "false" if columns.done is None else truth("d", kinds["d"])
         value = "CAST(r AS DOUBLE)"
         total = f"CAST(high AS HUGEINT) * {int(_HALF)} + CAST(low AS HUGEINT)" if facts.adds else "0"
         self.engine.rows(
@@ -105,8 +114,8 @@ class WarehouseRows:
         )
         return False
 
-    def first(self, columns: Columns) -> tuple[int, int]:
-        """Make the table ``firsts``; return steps that do not go on, and steps that have no place of their own."""
+    def first(self, columns: Columns) -> tuple[int, int, int]:
+        """Make the table ``firsts``; return steps that do not go on, steps without a place; the third is not known."""
         import ibis
 
         with self._in_one_sentence():
@@ -128,12 +137,20 @@ class WarehouseRows:
             f"CREATE TEMP TABLE firsts AS SELECT {packed(s)} AS s, n FROM "
             f"(SELECT {self._typed(columns, ('state',))}, n FROM fetched)"
         )
-        return int(found["broken"] or 0), int(found["tied"] or 0)
+        return int(found["broken"] or 0), int(found["tied"] or 0), 0
 
     def complaint(self, columns: Columns, use: str, many: int) -> str:
         """Say what is missing, or is not what it must be; rows of a database have no numbers."""
         names = ", ".join(map(repr, columns.of(use)))
         return f"{self.engine.name}: {complained(use, None, many)} Mend what {names} holds, or leave the rows out."
+
+    def where_label(self, columns: Columns, kind: str, label: Any) -> str:
+        """Return the log; rows of a database have no numbers."""
+        return self.engine.name
+
+    def where_reward(self, columns: Columns, low: float, high: float) -> str:
+        """Return the log; rows of a database have no numbers."""
+        return self.engine.name
 
     # --- expressions ----------------------------------------------------------------------------
 
@@ -168,7 +185,19 @@ class WarehouseRows:
         except InvalidInput:
             raise
         except Exception as error:  # every database has errors of its own
-            raise InvalidInput(f"from_transitions: the engine of the table refuses ({sentence(error, 200)}).") from None
+            raise InvalidInput(
+                f"from_transitions: the engine of the table refuses ({_without_query(error)})."
+            ) from None
+
+
+def _without_query(error: Exception) -> str:
+    """Return what a database says, without the query that it quotes.
+
+    >>> _without_query(ValueError("no such column: x LINE 1: SELECT x FROM log"))
+    'no such column: x'
+    """
+    said = re.split(r"\bLINE \d+:|\[SQL\b|\bSELECT\b|\bWITH\b", str(error))[0]
+    return sentence(said, 200) or type(error).__name__
 
 
 def _binned(column: Any, bins: Bins) -> Any:

@@ -1,0 +1,109 @@
+"""What names in a text file are: whole numbers, numbers, truth values, dates, times, or texts.
+
+All different names of a column decide, never the first rows. Two ways to write a name are two names, or refused: '01'
+and '1', or '1.0' and '1', never become one.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_WHOLE = "-?(0|[1-9][0-9]{0,17})"
+_NUMBER = r"-?((0|[1-9][0-9]{0,14})\.([0-9]*[1-9]|0)|[1-9](\.[0-9]*[1-9])?e[-+][0-9]{2,3})"  # as Python writes floats
+_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_TIME = rf"{_DATE}[ T][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?"
+TYPES = {"whole": "BIGINT", "number": "DOUBLE", "truth": "BOOLEAN", "date": "DATE", "time": "TIMESTAMP"}
+_SAID = {
+    "whole": ("a whole number", "whole numbers"),
+    "number": ("a number", "numbers"),
+    "truth": ("a truth value", "truth values"),
+    "date": ("a date", "dates"),
+    "time": ("a time", "times"),
+    "text": ("a text", "texts"),
+    "other": ("a list or an object", "lists or objects"),
+}
+MISSING = ("NA", "N/A", "NULL", "null", "NaN", "nan")
+
+
+def kind_of(raw: str, is_json: bool) -> str:
+    """Return the query for what a name is, as it is written."""
+    value = unwrapped(raw, is_json)
+    times = (
+        f"WHEN regexp_full_match({value}, '{_DATE}') AND TRY_CAST({value} AS DATE) IS NOT NULL THEN 'date' "
+        f"WHEN regexp_full_match({value}, '{_TIME}') AND TRY_CAST({value} AS TIMESTAMP) IS NOT NULL THEN 'time' "
+    )
+    if is_json:
+        return (
+            f"CASE WHEN {raw}[1] IN ('[', '{{') THEN 'other' WHEN {raw} IN ('true', 'false') THEN 'truth' "
+            f"WHEN {raw}[1] <> '\"' THEN CASE WHEN regexp_full_match({raw}, '{_WHOLE}') THEN 'whole' ELSE 'number' END "
+            f"{times} ELSE 'text' END"
+        )
+    return (
+        f"CASE WHEN regexp_full_match({raw}, '{_WHOLE}') THEN 'whole' "
+        f"WHEN regexp_full_match({raw}, '{_NUMBER}') THEN 'number' "
+        f"WHEN {raw} IN ('true', 'false', 'True', 'False') THEN 'truth' {times} ELSE 'text' END"
+    )
+
+
+def unwrapped(raw: str, is_json: bool) -> str:
+    """Return the query for a value without the quotes of JSON."""
+    return f"json_extract_string({raw}, '$')" if is_json else raw
+
+
+def cast(raw: str, kind: str, is_json: bool) -> str:
+    """Return the query for a name of a kind; missing where it is none."""
+    value = unwrapped(raw, is_json)
+    return value if kind == "text" else f"TRY_CAST({value} AS {TYPES[kind]})"
+
+
+def decided(many: Mapping[str, int]) -> tuple[str, str | None]:
+    """Return what names are, by how many different ones are of each kind, and the kind that is out of place.
+
+    >>> decided({"whole": 3}), decided({"whole": 3, "number": 1}), decided({"whole": 3, "text": 1})
+    (('whole', None), ('number', None), ('whole', 'text'))
+    """
+    if set(many) == {"whole", "number"}:
+        return "number", None
+    order = sorted(many, key=lambda kind: (kind == "other", -many[kind], kind == "text"))
+    if order[0] == "other":
+        return "text", "other"
+    wrong = [kind for kind in order if {kind, order[0]} - {"whole", "number"} and kind != order[0]]
+    return order[0], wrong[-1] if wrong else None
+
+
+def declared_kind(names: Sequence[Any]) -> str | None:
+    """Return what declared names are: texts, whole numbers or numbers; None where all names decide.
+
+    >>> declared_kind(["1", "2"]), declared_kind([1, 2]), declared_kind([0.5, 1.0]), declared_kind([True, "x"])
+    ('text', 'whole', 'number', None)
+    """
+    types = {type(name) for name in names}
+    return {str: "text", int: "whole", float: "number"}.get(types.pop()) if len(types) == 1 else None
+
+
+def a(kind: str) -> str:
+    """Return what one name of a kind is called."""
+    return _SAID[kind][0]
+
+
+def several(kind: str) -> str:
+    """Return what names of a kind are called."""
+    return _SAID[kind][1]
+
+
+def literal(value: Any) -> str:
+    """Return a name for a query.
+
+    >>> literal("it's"), literal(3), literal(True), literal(datetime.date(2026, 1, 31))
+    ("'it''s'", '3', 'true', "CAST('2026-01-31' AS DATE)")
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (datetime.datetime, datetime.date)):
+        kind = "TIMESTAMP" if isinstance(value, datetime.datetime) else "DATE"
+        return f"CAST('{value}' AS {kind})"
+    if isinstance(value, float):
+        return f"CAST('{value!r}' AS DOUBLE)"
+    return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"

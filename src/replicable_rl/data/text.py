@@ -1,0 +1,196 @@
+"""Files of text: their names of columns, how DuckDB reads them, and on which line a row is.
+
+Every value is read as it is written. DuckDB would guess types from the first rows, and what comes later would be
+rounded or refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import gzip
+import itertools
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TextIO
+
+from replicable_rl.data.columns import Columns, quoted, refuse_column
+from replicable_rl.errors import InvalidFile, shown
+from replicable_rl.wording import plural, sentence
+
+_DELIMITERS = (",", ";", "\t", "|")
+_LOOKED_AT = 1000  # lines of JSON whose names of columns are looked at
+_LONGEST = 2**24  # letters of a field, for Python's reader; DuckDB refuses sooner
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first line of a file."""
+
+    names: tuple[str, ...]
+    delimiter: str
+
+
+@dataclass(frozen=True)
+class TextFiles:
+    """Files of comma-separated values or JSON lines, in order, and the columns that are asked for."""
+
+    files: tuple[str, ...]
+    columns: Columns
+
+    @property
+    def is_json(self) -> bool:
+        """Whether the files hold JSON lines."""
+        return not self.files[0].lower().endswith((".csv", ".csv.gz", ".tsv"))
+
+    @cached_property
+    def asked(self) -> tuple[str, ...]:
+        """The columns that are read, each once."""
+        return tuple(dict.fromkeys(name for use in self.columns.uses for name in self.columns.of(use)))
+
+    @cached_property
+    def headers(self) -> tuple[Header, ...]:
+        """The header of every file; one that lacks a column is refused. The order of columns may differ."""
+        read = _json_header if self.is_json else self._csv_header
+        found = tuple(map(read, self.files))
+        for file, header in zip(self.files, found, strict=True):
+            for use in self.columns.uses:
+                for column in self.columns.of(use):
+                    if column not in header.names:
+                        refuse_column(file, use, column, header.names)
+        lowered = [name.lower() for name in self.asked]
+        for one, two in itertools.combinations(range(len(lowered)), 2):
+            if lowered[one] == lowered[two]:
+                raise InvalidFile(
+                    f"{self.files[0]}: the columns {self.asked[one]!r} and {self.asked[two]!r} differ by capitals "
+                    "only. Rename one."
+                )
+        return found
+
+    def query(self) -> str:
+        """Return what selects the columns, all of them as they are written."""
+        parts = []
+        for header, some in itertools.groupby(zip(self.headers, self.files, strict=True), key=lambda pair: pair[0]):
+            files = "[" + ", ".join(_literal(file) for _, file in some) + "]"
+            parts.append(self._json_query(files) if self.is_json else self._csv_query(header, files))
+        return " UNION ALL ".join(parts)
+
+    def place(self, row: int) -> str:
+        """Return the file and the line of a row; rows of all files are counted from 1."""
+        with _readable(self.files[0]):
+            for file, line, _ in itertools.islice(self._rows(), row - 1, row):
+                return f"{file}, line {line}"
+        return f"{self.files[0]}, row {row}"
+
+    def uneven(self) -> str | None:
+        """Say which row has more or fewer fields than the header; None where all have as many."""
+        if self.is_json:
+            return None
+        many = dict(zip(self.files, (len(header.names) for header in self.headers), strict=True))
+        with _readable(self.files[0]):
+            for file, line, fields in self._rows():
+                if fields != many[file]:
+                    return f"{file}, line {line}: has {plural(fields, 'field')}, and the header has {many[file]}."
+        return None
+
+    # --- comma-separated values -------------------------------------------------------------------
+
+    def _csv_header(self, file: str) -> Header:
+        delimiters = ("\t", *_DELIMITERS) if file.lower().endswith(".tsv") else _DELIMITERS
+        with _readable(file):
+            read = [(_header(file, one), one) for one in delimiters]
+        if not read[0][0]:
+            raise InvalidFile(f"{file}, line 1: is blank, and must name the columns.")
+        names, delimiter = max(read, key=lambda pair: (len(set(pair[0]) & set(self.asked)), len(pair[0])))
+        twice = next((name for name in names if name and names.count(name) > 1), None)
+        if twice is not None:
+            raise InvalidFile(f"{file}, line 1: two columns are called {shown(twice)}. Rename one.")
+        return Header(tuple(names), delimiter)
+
+    def _csv_query(self, header: Header, files: str) -> str:
+        names = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(len(header.names)))
+        chosen = ", ".join(f"c{header.names.index(name)} AS {quoted(name)}" for name in self.asked)
+        zipped = ", compression='gzip'" if self.files[0].lower().endswith(".gz") else ""
+        return (
+            f"SELECT {chosen} FROM read_csv({files}, columns={{{names}}}, auto_detect=false, header=true, "
+            f"delim={_literal(header.delimiter)}, quote='\"', escape='\"'{zipped})"
+        )
+
+    # --- JSON lines ---------------------------------------------------------------------------------
+
+    def _json_query(self, files: str) -> str:
+        names = ", ".join(f"{_literal(name)}: 'JSON'" for name in self.asked)
+        chosen = ", ".join(f"CAST({quoted(name)} AS VARCHAR) AS {quoted(name)}" for name in self.asked)
+        read = f"read_json({files}, format='newline_delimited', columns={{{names}}}, auto_detect=false)"
+        return f"SELECT {chosen} FROM {read}"
+
+    # --- lines ----------------------------------------------------------------------------------------
+
+    def _rows(self) -> Iterator[tuple[str, int, int]]:
+        """Yield the file, the first line and the number of fields of every row."""
+        for file, header in zip(self.files, self.headers, strict=True):
+            with _opened(file) as stream:
+                if self.is_json:
+                    yield from ((file, line, 1) for line, text in enumerate(stream, start=1) if text.strip())
+                    continue
+                reader, before = _reader(stream, header.delimiter), 0
+                for number, row in enumerate(reader):
+                    if row and number:
+                        yield file, before + 1, len(row)
+                    before = reader.line_num
+
+
+def _header(file: str, delimiter: str) -> list[str]:
+    with _opened(file) as stream:
+        return next(_reader(stream, delimiter), [])
+
+
+def _reader(lines: Iterable[str], delimiter: str) -> Any:
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST))
+    return csv.reader(lines, delimiter=delimiter)
+
+
+def _json_header(file: str) -> Header:
+    names: dict[str, None] = {}
+    with _readable(file), _opened(file) as stream:
+        for line, text in enumerate(itertools.islice(stream, _LOOKED_AT), start=1):
+            if text.strip():
+                try:
+                    row = json.loads(text)
+                except (ValueError, RecursionError):
+                    row = None
+                if not isinstance(row, dict):
+                    raise InvalidFile(
+                        f'{file}, line {line}: must be an object of JSON, such as {{"state": 1}}, got '
+                        f"{shown(text.strip())}."
+                    )
+                names |= dict.fromkeys(row)
+    return Header(tuple(names), "")
+
+
+@contextlib.contextmanager
+def _opened(file: str) -> Iterator[TextIO]:
+    how: dict[str, Any] = {"mode": "rt", "encoding": "utf-8-sig", "newline": ""}
+    with gzip.open(file, **how) if file.lower().endswith(".gz") else Path(file).open(**how) as stream:
+        yield stream
+
+
+@contextlib.contextmanager
+def _readable(file: str) -> Iterator[None]:
+    """Refuse what cannot be read, in one sentence."""
+    try:
+        yield
+    except UnicodeDecodeError:
+        raise InvalidFile(f"{file}: is not UTF-8. Save it as UTF-8.") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise InvalidFile(f"{file}: cannot be unpacked: it is damaged or breaks off.") from None
+    except (OSError, csv.Error) as error:
+        raise InvalidFile(f"{file}: cannot be read ({sentence(error, 100)}).") from None
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

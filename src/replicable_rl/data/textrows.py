@@ -1,0 +1,302 @@
+"""Rows of text files: grouped as they are written; then all different names say what they are.
+
+What is refused is refused with the file and the line, which are searched for only then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+from replicable_rl.data import naming
+from replicable_rl.data.columns import PARTS, RAW, Columns, binned, double, packed, quoted, said, truth
+from replicable_rl.data.counting import Facts
+from replicable_rl.data.local import LocalRows
+from replicable_rl.data.naming import literal
+from replicable_rl.data.text import TextFiles
+from replicable_rl.errors import InvalidInput, shown
+
+Query = Callable[[str], str]  # of an expression
+Declared = tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]
+_KINDS = {"state": "states", "action": "actions", "next_state": "states"}
+
+
+class _Name(NamedTuple):
+    """One column of names: states and next states together, or actions."""
+
+    kind: str  # "states" or "actions"
+    place: int
+    uses: tuple[tuple[str, str], ...]  # (use, column)
+    declared: tuple[Any, ...] | None
+
+
+@dataclass
+class TextRows(LocalRows):
+    """The rows of text files."""
+
+    text: TextFiles = field(kw_only=True)
+    declared: Declared = (None, None)
+
+    @cached_property
+    def kinds(self) -> dict[str, str]:
+        """Every column is what it is written as."""
+        return dict.fromkeys(self.text.headers[0].names, RAW)
+
+    def facts(self, columns: Columns) -> Facts:
+        """Look at the rewards, before the rows are grouped; an order is one of numbers, or one of texts."""
+        facts = super().facts(columns)
+        if columns.order is not None:
+            ((texts, numbers),) = self.engine.rows(
+                "SELECT COUNT(*) FILTER (WHERE TRY_CAST(o AS DECIMAL(38, 9)) IS NULL), COUNT(*) FROM steps "
+                "WHERE o IS NOT NULL"
+            )
+            self._order = "o" if texts else "CAST(o AS DECIMAL(38, 9))"
+            if 0 < texts < numbers:
+                wrong = f"TRY_CAST({self._value(columns.order)} AS DECIMAL(38, 9)) IS NULL"
+                row, _, value = self._search([("order", columns.order, wrong)])
+                raise InvalidInput(
+                    f"{self.text.place(row)}: the order {shown(value)} is no number, and others are. Mend the row or "
+                    "leave it out."
+                )
+        return facts
+
+    def group(self, columns: Columns, facts: Facts) -> bool:
+        """Make the table ``grouped``, of rows with the same texts, and then of the names that these are."""
+        ordered = super().group(columns, facts)
+        self._refuse_done(columns)
+        self._casts: dict[str, list[Query]] = {use: [_as_it_is] * len(columns.of(use)) for use in PARTS}
+        for name in self._names(columns):
+            made = self._decide(columns, name)
+            for use, _ in name.uses:
+                self._casts[use][name.place] = made
+        parts = {
+            f"{letter}{i}": made(f"{letter}{i}")
+            for use, letter in PARTS.items()
+            for i, made in enumerate(self._casts[use])
+        }
+        self.engine.rows("ALTER TABLE grouped RENAME TO written")
+        chosen = ", ".join(f"{query} AS {name}" for name, query in parts.items())
+        self.engine.rows(f"CREATE TEMP TABLE grouped AS SELECT {chosen}, d, r, n, early, total FROM written")
+        return ordered
+
+    def first(self, columns: Columns) -> tuple[int, int, int]:
+        """Make the table ``firsts``, of names."""
+        found = super().first(columns)
+        self.engine.rows("ALTER TABLE firsts RENAME TO written_firsts")
+        many = len(columns.state)
+        parts = [self._casts["state"][i](f"s.c{i}" if many > 1 else "s") for i in range(many)]
+        self.engine.rows(f"CREATE TEMP TABLE firsts AS SELECT {packed(parts)} AS s, n FROM written_firsts")
+        return found
+
+    # --- what is said of a row that is wrong ------------------------------------------------------------
+
+    def where_label(self, columns: Columns, kind: str, label: Any) -> str:
+        """Return the file and the line where a name is first."""
+        found = []
+        for use in (use for use, its in _KINDS.items() if its == kind):
+            values = label if len(columns.of(use)) > 1 else (label,)
+            each = zip(self._parts(columns, use).values(), self._casts[use], columns.bins_of(use), values, strict=True)
+            conditions = [
+                f"{query} = {bins.labels.index(value)}" if bins else f"{made(query)} = {literal(value)}"
+                for query, made, bins, value in each
+            ]
+            found.append((use, columns.of(use)[0], self._before_the_end(columns, use, " AND ".join(conditions))))
+        return self.text.place(self._search(found)[0])
+
+    def where_reward(self, columns: Columns, low: float, high: float) -> str:
+        """Return the file and the line of the first reward outside a range."""
+        wrong = f"{self._reward(columns)} < {double(low)} OR {self._reward(columns)} > {double(high)}"
+        return self.text.place(self._search([("reward", columns.reward, wrong)])[0])
+
+    def _place(self, row: int) -> str:
+        return self.text.place(row)
+
+    def _search(self, cases: Sequence[tuple[str, str, str]]) -> tuple[int, str, Any]:
+        """Return the first row in which a condition holds, of which use it is, and the value there."""
+        found = []
+        for use, column, condition in cases:
+            rows = self._wrong_rows(condition, quoted(column))
+            found += [(row, use, value) for row, value in rows]
+        return min(found, key=lambda one: one[0])
+
+    def _before_the_end(self, columns: Columns, use: str, condition: str) -> str:
+        """Return the condition for rows that count: what comes after the end need not be named."""
+        if use != "next_state" or columns.done is None:
+            return f"({condition})"
+        return f"({condition}) AND NOT {self._done(columns)}"
+
+    def _refuse_done(self, columns: Columns) -> None:
+        if columns.done is None:
+            return
+        many = int(self.engine.rows("SELECT COALESCE(SUM(n) FILTER (WHERE d IS NULL), 0) FROM grouped")[0][0])
+        if many:
+            raise InvalidInput(self.complaint(columns, "done", many))
+
+    # --- names ----------------------------------------------------------------------------------------
+
+    def _names(self, columns: Columns) -> list[_Name]:
+        found = []
+        for kind, uses, declared in zip(
+            ("states", "actions"), (("state", "next_state"), ("action",)), self.declared, strict=True
+        ):
+            for place, bins in enumerate(columns.bins_of(uses[0])):
+                pairs = tuple((use, columns.of(use)[place]) for use in uses)
+                several = len(columns.of(uses[0])) > 1
+                if declared is not None and several:
+                    fits = all(isinstance(one, tuple) and len(one) > place for one in declared)
+                    own = tuple(one[place] for one in declared) if fits else None
+                else:
+                    own = declared
+                if bins is None:
+                    found.append(_Name(kind, place, pairs, own))
+                else:
+                    self._refuse_missing(columns, _Name(kind, place, pairs, None), _is_null)
+        return found
+
+    def _decide(self, columns: Columns, name: _Name) -> Query:
+        """Return how the names of a column are read; refuse those that are missing or of several kinds."""
+        is_json = self.text.is_json
+        self._refuse_missing(columns, name, _is_null if is_json else self._is_missing(name))
+        letters = [f"{PARTS[use]}{name.place}" for use, _ in name.uses]
+        ends = ["" if use != "next_state" else " WHERE NOT d" for use, _ in name.uses]
+        each = " UNION ALL ".join(
+            f"SELECT {one} AS v FROM grouped{end}" for one, end in zip(letters, ends, strict=True)
+        )
+        self.engine.rows(f"CREATE OR REPLACE TEMP TABLE names AS SELECT DISTINCT v FROM ({each})")
+        self._refuse_blanks(columns, name)
+        asked = naming.declared_kind(name.declared) if name.declared else None
+        if asked is None:
+            counts = self.engine.rows(f"SELECT {naming.kind_of('v', is_json)} AS k, COUNT(*) FROM names GROUP BY k")
+            kind, wrong = naming.decided({str(k): int(many) for k, many in counts})
+            if wrong is not None:
+                self._refuse_kind(columns, name, kind, wrong)
+        else:
+            kind = asked
+            self._refuse_undeclared(columns, name, kind)
+
+        def made(raw: str) -> str:
+            return naming.cast(raw, kind, is_json)
+
+        self._refuse_two_ways(columns, name, made)
+        return made
+
+    def _is_missing(self, name: _Name) -> Query:
+        """Return the condition that a name is blank, or one of the marks of a missing value that is not declared."""
+        known = {one for one in name.declared or () if isinstance(one, str)}
+        marks = ", ".join(literal(mark) for mark in naming.MISSING if mark not in known)
+        also = f" OR {{}} IN ({marks})" if marks else ""
+        return lambda raw: f"{raw} IS NULL OR trim({raw}, ' \t') = ''" + also.format(raw)
+
+    def _refused(self, columns: Columns, name: _Name, condition: Query) -> tuple[str, str, Any]:
+        """Return the place, the use and the value of the first name for which a condition holds."""
+        cases = [
+            (use, column, self._before_the_end(columns, use, condition(quoted(column)))) for use, column in name.uses
+        ]
+        row, use, value = self._search(cases)
+        return self.text.place(row), said(use), value
+
+    def _refuse_missing(self, columns: Columns, name: _Name, condition: Query) -> None:
+        for use, column in name.uses:
+            part = f"{PARTS[use]}{name.place}"
+            held = f"({condition(part)})" + (" AND NOT d" if use == "next_state" else "")
+            ((many,),) = self.engine.rows(f"SELECT COALESCE(SUM(n), 0) FROM grouped WHERE {held}")
+            if not many:
+                continue
+            expression = self._parts(columns, use)[part]
+            wrong = self._before_the_end(columns, use, condition(expression))
+            row, _, value = self._search([(use, column, wrong)])
+            bins = columns.bins_of(use)[name.place]
+            got = "" if value is None or not str(value).strip() else f", got {shown(value)}"
+            more = f" ({many} rows are wrong)" if many > 1 else ""
+            rule = "must be a number, for it has bins" if bins and got else "is missing"
+            declare = "" if bins or not got else f", or name it in {name.kind}=[...] if it is a name"
+            raise InvalidInput(
+                f"{self.text.place(row)}: the {said(use)} {rule}{got}{more}. Mend the row or leave it out{declare}."
+            )
+
+    def _refuse_blanks(self, columns: Columns, name: _Name) -> None:
+        if self.text.is_json:
+            return
+        known = ", ".join(literal(one) for one in name.declared or () if isinstance(one, str))
+
+        def condition(raw: str) -> str:
+            return f"{raw} <> trim({raw}, ' \t')" + (f" AND {raw} NOT IN ({known})" if known else "")
+
+        if self.engine.rows(f"SELECT 1 FROM names WHERE {condition('v')} LIMIT 1"):
+            place, use, value = self._refused(columns, name, condition)
+            raise InvalidInput(
+                f"{place}: the {use} {shown(value)} begins or ends with a blank. Take it away, or name it so in "
+                f"{name.kind}=[...]."
+            )
+
+    def _refuse_kind(self, columns: Columns, name: _Name, kind: str, wrong: str) -> None:
+        def has(kind: str) -> Query:
+            return lambda raw: f"{naming.kind_of(raw, self.text.is_json)} = '{kind}'"
+
+        place, use, value = self._refused(columns, name, has(wrong))
+        if wrong == "other":
+            raise InvalidInput(f"{place}: the {use} must be a text, a number or a truth value, got {shown(value)}.")
+        ((example,),) = self.engine.rows(f"SELECT MIN(v) FROM names WHERE {has(kind)('v')}")
+        raise InvalidInput(
+            f"{place}: the {use} {shown(value)} is {naming.a(wrong)}, and others are {naming.several(kind)}, such as "
+            f"{shown(example)}. Write them alike, or give {name.kind}=[...] as texts to read all of them as texts."
+        )
+
+    def _refuse_undeclared(self, columns: Columns, name: _Name, kind: str) -> None:
+        """Refuse what is not a number where numbers are declared."""
+        if kind == "text":
+            return
+
+        def condition(raw: str) -> str:
+            value = naming.unwrapped(raw, self.text.is_json)
+            # A cast would round 1.5 to a whole number.
+            whole = f"NOT regexp_full_match({value}, '-?[0-9]+') OR " if kind == "whole" else ""
+            return f"{whole}{naming.cast(raw, kind, self.text.is_json)} IS NULL"
+
+        if self.engine.rows(f"SELECT 1 FROM names WHERE {condition('v')} LIMIT 1"):
+            place, use, got = self._refused(columns, name, condition)
+            raise InvalidInput(
+                f"{place}: the {use} {shown(got)} is not {naming.a(kind)}, and those in {name.kind}=[...] are. Mend "
+                "the row, or declare texts."
+            )
+
+    def _refuse_two_ways(self, columns: Columns, name: _Name, made: Query) -> None:
+        query = f"SELECT MIN(v), MAX(v) FROM names GROUP BY {made('v')} HAVING COUNT(*) > 1 LIMIT 1"
+        for one, two in self.engine.rows(query):
+            pair = f"{literal(one)}, {literal(two)}"
+            place, use, value = self._refused(columns, name, partial(_is_one_of, pair))
+            other = two if value == one else one
+            raise InvalidInput(
+                f"{place}: the {use} {shown(value)} is written {shown(other)} elsewhere. Write it in one way, or give "
+                f"{name.kind}=[...] as texts if they are two."
+            )
+
+    # --- how rows become steps ------------------------------------------------------------------
+
+    def _parts(self, columns: Columns, use: str) -> dict[str, str]:
+        return {
+            f"{PARTS[use]}{place}": quoted(column)
+            if bins is None
+            else binned(f"TRY_CAST({self._value(column)} AS DOUBLE)", bins)
+            for place, (column, bins) in enumerate(zip(columns.of(use), columns.bins_of(use), strict=True))
+        }
+
+    def _value(self, column: str) -> str:
+        return naming.unwrapped(quoted(column), self.text.is_json)
+
+    def _done(self, columns: Columns) -> str:
+        return truth(self._value(columns.done or ""), RAW)
+
+
+def _as_it_is(raw: str) -> str:
+    return raw
+
+
+def _is_one_of(values: str, raw: str) -> str:
+    return f"{raw} IN ({values})"
+
+
+def _is_null(raw: str) -> str:
+    return f"{raw} IS NULL"
