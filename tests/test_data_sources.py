@@ -182,7 +182,7 @@ BROKEN: dict[str, tuple[dict[str, Any], dict[str, str], dict[str, Any], str]] = 
     "NaN": ({"pay": [np.nan, *MISSING["pay"][1:]]}, {}, {}, r"the reward must be a finite number"),
     "infinite": ({"pay": [-np.inf, *MISSING["pay"][1:]]}, {}, {}, r"the reward must be a finite number"),
     "NaN in many": ({"noise": [np.nan, *MISSING["noise"][1:]]}, {}, {"reward": "noise"}, r"must be a finite number"),
-    "text": ({"pay": ["much", *map(str, MISSING["pay"][1:])]}, {}, {}, r"must be a column of numbers, got string"),
+    "text": ({"pay": ["much", *map(str, MISSING["pay"][1:])]}, {}, {}, r"be a column of numbers, got string in 'pay'"),
     "done is no truth": ({"over": ["maybe", *map(str, MISSING["over"][1:])]}, {}, {"done": "over"}, r"true or false"),
     "missing episode": (
         {"game": [None, *map(str, MISSING["game"][1:])]}, {}, {"episode": "game", "order": "step"},

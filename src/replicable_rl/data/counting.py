@@ -94,8 +94,8 @@ class Rows(Protocol):
         """Return where a name of ``kind``, "states" or "actions", is first: a file and a line if they are known."""
         ...
 
-    def where_reward(self, columns: Columns, low: float, high: float) -> str:
-        """Return where the first reward outside a range is: a file and a line if they are known."""
+    def where_reward(self, columns: Columns, low: float, high: float) -> tuple[str, float | None]:
+        """Return where the first reward outside a range is, and what it is: a file and a line if they are known."""
         ...
 
     def complaint(self, columns: Columns, use: str, many: int) -> str:

@@ -98,9 +98,9 @@ class LocalRows:
         """Return where a name is first, if it is known: the log."""
         return self.engine.name
 
-    def where_reward(self, columns: Columns, low: float, high: float) -> str:
-        """Return where the first reward outside a range is, if it is known: the log."""
-        return self.engine.name
+    def where_reward(self, columns: Columns, low: float, high: float) -> tuple[str, float | None]:
+        """Return where the first reward outside a range is, and what it is, if it is known: the log."""
+        return self.engine.name, None
 
     def _place(self, row: int) -> str:
         return f"{self.engine.name}, row {row}"

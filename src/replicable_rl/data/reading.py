@@ -150,14 +150,15 @@ def _range(rows: Rows, columns: Columns, declared: tuple[float, float] | None, f
         return low, high
     bottom, top = check_range("from_transitions", declared)
     if low < bottom or high > top:
-        wrong = low if low < bottom else high
         if bottom <= facts.lowest and facts.highest <= top:
             raise InvalidInput(
                 f"{rows.engine.name}: reward_range must hold 0, which is earned after the end (done=...), got "
                 f"[{bottom:g}, {top:g}]. Widen it."
             )
+        place, value = rows.where_reward(columns, bottom, top)
+        wrong = value if value is not None else found.lowest if found.lowest < bottom else found.highest
         raise InvalidInput(
-            f"{rows.where_reward(columns, bottom, top)}: rewards must lie in reward_range [{bottom:g}, {top:g}], got "
+            f"{place}: rewards must lie in reward_range [{bottom:g}, {top:g}], got "
             f"{wrong:g}. Widen reward_range or mend the log."
         )
     return bottom, top

@@ -105,10 +105,11 @@ class TextRows(LocalRows):
             found.append((use, columns.of(use)[0], self._before_the_end(columns, use, " AND ".join(conditions))))
         return self.text.place(self._search(found)[0])
 
-    def where_reward(self, columns: Columns, low: float, high: float) -> str:
-        """Return the file and the line of the first reward outside a range."""
+    def where_reward(self, columns: Columns, low: float, high: float) -> tuple[str, float | None]:
+        """Return the file and the line of the first reward outside a range, and what it is."""
         wrong = f"{self._reward(columns)} < {double(low)} OR {self._reward(columns)} > {double(high)}"
-        return self.text.place(self._search([("reward", columns.reward, wrong)])[0])
+        ((row, value),) = self._wrong_rows(wrong, self._reward(columns))
+        return self.text.place(row), float(value)
 
     def _place(self, row: int) -> str:
         return self.text.place(row)

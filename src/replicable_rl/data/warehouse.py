@@ -148,9 +148,9 @@ class WarehouseRows:
         """Return the log; rows of a database have no numbers."""
         return self.engine.name
 
-    def where_reward(self, columns: Columns, low: float, high: float) -> str:
+    def where_reward(self, columns: Columns, low: float, high: float) -> tuple[str, float | None]:
         """Return the log; rows of a database have no numbers."""
-        return self.engine.name
+        return self.engine.name, None
 
     # --- expressions ----------------------------------------------------------------------------
 
