@@ -156,7 +156,7 @@ def _range(rows: Rows, columns: Columns, declared: tuple[float, float] | None, f
                 f"[{bottom:g}, {top:g}]. Widen it."
             )
         place, value = rows.where_reward(columns, bottom, top)
-        wrong = value if value is not None else found.lowest if found.lowest < bottom else found.highest
+        wrong = value if value is not None else facts.lowest if facts.lowest < bottom else facts.highest
         raise InvalidInput(
             f"{place}: rewards must lie in reward_range [{bottom:g}, {top:g}], got "
             f"{wrong:g}. Widen reward_range or mend the log."
