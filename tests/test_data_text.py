@@ -144,6 +144,8 @@ def test_json_keeps_numbers_and_texts_apart(tmp_path: Path) -> None:
     assert "line 1: the state must be a text" in refused(tmp_path, line % ("[1]", 2), "log.ndjson", "")
     assert "line 2: must be an object" in refused(tmp_path, line % (1, 2) + "{\n", "log.ndjson", "")
     assert "no column 'next_state'" in refused(tmp_path, '{"state": 1, "action": 1, "reward": 1}\n', "log.jsonl", "")
+    torn = line % (1, 2) * 1200 + '{"state": 1, "act\n'
+    assert "line 1201: must be an object" in refused(tmp_path, torn, "log.jsonl", "")
     wrong = (line % (1, 2)).replace('"reward": 1', '"reward": "much"')
     assert "line 2: the reward must be a finite number, got" in refused(tmp_path, line % (1, 2) + wrong, "a.jsonl", "")
 

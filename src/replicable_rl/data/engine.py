@@ -46,7 +46,7 @@ class Engine:
         try:
             yield
         except (duckdb.Error, UnicodeDecodeError) as error:
-            uneven = self.text.uneven() if self.text is not None and "csv" in str(error).lower() else None
+            uneven = self.text.uneven() if self.text is not None else None
             raise InvalidFile(uneven or _explained(self.files, str(error))) from None
 
     @property
@@ -81,6 +81,7 @@ def _explained(files: tuple[str, ...], text: str) -> str:
         ("zlib", "cannot be unpacked: it is damaged or breaks off"),
         ("no magic bytes", "is not what its name says"),
         ("no files found", "no such file"),
+        ("maximum line size", "has a line that is too long: a quote may not be closed"),
         ("unterminated quote", "has a quote that is not closed"),
         ("state machine", "has ends of lines of several kinds, or quotes inside of values. Save it anew"),
     ):

@@ -87,8 +87,10 @@ class TextFiles:
         return f"{self.files[0]}, row {row}"
 
     def uneven(self) -> str | None:
-        """Say which row has more or fewer fields than the header; None where all have as many."""
+        """Say which row has more or fewer fields than the header, or is no JSON; None where there is none."""
         if self.is_json:
+            for file in self.files:
+                _json_header(file, None)
             return None
         many = dict(zip(self.files, (len(header.names) for header in self.headers), strict=True))
         with _readable(self.files[0]):
@@ -154,10 +156,10 @@ def _reader(lines: Iterable[str], delimiter: str) -> Any:
     return csv.reader(lines, delimiter=delimiter)
 
 
-def _json_header(file: str) -> Header:
+def _json_header(file: str, most: int | None = _LOOKED_AT) -> Header:
     names: dict[str, None] = {}
     with _readable(file), _opened(file) as stream:
-        for line, text in enumerate(itertools.islice(stream, _LOOKED_AT), start=1):
+        for line, text in enumerate(itertools.islice(stream, most), start=1):
             if text.strip():
                 try:
                     row = json.loads(text)
