@@ -407,3 +407,26 @@ def test_saved_samples_are_audited_like_logs(run: Run, tmp_path: Path) -> None:
     asked = run("audit", *saved, *PLUG_IN, "--gamma", "0.9")
     assert asked.code == 2
     assert "Leave out --gamma" in " ".join(asked.err.split())
+
+
+def test_what_is_allowed_and_bins_stay_in_the_common_process() -> None:
+    declared: dict[str, Any] = {"states": [0, 1, 2, 3, 4], "actions": [0, 1, 2]}
+    mask = np.ones((5, 3), dtype=bool)
+    mask[0, 2] = False
+    rows = [{name: np.asarray(column)[keep] for name, column in log.items()} for log, keep in _kept(mask)]
+    logs = rr.from_logs(rows, gamma=0.9, allowed=mask, reward_range=(0.0, 1.0), **declared)
+    assert all(data.allowed is not None and not data.allowed[0, 2] for data in logs.values())
+    assert all(rr.solve(data, DECIDE, shared_seed=1).policy[0] != 2 for data in logs.values())
+    one, two = (rr.from_transitions(log, gamma=0.9, **declared) for log in rows)
+    masked = rr.from_transitions(rows[0], gamma=0.9, allowed=mask, **declared)
+    with pytest.raises(rr.InvalidInput, match="other actions are allowed"):
+        rr.align([masked, two])
+    assert rr.align([one, two])["log 1"].allowed is None
+    numbers = {name: np.asarray(column, dtype=float) for name, column in log_of(1).items()}
+    binned = rr.from_transitions(numbers, gamma=0.9, bins={"state": rr.Bins([2.0, 3.0])})
+    assert rr.align([binned, binned.subsample(500)])["log 1"].process.bins == binned.process.bins
+
+
+def _kept(mask: np.ndarray[Any, Any]) -> list[tuple[dict[str, Any], Any]]:
+    logs = [log_of(seed) for seed in (1, 2)]
+    return [(log, mask[np.asarray(log["state"]), np.asarray(log["action"])]) for log in logs]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -121,9 +122,16 @@ def _common(processes: Mapping[str, Process]) -> Process:
     if len(initials) > 1:
         raise InvalidInput("align: the logs declare several distributions of the first state. Read them alike.")
     actions = _union("actions", {name: process.actions for name, process in processes.items()})
+    if len({(process.bins, process.allowed) for process in processes.values()}) > 1:
+        raise InvalidInput("align: the logs have other bins, or other actions are allowed. Read them alike.")
+    if first.allowed is not None and any(
+        (process.states, process.actions) != (states, actions) for process in processes.values()
+    ):
+        raise InvalidInput("align: allowed goes by the names, so declare the same states=... and actions=... for all.")
     ranges = [process.reward_range for process in processes.values()]
     bounds = min(low for low, _ in ranges), max(high for _, high in ranges)
-    return Process(states, actions, first.gamma, bounds, first.initial, first.ends)
+    common = Process(states, actions, first.gamma, bounds, first.initial, first.ends)
+    return dataclasses.replace(common, bins=first.bins, allowed=first.allowed)
 
 
 def _without_end(process: Process) -> tuple[Label, ...]:
