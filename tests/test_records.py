@@ -717,9 +717,7 @@ numbers = st.sampled_from([0.0, 1.0, -2.5, NAN, INF, -INF])
     hnp.arrays(np.int64, hnp.array_shapes(min_dims=1, max_dims=2, max_side=3), elements=st.integers(-1, 3)),
 )
 def test_values_and_actions_make_a_run_exactly_if_they_fit(q: NDArray[Any], policy: NDArray[Any]) -> None:
-    fits = bool(
-        q.ndim == 2 and (q < INF).all() and policy.shape == q.shape[:1]
-    )  # -inf is an action that is not allowed
+    fits = bool(q.ndim == 2 and (q < INF).all() and policy.shape == q.shape[:1])  # -inf: not allowed
     fits = fits and bool((policy >= 0).all() and (policy < q.shape[1]).all())
     fits = fits and bool(np.isfinite(q[np.arange(policy.size), policy]).all())
     with contextlib.nullcontext() if fits else pytest.raises(rr.InvalidInput, match=r"^Run: "):
