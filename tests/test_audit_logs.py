@@ -414,7 +414,9 @@ def test_what_is_allowed_and_bins_stay_in_the_common_process() -> None:
     mask = np.ones((5, 3), dtype=bool)
     mask[0, 2] = False
     rows = [{name: np.asarray(column)[keep] for name, column in log.items()} for log, keep in _kept(mask)]
-    logs = rr.from_logs(rows, gamma=0.9, allowed=mask, reward_range=(0.0, 1.0), **declared)
+    rows[1]["reward"] = np.where(np.arange(rows[1]["reward"].size) == 0, 2.0, rows[1]["reward"])  # another range
+    logs = rr.from_logs(rows, gamma=0.9, allowed=mask, **declared)
+    assert {data.reward_range for data in logs.values()} == {(0.0, 2.0)}
     assert all(data.allowed is not None and not data.allowed[0, 2] for data in logs.values())
     assert all(rr.solve(data, DECIDE, shared_seed=1).policy[0] != 2 for data in logs.values())
     one, two = (rr.from_transitions(log, gamma=0.9, **declared) for log in rows)

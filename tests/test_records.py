@@ -716,6 +716,8 @@ numbers = st.sampled_from([0.0, 1.0, -2.5, NAN, INF, -INF])
     hnp.arrays(np.float64, hnp.array_shapes(min_dims=1, max_dims=3, max_side=3), elements=numbers),
     hnp.arrays(np.int64, hnp.array_shapes(min_dims=1, max_dims=2, max_side=3), elements=st.integers(-1, 3)),
 )
+@example(np.array([[-INF, 0.0]]), np.array([0]))  # an action that is not allowed
+@example(np.array([[-INF, 0.0]]), np.array([1]))
 def test_values_and_actions_make_a_run_exactly_if_they_fit(q: NDArray[Any], policy: NDArray[Any]) -> None:
     fits = bool(q.ndim == 2 and (q < INF).all() and policy.shape == q.shape[:1])  # -inf: not allowed
     fits = fits and bool((policy >= 0).all() and (policy < q.shape[1]).all())
