@@ -303,3 +303,18 @@ def test_an_audit_that_asks_something_is_left_out_only_for_one_that_asks_the_sam
     one, two = (AuditSpec(problem, algorithm, 20, confidence=confidence) for confidence in (0.9, 0.95))
     assert current([one, two]) == [two]  # of equal runs the later counts
     assert current([two, one]) == [one]
+
+
+def test_workers_begin_with_different_algorithms(tmp_path: Path) -> None:
+    """They would otherwise all compile the same kernels at the same time."""
+    from replicable_rl.audit.run import _opened, _Queue
+
+    problem, promise = ObjectSpec("two-goals-v1"), {"epsilon": 0.1, "delta": 0.01}
+    algorithms = [ObjectSpec("phased-vi-v1", promise | {"calls": calls}) for calls in (100, 200)]
+    algorithms.append(ObjectSpec("plug-in-policy-v1", promise | {"rho": 0.2, "samples": 100}))
+    with rr.RunStore(tmp_path / "runs.sqlite") as store:
+        specs = [AuditSpec(problem, one, shared_seeds=tuple(range(5))) for one in algorithms]
+        chunks = list(_Queue(_opened(specs, store, "raise"), store).chunks(workers=2))
+    assert {number for number, *_ in chunks[:2]} == {0, 2}
+    made = [run.digest for *_, chunk in chunks for run in chunk]
+    assert sorted(made) == sorted(key for one in specs for key in one.keys)

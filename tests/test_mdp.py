@@ -775,3 +775,60 @@ def test_wrong_numbers_of_labels_are_refused(labels: rr.Labels, fragments: tuple
     check_refused(
         lambda: good.with_labels(states=labels.states, actions=labels.actions, layout=labels.layout), *fragments
     )
+
+
+# --- estimates, which are looked over in one pass ---------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    counts=st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3).filter(any), min_size=3, max_size=3),
+    off=st.sampled_from([0.0, 1e-15, 3e-16, -3e-16, 1e-10, 1e-8]),
+    rewards=st.lists(st.sampled_from([0.0, -0.0, 0.5, math.inf]), min_size=3, max_size=3),
+    sort=st.booleans(),
+)
+def test_an_estimate_is_the_table_that_the_slower_look_makes_to_the_last_bit(
+    counts: list[list[int]], off: float, rewards: list[float], *, sort: bool
+) -> None:
+    share = [np.array(row) / sum(row) * (1.0 + off) for row in counts]
+    kept = [np.flatnonzero(row)[:: 1 if sort else -1] for row in share]
+    lengths = [row.size for row in kept]
+    rows = Rows(
+        np.concatenate([[0], np.cumsum(lengths)]),
+        np.concatenate(kept).astype(np.int32),
+        np.concatenate([row[which] for row, which in zip(share, kept, strict=True)]),
+        np.repeat(rewards, lengths),
+    )
+
+    def made(*, estimated: bool) -> Any:
+        try:
+            return [array.tobytes() for array in rr.TabularMDP(rows, n_actions=1, gamma=0.9, estimated=estimated).rows]
+        except rr.InvalidInput as refusal:
+            return str(refusal)
+
+    assert made(estimated=True) == made(estimated=False)
+
+
+@pytest.mark.parametrize(
+    ("part", "values"),
+    [
+        ("indptr", [0, 2, 2, 3]),
+        ("indptr", [0, 5, 1, 3]),
+        ("indptr", [1, 1, 2, 3]),
+        ("next_state", [0, 0, 3]),
+        ("next_state", [0, -1, 0]),
+        ("probability", [0.5, 0.5, math.nan]),
+        ("probability", [1.5, -0.5, 1.0]),
+        ("reward", [0.0, math.nan, 0.0]),
+    ],
+)
+def test_a_broken_estimate_is_refused_like_any_table(part: str, values: list[float]) -> None:
+    sound = Rows(np.array([0, 1, 2, 3]), np.array([0, 1, 2], dtype=np.int32), np.ones(3), np.zeros(3))
+    broken = sound._replace(**{part: np.array(values, dtype=getattr(sound, part).dtype)})
+    assert rr.TabularMDP(sound, n_actions=1, gamma=0.9, estimated=True).n_states == 3
+    sentences = []
+    for estimated in (True, False):
+        with pytest.raises(rr.InvalidInput) as refusal:
+            rr.TabularMDP(broken, n_actions=1, gamma=0.9, estimated=estimated)
+        sentences.append(str(refusal.value))
+    assert sentences[0] == sentences[1]

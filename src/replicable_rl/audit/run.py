@@ -9,7 +9,7 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from replicable_rl.audit.backends import check_n_jobs
@@ -218,17 +218,27 @@ class _Queue:
 
     def chunks(self, workers: int) -> Iterator[Chunk]:
         """Yield chunks until no run is left; what another process finished meanwhile is left out."""
+        for number in self._one_of_each() if workers > 1 else ():
+            yield from self._chunk(number, 1)
         for number, left in enumerate(self._left):
             while left:
-                with self._lock:
-                    size = max(1, min(self._size(number), _LARGEST_CHUNK, -(-len(left) // (2 * workers))))
-                    chunk = [left.pop() for _ in range(min(size, len(left)))]
-                if self.store.path is not None:
-                    with contextlib.suppress(InvalidFile):  # nobody hears a thread of joblib's; the next `add` says it
-                        finished = self.store.finished(spec.digest for spec in chunk)
-                        chunk = [spec for spec in chunk if spec.digest not in finished]
-                if chunk:
-                    yield number, self.jobs[number], chunk
+                size = max(1, min(self._size(number), _LARGEST_CHUNK, -(-len(left) // (2 * workers))))
+                yield from self._chunk(number, size)
+
+    def _one_of_each(self) -> Iterable[int]:
+        """Return one audit of every algorithm: workers that begin with different ones compile different things."""
+        return {audit.spec.algorithm.id: number for number, audit in reversed(list(enumerate(self.audits)))}.values()
+
+    def _chunk(self, number: int, size: int) -> Iterator[Chunk]:
+        with self._lock:
+            left = self._left[number]
+            chunk = [left.pop() for _ in range(min(size, len(left)))]
+        if self.store.path is not None:
+            with contextlib.suppress(InvalidFile):  # nobody hears a thread of joblib's; the next `add` says it
+                finished = self.store.finished(spec.digest for spec in chunk)
+                chunk = [spec for spec in chunk if spec.digest not in finished]
+        if chunk:
+            yield number, self.jobs[number], chunk
 
     def _size(self, number: int) -> int:
         """How many runs of an audit last about as long as a chunk should."""

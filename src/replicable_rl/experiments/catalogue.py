@@ -11,6 +11,7 @@ from replicable_rl.audit import AuditResult, run_audits
 from replicable_rl.errors import UnknownId, did_you_mean
 from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.experiment import Experiment, Scale, Study
+from replicable_rl.records import AuditSpec
 from replicable_rl.store import RunStore
 
 
@@ -56,11 +57,10 @@ def reproduce(
     needed = [one for one in experiments().values() if not one.collect and (one in wanted or collecting)]
     made: list[tuple[Experiment, Dataset]] = []
     with RunStore(store) as opened:
-        for some in (needed[:1], needed[1:]):  # what remains in one go, so that no worker waits for another
-            for one, dataset in _made(some, opened, scale, n_jobs):
-                made.append((one, dataset))
-                if one in wanted:
-                    yield one, dataset
+        for one, dataset in _made(needed, opened, scale, n_jobs):  # in one go, so that no worker waits for another
+            made.append((one, dataset))
+            if one in wanted:
+                yield one, dataset
         for one in collecting:
             assert one.collect is not None
             yield one, _named(one, one.collect(made), scale)
@@ -70,7 +70,7 @@ def _made(
     some: Sequence[Experiment], store: RunStore, scale: Scale, n_jobs: int | None
 ) -> Iterator[tuple[Experiment, Dataset]]:
     designs = [one.design(scale) for one in some]
-    first = iter(_results([study for design in designs for study in design], store, n_jobs))
+    first = _results([study for design in designs for study in design], store, n_jobs)
     for one, studies in zip(some, designs, strict=True):
         results = [next(first) for _ in studies]
         while more := one.more(scale, studies, results):
@@ -78,11 +78,15 @@ def _made(
         yield one, _named(one, one.analyse(studies, results), scale)
 
 
-def _results(studies: Sequence[Study], store: RunStore, n_jobs: int | None) -> list[AuditResult]:
-    """Make the audits of studies, each once, and return their results in order."""
+def _results(studies: Sequence[Study], store: RunStore, n_jobs: int | None) -> Iterator[AuditResult]:
+    """Make the audits of studies, each once, and yield their results in order, each as soon as it is there."""
     specs = list(dict.fromkeys(study.audit for study in studies))
-    results = dict(zip(specs, run_audits(specs, store, n_jobs=n_jobs), strict=True))
-    return [results[study.audit] for study in studies]
+    made = zip(specs, run_audits(specs, store, n_jobs=n_jobs), strict=True)
+    results: dict[AuditSpec, AuditResult] = {}
+    for study in studies:
+        while study.audit not in results:
+            results.update([next(made)])
+        yield results[study.audit]
 
 
 def _named(one: Experiment, dataset: Dataset, scale: Scale) -> Dataset:
