@@ -297,3 +297,28 @@ def test_parts_share_the_first_states() -> None:
     part = data.subsample(10)
     assert part.starts is not None
     assert part.starts.sum() < 50
+
+
+def test_no_size_is_named_where_a_state_was_never_left() -> None:
+    log = long_log(300, seed=1)
+    data = rr.from_transitions(log, **NAMES | {"states": [*range(5), 99]})
+    found = rr.diagnose(data, DECIDE, resamples=40)
+    assert found.summary.never_left == 1
+    assert float(found.agreement) < 0.95
+    assert found.data_needed(0.95) is None
+    assert "is not known: no row tells what comes after 1 state, and larger logs may." in " ".join(
+        found.text(target=0.95).split()
+    )
+
+
+def test_larger_logs_must_agree_on_processes_near_the_estimate_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A_1 = 1 and A_2 = 0.8: the forecast is above 1, but on one process in five larger logs would differ."""
+    forecast = Forecast(data_of(300), DECIDE, 100, 1)
+    same, other = np.zeros(2, dtype=np.int64), np.ones(2, dtype=np.int64)
+
+    def policies(what: str, scale: float = 1.0) -> Any:
+        return ((same, same, same, other if i % 5 == 0 else same) for i in range(100))
+
+    monkeypatch.setattr(forecast, "policies", policies)
+    assert not forecast.reaches(0.95, 4.0)
+    assert forecast.reaches(0.75, 4.0)
