@@ -773,11 +773,12 @@ def test_cluster_that_goes_away_ends_the_audit_with_a_sentence(grid: rr.TabularM
 
 
 def test_missing_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, module, called in (("dask", "dask.distributed", "Dask"), ("ray", "ray", "Ray")):
+    remedies = (("dask", "dask.distributed", "Dask", "'dask[distributed]'"), ("ray", "ray", "Ray", "ray"))
+    for name, module, called, remedy in remedies:
         monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(InvalidInput) as caught, use_backend(name):
             pass
-        assert str(caught.value) == f"audit: {called} is not installed. Run pip install 'replicable-rl[{name}]'."
+        assert str(caught.value) == f"audit: {called} is not installed. Run pip install {remedy}."
 
 
 class _Slow(rr.ReplicablePhasedVI):
