@@ -110,8 +110,8 @@ class Claim:
             )
         if (self.kind == "measured") != (self.measurement is not None):
             raise InvalidInput(
-                "Claim: a claim is measured exactly if it carries its measurement. Give measurement=..., or claim "
-                "nothing."
+                "Claim: a claim of kind 'measured' must carry its measurement, and no other kind may. Give "
+                "measurement=..., or another kind."
             )
         if not _is_text(self.source) or not _is_text(self.statement):
             raise InvalidInput("Claim: a claim says what holds and names its source; one of the two is empty.")
