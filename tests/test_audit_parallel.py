@@ -305,7 +305,7 @@ def test_worker_that_dies_ends_the_audit_with_a_sentence_and_it_resumes(
         with pytest.raises(rr.RunFailed) as caught:
             rr.audit(grid, mine, shared_seeds=range(12), store=store)
         assert str(caught.value) == (
-            "audit: a worker process died, by a crash, a signal or for want of memory. Use fewer workers if memory is "
+            "audit: a worker process died, by a crash, a signal or too little memory. Use fewer workers if memory is "
             f"short; finished runs are kept in {store}, and the same call resumes."
         )
         kept = finished_runs(store)
