@@ -269,9 +269,7 @@ def test_accuracy_and_replicability_are_rows_of_their_own(run: Run) -> None:
         r"^replicability +proved \(the sharp form of Theorem 4\.1, thm:rpvi\): two runs have", out, re.MULTILINE
     )
     out = run.good("solve", "two-goals-v1", "rpvi-v2", *PROMISE, *SEEDS, "--iterations", "30")
-    assert re.search(
-        r"^accuracy +nothing is proved: iterations=30 where Theorem 4\.1 \(thm:rpvi\) needs 100", out, re.MULTILINE
-    )
+    assert re.search(r"^accuracy +nothing is proved: iterations=30 where Theorem 4\.1", out, re.MULTILINE)
     assert re.search(r"^replicability +proved \(Theorem 4\.1, thm:rpvi\)", out, re.MULTILINE)
     assert out.index("\naccuracy ") < out.index("\nreplicability ")
     assert "guarantee" not in out
