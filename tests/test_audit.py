@@ -377,9 +377,9 @@ def test_what_is_measured_on_an_estimated_source_is_said_of_the_source() -> None
 def test_what_was_not_measured_is_no_measured_claim() -> None:
     measured = rr.audit(TWO_GOALS, SOMETIMES, shared_seeds=2).claim().measurement
     words = "two runs have the same policy", 0.2, "audit"
-    with pytest.raises(InvalidInput, match="a claim is measured exactly if it carries its measurement"):
+    with pytest.raises(InvalidInput, match="a claim of kind 'measured' must carry its measurement"):
         Claim("replicability", "measured", *words)
-    with pytest.raises(InvalidInput, match="a claim is measured exactly if it carries its measurement"):
+    with pytest.raises(InvalidInput, match="a claim of kind 'measured' must carry its measurement"):
         Claim("replicability", "proved", *words, measurement=measured)
     assert Claim("replicability", "measured", *words, measurement=measured).measurement is measured
 

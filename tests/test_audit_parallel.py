@@ -305,7 +305,7 @@ def test_worker_that_dies_ends_the_audit_with_a_sentence_and_it_resumes(
         with pytest.raises(rr.RunFailed) as caught:
             rr.audit(grid, mine, shared_seeds=range(12), store=store)
         assert str(caught.value) == (
-            "audit: a worker process died, by a crash, a signal or for want of memory. Use fewer workers if memory is "
+            "audit: a worker process died, by a crash, a signal or too little memory. Use fewer workers if memory is "
             f"short; finished runs are kept in {store}, and the same call resumes."
         )
         kept = finished_runs(store)
@@ -773,11 +773,12 @@ def test_cluster_that_goes_away_ends_the_audit_with_a_sentence(grid: rr.TabularM
 
 
 def test_missing_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, module, called in (("dask", "dask.distributed", "Dask"), ("ray", "ray", "Ray")):
+    remedies = (("dask", "dask.distributed", "Dask", "'dask[distributed]'"), ("ray", "ray", "Ray", "ray"))
+    for name, module, called, remedy in remedies:
         monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(InvalidInput) as caught, use_backend(name):
             pass
-        assert str(caught.value) == f"audit: {called} is not installed. Run pip install 'replicable-rl[{name}]'."
+        assert str(caught.value) == f"audit: {called} is not installed. Run pip install {remedy}."
 
 
 class _Slow(rr.ReplicablePhasedVI):

@@ -205,7 +205,7 @@ def test_table_of_states(run: Run) -> None:
         numbers = [expected.value[s], *expected.q[s]]
         assert re.search(rf"^ s{s} +{action} +{' +'.join(f'{x:.4f}' for x in numbers)} *$", out, re.MULTILINE)
     assert re.search(r"^status +budget spent: ran 3 of the \d+ iterations", out, re.MULTILINE)
-    assert re.search(r"^accuracy +nothing is proved: iterations=3 where lem:\S+ +$", out, re.MULTILINE)
+    assert re.search(r"^accuracy +nothing is proved: iterations=3 where Lemma 4\.1 +$", out, re.MULTILINE)
     assert re.search(r"^replicability +nothing is proved: this algorithm promises nothing about a", out, re.MULTILINE)
     assert re.search(r"^samples +3000 *$", out, re.MULTILINE)
 
@@ -261,12 +261,16 @@ def test_accuracy_and_replicability_are_rows_of_their_own(run: Run) -> None:
     """Also where one is proved, and the other is not."""
     out = run.good("solve", "two-goals-v1", "rpvi-v2", *PROMISE, *SEEDS)
     assert re.search(
-        r"^accuracy +proved \(the sharp form of thm:rpvi\): the policy is within 0\.1 of", out, re.MULTILINE
+        r"^accuracy +proved \(the sharp form of Theorem 4\.1, thm:rpvi\): the policy",
+        out,
+        re.MULTILINE,
     )
-    assert re.search(r"^replicability +proved \(the sharp form of thm:rpvi\): two runs have", out, re.MULTILINE)
+    assert re.search(
+        r"^replicability +proved \(the sharp form of Theorem 4\.1, thm:rpvi\): two runs have", out, re.MULTILINE
+    )
     out = run.good("solve", "two-goals-v1", "rpvi-v2", *PROMISE, *SEEDS, "--iterations", "30")
-    assert re.search(r"^accuracy +nothing is proved: iterations=30 where thm:rpvi needs 100", out, re.MULTILINE)
-    assert re.search(r"^replicability +proved \(thm:rpvi\)", out, re.MULTILINE)
+    assert re.search(r"^accuracy +nothing is proved: iterations=30 where Theorem 4\.1", out, re.MULTILINE)
+    assert re.search(r"^replicability +proved \(Theorem 4\.1, thm:rpvi\)", out, re.MULTILINE)
     assert out.index("\naccuracy ") < out.index("\nreplicability ")
     assert "guarantee" not in out
 
@@ -403,8 +407,11 @@ def test_plan_says_what_fewer_calls_prove(run: Run) -> None:
     options = ("--calls", 104_000, "--tolerance", 0.02, "--target", "policy")
     out = run.good("plan", "two-goals-v1", "rpvi-v2", *PROMISE, *options)
     said = " ".join(out.split())
-    assert "With m = 104000: nothing is proved about accuracy (tolerance=0.02 where thm:rpvi needs 0.0005); " in said
-    needs = "calls=104000 where the sharp form of thm:rpvi needs 5.09e+10"
+    assert (
+        "With m = 104000: nothing is proved about accuracy (tolerance=0.02 where Theorem 4.1, thm:rpvi, needs 0.0005); "
+        in said
+    )
+    needs = "calls=104000 where the sharp form of Theorem 4.1, thm:rpvi, needs 5.09e+10"
     assert f"nothing is proved about replicability ({needs})." in said
     predicted = re.search(r"two runs differ with probability (\S+)\.\n", out)
     assert predicted is not None

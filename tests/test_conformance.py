@@ -546,7 +546,7 @@ def test_interface_names_what_is_wrong_with_the_run(what: str) -> None:
 
 CLAIMS: dict[str, tuple[dict[str, Any], str]] = {
     "kind": ({"kind": "sure"}, r"kind one of proved, asymptotic, measured, got 'replicability' and 'sure'"),
-    "measured": ({"kind": "measured"}, r"a claim is measured exactly if it carries its measurement"),
+    "measured": ({"kind": "measured"}, r"a claim of kind 'measured' must carry its measurement"),
     "statement": ({"statement": " "}, r"a claim says what holds and names its source; one of the two is empty"),
     "source": ({"source": ""}, r"a claim says what holds and names its source; one of the two is empty"),
     "rho": ({"bound": 1.5}, r"bound must be a number from 0 to 1, got 1\.5"),

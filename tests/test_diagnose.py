@@ -83,7 +83,7 @@ def test_algorithms_that_draw_take_rows_or_say_how_many_are_missing() -> None:
         rr.solve(data, rr.PhasedVI(0.1, 0.01, iterations=10, calls=1000), shared_seed=1)
     with pytest.raises(rr.InvalidInput, match="sample_seed is for samples that are drawn"):
         rr.solve(data, DECIDE, shared_seed=1, sample_seed=1)
-    with pytest.raises(rr.InvalidInput, match="a log has the samples that it has"):
+    with pytest.raises(rr.InvalidInput, match="the samples of a log are drawn already"):
         rr.solve(data, rr.PlugInPolicy(0.02, 0.05, 0.2, samples=10), shared_seed=1)
 
 

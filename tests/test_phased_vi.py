@@ -494,7 +494,7 @@ def test_bad_parameters_are_refused_at_construction() -> None:
     with pytest.raises(rr.InvalidInput) as caught:
         rr.ReplicablePhasedVI(0.1, 0.15, 0.2, bound="tight")
     assert str(caught.value) == (
-        "ReplicablePhasedVI: delta must satisfy 2*delta < rho (thm:rep-sq), got delta=0.15, rho=0.2. "
+        "ReplicablePhasedVI: delta must satisfy 2*delta < rho (Theorem 2.1, thm:rep-sq), got delta=0.15, rho=0.2. "
         "Lower delta below 0.1 or raise rho; bound='sharp' does without."
     )
     rr.ReplicablePhasedVI(0.1, 0.15, 0.2)  # which it does

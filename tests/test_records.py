@@ -540,7 +540,7 @@ def test_accuracy_and_replicability_are_claimed_apart() -> None:
     assert ACCURATE.definition is None
     assert str(both) == (
         "Asymptotic (thm:mine): two runs are the same, if it rains. "
-        "Proved (thm:rpvi): the policy is within 0.1 of optimal."
+        "Proved (Theorem 4.1, thm:rpvi): the policy is within 0.1 of optimal."
     )
     one = Claims((ACCURATE,), {"replicability": "a baseline promises nothing"})
     assert one.replicability is None
@@ -948,7 +948,7 @@ def test_bad_json_is_no_status(data: Any) -> None:
 def test_statuses_and_claims_are_sentences() -> None:
     assert str(STATUS) == "completed: ran 3 of 3 iterations."
     assert str(Status(StatusCode.BUDGET_SPENT, "stopped.")) == "budget spent: stopped."
-    assert str(ACCURATE) == "proved (thm:rpvi): the policy is within 0.1 of optimal."
+    assert str(ACCURATE) == "proved (Theorem 4.1, thm:rpvi): the policy is within 0.1 of optimal."
 
 
 # --- levels ----------------------------------------------------------------------------------

@@ -214,7 +214,10 @@ BAD = [
     ({"gamma": 1.0}, "gamma must be a discount in"),
     ({"epsilon": 0.0}, "epsilon must lie strictly between 0 and 1, got 0"),
     ({"epsilon": 1.0}, "epsilon must lie strictly between"),
-    ({"delta": 0.15}, "delta must satisfy 2*delta < rho (thm:rep-sq), got delta=0.15, rho=0.2. Lower delta below 0.1"),
+    (
+        {"delta": 0.15},
+        "delta must satisfy 2*delta < rho (Theorem 2.1, thm:rep-sq), got delta=0.15, rho=0.2. Lower delta below 0.1",
+    ),
     ({"rho": 1.0}, "rho must lie strictly between"),
     ({"target": "q"}, "target must be 'policy' or 'value'"),
     ({"calls": 0}, "calls must be an integer from 1"),
@@ -276,9 +279,9 @@ CLOSING = {
     "rpvi": "With m = 8.188e+15: accuracy is proved; two runs differ with probability at most 0.2 "
     "(proved; the bound reached is 0.02).",
     "phased": "With m = 31343618: accuracy is proved; this algorithm promises nothing about a second run.",
-    "few": "With n = 100: nothing is proved about accuracy (calls=100 where obs:rep-mdp needs 4.4e+09; the bound at "
-    "these parameters is 0.356, above epsilon=0.1); nothing is proved about replicability (calls=100 where the sharp "
-    "form of obs:rep-mdp needs 22854548).",
+    "few": "With n = 100: nothing is proved about accuracy (calls=100 where Observation B.1, obs:rep-mdp, needs "
+    "4.4e+09; the bound at these parameters is 0.356, above epsilon=0.1); nothing is proved about replicability "
+    "(calls=100 where the sharp form of Observation B.1, obs:rep-mdp, needs 22854548).",
     "rmax": "With m=1.394e+13: accuracy is proved, if every episode has 60 steps, r_max is the top of the reward "
     "range and no pair has more than 3 successors; two runs differ with probability at most 0.2 (proved), if no pair "
     "has more than 3 successors.",

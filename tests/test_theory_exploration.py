@@ -198,7 +198,10 @@ BAD_MODEL: dict[str, tuple[dict[str, Any], str]] = {
     "epsilon in words": ({"epsilon": "0.1"}, "epsilon must lie strictly between 0 and 1, got '0.1'."),
     "epsilon nan": ({"epsilon": math.nan}, "epsilon must lie strictly between 0 and 1, got nan."),
     "delta 1": ({"delta": 1.0}, "delta must lie strictly between 0 and 1, got 1.0."),
-    "delta too large": ({"delta": 0.1}, "delta must satisfy 2*delta < rho (thm:rep-sq), got delta=0.1, rho=0.2. Lower"),
+    "delta too large": (
+        {"delta": 0.1},
+        "delta must satisfy 2*delta < rho (Theorem 2.1, thm:rep-sq), got delta=0.1, rho=0.2. Lower",
+    ),
     "rho 1": ({"rho": 1.0}, "rho must lie strictly between 0 and 1, got 1.0."),
     "norm": ({"norm": "l2"}, "norm must be 'entry' or 'l1', got 'l2'."),
     "form": ({"form": "middle"}, "form must be one of midpoint, zero-preserving, got 'middle'."),

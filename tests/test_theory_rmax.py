@@ -97,7 +97,7 @@ BAD_RMAX: dict[str, tuple[dict[str, Any], str]] = {
     "no horizon": ({"horizon": 0}, "horizon must be an integer from 1 to 2147483647, got 0."),
     "half a step": ({"horizon": 2.5}, "horizon must be an integer from 1 to 2147483647, got 2.5."),
 }
-APART = "delta must satisfy 2*delta < rho (thm:rep-sq), got delta=0.1, rho=0.2. Lower"
+APART = "delta must satisfy 2*delta < rho (Theorem 2.1, thm:rep-sq), got delta=0.1, rho=0.2. Lower"
 BAD_PRACTICAL: dict[str, tuple[dict[str, Any], str]] = {
     **BAD_RMAX,
     "delta too large": ({"delta": 0.1, "bound": "tight"}, APART),

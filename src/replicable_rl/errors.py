@@ -4,7 +4,7 @@ Every exception a user can cause derives from :class:`InvalidInput`, which is a
 ``ValueError``. A message names the owner, the rule, the value and the remedy, in
 one sentence or two:
 
-    ReplicablePhasedVI: delta must satisfy 2*delta < rho (thm:rep-sq), got
+    ReplicablePhasedVI: delta must satisfy 2*delta < rho (Theorem 2.1, thm:rep-sq), got
     delta=0.15, rho=0.2. Lower delta below 0.1 or raise rho.
 """
 

@@ -71,7 +71,7 @@ def import_library(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise InvalidInput(
-            f"{OWNER}: {name} cannot be imported ({error}). Install it: pip install 'replicable-rl[sb3]'."
+            f"{OWNER}: {name} cannot be imported ({error}). Install it: pip install stable-baselines3."
         ) from error
 
 

@@ -1,4 +1,4 @@
-r"""ApproximateMDP, plain and replicable: learn the whole model (Algorithm 4, ``obs:rep-mdp``).
+r"""ApproximateMDP, plain and replicable: learn the whole model (Algorithm 4, ``alg:rep-mdp``).
 
     for every pair (s, a):
         draw n successors

@@ -1,4 +1,4 @@
-r"""Phased value iteration, plain and replicable (Algorithm 1, ``thm:rpvi``).
+r"""Phased value iteration, plain and replicable (Algorithm 1, ``alg:rep-phased``).
 
     Q_0 = 0
     for t = 0 ... T-1:
@@ -219,7 +219,7 @@ class ReplicablePhasedVI(PaperPhasedVI):
         Two runs on fresh samples with one shared seed return different Q with probability
         at most ``rho``.
     target : {"policy", "value"}
-        Whether ``epsilon`` is about the policy (what ``thm:rpvi`` states) or about Q (what
+        Whether ``epsilon`` is about the policy (what Theorem 4.1, ``thm:rpvi``, states) or about Q (what
         its proof shows).
     bound : {"sharp", "tight", "printed"}
         The fewest samples that we can prove to be enough, or the paper's listing with the m of the

@@ -172,8 +172,8 @@ class PlugInPolicy(Promise[PlugInPlan]):
     def _recorded(self, problem: Any) -> PlugInPlan:
         if self.samples is not None or self.budget is not None:
             raise InvalidInput(
-                "PlugInPolicy: a log has the samples that it has. Leave out samples and budget; split the log to use "
-                "less."
+                "PlugInPolicy: the samples of a log are drawn already. Leave out samples and budget; split the log to "
+                "use less."
             )
         rows = problem.counts.steps
         sizes, pairs = (problem.n_states, problem.n_actions), allowed_pairs(problem)

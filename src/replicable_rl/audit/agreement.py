@@ -7,7 +7,7 @@ R(R-1)/2 pairs of runs,
 
 agree: an unbiased estimate of the probability that two runs with this shared seed do. Its mean
 over J shared seeds is the **pairwise agreement**, an unbiased estimate of 1 - rho in
-`def:replicability`. It has two intervals, both proved for every J:
+Definition 2.3 (``def:replicability``). It has two intervals, both proved for every J:
 
 * **one look**, if J was fixed beforehand. R = 2: the number of seeds whose pair agrees is
   Binomial(J, agreement): Clopper-Pearson. R > 2: pairs under one shared seed are *not* independent (a

@@ -109,7 +109,7 @@ def audit_spec(problem: Any, algorithm: Algorithm, *, in_store: bool = False, **
     if isinstance(getattr(problem, "sample", None), Recorded):
         raise InvalidInput(
             "audit: needs fresh samples for every run, and these were recorded. Give several logs as a list, or use "
-            "diagnose, which tells of one log what another would say."
+            "diagnose, which says of one log what another would decide."
         )
     if "level" in settings:
         check_level("audit", settings["level"])

@@ -53,7 +53,7 @@ def _dask(scheduler: str | None, n_jobs: int | None) -> Iterator[None]:
     try:
         from dask.distributed import Client, LocalCluster
     except ImportError:
-        raise InvalidInput("audit: Dask is not installed. Run pip install 'replicable-rl[dask]'.") from None
+        raise InvalidInput("audit: Dask is not installed. Run pip install 'dask[distributed]'.") from None
     with contextlib.ExitStack() as stack:
         address: Any = scheduler
         if scheduler is None:
@@ -79,7 +79,7 @@ def _ray(scheduler: str | None, n_jobs: int | None) -> Iterator[None]:
         import ray
         from ray.util.joblib import register_ray
     except ImportError:
-        raise InvalidInput("audit: Ray is not installed. Run pip install 'replicable-rl[ray]'.") from None
+        raise InvalidInput("audit: Ray is not installed. Run pip install ray.") from None
     options: dict[str, Any] = {"address": scheduler} if scheduler else {"num_cpus": n_jobs, "include_dashboard": False}
     try:
         if scheduler:

@@ -147,7 +147,7 @@ def _as_run_failed(store: RunStore) -> Iterator[None]:
     except Exception as error:
         if type(error).__name__ in _DEATHS:
             raise RunFailed(
-                "audit: a worker process died, by a crash, a signal or for want of memory. Use fewer workers if memory "
+                "audit: a worker process died, by a crash, a signal or too little memory. Use fewer workers if memory "
                 f"is short; {kept_where(store)}."
             ) from None
         what = f"{type(error).__name__}: {sentence(error)}"

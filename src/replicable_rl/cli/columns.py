@@ -59,8 +59,8 @@ def refuse_columns(owner: str, columns: dict[str, Any]) -> None:
     """Refuse the options of logs where there is none."""
     if also := given_options(columns).values():
         raise InvalidInput(
-            f"{owner}: {', '.join(also)} is for logs. An audit takes two of them or more; what another log would say, "
-            "`replicable-rl diagnose` tells of one."
+            f"{owner}: {', '.join(also)} is for logs. An audit takes two of them or more; for a single log use "
+            "`replicable-rl diagnose`."
         )
 
 

@@ -16,6 +16,7 @@ from rich.text import Text
 from replicable_rl.canonical import Json
 from replicable_rl.cli.output import can_encode
 from replicable_rl.mdp import TabularMDP
+from replicable_rl.paper import cited
 from replicable_rl.queries.rules import SHIPPED, Cuts
 from replicable_rl.records import APPROXIMATE, LEVELS, Claims, Run, implied, in_order
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS, load_plugins
@@ -79,7 +80,9 @@ def show_run(mdp: TabularMDP, run: Run, seconds: float) -> None:
 def _claims(claims: Claims) -> Iterator[tuple[str, str]]:
     """Yield what is claimed about accuracy and about replicability, or why nothing is, and about the shared seed."""
     for about, claim in (("accuracy", claims.accuracy), ("replicability", claims.replicability)):
-        why = f"nothing is proved: {claims.missing[about]}." if about in claims.missing else "nothing is claimed."
+        why = (
+            f"nothing is proved: {cited(claims.missing[about])}." if about in claims.missing else "nothing is claimed."
+        )
         close = next((one for one in claims if one.about == about and one.definition == APPROXIMATE), None)
         yield about, str(claim or close or why)
     if claims.of_this_seed is not None:

@@ -138,7 +138,9 @@ def _total(source: Any, samples: int | None, budget: int | None) -> int:
         raise InvalidInput("collect: give samples=... of every pair or budget=... in all, one of the two.")
     if isinstance(source, EpisodicEnv):
         if budget is None:
-            raise InvalidInput("collect: an environment goes where it goes. Give budget=... in place of samples=....")
+            raise InvalidInput(
+                "collect: nobody chooses the pairs that an environment visits. Give budget=... in place of samples=...."
+            )
         pairs = 1
     else:
         pairs = source.pairs if isinstance(source, Simulator) else pairs_of(source)

@@ -72,9 +72,7 @@ def named_logs(owner: str, logs: Any) -> dict[str, Any]:
     else:
         raise InvalidInput(f"{owner}: needs a list of logs, or a dictionary with their names, got {shown(logs)}.")
     if len(named) < 2:
-        raise InvalidInput(
-            f"{owner}: needs two logs or more, got {len(named)}. What another log would say, `diagnose` tells of one."
-        )
+        raise InvalidInput(f"{owner}: needs two logs or more, got {len(named)}. For a single log use `diagnose`.")
     return named
 
 

@@ -1,4 +1,4 @@
-r"""Queries: how an empirical mean becomes an answer; one protocol, the plain means, and rSTAT (``thm:rep-sq``).
+r"""Queries: how an empirical mean becomes an answer; one protocol, the plain means, and rSTAT (Theorem 2.1).
 
 A query is a pure function of the means and of the shared randomness at an address. rSTAT rounds means to bins whose
 grid is shifted by a shared offset:

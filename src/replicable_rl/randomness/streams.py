@@ -112,7 +112,7 @@ class SharedRandomness:
     def _key(self, label: str, address: tuple[int, ...]) -> NDArray[np.uint64]:
         if not _LABEL.fullmatch(label):
             raise InvalidInput(
-                f"SharedRandomness: a label is made of a-z, 0-9 and '/_.-', got {shown(label)}. Rename the use of r."
+                f"SharedRandomness: a label is made of a-z, 0-9 and '/_.-', got {shown(label)}. Choose another label."
             )
         numbers = ",".join(str(check_integer("SharedRandomness", "address", a, low=0, high=2**63 - 1)) for a in address)
         digest = hashlib.sha256(f"{self._text(label)}{numbers}\n".encode("ascii")).digest()

@@ -18,6 +18,7 @@ from typing import Literal
 
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real, shown
+from replicable_rl.paper import cited
 from replicable_rl.wording import apart, listed
 
 About = Literal["accuracy", "replicability"]
@@ -76,7 +77,7 @@ class Claim:
     bound : float
         epsilon (in values normalised to [0, 1], or of an entry of the model) or rho.
     source : str
-        The theorem, or the audit.
+        The theorem, by the paper's LaTeX label, or the audit. What is printed has the number of the PDF beside it.
     failure : float
         The probability with which it may not hold; for rho there is none beside ``bound``.
     level : str or None
@@ -109,8 +110,8 @@ class Claim:
             )
         if (self.kind == "measured") != (self.measurement is not None):
             raise InvalidInput(
-                "Claim: a claim is measured exactly if it carries its measurement. Give measurement=..., or claim "
-                "nothing."
+                "Claim: a claim of kind 'measured' must carry its measurement, and no other kind may. Give "
+                "measurement=..., or another kind."
             )
         if not _is_text(self.source) or not _is_text(self.statement):
             raise InvalidInput("Claim: a claim says what holds and names its source; one of the two is empty.")
@@ -129,7 +130,7 @@ class Claim:
             object.__setattr__(self, "definition", _DEFINITION)
 
     def __str__(self) -> str:
-        return f"{self.kind} ({self.source}): {self.statement}{self.proviso}."
+        return f"{cited(f'{self.kind} ({self.source})')}: {self.statement}{self.proviso}."
 
     @property
     def proviso(self) -> str:
@@ -157,7 +158,7 @@ class Claims:
     """What is claimed, and a sentence for everything that is not.
 
     >>> print(Claims(missing={"accuracy": "iterations=1 where thm:rpvi needs 100"}))
-    Nothing is proved about accuracy: iterations=1 where thm:rpvi needs 100.
+    Nothing is proved about accuracy: iterations=1 where Theorem 4.1 (thm:rpvi) needs 100.
     """
 
     made: tuple[Claim, ...] = ()
@@ -201,7 +202,7 @@ class Claims:
         return replace(self, made=(*self.made, claim))
 
     def __str__(self) -> str:
-        gaps = (f"Nothing is proved about {about}: {why}." for about, why in self.missing.items())
+        gaps = (f"Nothing is proved about {about}: {cited(why)}." for about, why in self.missing.items())
         return " ".join([*map(_capital, map(str, self.made)), *gaps]) or "Nothing is claimed."
 
     def about_an_estimate(self) -> Claims:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from replicable_rl.audit import AuditResult
 from replicable_rl.canonical import Json
+from replicable_rl.paper import cited
 from replicable_rl.records import Logs, parameter_text
 from replicable_rl.report.audit_tables import NOTHING_YET, headline, number_range, promise, unfinished
 from replicable_rl.report.blocks import (
@@ -158,11 +159,11 @@ def _claims(result: AuditResult) -> Iterator[Block]:
             holds = f"{claim.statement}{''.join(f'; if {one}' for one in claim.conditions)}"
             seen[claim.about, holds, claim.kind, claim.source] += 1
         for about, why in run.claims.missing.items():
-            seen[about, f"Nothing is proved: {why}", "none", "–"] += 1
+            seen[about, f"Nothing is proved: {cited(why)}", "none", "–"] += 1
     if not seen:
         return
     rows: list[list[Cell]] = [
-        [about, brief(holds, 600), kind, Code(brief(source)), runs]
+        [about, brief(holds, 600), kind, Code(brief(cited(source))), runs]
         for (about, holds, kind, source), runs in sorted(seen.items(), key=lambda one: (one[0][0], -one[1]))[:_CLAIMS]
     ]
     yield Heading("What is claimed about a run")

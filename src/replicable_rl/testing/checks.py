@@ -158,7 +158,7 @@ def identity(case: Case) -> None:
     if not isinstance(spec.id, str) or not spec.id:
         raise Failed(f"the id must be a text that is not empty, got {spec.id!r}.")
     if address := _ADDRESS.search(text):
-        raise Failed(f"the identity holds a memory address, {address[1]}, that is another one tomorrow. {remedy}.")
+        raise Failed(f"the identity holds a memory address, {address[1]}, which differs in every process. {remedy}.")
     owner = ALGORITHMS.get(spec.id)
     if owner is not None and type(case.algorithm) is not owner:
         raise Failed(f"the id {spec.id!r} belongs to {getattr(owner, '__name__', owner)}. Give your class its own id.")

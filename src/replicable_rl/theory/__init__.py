@@ -1,7 +1,7 @@
 """The paper's formulas with runnable constants; nothing here samples anything.
 
-Labels such as ``thm:rpvi`` are the LaTeX labels of *Replicable Reinforcement Learning*
-(Eaton, Hussing, Kearns, Sorrell 2023).
+Theorem 4.1 (``thm:rpvi``) and the like are numbers in the PDF and labels in the LaTeX of *Replicable Reinforcement
+Learning* (Eaton, Hussing, Kearns and Sorrell, 2023); see ``docs/paper.md``.
 """
 
 from replicable_rl.theory.approximate_mdp import ApproximateMDPPlan, approximate_mdp

@@ -1,4 +1,4 @@
-r"""Replicable ApproximateMDP: how many successors make a whole model replicable (``obs:rep-mdp``).
+r"""Replicable ApproximateMDP: how many successors make a whole model replicable (Observation B.1, ``obs:rep-mdp``).
 
 n successors of every pair are drawn once; each of the S indicator queries of a row is answered by
 rSTAT, and a learned reward is one query more. With Q queries in all (S^2 A, and S A more for
@@ -154,7 +154,7 @@ def approximate_mdp(
     tolerance: float | None = None,
     allowed_pairs: int | None = None,
 ) -> ApproximateMDPPlan:
-    """Return the plan of ``obs:rep-mdp``, or of the empirical model when ``rho`` is None.
+    """Return the plan of Observation B.1 (``obs:rep-mdp``), or of the empirical model when ``rho`` is None.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-r"""Phased value iteration: parameters that make its promises true (``thm:rpvi``).
+r"""Phased value iteration: parameters that make its promises true (Theorem 4.1, ``thm:rpvi``).
 
 Values are normalised to [0, 1]; N = S*A pairs, T iterations, one query per pair and
 iteration. If every query is within tau of its mean, then for the paper's listing
@@ -209,7 +209,7 @@ def phased_vi(
     tolerance: float | None = None,
     rho_sq: float | None = None,
 ) -> PhasedVIPlan:
-    """Return the plan of ``thm:rpvi``, or of Phased Q-learning when ``rho`` is None.
+    """Return the plan of Theorem 4.1 (``thm:rpvi``), or of Phased Q-learning when ``rho`` is None.
 
     Each keyword from ``calls`` on overrides what the theorem says of the paper's listing, which then runs; the
     promises of the plan are recomputed from what is left.

@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from replicable_rl.canonical import Json, decimal
 from replicable_rl.errors import check_integer
+from replicable_rl.paper import cited
 from replicable_rl.records import Claim, Claims, shortfall
 from replicable_rl.wording import apart
 
@@ -111,7 +112,7 @@ class Plan:
             claim = claims.accuracy if about == "accuracy" else claims.replicability
             if claim is None:
                 why = claims.missing[about]
-                said.append(why if why == _NOT_PROMISED else f"nothing is proved about {about} ({why})")
+                said.append(why if why == _NOT_PROMISED else cited(f"nothing is proved about {about} ({why})"))
             elif about == "accuracy":
                 said.append(f"accuracy is {claim.kind}{claim.proviso}")
             else:

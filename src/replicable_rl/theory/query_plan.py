@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from replicable_rl.errors import InvalidInput, check_integer, check_share
+from replicable_rl.paper import cited
 from replicable_rl.records import THIS_SEED, Claim, Claims
 from replicable_rl.theory.plan import PLAIN, RSTAT, SLACK, Pairs, Plan, claim_if, claims_of
 from replicable_rl.theory.rstat import hoeffding_radius, hoeffding_samples, split_tolerance
@@ -200,7 +201,7 @@ def _gap(owner: str, rho_sq: float, delta_sq: float) -> float:
     """Return rho_SQ - 2 delta_SQ, which must be positive."""
     if not 2.0 * delta_sq < rho_sq:
         raise InvalidInput(
-            f"{owner}: rho_sq must exceed 2*delta/(N*T) = {2.0 * delta_sq:.3g} (thm:rep-sq), got {rho_sq:g}. "
-            "Raise rho_sq or lower delta."
+            f"{owner}: rho_sq must exceed 2*delta/(N*T) = {2.0 * delta_sq:.3g} {cited('(thm:rep-sq)')}, got "
+            f"{rho_sq:g}. Raise rho_sq or lower delta."
         )
     return rho_sq - 2.0 * delta_sq

@@ -1,7 +1,7 @@
 r"""R-max and RepRMAX: parameters, and what they guarantee part by part.
 
-The paper (``lem:repmax-convergence``, ``thm:repmax-replicable``) gives orders of growth without
-constants. :func:`rmax` evaluates them with every constant 1 and calls the result *asymptotic*; with
+The paper (Lemma 4.2, ``lem:repmax-convergence``, and Theorem 4.2, ``thm:repmax-replicable``) gives orders of growth
+without constants. :func:`rmax` evaluates them with every constant 1 and calls the result *asymptotic*; with
 ``refined=True`` it uses T = HN/epsilon (the m episodes of a round are i.i.d.) and T^3 instead of T^4 in m
 (the drift of the counts is a martingale), and calls it *refined*. Neither can usually be run.
 

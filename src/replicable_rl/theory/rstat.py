@@ -1,4 +1,4 @@
-r"""rSTAT, the replicable statistical query (``thm:rep-sq``): how wide, how many samples.
+r"""rSTAT, the replicable statistical query (Theorem 2.1, ``thm:rep-sq``): how wide, how many samples.
 
 The empirical mean v of n samples of a query with values in [0, 1] is rounded to a bin of
 width beta whose grid is shifted by a shared offset. The tolerance tau is shared out between
@@ -37,6 +37,7 @@ from replicable_rl.errors import (
     check_share,
     shown,
 )
+from replicable_rl.paper import cited
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -85,7 +86,7 @@ def rstat(
     form: Form = "midpoint",
     bound: Literal["sharp", "tight"] = "sharp",
 ) -> RStatPlan:
-    """Return the parameters of an rSTAT query from ``thm:rep-sq``.
+    """Return the parameters of an rSTAT query from Theorem 2.1 (``thm:rep-sq``).
 
     Give exactly one of two: ``tolerance`` (tau fixed: what n is needed?) or ``samples``
     (n fixed: what tolerance is reached?).
@@ -234,7 +235,7 @@ def check_delta_rho(owner: str, rho: Rho, delta: float, *, apart: bool = True) -
     delta = check_share(owner, "delta", delta)
     if apart and rho is not None and not 2.0 * delta < rho:
         raise InvalidInput(
-            f"{owner}: delta must satisfy 2*delta < rho (thm:rep-sq), got delta={delta:g}, rho={rho:g}. "
+            f"{owner}: delta must satisfy 2*delta < rho {cited('(thm:rep-sq)')}, got delta={delta:g}, rho={rho:g}. "
             f"Lower delta below {rho / 2.0:g} or raise rho; bound='sharp' does without."
         )
     return rho, delta

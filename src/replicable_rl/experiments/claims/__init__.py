@@ -10,12 +10,17 @@ from collections.abc import Sequence
 from replicable_rl.experiments.claims.errata import errata
 from replicable_rl.experiments.dataset import Dataset, Table
 from replicable_rl.experiments.experiment import CANNOT_TELL, HELD, NOT_HELD, Experiment, Finding, Numbers
+from replicable_rl.paper import cited
 
 
 def collect(made: Sequence[tuple[Experiment, Dataset]]) -> Dataset:
     """Return the verdicts of all other experiments on their data, and the errata with their evidence."""
-    verdicts = [verdict for experiment, dataset in made for verdict in experiment.verdicts(dataset)]
-    found = errata({experiment.name: dataset for experiment, dataset in made})
+    judged = (verdict for experiment, dataset in made for verdict in experiment.verdicts(dataset))
+    verdicts = [one._replace(where=cited(one.where)) for one in judged]
+    found = [
+        one._replace(text_says=cited(one.text_says))
+        for one in errata({experiment.name: dataset for experiment, dataset in made})
+    ]
     tables = {"claims": Table.of([one._asdict() for one in verdicts]), "errata": Table.of([e._asdict() for e in found])}
     said = [one.verdict for one in verdicts]
     return Dataset(tables, {"verdicts": {name: said.count(name) for name in (HELD, NOT_HELD, CANNOT_TELL)}})
@@ -43,7 +48,8 @@ EXPERIMENT = Experiment(
         Numbers(
             "claims",
             {"claim": "claim", "where": "where", "measured": "measured", "verdict": "verdict"},
-            "Claims in our words; labels are the paper's. Verdicts are computed from the data.",
+            "Claims in our words; numbers are those of the paper's PDF, labels those of its LaTeX. Verdicts are "
+            "computed from the data.",
         ),
         Numbers(
             "errata",
