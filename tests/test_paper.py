@@ -18,7 +18,7 @@ from tests.paper_numbers import Item, compared, items
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
 ITEMS = [Item(**one) for one in json.loads((ROOT / "tests/vectors/paper.json").read_text(encoding="utf-8"))]
-LATEX = Path(os.environ.get("PAPER_TEX", "/work/shared/paper/replicable-reinforcement-learning.tex"))
+LATEX = Path(os.environ.get("PAPER_TEX", "paper.tex"))
 ROW = re.compile(
     r"^\| (?P<item>[A-Z]\w+ [\w.]+(?: \(`[\w:-]+`\))?) \|(?P<words>[^|\n]*)\|(?P<code>[^|\n]*)\|(?P<test>[^|\n]*)\|",
     re.MULTILINE,
