@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from typer import Option
 
 from replicable_rl.cli.options import AsJson, Problem, whole
-from replicable_rl.cli.output import print_all, print_json, saying_what_is_kept
+from replicable_rl.cli.output import print_all, print_json, print_note, saying_what_is_kept
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.collect import collect
 from replicable_rl.errors import InvalidInput
@@ -21,7 +21,7 @@ def collect_command(
     samples: Annotated[str | None, Option(metavar="N", help="Samples of every pair.")] = None,
     budget: Annotated[str | None, Option(metavar="N", help="Samples in all.")] = None,
     sample_seed: Annotated[
-        str | None, Option(metavar="SEED", help="The fresh samples [default: that of FILE, or new entropy].")
+        str | None, Option(metavar="SEED", help="The fresh samples.  [default: that of FILE, or new entropy]")
     ] = None,
     stepped: Annotated[
         bool, Option("--stepped", help="Step the Gymnasium environment PROBLEM; its table is not used.")
@@ -51,7 +51,7 @@ def collect_command(
         print_json({"file": str(out), "digest": data.sample.digest, "summary": data.summary().to_json()})
         return 0
     print_all(str(data.summary()))
-    print_all(f"{out}: what they decide is said by replicable-rl diagnose {shlex.quote(str(out))}")
+    print_note(f"{out}: what they decide is said by replicable-rl diagnose {shlex.quote(str(out))}")
     return 0
 
 

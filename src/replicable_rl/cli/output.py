@@ -1,13 +1,16 @@
 """Printing where somebody may not read, or not be able to."""
 
 import contextlib
+import functools
 import os
 import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 from replicable_rl.canonical import Json, json_text
+from replicable_rl.cli.quiet import is_quiet
 from replicable_rl.wording import visible
 
 _PLAIN = str.maketrans({"–": "-", "−": "-", "×": "x", "ρ": "rho"})
@@ -26,11 +29,37 @@ def print_all(text: str) -> None:
 
 
 def print_error(text: str) -> None:
-    """Print on standard error, as `print_all` does; in lines of 80 columns on a terminal, whole for a program."""
+    """Print on standard error, as `print_all` does; in lines of at most 80 columns on a terminal, whole for a program."""
     if sys.stderr.isatty():
-        lines = (textwrap.fill(line, 80, break_long_words=False, break_on_hyphens=False) for line in text.splitlines())
+        width = min(80, _columns(sys.stderr))
+        filled = functools.partial(textwrap.fill, width=width, break_long_words=False, break_on_hyphens=False)
+        lines = (filled(line) for line in text.splitlines())
         text = "\n".join(lines)
     print(visible(text), file=sys.stderr, flush=True)
+
+
+def print_note(text: str) -> None:
+    """Print what helps a reader and is no part of the result: nothing with ``--quiet``."""
+    if not is_quiet():
+        print_all(text)
+
+
+def terminal_width() -> int:
+    """Return the columns of the terminal that standard output is; 80 when it is piped."""
+    return _columns(sys.stdout)
+
+
+def _columns(stream: TextIO) -> int:
+    """Return the columns of a terminal, or what the user says they are; 80 of what is no terminal."""
+    if not stream.isatty():
+        return 80
+    said = os.environ.get("COLUMNS", "")
+    if said.isdecimal() and int(said) > 0:
+        return int(said)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except (OSError, ValueError):  # a stream that only looks like a terminal
+        return 80
 
 
 def print_json(data: Json) -> None:
@@ -59,6 +88,6 @@ def saying_what_is_kept(store: Path | None, what: str = "Finished runs") -> Iter
     try:
         yield
     except KeyboardInterrupt:
-        if store is not None and store.exists():
+        if store is not None and store.exists() and not is_quiet():
             print_error(f"{what} are kept in {store}; the same command resumes.")
         raise

@@ -179,58 +179,6 @@ def show_cuts(mdp: TabularMDP, cuts: Cuts) -> None:
     out.print(f"Margins are in standard deviations of a gap; the least is {least}.")
 
 
-def show_lists() -> None:
-    """Print what has an id: problems with their sizes, algorithms and rules with their parameters, samplers, levels."""
-    load_plugins()
-    out = console()
-    problems = [(id, *_sizes(constructor), _parameters(constructor)) for id, constructor in PROBLEMS.items()]
-    out.print(_listing(("problem", "S", "A", "gamma", "parameters"), problems))
-    out.print("Also a Gymnasium id with a known transition table, as FrozenLake-v1:gamma=0.95,")
-    out.print("and any file that TabularMDP.save wrote.\n")
-    algorithms = [(id, _summary(algorithm), _parameters(algorithm)) for id, algorithm in ALGORITHMS.items()]
-    out.print(_listing(("algorithm", "what it is", "parameters"), algorithms))
-    out.print()
-    rules = [(id, _summary(rule), _parameters(rule) or "-") for id, rule in SHIPPED.items()]
-    out.print(_listing(("rule", "how a plug-in policy decides", "settings"), rules))
-    out.print()
-    out.print(_listing(("sampler", "what it is"), [(id, _summary(sampler)) for id, sampler in SAMPLERS.items()]))
-    out.print()
-    levels = [(name, ", ".join(in_order(implied(name))) or "-") for name in in_order(LEVELS)]
-    out.print(_listing(("level", "two runs that agree on it also agree on"), levels))
-
-
-def _listing(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    table = Table(box=None, padding=(0, 1), header_style="bold")
-    for i, column in enumerate(columns):
-        right = column in ("S", "A", "gamma")
-        table.add_column(column, justify="right" if right else "left", overflow="fold", no_wrap=i == 0)
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
-def _sizes(constructor: Callable[..., TabularMDP]) -> tuple[str, str, str]:
-    """Return S, A and gamma of a problem by default; dashes where it needs input, or cannot be built."""
-    try:
-        mdp = constructor()
-    except Exception:  # somebody's own: what it raises, `solve` says
-        return "-", "-", "-"
-    return str(mdp.n_states), str(mdp.n_actions), f"{mdp.gamma:g}"
-
-
-def _summary(kind: Any) -> str:
-    return (inspect.getdoc(kind) or "-").splitlines()[0]
-
-
-def _parameters(constructor: Any) -> str:
-    shown = []
-    for name, parameter in inspect.signature(constructor).parameters.items():
-        default = getattr(parameter.default, "id", parameter.default)  # an ingredient is known by its id
-        simple = isinstance(default, (int, float, str)) and not isinstance(default, bool)
-        shown.append(f"{name}={default}" if simple else name)
-    return ", ".join(shown)
-
-
 def _edge(rule: str, first: bool, unicode: bool, last: bool = False) -> str:
     if not unicode:
         return f"+{rule}+"
