@@ -260,9 +260,9 @@ class AuditResult:
 
     # --- out of here -----------------------------------------------------------------------------
 
-    def table(self, level: str = "policy", *, require: float | None = None) -> str:
-        """Return what was found as text, 80 columns wide."""
-        text: str = shown("audit table", self, self._check_level(level), require)
+    def table(self, level: str = "policy", *, require: float | None = None, width: int = 80) -> str:
+        """Return what was found as text, 80 columns wide; where ``width`` is less, columns are left out."""
+        text: str = shown("audit table", self, self._check_level(level), require, width)
         return text
 
     def __str__(self) -> str:

@@ -23,7 +23,7 @@ from replicable_rl.cli.options import (
     whole,
     with_algorithm_options,
 )
-from replicable_rl.cli.output import print_all, print_json, print_note, saying_what_is_kept
+from replicable_rl.cli.output import print_all, print_json, print_note, saying_what_is_kept, text_width
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval
 from replicable_rl.files import replacing, write_csv
@@ -149,7 +149,7 @@ def _show(result: AuditResult) -> None:
         _tell("1", result)
         return
     level = result.spec.level
-    print_all(result.table(level if level in result.levels else result.levels[-1]))
+    print_all(result.table(level if level in result.levels else result.levels[-1], width=text_width()))
     if sys.stdout.isatty():
         print_note(f"Time of all runs: {result.seconds:.3g} s.")
 
@@ -245,4 +245,4 @@ def _settings(asked: dict[str, Any], stored: bool) -> dict[str, Any]:
 
 
 def _tell(number: str, result: AuditResult) -> None:
-    print_all("\n".join(summary_lines(number, result)))
+    print_all("\n".join(summary_lines(number, result, text_width())))

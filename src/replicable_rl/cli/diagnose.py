@@ -16,7 +16,7 @@ from replicable_rl.cli.options import (
     whole,
     with_algorithm_options,
 )
-from replicable_rl.cli.output import print_all, print_json, saying_what_is_kept
+from replicable_rl.cli.output import print_all, print_json, saying_what_is_kept, text_width
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.diagnose import Calibration, Comparison, calibrate, compare
 from replicable_rl.errors import InvalidInput
@@ -173,5 +173,5 @@ def _show(found: Calibration | Comparison, figure: Path | None, as_json: bool) -
     if as_json:
         print_json(found.to_json())
     else:
-        print_all(found.table())
+        print_all(found.table(width=text_width()))
     return _CODES[found.met]

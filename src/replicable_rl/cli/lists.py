@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _NONE = "-"
 _NUMBERS = ("S", "A", "gamma")
+_NARROW = 72  # columns, below which two columns of words would be broken too often
 
 
 def list_command(as_json: AsJson = False) -> int:
@@ -81,14 +82,16 @@ def _show(lists: dict[str, Any]) -> None:
         for one in lists["problems"]
     ]
     out.print(_listing(("problem", *_NUMBERS, "parameters"), problems))
-    out.print("Also a Gymnasium id with a known transition table, as FrozenLake-v1:gamma=0.95,")
-    out.print("and any file that TabularMDP.save wrote.\n")
-    algorithms = [(one["id"], one["summary"], _written(one["parameters"])) for one in lists["algorithms"]]
-    out.print(_listing(("algorithm", "what it is", "parameters"), algorithms))
-    out.print()
-    rules = [(one["id"], one["summary"], _written(one["parameters"]) or _NONE) for one in lists["rules"]]
-    out.print(_listing(("rule", "how a plug-in policy decides", "settings"), rules))
-    out.print()
+    known = "Also a Gymnasium id with a known transition table, as FrozenLake-v1:gamma=0.95, and any file that "
+    out.print(f"{known}TabularMDP.save wrote.\n")
+    described = (("algorithm", "what it is", "parameters"), ("rule", "how a plug-in policy decides", "settings"))
+    for headings, kind in zip(described, ("algorithms", "rules"), strict=True):
+        rows = [(one["id"], one["summary"], _written(one["parameters"]) or _NONE) for one in lists[kind]]
+        if out.width < _NARROW:
+            headings = headings[0], f"{headings[1]} ({headings[2]})"
+            rows = [(id, f"{summary} ({parameters})") for id, summary, parameters in rows]
+        out.print(_listing(headings, rows))
+        out.print()
     out.print(_listing(("sampler", "what it is"), [(one["id"], one["summary"]) for one in lists["samplers"]]))
     out.print()
     levels = [(one["id"], ", ".join(one["implies"]) or _NONE) for one in lists["levels"]]
@@ -111,7 +114,7 @@ def _listing(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     for i, column in enumerate(columns):
         number = column in _NUMBERS
         table.add_column(
-            column, justify="right" if number else "left", overflow="fold", no_wrap=i == 0 or number, min_width=4
+            column, justify="right" if number else "left", overflow="fold", no_wrap=i == 0 or number
         )
     for row in rows:
         table.add_row(*row)

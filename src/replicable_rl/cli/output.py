@@ -1,7 +1,6 @@
 """Printing where somebody may not read, or not be able to."""
 
 import contextlib
-import functools
 import os
 import sys
 import textwrap
@@ -31,22 +30,30 @@ def print_all(text: str) -> None:
 def print_error(text: str) -> None:
     """Print on standard error, as `print_all` does; in lines of at most 80 columns on a terminal, whole for a program."""
     if sys.stderr.isatty():
-        width = min(80, _columns(sys.stderr))
-        filled = functools.partial(textwrap.fill, width=width, break_long_words=False, break_on_hyphens=False)
-        lines = (filled(line) for line in text.splitlines())
-        text = "\n".join(lines)
+        text = _filled(text, min(80, _columns(sys.stderr)))
     print(visible(text), file=sys.stderr, flush=True)
 
 
 def print_note(text: str) -> None:
     """Print what helps a reader and is no part of the result: nothing with ``--quiet``."""
     if not is_quiet():
-        print_all(text)
+        print_all(_filled(text, text_width()) if sys.stdout.isatty() else text)
 
 
 def terminal_width() -> int:
     """Return the columns of the terminal that standard output is; 80 when it is piped."""
     return _columns(sys.stdout)
+
+
+def text_width() -> int:
+    """Return the columns of tables and sentences: 80, or those of a narrower terminal, but 40 at least."""
+    return max(40, min(80, terminal_width()))
+
+
+def _filled(text: str, width: int) -> str:
+    """Break lines between words; a path or a command that is longer stays whole."""
+    lines = (textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) for line in text.splitlines())
+    return "\n".join(lines)
 
 
 def _columns(stream: TextIO) -> int:

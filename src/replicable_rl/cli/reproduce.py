@@ -12,14 +12,13 @@ import typer
 
 from replicable_rl import experiments
 from replicable_rl.cli import complete
-from replicable_rl.cli.output import print_all, print_note, terminal_width
+from replicable_rl.cli.output import print_all, print_note, text_width
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.errors import InvalidFile, InvalidInput
 
 if TYPE_CHECKING:
     from replicable_rl.experiments.experiment import Comparison
 
-_WIDEST = 80
 NAMES = tuple(one.name for one in pkgutil.iter_modules(experiments.__path__) if one.ispkg)  # without loading them
 
 
@@ -86,5 +85,4 @@ def _show(two: Comparison) -> None:
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:
-    width = min(terminal_width(), _WIDEST)
-    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent="  ", break_on_hyphens=False)
+    return textwrap.wrap(text, text_width(), initial_indent=indent, subsequent_indent="  ", break_on_hyphens=False)

@@ -124,7 +124,7 @@ def _probability_table(mdp: TabularMDP, probability: NDArray[np.float64]) -> Tab
     shown = names if len(names) <= _MAX_COLUMNS else ()
     table = Table(box=None, padding=(0, 1), header_style="bold")
     for i, column in enumerate(("state", "most likely", *(f"p {name}" for name in shown))):
-        table.add_column(column, justify="left" if i < 2 else "right", overflow="fold")
+        table.add_column(column, justify="left" if i < 2 else "right", overflow="fold", min_width=5 if i > 1 else None)
     for s in range(min(mdp.n_states, _MAX_ROWS)):
         likely, state = int(probability[s].argmax()), mdp.labels.states[s] if mdp.labels.states else str(s)
         shares = (f"{probability[s, a]:.3f}" if mdp.allowed[s, a] else _NONE for a in range(len(shown)))
@@ -167,7 +167,10 @@ def show_cuts(mdp: TabularMDP, cuts: Cuts) -> None:
     states = mdp.labels.states or tuple(map(str, range(min(mdp.n_states, _MAX_ROWS))))
     table = Table(box=None, padding=(0, 1), header_style="bold")
     for column in ("state", "action", "tolerance", "margin"):
-        table.add_column(column, justify="left" if column in ("state", "action") else "right", overflow="fold")
+        number_column = column in ("tolerance", "margin")
+        table.add_column(
+            column, justify="right" if number_column else "left", overflow="fold", no_wrap=number_column
+        )
     for s in range(min(mdp.n_states, _MAX_ROWS)):
         cells = f"{cuts.tolerances[s]:.4g}", f"{cuts.margins[s]:.3g}"
         table.add_row(states[s], names[cuts.policy[s]], *cells)

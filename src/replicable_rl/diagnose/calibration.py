@@ -110,9 +110,9 @@ class Calibration:
         tried = f"{len(self.points)} sizes tried"
         return f"Calibration({self.problem.text}, {self.algorithm.id}: {found}, {tried}, {percent(self.confidence)})"
 
-    def table(self) -> str:
-        """Return the curve as text, 80 columns wide."""
-        text: str = displayed("calibration table", self)
+    def table(self, *, width: int = 80) -> str:
+        """Return the curve as text, 80 columns wide; where ``width`` is less, columns are left out."""
+        text: str = displayed("calibration table", self, width)
         return text
 
     def plot(self, path: str | os.PathLike[str]) -> None:

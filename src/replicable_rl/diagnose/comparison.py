@@ -135,9 +135,9 @@ class Comparison:
         found = f"{self.recommended} recommended" if self.recommended else "nothing recommended"
         return f"Comparison({self.problem.text}: {len(self.rows)} lines, {found}, {percent(self.confidence)})"
 
-    def table(self) -> str:
-        """Return the comparison as text, 80 columns wide."""
-        text: str = displayed("comparison table", self)
+    def table(self, *, width: int = 80) -> str:
+        """Return the comparison as text, 80 columns wide; where ``width`` is less, columns are left out."""
+        text: str = displayed("comparison table", self, width)
         return text
 
     def plot(self, path: str | os.PathLike[str]) -> None:
