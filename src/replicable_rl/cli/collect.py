@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from typer import Option
 
 from replicable_rl.cli.options import AsJson, Problem, whole
-from replicable_rl.cli.output import print_all, print_json, print_note, saying_what_is_kept
+from replicable_rl.cli.output import print_json, print_lines, print_note, saying_what_is_kept
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.collect import collect
 from replicable_rl.errors import InvalidInput
@@ -50,8 +50,8 @@ def collect_command(
     if as_json:
         print_json({"file": str(out), "digest": data.sample.digest, "summary": data.summary().to_json()})
         return 0
-    print_all(str(data.summary()))
-    print_note(f"{out}: what they decide is said by replicable-rl diagnose {shlex.quote(str(out))}")
+    print_lines(str(data.summary()))
+    print_note(f"{out}: replicable-rl diagnose {shlex.quote(str(out))} says what these samples decide.")
     return 0
 
 

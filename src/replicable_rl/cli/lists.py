@@ -86,11 +86,9 @@ def _show(lists: dict[str, Any]) -> None:
     out.print(f"{known}TabularMDP.save wrote.\n")
     described = (("algorithm", "what it is", "parameters"), ("rule", "how a plug-in policy decides", "settings"))
     for headings, kind in zip(described, ("algorithms", "rules"), strict=True):
-        rows = [(one["id"], one["summary"], _written(one["parameters"]) or _NONE) for one in lists[kind]]
-        if out.width < _NARROW:
-            headings = headings[0], f"{headings[1]} ({headings[2]})"
-            rows = [(id, f"{summary} ({parameters})") for id, summary, parameters in rows]
-        out.print(_listing(headings, rows))
+        rows = [headings, *((one["id"], one["summary"], _written(one["parameters"]) or _NONE) for one in lists[kind])]
+        shown = [(id, f"{words} ({more})") for id, words, more in rows] if out.width < _NARROW else rows
+        out.print(_listing(shown[0], shown[1:]))
         out.print()
     out.print(_listing(("sampler", "what it is"), [(one["id"], one["summary"]) for one in lists["samplers"]]))
     out.print()
@@ -113,9 +111,7 @@ def _listing(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     table = Table(box=None, padding=(0, 1), header_style="bold")
     for i, column in enumerate(columns):
         number = column in _NUMBERS
-        table.add_column(
-            column, justify="right" if number else "left", overflow="fold", no_wrap=i == 0 or number
-        )
+        table.add_column(column, justify="right" if number else "left", overflow="fold", no_wrap=i == 0 or number)
     for row in rows:
         table.add_row(*row)
     return table

@@ -29,7 +29,9 @@ def diagnose_command(
         ),
     ],
     epsilon: Annotated[float, Option(metavar="X", help="Loss allowed, in values normalised to [0, 1].")] = 0.05,
-    rule: Annotated[str, Option(metavar="NAME", help="A rule (see `list`).", autocompletion=complete.rules)] = "affordable",
+    rule: Annotated[
+        str, Option(metavar="NAME", help="A rule (see `list`).", autocompletion=complete.rules)
+    ] = "affordable",
     shared_seed: Annotated[str, Option(metavar="SEED", help="With which the log decides.")] = "0",
     resamples: Annotated[str, Option(metavar="N", help="Pairs of new logs, and splits into halves.")] = "200",
     target: Annotated[float, Option(metavar="X", help="Agreement to find the data for.")] = 0.95,

@@ -28,16 +28,21 @@ def print_all(text: str) -> None:
 
 
 def print_error(text: str) -> None:
-    """Print on standard error, as `print_all` does; in lines of at most 80 columns on a terminal, whole for a program."""
+    """Print on standard error, as `print_all` does; in lines that a terminal has room for, whole for a program."""
     if sys.stderr.isatty():
         text = _filled(text, min(80, _columns(sys.stderr)))
     print(visible(text), file=sys.stderr, flush=True)
 
 
+def print_lines(text: str) -> None:
+    """Print sentences, in lines that a terminal has room for; whole for a program."""
+    print_all(_filled(text, text_width()) if sys.stdout.isatty() else text)
+
+
 def print_note(text: str) -> None:
     """Print what helps a reader and is no part of the result: nothing with ``--quiet``."""
     if not is_quiet():
-        print_all(_filled(text, text_width()) if sys.stdout.isatty() else text)
+        print_lines(text)
 
 
 def terminal_width() -> int:

@@ -1,8 +1,7 @@
 """Runs and lists on the terminal: a drawn grid where there is one, a table otherwise."""
 
-import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,8 @@ from rich.text import Text
 from replicable_rl.canonical import Json
 from replicable_rl.cli.output import can_encode
 from replicable_rl.mdp import TabularMDP
-from replicable_rl.queries.rules import SHIPPED, Cuts
-from replicable_rl.records import APPROXIMATE, LEVELS, Claims, Run, implied, in_order
-from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS, load_plugins
+from replicable_rl.queries.rules import Cuts
+from replicable_rl.records import APPROXIMATE, Claims, Run, in_order
 from replicable_rl.theory.plug_in_plan import PROBABILITIES
 from replicable_rl.wording import number, visible
 
@@ -168,9 +166,7 @@ def show_cuts(mdp: TabularMDP, cuts: Cuts) -> None:
     table = Table(box=None, padding=(0, 1), header_style="bold")
     for column in ("state", "action", "tolerance", "margin"):
         number_column = column in ("tolerance", "margin")
-        table.add_column(
-            column, justify="right" if number_column else "left", overflow="fold", no_wrap=number_column
-        )
+        table.add_column(column, justify="right" if number_column else "left", overflow="fold", no_wrap=number_column)
     for s in range(min(mdp.n_states, _MAX_ROWS)):
         cells = f"{cuts.tolerances[s]:.4g}", f"{cuts.margins[s]:.3g}"
         table.add_row(states[s], names[cuts.policy[s]], *cells)

@@ -35,14 +35,14 @@ class Column:
 
 
 def laid_out(columns: Sequence[Column], width: int = 80) -> tuple[list[str], list[str]]:
-    """Return the lines of a table, and the headings of the columns that were left out.
+    r"""Return the lines of a table, and the headings of the columns that were left out.
 
     >>> columns = [Column("m", ["100", "2000"], 8), Column("loss", ["0.1", "0.02"], 9, rank=1)]
-    >>> print("\\n".join(laid_out(columns, 20)[0]))
+    >>> print("\n".join(laid_out(columns, 20)[0]))
            m     loss
          100      0.1
         2000     0.02
-    >>> print("\\n".join(laid_out(columns, 10)[0]))
+    >>> print("\n".join(laid_out(columns, 10)[0]))
        m  loss
      100   0.1
     2000  0.02
