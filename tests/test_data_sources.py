@@ -221,13 +221,6 @@ def test_tables_that_are_none() -> None:
         rr.from_transitions(gone, **ROOM)
 
 
-def test_nothing_heavy_is_imported() -> None:
-    heavy = ("ibis", "minari", "duckdb", "pandas", "pyarrow")
-    code = f"import sys, replicable_rl; print([name for name in {heavy} if name in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
-
-
 @pytest.mark.parametrize("reading", ["many rewards", "ends", "bins in composites"])
 def test_sqlite_counts_to_the_same_digest(reading: str, csv_file: Path, tmp_path: Path) -> None:
     log, options = a_log(), ROOM | READINGS[reading]

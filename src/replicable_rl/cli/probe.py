@@ -20,7 +20,7 @@ def compiling() -> dict[str, Any]:
     from replicable_rl.compiled import THREADS
     from replicable_rl.randomness._kernels import fill_uniform
 
-    if config.DISABLE_JIT:
+    if cast("Any", config).DISABLE_JIT:
         return {"off": True}
     started = time.perf_counter()
 

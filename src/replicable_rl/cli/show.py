@@ -14,6 +14,7 @@ from rich.text import Text
 
 from replicable_rl.canonical import Json
 from replicable_rl.cli.output import can_encode
+from replicable_rl.cli.quiet import is_quiet
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.queries.rules import Cuts
 from replicable_rl.records import APPROXIMATE, Claims, Run, in_order
@@ -68,7 +69,7 @@ def show_run(mdp: TabularMDP, run: Run, seconds: float) -> None:
     facts.add_row("samples", number(run.samples))
     for level in reversed(in_order(run.fingerprints)):
         facts.add_row(level, run.fingerprints[level])
-    if out.is_terminal:
+    if out.is_terminal and not is_quiet():
         facts.add_row("time", f"{seconds:.3g} s")
     out.print()
     out.print(facts)
