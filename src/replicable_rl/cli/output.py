@@ -10,6 +10,7 @@ from typing import TextIO
 
 from replicable_rl.canonical import Json, json_text
 from replicable_rl.cli.quiet import is_quiet
+from replicable_rl.report.layout import NARROWEST
 from replicable_rl.wording import visible
 
 _PLAIN = str.maketrans({"–": "-", "−": "-", "×": "x", "ρ": "rho"})
@@ -51,8 +52,8 @@ def terminal_width() -> int:
 
 
 def text_width() -> int:
-    """Return the columns of tables and sentences: 80, or those of a narrower terminal, but 40 at least."""
-    return max(40, min(80, terminal_width()))
+    """Return the columns of tables and sentences: 80, or those of a narrower terminal."""
+    return max(NARROWEST, min(80, terminal_width()))
 
 
 def _filled(text: str, width: int) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from replicable_rl.canonical import Json, decimal
 from replicable_rl.diagnose.calibration import Calibration
 from replicable_rl.display import shown as displayed
-from replicable_rl.errors import InvalidInput, shown
+from replicable_rl.errors import InvalidInput, check_integer, shown
 from replicable_rl.records import ObjectSpec
 from replicable_rl.wording import percent
 
@@ -137,6 +137,7 @@ class Comparison:
 
     def table(self, *, width: int = 80) -> str:
         """Return the comparison as text, 80 columns wide; where ``width`` is less, columns are left out."""
+        width = check_integer("Comparison.table", "width", width, low=1, high=10**4)
         text: str = displayed("comparison table", self, width)
         return text
 

@@ -10,7 +10,7 @@ from replicable_rl.audit.sampled import fresh, other_versions, suspicion, versio
 from replicable_rl.canonical import Json
 from replicable_rl.display import shows
 from replicable_rl.records import ObjectSpec, in_order
-from replicable_rl.report.layout import Column, laid_out, left_out
+from replicable_rl.report.layout import NARROWEST, Column, laid_out, left_out
 from replicable_rl.report.log_texts import about_looks, compared, first_of_all, sample_of, size, subject, undecided
 from replicable_rl.wording import brief, number, percent, plural
 
@@ -81,7 +81,7 @@ def summary_lines(number: str, result: AuditResult, width: int = _WIDTH) -> list
 @shows("audit table")
 def result_table(result: AuditResult, level: str, require: float | None = None, width: int = _WIDTH) -> str:
     """Return the table, the headline, and where and by how much runs differ."""
-    spec = result.spec
+    spec, width = result.spec, max(width, NARROWEST)
     samples = {run.samples for run in result.runs if run.samples is not None}
     drawn = "" if not samples else f", {number_range(min(samples), max(samples))} samples each"
     first = first_of_all(result)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from replicable_rl.diagnose import Calibration, Compared, Comparison, Point
 from replicable_rl.display import shows
 from replicable_rl.records import ObjectSpec
-from replicable_rl.report.layout import Column, laid_out, left_out
+from replicable_rl.report.layout import NARROWEST, Column, laid_out, left_out
 from replicable_rl.wording import brief, number, percent, plural
 
 _WIDTH = 80
@@ -22,6 +22,7 @@ _HONEST = (
 @shows("calibration table")
 def calibration_table(found: Calibration, width: int = _WIDTH) -> str:
     """Return the curve, what was found, and what the proof needs."""
+    width = max(width, NARROWEST)
     table, missing = laid_out(_curve(found.size_name, found.points), width)
     lines = [
         *_wrapped(_named(found), width),
@@ -103,6 +104,7 @@ def _excludes_little(epsilon: float, gain: float | None) -> str:
 @shows("comparison table")
 def comparison_table(found: Comparison, width: int = _WIDTH) -> str:
     """Return the lines, what they mean, and which to use."""
+    width = max(width, NARROWEST)
     table, missing = laid_out(_compared(found.rows), width)
     share = "" if not found.gain else f", {percent(round(found.epsilon / found.gain, 4))} of the gain over uniform"
     asked = f"same policy with probability at least {1.0 - found.rho:.6g}, mean loss at most {found.epsilon:.4g}{share}"

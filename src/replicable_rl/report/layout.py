@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+NARROWEST = 40  # columns of a table or of a sentence: below, everything is as wide as this
 _GAP = "  "
 
 
