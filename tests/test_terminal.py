@@ -272,6 +272,10 @@ def test_quiet_leaves_errors_and_the_result(run: Run, folder: Path) -> None:  # 
     assert Path("runs.html").exists()
 
 
+def test_quiet_alone_is_no_command(run: Run) -> None:  # noqa: F811
+    assert run.refused("--quiet") == "Missing command. Try `replicable-rl --help`."
+
+
 def test_quiet_is_quiet_about_warnings(run: Run) -> None:  # noqa: F811
     def warning() -> rr.TabularMDP:
         warnings.warn("old", stacklevel=1)
@@ -354,6 +358,12 @@ def test_no_number_is_cut_at_60_columns(
     assert max(map(len, narrow.splitlines())) <= 60
     assert numbers(narrow)
     assert numbers(narrow) <= numbers(wide)
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "-5", "wide", "9" * 400])
+def test_odd_numbers_of_columns(columns: str, shown: OnTerminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert "1.003e+11" in shown.good(*NARROW["plan of rPVI"])
 
 
 def test_a_number_that_is_cut_is_noticed() -> None:

@@ -236,7 +236,9 @@ def _settings(asked: dict[str, Any], stored: bool) -> dict[str, Any]:
         settings["level"] = asked["level"] if stored else check_level("audit", asked["level"])
     if asked["shared_seed"]:
         if asked["shared_seeds"] is not None:
-            raise InvalidInput("audit: give --shared-seeds, how many, or --shared-seed, which, but not both.")
+            raise InvalidInput(
+                "audit: --shared-seeds says how many, and --shared-seed which ones. Give one of the two."
+            )
         settings["shared_seeds"] = [whole("--shared-seed", text) for text in asked["shared_seed"]]
     for name, option in (("shared_seeds", "--shared-seeds"), ("runs", "--runs"), ("seed", "--seed")):
         if asked[name] is not None:

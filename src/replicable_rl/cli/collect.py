@@ -61,7 +61,7 @@ def _source(problem: str, stepped: bool, gamma: float | None, reward_range: tupl
             raise InvalidInput("collect: --gamma and --reward-range go with --stepped; a table has its own.")
         return resolve_problem(problem)
     if gamma is None or reward_range is None:
-        raise InvalidInput("collect: --stepped needs --gamma and --reward-range, which no environment says.")
+        raise InvalidInput("collect: --stepped needs --gamma and --reward-range: an environment does not say them.")
     spec = parse_object(problem)
     params: dict[str, Any] = dict(spec.params)
     if own := {"gamma", "reward_range", "version", "budget", "env"} & set(params):

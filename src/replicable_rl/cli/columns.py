@@ -50,7 +50,7 @@ def read_logs(owner: str, paths: Sequence[str], columns: dict[str, Any]) -> dict
         return from_logs(paths, **_settings(owner, columns))
     if len(saved) < len(paths):
         raise InvalidInput(
-            f"{owner}: give logs or saved samples, not both: {saved[0]} is saved. Save the others, by Dataset.save."
+            f"{owner}: give logs or saved samples, not both: {saved[0]} is saved. Save the others with Dataset.save."
         )
     return align({name: _saved(Path(path), columns) for name, path in named_logs(owner, paths).items()})
 
@@ -59,8 +59,8 @@ def refuse_columns(owner: str, columns: dict[str, Any]) -> None:
     """Refuse the options of logs where there is none."""
     if also := given_options(columns).values():
         raise InvalidInput(
-            f"{owner}: {', '.join(also)} is for logs. An audit takes two of them or more; what another log would say, "
-            "`replicable-rl diagnose` tells of one."
+            f"{owner}: {', '.join(also)} is an option of logs. Give two logs or more to audit, or one log to "
+            "`replicable-rl diagnose`."
         )
 
 

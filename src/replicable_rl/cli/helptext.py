@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-_NARROW = 46  # letters of a line of an example: it stands in a terminal of 60 columns
+_WHOLE, _PART = 54, 46  # letters of an example on one line, and of a line of many: both fit 60 columns
 
 
 def example(*commands: str) -> str:
@@ -27,7 +27,8 @@ def example(*commands: str) -> str:
 def _lines(command: str) -> Iterator[str]:
     pieces = command.replace(" --", "\0--").replace(" -o", "\0-o")  # an option stays with its value
     joined = [piece.replace(" ", "\1") if piece.startswith("-") else piece for piece in pieces.split("\0")]
-    lines = textwrap.wrap(" ".join(joined), _NARROW, break_long_words=False, break_on_hyphens=False)
+    width = _WHOLE if len(command) <= _WHOLE else _PART
+    lines = textwrap.wrap(" ".join(joined), width, break_long_words=False, break_on_hyphens=False)
     for i, line in enumerate(lines):
         end = " \\" if i < len(lines) - 1 else ""
         yield f"{'  ' if i == 0 else '      '}{line}{end}".replace("\1", " ")

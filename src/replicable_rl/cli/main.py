@@ -130,6 +130,8 @@ def _options(
 
         print(f"replicable-rl {__version__}")
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        raise InvalidInput("Missing command. Try `replicable-rl --help`.")
     return None
 
 
@@ -194,7 +196,7 @@ def plan_command(problem: Problem, algorithm: AlgorithmId, as_json: AsJson = Fal
     mdp = resolve_problem(problem)
     chosen = alternatives(algorithm, given)
     if not hasattr(chosen[0], "plan"):
-        raise InvalidInput(f"plan: {algorithm} has no plan; solve and audit do without one.")
+        raise InvalidInput(f"plan: {algorithm} has no plan. Run it with solve or audit instead.")
     plans = [(one, plan(mdp, one)) for one in chosen]
     if as_json:
         print_json([plan_to_json(mdp, *one) for one in plans])

@@ -67,7 +67,7 @@ def _columns(stream: TextIO) -> int:
     if not stream.isatty():
         return 80
     said = os.environ.get("COLUMNS", "")
-    if said.isdecimal() and int(said) > 0:
+    if said.isdecimal() and 0 < len(said) < 6 and int(said) > 0:
         return int(said)
     try:
         return os.get_terminal_size(stream.fileno()).columns or 80

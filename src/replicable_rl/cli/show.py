@@ -1,6 +1,5 @@
 """Runs and lists on the terminal: a drawn grid where there is one, a table otherwise."""
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,11 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from replicable_rl.canonical import Json
-from replicable_rl.cli.output import can_encode
+from replicable_rl.cli.output import can_encode, terminal_width
 from replicable_rl.cli.quiet import is_quiet
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.queries.rules import Cuts
 from replicable_rl.records import APPROXIMATE, Claims, Run, in_order
+from replicable_rl.report.layout import NARROWEST
 from replicable_rl.theory.plug_in_plan import PROBABILITIES
 from replicable_rl.wording import number, visible
 
@@ -43,7 +43,7 @@ class _SafeConsole(Console):
 
 def console() -> Console:
     """Return a console on standard output: the terminal's width, or 80 columns when piped."""
-    width = None if sys.stdout.isatty() else 80
+    width = max(NARROWEST, terminal_width())
     return _SafeConsole(highlight=False, markup=False, emoji=False, width=width)  # names are shown as they are
 
 
