@@ -296,7 +296,13 @@ def test_quiet_is_quiet_about_warnings(run: Run) -> None:  # noqa: F811
 def test_list_json(run: Run) -> None:  # noqa: F811
     rr.register_problem("mine-v1", lambda size: rr.make("chain-v1", n_states=size))
     lists = json.loads(run.good("list", "--json"))
-    tables = {"problems": PROBLEMS, "algorithms": ALGORITHMS, "rules": SHIPPED, "samplers": SAMPLERS, "levels": LEVELS}
+    tables: dict[str, Any] = {
+        "problems": PROBLEMS,
+        "algorithms": ALGORITHMS,
+        "rules": SHIPPED,
+        "samplers": SAMPLERS,
+        "levels": LEVELS,
+    }
     assert {kind: {one["id"] for one in found} for kind, found in lists.items()} == {
         kind: set(table) for kind, table in tables.items()
     }
@@ -374,7 +380,19 @@ def test_a_number_that_is_cut_is_noticed() -> None:
 
 # --- start -------------------------------------------------------------------------------------
 
-HEAVY = ("dask", "duckdb", "gymnasium", "ibis", "jinja2", "joblib", "marimo", "matplotlib", "minari", "numba", "pandas")
+HEAVY: tuple[str, ...] = (
+    "dask",
+    "duckdb",
+    "gymnasium",
+    "ibis",
+    "jinja2",
+    "joblib",
+    "marimo",
+    "matplotlib",
+    "minari",
+    "numba",
+    "pandas",
+)
 HEAVY += ("pyarrow", "ray", "rich", "scipy", "stable_baselines3", "torch")
 
 

@@ -236,9 +236,7 @@ def _settings(asked: dict[str, Any], stored: bool) -> dict[str, Any]:
         settings["level"] = asked["level"] if stored else check_level("audit", asked["level"])
     if asked["shared_seed"]:
         if asked["shared_seeds"] is not None:
-            raise InvalidInput(
-                "audit: --shared-seeds says how many, and --shared-seed which ones. Give one of the two."
-            )
+            raise InvalidInput("audit: --shared-seeds says how many, and --shared-seed which ones. Give only one.")
         settings["shared_seeds"] = [whole("--shared-seed", text) for text in asked["shared_seed"]]
     for name, option in (("shared_seeds", "--shared-seeds"), ("runs", "--runs"), ("seed", "--seed")):
         if asked[name] is not None:
