@@ -135,8 +135,8 @@ def _logs(book: Book) -> Iterator[Line]:
 
 
 def _around(book: Book) -> Iterator[Line]:
-    yield "`import replicable_rl`", _shown(_best(book.find("startup", startup.IMPORT))), ""
-    yield "`replicable-rl --help`", _shown(_best(book.find("startup", startup.HELP))), ""
+    yield "`import replicable_rl`", _shown(_best(book.find("startup", startup.IMPORT))), "≤ 0.3 s"
+    yield "`replicable-rl --help`", _shown(_best(book.find("startup", startup.HELP))), "≤ 0.35 s"
     bare, kept = (_best(book.find("audit", audit.A_RUN, by)) for by in (audit.BARE, audit.IN_FILE))
     yield "what an audit into a file adds to a run", _shown(kept - bare), ""
     for job, title in (

@@ -1,7 +1,8 @@
-"""How long one waits before anything happens: the import, and ``--help``."""
+"""How long one waits before anything happens: the import, ``--help``, and the Tab key."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 from benchmarks.peers import absence, installed
 from benchmarks.timing import OURS, Job, Measurement, in_turns
 
-IMPORT, HELP = "import", "--help"
+IMPORT, HELP, TAB = "import", "--help", "the Tab key"
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,14 @@ def measure(sizes: Sizes) -> Iterator[Measurement]:
     yield from in_turns("startup", IMPORT, jobs, rounds=sizes.rounds, warm=False)
     command = str(Path(sys.executable).parent / "replicable-rl")
     yield from in_turns("startup", HELP, [Job(OURS, _process(command, "--help"))], rounds=sizes.rounds, warm=False)
+    asked = {"_REPLICABLE_RL_COMPLETE": "complete_bash", "COMP_WORDS": "replicable-rl solve ", "COMP_CWORD": "2"}
+    yield from in_turns("startup", TAB, [Job(OURS, _process(command, **asked))], rounds=sizes.rounds, warm=False)
 
 
 def _python(code: str) -> Callable[[], object]:
     return _process(sys.executable, "-c", code)
 
 
-def _process(*command: str) -> Callable[[], object]:
-    return partial(subprocess.run, command, check=True, stdout=subprocess.DEVNULL)
+def _process(*command: str, **environment: str) -> Callable[[], object]:
+    env = {**os.environ, **environment}
+    return partial(subprocess.run, command, check=True, stdout=subprocess.DEVNULL, env=env)

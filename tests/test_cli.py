@@ -576,7 +576,7 @@ def test_an_algorithm_that_stands_for_a_policy_alone(tmp_path: Path) -> None:
     refusal = one_line(in_folder(tmp_path, "audit", *store, "--level", "good-action"))
     assert refusal == "audit: level must be one of model, value, action-probabilities, policy, got 'good-action'."
     refusal = one_line(in_folder(Path(__file__).parents[1], "--plugin", "examples.own", "plan", *subject))
-    assert refusal == "plan: good-enough-v1 has no plan; solve and audit do without one."
+    assert refusal == "plan: good-enough-v1 has no plan. Run it with solve or audit instead."
 
 
 # --- bad input ---------------------------------------------------------------------------------

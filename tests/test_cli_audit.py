@@ -349,7 +349,7 @@ def test_bad_sweeps(run: Run, tmp_path: Path, text: str, message: str) -> None:
         ((*GOOD, "--shared-seeds", "many"), "--shared-seeds must be a whole number"),
         (
             (*GOOD, "--shared-seeds", "2", "--shared-seed", "3"),
-            "give --shared-seeds, how many, or --shared-seed, which",
+            "--shared-seeds says how many, and --shared-seed which ones",
         ),
         ((*GOOD, "--confidence", "95"), "confidence must lie strictly between 0 and 1"),
         ((*GOOD, "--require", "80"), "--require must lie strictly between 0 and 1"),

@@ -8,7 +8,6 @@ import shutil
 import socket
 import sqlite3
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -219,13 +218,6 @@ def test_tables_that_are_none() -> None:
         gone = table
     with pytest.raises(rr.InvalidInput, match="engine of the table refuses"):
         rr.from_transitions(gone, **ROOM)
-
-
-def test_nothing_heavy_is_imported() -> None:
-    heavy = ("ibis", "minari", "duckdb", "pandas", "pyarrow")
-    code = f"import sys, replicable_rl; print([name for name in {heavy} if name in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("reading", ["many rewards", "ends", "bins in composites"])

@@ -239,6 +239,9 @@ def entries() -> dict[str, Entry]:
             lambda one, shared_seeds: rr.audit([one, LOGS[1]], PLUG_IN_LOG, shared_seeds=shared_seeds).agreements,
             {"one": LOGS[0], "shared_seeds": 1},
         ),
+        "AuditResult.table": (rr.audit(MDP, QUICK, **AUDIT).table, {"width": 80}),
+        "Calibration.table": (rr.calibrate(MDP, PLUG_IN_LOG, start=4, most=8, shared_seeds=4).table, {"width": 80}),
+        "Comparison.table": (rr.compare(MDP, algorithms=["greedy"], most=8, shared_seeds=4).table, {"width": 80}),
         "Diagnosis.text": (DIAGNOSIS.text, {"width": 80, "target": 0.5, "rules": False}),
         "Diagnosis.to_json": (DIAGNOSIS.to_json, {"target": 0.5, "rules": False}),
         "Diagnosis.save_page": (

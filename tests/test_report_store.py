@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -340,13 +339,6 @@ def test_an_output_that_cannot_be_is_refused(store: Path, tmp_path: Path, capsys
     assert store.read_bytes() == before
     assert main(["report", str(store), "--confidence", "2"]) == 2
     assert "strictly between 0 and 1" in capsys.readouterr().err
-
-
-def test_help_does_not_load_what_draws_pages() -> None:
-    heavy = "{'jinja2', 'matplotlib'} & set(sys.modules)"
-    code = f"import sys; from replicable_rl.cli import main; main(['--help']); print({heavy})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.endswith("set()\n")
 
 
 def test_what_is_no_store_is_said_in_a_sentence(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def inlined(function: Kernel) -> Kernel:
     return cast("Kernel", numba.njit(forceinline=True, **_OPTIONS)(function))
 
 
-_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Team:
@@ -71,7 +71,7 @@ class Team:
 
     def __init__(self, size: int, *, whole_below: int, step: int = 1) -> None:
         steps = -(-size // step)
-        threads = min(_THREADS, steps) if size >= whole_below else 1
+        threads = min(THREADS, steps) if size >= whole_below else 1
         ends = [min(size, steps * i // threads * step) for i in range(threads + 1)]
         self._parts = list(itertools.pairwise(ends))
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None

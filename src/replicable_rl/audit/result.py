@@ -16,7 +16,7 @@ from replicable_rl.audit.sampled import unsampled
 from replicable_rl.audit.states import StateAgreement, measure_states
 from replicable_rl.canonical import Json, json_text
 from replicable_rl.display import shown
-from replicable_rl.errors import InvalidInput, check_in_open_interval
+from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer
 from replicable_rl.files import write_csv, write_text
 from replicable_rl.mdp import Labels, TabularMDP, evaluate_policy, optimal_values
 from replicable_rl.records import AuditSpec, Claim, Claims, Logs, Measurement, ObjectSpec, Run, in_order, level_of
@@ -260,9 +260,10 @@ class AuditResult:
 
     # --- out of here -----------------------------------------------------------------------------
 
-    def table(self, level: str = "policy", *, require: float | None = None) -> str:
-        """Return what was found as text, 80 columns wide."""
-        text: str = shown("audit table", self, self._check_level(level), require)
+    def table(self, level: str = "policy", *, require: float | None = None, width: int = 80) -> str:
+        """Return what was found as text, 80 columns wide; where ``width`` is less, columns are left out."""
+        width = check_integer("AuditResult.table", "width", width, low=1, high=10**4)
+        text: str = shown("audit table", self, self._check_level(level), require, width)
         return text
 
     def __str__(self) -> str:

@@ -12,6 +12,7 @@ from typer import Argument, Option
 from replicable_rl.audit import AuditResult, audit_spec, opened_store, read_audits, run_audits
 from replicable_rl.audit.backends import use_backend
 from replicable_rl.audit.sweep import load_sweep
+from replicable_rl.cli import complete
 from replicable_rl.cli.columns import read_logs, refuse_columns, with_column_options
 from replicable_rl.cli.options import (
     AsJson,
@@ -22,7 +23,7 @@ from replicable_rl.cli.options import (
     whole,
     with_algorithm_options,
 )
-from replicable_rl.cli.output import print_all, print_json, saying_what_is_kept
+from replicable_rl.cli.output import print_all, print_json, print_note, saying_what_is_kept, text_width
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval
 from replicable_rl.files import replacing, write_csv
@@ -39,6 +40,7 @@ _NAMES = Argument(
     metavar="PROBLEM|LOGS ALGORITHM",
     help="What to solve: an id (see `list`), id:key=value,..., a Gymnasium id, or a saved .npz file; or two logs or "
     "more (.csv, .parquet or .jsonl files, or folders of them). Then an algorithm: an id, or id:key=value,...",
+    autocompletion=complete.problem_then_algorithm,
 )
 
 
@@ -48,32 +50,50 @@ def audit_command(
     names: Annotated[list[str] | None, _NAMES] = None,
     sweep: Annotated[Path | None, Option(metavar="FILE", help="A TOML file of many audits instead.")] = None,
     plan: Annotated[str | None, Option(hidden=True)] = None,
-    shared_seeds: Annotated[str | None, Option(metavar="N", help="How many shared seeds J [default: 60].")] = None,
+    shared_seeds: Annotated[str | None, Option(metavar="N", help="How many shared seeds J.  [default: 60]")] = None,
     shared_seed: Annotated[
         list[str] | None, Option(metavar="SEED", help="A shared seed itself; may be repeated.")
     ] = None,
     runs: Annotated[
-        str | None, Option(metavar="N", help="Runs R on fresh samples under each seed [default: 2].")
+        str | None, Option(metavar="N", help="Runs R on fresh samples under each seed.  [default: 2]")
     ] = None,
-    seed: Annotated[str | None, Option(metavar="SEED", help="What all seeds follow from [default: 0].")] = None,
-    confidence: Annotated[float | None, Option(metavar="X", help="Of every interval [default: 0.95].")] = None,
+    seed: Annotated[str | None, Option(metavar="SEED", help="What all seeds follow from.  [default: 0]")] = None,
+    confidence: Annotated[float | None, Option(metavar="X", help="Of every interval.  [default: 0.95]")] = None,
     sampler: Annotated[
-        str | None, Option(metavar="ID", help="How samples are drawn (see `list`) [default: counts-v1].")
+        str | None,
+        Option(
+            metavar="ID",
+            help="How samples are drawn (see `list`).  [default: counts-v1]",
+            autocompletion=complete.samplers,
+        ),
     ] = None,
     store: Store = None,
     jobs: Annotated[int | None, Option(metavar="N", help="Workers; -1 for all cores.")] = None,
     backend: Annotated[
-        str | None, Option(metavar="NAME", help="processes, threads, dask or ray [default: processes].")
+        str | None,
+        Option(
+            metavar="NAME",
+            help="processes, threads, dask or ray.  [default: processes]",
+            autocompletion=complete.names("processes", "threads", "dask", "ray"),
+        ),
     ] = None,
     scheduler: Annotated[str | None, Option(metavar="ADDRESS", help="Address of a Dask or Ray cluster.")] = None,
     require: Annotated[
         float | None, Option(metavar="X", help="The agreement that two runs must have; see the exit codes.")
     ] = None,
     level: Annotated[
-        str | None, Option(metavar="LEVEL", help="What must agree (see `list`) [default: policy].")
+        str | None,
+        Option(
+            metavar="LEVEL", help="What must agree (see `list`).  [default: policy]", autocompletion=complete.levels
+        ),
     ] = None,
     on_error: Annotated[
-        str | None, Option(metavar="WHAT", help="raise, or record failures and go on [default: raise].")
+        str | None,
+        Option(
+            metavar="WHAT",
+            help="raise, or record failures and go on.  [default: raise]",
+            autocompletion=complete.names("raise", "record"),
+        ),
     ] = None,
     csv_file: Annotated[Path | None, Option("--csv", metavar="FILE", help="Write a row for every run.")] = None,
     as_json: AsJson = False,
@@ -129,9 +149,9 @@ def _show(result: AuditResult) -> None:
         _tell("1", result)
         return
     level = result.spec.level
-    print_all(result.table(level if level in result.levels else result.levels[-1]))
+    print_all(result.table(level if level in result.levels else result.levels[-1], width=text_width()))
     if sys.stdout.isatty():
-        print_all(f"Time of all runs: {result.seconds:.3g} s.")
+        print_note(f"Time of all runs: {result.seconds:.3g} s.")
 
 
 def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
@@ -216,7 +236,7 @@ def _settings(asked: dict[str, Any], stored: bool) -> dict[str, Any]:
         settings["level"] = asked["level"] if stored else check_level("audit", asked["level"])
     if asked["shared_seed"]:
         if asked["shared_seeds"] is not None:
-            raise InvalidInput("audit: give --shared-seeds, how many, or --shared-seed, which, but not both.")
+            raise InvalidInput("audit: --shared-seeds says how many, and --shared-seed which ones. Give only one.")
         settings["shared_seeds"] = [whole("--shared-seed", text) for text in asked["shared_seed"]]
     for name, option in (("shared_seeds", "--shared-seeds"), ("runs", "--runs"), ("seed", "--seed")):
         if asked[name] is not None:
@@ -225,4 +245,4 @@ def _settings(asked: dict[str, Any], stored: bool) -> dict[str, Any]:
 
 
 def _tell(number: str, result: AuditResult) -> None:
-    print_all("\n".join(summary_lines(number, result)))
+    print_all("\n".join(summary_lines(number, result, text_width())))

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from typer import Option
 
 from replicable_rl.cli.options import AsJson, Problem, whole
-from replicable_rl.cli.output import print_all, print_json, saying_what_is_kept
+from replicable_rl.cli.output import print_json, print_lines, print_note, saying_what_is_kept
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.collect import collect
 from replicable_rl.errors import InvalidInput
@@ -21,7 +21,7 @@ def collect_command(
     samples: Annotated[str | None, Option(metavar="N", help="Samples of every pair.")] = None,
     budget: Annotated[str | None, Option(metavar="N", help="Samples in all.")] = None,
     sample_seed: Annotated[
-        str | None, Option(metavar="SEED", help="The fresh samples [default: that of FILE, or new entropy].")
+        str | None, Option(metavar="SEED", help="The fresh samples.  [default: that of FILE, or new entropy]")
     ] = None,
     stepped: Annotated[
         bool, Option("--stepped", help="Step the Gymnasium environment PROBLEM; its table is not used.")
@@ -50,8 +50,8 @@ def collect_command(
     if as_json:
         print_json({"file": str(out), "digest": data.sample.digest, "summary": data.summary().to_json()})
         return 0
-    print_all(str(data.summary()))
-    print_all(f"{out}: what they decide is said by replicable-rl diagnose {shlex.quote(str(out))}")
+    print_lines(str(data.summary()))
+    print_note(f"{out}: replicable-rl diagnose {shlex.quote(str(out))} says what these samples decide.")
     return 0
 
 
@@ -61,7 +61,7 @@ def _source(problem: str, stepped: bool, gamma: float | None, reward_range: tupl
             raise InvalidInput("collect: --gamma and --reward-range go with --stepped; a table has its own.")
         return resolve_problem(problem)
     if gamma is None or reward_range is None:
-        raise InvalidInput("collect: --stepped needs --gamma and --reward-range, which no environment says.")
+        raise InvalidInput("collect: --stepped needs --gamma and --reward-range: an environment does not say them.")
     spec = parse_object(problem)
     params: dict[str, Any] = dict(spec.params)
     if own := {"gamma", "reward_range", "version", "budget", "env"} & set(params):

@@ -1,5 +1,6 @@
 """Options that say which column of a log is what; `diagnose` and `audit` share them."""
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,26 +12,25 @@ from replicable_rl.data import Bins, Dataset, align, from_logs, from_transitions
 from replicable_rl.data.alignment import named_logs
 from replicable_rl.errors import InvalidInput, shown
 
-Column = Annotated[str | None, Option(metavar="NAMES", help="Its column, or several, separated by commas.")]
-Name = Annotated[str | None, Option(metavar="NAME", help="Its column.")]
+_option = functools.partial(Option, rich_help_panel="Columns of a log")
 
 _SAVED = ".npz"
 _SEVERAL = ("state", "action", "next_state")
 _OPTIONS: dict[str, Any] = {
-    "gamma": Annotated[float | None, Option(metavar="X", help="Discount of a log, in [0, 1).")],
-    "state": Column,
-    "action": Column,
-    "reward": Name,
-    "next_state": Column,
-    "done": Annotated[str | None, Option(metavar="NAME", help="The column that says where episodes end.")],
-    "episode": Annotated[str | None, Option(metavar="NAME", help="The column that names episodes.")],
-    "order": Annotated[str | None, Option(metavar="NAME", help="The column that orders an episode's rows.")],
+    "gamma": Annotated[float | None, _option(metavar="X", help="Discount of a log, in [0, 1).")],
+    "state": Annotated[str | None, _option(metavar="NAMES", help="The column of the state, or several: room,hour.")],
+    "action": Annotated[str | None, _option(metavar="NAMES", help="The column of the action, or several.")],
+    "reward": Annotated[str | None, _option(metavar="NAME", help="The column of the reward.")],
+    "next_state": Annotated[str | None, _option(metavar="NAMES", help="The column of the next state, or several.")],
+    "done": Annotated[str | None, _option(metavar="NAME", help="The column that says where episodes end.")],
+    "episode": Annotated[str | None, _option(metavar="NAME", help="The column that names episodes.")],
+    "order": Annotated[str | None, _option(metavar="NAME", help="The column that orders an episode's rows.")],
     "bins": Annotated[
         list[str] | None,
-        Option(metavar="NAME=EDGES", help="Bin a column of numbers: temperature=10,20,30. Repeatable."),
+        _option(metavar="NAME=EDGES", help="Bin a column of numbers: temperature=10,20,30. Repeatable."),
     ],
     "reward_range": Annotated[
-        tuple[float, float] | None, Option(metavar="LOW HIGH", help="Bounds of the rewards [default: those seen].")
+        tuple[float, float] | None, _option(metavar="LOW HIGH", help="Bounds of the rewards.  [default: those seen]")
     ],
 }
 
@@ -50,7 +50,7 @@ def read_logs(owner: str, paths: Sequence[str], columns: dict[str, Any]) -> dict
         return from_logs(paths, **_settings(owner, columns))
     if len(saved) < len(paths):
         raise InvalidInput(
-            f"{owner}: give logs or saved samples, not both: {saved[0]} is saved. Save the others, by Dataset.save."
+            f"{owner}: give logs or saved samples, not both: {saved[0]} is saved. Save the others with Dataset.save."
         )
     return align({name: _saved(Path(path), columns) for name, path in named_logs(owner, paths).items()})
 
@@ -59,7 +59,7 @@ def refuse_columns(owner: str, columns: dict[str, Any]) -> None:
     """Refuse the options of logs where there is none."""
     if also := given_options(columns).values():
         raise InvalidInput(
-            f"{owner}: {', '.join(also)} is for logs. An audit takes two of them or more; for a single log use "
+            f"{owner}: {', '.join(also)} is an option of logs. Give two logs or more to audit, or one log to "
             "`replicable-rl diagnose`."
         )
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from typer import Option
 
+from replicable_rl.cli import complete
 from replicable_rl.cli.options import (
     AlgorithmId,
     AsJson,
@@ -15,7 +16,7 @@ from replicable_rl.cli.options import (
     whole,
     with_algorithm_options,
 )
-from replicable_rl.cli.output import print_all, print_json, saying_what_is_kept
+from replicable_rl.cli.output import print_all, print_json, saying_what_is_kept, text_width
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.diagnose import Calibration, Comparison, calibrate, compare
 from replicable_rl.errors import InvalidInput
@@ -39,10 +40,16 @@ def calibrate_command(
     problem: Problem,
     algorithm: AlgorithmId,
     confidence: Confidence = 0.95,
-    level: Annotated[str, Option(metavar="LEVEL", help="What must agree (see `list`).")] = "policy",
+    level: Annotated[
+        str, Option(metavar="LEVEL", help="What must agree (see `list`).", autocompletion=complete.levels)
+    ] = "policy",
     size: Annotated[
         str | None,
-        Option(metavar="NAME", help="The parameter to search [default: samples, calls, episodes or budget]."),
+        Option(
+            metavar="NAME",
+            help="The parameter to search.  [default: samples, calls, episodes or budget]",
+            autocompletion=complete.names("samples", "calls", "episodes", "budget"),
+        ),
     ] = None,
     start: Start = None,
     most: Most = None,
@@ -88,7 +95,7 @@ def compare_command(
     problem: Problem,
     rho: Annotated[float, Option(metavar="X", help="Probability that two runs may differ.")] = 0.2,
     epsilon: Annotated[
-        float | None, Option(metavar="X", help="Loss, in values normalised to [0, 1] [default: 0.05].")
+        float | None, Option(metavar="X", help="Loss, in values normalised to [0, 1].  [default: 0.05]")
     ] = None,
     share: Annotated[
         float | None, Option(metavar="X", help="Loss, as a share of the gain over the uniform policy, instead.")
@@ -96,9 +103,21 @@ def compare_command(
     delta: Annotated[float, Option(metavar="X", help="Failure probability of the accuracy.")] = 0.01,
     confidence: Confidence = 0.95,
     only: Annotated[
-        list[str] | None, Option(metavar="NAME", help="A rule, rpvi, model or rmax; may be repeated [default: all].")
+        list[str] | None,
+        Option(
+            metavar="NAME",
+            help="A rule, rpvi, model or rmax; may be repeated.  [default: all]",
+            autocompletion=complete.compared,
+        ),
     ] = None,
-    over: Annotated[str, Option(metavar="NAME", help="Which loss: initial or worst.")] = "initial",
+    over: Annotated[
+        str,
+        Option(
+            metavar="NAME",
+            help="Which loss: initial or worst.",
+            autocompletion=complete.names("initial", "worst"),
+        ),
+    ] = "initial",
     horizon: Annotated[str | None, Option(metavar="N", help="Steps of an episode, for R-max.")] = None,
     publish: Annotated[bool, Option("--publish", help="The first lab may publish cuts for the others.")] = False,
     start: Start = None,
@@ -154,5 +173,5 @@ def _show(found: Calibration | Comparison, figure: Path | None, as_json: bool) -
     if as_json:
         print_json(found.to_json())
     else:
-        print_all(found.table())
+        print_all(found.table(width=text_width()))
     return _CODES[found.met]

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from replicable_rl.algorithms import PlugInPolicy
+from replicable_rl.cli import complete
 from replicable_rl.cli.columns import read_log, with_column_options
 from replicable_rl.cli.options import AsJson, given_options, refuse_early, whole
-from replicable_rl.cli.output import print_all, print_json
+from replicable_rl.cli.output import print_all, print_json, print_note, terminal_width
 from replicable_rl.cli.progress import progress_bar
-from replicable_rl.cli.show import console
 from replicable_rl.diagnose import diagnose
 from replicable_rl.errors import check_in_open_interval
 from replicable_rl.files import replacing
@@ -29,7 +29,9 @@ def diagnose_command(
         ),
     ],
     epsilon: Annotated[float, Option(metavar="X", help="Loss allowed, in values normalised to [0, 1].")] = 0.05,
-    rule: Annotated[str, Option(metavar="NAME", help="A rule (see `list`).")] = "affordable",
+    rule: Annotated[
+        str, Option(metavar="NAME", help="A rule (see `list`).", autocompletion=complete.rules)
+    ] = "affordable",
     shared_seed: Annotated[str, Option(metavar="SEED", help="With which the log decides.")] = "0",
     resamples: Annotated[str, Option(metavar="N", help="Pairs of new logs, and splits into halves.")] = "200",
     target: Annotated[float, Option(metavar="X", help="Agreement to find the data for.")] = 0.95,
@@ -58,9 +60,9 @@ def diagnose_command(
     if as_json:
         print_json(found.to_json(target=target, rules=True))
         return 0
-    print_all(found.text(width=min(console().width, _WIDEST), target=target, rules=True))
+    print_all(found.text(width=min(terminal_width(), _WIDEST), target=target, rules=True))
     if report is not None:
-        print_all(f"{report}: open it in a browser.")
+        print_note(f"{report}: open it in a browser.")
     return 0
 
 

@@ -5,14 +5,20 @@ import io
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from replicable_rl.cli import complete
 from replicable_rl.cli.audit import audit_command
 from replicable_rl.cli.collect import collect_command
+from replicable_rl.cli.complete import COMPLETING, refuse_unknown_shell
 from replicable_rl.cli.diagnose import calibrate_command, compare_command
+from replicable_rl.cli.doctor import doctor_command
+from replicable_rl.cli.helptext import Command, example
+from replicable_rl.cli.lists import list_command
 from replicable_rl.cli.logs import diagnose_command
 from replicable_rl.cli.options import (
     AlgorithmId,
@@ -27,6 +33,7 @@ from replicable_rl.cli.options import (
 from replicable_rl.cli.output import drop_output, print_error, print_json
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.cli.publish import publish_command
+from replicable_rl.cli.quiet import Quiet, as_loud_as_before, be_quiet, with_quiet
 from replicable_rl.cli.report import report_command
 from replicable_rl.cli.reproduce import reproduce_command
 from replicable_rl.errors import InvalidInput
@@ -39,9 +46,9 @@ from replicable_rl.wording import sentence
 app = typer.Typer(
     name="replicable-rl",
     help="Reinforcement learning that gives the same policy twice, from fresh samples.",
-    epilog="Exit codes: 0 done, or what was required is met; 1 refuted or not met; 2 bad input, or cannot tell.",
+    epilog="`replicable-rl COMMAND --help` shows the options of a command, and an example. "
+    "Exit codes: 0 done, or what was required is met; 1 refuted or not met; 2 bad input, or cannot tell.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -54,7 +61,13 @@ def main(arguments: list[str] | None = None) -> int:
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115  # it stays open as long as the program
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no error
+    with as_loud_as_before():
+        return _run(arguments)
+
+
+def _run(arguments: list[str] | None) -> int:
     try:
+        refuse_unknown_shell(sys.argv[1:] if arguments is None else arguments)
         code = app(arguments, prog_name="replicable-rl", standalone_mode=False)
         sys.stdout.flush()
     except InvalidInput as error:
@@ -63,7 +76,10 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail("Not enough memory for a problem of this size.")
     except (KeyboardInterrupt, typer.Abort):
         code = 130
-    except (BrokenPipeError, SystemExit):  # typer and rich exit when the reader of the pipe has left
+    except SystemExit as end:  # typer ends so what it was asked by a shell; both it and rich, a pipe without a reader
+        drop_output()
+        return end.code if COMPLETING in os.environ and isinstance(end.code, int) else 0
+    except BrokenPipeError:
         drop_output()
         return 0
     except OSError as error:
@@ -103,7 +119,10 @@ def _options(
     plugin: Annotated[
         list[str] | None, typer.Option(metavar="MODULE", help="Import your module first: it registers ids of your own.")
     ] = None,
+    quiet: Quiet = False,
 ) -> int | None:
+    if quiet:
+        be_quiet()
     for module in plugin or []:
         _import(module)
     if version:
@@ -111,6 +130,8 @@ def _options(
 
         print(f"replicable-rl {__version__}")
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        raise InvalidInput("Missing command. Try `replicable-rl --help`.")
     return None
 
 
@@ -126,7 +147,6 @@ def _import(module: str) -> None:
         ) from error
 
 
-@app.command("solve", short_help="Solve PROBLEM with ALGORITHM once.")
 @with_algorithm_options
 def solve_command(
     problem: Problem,
@@ -135,9 +155,12 @@ def solve_command(
         str, typer.Option(metavar="SEED", help="The published randomness: runs that should agree share it.")
     ],
     sample_seed: Annotated[
-        str | None, typer.Option(metavar="SEED", help="The fresh samples [default: new entropy].")
+        str | None, typer.Option(metavar="SEED", help="The fresh samples.  [default: new entropy]")
     ] = None,
-    sampler: Annotated[str, typer.Option(metavar="ID", help="How samples are drawn (see `list`).")] = COUNTS,
+    sampler: Annotated[
+        str,
+        typer.Option(metavar="ID", help="How samples are drawn (see `list`).", autocompletion=complete.samplers),
+    ] = COUNTS,
     as_json: AsJson = False,
     save: Annotated[Path | None, typer.Option(metavar="DIR", help="Save the run in a new directory.")] = None,
     *,
@@ -165,7 +188,6 @@ def solve_command(
     return 0
 
 
-@app.command("plan", short_help="Say what a run of ALGORITHM on PROBLEM takes.")
 @with_algorithm_options
 def plan_command(problem: Problem, algorithm: AlgorithmId, as_json: AsJson = False, *, given: dict[str, Any]) -> int:
     """Say what a run of ALGORITHM on PROBLEM takes, before drawing a sample."""
@@ -174,7 +196,7 @@ def plan_command(problem: Problem, algorithm: AlgorithmId, as_json: AsJson = Fal
     mdp = resolve_problem(problem)
     chosen = alternatives(algorithm, given)
     if not hasattr(chosen[0], "plan"):
-        raise InvalidInput(f"plan: {algorithm} has no plan; solve and audit do without one.")
+        raise InvalidInput(f"plan: {algorithm} has no plan. Run it with solve or audit instead.")
     plans = [(one, plan(mdp, one)) for one in chosen]
     if as_json:
         print_json([plan_to_json(mdp, *one) for one in plans])
@@ -183,20 +205,50 @@ def plan_command(problem: Problem, algorithm: AlgorithmId, as_json: AsJson = Fal
     return 0
 
 
-app.command("publish", short_help="Choose tie-breaks for others to use.")(publish_command)
-app.command("audit", short_help="Measure how often two runs agree.")(audit_command)
-app.command("calibrate", short_help="Find how many samples ALGORITHM needs.")(calibrate_command)
-app.command("compare", short_help="All rules and algorithms side by side.")(compare_command)
-app.command("collect", short_help="Draw samples, keep them, and resume.")(collect_command)
-app.command("diagnose", short_help="What another log than LOG would say.")(diagnose_command)
-app.command("reproduce", short_help="Make every figure and table of the paper.")(reproduce_command)
-app.command("report", short_help="Make a page of the audits in STORE.")(report_command)
+_SOLVED = "two-goals-v1 plug-in-policy-v1 --epsilon 0.05 --delta 0.01 --rho 0.2"
+_PROMISED = "two-goals-v1 rpvi-v2 --epsilon 0.1 --delta 0.001 --rho 0.2"
 
 
-@app.command("list", short_help="List what has an id, yours too.")
-def list_command() -> int:
-    """List problems, algorithms, rules, samplers and levels, yours too."""
-    from replicable_rl.cli.show import show_lists
+def _add(name: str, command: Callable[..., int], summary: str, *examples: str) -> None:
+    """Make a function a command, with its line in the list of commands and examples at the end of its help."""
+    app.command(name, cls=Command, short_help=summary, epilog=example(*examples))(with_quiet(command))
 
-    show_lists()
-    return 0
+
+_add(
+    "solve",
+    solve_command,
+    "Solve PROBLEM with ALGORITHM once.",
+    f"solve {_SOLVED} --samples 1000 --shared-seed 2023",
+)
+_add("plan", plan_command, "Say what a run of ALGORITHM on PROBLEM takes.", f"plan {_PROMISED} --target policy")
+_add(
+    "publish",
+    publish_command,
+    "Choose tie-breaks for others to use.",
+    f"publish {_SOLVED} --samples 1000 --output cuts.json",
+)
+_add(
+    "audit",
+    audit_command,
+    "Measure how often two runs agree.",
+    f"audit {_PROMISED} --require 0.8 --store runs.sqlite",
+    "audit monday.csv tuesday.csv plug-in-policy-v1 --epsilon 0.05 --delta 0.05 --rho 0.2 --gamma 0.9",
+)
+_add("calibrate", calibrate_command, "Find how many samples ALGORITHM needs.", f"calibrate {_SOLVED}")
+_add("compare", compare_command, "Show all rules and algorithms side by side.", "compare chain-v1 --rho 0.2")
+_add(
+    "collect",
+    collect_command,
+    "Draw samples, keep them, and resume.",
+    "collect two-goals-v1 --samples 1000 --out samples.npz",
+)
+_add(
+    "diagnose",
+    diagnose_command,
+    "Say what another log than LOG would decide.",
+    "diagnose log.csv --gamma 0.9 --report page.html",
+)
+_add("reproduce", reproduce_command, "Make every figure and table of the paper.", "reproduce figure1 --quick")
+_add("report", report_command, "Make a page of the audits in STORE.", "report runs.sqlite --output page.html")
+_add("list", list_command, "List what has an id, yours too.", "list", "list --json")
+_add("doctor", doctor_command, "Check that everything works on this machine.", "doctor")

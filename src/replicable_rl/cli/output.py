@@ -6,8 +6,11 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 from replicable_rl.canonical import Json, json_text
+from replicable_rl.cli.quiet import is_quiet
+from replicable_rl.report.layout import NARROWEST
 from replicable_rl.wording import visible
 
 _PLAIN = str.maketrans({"–": "-", "−": "-", "×": "x", "ρ": "rho"})
@@ -26,11 +29,50 @@ def print_all(text: str) -> None:
 
 
 def print_error(text: str) -> None:
-    """Print on standard error, as `print_all` does; in lines of 80 columns on a terminal, whole for a program."""
+    """Print on standard error, as `print_all` does; in lines that a terminal has room for, whole for a program."""
     if sys.stderr.isatty():
-        lines = (textwrap.fill(line, 80, break_long_words=False, break_on_hyphens=False) for line in text.splitlines())
-        text = "\n".join(lines)
+        text = _filled(text, min(80, _columns(sys.stderr)))
     print(visible(text), file=sys.stderr, flush=True)
+
+
+def print_lines(text: str) -> None:
+    """Print sentences, in lines that a terminal has room for; whole for a program."""
+    print_all(_filled(text, text_width()) if sys.stdout.isatty() else text)
+
+
+def print_note(text: str) -> None:
+    """Print what helps a reader and is no part of the result: nothing with ``--quiet``."""
+    if not is_quiet():
+        print_lines(text)
+
+
+def terminal_width() -> int:
+    """Return the columns of the terminal that standard output is; 80 when it is piped."""
+    return _columns(sys.stdout)
+
+
+def text_width() -> int:
+    """Return the columns of tables and sentences: 80, or those of a narrower terminal."""
+    return max(NARROWEST, min(80, terminal_width()))
+
+
+def _filled(text: str, width: int) -> str:
+    """Break lines between words; a path or a command that is longer stays whole."""
+    lines = (textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) for line in text.splitlines())
+    return "\n".join(lines)
+
+
+def _columns(stream: TextIO) -> int:
+    """Return the columns of a terminal, or what the user says they are; 80 of what is no terminal."""
+    if not stream.isatty():
+        return 80
+    said = os.environ.get("COLUMNS", "")
+    if said.isdecimal() and 0 < len(said) < 6 and int(said) > 0:
+        return int(said)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except (OSError, ValueError):  # a stream that only looks like a terminal
+        return 80
 
 
 def print_json(data: Json) -> None:
@@ -59,6 +101,6 @@ def saying_what_is_kept(store: Path | None, what: str = "Finished runs") -> Iter
     try:
         yield
     except KeyboardInterrupt:
-        if store is not None and store.exists():
+        if store is not None and store.exists() and not is_quiet():
             print_error(f"{what} are kept in {store}; the same command resumes.")
         raise

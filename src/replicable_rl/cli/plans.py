@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -35,7 +36,8 @@ def show_plans(mdp: TabularMDP, planned: Sequence[tuple[Any, Plan]]) -> None:
     for algorithm, plan in planned:
         table = plan.table()
         out.print(f"\n{table.heading}")
-        out.print(_side_by_side(table))
+        for i, one in enumerate(_side_by_side(table, out.width)):
+            out.print(*([""] if i else []), one, sep="\n")
         out.print(table.closing)
         predict = getattr(algorithm, "predict", None)
         if predict is not None and plan.rho is not None:
@@ -43,12 +45,25 @@ def show_plans(mdp: TabularMDP, planned: Sequence[tuple[Any, Plan]]) -> None:
             out.print(f"Predicted (central limit theorem): two runs differ with probability {differ:.2g}.")
 
 
-def _side_by_side(plan: PlanTable) -> Table:
-    """Return a table with a column for each variant."""
+def _side_by_side(plan: PlanTable, width: int) -> Iterator[Table]:
+    """Yield a table with a column for each variant; those that do not fit stand below, for no number is cut."""
+    columns = {
+        name: [cell if isinstance(cell, str) else number(cell) for cell in cells]
+        for name, cells in plan.columns.items()
+    }
+    widths = {name: max(map(len, (name, *cells))) + 2 for name, cells in columns.items()}  # and a space on either side
+    room = width - max(map(len, plan.labels)) - 2
+    while columns:
+        ends = accumulate(widths[name] for name in columns)
+        fitting = [name for name, end in zip(columns, ends, strict=True) if end <= room]
+        yield _table(plan.labels, {name: columns.pop(name) for name in fitting or [next(iter(columns))]})
+
+
+def _table(labels: Sequence[str], columns: dict[str, list[str]]) -> Table:
     table = Table(box=None, padding=(0, 1), header_style="bold")
-    table.add_column("", no_wrap=True)
-    for name in plan.columns:
+    table.add_column("", overflow="fold")
+    for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
-    for label, *cells in zip(plan.labels, *plan.columns.values(), strict=True):
-        table.add_row(label, *(cell if isinstance(cell, str) else number(cell) for cell in cells))
+    for row in zip(labels, *columns.values(), strict=True):
+        table.add_row(*row)
     return table

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
+from replicable_rl.cli.quiet import is_quiet
 from replicable_rl.progress import listening
 from replicable_rl.progress_bar import Pace, bar
 
@@ -14,6 +15,9 @@ _MINUTE = 60.0
 @contextlib.contextmanager
 def progress_bar() -> Iterator[None]:
     """Show the progress of long work inside the block on standard error."""
+    if is_quiet():  # somebody hears of it already, and says nothing
+        yield
+        return
     if not sys.stderr.isatty():
         with listening(_line_a_minute()):
             yield

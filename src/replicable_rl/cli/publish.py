@@ -15,7 +15,7 @@ from replicable_rl.cli.options import (
     whole,
     with_algorithm_options,
 )
-from replicable_rl.cli.output import print_all, print_json
+from replicable_rl.cli.output import print_json, print_note
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.files import replacing
 from replicable_rl.registry import resolve_problem
@@ -30,7 +30,7 @@ def publish_command(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where the cuts go, such as cuts.json.")
     ] = None,
     sample_seed: Annotated[
-        str | None, typer.Option(metavar="SEED", help="The fresh samples [default: new entropy].")
+        str | None, typer.Option(metavar="SEED", help="The fresh samples.  [default: new entropy]")
     ] = None,
     as_json: AsJson = False,
     *,
@@ -55,7 +55,7 @@ def publish_command(
         return 0
     show_cuts(mdp, cuts)
     if output is None:
-        print_all("Nothing was written; --output cuts.json keeps them.")
+        print_note("Nothing was written; --output cuts.json keeps them.")
     else:
-        print_all(f"{output}: others decide with it by --rule {shlex.quote(str(output))} on samples of their own.")
+        print_note(f"{output}: others decide with it by --rule {shlex.quote(str(output))} on samples of their own.")
     return 0

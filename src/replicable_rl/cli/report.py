@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from replicable_rl.cli import complete
 from replicable_rl.cli.options import refuse_early
-from replicable_rl.cli.output import print_all
+from replicable_rl.cli.output import print_note
 from replicable_rl.files import replacing
 from replicable_rl.wording import plural
 
@@ -15,12 +16,18 @@ from replicable_rl.wording import plural
 def report_command(
     store: Annotated[Path, typer.Argument(metavar="STORE", help="The file that `audit --store` wrote.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The page [default: STORE with .html].")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The page.  [default: STORE with .html]")
     ] = None,
-    problem: Annotated[str | None, typer.Option(metavar="ID", help="Show the runs of this problem only.")] = None,
-    algorithm: Annotated[str | None, typer.Option(metavar="ID", help="Show the runs of this algorithm only.")] = None,
+    problem: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Show the runs of this problem only.", autocompletion=complete.problems),
+    ] = None,
+    algorithm: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Show the runs of this algorithm only.", autocompletion=complete.algorithms),
+    ] = None,
     confidence: Annotated[
-        float | None, typer.Option(help="Of every interval [default: what each audit asked for].")
+        float | None, typer.Option(metavar="X", help="Of every interval.  [default: what each audit asked for]")
     ] = None,
 ) -> int:
     """Make a page of the audits in STORE: one HTML file that opens without a server."""
@@ -35,5 +42,5 @@ def report_command(
     command = shlex.join(["replicable-rl", "report", str(store), *options])
     made = store_page(store, problem=problem, algorithm=algorithm, confidence=confidence, command=command)
     write(made.page, target)
-    print_all(f"{target}: {plural(made.audits, 'audit')}, {plural(made.runs, 'run')}. Open it in a browser.")
+    print_note(f"{target}: {plural(made.audits, 'audit')}, {plural(made.runs, 'run')}. Open it in a browser.")
     return 0

@@ -11,25 +11,30 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from replicable_rl import experiments
-from replicable_rl.cli.output import print_all
+from replicable_rl.cli import complete
+from replicable_rl.cli.output import print_all, print_note, text_width
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.errors import InvalidFile, InvalidInput
 
 if TYPE_CHECKING:
     from replicable_rl.experiments.experiment import Comparison
 
-_WIDTH = 80
-_NAMES = ", ".join(one.name for one in pkgutil.iter_modules(experiments.__path__) if one.ispkg)  # without loading them
+NAMES = tuple(one.name for one in pkgutil.iter_modules(experiments.__path__) if one.ispkg)  # without loading them
 
 
 def reproduce_command(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help=f"{_NAMES} [default: all].")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME", help=f"{', '.join(NAMES)}.  [default: all]", autocompletion=complete.experiments
+        ),
+    ] = None,
     output: Annotated[Path, typer.Option(metavar="DIR", help="Where figures, data and runs go.")] = Path("results"),
     quick: Annotated[bool, typer.Option("--quick", help="A small version, in seconds.")] = False,
     runs: Annotated[
-        int | None, typer.Option(help="Runs of a point under one shared seed [default: 150; quick: 30].")
+        int | None, typer.Option(metavar="N", help="Runs of a point under one shared seed.  [default: 150; quick: 30]")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Worker processes; -1 for all cores.")] = -1,
+    jobs: Annotated[int, typer.Option(metavar="N", help="Worker processes; -1 for all cores.")] = -1,
 ) -> int:
     """Make every figure and table; finished runs are kept, and the same call draws from them."""
     from replicable_rl.experiments.catalogue import chosen, reproduce
@@ -57,7 +62,7 @@ def reproduce_command(
         print_all("\n".join(_wrapped(f"{experiment.name}: {experiment.summary(dataset)}.")))
     options = [*(["--quick"] if quick else []), *([] if runs is None else [f"--runs {runs}"])]
     page = write_page(output, " ".join(["replicable-rl reproduce", *(names or []), *options]))
-    print_all(f"Figures, data and runs are in {output}{os.sep}; open {page} in a browser.")
+    print_note(f"Figures, data and runs are in {output}{os.sep}; open {page} in a browser.")
     return 0 if holds else 1
 
 
@@ -80,4 +85,4 @@ def _show(two: Comparison) -> None:
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(text, _WIDTH, initial_indent=indent, subsequent_indent="  ", break_on_hyphens=False)
+    return textwrap.wrap(text, text_width(), initial_indent=indent, subsequent_indent="  ", break_on_hyphens=False)

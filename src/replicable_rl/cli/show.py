@@ -1,8 +1,6 @@
 """Runs and lists on the terminal: a drawn grid where there is one, a table otherwise."""
 
-import inspect
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,12 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from replicable_rl.canonical import Json
-from replicable_rl.cli.output import can_encode
+from replicable_rl.cli.output import can_encode, terminal_width
+from replicable_rl.cli.quiet import is_quiet
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.paper import cited
-from replicable_rl.queries.rules import SHIPPED, Cuts
-from replicable_rl.records import APPROXIMATE, LEVELS, Claims, Run, implied, in_order
-from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS, load_plugins
+from replicable_rl.queries.rules import Cuts
+from replicable_rl.records import APPROXIMATE, Claims, Run, in_order
+from replicable_rl.report.layout import NARROWEST
 from replicable_rl.theory.plug_in_plan import PROBABILITIES
 from replicable_rl.wording import number, visible
 
@@ -45,7 +44,7 @@ class _SafeConsole(Console):
 
 def console() -> Console:
     """Return a console on standard output: the terminal's width, or 80 columns when piped."""
-    width = None if sys.stdout.isatty() else 80
+    width = max(NARROWEST, terminal_width())
     return _SafeConsole(highlight=False, markup=False, emoji=False, width=width)  # names are shown as they are
 
 
@@ -71,7 +70,7 @@ def show_run(mdp: TabularMDP, run: Run, seconds: float) -> None:
     facts.add_row("samples", number(run.samples))
     for level in reversed(in_order(run.fingerprints)):
         facts.add_row(level, run.fingerprints[level])
-    if out.is_terminal:
+    if out.is_terminal and not is_quiet():
         facts.add_row("time", f"{seconds:.3g} s")
     out.print()
     out.print(facts)
@@ -127,7 +126,7 @@ def _probability_table(mdp: TabularMDP, probability: NDArray[np.float64]) -> Tab
     shown = names if len(names) <= _MAX_COLUMNS else ()
     table = Table(box=None, padding=(0, 1), header_style="bold")
     for i, column in enumerate(("state", "most likely", *(f"p {name}" for name in shown))):
-        table.add_column(column, justify="left" if i < 2 else "right", overflow="fold")
+        table.add_column(column, justify="left" if i < 2 else "right", overflow="fold", min_width=5 if i > 1 else None)
     for s in range(min(mdp.n_states, _MAX_ROWS)):
         likely, state = int(probability[s].argmax()), mdp.labels.states[s] if mdp.labels.states else str(s)
         shares = (f"{probability[s, a]:.3f}" if mdp.allowed[s, a] else _NONE for a in range(len(shown)))
@@ -170,7 +169,8 @@ def show_cuts(mdp: TabularMDP, cuts: Cuts) -> None:
     states = mdp.labels.states or tuple(map(str, range(min(mdp.n_states, _MAX_ROWS))))
     table = Table(box=None, padding=(0, 1), header_style="bold")
     for column in ("state", "action", "tolerance", "margin"):
-        table.add_column(column, justify="left" if column in ("state", "action") else "right", overflow="fold")
+        number_column = column in ("tolerance", "margin")
+        table.add_column(column, justify="right" if number_column else "left", overflow="fold", no_wrap=number_column)
     for s in range(min(mdp.n_states, _MAX_ROWS)):
         cells = f"{cuts.tolerances[s]:.4g}", f"{cuts.margins[s]:.3g}"
         table.add_row(states[s], names[cuts.policy[s]], *cells)
@@ -180,58 +180,6 @@ def show_cuts(mdp: TabularMDP, cuts: Cuts) -> None:
     out.print(table)
     least = number(float(cuts.margins.min()), 3)
     out.print(f"Margins are in standard deviations of a gap; the least is {least}.")
-
-
-def show_lists() -> None:
-    """Print what has an id: problems with their sizes, algorithms and rules with their parameters, samplers, levels."""
-    load_plugins()
-    out = console()
-    problems = [(id, *_sizes(constructor), _parameters(constructor)) for id, constructor in PROBLEMS.items()]
-    out.print(_listing(("problem", "S", "A", "gamma", "parameters"), problems))
-    out.print("Also a Gymnasium id with a known transition table, as FrozenLake-v1:gamma=0.95,")
-    out.print("and any file that TabularMDP.save wrote.\n")
-    algorithms = [(id, _summary(algorithm), _parameters(algorithm)) for id, algorithm in ALGORITHMS.items()]
-    out.print(_listing(("algorithm", "what it is", "parameters"), algorithms))
-    out.print()
-    rules = [(id, _summary(rule), _parameters(rule) or "-") for id, rule in SHIPPED.items()]
-    out.print(_listing(("rule", "how a plug-in policy decides", "settings"), rules))
-    out.print()
-    out.print(_listing(("sampler", "what it is"), [(id, _summary(sampler)) for id, sampler in SAMPLERS.items()]))
-    out.print()
-    levels = [(name, ", ".join(in_order(implied(name))) or "-") for name in in_order(LEVELS)]
-    out.print(_listing(("level", "two runs that agree on it also agree on"), levels))
-
-
-def _listing(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    table = Table(box=None, padding=(0, 1), header_style="bold")
-    for i, column in enumerate(columns):
-        right = column in ("S", "A", "gamma")
-        table.add_column(column, justify="right" if right else "left", overflow="fold", no_wrap=i == 0)
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
-def _sizes(constructor: Callable[..., TabularMDP]) -> tuple[str, str, str]:
-    """Return S, A and gamma of a problem by default; dashes where it needs input, or cannot be built."""
-    try:
-        mdp = constructor()
-    except Exception:  # somebody's own: what it raises, `solve` says
-        return "-", "-", "-"
-    return str(mdp.n_states), str(mdp.n_actions), f"{mdp.gamma:g}"
-
-
-def _summary(kind: Any) -> str:
-    return (inspect.getdoc(kind) or "-").splitlines()[0]
-
-
-def _parameters(constructor: Any) -> str:
-    shown = []
-    for name, parameter in inspect.signature(constructor).parameters.items():
-        default = getattr(parameter.default, "id", parameter.default)  # an ingredient is known by its id
-        simple = isinstance(default, (int, float, str)) and not isinstance(default, bool)
-        shown.append(f"{name}={default}" if simple else name)
-    return ", ".join(shown)
 
 
 def _edge(rule: str, first: bool, unicode: bool, last: bool = False) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from replicable_rl.canonical import Json, decimal
 from replicable_rl.diagnose.search import Point, smallest
 from replicable_rl.display import shown as displayed
+from replicable_rl.errors import check_integer
 from replicable_rl.records import ObjectSpec
 from replicable_rl.wording import number, percent
 
@@ -110,9 +111,10 @@ class Calibration:
         tried = f"{len(self.points)} sizes tried"
         return f"Calibration({self.problem.text}, {self.algorithm.id}: {found}, {tried}, {percent(self.confidence)})"
 
-    def table(self) -> str:
-        """Return the curve as text, 80 columns wide."""
-        text: str = displayed("calibration table", self)
+    def table(self, *, width: int = 80) -> str:
+        """Return the curve as text, 80 columns wide; where ``width`` is less, columns are left out."""
+        width = check_integer("Calibration.table", "width", width, low=1, high=10**4)
+        text: str = displayed("calibration table", self, width)
         return text
 
     def plot(self, path: str | os.PathLike[str]) -> None:

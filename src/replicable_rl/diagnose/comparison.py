@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from replicable_rl.canonical import Json, decimal
 from replicable_rl.diagnose.calibration import Calibration
 from replicable_rl.display import shown as displayed
-from replicable_rl.errors import InvalidInput, shown
+from replicable_rl.errors import InvalidInput, check_integer, shown
 from replicable_rl.records import ObjectSpec
 from replicable_rl.wording import percent
 
@@ -135,9 +135,10 @@ class Comparison:
         found = f"{self.recommended} recommended" if self.recommended else "nothing recommended"
         return f"Comparison({self.problem.text}: {len(self.rows)} lines, {found}, {percent(self.confidence)})"
 
-    def table(self) -> str:
-        """Return the comparison as text, 80 columns wide."""
-        text: str = displayed("comparison table", self)
+    def table(self, *, width: int = 80) -> str:
+        """Return the comparison as text, 80 columns wide; where ``width`` is less, columns are left out."""
+        width = check_integer("Comparison.table", "width", width, low=1, high=10**4)
+        text: str = displayed("comparison table", self, width)
         return text
 
     def plot(self, path: str | os.PathLike[str]) -> None:

@@ -1,4 +1,4 @@
-"""An audit's result as text for people, 80 columns wide, and as JSON for programs."""
+"""An audit's result as text for people, 80 columns wide or narrower, and as JSON for programs."""
 
 import math
 import textwrap
@@ -10,6 +10,7 @@ from replicable_rl.audit.sampled import fresh, other_versions, suspicion, versio
 from replicable_rl.canonical import Json
 from replicable_rl.display import shows
 from replicable_rl.records import ObjectSpec, in_order
+from replicable_rl.report.layout import NARROWEST, Column, laid_out, left_out
 from replicable_rl.report.log_texts import about_looks, compared, first_of_all, sample_of, size, subject, undecided
 from replicable_rl.wording import brief, number, percent, plural
 
@@ -60,7 +61,7 @@ def _verdict(result: AuditResult, asked: float, level: str) -> str:
     return "not shown" if result.unsampled else undecided(result)
 
 
-def summary_lines(number: str, result: AuditResult) -> list[str]:
+def summary_lines(number: str, result: AuditResult, width: int = _WIDTH) -> list[str]:
     """Return one audit of many in a few lines: what was run, the headline, and what is missing."""
     level, indent = result.spec.level, " " * (len(number) + 2)
     lacking = f"No run of it has a {level}." if result.runs else NOTHING_YET
@@ -73,48 +74,59 @@ def summary_lines(number: str, result: AuditResult) -> list[str]:
         other_versions(result.runs),
         suspicion(result),
     )
-    lines = [f"{indent}{line}" for text in texts for line in _wrapped(text, _WIDTH - len(indent))]
-    return [*_specs(result, f"{number}  ", indent), *lines]
+    lines = [f"{indent}{line}" for text in texts for line in _wrapped(text, width - len(indent))]
+    return [*_specs(result, f"{number}  ", indent, width), *lines]
 
 
 @shows("audit table")
-def result_table(result: AuditResult, level: str, require: float | None = None) -> str:
+def result_table(result: AuditResult, level: str, require: float | None = None, width: int = _WIDTH) -> str:
     """Return the table, the headline, and where and by how much runs differ."""
-    spec, width = result.spec, max(7, *(1 + len(brief(one, _LEVEL)) for one in result.levels))
+    spec, width = result.spec, max(width, NARROWEST)
     samples = {run.samples for run in result.runs if run.samples is not None}
     drawn = "" if not samples else f", {number_range(min(samples), max(samples))} samples each"
     first = first_of_all(result)
-    pairs = f"{'pairs the same':>{_LEFT - width}}"
+    table, missing = laid_out(_columns(list(result.agreements.values())), width)
+    shares = left_out(missing) if missing else _SHARES
     lines = [
-        *([*_wrapped(first), ""] if first else []),
-        *_specs(result),
-        f"{size(result)}{drawn}; {percent(spec.confidence)} intervals",
+        *([*_wrapped(first, width), ""] if first else []),
+        *_specs(result, width=width),
+        *_wrapped(f"{size(result)}{drawn}; {percent(spec.confidence)} intervals", width),
         "",
-        f"{'level':<{width}}{pairs}{'agreement':>11}{'one look':>13}{'every look':>13}{'modal':>7}{'unique':>8}",
-        *(_row(one, width) for one in result.agreements.values()),
-        *_wrapped(f"{about_looks(result)} {_SHARES}"),
+        *table,
+        *_wrapped(f"{about_looks(result)} {shares}", width),
         "",
-        *_wrapped(headline(result, level, require)),
-        *(_where(result) if "policy" in result.levels else ()),
-        *_wrapped(_worth(result, level)),
-        *_wrapped(unfinished(result)),
-        *_wrapped(_failed(result)),
-        *_wrapped(other_versions(result.runs)),
-        *_wrapped(f"Shared by the runs of a pair: {spec.shared}. Fresh: {fresh(spec, result.runs)}."),
-        *_wrapped(suspicion(result)),
+        *_wrapped(headline(result, level, require), width),
+        *(_where(result, width) if "policy" in result.levels else ()),
+        *_wrapped(_worth(result, level), width),
+        *_wrapped(unfinished(result), width),
+        *_wrapped(_failed(result), width),
+        *_wrapped(other_versions(result.runs), width),
+        *_wrapped(f"Shared by the runs of a pair: {spec.shared}. Fresh: {fresh(spec, result.runs)}.", width),
+        *_wrapped(suspicion(result), width),
     ]
     return "\n".join(lines)
 
 
-def _row(one: Agreement, width: int) -> str:
-    pairs = f"{one.same} of {one.pairs}"
-    pairs = pairs if len(pairs) <= _LEFT - width else f"{one.same:.4g} of {one.pairs:.4g}"
-    intervals = "".join(f"{f'{x.low:.3f}–{x.high:.3f}':>13}" for x in (one.value, one.every_look))
-    shares = f"{float(one.modal_share):>7.3f}{float(one.unique_share):>8.3f}"
-    return f"{brief(one.level, _LEVEL):<{width}}{pairs:>{_LEFT - width}}{one.estimate:>11.3f}{intervals}{shares}"
+def _columns(found: list[Agreement]) -> list[Column]:
+    """Return the table of all levels; in a narrow terminal, the shares go first and the interval of one look next."""
+    levels = [brief(one.level, _LEVEL) for one in found]
+    width = max(7, *(1 + len(level) for level in levels))
+    pairs = [f"{one.same} of {one.pairs}" for one in found]
+    short = [f"{one.same:.4g} of {one.pairs:.4g}" for one in found]
+    fitting = [long if len(long) <= _LEFT - width else few for long, few in zip(pairs, short, strict=True)]
+    looks = [[f"{x.low:.3f}–{x.high:.3f}" for x in (one.value, one.every_look)] for one in found]
+    return [
+        Column("level", levels, width, "<"),
+        Column("pairs the same", fitting, _LEFT - width),
+        Column("agreement", [f"{one.estimate:.3f}" for one in found], 11),
+        Column("one look", [one for one, _ in looks], 13, rank=1),
+        Column("every look", [every for _, every in looks], 13),
+        Column("modal", [f"{float(one.modal_share):.3f}" for one in found], 7, rank=3),
+        Column("unique", [f"{float(one.unique_share):.3f}" for one in found], 8, rank=3),
+    ]
 
 
-def _where(result: AuditResult) -> list[str]:
+def _where(result: AuditResult, width: int) -> list[str]:
     """Say in which states runs differ, and what they do there."""
     states = result.states
     S, many = states.per_state.size, states.differing.size
@@ -123,7 +135,7 @@ def _where(result: AuditResult) -> list[str]:
         return [f"Two runs take the same action in every {noun} ({S})."]
     said = f"Two runs act alike in {states.every_look} of the {S} {noun}s. They differ in {many}:"
     told = (f"{noun} {state_name(result, s)}: {actions_taken(result, s)}" for s in states.differing[:_SHOWN].tolist())
-    lines = [*_wrapped(said), *("  " + textwrap.shorten(text, _WIDTH - 2, placeholder=" ...") for text in told)]
+    lines = [*_wrapped(said, width), *("  " + textwrap.shorten(text, width - 2, placeholder=" ...") for text in told)]
     return lines if many <= _SHOWN else [*lines, f"  and {many - _SHOWN} more"]
 
 
@@ -187,18 +199,18 @@ def _wrapped(text: str, width: int = _WIDTH) -> list[str]:
     return textwrap.wrap(text, width, break_on_hyphens=False) if text else []
 
 
-def _specs(result: AuditResult, first: str = "", indent: str = "") -> list[str]:
+def _specs(result: AuditResult, first: str = "", indent: str = "", width: int = _WIDTH) -> list[str]:
     """Problem and algorithm; what is too long for a line is broken after a comma."""
     algorithm = ObjectSpec(result.algorithm.id, dict(sorted(result.algorithm.params.items()))).text
     if result.logs is not None:
-        return [*_wrapped(f"{first}{subject(result)}"), *_fitted(f"{indent}{algorithm}", indent)]
-    return _fitted(f"{first}{subject(result)}  {algorithm}", indent)
+        return [*_wrapped(f"{first}{subject(result)}", width), *_fitted(f"{indent}{algorithm}", indent, width)]
+    return _fitted(f"{first}{subject(result)}  {algorithm}", indent, width)
 
 
-def _fitted(text: str, indent: str) -> list[str]:
-    lines = textwrap.wrap(text.replace(",", ", "), _WIDTH, subsequent_indent=indent, break_on_hyphens=False)
+def _fitted(text: str, indent: str, width: int) -> list[str]:
+    lines = textwrap.wrap(text.replace(",", ", "), width, subsequent_indent=indent, break_on_hyphens=False)
     if len(lines) > _LONGEST:  # JSON has it whole
-        lines = [*lines[: _LONGEST - 1], f"{lines[_LONGEST - 1][: _WIDTH - 3]}..."]
+        lines = [*lines[: _LONGEST - 1], f"{lines[_LONGEST - 1].rpartition(' ')[0]} ..."]
     return [line.replace(", ", ",") for line in lines]
 
 

@@ -1,12 +1,14 @@
-"""Calibrations and comparisons as text for people, 80 columns wide."""
+"""Calibrations and comparisons as text for people, 80 columns wide or narrower."""
 
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 
 from replicable_rl.diagnose import Calibration, Compared, Comparison, Point
 from replicable_rl.display import shows
 from replicable_rl.records import ObjectSpec
+from replicable_rl.report.layout import NARROWEST, Column, laid_out, left_out
 from replicable_rl.wording import brief, number, percent, plural
 
 _WIDTH = 80
@@ -18,30 +20,39 @@ _HONEST = (
 
 
 @shows("calibration table")
-def calibration_table(found: Calibration) -> str:
+def calibration_table(found: Calibration, width: int = _WIDTH) -> str:
     """Return the curve, what was found, and what the proof needs."""
+    width = max(width, NARROWEST)
+    table, missing = laid_out(_curve(found.size_name, found.points), width)
     lines = [
-        *_wrapped(_named(found)),
-        *_wrapped(f"Asked: {found.asked}. All intervals hold at once, {percent(found.confidence)}."),
+        *_wrapped(_named(found), width),
+        *_wrapped(f"Asked: {found.asked}. All intervals hold at once, {percent(found.confidence)}.", width),
         "",
-        f"{found.size_name:>13}{'in all':>11}{'pairs':>6}  {'agreement':<21}{'mean loss':<18}verdict",
-        *(_line(point) for point in found.points),
+        *table,
         "",
-        *_wrapped(f"{_said(found)} {_proof(found)}"),
-        *_wrapped(_HONEST if found.met else ""),
-        *_wrapped(_about_losses(found)),
+        *_wrapped(f"{_said(found)} {_proof(found)}", width),
+        *_wrapped(_HONEST if found.met else "", width),
+        *_wrapped(_about_losses(found), width),
+        *_wrapped(left_out(missing), width),
     ]
     return "\n".join(lines)
 
 
-def _line(point: Point) -> str:
-    low, high = point.agreement.low, point.agreement.high
-    agreement = f"{float(point.agreement):.3f} ({low:.3f}–{high:.3f})"
+def _curve(size: str, points: Sequence[Point]) -> list[Column]:
+    agreements = [f"{float(x):.3f} ({x.low:.3f}–{x.high:.3f})" for x in (point.agreement for point in points)]
+    return [
+        Column(size, [number(point.size) for point in points], 13),
+        Column("in all", [number(point.samples) for point in points], 11, rank=1),
+        Column("pairs", [str(point.pairs) for point in points], 6, rank=2),
+        Column("agreement", agreements, 21, "<", gap=2),
+        Column("mean loss", [_loss(point) for point in points], 18, "<"),
+        Column("verdict", [point.verdict for point in points], 0, "<"),
+    ]
+
+
+def _loss(point: Point) -> str:
     loss = "-" if point.loss is None else f"{_short(float(point.loss))} (≤ {_short(point.loss.high)})"
-    loss = loss if len(loss) < 18 else loss.replace("≤ ", "≤")  # the column has no more room
-    agreement, loss = f"{agreement:<21}", f"{loss:<18}"
-    size, samples = number(point.size), number(point.samples)
-    return f"{size:>13}{samples:>11}{point.pairs:>6}  {agreement}{loss}{point.verdict}"
+    return loss if len(loss) < 18 else loss.replace("≤ ", "≤")  # the column has no more room
 
 
 def _named(found: Calibration) -> str:
@@ -91,38 +102,58 @@ def _excludes_little(epsilon: float, gain: float | None) -> str:
 
 
 @shows("comparison table")
-def comparison_table(found: Comparison) -> str:
+def comparison_table(found: Comparison, width: int = _WIDTH) -> str:
     """Return the lines, what they mean, and which to use."""
-    width = max(12, *(len(brief(row.name, 24)) + 2 for row in found.rows))
+    width = max(width, NARROWEST)
+    table, missing = laid_out(_compared(found.rows), width)
     share = "" if not found.gain else f", {percent(round(found.epsilon / found.gain, 4))} of the gain over uniform"
     asked = f"same policy with probability at least {1.0 - found.rho:.6g}, mean loss at most {found.epsilon:.4g}{share}"
-    heading = f"{'':<{width}}{'samples':>10}{'proof':>10}{'loss':>9}{'in units':>10}{'of gain':>9}  made to repeat"
     lines = [
-        *_wrapped(_text(found.problem)),
-        *_wrapped(f"Asked: {asked}. All intervals of all lines hold at once, {percent(found.confidence)}."),
+        *_wrapped(_text(found.problem), width),
+        *_wrapped(f"Asked: {asked}. All intervals of all lines hold at once, {percent(found.confidence)}.", width),
         "",
-        heading,
-        *(_compared(row, width) for row in found.rows),
+        *table,
         "",
-        *_wrapped(f"{found.why} {_excludes_little(found.epsilon, found.gain)}".rstrip()),
+        *_wrapped(f"{found.why} {_excludes_little(found.epsilon, found.gain)}".rstrip(), width),
         *_wrapped(
             "Samples, in all, are measured: the fewest at which two runs have the same policy often enough and lose "
             "little enough. The proof's are what is proved to be enough for any problem of this size. Losses are "
             "means, in values normalised to [0, 1], in the units of your rewards, and by what the best policy gains "
-            "over the uniform one."
+            "over the uniform one.",
+            width,
         ),
+        *_wrapped(left_out(missing), width),
     ]
     return "\n".join(lines)
 
 
-def _compared(row: Compared, width: int) -> str:
-    samples = {True: number(row.samples), False: "not met", None: "undecided"}[row.met]
-    samples = "never" if row.calibration is None else samples
-    proof = number(row.theory, 3) if row.theory is not None else _UNPROVED
-    proof = "-" if row.calibration is None else proof
-    share = "-" if row.loss_share is None else f"{_short(100.0 * row.loss_share)} %"
-    cells = f"{_or_dash(row.loss):>9}{_or_dash(row.loss_in_units):>10}{share:>9}"
-    return f"{brief(row.name, 24):<{width}}{samples:>10}{proof:>10}{cells}  {row.replicates}"
+def _compared(rows: Sequence[Compared]) -> list[Column]:
+    names = [brief(row.name, 24) for row in rows]
+    return [
+        Column("", names, max(12, *(len(name) + 2 for name in names)), "<"),
+        Column("samples", [_measured(row) for row in rows], 10),
+        Column("proof", [_proved(row) for row in rows], 10),
+        Column("loss", [_or_dash(row.loss) for row in rows], 9),
+        Column("in units", [_or_dash(row.loss_in_units) for row in rows], 10, rank=3),
+        Column("of gain", [_percent(row.loss_share) for row in rows], 9, rank=2),
+        Column("made to repeat", [row.replicates for row in rows], 0, "<", gap=2, rank=1),
+    ]
+
+
+def _measured(row: Compared) -> str:
+    if row.calibration is None:
+        return "never"
+    return {True: number(row.samples), False: "not met", None: "undecided"}[row.met]
+
+
+def _proved(row: Compared) -> str:
+    if row.calibration is None:
+        return "-"
+    return _UNPROVED if row.theory is None else number(row.theory, 3)
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{_short(100.0 * share)} %"
 
 
 def _or_dash(x: float | None) -> str:
@@ -138,6 +169,6 @@ def _short(x: float) -> str:
     return "0" if abs(x) < 1e-7 else f"{x:.2g}"
 
 
-def _wrapped(text: str) -> list[str]:
+def _wrapped(text: str, width: int) -> list[str]:
     together = text.replace(" %", "\0%")  # a number and its unit stay on one line
-    return [line.replace("\0", " ") for line in textwrap.wrap(together, _WIDTH, break_on_hyphens=False)]
+    return [line.replace("\0", " ") for line in textwrap.wrap(together, width, break_on_hyphens=False)]
