@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replicable_rl.compiled import compiled
 from replicable_rl.mdp.rows import Rows
@@ -24,7 +25,13 @@ def are_in_order(rows: Rows, n_states: int, n_actions: int) -> bool:
 
 
 @compiled
-def _in_order(indptr, next_state, probability, reward, n_states):  # type: ignore[no-untyped-def]
+def _in_order(
+    indptr: NDArray[np.int64],
+    next_state: NDArray[np.int32],
+    probability: NDArray[np.float64],
+    reward: NDArray[np.float64],
+    n_states: int,
+) -> bool:
     if indptr[0] != 0 or indptr[-1] != next_state.size:
         return False
     for row in range(indptr.size - 1):
