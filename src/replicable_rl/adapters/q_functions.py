@@ -41,9 +41,9 @@ def as_q_functions(owner: str, given: Any) -> tuple[QFunction, ...]:
     2
     """
     listed = isinstance(given, (list, tuple)) or (isinstance(given, np.ndarray) and given.ndim == 3)
+    if listed and not len(given):
+        raise InvalidInput(f"{owner}: q_functions must hold at least one Q-function, got none.")
     if listed and not _is_table(given):
-        if not len(given):
-            raise InvalidInput(f"{owner}: q_functions must hold at least one Q-function, got none.")
         return tuple(_as_q_function(owner, one) for one in given)
     return (_as_q_function(owner, given),)
 

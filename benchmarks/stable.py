@@ -1,0 +1,232 @@
+"""What to do about it: what sharing, ensembles and tolerances buy DQN, in agreement and in return.
+
+    .venv/bin/python -m benchmarks.stable            # part of make bench; half an hour; writes docs/stable.json
+    .venv/bin/python -m benchmarks.stable --quick    # small, and printed only
+
+DQN of Stable-Baselines3 is trained on FrozenLake, CartPole and Taxi. Weights that are trained are kept in
+results/stable: a command that was interrupted goes on where it stopped. The tables and the figure of docs/stable.md
+are made of docs/stable.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
+import replicable_rl as rr
+from benchmarks.stable_agents import Trained, kept, q_function
+from benchmarks.stable_games import Game, Played, Policy, games
+from replicable_rl.files import write_text
+
+ROOT = Path(__file__).resolve().parent.parent
+FOUND, KEPT = ROOT / "docs" / "stable.json", ROOT / "results" / "stable"
+PLAIN, SHARED = "plain", "shared"
+CONFIDENCE = 0.95
+Members = tuple[Trained, ...]
+
+
+class Extent(NamedTuple):
+    """How much is measured of a game: runs that share nothing, pairs of runs that share, and so on."""
+
+    plain: int
+    shared: int
+    ensembles: Sequence[int]
+    seeds: int  # of the decisions
+    pairs: int  # at most, of agents
+    variants: bool = False
+
+
+FULL = {
+    "FrozenLake": Extent(20, 10, (3, 5), 10, 400, variants=True),
+    "CartPole": Extent(12, 6, (3,), 2, 200),
+    "Taxi": Extent(12, 6, (3,), 4, 400),
+}
+QUICK = {"FrozenLake": Extent(3, 2, (), 1, 4)}
+
+
+class Pair(NamedTuple):
+    """Two agents to compare, each the mean of its members, and the units that they are made of."""
+
+    one: Members
+    two: Members
+    units: frozenset[int]
+
+
+# --- who is compared --------------------------------------------------------------------------
+
+
+def arms(name: str, extent: Extent) -> dict[str, list[Pair]]:
+    """Return the pairs of agents of every arm.
+
+    A unit of the plain arms is a run, a unit of the shared ones is the two runs of a shared seed.
+    """
+    plain = [Trained(name, False, 0, i) for i in range(extent.plain)]
+    both = [(Trained(name, True, i, 2 * i), Trained(name, True, i, 2 * i + 1)) for i in range(extent.shared)]
+    found: dict[str, list[Pair]] = {}
+    for size in (1, *extent.ensembles):
+        of = "" if size == 1 else f" × {size}"
+        found[PLAIN + of] = [
+            Pair(tuple(plain[i] for i in one), tuple(plain[i] for i in two), frozenset(one + two))
+            for one, two in _some(_disjoint(extent.plain, size), extent.pairs)
+        ]
+        found[SHARED + of] = [
+            Pair(tuple(both[i][0] for i in each), tuple(both[i][1] for i in each), frozenset(each))
+            for each in _some(combinations(range(extent.shared), size), extent.pairs)
+        ]
+    return found
+
+
+def _disjoint(units: int, size: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Yield all pairs of disjoint sets of so many units; of many, a random choice."""
+    if size == 1:
+        yield from (((i,), (j,)) for i, j in combinations(range(units), 2))
+        return
+    rng = np.random.default_rng(units)
+    for _ in range(2000):
+        both = rng.permutation(units)[: 2 * size].tolist()
+        yield tuple(sorted(both[:size])), tuple(sorted(both[size:]))
+
+
+def _some(candidates: Iterator[Any], most: int) -> list[Any]:
+    """Return the candidates, or so many of them at random."""
+    listed = list(dict.fromkeys(candidates))
+    chosen = np.random.default_rng(most).permutation(len(listed))[:most]
+    return [listed[i] for i in sorted(chosen.tolist())]
+
+
+# --- what is measured -------------------------------------------------------------------------
+
+
+class Estimated(NamedTuple):
+    """An estimate with an interval."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+def jackknifed(
+    values: NDArray[np.float64], units: Sequence[frozenset[int]], lowest: float, highest: float
+) -> Estimated:
+    """Return the mean over pairs, and an interval from the means without each of the units.
+
+    Pairs of the same runs depend on each other. By the inequality of Efron and Stein the variance that is found by
+    leaving out one unit after the other is, on average, not too small.
+    """
+    mean, listed = float(values.mean()), sorted(frozenset().union(*units))
+    without = [
+        float(left.mean()) for i in listed if (left := values[[i not in each for each in units]]).size
+    ]  # where a unit is in all pairs, nothing is left
+    n = len(without)
+    if n < 2:
+        return Estimated(mean, lowest, highest)
+    width = float(student.ppf((1 + CONFIDENCE) / 2, n - 1)) * float(np.std(without)) * (n - 1) ** 0.5
+    return Estimated(mean, max(lowest, mean - width), min(highest, mean + width))
+
+
+class Table:
+    """The agents of a game with one kind of decision, each played once."""
+
+    def __init__(self, game: Game, agents: dict[Trained, Any], decide: Callable[[list[Any]], Policy]) -> None:
+        self.game, self.agents, self.decide = game, agents, decide
+        self._known: dict[Members, tuple[Policy, Played]] = {}
+
+    def __getitem__(self, members: Members) -> tuple[Policy, Played]:
+        """Return the policy of an ensemble and what came of it."""
+        if members not in self._known:
+            policy = self.decide([self.agents[one] for one in members])
+            self._known[members] = policy, self.game.rules.play(policy)
+        return self._known[members]
+
+    def compare(self, pair: Pair) -> tuple[float, float, float]:
+        """Return on which share of their steps two agents act alike, whether on all, and what they earn."""
+        (one, first), (two, second) = self[pair.one], self[pair.two]
+        alike = [one(played.visited) == two(played.visited) for played in (first, second)]
+        shares = [float(played.share[same].sum()) for played, same in zip((first, second), alike, strict=True)]
+        everywhere = all(bool(same.all()) for same in alike)
+        return (shares[0] + shares[1]) / 2, float(everywhere), (first.earned + second.earned) / 2
+
+
+def measured(game: Game, agents: dict[Trained, Any], pairs: list[Pair], decisions: list[Any]) -> dict[str, Any]:
+    """Return agreement, identity and return of an arm, averaged over the shared seeds of the decisions."""
+    tables = [Table(game, agents, decide) for decide in decisions]
+    values = np.mean([[table.compare(pair) for pair in pairs] for table in tables], axis=0)
+    units = [pair.units for pair in pairs]
+    return {
+        "alike": list(jackknifed(values[:, 0], units, 0.0, 1.0)),
+        "identical": float(values[:, 1].mean()),
+        "return": list(jackknifed(values[:, 2], units, -np.inf, np.inf)),
+        "pairs": len(pairs),
+        "units": len(frozenset().union(*units)),
+    }
+
+
+def deciding(tolerance: float, seed: int, **options: Any) -> Callable[[list[Any]], Policy]:
+    """Return what makes a policy of Q-functions."""
+    return lambda q: rr.StableDecisions(q, tolerance, shared_seed=seed, **options)
+
+
+def by_state(tolerance: float, seed: int) -> Callable[[list[Any]], Policy]:
+    """Return the same with shared numbers for every state, which is not what `StableDecisions` does."""
+
+    def decide(tables: list[Any]) -> Policy:
+        q = np.mean(tables, axis=0)
+        each = (rr.StableDecisions(q[s : s + 1], tolerance, shared_seed=1000 * seed + s) for s in range(len(q)))
+        actions = np.array([one.act(0) for one in each])
+        return lambda states: actions[states]
+
+    return decide
+
+
+VARIANTS: dict[str, Callable[[float, int], Any]] = {
+    "one choice for the agent": deciding,
+    "a choice for each state": by_state,
+    'bins (rule="rounded")': lambda x, seed: deciding(x, seed, rule="rounded"),
+}
+
+
+def found_of(name: str, game: Game, extent: Extent, keep: Path) -> dict[str, Any]:
+    """Train what is not kept, and measure all arms of a game."""
+    listed = arms(name, extent)
+    needed = sorted({one for pairs in listed.values() for pair in pairs for one in pair.one + pair.two})
+    needed.sort(key=lambda agent: agent.sample_seed)  # so that what is kept early is of all kinds
+    agents = {}
+    for i, agent in enumerate(needed):
+        print(f"{name}: agent {i + 1} of {len(needed)}", flush=True)
+        agents[agent] = q_function(game, kept(keep, game, agent))
+    found: dict[str, Any] = {"steps": game.steps, "arms": {}, "variants": {}}
+    found["uniform"] = game.rules.play(None).earned
+    for arm, pairs in listed.items():
+        print(f"{name}: {arm}", flush=True)
+        found["arms"][arm] = [
+            {"tolerance": x} | measured(game, agents, pairs, [deciding(x, r) for r in range(extent.seeds if x else 1)])
+            for x in game.tolerances
+        ]
+    for variant, made in VARIANTS.items() if extent.variants else ():
+        found["variants"][variant] = [
+            {"tolerance": x} | measured(game, agents, listed[PLAIN], [made(x, r) for r in range(extent.seeds)])
+            for x in game.tolerances[1:]
+        ]
+    return found
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Train, measure, and write what was found."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.stable", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small, and printed only")
+    parser.add_argument("--render", action="store_true", help="only the page and the figure, from docs/stable.json")
+    parser.add_argument("--keep", type=Path, default=KEPT, help="where trained weights are kept")
+    options = parser.parse_args(arguments)
+    ...
+
+
+if __name__ == "__main__":
+    main()
