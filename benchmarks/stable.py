@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,12 +24,15 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 import replicable_rl as rr
+from benchmarks import stable_page
 from benchmarks.stable_agents import Trained, kept, q_function
-from benchmarks.stable_games import Game, Played, Policy, games
+from benchmarks.stable_games import Finite, Game, Played, Policy, games
+from replicable_rl import plotting
 from replicable_rl.files import write_text
 
 ROOT = Path(__file__).resolve().parent.parent
-FOUND, KEPT = ROOT / "docs" / "stable.json", ROOT / "results" / "stable"
+DOCS, KEPT = ROOT / "docs", ROOT / "results" / "stable"
+FOUND, PAGE, PICTURE = DOCS / "stable.json", DOCS / "stable.md", DOCS / "stable.svg"
 PLAIN, SHARED = "plain", "shared"
 CONFIDENCE = 0.95
 Members = tuple[Trained, ...]
@@ -45,9 +50,9 @@ class Extent(NamedTuple):
 
 
 FULL = {
-    "FrozenLake": Extent(20, 10, (3, 5), 10, 400, variants=True),
-    "CartPole": Extent(12, 6, (3,), 2, 200),
-    "Taxi": Extent(12, 6, (3,), 4, 400),
+    "FrozenLake": Extent(20, 10, (3, 5), 12, 120, variants=True),
+    "CartPole": Extent(6, 3, (2,), 2, 45),
+    "Taxi": Extent(8, 4, (3,), 4, 60),
 }
 QUICK = {"FrozenLake": Extent(3, 2, (), 1, 4)}
 
@@ -143,6 +148,9 @@ class Table:
         """Return the policy of an ensemble and what came of it."""
         if members not in self._known:
             policy = self.decide([self.agents[one] for one in members])
+            if isinstance(self.game.rules, Finite):  # asked once about all states
+                actions = policy(np.arange(self.game.rules.first.size))
+                policy = actions.__getitem__
             self._known[members] = policy, self.game.rules.play(policy)
         return self._known[members]
 
@@ -202,7 +210,7 @@ def found_of(name: str, game: Game, extent: Extent, keep: Path) -> dict[str, Any
     for i, agent in enumerate(needed):
         print(f"{name}: agent {i + 1} of {len(needed)}", flush=True)
         agents[agent] = q_function(game, kept(keep, game, agent))
-    found: dict[str, Any] = {"steps": game.steps, "arms": {}, "variants": {}}
+    found: dict[str, Any] = {"steps": game.steps, "tolerances": list(game.tolerances), "arms": {}, "variants": {}}
     found["uniform"] = game.rules.play(None).earned
     for arm, pairs in listed.items():
         print(f"{name}: {arm}", flush=True)
@@ -225,7 +233,21 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--render", action="store_true", help="only the page and the figure, from docs/stable.json")
     parser.add_argument("--keep", type=Path, default=KEPT, help="where trained weights are kept")
     options = parser.parse_args(arguments)
-    ...
+    found: dict[str, Any] = {}
+    if options.render:
+        found = json.loads(FOUND.read_text(encoding="utf-8"))
+    else:
+        for name, extent in (QUICK if options.quick else FULL).items():
+            game = games()[name]
+            game = game._replace(steps=min(game.steps, 300), tolerances=game.tolerances[:2]) if options.quick else game
+            with tempfile.TemporaryDirectory() if options.quick else nullcontext(options.keep) as keep:
+                found[name] = found_of(name, game, extent, Path(keep))
+    for line in stable_page.lines(found):
+        print(line)
+    if not options.quick:
+        write_text(FOUND, json.dumps(found, indent=1) + "\n")
+        write_text(PAGE, stable_page.page(PAGE.read_text(encoding="utf-8"), found))
+        plotting.save_as(stable_page.draw(found), PICTURE)
 
 
 if __name__ == "__main__":

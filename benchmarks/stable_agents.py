@@ -35,7 +35,14 @@ class Trained(NamedTuple):
 def train(game: Game, agent: Trained) -> Weights:
     """Train once; return the weights and biases of all layers."""
     share = SHARED if agent.shares else ()
-    learner = rr.StableBaselines3("DQN", game.rules.env, game.steps, share=share, algorithm_options=game.options)
+    learner = rr.StableBaselines3(
+        "DQN",
+        game.rules.env,
+        game.steps,
+        share=share,
+        env_options=dict(game.env_options),
+        algorithm_options=game.options,
+    )
     trained = learner(agent.shared_seed, agent.sample_seed)
     return [one.detach().numpy().astype(np.float64) for one in trained.model.q_net.q_net.parameters()]
 

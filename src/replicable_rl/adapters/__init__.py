@@ -1,4 +1,4 @@
-"""Anybody's training code as runs: functions of two seeds, and Stable-Baselines3; and what to do with what it learned."""
+"""Anybody's training code as runs: functions of two seeds, Stable-Baselines3, and decisions on what was learned."""
 
 from replicable_rl.adapters.callables import audit_callable
 from replicable_rl.adapters.sb3 import StableBaselines3

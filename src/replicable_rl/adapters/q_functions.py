@@ -108,7 +108,8 @@ class Table:
         wrong = states[(states < 0) | (states >= len(self.q))]
         if wrong.size:
             raise InvalidInput(f"{self.owner}: states must lie in 0..{len(self.q) - 1}, got {wrong[0]}.")
-        return self.q[states]
+        rows: Floats = self.q[states]
+        return rows
 
     def is_single(self, observation: Any) -> bool:
         """A state alone is a number."""
@@ -176,6 +177,13 @@ def _arrays(observations: Any) -> Any:
     if isinstance(observations, Mapping):
         return {name: np.asarray(one) for name, one in observations.items()}
     return np.asarray(observations)
+
+
+def batch_of_one(owner: str, observation: Any) -> Any:
+    """Return a batch that holds one observation: an array, or a mapping of arrays."""
+    if isinstance(observation, Mapping):
+        return {name: _as_array(owner, [one]) for name, one in observation.items()}
+    return _as_array(owner, [observation])
 
 
 def _as_array(owner: str, observations: Any) -> NDArray[Any]:

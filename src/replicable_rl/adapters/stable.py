@@ -15,19 +15,18 @@ often on average, and two agents would rarely act alike everywhere, since each c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from replicable_rl.adapters.q_functions import QFunction, as_q_functions
+from replicable_rl.adapters.q_functions import QFunction, as_q_functions, batch_of_one
 from replicable_rl.errors import InvalidInput, check_choice, check_integer, check_real, shown, speaking_as
 from replicable_rl.queries.rules.rule import action_order, check_order, first_within
 from replicable_rl.randomness import MAX_SEED, SharedRandomness
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
@@ -116,11 +115,12 @@ class StableDecisions:
         order = self._order(q.shape[1])
         if self.rule == "tolerance":
             return first_within(gaps_of(q), np.full(len(q), self.threshold), order)
-        return order[self._rounded(q)[:, order].argmax(axis=1)]
+        best: Integers = order[self._rounded(q)[:, order].argmax(axis=1)]
+        return best
 
     def act(self, observation: Any) -> int:
         """Return the action for one observation."""
-        (action,) = self(_batch_of_one(observation))
+        (action,) = self(batch_of_one(_OWNER, observation))
         return int(action)
 
     def predict(
@@ -196,15 +196,10 @@ class StableDecisions:
     def _rounded(self, q: Floats) -> Floats:
         """Return the middle of every entry's bin; the answer depends on the bin alone."""
         offset = self._shared.uniform("decide/action-offset", shape=q.shape[1])
-        return (np.floor(q / self.tolerance - offset) + offset + 0.5) * self.tolerance
+        middle: Floats = (np.floor(q / self.tolerance - offset) + offset + 0.5) * self.tolerance
+        return middle
 
 
 def gaps_of(q: Floats) -> Floats:
     """Return how much worse than the best of its row every entry is."""
     return q.max(axis=1, keepdims=True) - q
-
-
-def _batch_of_one(observation: Any) -> Any:
-    if isinstance(observation, Mapping):
-        return {name: np.asarray(one)[None] for name, one in observation.items()}
-    return np.asarray(observation)[None]

@@ -1,0 +1,98 @@
+"""The tables and the figure of docs/stable.md, from what `benchmarks.stable` found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from replicable_rl import plotting
+
+_PLACE = re.compile(r"(<!-- made by python -m benchmarks\.stable: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+Found = dict[str, Any]
+
+
+def page(text: str, found: Found) -> str:
+    """Return the page with its tables made anew: each stands between two comments, and the first names it."""
+    tables = {"arms": arms, "sweep": sweep, "variants": variants}
+    return _PLACE.sub(lambda place: f"{place[1]}\n{tables[place[2]](found)}\n\n{place[3]}", text)
+
+
+def arms(found: Found) -> str:
+    """Return a table of all arms without a tolerance, and with the largest that costs nothing that is seen."""
+    lines = _heading("game", "agents", "tolerance x", "act alike", "alike everywhere", "return")
+    for name, game in found.items():
+        for arm, points in game["arms"].items():
+            for point in dict.fromkeys((0, _affordable(points))):
+                lines.append(_line(name, arm, points[point]))
+        lines.append(f"| {name} | uniform policy | | | | {game['uniform']:.3g} |")
+    return "\n".join(lines)
+
+
+def _affordable(points: list[Found]) -> int:
+    """Return the last tolerance up to which no return lies below the interval of the return without."""
+    low, last = points[0]["return"][1], 0
+    for i, point in enumerate(points):
+        if point["return"][0] < low:
+            break
+        last = i
+    return last
+
+
+def sweep(found: Found) -> str:
+    """Return a table of single agents over all tolerances."""
+    lines = _heading("game", "agents", "tolerance x", "act alike", "alike everywhere", "return")
+    for name, game in found.items():
+        lines += [_line(name, arm, point) for arm in ("plain",) for point in game["arms"][arm]]
+    return "\n".join(lines)
+
+
+def variants(found: Found) -> str:
+    """Return a table of other shared choices."""
+    lines = _heading("game", "shared choice", "tolerance x", "act alike", "alike everywhere", "return")
+    for name, game in found.items():
+        for i in range(len(game["tolerances"]) - 1):
+            lines += [_line(name, variant, points[i]) for variant, points in game["variants"].items()]
+    return "\n".join(lines)
+
+
+def _heading(*names: str) -> list[str]:
+    return [f"| {' | '.join(names)} |", f"|---|---|{'---:|' * (len(names) - 2)}"]
+
+
+def _line(name: str, what: str, point: Found) -> str:
+    alike, low, high = point["alike"]
+    earned, least, most = point["return"]
+    cells = (
+        f"{point['tolerance']:g}",
+        f"{alike:.3f} ({low:.3f}–{high:.3f})",
+        f"{point['identical']:.3f}",
+        f"{earned:.3g} ({least:.3g} to {most:.3g})",
+    )
+    return f"| {name} | {what} | {' | '.join(cells)} |"
+
+
+def draw(found: Found) -> plotting.Figure:
+    """Draw agreement against return, a curve over tolerances for every arm."""
+    with plotting.styled():
+        figure, (row,) = plotting.panels((10.5, 4.2), 1, len(found))
+        for axes, (name, game) in zip(row, found.items(), strict=True):
+            for (arm, points), colour, marker in zip(
+                game["arms"].items(), plotting.COLOURS, plotting.MARKERS, strict=False
+            ):
+                x, y = [point["return"][0] for point in points], [point["alike"][0] for point in points]
+                axes.plot(x, y, color=colour, marker=marker, markersize=4, linewidth=1, label=arm)
+                axes.plot(x[:1], y[:1], color=colour, marker=marker, markersize=10, linestyle="none")
+                (_, left, right), (_, low, high) = points[0]["return"], points[0]["alike"]
+                axes.plot([left, right], [y[0]] * 2, color=colour, linewidth=1, alpha=0.5)
+                axes.plot([x[0]] * 2, [low, high], color=colour, linewidth=1, alpha=0.5)
+            axes.set_title(name)
+            axes.set_xlabel("return of an episode")
+        row[0].set_ylabel("share of steps on which two agents act alike")
+        row[0].legend(fontsize=8)
+    return figure
+
+
+def lines(found: Found) -> Iterator[str]:
+    """Yield what is printed."""
+    yield from (arms(found), "", sweep(found))
