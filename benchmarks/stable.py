@@ -46,13 +46,12 @@ class Extent(NamedTuple):
     ensembles: Sequence[int]
     seeds: int  # of the decisions
     pairs: int  # at most, of agents
-    variants: bool = False
 
 
 FULL = {
-    "FrozenLake": Extent(20, 10, (3, 5), 12, 120, variants=True),
-    "CartPole": Extent(6, 3, (2,), 2, 45),
-    "Taxi": Extent(8, 4, (3,), 4, 60),
+    "FrozenLake": Extent(20, 10, (3, 5), 12, 120),
+    "CartPole": Extent(6, 3, (2,), 4, 45),
+    "Taxi": Extent(8, 4, (3,), 12, 60),
 }
 QUICK = {"FrozenLake": Extent(3, 2, (), 1, 4)}
 
@@ -182,23 +181,17 @@ def deciding(tolerance: float, seed: int, **options: Any) -> Callable[[list[Any]
     return lambda q: rr.StableDecisions(q, tolerance, shared_seed=seed, **options)
 
 
-def by_state(tolerance: float, seed: int) -> Callable[[list[Any]], Policy]:
-    """Return the same with shared numbers for every state, which is not what `StableDecisions` does."""
-
-    def decide(tables: list[Any]) -> Policy:
-        q = np.mean(tables, axis=0)
-        each = (rr.StableDecisions(q[s : s + 1], tolerance, shared_seed=1000 * seed + s) for s in range(len(q)))
-        actions = np.array([one.act(0) for one in each])
-        return lambda states: actions[states]
-
-    return decide
+def by_cell(game: Game, tolerance: float, seed: int) -> Callable[[list[Any]], Policy]:
+    """Return the same with a choice for every cell of the game."""
+    return deciding(tolerance, seed, cells=game.rules.cells)
 
 
-VARIANTS: dict[str, Callable[[float, int], Any]] = {
-    "one choice for the agent": deciding,
-    "a choice for each state": by_state,
-    'bins (rule="rounded")': lambda x, seed: deciding(x, seed, rule="rounded"),
-}
+def by_bins(game: Game, tolerance: float, seed: int) -> Callable[[list[Any]], Policy]:
+    """Return the same with bins."""
+    return deciding(tolerance, seed, rule="rounded")
+
+
+VARIANTS: dict[str, Callable[[Game, float, int], Any]] = {"a choice for each cell": by_cell, "bins": by_bins}
 
 
 def found_of(name: str, game: Game, extent: Extent, keep: Path) -> dict[str, Any]:
@@ -218,9 +211,10 @@ def found_of(name: str, game: Game, extent: Extent, keep: Path) -> dict[str, Any
             {"tolerance": x} | measured(game, agents, pairs, [deciding(x, r) for r in range(extent.seeds if x else 1)])
             for x in game.tolerances
         ]
-    for variant, made in VARIANTS.items() if extent.variants else ():
+    for variant, made in VARIANTS.items():
+        print(f"{name}: {variant}", flush=True)
         found["variants"][variant] = [
-            {"tolerance": x} | measured(game, agents, listed[PLAIN], [made(x, r) for r in range(extent.seeds)])
+            {"tolerance": x} | measured(game, agents, listed[PLAIN], [made(game, x, r) for r in range(extent.seeds)])
             for x in game.tolerances[1:]
         ]
     return found

@@ -67,6 +67,10 @@ class Finite:
         seen = visits > 0.0
         return Played(earned, states[seen], visits[seen] / visits.sum())
 
+    def cells(self, states: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the cells of observations: every state is one."""
+        return np.asarray(states, dtype=np.int64)
+
     @property
     def observations(self) -> NDArray[Any]:
         """All states, as the network sees them."""
@@ -101,6 +105,11 @@ class Simulated:
         where = np.concatenate(visited)
         where = where[np.linspace(0, len(where) - 1, min(self.asked, len(where))).astype(int)]
         return Played(earned / self.episodes, where, np.full(len(where), 1.0 / len(where)))
+
+    def cells(self, observations: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the cells of observations: those of a grid of width 0.1, 64 in each direction."""
+        each = np.clip(np.floor(np.asarray(observations) / 0.1) + 32, 0, 63).astype(np.int64)
+        return each @ 64 ** np.arange(each.shape[1])
 
 
 class Game(NamedTuple):

@@ -51,8 +51,9 @@ def variants(found: Found) -> str:
     """Return a table of other shared choices."""
     lines = _heading("game", "shared choice", "tolerance x", "act alike", "alike everywhere", "return")
     for name, game in found.items():
-        for i in range(len(game["tolerances"]) - 1):
-            lines += [_line(name, variant, points[i]) for variant, points in game["variants"].items()]
+        for i in range(1, len(game["tolerances"])):
+            lines.append(_line(name, "one choice for all", game["arms"]["plain"][i]))
+            lines += [_line(name, variant, points[i - 1]) for variant, points in game["variants"].items()]
     return "\n".join(lines)
 
 

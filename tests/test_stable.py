@@ -41,9 +41,6 @@ def test_the_first_action_of_the_shared_order_within_the_shared_tolerance(q: Any
     expected = [next(int(a) for a in order if row.max() - row[a] <= r) for row in q]
     decisions = rr.StableDecisions(q, x, shared_seed=seed)
     assert decisions(range(len(q))).tolist() == expected
-    assert decisions.threshold == r
-    assert decisions.preferred(q.shape[1]) == tuple(order)
-    assert x <= r <= 2 * x
     given_up = decisions.gaps(range(len(q)))[np.arange(len(q)), expected]
     assert (given_up <= 2 * x).all()
 
@@ -77,13 +74,13 @@ def test_rounded_values_are_near_and_decide(q: Any, width: float, seed: int) -> 
 
 
 def test_shared_numbers_are_frozen() -> None:
-    decisions = rr.StableDecisions(np.zeros((1, 4)), 1.0, shared_seed=SEED)
-    assert decisions.preferred(4) == (1, 3, 2, 0)
-    assert decisions.threshold == 1.2241549399155636
-    assert rr.SharedRandomness(SEED).uniform("decide/action-offset", shape=2).tolist() == [
-        0.12667753289378847,
-        0.756523031617655,
-    ]
+    good = np.array([[a not in worse for a in range(4)] for worse in ((), (1,), (1, 3), (1, 2, 3))], dtype=float)
+    assert actions(good) == [1, 3, 2, 0]  # the order
+    r = 1.2241549399155636
+    assert actions(np.array([[0.0, -r + 1e-12], [0.0, -r - 1e-12]]), 1.0, order=(1, 0)) == [1, 0]
+    low, high = 0.126677532893788, 0.756523031617655  # the offsets
+    for q, expected in ((0.0, 0), (low + 1e-9, 0), (high - 1e-9, 0), (high + 1e-9, 1), (1.0, 1), (low + 1.1, 0)):
+        assert actions(np.full((1, 2), q), 1.0, rule="rounded") == [expected]
 
 
 def test_what_is_not_allowed_is_never_taken() -> None:
@@ -122,16 +119,19 @@ def test_of_two_actions_and_a_smooth_q_a_tolerance_only_moves_the_border() -> No
         assert share_alike(one, two, tolerance, 10) == pytest.approx(expected, abs=2 / 4001)
 
 
-def test_one_choice_for_the_agent_is_identical_more_often_than_one_for_each_state() -> None:
-    rng = np.random.default_rng(2)
-    q = rng.uniform(0.0, 1.0, (20, 3))
-    one, two = (q + rng.normal(0.0, 0.002, q.shape) for _ in range(2))
-    whole = [actions(one, 0.1, r) == actions(two, 0.1, r) for r in range(60)]
-    each = [
-        all(actions(one[s : s + 1], 0.1, 100 * r + s) == actions(two[s : s + 1], 0.1, 100 * r + s) for s in range(20))
-        for r in range(60)
-    ]
-    assert sum(whole) > sum(each)
+@settings(max_examples=50, deadline=None)
+@given(tables, st.floats(0.01, 50.0), seeds, st.sampled_from(["tolerance", "rounded"]))
+def test_cells_have_shared_numbers_of_their_own(q: Any, x: float, seed: int, rule: Any) -> None:
+    shared, A = rr.SharedRandomness(seed), q.shape[1]
+    cells = np.arange(len(q))[::-1] * 7
+    place, offset = (shared.uniform(f"decide/{of}", shape=(60, A))[cells] for of in ("order", "action-offset"))
+    r = x * (1.0 + shared.uniform("decide/tolerance", shape=60)[cells])
+    rounded = (np.floor(q / x - offset) + offset + 0.5) * x
+    good = q.max(axis=1, keepdims=True) - q <= r[:, None]
+    good = rounded == rounded.max(axis=1, keepdims=True) if rule == "rounded" else good
+    expected = [min(np.flatnonzero(one), key=place[i].__getitem__) for i, one in enumerate(good)]
+    assert actions(q, x, seed, rule=rule, cells=lambda states: cells[states]) == expected
+    assert actions(q, x, seed, rule=rule, cells=np.zeros_like) == actions(q, x, seed, rule=rule)
 
 
 # --- Q-functions, one or several ---------------------------------------------------------------
@@ -175,6 +175,7 @@ def test_a_table_takes_a_state_alone_and_is_not_changed_from_outside() -> None:
     assert decisions.act(np.int64(1)) == 0
     q[:] = 5.0
     assert decisions([0, 1]).tolist() == [1, 0]
+    assert decisions([]).tolist() == []
     assert pickle.loads(pickle.dumps(decisions))([0, 1]).tolist() == [1, 0]  # noqa: S301  # our own bytes
 
 
@@ -257,7 +258,7 @@ def returning(value: Any) -> Callable[[Any], Any]:
         (lambda: decide(np.zeros((2, 0))), r"must have shape \(n, A\), got \(2, 0\)"),
         (lambda: decide([[0.5, 0.25], [0.5]]), r"a table of q_functions must be an array of numbers"),
         (lambda: decide([["a", "b"]]), r"must be an array of numbers"),
-        (lambda: decide([[0.5, np.nan]]), r"must be finite \(-inf: not allowed\), got nan in row 0, action 1"),
+        (lambda: decide([[0.5, np.nan]]), r"must be finite \(-inf: not allowed\) .* got nan in row 0, action 1"),
         (lambda: decide([[0.5, 0.5], [np.inf, 0.5]]), r"must be finite .* got inf in row 1, action 0"),
         (lambda: decide([[-np.inf, -np.inf]]), r"must allow an action in every row, got none in row 0"),
         (lambda: decide([np.zeros((2, 2)), np.zeros((2, 3))]), r"values of one shape, .* got \(1, 2\) and \(1, 3\)"),
@@ -274,7 +275,15 @@ def returning(value: Any) -> Callable[[Any], Any]:
         (lambda: decide(returning([1.0, 0.0])), r"the values of a Q-function must have shape \(n, A\), got \(2,\)"),
         (lambda: decide(returning([[np.nan, 0.0]])), r"the values of a Q-function must be finite"),
         (lambda: decide(returning(None)), r"the values of a Q-function must be an array of numbers, got None"),
-        (lambda: decide(tolerance=-0.1), r"tolerance must be a finite number that is not negative, got -0\.1"),
+        (lambda: decide([[1e101, 0.0]]), r"must be finite .* at most 1e100, got 1e\+101 in row 0, action 0"),
+        (lambda: decide(np.zeros((0, 2))), r"must have a row for every state, got none"),
+        (lambda: decide(cells=3), r"cells must be a function of observations, got 3"),
+        (lambda: decide(cells=lambda _: [0, 1]), r"an integer for each of the 1 observations, got int64 .* \(2,\)"),
+        (lambda: decide(cells=lambda _: [0.5]), r"an integer for each of the 1 observations, got float64"),
+        (lambda: decide(cells=lambda _: [-1]), r"cells must lie in 0\.\.2\*\*40, got -1\. Number them"),
+        (lambda: decide(cells=lambda _: [2**41]), r"cells must lie in 0\.\.2\*\*40"),
+        (lambda: decide(tolerance=-0.1), r"tolerance must be 0, or a number from 1e-100 to 1e100, got -0\.1"),
+        (lambda: decide(tolerance=1e-200), r"tolerance must be 0, or a number"),
         (lambda: decide(tolerance=np.nan), r"tolerance must be"),
         (lambda: decide(tolerance="0.1"), r"tolerance must be"),
         (lambda: decide(tolerance=0, rule="rounded"), r"tolerance must be positive for rule='rounded'"),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _KINDS = "a function of observations, a DQN of Stable-Baselines3, or a table of shape (S, A)"
+_LARGEST = 1e100  # so that sums and gaps stay finite
 
 
 class QFunction(Protocol):
@@ -69,20 +70,27 @@ def _as_q_function(owner: str, given: Any) -> QFunction:
         return Network(owner, given)
     if callable(given) and not isinstance(given, type):
         return Function(owner, given)
-    if isinstance(given, (np.ndarray, list, tuple)):
-        return Table(owner, check_values(owner, "a table of q_functions", given).copy())
+    if isinstance(given, (np.ndarray, list, tuple)) or hasattr(given, "detach"):
+        table = check_values(owner, "a table of q_functions", given)
+        if not len(table):
+            raise InvalidInput(f"{owner}: a table of q_functions must have a row for every state, got none.")
+        return Table(owner, table.copy())
     raise InvalidInput(f"{owner}: q_functions must be {_KINDS}, or a list of these, got {shown(given)}.")
 
 
 def check_values(owner: str, what: str, values: Any) -> Floats:
     """Return action values as floats of shape (n, A); -inf marks what is not allowed."""
+    if hasattr(values, "detach"):  # a tensor of PyTorch, which may be on a GPU and have a gradient
+        values = values.detach().cpu().numpy()
     q = check_numbers(owner, what, values)
-    if q.ndim != 2 or not q.size:
+    if q.ndim != 2 or not q.shape[1]:
         raise InvalidInput(f"{owner}: {what} must have shape (n, A), got {q.shape}.")
-    if np.isnan(q).any() or np.isposinf(q).any():
-        row, action = np.argwhere(np.isnan(q) | np.isposinf(q))[0]
+    wrong = ~(np.isneginf(q) | (np.abs(q) <= _LARGEST))
+    if wrong.any():
+        row, action = np.argwhere(wrong)[0]
         raise InvalidInput(
-            f"{owner}: {what} must be finite (-inf: not allowed), got {q[row, action]} in row {row}, action {action}."
+            f"{owner}: {what} must be finite (-inf: not allowed) and at most 1e100, got {q[row, action]} in row {row}, "
+            f"action {action}."
         )
     nowhere = np.isneginf(q).all(axis=1)
     if nowhere.any():
@@ -100,6 +108,8 @@ class Table:
     def __call__(self, observations: Any) -> Floats:
         """Return the rows of states."""
         states = _as_array(self.owner, observations)
+        if not states.size:
+            states = states.astype(np.int64)
         if states.dtype.kind not in "iu" or states.ndim != 1:
             raise InvalidInput(
                 f"{self.owner}: observations of a table must be its states, a list of integers, got "
@@ -127,8 +137,6 @@ class Function:
         """Return its values, whatever array they come in."""
         count = _length(self.owner, observations)
         returned = self.function(observations)
-        if hasattr(returned, "detach"):  # a tensor of PyTorch, which may be on a GPU and have a gradient
-            returned = returned.detach().cpu().numpy()
         q = check_values(self.owner, "the values of a Q-function", returned)
         if len(q) != count:
             raise InvalidInput(
@@ -183,14 +191,21 @@ def batch_of_one(owner: str, observation: Any) -> Any:
     """Return a batch that holds one observation: an array, or a mapping of arrays."""
     if isinstance(observation, Mapping):
         return {name: _as_array(owner, [one]) for name, one in observation.items()}
+    if hasattr(observation, "unsqueeze"):  # a tensor of PyTorch
+        return observation.unsqueeze(0)
     return _as_array(owner, [observation])
 
 
-def _as_array(owner: str, observations: Any) -> NDArray[Any]:
+def as_array(values: Any) -> NDArray[Any]:
+    """Return an array of what can be one, and of None what cannot."""
     try:
-        array = np.asarray(observations)
+        return np.asarray(values)
     except Exception:  # whatever somebody's object raises
-        array = np.asarray(None)
+        return np.asarray(None)
+
+
+def _as_array(owner: str, observations: Any) -> NDArray[Any]:
+    array = as_array(observations)
     if is_masked(observations) or not array.ndim:
         raise InvalidInput(
             f"{owner}: observations must be a batch with a first axis, got {shown(observations)}. "

@@ -7,32 +7,34 @@ rules of "Decisions" apply to any Q, however it was learned:
     tolerance   the first action with gap(o, a) <= x(1+U)         U and the order of the actions are shared
     rounded     every Q(o, a) to its bin of width x, then the best          the offsets of the bins are shared
 
-**The shared numbers belong to the agent, not to the state.** An observation of a neural network has no index, so there
-is one U, one order and one offset for each action. A grid of cells with numbers of their own would not act alike more
-often on average, and two agents would rarely act alike everywhere, since each cell is another chance to differ.
+An observation of a neural network has no index, so by default one choice of these numbers holds for all observations:
+they are in cell 0. Who numbers cells of the observations (states, squares of a grid) gets a choice for each of them.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from replicable_rl.adapters.q_functions import QFunction, as_q_functions, batch_of_one
+from replicable_rl.adapters.q_functions import QFunction, as_array, as_q_functions, batch_of_one
 from replicable_rl.errors import InvalidInput, check_choice, check_integer, check_real, shown, speaking_as
-from replicable_rl.queries.rules.rule import action_order, check_order, first_within
+from replicable_rl.queries.rules.rule import action_order, check_order
 from replicable_rl.randomness import MAX_SEED, SharedRandomness
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
 _OWNER = "StableDecisions"
 _RULES = ("tolerance", "rounded")
+_MOST_CELLS = 2**40
+_LARGEST, _POSSIBLE = 1e100, "0, or a number from 1e-100 to 1e100"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,14 +52,17 @@ class StableDecisions:
 
         -inf stands for an action that is not allowed.
     tolerance : float
-        x: how much Q-value a decision may give up, in the units of Q. The tolerance that is used lies between x and 2x
-        (see `threshold`). 0: the best action; only exact ties are left to the shared order.
+        x: how much Q-value a decision may give up, in the units of Q. The tolerance that is used is x(1+U), between x
+        and 2x. 0: the best action; only exact ties are left to the shared order.
     rule : {"tolerance", "rounded"}
         Take the first action whose Q-value is nearly the largest, or round Q-values to bins of width x first.
     shared_seed : int
         The shared seed: publish it. Agents with the same one share their choice.
     order : tuple of int, optional
         In which order actions are preferred; None: an order that the shared seed draws.
+    cells : callable, optional
+        A function of a batch of observations that returns their cells, n integers from 0 to 2**40. Each cell has its
+        own U, order and offsets. Publish it with the seed. None: one choice for all observations, that of cell 0.
 
     Notes
     -----
@@ -86,15 +91,18 @@ class StableDecisions:
     rule: Literal["tolerance", "rounded"] = "tolerance"
     shared_seed: int
     order: tuple[int, ...] | None = None
+    cells: Callable[[Any], ArrayLike] | None = None
     _members: tuple[QFunction, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         rule = check_choice(_OWNER, "rule", self.rule, _RULES)
-        tolerance = check_real(
-            _OWNER, "tolerance", self.tolerance, low=0.0, high=math.inf, rule="a finite number that is not negative"
-        )
+        tolerance = check_real(_OWNER, "tolerance", self.tolerance, low=0.0, high=_LARGEST, rule=_POSSIBLE)
+        if 0.0 < tolerance < 1.0 / _LARGEST:
+            raise InvalidInput(f"{_OWNER}: tolerance must be {_POSSIBLE}, got {shown(self.tolerance)}.")
         if rule == "rounded" and tolerance == 0.0:
             raise InvalidInput(f"{_OWNER}: tolerance must be positive for rule='rounded', which it gives bins, got 0.")
+        if self.cells is not None and (not callable(self.cells) or isinstance(self.cells, type)):
+            raise InvalidInput(f"{_OWNER}: cells must be a function of observations, got {shown(self.cells)}.")
         with speaking_as(_OWNER):
             order = check_order(self.order)
         normal = {
@@ -112,11 +120,16 @@ class StableDecisions:
     def __call__(self, observations: Any) -> Integers:
         """Return the actions, one for each of the observations along the first axis."""
         q = self.values(observations)
-        order = self._order(q.shape[1])
+        place, cells = self._places(q.shape[1]), self._cells(observations, len(q))
         if self.rule == "tolerance":
-            return first_within(gaps_of(q), np.full(len(q), self.threshold), order)
-        best: Integers = order[self._rounded(q)[:, order].argmax(axis=1)]
-        return best
+            r = self.tolerance * (1.0 + self._numbers("decide/tolerance", cells, 1))
+            good = gaps_of(q) <= r
+        else:
+            rounded = self._rounded(q, cells)
+            good = rounded == rounded.max(axis=1, keepdims=True)
+        if place is None:
+            place = self._numbers("decide/order", cells, q.shape[1])
+        return np.where(good, place, np.inf).argmin(axis=1)  # the first of the good ones
 
     def act(self, observation: Any) -> int:
         """Return the action for one observation."""
@@ -160,44 +173,48 @@ class StableDecisions:
         """Return how much worse than the best every action is, (n, A): look at these to choose a tolerance."""
         return gaps_of(self.values(observations))
 
-    @property
-    def threshold(self) -> float:
-        """The tolerance that is used, x(1+U): by how much an action may be worse than the best, or the bins' width."""
-        if self.rule == "rounded":
-            return self.tolerance
-        return self.tolerance * (1.0 + float(self._shared.uniform("decide/tolerance", shape=1)[0]))
-
-    def preferred(self, n_actions: int) -> tuple[int, ...]:
-        """Return the order in which so many actions are preferred.
-
-        >>> StableDecisions([[0.5, 0.5, 0.5]], 0.1, shared_seed=7).preferred(3)
-        (1, 0, 2)
-        """
-        return tuple(self._order(check_integer(_OWNER, "n_actions", n_actions, low=1, high=2**31 - 1)).tolist())
-
     def __repr__(self) -> str:
         count = len(self._members)
         said = f"{count} Q-function{'s' if count > 1 else ''}, tolerance={self.tolerance:g}, rule={self.rule!r}"
         order = "" if self.order is None else f", order={shown(self.order)}"
-        return f"{_OWNER}({said}, shared_seed={self.shared_seed}{order})"
+        cells = "" if self.cells is None else ", cells=..."
+        return f"{_OWNER}({said}, shared_seed={self.shared_seed}{order}{cells})"
 
     # --- the shared numbers ------------------------------------------------------------------
 
-    @property
-    def _shared(self) -> SharedRandomness:
-        return SharedRandomness(self.shared_seed)
+    def _numbers(self, label: str, cells: Integers | None, each: int) -> Floats:
+        """Return ``each`` shared numbers for every cell, (n, each); (1, each) where there is but one."""
+        shared = SharedRandomness(self.shared_seed)
+        if cells is None:
+            return shared.uniform(label, shape=(1, each))
+        return shared.uniform_at(label, index=cells[:, None] * each + np.arange(each))
 
-    def _order(self, n_actions: int) -> Integers:
-        if self.order is not None:
-            with speaking_as(_OWNER):
-                return action_order(self.order, n_actions)
-        return np.argsort(self._shared.uniform("decide/order", shape=n_actions), kind="stable")
+    def _places(self, n_actions: int) -> Floats | None:
+        """Return at which place an order that was given has every action."""
+        if self.order is None:
+            return None
+        with speaking_as(_OWNER):
+            return np.argsort(action_order(self.order, n_actions)).astype(np.float64)
 
-    def _rounded(self, q: Floats) -> Floats:
+    def _rounded(self, q: Floats, cells: Integers | None) -> Floats:
         """Return the middle of every entry's bin; the answer depends on the bin alone."""
-        offset = self._shared.uniform("decide/action-offset", shape=q.shape[1])
+        offset = self._numbers("decide/action-offset", cells, q.shape[1])
         middle: Floats = (np.floor(q / self.tolerance - offset) + offset + 0.5) * self.tolerance
         return middle
+
+    def _cells(self, observations: Any, count: int) -> Integers | None:
+        if self.cells is None:
+            return None
+        found = as_array(self.cells(observations))
+        if found.dtype.kind not in "iu" or found.shape != (count,):
+            raise InvalidInput(
+                f"{_OWNER}: cells must return an integer for each of the {count} observations, got {found.dtype} of "
+                f"shape {found.shape}."
+            )
+        wrong = found[(found < 0) | (found > _MOST_CELLS)]
+        if wrong.size:
+            raise InvalidInput(f"{_OWNER}: cells must lie in 0..2**40, got {wrong[0]}. Number them from 0 on.")
+        return found.astype(np.int64)
 
 
 def gaps_of(q: Floats) -> Floats:
