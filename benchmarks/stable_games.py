@@ -59,7 +59,8 @@ class Finite:
         else:
             p, successor, reward, over = (one[states, policy(states)] for one in self.outcomes)
         gain, goes_on = (p * reward).sum(axis=1), p * (1.0 - over)
-        here, visits, earned = self.first, np.zeros(states.size), 0.0
+        here: NDArray[Any] = self.first
+        visits, earned = np.zeros(states.size), 0.0
         for _ in range(self.limit):
             visits += here
             earned += float(here @ gain)
@@ -109,7 +110,8 @@ class Simulated:
     def cells(self, observations: NDArray[Any]) -> NDArray[np.int64]:
         """Return the cells of observations: those of a grid of width 0.1, 64 in each direction."""
         each = np.clip(np.floor(np.asarray(observations) / 0.1) + 32, 0, 63).astype(np.int64)
-        return each @ 64 ** np.arange(each.shape[1])
+        cells: NDArray[np.int64] = each @ 64 ** np.arange(each.shape[1])
+        return cells
 
 
 class Game(NamedTuple):

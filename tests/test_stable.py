@@ -79,7 +79,15 @@ def test_shared_numbers_are_frozen() -> None:
     r = 1.2241549399155636
     assert actions(np.array([[0.0, -r + 1e-12], [0.0, -r - 1e-12]]), 1.0, order=(1, 0)) == [1, 0]
     low, high = 0.126677532893788, 0.756523031617655  # the offsets
-    for q, expected in ((0.0, 0), (low + 1e-9, 0), (high - 1e-9, 0), (high + 1e-9, 1), (1.0, 1), (low + 1.1, 0)):
+    for q, expected in (
+        (0.0, 1),
+        (low - 1e-9, 1),
+        (low + 1e-9, 0),
+        (high - 1e-9, 0),
+        (high + 1e-9, 1),
+        (1.0, 1),
+        (low + 1.1, 0),
+    ):
         assert actions(np.full((1, 2), q), 1.0, rule="rounded") == [expected]
 
 

@@ -129,7 +129,8 @@ class StableDecisions:
             good = rounded == rounded.max(axis=1, keepdims=True)
         if place is None:
             place = self._numbers("decide/order", cells, q.shape[1])
-        return np.where(good, place, np.inf).argmin(axis=1)  # the first of the good ones
+        first: Integers = np.where(good, place, np.inf).argmin(axis=1)  # of the good ones
+        return first
 
     def act(self, observation: Any) -> int:
         """Return the action for one observation."""
@@ -219,4 +220,5 @@ class StableDecisions:
 
 def gaps_of(q: Floats) -> Floats:
     """Return how much worse than the best of its row every entry is."""
-    return q.max(axis=1, keepdims=True) - q
+    gap: Floats = q.max(axis=1, keepdims=True) - q
+    return gap
