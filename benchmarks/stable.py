@@ -36,6 +36,7 @@ FOUND, PAGE, PICTURE = DOCS / "stable.json", DOCS / "stable.md", DOCS / "stable.
 PLAIN, SHARED = "plain", "shared"
 CONFIDENCE = 0.95
 Members = tuple[Trained, ...]
+Decide = Callable[[Game, float, int], Callable[[list[Any]], Policy]]  # game, tolerance, shared seed
 
 
 class Extent(NamedTuple):
@@ -49,9 +50,9 @@ class Extent(NamedTuple):
 
 
 FULL = {
-    "FrozenLake": Extent(20, 10, (3, 5), 12, 120),
-    "CartPole": Extent(6, 3, (2,), 4, 45),
-    "Taxi": Extent(8, 4, (3,), 12, 60),
+    "FrozenLake": Extent(20, 10, (3, 5), 8, 60),
+    "CartPole": Extent(6, 3, (2,), 2, 45),
+    "Taxi": Extent(8, 4, (3,), 6, 60),
 }
 QUICK = {"FrozenLake": Extent(3, 2, (), 1, 4)}
 
@@ -170,10 +171,29 @@ def measured(game: Game, agents: dict[Trained, Any], pairs: list[Pair], decision
     return {
         "alike": list(jackknifed(values[:, 0], units, 0.0, 1.0)),
         "identical": float(values[:, 1].mean()),
-        "return": list(jackknifed(values[:, 2], units, -np.inf, np.inf)),
+        "return": list(jackknifed(values[:, 2], units, *game.returns)),
         "pairs": len(pairs),
         "units": len(frozenset().union(*units)),
     }
+
+
+def stakes(game: Game, agents: dict[Trained, Any], pairs: list[Pair]) -> dict[str, float]:
+    """Return how much worse the second-best action is, and how far two agents are apart about it: medians.
+
+    Both are about the states that the first agent of a pair visits.
+    """
+    table = Table(game, agents, deciding(0.0, 0))
+    gaps, apart = [], []
+    for pair in pairs:
+        visited = table[pair.one][1].visited
+        one, two = (
+            rr.StableDecisions([agents[each] for each in members], 0.0, shared_seed=0).gaps(visited)
+            for members in (pair.one, pair.two)
+        )
+        second = np.arange(len(one)), np.argsort(one, axis=1)[:, 1]
+        gaps.append(one[second])
+        apart.append(np.abs(one[second] - two[second]))
+    return {"gap": float(np.median(np.concatenate(gaps))), "apart": float(np.median(np.concatenate(apart)))}
 
 
 def deciding(tolerance: float, seed: int, **options: Any) -> Callable[[list[Any]], Policy]:
@@ -187,11 +207,19 @@ def by_cell(game: Game, tolerance: float, seed: int) -> Callable[[list[Any]], Po
 
 
 def by_bins(game: Game, tolerance: float, seed: int) -> Callable[[list[Any]], Policy]:
-    """Return the same with bins."""
-    return deciding(tolerance, seed, rule="rounded")
+    """Return the same with bins; without a width, there are none."""
+    return deciding(tolerance, seed, rule="rounded" if tolerance else "tolerance")
 
 
-VARIANTS: dict[str, Callable[[Game, float, int], Any]] = {"a choice for each cell": by_cell, "bins": by_bins}
+VARIANTS: dict[str, Decide] = {"a choice for each cell": by_cell, "bins": by_bins}
+
+
+def curve(game: Game, agents: dict[Trained, Any], pairs: list[Pair], decide: Decide, seeds: int) -> list[Any]:
+    """Return what was found at every tolerance, averaged over so many shared seeds of the decisions."""
+    return [
+        {"tolerance": x} | measured(game, agents, pairs, [decide(game, x, seed) for seed in range(seeds if x else 1)])
+        for x in game.tolerances
+    ]
 
 
 def found_of(name: str, game: Game, extent: Extent, keep: Path) -> dict[str, Any]:
@@ -203,20 +231,17 @@ def found_of(name: str, game: Game, extent: Extent, keep: Path) -> dict[str, Any
     for i, agent in enumerate(needed):
         print(f"{name}: agent {i + 1} of {len(needed)}", flush=True)
         agents[agent] = q_function(game, kept(keep, game, agent))
-    found: dict[str, Any] = {"steps": game.steps, "tolerances": list(game.tolerances), "arms": {}, "variants": {}}
-    found["uniform"] = game.rules.play(None).earned
+    found: dict[str, Any] = {"steps": game.steps, "uniform": game.rules.play(None).earned}
+    found |= {"arms": {}, "stakes": {}, "variants": {}}
     for arm, pairs in listed.items():
         print(f"{name}: {arm}", flush=True)
-        found["arms"][arm] = [
-            {"tolerance": x} | measured(game, agents, pairs, [deciding(x, r) for r in range(extent.seeds if x else 1)])
-            for x in game.tolerances
-        ]
-    for variant, made in VARIANTS.items():
-        print(f"{name}: {variant}", flush=True)
-        found["variants"][variant] = [
-            {"tolerance": x} | measured(game, agents, listed[PLAIN], [made(game, x, r) for r in range(extent.seeds)])
-            for x in game.tolerances[1:]
-        ]
+        found["stakes"][arm] = stakes(game, agents, pairs)
+        found["arms"][arm] = curve(game, agents, pairs, lambda _, x, seed: deciding(x, seed), extent.seeds)
+        if arm.startswith(SHARED):
+            continue
+        for variant, made in VARIANTS.items():
+            print(f"{name}: {arm}, {variant}", flush=True)
+            found["variants"][f"{arm}, {variant}"] = curve(game, agents, pairs, made, extent.seeds)
     return found
 
 

@@ -121,6 +121,7 @@ class Game(NamedTuple):
     steps: int
     options: dict[str, Any]
     tolerances: Sequence[float]
+    returns: tuple[float, float]  # the least and the most that there is
     env_options: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -143,6 +144,7 @@ def games() -> dict[str, Game]:
                 "exploration_final_eps": 0.2,
             },
             (0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1),
+            (0.0, 1.0),
         ),
         "CartPole": Game(
             Simulated("CartPole-v1", 500),
@@ -160,7 +162,8 @@ def games() -> dict[str, Game]:
                 "exploration_fraction": 0.16,
                 "exploration_final_eps": 0.04,
             },
-            (0.0, 0.3, 1.0, 3.0),
+            (0.0, 0.03, 0.1, 0.3, 1.0),
+            (0.0, 500.0),
         ),
         "Taxi": Game(
             Finite("Taxi-v4", 200),
@@ -178,6 +181,7 @@ def games() -> dict[str, Game]:
                 "exploration_final_eps": 0.3,
             },
             (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0),
+            (-2000.0, 20.0),
             {"max_episode_steps": 50},  # more starts; a return is over 200 steps all the same
         ),
     }

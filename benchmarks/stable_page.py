@@ -14,7 +14,7 @@ Found = dict[str, Any]
 
 def page(text: str, found: Found) -> str:
     """Return the page with its tables made anew: each stands between two comments, and the first names it."""
-    tables = {"arms": arms, "sweep": sweep, "variants": variants}
+    tables = {"arms": arms, "sweep": sweep, "stakes": stakes, "variants": variants}
     return _PLACE.sub(lambda place: f"{place[1]}\n{tables[place[2]](found)}\n\n{place[3]}", text)
 
 
@@ -47,13 +47,24 @@ def sweep(found: Found) -> str:
     return "\n".join(lines)
 
 
+def stakes(found: Found) -> str:
+    """Return a table of gaps, and of how far two agents are apart about them."""
+    lines = ["| game | agents | gap of the second-best action | two agents differ by |", "|---|---|---:|---:|"]
+    for name, game in found.items():
+        for arm, one in game["stakes"].items():
+            lines.append(f"| {name} | {arm} | {one['gap']:.2g} | {one['apart']:.2g} |")
+    return "\n".join(lines)
+
+
 def variants(found: Found) -> str:
     """Return a table of other shared choices."""
-    lines = _heading("game", "shared choice", "tolerance x", "act alike", "alike everywhere", "return")
+    lines = _heading("game", "agents, shared choice", "tolerance x", "act alike", "alike everywhere", "return")
     for name, game in found.items():
-        for i in range(1, len(game["tolerances"])):
-            lines.append(_line(name, "one choice for all", game["arms"]["plain"][i]))
-            lines += [_line(name, variant, points[i - 1]) for variant, points in game["variants"].items()]
+        for arm, points in game["arms"].items():
+            others = {of: one for of, one in game["variants"].items() if of.startswith(f"{arm}, ")}
+            for i in range(1, len(points) if others else 0):
+                lines.append(_line(name, f"{arm}, one for all", points[i]))
+                lines += [_line(name, of, one[i]) for of, one in others.items()]
     return "\n".join(lines)
 
 
@@ -96,4 +107,4 @@ def draw(found: Found) -> plotting.Figure:
 
 def lines(found: Found) -> Iterator[str]:
     """Yield what is printed."""
-    yield from (arms(found), "", sweep(found))
+    yield from (arms(found), "", sweep(found), "", stakes(found), "", variants(found))
