@@ -46,7 +46,7 @@ class Extent(NamedTuple):
     shared: int
     ensembles: Sequence[int]
     seeds: int  # of the decisions
-    pairs: int  # at most, of agents
+    pairs: int  # of ensembles, at most
 
 
 FULL = {
@@ -77,14 +77,14 @@ def arms(name: str, extent: Extent) -> dict[str, list[Pair]]:
     both = [(Trained(name, True, i, 2 * i), Trained(name, True, i, 2 * i + 1)) for i in range(extent.shared)]
     found: dict[str, list[Pair]] = {}
     for size in (1, *extent.ensembles):
-        of = "" if size == 1 else f" × {size}"
+        of, most = ("", extent.plain**2) if size == 1 else (f" × {size}", extent.pairs)
         found[PLAIN + of] = [
             Pair(tuple(plain[i] for i in one), tuple(plain[i] for i in two), frozenset(one + two))
-            for one, two in _some(_disjoint(extent.plain, size), extent.pairs)
+            for one, two in _some(_disjoint(extent.plain, size), most)
         ]
         found[SHARED + of] = [
             Pair(tuple(both[i][0] for i in each), tuple(both[i][1] for i in each), frozenset(each))
-            for each in _some(combinations(range(extent.shared), size), extent.pairs)
+            for each in _some(combinations(range(extent.shared), size), most)
         ]
     return found
 
@@ -211,7 +211,7 @@ def by_bins(game: Game, tolerance: float, seed: int) -> Callable[[list[Any]], Po
     return deciding(tolerance, seed, rule="rounded" if tolerance else "tolerance")
 
 
-VARIANTS: dict[str, Decide] = {"a choice for each cell": by_cell, "bins": by_bins}
+VARIANTS: dict[str, Decide] = {stable_page.CELLS: by_cell, stable_page.BINS: by_bins}
 
 
 def curve(game: Game, agents: dict[Trained, Any], pairs: list[Pair], decide: Decide, seeds: int) -> list[Any]:
@@ -258,7 +258,7 @@ def main(arguments: list[str] | None = None) -> None:
     else:
         for name, extent in (QUICK if options.quick else FULL).items():
             game = games()[name]
-            game = game._replace(steps=min(game.steps, 300), tolerances=game.tolerances[:2]) if options.quick else game
+            game = game._replace(steps=min(game.steps, 300), tolerances=game.tolerances[:3]) if options.quick else game
             with tempfile.TemporaryDirectory() if options.quick else nullcontext(options.keep) as keep:
                 found[name] = found_of(name, game, extent, Path(keep))
     for line in stable_page.lines(found):

@@ -10,6 +10,7 @@ from replicable_rl import plotting
 
 _PLACE = re.compile(r"(<!-- made by python -m benchmarks\.stable: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 Found = dict[str, Any]
+CELLS, BINS = "a choice for each cell", "bins"
 
 
 def page(text: str, found: Found) -> str:
@@ -57,14 +58,13 @@ def stakes(found: Found) -> str:
 
 
 def variants(found: Found) -> str:
-    """Return a table of other shared choices."""
-    lines = _heading("game", "agents, shared choice", "tolerance x", "act alike", "alike everywhere", "return")
+    """Return a table of other shared choices, for single agents and two of the tolerances."""
+    lines = _heading("game", "shared choice", "tolerance x", "act alike", "alike everywhere", "return")
     for name, game in found.items():
-        for arm, points in game["arms"].items():
-            others = {of: one for of, one in game["variants"].items() if of.startswith(f"{arm}, ")}
-            for i in range(1, len(points) if others else 0):
-                lines.append(_line(name, f"{arm}, one for all", points[i]))
-                lines += [_line(name, of, one[i]) for of, one in others.items()]
+        points = game["arms"]["plain"]
+        for i in (len(points) // 2 - 1, len(points) // 2 + 1):
+            lines.append(_line(name, "one choice for all", points[i]))
+            lines += [_line(name, of, game["variants"][f"plain, {of}"][i]) for of in (CELLS, BINS)]
     return "\n".join(lines)
 
 
@@ -85,24 +85,31 @@ def _line(name: str, what: str, point: Found) -> str:
 
 
 def draw(found: Found) -> plotting.Figure:
-    """Draw agreement against return, a curve over tolerances for every arm."""
+    """Draw agreement against return: for every arm a curve over tolerances, dashed with a choice for each cell."""
     with plotting.styled():
-        figure, (row,) = plotting.panels((10.5, 4.2), 1, len(found))
+        figure, (row,) = plotting.panels((11.0, 4.4), 1, len(found))
         for axes, (name, game) in zip(row, found.items(), strict=True):
-            for (arm, points), colour, marker in zip(
-                game["arms"].items(), plotting.COLOURS, plotting.MARKERS, strict=False
-            ):
-                x, y = [point["return"][0] for point in points], [point["alike"][0] for point in points]
-                axes.plot(x, y, color=colour, marker=marker, markersize=4, linewidth=1, label=arm)
-                axes.plot(x[:1], y[:1], color=colour, marker=marker, markersize=10, linestyle="none")
-                (_, left, right), (_, low, high) = points[0]["return"], points[0]["alike"]
-                axes.plot([left, right], [y[0]] * 2, color=colour, linewidth=1, alpha=0.5)
-                axes.plot([x[0]] * 2, [low, high], color=colour, linewidth=1, alpha=0.5)
+            for i, (arm, points) in enumerate(game["arms"].items()):
+                colour, marker = plotting.COLOURS[i], plotting.MARKERS[i]
+                _curve(axes, points, color=colour, marker=marker, label=arm)
+                cells = game["variants"].get(f"{arm}, {CELLS}")
+                if cells:
+                    _curve(axes, cells, color=colour, marker=marker, linestyle="--")
+                x, left, right = points[0]["return"]
+                y, low, high = points[0]["alike"]
+                axes.plot([x], [y], color=colour, marker=marker, markersize=10, linestyle="none")
+                axes.plot([left, right], [y, y], color=colour, linewidth=1, alpha=0.5)
+                axes.plot([x, x], [low, high], color=colour, linewidth=1, alpha=0.5)
             axes.set_title(name)
             axes.set_xlabel("return of an episode")
+            axes.legend(fontsize=8)
         row[0].set_ylabel("share of steps on which two agents act alike")
-        row[0].legend(fontsize=8)
     return figure
+
+
+def _curve(axes: plotting.Axes, points: list[Found], **options: Any) -> None:
+    x, y = [point["return"][0] for point in points], [point["alike"][0] for point in points]
+    axes.plot(x, y, markersize=4, linewidth=1, **options)
 
 
 def lines(found: Found) -> Iterator[str]:
