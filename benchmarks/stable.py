@@ -36,6 +36,7 @@ FOUND, PAGE, PICTURE = DOCS / "stable.json", DOCS / "stable.md", DOCS / "stable.
 PLAIN, SHARED = "plain", "shared"
 CONFIDENCE = 0.95
 Members = tuple[Trained, ...]
+Values = NDArray[np.float64]
 Decide = Callable[[Game, float, int], Callable[[list[Any]], Policy]]  # game, tolerance, shared seed
 
 
@@ -118,9 +119,7 @@ class Estimated(NamedTuple):
     high: float
 
 
-def jackknifed(
-    values: NDArray[np.float64], units: Sequence[frozenset[int]], lowest: float, highest: float
-) -> Estimated:
+def jackknifed(values: Values, units: Sequence[frozenset[int]], lowest: float, highest: float) -> Estimated:
     """Return the mean over pairs, and an interval from the means without each of the units.
 
     Pairs of the same runs depend on each other. By the inequality of Efron and Stein the variance that is found by
@@ -163,15 +162,22 @@ class Table:
         return (shares[0] + shares[1]) / 2, float(everywhere), (first.earned + second.earned) / 2
 
 
-def measured(game: Game, agents: dict[Trained, Any], pairs: list[Pair], decisions: list[Any]) -> dict[str, Any]:
-    """Return agreement, identity and return of an arm, averaged over the shared seeds of the decisions."""
+def compared(game: Game, agents: dict[Trained, Any], pairs: list[Pair], decisions: list[Any]) -> Values:
+    """Return agreement, identity and return of every pair, (pairs, 3), averaged over decisions."""
     tables = [Table(game, agents, decide) for decide in decisions]
-    values = np.mean([[table.compare(pair) for pair in pairs] for table in tables], axis=0)
-    units = [pair.units for pair in pairs]
+    values: Values = np.mean([[table.compare(pair) for pair in pairs] for table in tables], axis=0)
+    return values
+
+
+def summary(game: Game, pairs: list[Pair], values: Values, without: Values) -> dict[str, Any]:
+    """Return estimates with intervals, also of what changes against the same pairs without a tolerance."""
+    units, change = [pair.units for pair in pairs], values - without
     return {
         "alike": list(jackknifed(values[:, 0], units, 0.0, 1.0)),
+        "alike_change": list(jackknifed(change[:, 0], units, -1.0, 1.0)),
         "identical": float(values[:, 1].mean()),
         "return": list(jackknifed(values[:, 2], units, *game.returns)),
+        "return_change": list(jackknifed(change[:, 2], units, -np.inf, np.inf)),
         "pairs": len(pairs),
         "units": len(frozenset().union(*units)),
     }
@@ -216,9 +222,13 @@ VARIANTS: dict[str, Decide] = {stable_page.CELLS: by_cell, stable_page.BINS: by_
 
 def curve(game: Game, agents: dict[Trained, Any], pairs: list[Pair], decide: Decide, seeds: int) -> list[Any]:
     """Return what was found at every tolerance, averaged over so many shared seeds of the decisions."""
-    return [
-        {"tolerance": x} | measured(game, agents, pairs, [decide(game, x, seed) for seed in range(seeds if x else 1)])
+    every = [
+        compared(game, agents, pairs, [decide(game, x, seed) for seed in range(seeds if x else 1)])
         for x in game.tolerances
+    ]
+    return [
+        {"tolerance": x} | summary(game, pairs, values, every[0])
+        for x, values in zip(game.tolerances, every, strict=True)
     ]
 
 

@@ -41,11 +41,26 @@ def _affordable(points: list[Found]) -> int:
 
 
 def sweep(found: Found) -> str:
-    """Return a table of single agents over all tolerances."""
-    lines = _heading("game", "agents", "tolerance x", "act alike", "alike everywhere", "return")
+    """Return a table of plain agents over all tolerances, with what changes against the same agents without."""
+    lines = ["| game | agents | tolerance x | act alike, change | alike everywhere | return, change |"]
+    lines.append("|---|---|---:|---:|---:|---:|")
     for name, game in found.items():
-        lines += [_line(name, arm, point) for arm in ("plain",) for point in game["arms"][arm]]
+        for arm, points in game["arms"].items():
+            if arm.startswith("plain"):
+                lines += [_change(name, arm, point) for point in points[1:]]
     return "\n".join(lines)
+
+
+def _change(name: str, arm: str, point: Found) -> str:
+    alike, low, high = point["alike_change"]
+    earned, least, most = point["return_change"]
+    cells = (
+        f"{point['tolerance']:g}",
+        f"{point['alike'][0]:.3f}, {alike:+.3f} ({low:+.3f} to {high:+.3f})",
+        f"{point['identical']:.3f}",
+        f"{point['return'][0]:.3g}, {earned:+.2g} ({least:+.2g} to {most:+.2g})",
+    )
+    return f"| {name} | {arm} | {' | '.join(cells)} |"
 
 
 def stakes(found: Found) -> str:
