@@ -153,17 +153,18 @@ class Table:
             self._known[members] = policy, self.game.rules.play(policy)
         return self._known[members]
 
-    def compare(self, pair: Pair) -> tuple[float, float, float]:
-        """Return on which share of their steps two agents act alike, whether on all, and what they earn."""
+    def compare(self, pair: Pair) -> tuple[float, float, float, float]:
+        """Return in which share of states and steps two agents act alike, whether in all, and what they earn."""
         (one, first), (two, second) = self[pair.one], self[pair.two]
-        alike = [one(played.visited) == two(played.visited) for played in (first, second)]
-        shares = [float(played.share[same].sum()) for played, same in zip((first, second), alike, strict=True)]
-        everywhere = all(bool(same.all()) for same in alike)
-        return (shares[0] + shares[1]) / 2, float(everywhere), (first.earned + second.earned) / 2
+        either = self.game.rules.union(first.visited, second.visited)
+        states = one(either) == two(either)
+        steps = [float(played.share[one(played.visited) == two(played.visited)].sum()) for played in (first, second)]
+        earned = (first.earned + second.earned) / 2
+        return float(states.mean()), (steps[0] + steps[1]) / 2, float(states.all()), earned
 
 
 def compared(game: Game, agents: dict[Trained, Any], pairs: list[Pair], decisions: list[Any]) -> Values:
-    """Return agreement, identity and return of every pair, (pairs, 3), averaged over decisions."""
+    """Return what a comparison says of every pair, (pairs, 4), averaged over decisions."""
     tables = [Table(game, agents, decide) for decide in decisions]
     values: Values = np.mean([[table.compare(pair) for pair in pairs] for table in tables], axis=0)
     return values
@@ -175,9 +176,10 @@ def summary(game: Game, pairs: list[Pair], values: Values, without: Values) -> d
     return {
         "alike": list(jackknifed(values[:, 0], units, 0.0, 1.0)),
         "alike_change": list(jackknifed(change[:, 0], units, -1.0, 1.0)),
-        "identical": float(values[:, 1].mean()),
-        "return": list(jackknifed(values[:, 2], units, *game.returns)),
-        "return_change": list(jackknifed(change[:, 2], units, -np.inf, np.inf)),
+        "steps": float(values[:, 1].mean()),
+        "identical": float(values[:, 2].mean()),
+        "return": list(jackknifed(values[:, 3], units, *game.returns)),
+        "return_change": list(jackknifed(change[:, 3], units, -np.inf, np.inf)),
         "pairs": len(pairs),
         "units": len(frozenset().union(*units)),
     }

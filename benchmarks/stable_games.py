@@ -68,6 +68,10 @@ class Finite:
         seen = visits > 0.0
         return Played(earned, states[seen], visits[seen] / visits.sum())
 
+    def union(self, one: NDArray[Any], two: NDArray[Any]) -> NDArray[Any]:
+        """Return the states that one of two agents visits, each once."""
+        return np.union1d(one, two)
+
     def cells(self, states: NDArray[Any]) -> NDArray[np.int64]:
         """Return the cells of observations: every state is one."""
         return np.asarray(states, dtype=np.int64)
@@ -106,6 +110,10 @@ class Simulated:
         where = np.concatenate(visited)
         where = where[np.linspace(0, len(where) - 1, min(self.asked, len(where))).astype(int)]
         return Played(earned / self.episodes, where, np.full(len(where), 1.0 / len(where)))
+
+    def union(self, one: NDArray[Any], two: NDArray[Any]) -> NDArray[Any]:
+        """Return the observations that one of two agents makes."""
+        return np.concatenate([one, two])
 
     def cells(self, observations: NDArray[Any]) -> NDArray[np.int64]:
         """Return the cells of observations: those of a grid of width 0.1, 64 in each direction."""

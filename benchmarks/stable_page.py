@@ -21,12 +21,12 @@ def page(text: str, found: Found) -> str:
 
 def arms(found: Found) -> str:
     """Return a table of all arms without a tolerance, and with the largest that costs nothing that is seen."""
-    lines = _heading("game", "agents", "tolerance x", "act alike", "alike everywhere", "return")
+    lines = _heading("game", "agents", "tolerance x", "states alike", "steps alike", "all alike", "return")
     for name, game in found.items():
         for arm, points in game["arms"].items():
             for point in dict.fromkeys((0, _affordable(points))):
                 lines.append(_line(name, arm, points[point]))
-        lines.append(f"| {name} | uniform policy | | | | {game['uniform']:.3g} |")
+        lines.append(f"| {name} | uniform policy | | | | | {game['uniform']:.3g} |")
     return "\n".join(lines)
 
 
@@ -42,8 +42,8 @@ def _affordable(points: list[Found]) -> int:
 
 def sweep(found: Found) -> str:
     """Return a table of plain agents over all tolerances, with what changes against the same agents without."""
-    lines = ["| game | agents | tolerance x | act alike, change | alike everywhere | return, change |"]
-    lines.append("|---|---|---:|---:|---:|---:|")
+    lines = ["| game | agents | tolerance x | states alike, change | steps alike | all alike | return, change |"]
+    lines.append("|---|---|---:|---:|---:|---:|---:|")
     for name, game in found.items():
         for arm, points in game["arms"].items():
             if arm.startswith("plain"):
@@ -57,6 +57,7 @@ def _change(name: str, arm: str, point: Found) -> str:
     cells = (
         f"{point['tolerance']:g}",
         f"{point['alike'][0]:.3f}, {alike:+.3f} ({low:+.3f} to {high:+.3f})",
+        f"{point['steps']:.3f}",
         f"{point['identical']:.3f}",
         f"{point['return'][0]:.3g}, {earned:+.2g} ({least:+.2g} to {most:+.2g})",
     )
@@ -74,7 +75,7 @@ def stakes(found: Found) -> str:
 
 def variants(found: Found) -> str:
     """Return a table of other shared choices, for single agents and two of the tolerances."""
-    lines = _heading("game", "shared choice", "tolerance x", "act alike", "alike everywhere", "return")
+    lines = _heading("game", "shared choice", "tolerance x", "states alike", "steps alike", "all alike", "return")
     for name, game in found.items():
         points = game["arms"]["plain"]
         for i in (len(points) // 2 - 1, len(points) // 2 + 1):
@@ -93,6 +94,7 @@ def _line(name: str, what: str, point: Found) -> str:
     cells = (
         f"{point['tolerance']:g}",
         f"{alike:.3f} ({low:.3f}–{high:.3f})",
+        f"{point['steps']:.3f}",
         f"{point['identical']:.3f}",
         f"{earned:.3g} ({least:.3g} to {most:.3g})",
     )
@@ -118,7 +120,7 @@ def draw(found: Found) -> plotting.Figure:
             axes.set_title(name)
             axes.set_xlabel("return of an episode")
             axes.legend(fontsize=8)
-        row[0].set_ylabel("share of steps on which two agents act alike")
+        row[0].set_ylabel("share of visited states in which two agents act alike")
     return figure
 
 

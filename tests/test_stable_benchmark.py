@@ -81,10 +81,10 @@ def test_agents_are_compared_where_they_go() -> None:
     one, two, three = (Trained("FrozenLake", False, 0, i) for i in range(3))
     agents = {one: left, two: right, three: mixed}
     table = stable.Table(game, agents, stable.deciding(0.0, 0))
-    assert table.compare(stable.Pair((one,), (two,), frozenset({0, 1})))[:2] == (0.0, 0.0)
-    alike, everywhere, _ = table.compare(stable.Pair((one,), (three,), frozenset({0, 2})))
-    assert alike == pytest.approx(1.0)
-    assert everywhere == 1.0
+    assert table.compare(stable.Pair((one,), (two,), frozenset({0, 1})))[:3] == (0.0, 0.0, 0.0)
+    states, steps, everywhere, _ = table.compare(stable.Pair((one,), (three,), frozenset({0, 2})))
+    assert (states, everywhere) == (1.0, 1.0)
+    assert steps == pytest.approx(1.0)
 
 
 def test_the_page_says_what_was_found() -> None:
