@@ -52,7 +52,7 @@ class Extent(NamedTuple):
 
 FULL = {
     "FrozenLake": Extent(20, 10, (3, 5), 8, 60),
-    "CartPole": Extent(6, 3, (2,), 2, 45),
+    "CartPole": Extent(6, 3, (2,), 2, 12),
     "Taxi": Extent(8, 4, (3,), 6, 60),
 }
 QUICK = {"FrozenLake": Extent(3, 2, (), 1, 4)}
@@ -249,11 +249,9 @@ def found_of(name: str, game: Game, extent: Extent, keep: Path) -> dict[str, Any
         print(f"{name}: {arm}", flush=True)
         found["stakes"][arm] = stakes(game, agents, pairs)
         found["arms"][arm] = curve(game, agents, pairs, lambda _, x, seed: deciding(x, seed), extent.seeds)
-        if arm.startswith(SHARED):
-            continue
-        for variant, made in VARIANTS.items():
-            print(f"{name}: {arm}, {variant}", flush=True)
-            found["variants"][f"{arm}, {variant}"] = curve(game, agents, pairs, made, extent.seeds)
+    for variant, made in VARIANTS.items():
+        print(f"{name}: {variant}", flush=True)
+        found["variants"][variant] = curve(game, agents, listed[PLAIN], made, extent.seeds)
     return found
 
 

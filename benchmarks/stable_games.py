@@ -89,7 +89,7 @@ class Simulated:
     env: str
     limit: int
     episodes: int = 10
-    asked: int = 400  # of the observations that were visited
+    asked: int = 200  # of the observations that were visited
 
     def play(self, policy: Policy | None) -> Played:
         """Play all episodes side by side; None is the uniform policy."""

@@ -11,6 +11,7 @@ from replicable_rl import plotting
 _PLACE = re.compile(r"(<!-- made by python -m benchmarks\.stable: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 Found = dict[str, Any]
 CELLS, BINS = "a choice for each cell", "bins"
+SHARE = 0.05
 
 
 def page(text: str, found: Found) -> str:
@@ -20,24 +21,20 @@ def page(text: str, found: Found) -> str:
 
 
 def arms(found: Found) -> str:
-    """Return a table of all arms without a tolerance, and with the largest that costs nothing that is seen."""
+    """Return a table of all arms without a tolerance, and with the largest that costs little."""
     lines = _heading("game", "agents", "tolerance x", "states alike", "steps alike", "all alike", "return")
     for name, game in found.items():
         for arm, points in game["arms"].items():
-            for point in dict.fromkeys((0, _affordable(points))):
+            for point in dict.fromkeys((0, _affordable(points, game["uniform"]))):
                 lines.append(_line(name, arm, points[point]))
         lines.append(f"| {name} | uniform policy | | | | | {game['uniform']:.3g} |")
     return "\n".join(lines)
 
 
-def _affordable(points: list[Found]) -> int:
-    """Return the last tolerance up to which no return lies below the interval of the return without."""
-    low, last = points[0]["return"][1], 0
-    for i, point in enumerate(points):
-        if point["return"][0] < low:
-            break
-        last = i
-    return last
+def _affordable(points: list[Found], uniform: float) -> int:
+    """Return the last tolerance up to which all cost at most 5 % of what agents gain over the uniform policy."""
+    most = SHARE * (points[0]["return"][0] - uniform)
+    return next((i for i, point in enumerate(points) if -point["return_change"][0] > most), len(points)) - 1
 
 
 def sweep(found: Found) -> str:
@@ -45,9 +42,9 @@ def sweep(found: Found) -> str:
     lines = ["| game | agents | tolerance x | states alike, change | steps alike | all alike | return, change |"]
     lines.append("|---|---|---:|---:|---:|---:|---:|")
     for name, game in found.items():
-        for arm, points in game["arms"].items():
-            if arm.startswith("plain"):
-                lines += [_change(name, arm, point) for point in points[1:]]
+        shown = {arm: points for arm, points in game["arms"].items() if arm.startswith("plain")}
+        shown["plain, cells"] = game["variants"][CELLS]
+        lines += [_change(name, arm, point) for arm, points in shown.items() for point in points[1:]]
     return "\n".join(lines)
 
 
@@ -59,7 +56,7 @@ def _change(name: str, arm: str, point: Found) -> str:
         f"{point['alike'][0]:.3f}, {alike:+.3f} ({low:+.3f} to {high:+.3f})",
         f"{point['steps']:.3f}",
         f"{point['identical']:.3f}",
-        f"{point['return'][0]:.3g}, {earned:+.2g} ({least:+.2g} to {most:+.2g})",
+        f"{point['return'][0]:.3g}, {earned:+.3g} ({least:+.3g} to {most:+.3g})",
     )
     return f"| {name} | {arm} | {' | '.join(cells)} |"
 
@@ -80,7 +77,7 @@ def variants(found: Found) -> str:
         points = game["arms"]["plain"]
         for i in (len(points) // 2 - 1, len(points) // 2 + 1):
             lines.append(_line(name, "one choice for all", points[i]))
-            lines += [_line(name, of, game["variants"][f"plain, {of}"][i]) for of in (CELLS, BINS)]
+            lines += [_line(name, of, game["variants"][of][i]) for of in (CELLS, BINS)]
     return "\n".join(lines)
 
 
@@ -102,16 +99,16 @@ def _line(name: str, what: str, point: Found) -> str:
 
 
 def draw(found: Found) -> plotting.Figure:
-    """Draw agreement against return: for every arm a curve over tolerances, dashed with a choice for each cell."""
+    """Draw agreement against return: for every arm a curve over tolerances, and a dashed one for cells."""
     with plotting.styled():
         figure, (row,) = plotting.panels((11.0, 4.4), 1, len(found))
         for axes, (name, game) in zip(row, found.items(), strict=True):
             for i, (arm, points) in enumerate(game["arms"].items()):
                 colour, marker = plotting.COLOURS[i], plotting.MARKERS[i]
                 _curve(axes, points, color=colour, marker=marker, label=arm)
-                cells = game["variants"].get(f"{arm}, {CELLS}")
-                if cells:
-                    _curve(axes, cells, color=colour, marker=marker, linestyle="--")
+                cells = game["variants"][CELLS]
+                if arm == "plain":
+                    _curve(axes, cells, color=colour, marker=marker, linestyle="--", label=f"{arm}, cells")
                 x, left, right = points[0]["return"]
                 y, low, high = points[0]["alike"]
                 axes.plot([x], [y], color=colour, marker=marker, markersize=10, linestyle="none")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,10 @@ def test_the_page_says_what_was_found() -> None:
     found, text = json.loads(stable.FOUND.read_text()), stable.PAGE.read_text(encoding="utf-8")
     assert stable_page.page(text, found) == text
     assert text.count("| FrozenLake | plain | 0 |") >= 1
+    said, tables = text.partition("**What was found**")[2].split("### All agents")
+    numbers = re.findall(r"[+-]?\d\.\d{3}", said)
+    assert len(numbers) > 20
+    assert not [number for number in numbers if number not in tables], "the text says what no table does"
     changed = json.loads(json.dumps(found))
     changed["Taxi"]["arms"]["plain"][0]["alike"][0] = 0.123
     assert stable_page.page(text, changed) != text
