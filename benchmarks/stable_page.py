@@ -101,7 +101,7 @@ def _line(name: str, what: str, point: Found) -> str:
 def draw(found: Found) -> plotting.Figure:
     """Draw agreement against return: for every arm a curve over tolerances, and a dashed one for cells."""
     with plotting.styled():
-        figure, (row,) = plotting.panels((11.0, 4.4), 1, len(found))
+        figure, (row,) = plotting.panels((11.0, 5.0), 1, len(found))
         for axes, (name, game) in zip(row, found.items(), strict=True):
             for i, (arm, points) in enumerate(game["arms"].items()):
                 colour, marker = plotting.COLOURS[i], plotting.MARKERS[i]
@@ -116,7 +116,7 @@ def draw(found: Found) -> plotting.Figure:
                 axes.plot([x, x], [low, high], color=colour, linewidth=1, alpha=0.5)
             axes.set_title(name)
             axes.set_xlabel("return of an episode")
-            axes.legend(fontsize=8)
+            axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
         row[0].set_ylabel("share of visited states in which two agents act alike")
     return figure
 
