@@ -313,7 +313,8 @@ def entries() -> dict[str, Entry]:
         "audit_callable": (rr.audit_callable, {"train": train} | AUDIT | {"rho": 0.25}),
         "StableDecisions": (
             rr.StableDecisions,
-            {"q_functions": [[0.5, 0.25]], "tolerance": 0.25, "rule": "rounded", "shared_seed": 1, "order": (0, 1)},
+            {"q_functions": [[0.5, 0.25]], "tolerance": 0.25, "rule": "rounded", "shared_seed": 1, "order": (0, 1)}
+            | {"cells": None},
         ),
         "StableDecisions, called": (
             rr.StableDecisions([[0.5, 0.25], [0.25, 0.5]], 0.25, shared_seed=1), {"observations": [0, 1]}
