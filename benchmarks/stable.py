@@ -25,6 +25,7 @@ from scipy.stats import t as student
 
 import replicable_rl as rr
 from benchmarks import stable_page
+from benchmarks.peers import absence, installed
 from benchmarks.stable_agents import Trained, kept, q_function
 from benchmarks.stable_games import Finite, Game, Played, Policy, games
 from replicable_rl import plotting
@@ -262,6 +263,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--render", action="store_true", help="only the page and the figure, from docs/stable.json")
     parser.add_argument("--keep", type=Path, default=KEPT, help="where trained weights are kept")
     options = parser.parse_args(arguments)
+    if not (options.render or installed("stable_baselines3")):
+        print(f"{absence('Stable-Baselines3')} docs/stable.md is left as it is.")
+        return
     found: dict[str, Any] = {}
     if options.render:
         found = json.loads(FOUND.read_text(encoding="utf-8"))

@@ -109,12 +109,16 @@ def test_a_quick_run_prints_and_writes_nothing(
         return [rng.normal(size=(4, 16)), rng.normal(size=4)]
 
     monkeypatch.setattr(stable, "kept", untrained)
+    monkeypatch.setattr(stable, "installed", lambda package: True)
     for name in ("FOUND", "PAGE", "PICTURE"):
         monkeypatch.setattr(stable, name, tmp_path / name)
     stable.main(["--quick"])
     printed = capsys.readouterr().out
     assert "| FrozenLake | shared | 0 |" in printed
     assert "| FrozenLake | bins | 0.005 |" in printed
+    monkeypatch.setattr(stable, "installed", lambda package: False)
+    stable.main([])
+    assert capsys.readouterr().out == "Stable-Baselines3 is not installed here. docs/stable.md is left as it is.\n"
     assert not list(tmp_path.iterdir())
 
 

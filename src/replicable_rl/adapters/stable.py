@@ -70,7 +70,7 @@ class StableDecisions:
 
     Whether this makes two agents act alike more often is a question for a measurement: see "Stable decisions" in the
     documentation. It helps where actions tie. Where the better one of two actions changes smoothly from one to the
-    other, a tolerance only moves the border between them.
+    other, a tolerance with one choice for all only moves the border between them; there ``cells`` may help.
 
     Examples
     --------
