@@ -15,7 +15,7 @@ import replicable_rl.report.diagnose_tables
 import replicable_rl.report.diagnosis_text
 import replicable_rl.report.notebook  # noqa: F401  # they show results
 from replicable_rl import queries, testing, theory
-from replicable_rl.adapters import StableBaselines3, audit_callable
+from replicable_rl.adapters import StableBaselines3, StableDecisions, audit_callable
 from replicable_rl.algorithms import (
     ApproximateMDP,
     PaperApproximateMDP,
@@ -120,6 +120,7 @@ __all__ = [
     "SharedRandomness",
     "Simulator",
     "StableBaselines3",
+    "StableDecisions",
     "Status",
     "StatusCode",
     "TabularMDP",
