@@ -17,7 +17,8 @@ STEP = re.compile(r"^\d\. \[[^\]]+\]\((?P<page>[\w-]+\.md)\), (?P<minutes>\d+) m
 
 
 def prose(markdown: str) -> int:
-    """Count the words outside of fenced blocks."""
+    """Count the words outside of fenced blocks, and of tables that a command has made: those are looked up."""
+    markdown = re.sub(r"<!-- made by .*?<!-- end -->", "", markdown, flags=re.DOTALL)
     return len(re.sub(r"^ *```.*?^ *```$|^\|[-:| ]+\|$", "", markdown, flags=re.MULTILINE | re.DOTALL).split())
 
 
