@@ -13,6 +13,7 @@ import typer
 from replicable_rl.cli.audit import audit_command
 from replicable_rl.cli.collect import collect_command
 from replicable_rl.cli.diagnose import calibrate_command, compare_command
+from replicable_rl.cli.lab import lab_command
 from replicable_rl.cli.logs import diagnose_command
 from replicable_rl.cli.options import (
     AlgorithmId,
@@ -190,6 +191,7 @@ app.command("compare", short_help="All rules and algorithms side by side.")(comp
 app.command("collect", short_help="Draw samples, keep them, and resume.")(collect_command)
 app.command("diagnose", short_help="What another log than LOG would say.")(diagnose_command)
 app.command("reproduce", short_help="Make every figure and table of the paper.")(reproduce_command)
+app.command("lab", short_help="Open a page to try all this in a browser.")(lab_command)
 app.command("report", short_help="Make a page of the audits in STORE.")(report_command)
 
 

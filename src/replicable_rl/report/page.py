@@ -109,6 +109,23 @@ def render(page: Page) -> str:
     return visible(html)  # a text may turn the direction of writing, or be none that a file can hold
 
 
+def fragment(blocks: Sequence[Block]) -> str:
+    """Return the HTML of a few blocks, for a page of somebody else's that has :func:`fragment_style`.
+
+    >>> fragment([Text(["a < b"])])
+    '<div class="replicable">\\n    <p>a &lt; b</p>\\n</div>'
+    """
+    macros: Any = _templates().get_template("blocks.html").module
+    drawn = (str(getattr(macros, block.kind)(block, f"block-{i}")) for i, block in enumerate(blocks))
+    return visible(f'<div class="replicable">\n{"".join(drawn)}</div>')
+
+
+def fragment_style() -> str:
+    """Return the style of a page, kept to what :func:`fragment` returns; it follows the reader's light or dark."""
+    style = _templates().get_template("style.css").render()
+    return f".replicable {{\n{style.replace(':root', '&')}\ncolor: var(--ink);\n}}"
+
+
 def _policy(script: str) -> str:
     """Return the Content-Security-Policy: nothing from elsewhere, and this one script."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
