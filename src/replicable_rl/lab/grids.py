@@ -14,9 +14,9 @@ CHANGES = tuple(_CHANGES)
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a drawing, all of one length: what is missing is wall.
+    r"""Return the lines of a drawing, all of one length: what is missing is wall.
 
-    >>> lines_of("G.G\\n.")
+    >>> lines_of("G.G\n.")
     ['G.G', '.##']
     """
     lines = [line.strip() for line in text.strip().splitlines()]
@@ -70,10 +70,10 @@ def painted(text: str, row: int, column: int, brush: str) -> str:
 
 
 def resized(text: str, change: str) -> str:
-    """Return the drawing with a row or a column more, of free cells, or less; one cell stays.
+    r"""Return the drawing with a row or a column more, of free cells, or less; one cell stays.
 
     >>> resized("G.G", "a row more"), resized("G.G", "a column less"), resized("G", "a row less")
-    ('G.G\\n...', 'G.', 'G')
+    ('G.G\n...', 'G.', 'G')
     """
     rows, columns = _CHANGES[check_choice("lab", "change", change, CHANGES)]
     lines = lines_of(text) or [_FREE]

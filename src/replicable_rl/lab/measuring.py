@@ -25,6 +25,7 @@ from replicable_rl.theory.plug_in_plan import PROBABILITIES
 COMPARED = ("greedy", "affordable", "tolerance", "rounded", "gumbel", "published")
 SIZES = 64, 2**16  # samples of a pair that a comparison tries
 MOST_PAIRS_OF_RUNS = 2_000
+_USUAL: dict[str, object] = {"epsilon": 0.05, "rule": "affordable", "resamples": 200}  # of the command
 LOG_KINDS = (".csv", ".parquet", ".jsonl")
 MOST_MEGABYTES = 50
 TARGET = 0.95
@@ -122,7 +123,9 @@ def compared(setting: Setting, pairs: int = 300, rules: tuple[str, ...] = COMPAR
     asked = ["--rho", setting.rho, "--epsilon", setting.epsilon, "--delta", DELTA]
     only = [word for rule in rules for word in ("--only", rule)]
     size = ["--start", start, "--most", most, "--shared-seeds", pairs]
-    return Compared(found, said(setting.problem, "compare", setting.problem.text, *asked, *only, *size, "--figure", "frontier.svg"))
+    return Compared(
+        found, said(setting.problem, "compare", setting.problem.text, *asked, *only, *size, "--figure", "frontier.svg")
+    )
 
 
 @dataclass(frozen=True)
@@ -144,30 +147,30 @@ def diagnosed(
     rule: str = "affordable",
     resamples: int = 100,
 ) -> Diagnosed:
-    """Say what a log decides, and what another one would; ``columns`` names those that are called otherwise.
+    r"""Say what a log decides, and what another one would; ``columns`` names those that are called otherwise.
 
-    >>> log = b"state,action,reward,next_state\\n" + b"0,0,0,1\\n0,1,1,0\\n1,0,0,0\\n1,1,1,1\\n" * 20
+    >>> log = b"state,action,reward,next_state\n" + b"0,0,0,1\n0,1,1,0\n1,0,0,0\n1,1,1,1\n" * 20
     >>> found = diagnosed("log.csv", log, 0.9, {}, resamples=10)
     >>> found.found.summary.rows, found.command
     (80, 'replicable-rl diagnose log.csv --gamma 0.9 --resamples 10 --report page.html')
     """
     kind = _kind(name, contents)
-    given = {key: _names(value) for key, value in columns.items() if value.strip()}
-    if unknown := [key for key in given if key not in COLUMNS]:
+    if unknown := [column for column in columns if column not in COLUMNS]:
         raise InvalidInput(f"lab: a log has no {shown(unknown[0])}. It has: {', '.join(COLUMNS)}.")
+    named = {column: _names(columns[column]) for column in COLUMNS if columns.get(column, "").strip()}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"log{kind}"
         file.write_bytes(contents)
         try:
-            data = from_transitions(file, gamma=gamma, **given)
+            data = from_transitions(file, gamma=gamma, **named)
         except InvalidInput as error:
             raise InvalidInput(str(error).replace(str(file), name)) from None
-    found = diagnose(data, PlugInPolicy(epsilon, DELTA, 0.2, rule=rule), resamples=resamples)
-    usual: dict[str, Any] = {"epsilon": 0.05, "rule": "affordable", "resamples": 200}
     asked = {"epsilon": epsilon, "rule": rule, "resamples": resamples}
-    changed = {"gamma": gamma} | {key: ",".join(value) if isinstance(value, list) else value for key, value in given.items()}
-    changed |= {key: value for key, value in asked.items() if value != usual[key]}
-    words = [word for key, value in changed.items() for word in (f"--{key.replace('_', '-')}", str(value))]
+    found = diagnose(data, PlugInPolicy(epsilon, DELTA, 0.2, rule=rule), resamples=resamples)
+    options: dict[str, object] = {"gamma": gamma}
+    options |= {column: ",".join([one] if isinstance(one, str) else one) for column, one in named.items()}
+    options |= {option: value for option, value in asked.items() if value != _USUAL[option]}
+    words = [str(word) for option, value in options.items() for word in (f"--{option.replace('_', '-')}", value)]
     path = f"./{name}" if name.startswith("-") else name
     return Diagnosed(found, name, shlex.join(["replicable-rl", "diagnose", path, *words, "--report", "page.html"]))
 
@@ -185,7 +188,7 @@ def _kind(name: str, contents: bytes) -> str:
     return kind
 
 
-def _names(text: str) -> str | list[str]:
+def _names(text: str) -> Any:
     """Return one column, or several that are separated by commas."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     return names[0] if len(names) == 1 else names

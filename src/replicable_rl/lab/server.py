@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import socket
+import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator
@@ -51,8 +52,8 @@ def serve(port: int | None, tell: Callable[[str], None], *, browser: bool = True
     browser : bool
         Whether to open it in the browser, too.
     """
-    listening = _bound(port)
     _need_marimo()
+    listening = _bound(port)
     import uvicorn
 
     token = secrets.token_urlsafe(16)
@@ -67,8 +68,8 @@ def serve(port: int | None, tell: Callable[[str], None], *, browser: bool = True
             if browser:
                 threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
-    config = uvicorn.Config(lab_app(token), log_level="error", timeout_graceful_shutdown=1, lifespan="off")
-    with contextlib.closing(listening), contextlib.suppress(KeyboardInterrupt):
+    config = uvicorn.Config(lab_app(token), log_level="critical", timeout_graceful_shutdown=1, lifespan="off")
+    with contextlib.closing(listening), _own_folder(), contextlib.suppress(KeyboardInterrupt):
         Server(config).run(sockets=[listening])
 
 
@@ -142,6 +143,17 @@ def _bound(port: int | None) -> socket.socket:
                 ) from None
             listening.bind((HOST, 0))
     return listening
+
+
+@contextlib.contextmanager
+def _own_folder() -> Iterator[None]:
+    """Keep temporary files in a folder that is gone when the lab is closed, also if a log was just being read."""
+    with tempfile.TemporaryDirectory(prefix="replicable-rl-lab-", ignore_cleanup_errors=True) as folder:
+        before, tempfile.tempdir = tempfile.tempdir, folder
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
 
 
 @contextlib.contextmanager

@@ -26,17 +26,17 @@ MOST_PAIRS = 5_000  # state-action pairs: a slider should answer while one looks
 MOST_SAMPLES = 10**12
 _DEFAULT = AffordableTolerance.id
 RULES: dict[str, str] = {
-    "affordable": "affordable: the coarsest tolerance that the loss allows (the default)",
-    "greedy": "greedy: the best action, so ties are broken by the samples",
-    "tolerance": "tolerance: the first action that is nearly the best",
-    "rounded": "rounded: every value to a shared grid",
-    "gumbel": "gumbel: the best of values plus shared noise",
-    "perturbed": "perturbed: plan with rewards plus shared noise",
-    "published": "published: tie-breaks that a third lab publishes first",
-    "softmax": "softmax: every action with a probability, never identical",
-    RPVI: "rpvi: Replicable Phased Value Iteration, the paper's algorithm",
+    "affordable": "Take the first action within the coarsest tolerance that the loss allows: the default.",
+    "greedy": "Take the best action: where two are as good, the samples decide.",
+    "tolerance": "Take the first action within a shared random tolerance of the best.",
+    "rounded": "Round every value to a shared grid, then take the best action.",
+    "gumbel": "Take the best of values plus shared noise.",
+    "perturbed": "Plan with rewards plus shared noise.",
+    "published": "Follow tie-breaks that a third lab published from a sample of its own.",
+    "softmax": "Take every action with a probability: two runs are close, never identical.",
+    RPVI: "Run Replicable Phased Value Iteration, the paper's algorithm; m samples in every iteration.",
 }
-SIZES = tuple(int(f"{digit}{'0' * power}") for power in range(1, 12) for digit in (1, 2, 5)) + (MOST_SAMPLES,)
+SIZES = (*(digit * 10**power for power in range(1, 12) for digit in (1, 2, 5)), MOST_SAMPLES)
 
 
 def choices() -> list[str]:
@@ -147,9 +147,9 @@ command line for it.
     def commands(self, *commands: str) -> str:
         """Return commands to run one after the other; where the rule needs cuts, they are published first."""
         if self.rule != PublishedCuts.id:
-            return " && ".join(commands)
+            return " &&\n".join(commands)
         cuts = "--sample-seed", PUBLISHER, "--output", CUTS
-        return " && ".join([said(self.problem, "publish", *self._words(_DEFAULT), *cuts), *commands])
+        return " &&\n".join([said(self.problem, "publish", *self._words(_DEFAULT), *cuts), *commands])
 
     def _words(self, cuts: str) -> list[object]:
         """Return problem and algorithm as one types them; ``cuts`` stands for a rule that follows published ones."""

@@ -16,13 +16,30 @@ from replicable_rl.lab.measuring import TARGET, Audited, Compared, Diagnosed, Tw
 from replicable_rl.plotting import save_figure, styled
 from replicable_rl.report.audit_blocks import interval, verdict
 from replicable_rl.report.audit_tables import headline
-from replicable_rl.report.blocks import Callout, Code, DataTable, Facts, Figure, Heading, Intervals, Plain
+from replicable_rl.report.blocks import (
+    Callout,
+    Cell,
+    Code,
+    DataTable,
+    Facts,
+    Figure,
+    Heading,
+    Intervals,
+    Mark,
+    Plain,
+    Tone,
+)
 from replicable_rl.report.diagnose_figures import draw_comparison
 from replicable_rl.report.diagnosis import diagnosis_page
 from replicable_rl.report.page import Block, fragment, render
 from replicable_rl.report.policy import picture_of, policy_run
 from replicable_rl.wording import brief, number, percent, plural
 
+_VERDICTS: dict[bool | None, tuple[str, Tone]] = {
+    True: ("met", "good"),
+    False: ("not met", "bad"),
+    None: ("undecided", "unsure"),
+}
 _MEMORY = "Not enough memory for a problem of this size. Choose a smaller one."
 
 
@@ -63,7 +80,10 @@ def _two_runs(found: TwoRuns) -> Iterator[Block]:
     elif many:
         yield Callout(f"The runs differ in {many} of {plural(states, 'state')}.", "bad")
     else:
-        yield Callout("The most likely actions are the same, the probabilities are not: two runs are close, never identical.", "bad")
+        yield Callout(
+            "The most likely actions are the same, the probabilities are not: two runs are close, never identical.",
+            "bad",
+        )
     values = [run.outputs.get("value") for run in found.runs]
     seeds = [run.sample_seed for run in found.runs]
     drawn = [
@@ -101,7 +121,7 @@ def agreement_html(found: Audited) -> str:
                 [
                     ("different policies", len(worth)),
                     ("most common one", Code(worth[0].fingerprint[:16])),
-                    ("mean loss, in units of the rewards", number(mean, 3)),
+                    ("mean loss, in units of the rewards", _loss(mean)),
                 ]
             )
         )
@@ -113,11 +133,10 @@ def frontier_html(found: Compared) -> str:
     one = found.found
     caption = (
         f"Samples in all at which two runs have the same policy with probability {1.0 - one.rho:g} and lose at most "
-        f"{one.epsilon:g} on average, found within the sizes that were tried; and those of the proof, where there is one."
+        f"{one.epsilon:g} on average, within the sizes that were tried; and those of the proof, where there is one."
     )
-    rows = [
-        [row.name, row.samples, row.theory, row.loss, "never identical" if row.calibration is None else _MET[row.met]]
-        for row in one.rows
+    rows: list[list[Cell]] = [
+        [row.name, row.samples, row.theory, _loss(row.loss), Mark(*_VERDICTS[row.met])] for row in one.rows
     ]
     alternative = "Samples that each rule needs, measured and proved, on a logarithmic axis."
     return fragment(
@@ -129,7 +148,9 @@ def frontier_html(found: Compared) -> str:
     )
 
 
-_MET = {True: "met", False: "not met", None: "undecided"}
+def _loss(x: float | None) -> str | None:
+    """Write a loss; what is below the rounding of planning is 0."""
+    return None if x is None else "0" if x < 1e-7 else number(x, 3)
 
 
 def frontier_svg(found: Compared) -> bytes:

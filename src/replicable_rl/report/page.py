@@ -51,6 +51,9 @@ _ID = re.compile(r"[a-z][a-z0-9-]*")
 _TAKEN = ("top", "contents")  # ids of the page itself
 _SHORT = 24  # characters of a cell that is not broken into lines
 _SPAN = re.compile(r"`([^`]+)`|\*([^*\s](?:[^*]*[^*\s])?)\*")
+_INLAID = (
+    "color: var(--ink);\n.command { display: block; white-space: pre-wrap; margin-top: .2rem; padding: .4rem .6rem; }\n"
+)
 _SIGNS = {"good": "✓", "bad": "✗", "unsure": "?", "plain": ""}
 
 
@@ -110,10 +113,10 @@ def render(page: Page) -> str:
 
 
 def fragment(blocks: Sequence[Block]) -> str:
-    """Return the HTML of a few blocks, for a page of somebody else's that has :func:`fragment_style`.
+    r"""Return the HTML of a few blocks, for a page of somebody else's that has :func:`fragment_style`.
 
     >>> fragment([Text(["a < b"])])
-    '<div class="replicable">\\n    <p>a &lt; b</p>\\n</div>'
+    '<div class="replicable">\n    <p>a &lt; b</p>\n</div>'
     """
     macros: Any = _templates().get_template("blocks.html").module
     drawn = (str(getattr(macros, block.kind)(block, f"block-{i}")) for i, block in enumerate(blocks))
@@ -123,7 +126,7 @@ def fragment(blocks: Sequence[Block]) -> str:
 def fragment_style() -> str:
     """Return the style of a page, kept to what :func:`fragment` returns; it follows the reader's light or dark."""
     style = _templates().get_template("style.css").render()
-    return f".replicable {{\n{style.replace(':root', '&')}\ncolor: var(--ink);\n}}"
+    return f".replicable {{\n{style.replace(':root', '&')}\n{_INLAID}}}"
 
 
 def _policy(script: str) -> str:

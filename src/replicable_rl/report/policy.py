@@ -39,8 +39,8 @@ class PolicyPicture:
     """Two policies as pictures; :func:`picture_of` makes one.
 
     ``states`` and ``actions`` are names, ``layout`` is the map as in :class:`~replicable_rl.mdp.Labels` (None draws a
-    strip), ``shown`` are the states that are drawn, and ``note`` says what was left out. Where ``panel`` is off, no script
-    tells of a state beside the pictures.
+    strip), ``shown`` are the states that are drawn, and ``note`` says what was left out. Where ``panel`` is off, no
+    script tells of a state beside the pictures.
     """
 
     kind: ClassVar[str] = "policy"
