@@ -60,12 +60,20 @@ def _() -> tuple[Any, ...]:
 
 
 @app.cell
-def _(brush: Any, choice: Any, gamma: Any, get_grid: Any, parameters: Any, set_grid: Any, slip: Any) -> tuple[Any, ...]:
-    def painting(row: int, column: int) -> Any:
-        return lambda _: set_grid(lambda text: grids.painted(text, row, column, brush.value))
-
+def _(set_grid: Any) -> tuple[Any, ...]:
     def resizing(change: str) -> Any:
         return lambda _: set_grid(lambda text: grids.resized(text, change))
+
+    changes = mo.ui.array([mo.ui.button(label=change, on_change=resizing(change)) for change in grids.CHANGES])
+    return (changes,)
+
+
+@app.cell
+def _(
+    brush: Any, changes: Any, choice: Any, gamma: Any, get_grid: Any, parameters: Any, set_grid: Any, slip: Any
+) -> tuple[Any, ...]:
+    def painting(row: int, column: int) -> Any:
+        return lambda _: set_grid(lambda text: grids.painted(text, row, column, brush.value))
 
     squares = grids.squares(get_grid())
     cells = mo.ui.array(
@@ -74,7 +82,6 @@ def _(brush: Any, choice: Any, gamma: Any, get_grid: Any, parameters: Any, set_g
             for square in squares
         ]
     )
-    changes = mo.ui.array([mo.ui.button(label=change, on_change=resizing(change)) for change in grids.CHANGES])
     drawing = mo.ui.text_area(
         value=get_grid(), on_change=set_grid, label="The same as text: # wall, . free, S start, G goal", rows=4
     )
@@ -92,7 +99,7 @@ def _(brush: Any, choice: Any, gamma: Any, get_grid: Any, parameters: Any, set_g
         ]
     )
     mo.vstack([choice, grid if choice.value == setting.DRAWN else parameters])
-    return cells, changes, drawing
+    return cells, drawing
 
 
 @app.cell
