@@ -7,12 +7,14 @@ python -m benchmarks.lab_pictures FOLDER       # elsewhere
 from __future__ import annotations
 
 import base64
+import io
 import signal
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from PIL import Image
 from tests.test_lab import Lab, control, screen, until, until_command
 from tests.test_report_browser import chromium, run
 
@@ -63,14 +65,14 @@ def _photograph(page: Chrome, url: str, folder: Path, temporary: Path) -> None:
             screen(page, width, height, dark=dark)
             until(page, "document.body.classList.contains(arguments[0])", "dark" if dark else "light")
             _save(page, folder / f"lab-{width}-{'dark' if dark else 'light'}.png")
-    screen(page, 1200, 4200)
+    screen(page, 1200, 6000)
     (temporary / "walk.csv").write_bytes(example_log())
     control(page, "marimo-file", "Drop a log", "input[type=file]").send_keys(str(temporary / "walk.csv"))
     until(page, "document.body.innerText.includes('What is in the log')", seconds=600)
     control(page, "marimo-button", "Measure it", "button").click()
     until(page, "document.querySelector('.picture img')", seconds=600)
     top = "[...document.querySelectorAll('h2')].find(one => one.innerText.startsWith(arguments[0]))"
-    for name, heading, height in (("frontier", "The frontier", 900), ("log", "What would another log", 1150)):
+    for name, heading, height in (("frontier", "The frontier", 1200), ("log", "What would another log", 930)):
         y = run(page, f"{top}.getBoundingClientRect().top", heading)
         _save(page, folder / f"lab-{name}.png", {"x": 0, "y": y - 20, "width": 1200, "height": height, "scale": 1})
 
@@ -78,7 +80,8 @@ def _photograph(page: Chrome, url: str, folder: Path, temporary: Path) -> None:
 def _save(page: Chrome, file: Path, clip: dict[str, float] | None = None) -> None:
     run(page, "new Promise(done => setTimeout(() => requestAnimationFrame(done), 300))")
     asked = {"format": "png"} | ({} if clip is None else {"clip": clip})
-    file.write_bytes(base64.b64decode(page.execute_cdp_cmd("Page.captureScreenshot", asked)["data"]))
+    taken = base64.b64decode(page.execute_cdp_cmd("Page.captureScreenshot", asked)["data"])
+    Image.open(io.BytesIO(taken)).convert("RGB").quantize(64).save(file, optimize=True)  # a third of the size
     print(file)
 
 

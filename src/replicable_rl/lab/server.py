@@ -8,6 +8,7 @@ made for another name, or that comes from another origin, is refused. The page i
 from __future__ import annotations
 
 import contextlib
+import logging
 import secrets
 import socket
 import tempfile
@@ -30,9 +31,10 @@ _PAGE = Path(__file__).with_name("page.py")
 _POLICY = "; ".join(
     (
         "default-src 'self' data: blob:",
-        "script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:",
+        "script-src 'self' 'unsafe-inline' blob:",
         "style-src 'self' 'unsafe-inline'",
         "connect-src 'self' data: blob:",
+        "object-src 'none'",
         "frame-ancestors 'none'",
         "base-uri 'self'",
         "form-action 'self'",
@@ -79,6 +81,7 @@ def lab_app(token: str) -> ASGIApp:
 
     from replicable_rl.report.page import fragment_style
 
+    logging.getLogger("marimo").setLevel(logging.ERROR)  # it warns of a home that it cannot write to, again and again
     head = f"<style>\n{fragment_style()}\n</style>"
     made = marimo.create_asgi_app(quiet=True, token=token, html_head=head).with_app(path="", root=str(_PAGE)).build()
     return Guard(made)
