@@ -93,9 +93,7 @@ def audited(setting: Setting, pairs: int) -> Audited:
     """Measure how often two runs agree, in so many pairs."""
     pairs = check_integer("lab", "pairs", pairs, low=1, high=MOST_PAIRS_OF_RUNS)
     result = audit(setting.mdp, setting.algorithm, shared_seeds=pairs)
-    level = result.levels[-1]
-    asked = ["--shared-seeds", pairs, *([] if level == "policy" else ["--level", level])]
-    return Audited(result, setting.commands(setting.command("audit", *asked)))
+    return Audited(result, setting.commands(setting.command("audit", "--shared-seeds", pairs)))
 
 
 @dataclass(frozen=True)

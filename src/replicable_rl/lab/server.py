@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import secrets
 import socket
+import sys
 import tempfile
 import threading
 import webbrowser
@@ -52,7 +54,7 @@ def serve(port: int | None, tell: Callable[[str], None], *, browser: bool = True
     tell : callable
         Called with the address once it can be opened.
     browser : bool
-        Whether to open it in the browser, too.
+        Whether to open it in the browser, too, where there is a screen.
     """
     _need_marimo()
     listening = _bound(port)
@@ -67,7 +69,7 @@ def serve(port: int | None, tell: Callable[[str], None], *, browser: bool = True
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets=sockets)
             tell(address)
-            if browser:
+            if browser and _has_screen():
                 threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
     config = uvicorn.Config(lab_app(token), log_level="critical", timeout_graceful_shutdown=1, lifespan="off")
@@ -166,6 +168,13 @@ def _closed_on_error(listening: socket.socket) -> Iterator[socket.socket]:
     except BaseException:
         listening.close()
         raise
+
+
+def _has_screen() -> bool:
+    """Whether a window can be opened; without one, a browser in the terminal would take the place of what we print."""
+    return sys.platform in ("darwin", "win32") or any(
+        name in os.environ for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    )
 
 
 def _need_marimo() -> None:
