@@ -145,6 +145,7 @@ def test_two_runs_that_differ_are_marked() -> None:
     assert "same policy, to the last bit" in same
     assert "≠" not in same
     assert "<script" not in differ + same
+    assert "this shows nothing" in two_runs_html(two_runs(Setting(DRAWN, "greedy", 50), 7, (1, 1)))
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,9 @@ def two_runs_html(found: TwoRuns) -> str:
 def _two_runs(found: TwoRuns) -> Iterator[Block]:
     one, two = found.policies
     many, states = int(np.count_nonzero(one != two)), one.size
-    if found.same:
+    if found.runs[0].sample_seed == found.runs[1].sample_seed:
+        yield Callout("Both runs had the same samples, so this shows nothing. Choose two sample seeds.", "unsure")
+    elif found.same:
         yield Callout("Both runs have the same policy, to the last bit.", "good")
     elif many:
         yield Callout(f"The runs differ in {many} of {plural(states, 'state')}.", "bad")
