@@ -7,6 +7,7 @@ Screenshots go to the temporary directory of the test; REPLICABLE_RL_SCREENSHOTS
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import shutil
@@ -66,12 +67,19 @@ def diagnosed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    with chromium(tmp_path_factory.mktemp("chromium")) as driver:
+        yield driver
+
+
+@contextlib.contextmanager
+def chromium(profile: Path) -> Iterator[Chrome]:
+    """Start a browser that keeps what it must in a folder, and end it."""
     from selenium.webdriver.chrome.options import Options
     from selenium.webdriver.chrome.service import Service
 
     options = Options()
     options.binary_location = CHROMIUM or ""
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options, Service(DRIVER))

@@ -12,7 +12,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.files import replacing
@@ -71,7 +71,7 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
         for kind in FORMATS:
             files.append(folder / f"{name}.{kind}")
             with replacing(files[-1]) as stream:
-                figure.savefig(stream, format=kind, dpi=150, metadata=_NO_DATES[kind])
+                save_figure(figure, stream, kind)
     return files
 
 
@@ -79,7 +79,12 @@ def save_as(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Write a figure to one file, whole or not at all, in the format that its name ends in."""
     kind = check_figure_name(path)
     with styled(), replacing(path) as stream:
-        figure.savefig(stream, format=kind, dpi=150, metadata=_NO_DATES[kind])
+        save_figure(figure, stream, kind)
+
+
+def save_figure(figure: Figure, stream: IO[bytes], kind: str) -> None:
+    """Write a figure to an open file, without a date."""
+    figure.savefig(stream, format=kind, dpi=150, metadata=_NO_DATES[kind])
 
 
 def check_figure_name(path: str | os.PathLike[str]) -> str:

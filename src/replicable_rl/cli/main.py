@@ -19,6 +19,7 @@ from replicable_rl.cli.diagnose import calibrate_command, compare_command
 from replicable_rl.cli.doctor import doctor_command
 from replicable_rl.cli.helptext import Command, example
 from replicable_rl.cli.lists import list_command
+from replicable_rl.cli.lab import lab_command
 from replicable_rl.cli.logs import diagnose_command
 from replicable_rl.cli.options import (
     AlgorithmId,
@@ -249,6 +250,7 @@ _add(
     "diagnose log.csv --gamma 0.9 --report page.html",
 )
 _add("reproduce", reproduce_command, "Make every figure and table of the paper.", "reproduce figure1 --quick")
+_add("lab", lab_command, "Open a page to try all this in a browser.", "lab")
 _add("report", report_command, "Make a page of the audits in STORE.", "report runs.sqlite --output page.html")
 _add("list", list_command, "List what has an id, yours too.", "list", "list --json")
 _add("doctor", doctor_command, "Check that everything works on this machine.", "doctor")

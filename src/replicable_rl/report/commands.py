@@ -27,7 +27,7 @@ def audit_command(spec: AuditSpec, store: str) -> str | None:
     for name in ("seed", "confidence", "sampler", "require", "level"):
         value = getattr(spec, name)
         size += [f"--{name}", value] if value != _OPTIONS[name] else []
-    return shlex.join([*_command(spec.problem, spec.algorithm), "audit", *names, *map(str, size), "--store", store])
+    return shlex.join([*program(spec.problem, spec.algorithm), "audit", *names, *map(str, size), "--store", store])
 
 
 def solve_command(run: Run) -> str | None:
@@ -38,10 +38,10 @@ def solve_command(run: Run) -> str | None:
         return None
     seeds = ["--shared-seed", str(spec.shared_seed), "--sample-seed", str(spec.sample.seed)]
     sampler = [] if spec.sample.sampler == COUNTS else ["--sampler", spec.sample.sampler]
-    return shlex.join([*_command(spec.problem, spec.algorithm), "solve", *names, *seeds, *sampler])
+    return shlex.join([*program(spec.problem, spec.algorithm), "solve", *names, *seeds, *sampler])
 
 
-def _command(*specs: ObjectSpec) -> list[str]:
+def program(*specs: ObjectSpec) -> list[str]:
     """Return the program, with the modules that register ids of somebody's own."""
     made_by = (PROBLEMS.get(spec.id) or ALGORITHMS.get(spec.id) for spec in specs)
     modules = dict.fromkeys(one.__module__ for one in made_by if one is not None and not is_ours(one))

@@ -39,7 +39,8 @@ class PolicyPicture:
     """Two policies as pictures; :func:`picture_of` makes one.
 
     ``states`` and ``actions`` are names, ``layout`` is the map as in :class:`~replicable_rl.mdp.Labels` (None draws a
-    strip), ``shown`` are the states that are drawn, and ``note`` says what was left out.
+    strip), ``shown`` are the states that are drawn, and ``note`` says what was left out. Where ``panel`` is off, no
+    script tells of a state beside the pictures.
     """
 
     kind: ClassVar[str] = "policy"
@@ -51,6 +52,7 @@ class PolicyPicture:
     caption: Inline
     command: str | None = None
     note: Inline | None = None
+    panel: bool = True
 
     @cached_property
     def differing(self) -> list[int]:
@@ -140,6 +142,7 @@ def picture_of(
     caption: Inline,
     command: str | None = None,
     most: int = MOST_STATES,
+    panel: bool = True,
 ) -> PolicyPicture:
     """Draw two runs of one problem; of a very large one, the states in which they differ come first.
 
@@ -158,7 +161,7 @@ def picture_of(
     A = 1 + max(int(run.policy.max()) if run.q is None else run.q.shape[1] - 1 for run in runs)
     actions = labels.actions if labels.actions and len(labels.actions) >= A else tuple(map(str, range(A)))
     states = labels.states if labels.states and len(labels.states) == S else tuple(map(str, range(S)))
-    picture = PolicyPicture(runs, states, actions, labels.layout, range(S), caption, command)
+    picture = PolicyPicture(runs, states, actions, labels.layout, range(S), caption, command, panel=panel)
     drawn = sum(len(line) for line in labels.layout or ())
     if max(S, drawn) <= most:
         return picture
