@@ -40,7 +40,6 @@ PROCESSES = (
 STEPS = 100  # of an episode
 DEFAULT, PLAIN = "affordable", "greedy"
 ERROR, AGREED, TARGET = 0.05, 0.9, 0.95  # the aims: of the mean error, and of pairs of logs at the sizes named
-PATIENCE = 6  # so many logs are asked for every one that should name a size
 CHANGED, ROWS, MOVED = "garnet", 10**6, 0.1
 
 
@@ -118,19 +117,14 @@ def needed(extent: Extent, process: str) -> dict[str, Any]:
     """Return how often fresh logs agree at the sizes that some logs of 1000 rows a pair name."""
     mdp, _, epsilon = stakes(process)
     algorithm = rr.PlugInPolicy(epsilon, 0.05, 0.2)
-    same, asked = 0, list[int | None]()
-    while len(asked) < PATIENCE * extent.starts and len(_sizes(asked)) < extent.starts:
-        i = len(asked)
+    asked, same = list[int | None](), list[int]()
+    for i in range(extent.starts):
         log = log_of(mdp, 1000 * mdp.n_states * mdp.n_actions, seeded(f"needed/{process}", i))
         rows = rr.diagnose(log, algorithm, resamples=extent.resamples, seed=i).data_needed(TARGET)
         asked.append(rows)
         if rows is not None:
-            same += agree(mdp, algorithm, rows, f"needed/{process}/{i}", extent.at_size)
-    return {"asked": asked, "same": same, "pairs": extent.at_size * len(_sizes(asked))}
-
-
-def _sizes(asked: Sequence[int | None]) -> list[int]:
-    return [rows for rows in asked if rows is not None]
+            same.append(agree(mdp, algorithm, rows, f"needed/{process}/{i}", extent.at_size))
+    return {"asked": asked, "same": sum(same), "pairs": extent.at_size * len(same), "least": min(same, default=0)}
 
 
 def changed(extent: Extent) -> dict[str, Any]:
@@ -205,9 +199,10 @@ The mean of the errors is {plain_error:+.3f}; the largest is {plain_most:+.3f}.
 
 ## The sizes that `data_needed` names
 
-{starts} logs of 1000 rows a pair say how many rows an agreement of {target:g} takes; at each of these sizes
-{at_size} pairs of fresh logs decide. The aim is at least {agreed:g} of all pairs. A log that never left some state says
-that it cannot tell; such logs are counted beside, and others are taken in their place.
+{starts} logs of 1000 rows a pair each say how many rows an agreement of {target:g} takes; at each of these sizes
+{at_size} pairs of fresh logs decide. The aim is at least {agreed:g} of all pairs. A log that never reached some state
+knows nothing of it, and may name a size that is too small: *worst log* is how often pairs agreed at the size of the
+log that did worst.
 
 {needed}
 
@@ -261,18 +256,18 @@ def _cells(cells: dict[str, Any], rule: str) -> str:
     return "\n".join(lines)
 
 
-def _needed(found: dict[str, Any]) -> str:
-    lines = [_row("process", "cannot tell", "rows, middle", "pairs", "agreed", ""), "|---|---:|---:|---:|---:|---|"]
+def _needed(extent: Extent, found: dict[str, Any]) -> str:
+    lines = [_row("process", "rows, middle", "pairs", "agreed", "worst log", ""), "|---|---:|---:|---:|---:|---|"]
     same = pairs = 0
     for process, one in found.items():
-        sizes = _sizes(one["asked"])
-        refused = f"{len(one['asked']) - len(sizes)} of {len(one['asked'])}"
+        sizes = [rows for rows in one["asked"] if rows is not None]
+        worst = f"{one['least'] / extent.at_size:.3f}" if sizes else "-"
         middle = number(int(np.median(sizes)), 3) if sizes else "none"
         agreed = _share(one["same"], one["pairs"]) if one["pairs"] else "-"
         met = one["pairs"] and one["same"] / one["pairs"] >= AGREED
-        lines.append(_row(process, refused, middle, one["pairs"], agreed, "" if met else "below the aim"))
+        lines.append(_row(process, middle, one["pairs"], agreed, worst, "" if met else "below the aim"))
         same, pairs = same + one["same"], pairs + one["pairs"]
-    return "\n".join([*lines, _row("all", "", "", pairs, _share(same, pairs), "")])
+    return "\n".join([*lines, _row("all", "", pairs, _share(same, pairs), "", "")])
 
 
 def draw(cells: dict[str, Any]) -> plotting.Figure:
@@ -340,7 +335,7 @@ def page(extent: Extent, kept: dict[str, Any]) -> str:
         target=TARGET,
         at_size=extent.at_size,
         agreed=AGREED,
-        needed=_needed(kept["needed"]),
+        needed=_needed(extent, kept["needed"]),
         rows=number(ROWS),
         changed=CHANGED,
         moved=MOVED,

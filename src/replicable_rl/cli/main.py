@@ -18,8 +18,8 @@ from replicable_rl.cli.complete import COMPLETING, refuse_unknown_shell
 from replicable_rl.cli.diagnose import calibrate_command, compare_command
 from replicable_rl.cli.doctor import doctor_command
 from replicable_rl.cli.helptext import Command, example
-from replicable_rl.cli.lists import list_command
 from replicable_rl.cli.lab import lab_command
+from replicable_rl.cli.lists import list_command
 from replicable_rl.cli.logs import diagnose_command
 from replicable_rl.cli.options import (
     AlgorithmId,

@@ -109,8 +109,8 @@ class Diagnosis:
     def data_needed(self, target: float = 0.95) -> int | None:
         """Return how many rows like these reach an agreement; None where 10^6 times as many do not.
 
-        It is None too, unless this log is enough, where no log can tell: for the plain best action, as more data never
-        resolve an exact tie, and where some states were never left, as larger logs may leave them.
+        For the plain best action it is None too, unless this log is enough: more data never resolve an exact tie, and
+        whether there is one, no log can tell.
 
         >>> import replicable_rl as rr
         >>> log = {"state": [0, 0, 1, 1] * 50, "action": [0, 1] * 100, "reward": [0, 1] * 100}
@@ -123,7 +123,7 @@ class Diagnosis:
         forecast = Forecast(self.data, self.algorithm, min(self.resamples, _SEARCHED), self.seed)
         if float(self.agreement) >= target:
             return self.data.rows
-        if isinstance(self.algorithm.rule, Greedy) or self.summary.never_left:
+        if isinstance(self.algorithm.rule, Greedy):
             return None
         low, high = 1.0, 2.0
         while not forecast.reaches(target, high):

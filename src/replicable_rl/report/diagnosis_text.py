@@ -76,14 +76,13 @@ def data_sentence(found: Diagnosis, target: float) -> str:
     needed = found.data_needed(target)
     if needed is None and found.algorithm.rule == Greedy():
         return f"Exact ties stay ties, so how much data an agreement of {percent(target)} takes is not known."
-    if needed is None and found.summary.never_left:
-        return (
-            f"How much data an agreement of {percent(target)} takes is not known: no row tells what comes after "
-            f"{plural(found.summary.never_left, 'state')}, and larger logs may."
-        )
     if needed is None:
         return f"For an agreement of {percent(target)} no number of rows like these that was tried is enough."
-    return f"For an agreement of {percent(target)} it takes about {number(needed)} rows like these."
+    rows = f"For an agreement of {percent(target)} it takes about {number(needed)} rows like these."
+    if not found.summary.never_left or needed == found.data.rows:
+        return rows
+    lost = plural(found.summary.never_left, "state")
+    return f"{rows} It takes more if larger logs leave the {lost} that this one never left."
 
 
 def _states(found: Diagnosis) -> Iterator[str]:
