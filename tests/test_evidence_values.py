@@ -253,7 +253,7 @@ def entries() -> dict[str, Entry]:
         "Diagnosis.data_needed": (DIAGNOSIS.data_needed, {"target": 0.5}),
         "load_mdp": (rr.load_mdp, {"path": "/nowhere"}),
         "load_run": (rr.load_run, {"directory": "/nowhere"}),
-        "audit": (rr.audit, {"problem": MDP, "algorithm": QUICK} | AUDIT),
+        "audit": (rr.audit, {"problem": MDP, "algorithm": QUICK} | AUDIT | {"rho": 0.25}),
         "theory.approximate_mdp": (
             rr.theory.approximate_mdp,
             {"n_states": 2, "n_actions": 1} | PROMISE | {"norm": "l1", "form": "midpoint", "known_rewards": True}
@@ -377,14 +377,16 @@ def fits(value: object, annotation: str) -> bool:
         return True
     if value is None:
         return "None" in annotation
+    if isinstance(value, float) and value.is_integer() and "int" in annotation:  # 1e6 is a whole number
+        return True
     return any(word in annotation for word in WORDS.get(type(value), ()))
 
 
 def same(one: Any, two: Any) -> bool:
     if isinstance(one, rr.TabularMDP):
         return bool(one == two) and one.spec == two.spec
-    if isinstance(one, (rr.AuditResult, rr.Diagnosis)):
-        return bool(one.to_json() == two.to_json())
+    if hasattr(one, "to_json"):
+        return type(one) is type(two) and bool(one.to_json() == two.to_json())
     if isinstance(one, (rr.Simulator, rr.EpisodicEnv)):
         return repr(one.spec) == repr(two.spec) and one.most_samples == two.most_samples
     return type(one) is type(two) and repr(one) == repr(two)

@@ -40,10 +40,13 @@ if TYPE_CHECKING:
 class Estimate(float):
     """A number that is never without its interval.
 
+    It is a float, and like an :class:`Agreement` it has ``.estimate``, ``.low`` and ``.high``.
+
     >>> share = Estimate(0.9, 0.8, 0.95)
-    >>> print(share), share > 0.85
+    >>> print(share)
     0.900 (0.800–0.950)
-    (None, True)
+    >>> share > 0.85, share.estimate, share.low, share.high
+    (True, 0.9, 0.8, 0.95)
     """
 
     low: float
@@ -54,6 +57,11 @@ class Estimate(float):
         self = super().__new__(cls, estimate)
         self.low, self.high = low, high
         return self
+
+    @property
+    def estimate(self) -> float:
+        """The estimate without its interval."""
+        return float(self)
 
     def __reduce__(self) -> tuple[type[Estimate], tuple[float, float, float]]:
         return Estimate, (float(self), self.low, self.high)

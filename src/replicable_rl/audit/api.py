@@ -31,6 +31,7 @@ def audit(
     runs_per_seed: int = 2,
     seed: int = 0,
     confidence: float = 0.95,
+    rho: float | None = None,
     sampler: str = COUNTS,
     store: StoreLike = None,
     n_jobs: int | None = None,
@@ -54,6 +55,9 @@ def audit(
         What all seeds follow from; another one makes an independent audit.
     confidence : float
         Of every interval.
+    rho : float, optional
+        The verdict says whether two runs agree with probability 1 - rho. None: what the algorithm promises; with
+        neither, there is no verdict.
     sampler : str
         Who draws the samples of a table.
     store : path or RunStore, optional
@@ -83,6 +87,7 @@ def audit(
         seed=seed,
         confidence=confidence,
         sampler=sampler,
+        **({} if rho is None else {"rho": rho}),
     )
     with opened_store(store) as opened:
         (result,) = run_audits([spec], opened, n_jobs=n_jobs, on_error=on_error)

@@ -38,7 +38,7 @@ from replicable_rl.records import AuditSpec, ObjectSpec
 from replicable_rl.registry import build, make_algorithm
 
 _LARGEST = 1 << 24  # bytes of a sweep
-_SETTINGS = ("shared_seeds", "runs_per_seed", "seed", "confidence", "sampler", "require", "level")
+_SETTINGS = ("shared_seeds", "runs_per_seed", "seed", "confidence", "rho", "sampler", "require", "level")
 
 
 def audit_sweep(
@@ -59,7 +59,7 @@ def audit_sweep(
         As for :func:`replicable_rl.audit`.
     **settings
         What goes before the settings of the file: ``shared_seeds``, ``runs_per_seed``, ``seed``, ``confidence``,
-        ``sampler``, ``require``, ``level``.
+        ``rho``, ``sampler``, ``require``, ``level``.
     """
     specs = load_sweep(path, in_store=store is not None, **settings)
     with opened_store(store) as opened:

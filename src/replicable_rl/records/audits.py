@@ -197,7 +197,7 @@ class AuditSpec:
 
 
 def _check_runs(runs_per_seed: object) -> int:
-    if type(runs_per_seed) is int and runs_per_seed == 1:
+    if plain_number(runs_per_seed) == 1:
         raise InvalidInput(
             "audit: runs_per_seed must be at least 2, got 1. One run under a shared seed has nothing to agree with."
         )
