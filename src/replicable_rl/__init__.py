@@ -53,6 +53,7 @@ from replicable_rl.diagnose import Calibration, Comparison, Diagnosis, calibrate
 from replicable_rl.envs import from_gymnasium, gridworld
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import Labels, TabularMDP, evaluate_policy, greedy, load_mdp, optimal_values
+from replicable_rl.progress import quiet
 from replicable_rl.queries import rules
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.records import (
@@ -150,6 +151,7 @@ __all__ = [
     "predicted_disagreement",
     "publish",
     "queries",
+    "quiet",
     "read_audits",
     "register_algorithm",
     "register_level",

@@ -12,6 +12,7 @@ from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.run import run_audits
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.mdp import TabularMDP
+from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.records import COUNTS, OWN, AuditSpec, Recorded, check_level
 from replicable_rl.registry import ALGORITHMS
 from replicable_rl.sampling import Problem
@@ -23,6 +24,7 @@ from replicable_rl.store import RunStore
 StoreLike = str | os.PathLike[str] | RunStore | None
 
 
+@bar_where_it_is_seen()
 def audit(
     problem: Any,
     algorithm: Algorithm,
