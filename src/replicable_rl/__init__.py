@@ -13,7 +13,8 @@ import replicable_rl.report.audit_tables
 import replicable_rl.report.diagnose_figures
 import replicable_rl.report.diagnose_tables
 import replicable_rl.report.diagnosis_text
-import replicable_rl.report.notebook  # noqa: F401  # they show results
+import replicable_rl.report.notebook
+import replicable_rl.report.notebook_results  # noqa: F401  # they show results
 from replicable_rl import queries, testing, theory
 from replicable_rl.adapters import StableBaselines3, audit_callable
 from replicable_rl.algorithms import (
@@ -79,6 +80,7 @@ from replicable_rl.registry import (
     register_problem,
     register_sampler,
 )
+from replicable_rl.report.drawing import draw
 from replicable_rl.sampling import EpisodicEnv, Simulator
 from replicable_rl.solve import find_seed, load_run, plan, publish, save_run, solve
 from replicable_rl.store import RunStore
@@ -134,6 +136,7 @@ __all__ = [
     "compare",
     "compare_logs",
     "diagnose",
+    "draw",
     "evaluate_policy",
     "find_seed",
     "from_gymnasium",

@@ -32,12 +32,13 @@ import numpy as np
 
 from replicable_rl.audit.every_look import mean_at_every_look
 from replicable_rl.audit.intervals import bounded_mean, clopper_pearson
+from replicable_rl.display import Displayed, described
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Estimate(float):
+class Estimate(float, Displayed):
     """A number that is never without its interval.
 
     It is a float, and like an :class:`Agreement` it has ``.estimate``, ``.low`` and ``.high``.
@@ -78,7 +79,7 @@ class Estimate(float):
 
 
 @dataclass(frozen=True, eq=False)
-class Agreement:
+class Agreement(Displayed):
     """Pairwise agreement at one level, with exact intervals, and the shares of the paper's figure.
 
     Attributes
@@ -122,6 +123,9 @@ class Agreement:
     def high(self) -> float:
         """Upper end of the interval for one look."""
         return self.value.high
+
+    def __repr__(self) -> str:
+        return described(self, f"{self.level}: {self.every_look}, {self.same} of {self.pairs} pairs the same")
 
     def __str__(self) -> str:
         always, once = (f"{one.low:.3f}–{one.high:.3f}" for one in (self.every_look, self.value))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from replicable_rl.canonical import Json, json_text
+from replicable_rl.report.drawing import can_encode
 from replicable_rl.wording import visible
 
 _PLAIN = str.maketrans({"–": "-", "−": "-", "×": "x", "ρ": "rho"})
@@ -36,15 +37,6 @@ def print_error(text: str) -> None:
 def print_json(data: Json) -> None:
     """Print JSON on one line."""
     print_all(json_text(data).replace("\x7f", "\\u007f"))  # the one control character that JSON leaves as it is
-
-
-def can_encode(text: str) -> bool:
-    """Whether the terminal can show a text."""
-    try:
-        text.encode(getattr(sys.stdout, "encoding", None) or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
 
 
 def drop_output() -> None:

@@ -14,16 +14,15 @@ from rich.table import Table
 from rich.text import Text
 
 from replicable_rl.canonical import Json
-from replicable_rl.cli.output import can_encode
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.queries.rules import SHIPPED, Cuts
 from replicable_rl.records import APPROXIMATE, LEVELS, Claims, Run, implied, in_order
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS, load_plugins
+from replicable_rl.report.decided import Decided
+from replicable_rl.report.drawing import can_encode, grid
 from replicable_rl.theory.plug_in_plan import PROBABILITIES
 from replicable_rl.wording import number, visible
 
-_ARROWS = {"up": "↑", "down": "↓", "left": "←", "right": "→"}
-_PLAIN_ARROWS = {"up": "^", "down": "v", "left": "<", "right": ">"}
 _MAX_ROWS = 40  # states shown in a table
 _MAX_COLUMNS = 6  # action values shown beside a state
 _NONE = "-"  # of an action that is not allowed
@@ -92,30 +91,9 @@ def arrays(run: Run) -> dict[str, Json]:
 
 
 def draw_policy(mdp: TabularMDP, policy: NDArray[np.int64], marked: NDArray[np.bool_] | None = None) -> Text:
-    """Return a picture of the grid: an arrow in open cells, else the map's own letter."""
-    layout = mdp.labels.layout or ()
-    unicode = can_encode("↑█┼")
-    arrows = _ARROWS if unicode else _PLAIN_ARROWS
-    wall, bar, cross, dash = ("███", "│", "┼", "───") if unicode else ("###", "|", "+", "---")
-    names = mdp.labels.actions or tuple(map(str, range(mdp.n_actions)))
-    width = max((len(line) for line in layout), default=0)
-    rule = cross.join([dash] * width)
-    picture = Text()
-    for cell in mdp.labels.cells():
-        if cell.column == 0:
-            picture.append(f"  {_edge(rule, cell.row == 0, unicode)}\n  {bar}")
-        if cell.state is None:
-            picture.append(wall, style="dim")
-        elif cell.open:
-            action = names[policy[cell.state]]
-            is_marked = marked is not None and bool(marked[cell.state])
-            arrow = arrows.get(action, action[:1])
-            picture.append(f"*{arrow} " if is_marked else f" {arrow} ", style="bold yellow" if is_marked else "cyan")
-        else:
-            picture.append(f" {cell.letter} ", style="bold green")
-        picture.append(f"{bar}\n" if cell.column == width - 1 else bar)
-    picture.append(f"  {_edge(rule, False, unicode, last=True)}")
-    return picture
+    """Return a picture of the grid, coloured, as `rr.draw` has it without colours."""
+    pieces = grid(Decided(policy, mdp.labels), marked, can_encode("↑█┼"))
+    return Text("  ") + Text("\n  ").join(Text.assemble(*pieces).split("\n"))
 
 
 def _probability_table(mdp: TabularMDP, probability: NDArray[np.float64]) -> Table:
@@ -229,10 +207,3 @@ def _parameters(constructor: Any) -> str:
         simple = isinstance(default, (int, float, str)) and not isinstance(default, bool)
         shown.append(f"{name}={default}" if simple else name)
     return ", ".join(shown)
-
-
-def _edge(rule: str, first: bool, unicode: bool, last: bool = False) -> str:
-    if not unicode:
-        return f"+{rule}+"
-    left, middle, right = ("┌", "┬", "┐") if first else ("└", "┴", "┘") if last else ("├", "┼", "┤")
-    return left + rule.replace("┼", middle) + right

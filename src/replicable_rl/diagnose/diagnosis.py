@@ -20,6 +20,7 @@ from replicable_rl.audit.agreement import Estimate
 from replicable_rl.data import Dataset, Summary
 from replicable_rl.data.process import spoken
 from replicable_rl.diagnose.forecast import Forecast, corrected, extrapolated
+from replicable_rl.display import Displayed
 from replicable_rl.display import shown as shows
 from replicable_rl.errors import InvalidInput, check_flag, check_in_open_interval, check_integer, shown
 from replicable_rl.mdp import evaluate_policy
@@ -76,7 +77,7 @@ class FragileState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Diagnosis:
+class Diagnosis(Displayed):
     """What one log says, and what another one would have said.
 
     Attributes
@@ -163,10 +164,6 @@ class Diagnosis:
 
     def __repr__(self) -> str:
         return f"Diagnosis(agreement {self.agreement}, {plural(len(self.states), 'fragile state')})"
-
-    def _repr_html_(self) -> str:
-        html: str = shows("diagnosis notebook", self)
-        return html
 
     def save_page(self, path: str | os.PathLike[str], *, target: float = 0.95, name: str = "a log") -> None:
         """Write it as one HTML file that opens without a server; ``name`` is what people call the log."""

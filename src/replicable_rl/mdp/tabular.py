@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.canonical import array_digest
+from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidMDP, check_flag, check_integer, is_masked, shown, whole_number
 from replicable_rl.mdp._checks import check_gamma, check_initial, check_mask, check_reward_range
 from replicable_rl.mdp.arrays import Layout, check_sparse, rows_from_arrays
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from replicable_rl.mdp.exports import Dense
 
 
-class TabularMDP:
+class TabularMDP(Displayed):
     """A finite MDP in outcome form; immutable, checked, with a content digest.
 
     Build one with :meth:`from_arrays`, :meth:`from_dense`, :meth:`from_sparse`, :meth:`from_outcomes`,
