@@ -15,7 +15,7 @@ import replicable_rl.report.diagnose_tables
 import replicable_rl.report.diagnosis_text
 import replicable_rl.report.notebook
 import replicable_rl.report.notebook_results  # noqa: F401  # they show results
-from replicable_rl import queries, testing, theory
+from replicable_rl import plot, queries, testing, theory
 from replicable_rl.adapters import StableBaselines3, audit_callable
 from replicable_rl.algorithms import (
     ApproximateMDP,
@@ -151,6 +151,7 @@ __all__ = [
     "make_algorithm",
     "optimal_values",
     "plan",
+    "plot",
     "predicted_disagreement",
     "publish",
     "queries",

@@ -64,6 +64,15 @@ def panels(
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
+def new_axes(size: tuple[float, float], count: int = 1) -> list[Axes]:
+    """Return axes side by side in a new figure of pyplot, each of this size, which a notebook shows."""
+    import matplotlib.pyplot as plt
+
+    with styled():
+        _, axes = plt.subplots(1, count, figsize=(size[0] * count, size[1]), squeeze=False, layout="constrained")
+    return list(axes[0])
+
+
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write a figure as PNG, SVG and PDF, each whole or not at all, without a date."""
     files = []

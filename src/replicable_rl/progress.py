@@ -33,7 +33,8 @@ def track(items: SizedIterable[T], what: str) -> Iterator[T]:
     [('iterations', 0, 2), ('iterations', 1, 2), ('iterations', 2, 2)]
     """
     total = len(items)
-    report(what, 0, total)
+    if total:
+        report(what, 0, total)
     for done, item in enumerate(items, start=1):
         yield item
         report(what, done, total)

@@ -63,7 +63,7 @@ def draw(solution: Any, other: Any = None, *, problem: Any = None) -> Drawing:
     ├───┼───┼───┤      ├───┼───┼───┤
     │ ↑ │███│ ↑ │      │ ↑ │███│ ↑ │
     ├───┼───┼───┤      ├───┼───┼───┤
-    │ ↑ │*← │ ↑ │      │ ↑ │*→ │ ↑ │
+    │ ↑ │*→ │ ↑ │      │ ↑ │*← │ ↑ │
     └───┴───┴───┘      └───┴───┴───┘
     >>> draw([0, 1, 1])
     state  action
@@ -75,7 +75,7 @@ def draw(solution: Any, other: Any = None, *, problem: Any = None) -> Drawing:
     marked = None if two is None else one.policy != two.policy
     layout = one.labels.layout
     if layout and 4 * len(layout[0]) + 1 <= _WIDTH:
-        unicode = can_encode("↑█┼")
+        unicode = getattr(sys.stdout, "encoding", None) is None or can_encode("↑█┼")  # no file: letters as they are
         pictures = ["".join(text for text, _ in grid(each, marked, unicode)) for each in (one, two) if each is not None]
         return Drawing(_side_by_side(pictures))
     return Drawing("\n".join(_table(one, two, marked)))
