@@ -326,7 +326,7 @@ def _agreements(results: tuple[Any, ...], level: str | None) -> list[tuple[str, 
 
 
 def _of(result: AuditResult, results: tuple[Any, ...]) -> str:
-    """Return what tells an audit from the others: its algorithm and, where they differ, its settings and its problem."""
+    """Return what tells an audit from the others: its algorithm, and its settings and its problem where they differ."""
     ids = [one.algorithm.id for one in results if isinstance(one, AuditResult)]
     algorithm = result.algorithm.id if len(set(ids)) == len(ids) else result.algorithm.text
     problems = {one.problem for one in results if isinstance(one, AuditResult)}
