@@ -68,9 +68,10 @@ def new_axes(size: tuple[float, float], count: int = 1) -> list[Axes]:
     """Return axes side by side in a new figure of pyplot, each of this size, which a notebook shows."""
     import matplotlib.pyplot as plt
 
+    # Outside of the style: the first figure sets up the notebook, which must outlast it.
+    figure = plt.figure(figsize=(size[0] * count, size[1]), facecolor="white", layout="constrained")
     with styled():
-        _, axes = plt.subplots(1, count, figsize=(size[0] * count, size[1]), squeeze=False, layout="constrained")
-    return list(axes[0])
+        return list(figure.subplots(1, count, squeeze=False)[0])
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
