@@ -71,7 +71,8 @@ def _page(name: str, notebook: Any, pictures: dict[str, str | bytes]) -> Iterato
         if cell.cell_type == "markdown":
             yield cell.source
             if i == 0:
-                yield f'<a href="{name}.ipynb" download>Download this notebook.</a> It was run when this page was built.'
+                download = f'<a href="{name}.ipynb" download>Download this notebook.</a>'
+                yield f"{download} It was run when this page was built."
         elif cell.cell_type == "code":
             yield f"```python\n{cell.source}\n```"
             for output in cell.outputs:
@@ -89,5 +90,4 @@ def _output(name: str, output: Any, alt: str, pictures: dict[str, str | bytes]) 
     elif data.get("text/html"):
         yield f'<div class="output">{data["text/html"]}</div>'
     elif text := "".join(data.get("text/plain", "")).rstrip():
-        if not text.startswith("<Axes"):  # the picture is shown
-            yield f'<div class="output"><pre>{html.escape(text)}</pre></div>'
+        yield f'<div class="output"><pre>{html.escape(text)}</pre></div>'

@@ -29,12 +29,12 @@ def bar_where_it_is_seen() -> Iterator[None]:
 
     There is one bar at a time, so a verb that calls others shows the only one.
     """
-    view = None if is_heard() else _view()
-    if view is None or not _only_one.acquire(blocking=False):
+    if is_heard() or not _only_one.acquire(blocking=False):
         yield
         return
     try:
-        with _shown(view):
+        view = _view()
+        with contextlib.nullcontext() if view is None else _shown(view):
             yield
     finally:
         _only_one.release()
