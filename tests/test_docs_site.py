@@ -167,8 +167,8 @@ def test_links_of_notebooks_lead_somewhere(path: Path) -> None:
 
 
 def test_a_cell_that_fails_ends_the_build(tmp_path: Path) -> None:
-    for module in ("mkdocs", "nbclient", "ipykernel"):
-        pytest.importorskip(module, reason="the extra 'docs' is not installed")
+    for needed in ("mkdocs", "nbclient", "ipykernel"):
+        pytest.importorskip(needed, reason="the extra 'docs' is not installed")
     import nbformat
     from mkdocs.exceptions import PluginError
 

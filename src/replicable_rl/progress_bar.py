@@ -217,7 +217,7 @@ class _Notebook:
 
         data = {"text/html": f'<div role="status">{html}</div>', "text/plain": plain}
         if self._handle is None:
-            self._handle = display(data, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+            self._handle = display(data, raw=True, display_id=True)
         else:
             self._handle.update(data, raw=True)
 

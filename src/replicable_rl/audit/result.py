@@ -338,7 +338,7 @@ class AuditResult(Displayed):
         return [run.fingerprints.get(level) for run in self.runs]
 
     def _check_level(self, level: str) -> str:
-        if level in self.levels:
+        if isinstance(level, str) and level in self.levels:
             return level
         level_of(level)
         has = f"produces {', '.join(self.levels)}" if self.levels else "had no run that did not fail"
