@@ -274,7 +274,8 @@ class AuditResult(Displayed):
         size = f"{plural(self.spec.n_seeds, 'shared seed')} × {plural(self.spec.runs_per_seed, 'run')}"
         said = ", ".join(f"same {level} {found.every_look}" for level, found in self.agreements.items())
         of = f"{self.problem.text}, {self.algorithm.text}"
-        return described(self, f"{brief(of, 200)}: {size}; {said or 'every run failed'}")
+        none = "every run failed" if self.runs else "no run has finished"
+        return described(self, f"{brief(of, 200)}: {size}; {said or none}")
 
     def __str__(self) -> str:
         if not self.levels:

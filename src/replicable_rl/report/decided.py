@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from replicable_rl.audit.reading import problem_of
 from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput, check_numbers, shown
 from replicable_rl.mdp import Labels, TabularMDP
 from replicable_rl.queries.rules import Cuts
 from replicable_rl.records import ObjectSpec, Run
-from replicable_rl.registry import build
 from replicable_rl.theory.plug_in_plan import PROBABILITIES
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ def decided(owner: str, solution: Any, problem: Any = None) -> Decided:
     none, states and actions are numbers.
     """
     policy, q, spec = _taken(owner, solution)
-    named = _named(spec) if problem is None else problem
+    named = problem_of(spec, policy) if problem is None and spec is not None else problem
     if named is not None and not isinstance(named, (TabularMDP, Dataset)):
         raise InvalidInput(f"{owner}: problem must be a TabularMDP or a Dataset, got {shown(problem)}.")
     if named is None:
         return Decided(policy, Labels(), q)
-    if policy.size != named.n_states or int(policy.max()) >= named.n_actions:
+    if not _fits(policy, named):
         raise InvalidInput(
             f"{owner}: the policy has {policy.size} states and actions up to {policy.max()}, the problem "
             f"{named.n_states} states and {named.n_actions} actions. Give the problem that was solved."
@@ -95,10 +95,5 @@ def _checked(owner: str, policy: Any) -> NDArray[np.int64]:
     return actions.astype(np.int64)
 
 
-def _named(spec: ObjectSpec | None) -> TabularMDP | None:
-    """Return the problem that an id stands for; None where no id does."""
-    try:
-        problem = None if spec is None else build(spec)
-    except Exception:  # somebody's own, or one that only the other machine knows: numbers do as well
-        return None
-    return problem if isinstance(problem, TabularMDP) else None
+def _fits(policy: NDArray[np.int64], problem: TabularMDP | Dataset) -> bool:
+    return policy.size == problem.n_states and int(policy.max()) < problem.n_actions

@@ -108,7 +108,7 @@ def query_plan_html(plan: RStatPlan) -> str:
 @shows_in_notebooks(Cuts)
 def cuts_html(cuts: Cuts) -> str:
     """Return the states whose decisions are nearest to their thresholds."""
-    named = decided("Cuts", cuts) if cuts.policy.size <= _STATES**4 else decided("Cuts", cuts.policy)
+    named = decided("Cuts", cuts)
     nearest = cuts.margins.argsort(kind="stable")[:_STATES].tolist()
     rows = [
         [
