@@ -166,13 +166,28 @@ def test_links_of_notebooks_lead_somewhere(path: Path) -> None:
     assert [link for link in links if not (path.parent / link).is_file()] == []
 
 
-def test_a_cell_that_fails_ends_the_build(tmp_path: Path) -> None:
+BAR = """
+import os
+os.environ.pop("REPLICABLE_RL_QUIET")
+import replicable_rl as rr
+from replicable_rl import progress_bar
+
+progress_bar._PATIENCE, seen, publisher = 0.0, [], get_ipython().display_pub
+publish = publisher.publish
+publisher.publish = lambda **given: (seen.append(given["data"]["text/plain"]), publish(**given))
+rr.audit_callable(lambda shared_seed, sample_seed: [0], shared_seeds=2)
+assert any(text.startswith("runs ") for text in seen), seen
+assert seen[-1] == "", seen
+"""
+
+
+def test_a_kernel_shows_a_bar_and_a_cell_that_fails_ends_the_build(tmp_path: Path) -> None:
     for needed in ("mkdocs", "nbclient", "ipykernel"):
         pytest.importorskip(needed, reason="the extra 'docs' is not installed")
     import nbformat
     from mkdocs.exceptions import PluginError
 
-    bad = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 / 0")])
+    bad = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in (BAR, "1 / 0")])
     nbformat.write(bad, tmp_path / "bad.ipynb")
     spec = importlib.util.spec_from_file_location("notebooks", DOCS / "theme" / "notebooks.py")
     assert spec is not None
