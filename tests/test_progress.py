@@ -203,7 +203,8 @@ def test_parts_say_of_what_they_are_a_part() -> None:
     heard: list[str] = []
     with listening(lambda what, done, total: heard.append(what)), within("greedy"), within("samples=4"):
         report("runs", 1, 2)
-    unheard().run(report, "iterations", 1, 2)
+        unheard().run(report, "iterations", 1, 2)
+    assert unheard().run(is_heard)  # so that a part, on a worker too, shows no bar of its own
     assert heard == ["greedy, samples=4, runs"]
 
 
