@@ -92,7 +92,8 @@ class _Listener:
 
     def note(self, what: str, done: int, total: int) -> None:
         self._pace.note(what, done, total)
-        if time.monotonic() >= self._next:
+        now = time.monotonic()
+        if now >= self._next or (done == total and now >= self._since):  # that all is done is always shown
             self._show()
         elif self._clock is None:
             inside = contextvars.copy_context()  # a notebook knows by it which cell is at work
