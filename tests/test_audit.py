@@ -392,7 +392,7 @@ def test_what_was_not_measured_is_no_measured_claim() -> None:
     [
         ({"runs_per_seed": 1}, "audit: runs_per_seed must be at least 2, got 1. One run under a shared seed"),
         ({"runs_per_seed": 0}, "audit: runs_per_seed must be an integer from 2"),
-        ({"runs_per_seed": 2.0}, "runs_per_seed must be an integer"),
+        ({"runs_per_seed": 2.5}, "runs_per_seed must be an integer"),
         ({"shared_seeds": 0}, "audit: shared_seeds must be an integer from 1 to"),
         ({"shared_seeds": -3}, "shared_seeds must be an integer from 1"),
         ({"shared_seeds": []}, "got an empty list"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -23,6 +25,7 @@ API = sorted((DOCS / "api").glob("*.md"))
 FORM = ["Listing", "Claims", "What is proved and what is not", "Cost", "Example"]
 FORMED = ("rstat", "phased-vi", "approximate-mdp", "rmax", "prediction")
 PICTURES = DOCS / "pictures"
+NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
 
 
 class Page(HTMLParser):
@@ -88,9 +91,11 @@ def test_site_builds_strictly_and_holds_together(tmp_path: Path) -> None:
     assert built.returncode == 0, built.stdout
     assert list(faults(site)) == []
     pages = pages_of(site)
-    assert {page.relative_to(DOCS).with_suffix(".html") for page in DOCS.rglob("*.md")} == {
+    assert {page.relative_to(DOCS).with_suffix(".html") for page in [*DOCS.rglob("*.md"), *NOTEBOOKS]} == {
         page.relative_to(site) for page in pages
     }
+    for path in NOTEBOOKS:  # a cell that fails ends the build
+        check_executed(path, site / "notebooks" / f"{path.stem}.html")
     documented = {anchor.rpartition(".")[2] for path, page in pages.items() if path.parent.name == "api"
                   for anchor in page.anchors if anchor.startswith("replicable_rl.")}  # fmt: skip
     assert set(rr.__all__) <= documented
@@ -121,10 +126,83 @@ def test_checker_of_links(html: str, fault: str | None, tmp_path: Path) -> None:
     assert list(faults(tmp_path.resolve())) == ([] if fault is None else [fault])
 
 
+def check_executed(source: Path, page: Path) -> None:
+    """Check that a page shows what every cell of a notebook that ends in an expression printed or drew."""
+    text = page.read_text(encoding="utf-8")
+    cells = [cell for cell in json.loads(source.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+    drawn = [cell for cell in cells if "alt" in cell["metadata"]]
+    assert drawn
+    for cell in drawn:
+        alt = html.escape(cell["metadata"]["alt"])
+        found = re.search(rf'<img alt="{re.escape(alt)}" src="([^"]+\.svg)"', text)
+        assert found is not None, alt
+        assert "<svg" in (page.parent / found[1]).read_text(encoding="utf-8")
+    shown = len(re.findall('<div class="output">', text))
+    assert shown >= len(cells) - len(drawn) - 1  # one may only import
+    assert f'href="{source.name}"' in text
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_notebooks_are_kept_without_outputs(path: Path) -> None:
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    cells = notebook["cells"]
+    assert notebook["nbformat"] == 4
+    assert cells[0]["source"][0].startswith("# ")
+    assert all(
+        cell["outputs"] == [] and cell["execution_count"] is None for cell in cells if cell["cell_type"] == "code"
+    )
+    drawing = [cell for cell in cells if any("rr.plot." in line for line in cell["source"]) and "outputs" in cell]
+    assert all(len(cell["metadata"]["alt"]) > 20 for cell in drawing), (
+        "a picture is described for those who do not see it"
+    )
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_links_of_notebooks_lead_somewhere(path: Path) -> None:
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    text = "".join(line for cell in cells if cell["cell_type"] == "markdown" for line in [*cell["source"], "\n"])
+    links = re.findall(r"\]\(([^)#]+)", text)
+    assert links
+    assert [link for link in links if not (path.parent / link).is_file()] == []
+
+
+BAR = """
+import os
+os.environ.pop("REPLICABLE_RL_QUIET")
+import replicable_rl as rr
+from replicable_rl import progress_bar
+
+progress_bar._PATIENCE, seen, publisher = 0.0, [], get_ipython().display_pub
+publish = publisher.publish
+publisher.publish = lambda **given: (seen.append(given["data"]["text/plain"]), publish(**given))
+rr.audit_callable(lambda shared_seed, sample_seed: [0], shared_seeds=2)
+assert any(text.startswith("runs ") for text in seen), seen
+assert seen[-1] == "", seen
+"""
+
+
+def test_a_kernel_shows_a_bar_and_a_cell_that_fails_ends_the_build(tmp_path: Path) -> None:
+    for needed in ("mkdocs", "nbclient", "ipykernel"):
+        pytest.importorskip(needed, reason="the extra 'docs' is not installed")
+    import nbformat
+    from mkdocs.exceptions import PluginError
+
+    bad = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in (BAR, "1 / 0")])
+    nbformat.write(bad, tmp_path / "bad.ipynb")
+    spec = importlib.util.spec_from_file_location("notebooks", DOCS / "theme" / "notebooks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with pytest.raises(PluginError, match="ZeroDivisionError"):
+        module.executed([tmp_path / "bad.ipynb"])
+
+
 def test_navigation_lists_every_page_once() -> None:
     nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2].partition("\n\n")[0]
     listed = re.findall(r": (\S+\.md)$", nav, flags=re.MULTILINE)
-    assert sorted(listed) == sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
+    pages = [*DOCS.rglob("*.md"), *(path.with_suffix(".md") for path in NOTEBOOKS)]  # made when the site is built
+    assert sorted(listed) == sorted(page.relative_to(DOCS).as_posix() for page in pages)
 
 
 @pytest.mark.parametrize("name", FORMED)

@@ -518,7 +518,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "half a step": ({"horizon": 1.5}, r"horizon must be an integer from 1 to 2147483647, got 1\.5\.$"),
     "endless": ({"horizon": 2**31}, r"horizon must be an integer from 1 to 2147483647, got 2147483648\.$"),
     "no episode": ({"episodes": 0}, r"episodes must be an integer from 1 to 9223372036854775807, got 0\.$"),
-    "some episodes": ({"episodes": 2.0}, r"episodes must be an integer from 1 to 9223372036854775807, got 2\.0\.$"),
+    "some episodes": ({"episodes": 2.5}, r"episodes must be an integer from 1 to 9223372036854775807, got 2\.5\.$"),
     "true episodes": ({"episodes": True}, r"episodes must be an integer from 1 to 9223372036854775807, got True\.$"),
     "too many episodes": ({"episodes": 2**63}, r"at most 2\*\*63 - 1 = .* episodes can be counted, got 9\.22e\+18\."),
 }

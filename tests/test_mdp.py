@@ -752,7 +752,7 @@ def test_rows_of_the_wrong_layout_are_refused(changes: dict[str, Any]) -> None:
     check_refused(lambda: from_rows_with(**changes))
 
 
-@pytest.mark.parametrize("n_actions", ["3", 3.0, None, True], ids=repr)
+@pytest.mark.parametrize("n_actions", ["3", 2.5, None, True], ids=repr)
 def test_a_number_of_actions_that_is_no_integer_is_refused(n_actions: Any) -> None:
     rows = from_outcomes(good_outcomes()).rows
     check_refused(lambda: rr.TabularMDP(rows, n_actions=n_actions, gamma=0.9), "n_actions", repr(n_actions))

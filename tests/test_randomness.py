@@ -281,7 +281,13 @@ def test_the_uniformity_test_has_power() -> None:
 
 # --- refusals --------------------------------------------------------------------------------
 
-BAD_NUMBERS: list[Any] = [-1, True, False, 1.0, 0.5, "1", None, np.float64(2.0), np.bool_(True), float("nan"), (1,)]
+BAD_NUMBERS: list[Any] = [-1, True, False, 1.5, 0.5, "1", None, np.float64(2.5), np.bool_(True), float("nan"), (1,)]
+
+
+def test_a_whole_number_of_another_type_draws_the_same() -> None:
+    whole: Any = 7.0
+    assert (SharedRandomness(whole).words("a", whole, count=3) == SharedRandomness(7).words("a", 7, count=3)).all()
+    assert sample_stream(whole).random() == sample_stream(7).random()
 
 
 @pytest.mark.parametrize("seed", [*BAD_NUMBERS, 2**64, -(2**64)], ids=repr)

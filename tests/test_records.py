@@ -13,6 +13,8 @@ import pickle
 import struct
 import sys
 import threading
+from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -1190,10 +1192,10 @@ def test_progress_is_reported_after_each_item_to_the_listener_only() -> None:
     assert list(track("abc", "letters")) == ["a", "b", "c"]
     with listening(listener):
         for item in track([10, 20], "numbers"):
-            assert len(seen) == item // 10 - 1
+            assert len(seen) == item // 10
         assert list(track([], "nothing")) == []
     assert list(track("abc", "letters")) == ["a", "b", "c"]
-    assert seen == [("numbers", 1, 2), ("numbers", 2, 2)]
+    assert seen == [("numbers", 0, 2), ("numbers", 1, 2), ("numbers", 2, 2)]
 
 
 def test_a_loop_that_is_left_reports_what_was_done() -> None:
@@ -1202,7 +1204,7 @@ def test_a_loop_that_is_left_reports_what_was_done() -> None:
         for item in track(range(5), "steps"):
             if item == 2:
                 break
-    assert seen == [("steps", 1, 5), ("steps", 2, 5)]
+    assert seen == [("steps", 0, 5), ("steps", 1, 5), ("steps", 2, 5)]
 
 
 def test_listeners_nest_and_end_with_their_block() -> None:
@@ -1214,8 +1216,8 @@ def test_listeners_nest_and_end_with_their_block() -> None:
             raise KeyError
         list(track([1], "outer"))
     list(track([1], "nobody"))
-    assert inner_seen == [("inner", 1, 1)]
-    assert outer_seen == [("outer", 1, 1)]
+    assert inner_seen == [("inner", 0, 1), ("inner", 1, 1)]
+    assert outer_seen == [("outer", 0, 1), ("outer", 1, 1)]
 
 
 def test_another_thread_is_not_overheard() -> None:
@@ -1225,7 +1227,7 @@ def test_another_thread_is_not_overheard() -> None:
         thread.start()
         thread.join()
         list(track([1], "here"))
-    assert seen == [("here", 1, 1)]
+    assert seen == [("here", 0, 1), ("here", 1, 1)]
 
 
 # --- errors ----------------------------------------------------------------------------------
@@ -1237,18 +1239,24 @@ def test_every_error_of_the_user_is_one_kind_of_value_error() -> None:
         assert issubclass(getattr(errors, name), rr.InvalidInput)
 
 
-@pytest.mark.parametrize("value", [2, 10, np.int8(5), np.uint64(7)])
+@pytest.mark.parametrize(
+    "value", [2, 10, np.int8(5), np.uint64(7), 5.0, 1e1, np.float32(5), Decimal(5), Fraction(10, 2)]
+)
 def test_integers_in_range_are_accepted(value: Any) -> None:
     number = errors.check_integer("owner", "name", value, low=2, high=10)
     assert type(number) is int
     assert number == value
 
 
-@pytest.mark.parametrize("value", [1, 11, True, 5.0, "5", None, np.float64(5), np.bool_(True), [5]], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [1, 11, True, 5.5, "5", None, np.float64(1.0), np.inf, np.nan, Decimal("1e999999999"), np.bool_(True), [5]],
+    ids=repr,
+)
 def test_other_values_are_no_integers_in_range(value: Any) -> None:
     with pytest.raises(rr.InvalidInput) as caught:
         errors.check_integer("owner", "name", value, low=2, high=10)
-    assert str(caught.value) == f"owner: name must be an integer from 2 to 10, got {value!r}."
+    assert str(caught.value) == f"owner: name must be an integer from 2 to 10, got {errors.shown(value)}."
 
 
 def test_a_huge_integer_is_shown_short() -> None:

@@ -467,7 +467,7 @@ def build(algorithm: Any = "DQN", env: Any = "FrozenLake-v1", steps: Any = 10, *
         (lambda: build(env_options=[3]), r"env_options must be a mapping from names to values, got \[3\]"),
         (lambda: build(env_options={3: 4}), r"env_options must be a mapping from names to values"),
         (lambda: build(steps=0), r"total_timesteps must be an integer from 1 .* got 0"),
-        (lambda: build(steps=1e4), r"total_timesteps must be an integer"),
+        (lambda: build(steps=1.5), r"total_timesteps must be an integer"),
         (lambda: build(policy="MlpPolice"), r"policy of DQN must be one of .* Did you mean 'MlpPolicy'\?"),
         (lambda: build(policy=sb3.dqn.MlpPolicy), r"policy of DQN must be one of"),
         (lambda: build(share="network"), r"share must be a collection .* Write share=\('network',\)"),

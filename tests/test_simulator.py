@@ -386,7 +386,7 @@ def test_too_many_calls() -> None:
     ("options", "message"),
     [
         ({"n_states": 0}, r"n_states must be an integer from 1 to"),
-        ({"n_states": 2.0}, r"n_states must be an integer from 1 to"),
+        ({"n_states": 2.5}, r"n_states must be an integer from 1 to"),
         ({"n_actions": 0}, r"n_actions must be an integer from 1 to"),
         ({"gamma": 1.0}, r"gamma must be a discount in \[0, 1\), got 1\.0"),
         ({"gamma": math.nan}, r"gamma must be a discount in \[0, 1\), got nan"),
@@ -396,7 +396,7 @@ def test_too_many_calls() -> None:
         ({"reward_range": 1.0}, r"reward_range must be two finite numbers, got 1\.0"),
         ({"step": None}, r"step must be callable, got None"),
         ({"budget": 0}, r"budget must be an integer from 1 to"),
-        ({"budget": 1e9}, r"budget must be an integer from 1 to"),
+        ({"budget": 1.5}, r"budget must be an integer from 1 to"),
         ({"version": 1}, r"version must be a text such as '1', got 1\."),
         ({"version": ""}, r"version must be a text such as '1', got ''\."),
         ({"initial": [0.5, 0.5]}, r"initial must hold 5 probabilities that sum to 1, got \[0\.5, 0\.5\]\."),

@@ -389,8 +389,8 @@ def test_steps_of_a_vector_are_those_of_its_episodes(mode: AutoresetMode) -> Non
 @pytest.mark.parametrize(
     ("env", "expected"),
     [
-        ("FrozenLake-v1", [("episodes", i, 7) for i in range(1, 8)]),
-        (lambda: lakes(AutoresetMode.NEXT_STEP, 3), [("batches of episodes", i, 3) for i in range(1, 4)]),
+        ("FrozenLake-v1", [("episodes", i, 7) for i in range(8)]),
+        (lambda: lakes(AutoresetMode.NEXT_STEP, 3), [("batches of episodes", i, 3) for i in range(4)]),
     ],
 )
 def test_progress_is_reported(env: Any, expected: list[tuple[str, int, int]]) -> None:

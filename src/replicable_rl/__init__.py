@@ -13,8 +13,9 @@ import replicable_rl.report.audit_tables
 import replicable_rl.report.diagnose_figures
 import replicable_rl.report.diagnose_tables
 import replicable_rl.report.diagnosis_text
-import replicable_rl.report.notebook  # noqa: F401  # they show results
-from replicable_rl import queries, testing, theory
+import replicable_rl.report.notebook
+import replicable_rl.report.notebook_results  # noqa: F401  # they show results
+from replicable_rl import plot, queries, testing, theory
 from replicable_rl.adapters import StableBaselines3, StableDecisions, audit_callable
 from replicable_rl.algorithms import (
     ApproximateMDP,
@@ -53,6 +54,7 @@ from replicable_rl.diagnose import Calibration, Comparison, Diagnosis, calibrate
 from replicable_rl.envs import from_gymnasium, gridworld
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import Labels, TabularMDP, evaluate_policy, greedy, load_mdp, optimal_values
+from replicable_rl.progress import quiet
 from replicable_rl.queries import rules
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.records import (
@@ -78,6 +80,7 @@ from replicable_rl.registry import (
     register_problem,
     register_sampler,
 )
+from replicable_rl.report.drawing import draw
 from replicable_rl.sampling import EpisodicEnv, Simulator
 from replicable_rl.solve import find_seed, load_run, plan, publish, save_run, solve
 from replicable_rl.store import RunStore
@@ -134,6 +137,7 @@ __all__ = [
     "compare",
     "compare_logs",
     "diagnose",
+    "draw",
     "evaluate_policy",
     "find_seed",
     "from_gymnasium",
@@ -148,9 +152,11 @@ __all__ = [
     "make_algorithm",
     "optimal_values",
     "plan",
+    "plot",
     "predicted_disagreement",
     "publish",
     "queries",
+    "quiet",
     "read_audits",
     "register_algorithm",
     "register_level",

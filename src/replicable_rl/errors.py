@@ -13,7 +13,6 @@ import decimal
 import difflib
 import math
 import numbers
-import operator
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar, cast
 
@@ -54,16 +53,16 @@ class SampleSizeTooLarge(InvalidInput):
 
 
 def check_integer(owner: str, name: str, value: object, *, low: int, high: int) -> int:
-    """Return ``value`` as an int in [low, high]; bools and floats are refused.
+    """Return ``value`` as an int in [low, high]; a number of another type is taken where it is whole, such as 1e6.
 
-    >>> check_integer("chain-v1", "n_states", 5, low=2, high=10)
-    5
+    >>> [check_integer("PhasedVI", "calls", calls, low=1, high=10**9) for calls in (5, 1e6)]
+    [5, 1000000]
     >>> check_integer("chain-v1", "n_states", 1, low=2, high=10)
     Traceback (most recent call last):
     ...
     replicable_rl.errors.InvalidInput: chain-v1: n_states must be an integer from 2 to 10, got 1.
     """
-    number = _as_integer(value)
+    number = whole_number(value)
     if number is None or not low <= number <= high:
         most = f"2**{high.bit_length() - 1}" if high > 2**64 and high & (high - 1) == 0 else high
         raise InvalidInput(f"{owner}: {name} must be an integer from {low} to {most}, got {shown(value)}.")
@@ -245,10 +244,20 @@ def plain_number(value: object) -> int | float | None:
         return None
 
 
-def _as_integer(value: object) -> int | None:
+def whole_number(value: object) -> int | None:
+    """Return the integer that equals ``value``; None where there is none, and for bools and texts.
+
+    >>> whole_number(1e6), whole_number(1.5), whole_number("3")
+    (1000000, None, None)
+    """
     value = _scalar(value)
     try:
-        return operator.index(value)  # type: ignore[arg-type]  # None is no integer either
+        if isinstance(value, numbers.Integral):
+            return int(value)
+        if value is None or not -1e308 < value < 1e308:  # type: ignore[operator]  # it is a real number
+            return None
+        whole = int(value)  # type: ignore[call-overload]
+        return whole if whole == value else None
     except Exception:  # whatever somebody's number raises
         return None
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.files import replacing
+from replicable_rl.mdp import Labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
@@ -29,6 +30,7 @@ COLOURS = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY)
 MARKERS = ("o", "s", "^", "D", "v", "P")
 FORMATS = ("png", "svg", "pdf")
 
+_STEPS = {"up": (0.0, 1.0), "down": (0.0, -1.0), "left": (-1.0, 0.0), "right": (1.0, 0.0)}
 _STYLE = Path(__file__).with_name("plotting.mplstyle")
 _NO_DATES: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
@@ -60,6 +62,16 @@ def panels(
 
     figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(rect=(0.0, 0.0, 1.0, room)))
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def new_axes(size: tuple[float, float], count: int = 1) -> list[Axes]:
+    """Return axes side by side in a new figure of pyplot, each of this size, which a notebook shows."""
+    import matplotlib.pyplot as plt
+
+    # Outside of the style: the first figure sets up the notebook, which must outlast it.
+    figure = plt.figure(figsize=(size[0] * count, size[1]), facecolor="white", layout="constrained")
+    with styled():
+        return list(figure.subplots(1, count, squeeze=False)[0])
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
@@ -137,6 +149,42 @@ def arrow(axes: Axes, tail: tuple[float, float], head: tuple[float, float], colo
     from matplotlib.patches import FancyArrowPatch
 
     axes.add_patch(FancyArrowPatch(tail, head, arrowstyle="-|>", mutation_scale=9, color=colour, linewidth=1.4))
+
+
+def grid(
+    axes: Axes,
+    labels: Labels,
+    actions: Mapping[int, str],
+    differing: Collection[int] = (),
+    *,
+    goals: Sequence[str] = (),
+) -> None:
+    """Draw a map: an arrow, or else the action's name, in open cells; cells where another run differs are framed."""
+    layout, colours = labels.layout or (), iter(goals)
+    for cell in labels.cells():
+        x, y = cell.column, len(layout) - 1 - cell.row
+        is_goal = cell.letter == "G"
+        inside = "#4A4A4A" if cell.state is None else next(colours, GREEN) if is_goal else "white"
+        box(axes, x, y, 1, inside, "#BBBBBB")
+        if cell.state is not None and cell.open and cell.state in actions:
+            _decision(axes, x, y, actions[cell.state], cell.state in differing)
+        elif is_goal or cell.letter == "S" or (cell.state is not None and not cell.open):
+            colour = "white" if is_goal else BLACK
+            axes.text(x + 0.5, y + 0.48, cell.letter, ha="center", va="center", color=colour, fontweight="bold")
+    axes.set(xlim=(-0.06, len(layout[0]) + 0.06), ylim=(-0.06, len(layout) + 0.06), aspect="equal")
+    axes.axis("off")
+
+
+def _decision(axes: Axes, x: float, y: float, action: str, differs: bool) -> None:
+    colour = RED if differs else BLACK
+    if differs:
+        box(axes, x + 0.04, y + 0.04, 0.92, "#FFE9A8", RED, linewidth=1.6)
+    if action not in _STEPS:
+        axes.text(x + 0.5, y + 0.48, action[:3], ha="center", va="center", color=colour)
+        return
+    dx, dy = _STEPS[action]
+    tail, head = (x + 0.5 - 0.32 * dx, y + 0.5 - 0.32 * dy), (x + 0.5 + 0.34 * dx, y + 0.5 + 0.34 * dy)
+    arrow(axes, tail, head, colour)
 
 
 def logarithmic(axes: Axes) -> None:

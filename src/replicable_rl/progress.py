@@ -1,7 +1,7 @@
 """Progress of long work, reported to whoever listens and to nobody otherwise.
 
-Loops wrap their range in :func:`track`; the command line installs a listener with
-:func:`listening`. Library code never prints.
+Loops wrap their range in :func:`track`. Who listens is decided above them: the verbs show a bar where a person looks
+(`replicable_rl.progress_bar`), the command line does so too, and :func:`quiet` lets nobody listen.
 """
 
 import contextlib
@@ -23,16 +23,18 @@ _hear: contextvars.ContextVar[Callable[[str], None] | None] = contextvars.Contex
 
 
 def track(items: SizedIterable[T], what: str) -> Iterator[T]:
-    """Yield the items and report (what, done, total) after each.
+    """Yield the items and report (what, done, total) at the start and after each.
 
     >>> seen = []
     >>> with listening(lambda what, done, total: seen.append((what, done, total))):
     ...     for _ in track(range(2), "iterations"):
     ...         pass
     >>> seen
-    [('iterations', 1, 2), ('iterations', 2, 2)]
+    [('iterations', 0, 2), ('iterations', 1, 2), ('iterations', 2, 2)]
     """
     total = len(items)
+    if total:
+        report(what, 0, total)
     for done, item in enumerate(items, start=1):
         yield item
         report(what, done, total)
@@ -46,7 +48,7 @@ def report(what: str, done: int, total: int) -> None:
 
 
 def is_heard() -> bool:
-    """Whether anybody listens."""
+    """Whether anybody listens, or nobody shall."""
     return _listener.get() is not None
 
 
@@ -68,8 +70,42 @@ def listening(listener: Listener, hear: Callable[[str], None] | None = None) -> 
         _hear.reset(tokens[1])
 
 
+@contextlib.contextmanager
+def within(name: str) -> Iterator[None]:
+    """Say in every report from the block of what it is a part.
+
+    >>> with listening(lambda what, done, total: print(what, done)), within("samples=64"):
+    ...     report("runs", 3, 9)
+    samples=64, runs 3
+    """
+    listener = _listener.get()
+    if listener is None:
+        yield
+        return
+    with listening(lambda what, done, total: listener(f"{name}, {what}", done, total)):
+        yield
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Show no bar, and announce nothing, inside the block.
+
+    The environment variable ``REPLICABLE_RL_QUIET=1`` does the same for a whole process.
+
+    >>> import replicable_rl as rr
+    >>> with rr.quiet():
+    ...     run = rr.solve(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seed=1, sample_seed=1)
+    """
+    with listening(_ignore, _ignore):
+        yield
+
+
 def unheard() -> contextvars.Context:
     """Return a context in which nobody hears of the work: it is a part of work that reports itself."""
     context = contextvars.copy_context()
-    context.run(_listener.set, None)
+    context.run(_listener.set, _ignore)
     return context
+
+
+def _ignore(*_: object) -> None:
+    """Hear and do nothing."""

@@ -63,6 +63,20 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
+def duration(seconds: float) -> str:
+    """Write a time for a person.
+
+    >>> duration(42), duration(95), duration(7300)
+    ('42 s', '1 min 35 s', '2 h 1 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
 def listed(names: list[str]) -> str:
     """Write names one after the other.
 

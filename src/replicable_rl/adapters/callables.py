@@ -25,6 +25,7 @@ from replicable_rl.canonical import Json, array_digest
 from replicable_rl.errors import InvalidInput, check_in_open_interval, shown
 from replicable_rl.mdp import TabularMDP, allowed_of, greedy
 from replicable_rl.mdp.allowed import check_policy_allowed
+from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.records import OWN, AuditSpec, ObjectSpec, Run, RunSpec, Status, StatusCode
 from replicable_rl.solve.naming import said
 
@@ -36,6 +37,7 @@ _SHARED = "what train draws from shared_seed"
 _RETURNED = "returned "
 
 
+@bar_where_it_is_seen()
 def audit_callable(
     train: Callable[[int, int], Any],
     *,

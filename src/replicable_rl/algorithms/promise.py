@@ -6,7 +6,7 @@ from dataclasses import MISSING, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
 
-from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, plain_number, speaking_as
+from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, plain_number, speaking_as, whole_number
 from replicable_rl.mdp import allowed_of
 from replicable_rl.sampling import MAX_CALLS, Problem
 from replicable_rl.theory import Plan, Units
@@ -26,9 +26,8 @@ class Promise(Generic[P]):
             value = getattr(self, field.name)
             if value is None and field.default is MISSING:
                 raise InvalidInput(f"{type(self).__name__}: {field.name} must be given, got None.")
-            plain = str(value) if isinstance(value, str) else plain_number(value)
-            if plain is not None:  # numbers of other types count otherwise, though they may be equal
-                object.__setattr__(self, field.name, plain)
+            if (plain := _plain(value, is_whole="int" in str(field.type).split(" | "))) is not None:
+                object.__setattr__(self, field.name, plain)  # numbers of other types count otherwise, equal or not
         with speaking_as(type(self).__name__):
             self._plan(*self._sizes, gamma=0.5, known_rewards=True)  # refuses bad parameters now, not at the first run
 
@@ -67,6 +66,14 @@ class Promise(Generic[P]):
             f"{type(self).__name__}: {name}={asked:.3g} is asked for, more than the 2**63 - 1 that can be counted. "
             f"Pass {f'a smaller {name}' if given else less}."
         )
+
+
+def _plain(value: object, *, is_whole: bool) -> str | int | float | None:
+    """Return a text or a number in Python's own types, 1e6 as the integer where one is asked for; None for the rest."""
+    if isinstance(value, str):
+        return str(value)
+    whole = whole_number(value) if is_whole else None
+    return plain_number(value) if whole is None else whole
 
 
 def allowed_pairs(problem: Problem) -> int | None:

@@ -32,18 +32,22 @@ import numpy as np
 
 from replicable_rl.audit.every_look import mean_at_every_look
 from replicable_rl.audit.intervals import bounded_mean, clopper_pearson
+from replicable_rl.display import Displayed, described
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Estimate(float):
+class Estimate(float, Displayed):
     """A number that is never without its interval.
 
+    It is a float, and like an :class:`Agreement` it has ``.estimate``, ``.low`` and ``.high``.
+
     >>> share = Estimate(0.9, 0.8, 0.95)
-    >>> print(share), share > 0.85
+    >>> print(share)
     0.900 (0.800–0.950)
-    (None, True)
+    >>> share > 0.85, share.estimate, share.low, share.high
+    (True, 0.9, 0.8, 0.95)
     """
 
     low: float
@@ -54,6 +58,11 @@ class Estimate(float):
         self = super().__new__(cls, estimate)
         self.low, self.high = low, high
         return self
+
+    @property
+    def estimate(self) -> float:
+        """The estimate without its interval."""
+        return float(self)
 
     def __reduce__(self) -> tuple[type[Estimate], tuple[float, float, float]]:
         return Estimate, (float(self), self.low, self.high)
@@ -70,7 +79,7 @@ class Estimate(float):
 
 
 @dataclass(frozen=True, eq=False)
-class Agreement:
+class Agreement(Displayed):
     """Pairwise agreement at one level, with exact intervals, and the shares of the paper's figure.
 
     Attributes
@@ -114,6 +123,9 @@ class Agreement:
     def high(self) -> float:
         """Upper end of the interval for one look."""
         return self.value.high
+
+    def __repr__(self) -> str:
+        return described(self, f"{self.level}: {self.every_look}, {self.same} of {self.pairs} pairs the same")
 
     def __str__(self) -> str:
         always, once = (f"{one.low:.3f}–{one.high:.3f}" for one in (self.every_look, self.value))

@@ -12,6 +12,7 @@ from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.run import run_audits
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.mdp import TabularMDP
+from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.records import COUNTS, OWN, AuditSpec, Recorded, check_level
 from replicable_rl.registry import ALGORITHMS
 from replicable_rl.sampling import Problem
@@ -23,6 +24,7 @@ from replicable_rl.store import RunStore
 StoreLike = str | os.PathLike[str] | RunStore | None
 
 
+@bar_where_it_is_seen()
 def audit(
     problem: Any,
     algorithm: Algorithm,
@@ -31,6 +33,7 @@ def audit(
     runs_per_seed: int = 2,
     seed: int = 0,
     confidence: float = 0.95,
+    rho: float | None = None,
     sampler: str = COUNTS,
     store: StoreLike = None,
     n_jobs: int | None = None,
@@ -54,6 +57,9 @@ def audit(
         What all seeds follow from; another one makes an independent audit.
     confidence : float
         Of every interval.
+    rho : float, optional
+        The verdict says whether two runs agree with probability 1 - rho. None: what the algorithm promises; with
+        neither, there is no verdict.
     sampler : str
         Who draws the samples of a table.
     store : path or RunStore, optional
@@ -83,6 +89,7 @@ def audit(
         seed=seed,
         confidence=confidence,
         sampler=sampler,
+        **({} if rho is None else {"rho": rho}),
     )
     with opened_store(store) as opened:
         (result,) = run_audits([spec], opened, n_jobs=n_jobs, on_error=on_error)

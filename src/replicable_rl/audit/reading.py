@@ -9,6 +9,9 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
+
+from numpy.typing import NDArray
 
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.errors import InvalidInput
@@ -90,7 +93,12 @@ def _runs(spec: AuditSpec, seed: int, found: Mapping[str, Run]) -> list[Run]:
 def _problem(spec: ObjectSpec, runs: Sequence[Run]) -> TabularMDP | None:
     """Build the problem again where an id says how and a policy of its runs fits."""
     policy = next((run.policy for run in runs if "policy" in run.fingerprints), None)
-    if policy is None or policy.ndim != 1 or policy.dtype.kind != "i" or policy.size > _MOST_STATES:
+    return None if policy is None else problem_of(spec, policy)
+
+
+def problem_of(spec: ObjectSpec, policy: NDArray[Any]) -> TabularMDP | None:
+    """Build the problem that a policy is for, where an id says how, it is not too large, and the policy fits."""
+    if policy.ndim != 1 or policy.dtype.kind != "i" or policy.size > _MOST_STATES:
         return None
     if spec.id not in PROBLEMS and not _is_toy(spec.id):
         return None  # a file may name anything: other ids could name a module to import

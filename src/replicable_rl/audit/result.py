@@ -15,12 +15,13 @@ from replicable_rl.audit.logs import measure_logs, measure_states_of_logs
 from replicable_rl.audit.sampled import unsampled
 from replicable_rl.audit.states import StateAgreement, measure_states
 from replicable_rl.canonical import Json, json_text
-from replicable_rl.display import shown
+from replicable_rl.display import Displayed, described, short_repr, shown
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer
 from replicable_rl.files import write_csv, write_text
 from replicable_rl.mdp import Labels, TabularMDP, evaluate_policy, optimal_values
 from replicable_rl.records import AuditSpec, Claim, Claims, Logs, Measurement, ObjectSpec, Run, in_order, level_of
 from replicable_rl.store import RunStore
+from replicable_rl.wording import brief, plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +35,8 @@ class OutputClass:
     fingerprint: str
     runs: int
     shared_seeds: int
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,11 @@ class PolicyValue:
     error: float
     normalised_error: float
 
+    __repr__ = short_repr
+
 
 @dataclass(frozen=True, eq=False)
-class AuditResult:
+class AuditResult(Displayed):
     """The runs of an audit, and what they say; immutable.
 
     Everything but ``seconds`` is the same bits whenever the same audit is made: serially or on many
@@ -266,6 +271,13 @@ class AuditResult:
         text: str = shown("audit table", self, self._check_level(level), require, width)
         return text
 
+    def __repr__(self) -> str:
+        size = f"{plural(self.spec.n_seeds, 'shared seed')} × {plural(self.spec.runs_per_seed, 'run')}"
+        said = ", ".join(f"same {level} {found.every_look}" for level, found in self.agreements.items())
+        of = f"{self.problem.text}, {self.algorithm.text}"
+        none = "every run failed" if self.runs else "no run has finished"
+        return described(self, f"{brief(of, 200)}: {size}; {said or none}")
+
     def __str__(self) -> str:
         if not self.levels:
             return f"audit of {self.algorithm.text}: every run failed"
@@ -328,7 +340,7 @@ class AuditResult:
         return [run.fingerprints.get(level) for run in self.runs]
 
     def _check_level(self, level: str) -> str:
-        if level in self.levels:
+        if isinstance(level, str) and level in self.levels:
             return level
         level_of(level)
         has = f"produces {', '.join(self.levels)}" if self.levels else "had no run that did not fail"

@@ -19,6 +19,7 @@ from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.workers import Batch, Chunk, RunFailed, kept_where, on_workers, wants_workers
 from replicable_rl.errors import InvalidFile, InvalidInput, shown
 from replicable_rl.progress import report
+from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.records import AuditSpec, Run, RunFamily, RunSpec
 from replicable_rl.store import RunStore
 from replicable_rl.store.reading import without_collection
@@ -56,6 +57,18 @@ def run_audits(
     >>> len(result.runs)
     6
     """
+    with contextlib.closing(_results(specs, store, n_jobs, on_error)) as results:
+        while True:
+            with bar_where_it_is_seen():  # and not while somebody works on a result
+                result = next(results, None)
+            if result is None:
+                return
+            yield result
+
+
+def _results(
+    specs: Sequence[AuditSpec], store: RunStore, n_jobs: int | None, on_error: OnError
+) -> Generator[AuditResult, None, None]:
     if on_error not in ("raise", "record"):
         raise InvalidInput(f"audit: on_error must be 'raise' or 'record', got {shown(on_error)}.")
     n_jobs = check_n_jobs(n_jobs)
@@ -70,6 +83,7 @@ def run_audits(
     batches = on_workers(queue.chunks, queue.jobs, store, n_jobs, on_error) if workers else _here(queue, on_error)
     total = sum(spec.size for spec in specs)
     finished = total - queue.size
+    report("runs", finished, total)
     with contextlib.closing(batches):
         for number, runs, contents in batches:
             new = store.add([run for run in runs if run.error is None or on_error == "record"], contents)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.audit.agreement import Estimate, action_agreement
+from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class StateAgreement:
     overall: Estimate
     every_look: Estimate
     differing: NDArray[np.int64]
+
+    __repr__ = short_repr
 
 
 def measure_states(

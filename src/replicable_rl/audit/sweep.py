@@ -34,13 +34,15 @@ from replicable_rl.audit.run import run_audits
 from replicable_rl.errors import InvalidFile, InvalidInput, did_you_mean
 from replicable_rl.files import read_file
 from replicable_rl.mdp import TabularMDP, load_mdp
+from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.records import AuditSpec, ObjectSpec
 from replicable_rl.registry import build, make_algorithm
 
 _LARGEST = 1 << 24  # bytes of a sweep
-_SETTINGS = ("shared_seeds", "runs_per_seed", "seed", "confidence", "sampler", "require", "level")
+_SETTINGS = ("shared_seeds", "runs_per_seed", "seed", "confidence", "rho", "sampler", "require", "level")
 
 
+@bar_where_it_is_seen()
 def audit_sweep(
     path: str | os.PathLike[str],
     *,
@@ -59,7 +61,7 @@ def audit_sweep(
         As for :func:`replicable_rl.audit`.
     **settings
         What goes before the settings of the file: ``shared_seeds``, ``runs_per_seed``, ``seed``, ``confidence``,
-        ``sampler``, ``require``, ``level``.
+        ``rho``, ``sampler``, ``require``, ``level``.
     """
     specs = load_sweep(path, in_store=store is not None, **settings)
     with opened_store(store) as opened:

@@ -18,7 +18,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
-from replicable_rl.cli.output import can_encode, terminal_width
+from replicable_rl.cli.output import terminal_width
+from replicable_rl.report.drawing import can_encode
 from replicable_rl.wording import plural, sentence
 
 Status = Literal["ok", "absent", "fails"]

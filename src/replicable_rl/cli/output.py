@@ -10,6 +10,7 @@ from typing import TextIO
 
 from replicable_rl.canonical import Json, json_text
 from replicable_rl.cli.quiet import is_quiet
+from replicable_rl.report.drawing import can_encode
 from replicable_rl.report.layout import NARROWEST
 from replicable_rl.wording import visible
 
@@ -78,15 +79,6 @@ def _columns(stream: TextIO) -> int:
 def print_json(data: Json) -> None:
     """Print JSON on one line."""
     print_all(json_text(data).replace("\x7f", "\\u007f"))  # the one control character that JSON leaves as it is
-
-
-def can_encode(text: str) -> bool:
-    """Whether the terminal can show a text."""
-    try:
-        text.encode(getattr(sys.stdout, "encoding", None) or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
 
 
 def drop_output() -> None:

@@ -32,24 +32,10 @@ def _line_a_minute() -> Callable[[str, int, int], None]:
 
     def listener(what: str, done: int, total: int) -> None:
         nonlocal last
-        pace.note(what, done)
+        pace.note(what, done, total)
         if time.monotonic() - last >= _MINUTE:
             last = time.monotonic()
-            left = pace.seconds * (total - done) / max(done - pace.first, 1)
-            print(f"{done} of {total} {what}, {pace.text(done)}, {_duration(left)} left", file=sys.stderr, flush=True)
+            known = ", ".join(filter(None, (f"{done} of {total} {what}", pace.rate, pace.left)))
+            print(known, file=sys.stderr, flush=True)
 
     return listener
-
-
-def _duration(seconds: float) -> str:
-    """Write a time for a person.
-
-    >>> _duration(42), _duration(95), _duration(7300)
-    ('42 s', '1 min 35 s', '2 h 1 min')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -12,18 +12,18 @@ from rich.table import Table
 from rich.text import Text
 
 from replicable_rl.canonical import Json
-from replicable_rl.cli.output import can_encode, terminal_width
+from replicable_rl.cli.output import terminal_width
 from replicable_rl.cli.quiet import is_quiet
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.paper import cited
 from replicable_rl.queries.rules import Cuts
 from replicable_rl.records import APPROXIMATE, Claims, Run, in_order
+from replicable_rl.report.decided import Decided
+from replicable_rl.report.drawing import can_encode, grid
 from replicable_rl.report.layout import NARROWEST
 from replicable_rl.theory.plug_in_plan import PROBABILITIES
 from replicable_rl.wording import number, visible
 
-_ARROWS = {"up": "↑", "down": "↓", "left": "←", "right": "→"}
-_PLAIN_ARROWS = {"up": "^", "down": "v", "left": "<", "right": ">"}
 _MAX_ROWS = 40  # states shown in a table
 _MAX_COLUMNS = 6  # action values shown beside a state
 _NONE = "-"  # of an action that is not allowed
@@ -94,30 +94,9 @@ def arrays(run: Run) -> dict[str, Json]:
 
 
 def draw_policy(mdp: TabularMDP, policy: NDArray[np.int64], marked: NDArray[np.bool_] | None = None) -> Text:
-    """Return a picture of the grid: an arrow in open cells, else the map's own letter."""
-    layout = mdp.labels.layout or ()
-    unicode = can_encode("↑█┼")
-    arrows = _ARROWS if unicode else _PLAIN_ARROWS
-    wall, bar, cross, dash = ("███", "│", "┼", "───") if unicode else ("###", "|", "+", "---")
-    names = mdp.labels.actions or tuple(map(str, range(mdp.n_actions)))
-    width = max((len(line) for line in layout), default=0)
-    rule = cross.join([dash] * width)
-    picture = Text()
-    for cell in mdp.labels.cells():
-        if cell.column == 0:
-            picture.append(f"  {_edge(rule, cell.row == 0, unicode)}\n  {bar}")
-        if cell.state is None:
-            picture.append(wall, style="dim")
-        elif cell.open:
-            action = names[policy[cell.state]]
-            is_marked = marked is not None and bool(marked[cell.state])
-            arrow = arrows.get(action, action[:1])
-            picture.append(f"*{arrow} " if is_marked else f" {arrow} ", style="bold yellow" if is_marked else "cyan")
-        else:
-            picture.append(f" {cell.letter} ", style="bold green")
-        picture.append(f"{bar}\n" if cell.column == width - 1 else bar)
-    picture.append(f"  {_edge(rule, False, unicode, last=True)}")
-    return picture
+    """Return a picture of the grid, coloured, as `rr.draw` has it without colours."""
+    pieces = grid(Decided(policy, mdp.labels), marked, can_encode("↑█┼"))
+    return Text("  ") + Text("\n  ").join(Text.assemble(*pieces).split("\n"))
 
 
 def _probability_table(mdp: TabularMDP, probability: NDArray[np.float64]) -> Table:
@@ -180,10 +159,3 @@ def show_cuts(mdp: TabularMDP, cuts: Cuts) -> None:
     out.print(table)
     least = number(float(cuts.margins.min()), 3)
     out.print(f"Margins are in standard deviations of a gap; the least is {least}.")
-
-
-def _edge(rule: str, first: bool, unicode: bool, last: bool = False) -> str:
-    if not unicode:
-        return f"+{rule}+"
-    left, middle, right = ("┌", "┬", "┐") if first else ("└", "┴", "┘") if last else ("├", "┼", "┤")
-    return left + rule.replace("┼", middle) + right

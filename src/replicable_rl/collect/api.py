@@ -16,7 +16,7 @@ from replicable_rl.errors import InvalidFile, InvalidInput, check_integer, shown
 from replicable_rl.files import locked
 from replicable_rl.mdp import TabularMDP, pairs_of
 from replicable_rl.progress import report
-from replicable_rl.progress_bar import bar_on_a_terminal
+from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.randomness import MAX_SEED, fresh_seed
 from replicable_rl.sampling import EpisodicEnv, Simulator
 from replicable_rl.solve.run import ALONE
@@ -101,7 +101,7 @@ def collect(
         elif kept is not None:
             kept.write(walker, seed)  # what cannot be written is refused before a sample is drawn
         stack.enter_context(ALONE)  # what is stepped may have a state
-        stack.enter_context(bar_on_a_terminal())
+        stack.enter_context(bar_where_it_is_seen())
         return _walked(walker, seed, total, kept)
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from replicable_rl.canonical import Json
+from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_integer, check_numbers, check_real, shown
 
 _MOST = 1000  # edges of a column: every one is a comparison for every row
@@ -40,6 +41,8 @@ class Bins:
     """
 
     edges: Sequence[float]  # a tuple, whatever it was given as
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         if isinstance(self.edges, (str, bytes)):

@@ -12,7 +12,7 @@ import numpy as np
 from replicable_rl.canonical import array_digest, json_digest
 from replicable_rl.data.process import Process, spoken
 from replicable_rl.data.stretches import place, within
-from replicable_rl.display import shown as shows
+from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidInput, check_integer, check_numbers, check_real, shown
 from replicable_rl.records import Recorded
 from replicable_rl.sampling.counts import EpisodeCounts, sums
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MOST_DRAWN = 10**9  # rows from which numpy draws without putting back
 
 
-class Dataset:
+class Dataset(Displayed):
     """A log of transitions, counted: what `solve` takes in place of a problem that can be sampled.
 
     Build one with :func:`from_transitions`. It says what a problem says (sizes, discount, reward range), and has
@@ -287,10 +287,6 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"Dataset({plural(self.rows, 'row')}, S={self.n_states}, A={self.n_actions}, gamma={self.gamma:g})"
-
-    def _repr_html_(self) -> str:
-        html: str = shows("dataset notebook", self)
-        return html
 
 
 def _stream(owner: str, seed: int) -> np.random.Generator:

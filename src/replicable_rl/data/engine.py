@@ -62,7 +62,8 @@ def engine() -> Iterator[Engine]:
 
     connection = duckdb.connect()
     try:
-        connection.execute("SET enable_progress_bar = false")  # in a notebook it would write into the page
+        with contextlib.suppress(duckdb.Error):  # in a notebook without ipywidgets there is none to switch off
+            connection.execute("SET enable_progress_bar = false")  # which would write into the page
         yield Engine(connection)
     finally:
         connection.close()

@@ -18,6 +18,7 @@ from replicable_rl.data.reading import from_transitions
 from replicable_rl.data.summary import ALARM, same_process
 from replicable_rl.errors import check_in_open_interval
 from replicable_rl.progress import track
+from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.records import LogPair, Logs
 from replicable_rl.wording import brief
 
@@ -55,6 +56,7 @@ def from_logs(sources: Any, *, gamma: float, **options: Any) -> dict[str, Datase
     return align({name: from_transitions(source, gamma=gamma, **options) for name, source in named.items()})
 
 
+@bar_where_it_is_seen()
 def compare_logs(logs: Any, *, alarm: float = ALARM) -> Logs:
     """Test whether logs come from one process: all pairs of them, corrected for their number.
 

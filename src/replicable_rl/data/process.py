@@ -13,6 +13,7 @@ import numpy as np
 
 from replicable_rl.canonical import Json, json_digest
 from replicable_rl.data.bins import Binned, bins_to_json
+from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_numbers, is_masked, shown
 from replicable_rl.mdp import check_allowed
 from replicable_rl.records import ObjectSpec
@@ -41,6 +42,8 @@ class Process:
     ends: bool = False
     bins: tuple[Binned, ...] = ()
     allowed: tuple[tuple[bool, ...], ...] | None = None
+
+    __repr__ = short_repr
 
     @cached_property  # names may be very many
     def spec(self) -> ObjectSpec:

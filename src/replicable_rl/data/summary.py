@@ -10,7 +10,7 @@ import numpy as np
 from replicable_rl.data.homogeneity import Homogeneity, homogeneity
 from replicable_rl.data.process import spoken
 from replicable_rl.data.stretches import place
-from replicable_rl.display import shown as shows
+from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.wording import percent, plural
 
@@ -24,7 +24,7 @@ ALARM = 1e-3  # a false alarm about two processes in one log: one in a thousand 
 
 
 @dataclass(frozen=True, eq=False)
-class Summary:
+class Summary(Displayed):
     """What a log holds.
 
     Attributes
@@ -76,10 +76,6 @@ class Summary:
         wrong = f", {plural(len(self.warnings), 'warning')}" if self.warnings else ""
         sizes = [plural(self.rows, "row"), plural(self.states, "state"), plural(self.actions, "action")]
         return f"Summary({', '.join(sizes)}{wrong})"
-
-    def _repr_html_(self) -> str:
-        html: str = shows("summary notebook", self)
-        return html
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON form, without the behaviour."""

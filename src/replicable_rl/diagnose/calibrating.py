@@ -14,14 +14,18 @@ from replicable_rl.diagnose.search import Question, Seen, look_at, search
 from replicable_rl.diagnose.sizes import Sized, bounds_loss, is_plug_in, proved_samples
 from replicable_rl.errors import InvalidInput, check_choice, check_flag, check_in_open_interval, check_integer, shown
 from replicable_rl.mdp import TabularMDP, pairs_of
+from replicable_rl.progress import within
+from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.records import AuditSpec, ObjectSpec, check_level
 from replicable_rl.sampling import Problem
 from replicable_rl.solve import Algorithm
 from replicable_rl.store import RunStore
+from replicable_rl.wording import number
 
 _MOST_PAIRS = 10**6
 
 
+@bar_where_it_is_seen()
 def calibrate(
     problem: Any,
     algorithm: Algorithm,
@@ -99,7 +103,7 @@ def calibrate(
         return make(problem, sized.at(value), in_store=store is not None, shared_seeds=pairs, **settings)
 
     with opened_store(store) as opened:
-        runs = _Runs(spec, opened, losses, n_jobs)
+        runs = _Runs(spec, sized.name, opened, losses, n_jobs)
         points = search(sizes, lambda value: look_at(value, question, lambda pairs: runs.measure(value, pairs)))
     named = spec(sizes[0], 1)
     params = {name: value for name, value in named.algorithm.params.items() if name != sized.name}
@@ -126,15 +130,22 @@ class _Runs:
     """Makes the runs of a size, and says what they show."""
 
     def __init__(
-        self, spec: Callable[[int, int], AuditSpec], store: RunStore, losses: Losses | None, n_jobs: int | None
+        self,
+        spec: Callable[[int, int], AuditSpec],
+        size_name: str,
+        store: RunStore,
+        losses: Losses | None,
+        n_jobs: int | None,
     ) -> None:
-        self._spec, self._store, self._losses, self._n_jobs = spec, store, losses, n_jobs
+        self._spec, self._size_name = spec, size_name
+        self._store, self._losses, self._n_jobs = store, losses, n_jobs
         self.levels: tuple[str, ...] = ()
 
     def measure(self, size: int, pairs: int) -> Seen:
         """Make so many pairs of runs, those that the store lacks, and measure agreement and loss."""
         result: AuditResult
-        (result,) = run_audits([self._spec(size, pairs)], self._store, n_jobs=self._n_jobs)
+        with within(f"{self._size_name}={number(size)}"):
+            (result,) = run_audits([self._spec(size, pairs)], self._store, n_jobs=self._n_jobs)
         self.levels = result.levels
         agreement = result.agreement(result.spec.level).every_look
         drawn = [run.samples for run in result.runs if run.samples is not None]

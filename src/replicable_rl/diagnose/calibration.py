@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from replicable_rl.canonical import Json, decimal
 from replicable_rl.diagnose.search import Point, smallest
+from replicable_rl.display import Displayed
 from replicable_rl.display import shown as displayed
 from replicable_rl.errors import check_integer
 from replicable_rl.records import ObjectSpec
@@ -14,7 +15,7 @@ from replicable_rl.wording import number, percent
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(Displayed):
     """How many samples an algorithm needs on a problem, measured; immutable.
 
     Attributes

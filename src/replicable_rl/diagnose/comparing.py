@@ -14,12 +14,15 @@ from replicable_rl.diagnose.comparison import Compared, Comparison
 from replicable_rl.diagnose.losses import Losses
 from replicable_rl.errors import InvalidInput, check_choice, check_flag, check_in_open_interval, shown
 from replicable_rl.mdp import TabularMDP
+from replicable_rl.progress import within
+from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.records import in_order
 from replicable_rl.sampling import Problem
 
 _EPSILON = 0.05
 
 
+@bar_where_it_is_seen()
 def compare(
     problem: Any,
     rho: float = 0.2,
@@ -90,21 +93,22 @@ def compare(
         for label, algorithm in chosen.items():
             found = None
             if label != SOFTMAX:
-                found = calibrate(
-                    problem,
-                    algorithm,
-                    rho,
-                    epsilon,
-                    confidence=each,
-                    over=over,
-                    start=start,
-                    most=most,
-                    shared_seeds=shared_seeds,
-                    published=label == PUBLISHED,
-                    seed=seed,
-                    store=None if store is None else opened,
-                    n_jobs=n_jobs,
-                )
+                with within(label):
+                    found = calibrate(
+                        problem,
+                        algorithm,
+                        rho,
+                        epsilon,
+                        confidence=each,
+                        over=over,
+                        start=start,
+                        most=most,
+                        shared_seeds=shared_seeds,
+                        published=label == PUBLISHED,
+                        seed=seed,
+                        store=None if store is None else opened,
+                        n_jobs=n_jobs,
+                    )
             rows.append(Compared(label, REPLICATES.get(label) or _levels(found), found))
     name, why = recommended(rows, publish, measured_loss=losses is not None)
     gain, unit = (None, 1.0) if losses is None else (losses.uniform, losses.units.span)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from replicable_rl.canonical import Json, decimal
 from replicable_rl.diagnose.calibration import Calibration
+from replicable_rl.display import Displayed, short_repr
 from replicable_rl.display import shown as displayed
 from replicable_rl.errors import InvalidInput, check_integer, shown
 from replicable_rl.records import ObjectSpec
@@ -30,6 +31,8 @@ class Compared:
     name: str
     replicates: str
     calibration: Calibration | None
+
+    __repr__ = short_repr
 
     @property
     def met(self) -> bool | None:
@@ -79,7 +82,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Displayed):
     """Rules and algorithms side by side on one problem; immutable.
 
     Attributes

@@ -20,9 +20,11 @@ from replicable_rl.audit.agreement import Estimate
 from replicable_rl.data import Dataset, Summary
 from replicable_rl.data.process import spoken
 from replicable_rl.diagnose.forecast import Forecast, corrected, extrapolated
+from replicable_rl.display import Displayed
 from replicable_rl.display import shown as shows
 from replicable_rl.errors import InvalidInput, check_flag, check_in_open_interval, check_integer, shown
 from replicable_rl.mdp import evaluate_policy
+from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.queries.rules import SHIPPED, Greedy, Softmax
 from replicable_rl.randomness import MAX_SEED, SharedRandomness
@@ -75,7 +77,7 @@ class FragileState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Diagnosis:
+class Diagnosis(Displayed):
     """What one log says, and what another one would have said.
 
     Attributes
@@ -106,6 +108,7 @@ class Diagnosis:
     _known: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @_remembered
+    @bar_where_it_is_seen()
     def data_needed(self, target: float = 0.95) -> int | None:
         """Return how many rows like these reach an agreement; None where 10^6 times as many do not.
 
@@ -136,6 +139,7 @@ class Diagnosis:
         return math.ceil(self.data.rows * high)
 
     @_remembered
+    @bar_where_it_is_seen()
     def rules(self) -> dict[str, Estimate]:
         """Return the agreement that every rule would have today, by the bootstrap; all decide on the same logs."""
         others = [dataclasses.replace(self.algorithm, rule=SHIPPED[rule]()) for rule in _RULES]
@@ -160,10 +164,6 @@ class Diagnosis:
 
     def __repr__(self) -> str:
         return f"Diagnosis(agreement {self.agreement}, {plural(len(self.states), 'fragile state')})"
-
-    def _repr_html_(self) -> str:
-        html: str = shows("diagnosis notebook", self)
-        return html
 
     def save_page(self, path: str | os.PathLike[str], *, target: float = 0.95, name: str = "a log") -> None:
         """Write it as one HTML file that opens without a server; ``name`` is what people call the log."""
@@ -204,6 +204,7 @@ class Diagnosis:
         }
 
 
+@bar_where_it_is_seen()
 def diagnose(
     data: Dataset,
     algorithm: PlugInPolicy | None = None,

@@ -24,6 +24,7 @@ from typing import Literal, NamedTuple
 
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.canonical import Json, decimal
+from replicable_rl.display import short_repr
 
 Verdict = Literal["met", "not met", "undecided"]
 OCTAVE = 4  # sizes up to twice a size
@@ -90,6 +91,8 @@ class Point:
     loss: Estimate | None
     largest_loss: float | None
     verdict: Verdict
+
+    __repr__ = short_repr
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON form."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidMDP, shown
 
 OPEN_CELLS = ".SF"  # letters of a layout whose cells show the policy
@@ -25,6 +26,8 @@ class Labels:
     states: tuple[str, ...] | None = None
     actions: tuple[str, ...] | None = None
     layout: tuple[str, ...] | None = None
+
+    __repr__ = short_repr
 
     def cells(self) -> Iterator[Cell]:
         """Yield the cells of the map line by line: the one place that knows how a map numbers its states.

@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_numbers, shown
 from replicable_rl.mdp.allowed import allowed_of
 from replicable_rl.mdp.policies import action_probabilities, chosen_actions
@@ -68,6 +69,8 @@ class Optimum:
     sweeps: int
     converged: bool
 
+    __repr__ = short_repr
+
     @property
     def value(self) -> NDArray[np.float64]:
         """max_a q(s, a), within ``error`` of V*."""
@@ -85,6 +88,8 @@ class Evaluation:
     error: float
     sweeps: int
     converged: bool
+
+    __repr__ = short_repr
 
     @property
     def expected_return(self) -> float:

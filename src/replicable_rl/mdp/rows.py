@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, InvalidMDP, check_numbers, is_masked, shown
 
 SUM_TOLERANCE = 1e-9
@@ -29,6 +30,9 @@ class Rows(NamedTuple):
     next_state: NDArray[np.int32]
     probability: NDArray[np.float64]
     reward: NDArray[np.float64]
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     def of_row(self, row: int) -> slice:
         """Return the slice of the flat arrays that belongs to a row."""

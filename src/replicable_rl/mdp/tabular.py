@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.canonical import array_digest
-from replicable_rl.errors import InvalidMDP, check_flag, check_integer, is_masked, plain_number, shown
+from replicable_rl.display import Displayed
+from replicable_rl.errors import InvalidMDP, check_flag, check_integer, is_masked, shown, whole_number
 from replicable_rl.mdp._checks import check_gamma, check_initial, check_mask, check_reward_range
 from replicable_rl.mdp.arrays import Layout, check_sparse, rows_from_arrays
 from replicable_rl.mdp.labels import Labels, check_labels
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from replicable_rl.mdp.exports import Dense
 
 
-class TabularMDP:
+class TabularMDP(Displayed):
     """A finite MDP in outcome form; immutable, checked, with a content digest.
 
     Build one with :meth:`from_arrays`, :meth:`from_dense`, :meth:`from_sparse`, :meth:`from_outcomes`,
@@ -90,8 +91,8 @@ class TabularMDP:
     ) -> None:
         if not isinstance(rows, Rows) or any(map(is_masked, rows)):
             raise InvalidMDP(f"TabularMDP: rows must be Rows of arrays without masks, got {shown(rows)}.")
-        number = plain_number(n_actions)
-        if not isinstance(number, int):
+        number = whole_number(n_actions)
+        if number is None:
             raise InvalidMDP(f"TabularMDP: n_actions must be an integer, got {shown(n_actions)}.")
         n_actions = number
         n_states = (np.size(rows.indptr) - 1) // n_actions if n_actions > 0 else 0

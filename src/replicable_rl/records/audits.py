@@ -15,10 +15,12 @@ from functools import cached_property
 from typing import Any
 
 from replicable_rl.canonical import Json, from_decimal
+from replicable_rl.display import Displayed, described
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, plain_number, shown
 from replicable_rl.randomness import MAX_SEED
 from replicable_rl.records.logs import Logs
 from replicable_rl.records.specs import COUNTS, ObjectSpec, RunFamily, RunSpec
+from replicable_rl.wording import brief, plural
 
 _MOST = 10**7
 _SHARED, _FRESH = "what the algorithm draws from the shared seed", "every sample"
@@ -35,7 +37,7 @@ def derived_seed(label: str, *address: int) -> int:
 
 
 @dataclass(frozen=True)
-class AuditSpec:
+class AuditSpec(Displayed):
     """An audit as data: what is run, how often, and what is asked of it.
 
     Attributes
@@ -110,6 +112,13 @@ class AuditSpec:
         if self.size > _MOST:
             seeds = self.size // self.runs_per_seed
             raise InvalidInput(f"audit: {seeds} shared seeds x {self.runs_per_seed} runs are more than {_MOST} runs.")
+
+    def __repr__(self) -> str:
+        of = f"{brief(self.problem.text, 150)}, {brief(self.algorithm.text, 150)}"
+        size = f"{plural(self.n_seeds, 'shared seed')} × {plural(self.runs_per_seed, 'run')}"
+        asked = {"seed": self.seed, "confidence": self.confidence, "rho": self.rho, "require": self.require}
+        given = "".join(f", {name}={value}" for name, value in asked.items() if value is not None)
+        return described(self, f"{of}: {size}{given}, level={self.level!r}")
 
     @cached_property
     def family(self) -> RunFamily:
@@ -197,7 +206,7 @@ class AuditSpec:
 
 
 def _check_runs(runs_per_seed: object) -> int:
-    if type(runs_per_seed) is int and runs_per_seed == 1:
+    if plain_number(runs_per_seed) == 1:
         raise InvalidInput(
             "audit: runs_per_seed must be at least 2, got 1. One run under a shared seed has nothing to agree with."
         )

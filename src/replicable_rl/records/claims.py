@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Literal
 
 from replicable_rl.canonical import Json
+from replicable_rl.display import Displayed, described, short_repr
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real, shown
 from replicable_rl.paper import cited
 from replicable_rl.wording import apart, listed
@@ -101,6 +102,8 @@ class Claim:
     definition: str | None = None
     measurement: Measurement | None = None
 
+    __repr__ = short_repr
+
     def __post_init__(self) -> None:
         words = isinstance(self.about, str) and isinstance(self.kind, str)
         if not words or self.about not in _ABOUT or self.kind not in _KINDS:
@@ -154,7 +157,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Claims:
+class Claims(Displayed):
     """What is claimed, and a sentence for everything that is not.
 
     >>> print(Claims(missing={"accuracy": "iterations=1 where thm:rpvi needs 100"}))
@@ -200,6 +203,10 @@ class Claims:
     def and_of_this_seed(self, claim: Claim) -> Claims:
         """Return the claims with one about this shared seed."""
         return replace(self, made=(*self.made, claim))
+
+    def __repr__(self) -> str:
+        made = [f"{claim.about} {claim.kind}, bound {claim.bound:.6g}" for claim in self.made]
+        return described(self, "; ".join([*made, *(f"nothing about {about}" for about in self.missing)]))
 
     def __str__(self) -> str:
         gaps = (f"Nothing is proved about {about}: {cited(why)}." for about, why in self.missing.items())

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from replicable_rl.canonical import Json
+from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real, shown
 from replicable_rl.wording import brief, listed, percent, plural
 
@@ -67,6 +68,8 @@ class Logs:
     alarm: float = 1e-3
     states: tuple[str, ...] | None = None
     actions: tuple[str, ...] | None = None
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         K = len(self.digests)

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.canonical import Json, array_digest, decimal
+from replicable_rl.display import Displayed, described
 from replicable_rl.errors import InvalidInput, did_you_mean
 from replicable_rl.records.claims import Claims
 from replicable_rl.records.levels import LEVELS, in_order, level_of
 from replicable_rl.records.specs import RunSpec
+from replicable_rl.wording import brief, number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,11 +43,14 @@ class StatusCode(Enum):
 
 
 @dataclass(frozen=True)
-class Status:
+class Status(Displayed):
     """How a run ended, as a code for programs and a sentence for people."""
 
     code: StatusCode
     sentence: str
+
+    def __repr__(self) -> str:
+        return described(self, str(self))
 
     def __str__(self) -> str:
         return f"{self.code.value}: {self.sentence}"
@@ -135,7 +140,7 @@ class KeptHistory(Mapping[str, "NDArray[np.float64]"]):
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Run(Displayed):
     """What one run yields; immutable.
 
     Algorithms build one with :meth:`of`; :func:`replicable_rl.solve` adds the identity and the versions.
@@ -304,6 +309,14 @@ class Run:
         if self.spec is None:
             raise InvalidInput("Run: this run has no identity yet; `solve` gives it one.")
         return self.spec
+
+    def __repr__(self) -> str:
+        spec = self.spec
+        of = "" if spec is None else f"{brief(spec.problem.text, 120)}, {brief(spec.algorithm.text, 120)}: "
+        known = [f"{level} {print[:8]}" for level, print in self.fingerprints.items()]
+        known += [] if self.samples is None else [f"{number(self.samples)} samples"]
+        known += [] if self.status is None else [str(self.status)]
+        return described(self, of + ", ".join(known))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Run) and self._what_repeats() == other._what_repeats()

@@ -18,8 +18,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from replicable_rl.canonical import Json, canonical_json, from_decimal, from_json, json_digest, to_json
+from replicable_rl.display import described, short
 from replicable_rl.errors import InvalidInput, check_integer, plain_number, shown
 from replicable_rl.randomness import MAX_SEED
+from replicable_rl.wording import brief
 
 COUNTS = "counts-v1"  # the sampler of tables: counts, at a cost that does not depend on their number
 OWN = "own"  # the problem samples itself: a simulator, an environment
@@ -45,6 +47,9 @@ class ObjectSpec:
         params = {str(key): _plain(self.id, str(key), value) for key, value in self.params.items()}
         object.__setattr__(self, "params", MappingProxyType(params))
         object.__setattr__(self, "id", str(self.id))
+
+    def __repr__(self) -> str:
+        return described(self, f"{self.id!r}, {short(self.params)}" if self.params else repr(self.id))
 
     def __hash__(self) -> int:
         return hash(self.id)  # parameters may be lists, and equal numbers of other types
@@ -134,6 +139,10 @@ class RunSpec:
     shared_seed: int
     sample: Sample
 
+    def __repr__(self) -> str:
+        of = f"{brief(self.problem.text, 150)}, {brief(self.algorithm.text, 150)}"
+        return described(self, f"{of}, shared_seed={self.shared_seed}, {self.sample!r}")
+
     def __post_init__(self) -> None:
         for name in ("problem", "algorithm"):
             if not isinstance(getattr(self, name), ObjectSpec):
@@ -200,6 +209,9 @@ class RunFamily:
 
     def __reduce__(self) -> tuple[type[RunFamily], tuple[ObjectSpec, ObjectSpec, str | None]]:
         return RunFamily, (self.problem, self.algorithm, self.sampler)  # a hash under way cannot be copied
+
+    def __repr__(self) -> str:
+        return described(self, f"{brief(self.problem.text, 200)}, {brief(self.algorithm.text, 200)}, {self.sampler}")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RunFamily) and self.__reduce__() == other.__reduce__()

@@ -45,31 +45,45 @@ def draw_calibration(found: Calibration) -> Figure:
     """Draw agreement over samples, and below it the loss where it is known."""
     with_loss = all(point.loss is not None for point in found.points)
     figure, axes = panels((7.5, 6.0 if with_loss else 3.6), 2 if with_loss else 1, 1, sharex=True)
-    agreement = axes[0, 0]
-    rows = [_row(point) for point in found.points]
-    banded(agreement, rows, "samples", "agreement", colour=BLUE, marker="")
-    _marks(agreement, found.points, rows, "agreement", BLUE)
-    dotted(agreement, 1.0 - found.rho, "1 − ρ")
-    agreement.set_ylim(-0.02, 1.04)
-    agreement.set_ylabel(f"agreement of the {found.level}")
-    agreement.set_title(f"{found.problem.id}, {_name(found)}")
+    agreement_panel(axes[0, 0], found)
     if with_loss:
-        banded(axes[1, 0], rows, "samples", "loss", colour=RED, marker="")
-        _marks(axes[1, 0], found.points, rows, "loss", RED)
-        if found.epsilon is not None:
-            dotted(axes[1, 0], found.epsilon, "ε")
-        axes[1, 0].set_ylim(bottom=0.0)
-        axes[1, 0].set_ylabel("mean loss, in [0, 1]")
-    for panel in axes[:, 0]:
-        logarithmic(panel)
-        if found.samples is not None:
-            panel.axvline(found.samples, color=GREY, linewidth=1.0)
-    if found.samples is not None:
-        said(agreement, "met from here", (float(found.samples), 0.04), shift=(-4, 0), ha="right", va="bottom")
-    axes[-1, 0].legend(*agreement.get_legend_handles_labels(), loc="upper right" if with_loss else "center right")
-    _mark_theory(agreement, found, rows[-1]["samples"])
+        loss_panel(axes[1, 0], found)
+    axes[-1, 0].legend(*axes[0, 0].get_legend_handles_labels(), loc="upper right" if with_loss else "center right")
     axes[-1, 0].set_xlabel("samples in all" if found.points[0].samples is not None else found.size_name)
     return figure
+
+
+def agreement_panel(axes: Axes, found: Calibration) -> None:
+    """Draw agreement over samples, with what was asked, what was found, and what the proof needs."""
+    rows = [_row(point) for point in found.points]
+    banded(axes, rows, "samples", "agreement", colour=BLUE, marker="")
+    _marks(axes, found.points, rows, "agreement", BLUE)
+    dotted(axes, 1.0 - found.rho, "1 − ρ")
+    axes.set_ylim(-0.02, 1.04)
+    axes.set_ylabel(f"agreement of the {found.level}")
+    axes.set_title(f"{found.problem.id}, {_name(found)}")
+    _over_samples(axes, found)
+    if found.samples is not None:
+        said(axes, "met from here", (float(found.samples), 0.04), shift=(-4, 0), ha="right", va="bottom")
+    _mark_theory(axes, found, rows[-1]["samples"])
+
+
+def loss_panel(axes: Axes, found: Calibration) -> None:
+    """Draw the mean loss over samples, with what was asked."""
+    rows = [_row(point) for point in found.points]
+    banded(axes, rows, "samples", "loss", colour=RED, marker="")
+    _marks(axes, found.points, rows, "loss", RED)
+    if found.epsilon is not None:
+        dotted(axes, found.epsilon, "ε")
+    axes.set_ylim(bottom=0.0)
+    axes.set_ylabel("mean loss, in [0, 1]")
+    _over_samples(axes, found)
+
+
+def _over_samples(axes: Axes, found: Calibration) -> None:
+    logarithmic(axes)
+    if found.samples is not None:
+        axes.axvline(found.samples, color=GREY, linewidth=1.0)
 
 
 def _name(found: Calibration) -> str:

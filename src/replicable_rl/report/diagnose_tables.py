@@ -30,7 +30,7 @@ def calibration_table(found: Calibration, width: int = _WIDTH) -> str:
         "",
         *table,
         "",
-        *_wrapped(f"{_said(found)} {_proof(found)}", width),
+        *_wrapped(f"{found_sentence(found)} {proof_sentence(found)}", width),
         *_wrapped(_HONEST if found.met else "", width),
         *_wrapped(_about_losses(found), width),
         *_wrapped(left_out(missing), width),
@@ -51,7 +51,7 @@ def _curve(size: str, points: Sequence[Point]) -> list[Column]:
 
 
 def _loss(point: Point) -> str:
-    loss = "-" if point.loss is None else f"{_short(float(point.loss))} (≤ {_short(point.loss.high)})"
+    loss = "-" if point.loss is None else f"{short_loss(float(point.loss))} (≤ {short_loss(point.loss.high)})"
     return loss if len(loss) < 18 else loss.replace("≤ ", "≤")  # the column has no more room
 
 
@@ -64,7 +64,8 @@ def _text(spec: ObjectSpec) -> str:
     return brief(ObjectSpec(spec.id, dict(sorted(spec.params.items()))).text, 300)
 
 
-def _said(found: Calibration) -> str:
+def found_sentence(found: Calibration) -> str:
+    """Say at which size what was asked is met."""
     point, last = found.point, found.points[-1]
     if point is not None:
         total = "" if point.samples is None else f": {number(point.samples)} samples in all"
@@ -75,7 +76,8 @@ def _said(found: Calibration) -> str:
     return f"Cannot tell: {plural(last.pairs, 'pair')} left it undecided at {at}. More shared seeds would tell."
 
 
-def _proof(found: Calibration) -> str:
+def proof_sentence(found: Calibration) -> str:
+    """Say how many samples the proof needs."""
     if found.theory is None:
         return "No proof says how many samples are needed for it."
     text = f"The proof needs {number(found.theory)} samples in all"
@@ -87,7 +89,7 @@ def _about_losses(found: Calibration) -> str:
         return "Losses are not known: the problem is no table, or its runs have no policy."
     where = "from the initial distribution" if found.over == "initial" else "in the worst state"
     seen = [point.largest_loss for point in found.points if point.largest_loss is not None and point.verdict == "met"]
-    largest = f" The largest loss of a single run where it is met is {_short(max(seen))}." if seen else ""
+    largest = f" The largest loss of a single run where it is met is {short_loss(max(seen))}." if seen else ""
     asked = (
         _excludes_little(found.epsilon, found.gain) if found.epsilon is not None else "Nothing was asked about them."
     )
@@ -98,7 +100,9 @@ def _excludes_little(epsilon: float, gain: float | None) -> str:
     """Warn of an epsilon that policies without any sense meet: in normalised values they may lose very little."""
     if gain is None or epsilon < gain:
         return ""
-    return f"Even the uniform policy loses only {_short(gain)}: a loss of {epsilon:.3g} excludes little. Ask for less."
+    return (
+        f"Even the uniform policy loses only {short_loss(gain)}: a loss of {epsilon:.3g} excludes little. Ask for less."
+    )
 
 
 @shows("comparison table")
@@ -153,17 +157,17 @@ def _proved(row: Compared) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{_short(100.0 * share)} %"
+    return "-" if share is None else f"{short_loss(100.0 * share)} %"
 
 
 def _or_dash(x: float | None) -> str:
-    return "-" if x is None else _short(x)
+    return "-" if x is None else short_loss(x)
 
 
-def _short(x: float) -> str:
+def short_loss(x: float) -> str:
     """Write a loss in a few letters; what is below the rounding of planning is 0.
 
-    >>> _short(0.0), _short(4e-9), _short(0.01234), _short(3.21e-5)
+    >>> short_loss(0.0), short_loss(4e-9), short_loss(0.01234), short_loss(3.21e-5)
     ('0', '0', '0.012', '3.2e-05')
     """
     return "0" if abs(x) < 1e-7 else f"{x:.2g}"

@@ -1,39 +1,77 @@
-"""How results look in a notebook: small tables, every text escaped, nothing from elsewhere."""
+"""How problems, data and plans look in a notebook; `notebook_results` has what was run and measured."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 from replicable_rl.data import Dataset, Summary
 from replicable_rl.diagnose import Diagnosis
-from replicable_rl.display import shows
+from replicable_rl.display import shows_in_notebooks
+from replicable_rl.mdp import TabularMDP, pairs_of
+from replicable_rl.queries.rules import Cuts
+from replicable_rl.report.decided import decided
 from replicable_rl.report.diagnosis_text import halves_sentence, one_line, replication_sentence
-from replicable_rl.wording import number, percent, plural, visible
+from replicable_rl.report.html import facts, more, paragraphs, table
+from replicable_rl.sampling.problem import Stepped
+from replicable_rl.theory import Plan, RStatPlan
+from replicable_rl.wording import brief, number, percent, plural
 
 _STATES = 8
 _LONGEST = 40
 
 
-@shows("dataset notebook")
+@shows_in_notebooks(TabularMDP)
+def problem_html(mdp: TabularMDP) -> str:
+    """Return the sizes of a problem, its discount and its rewards."""
+    labels, outcomes = mdp.labels, mdp.rows.probability.size
+    known = [
+        _some("states", mdp.n_states, labels.states),
+        _some("actions", mdp.n_actions, labels.actions),
+        ("pairs and outcomes", f"{pairs_of(mdp)} and {outcomes}"),
+        ("discount", f"{mdp.gamma:g}"),
+        ("rewards", f"{mdp.reward_range[0]:g} to {mdp.reward_range[1]:g}"),
+        ("estimated from data", "yes" if mdp.estimated else "no"),
+    ]
+    return facts(f"Problem {brief(mdp.spec.text, 200)}", known)
+
+
+@shows_in_notebooks(Stepped)
+def stepped_html(source: Stepped) -> str:
+    """Return the sizes of a simulator or an environment."""
+    known = [
+        ("states", str(source.n_states)),
+        ("actions", str(source.n_actions)),
+        ("discount", f"{source.gamma:g}"),
+        ("rewards", f"{source.reward_range[0]:g} to {source.reward_range[1]:g}"),
+    ]
+    return facts(str(source), known)
+
+
+@shows_in_notebooks(Dataset)
 def dataset_html(data: Dataset) -> str:
     """Return what a log holds."""
-    names = (_some("states", data.process.state_names), _some("actions", data.process.action_names))
-    facts = [("discount", f"{data.gamma:g}"), ("rewards", f"{data.reward_range[0]:g} to {data.reward_range[1]:g}")]
-    return _facts(f"Dataset: {plural(data.rows, 'row')}", [*names, *facts, ("sample", data.sample.digest[:16])])
+    process = data.process
+    known = [
+        _some("states", data.n_states, process.state_names),
+        _some("actions", data.n_actions, process.action_names),
+        ("discount", f"{data.gamma:g}"),
+        ("rewards", f"{data.reward_range[0]:g} to {data.reward_range[1]:g}"),
+        ("sample", data.sample.digest[:16]),
+    ]
+    return facts(f"Dataset: {plural(data.rows, 'row')}", known)
 
 
-@shows("summary notebook")
+@shows_in_notebooks(Summary)
 def summary_html(summary: Summary) -> str:
     """Return what a log holds, and what is wrong with it."""
-    return _paragraphs(str(summary).splitlines())
+    return paragraphs(str(summary).splitlines())
 
 
-@shows("diagnosis notebook")
+@shows_in_notebooks(Diagnosis)
 def diagnosis_html(found: Diagnosis) -> str:
     """Return the forecast, and the most fragile states."""
     warnings = [f"Warning: {warning}." for warning in found.summary.warnings]
-    said = _paragraphs([*warnings, replication_sentence(found), halves_sentence(found)])
+    said = paragraphs([*warnings, replication_sentence(found), halves_sentence(found)])
     if not found.states:
         return said
     rows = [
@@ -45,34 +83,47 @@ def diagnosis_html(found: Diagnosis) -> str:
         ]
         for one in found.states[:_STATES]
     ]
-    more = len(found.states) - len(rows)
     title = f"{plural(len(found.states), 'state')} may be decided otherwise"
-    return said + _table(title, ["state", "this log", "others", "differ in", "gap", "at stake"], rows) + _more(more)
+    columns = ["state", "this log", "others", "differ in", "gap", "at stake"]
+    return said + table(title, columns, rows) + more(len(found.states) - len(rows))
 
 
-def _some(what: str, names: Sequence[str]) -> tuple[str, str]:
-    some = ", ".join(one_line(name, _LONGEST) for name in names[:_STATES])
-    return what, f"{len(names)}: {some}{', …' if len(names) > _STATES else ''}"
+@shows_in_notebooks(Plan)
+def plan_html(plan: Plan) -> str:
+    """Return the variants of an algorithm side by side, and what is claimed of a run."""
+    made = plan.table()
+    cells = zip(made.labels, *made.columns.values(), strict=True)
+    rows = [[label, *(one if isinstance(one, str) else number(one) for one in line)] for label, *line in cells]
+    return table(made.heading, ["", *made.columns], rows) + paragraphs([made.closing])
 
 
-def _text(text: str) -> str:
-    return escape(visible(text))
+@shows_in_notebooks(RStatPlan)
+def query_plan_html(plan: RStatPlan) -> str:
+    """Return the parameters of one query."""
+    names = ("rho", "delta", "form", "tolerance", "sampling_tolerance", "width", "samples")
+    values = ((name, getattr(plan, name)) for name in names)
+    return facts("rSTAT", [(name, value if isinstance(value, str) else number(value)) for name, value in values])
 
 
-def _paragraphs(lines: Sequence[str]) -> str:
-    return "".join(f"<p>{_text(line)}</p>" for line in lines)
+@shows_in_notebooks(Cuts)
+def cuts_html(cuts: Cuts) -> str:
+    """Return the states whose decisions are nearest to their thresholds."""
+    named = decided("Cuts", cuts)
+    nearest = cuts.margins.argsort(kind="stable")[:_STATES].tolist()
+    rows = [
+        [
+            one_line(named.state(s), _LONGEST),
+            one_line(named.action(int(cuts.policy[s])), _LONGEST),
+            f"{cuts.tolerances[s]:.4g}",
+            f"{cuts.margins[s]:.3g}",
+        ]
+        for s in nearest
+    ]
+    of = f"{brief(cuts.problem.text, 200)}, {number(cuts.samples)} samples of every pair, epsilon {cuts.epsilon:g}"
+    title = f"Cuts for {of}: the states with the least margins, in standard deviations of a gap"
+    return table(title, ["state", "action", "tolerance", "margin"], rows) + more(cuts.policy.size - len(rows))
 
 
-def _facts(title: str, facts: Sequence[tuple[str, str]]) -> str:
-    rows = "".join(f'<tr><th scope="row">{_text(name)}</th><td>{_text(value)}</td></tr>' for name, value in facts)
-    return f"<table><caption>{_text(title)}</caption><tbody>{rows}</tbody></table>"
-
-
-def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f'<th scope="col">{_text(column)}</th>' for column in columns)
-    body = "".join(f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table><caption>{_text(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _more(count: int) -> str:
-    return f"<p>{count} more are not listed.</p>" if count > 0 else ""
+def _some(what: str, count: int, names: Sequence[str] | None) -> tuple[str, str]:
+    some = ", ".join(one_line(name, _LONGEST) for name in (names or ())[:_STATES])
+    return what, f"{count}{': ' if some else ''}{some}{', …' if some and count > _STATES else ''}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, shown
+from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, shown, whole_number
 from replicable_rl.theory import MAX_CALLS
 
 if TYPE_CHECKING:
@@ -183,8 +183,8 @@ def sums(index: NDArray[np.int64], weight: NDArray[np.float64], size: int) -> ND
 
 def check_calls(owner: str, calls: int, name: str = "calls") -> int:
     """Return ``calls`` if it is a count that 64 bits can hold."""
-    if isinstance(calls, int) and calls > MAX_CALLS:
-        got = f"{calls:.3g}" if calls < 2**1000 else shown(calls)  # which no float holds
+    if (many := whole_number(calls)) is not None and many > MAX_CALLS:
+        got = f"{many:.3g}" if many < 2**1000 else shown(calls)  # which no float holds
         raise SampleSizeTooLarge(
             f"{owner}: at most 2**63 - 1 = {MAX_CALLS:.3g} {name} can be counted, got {got}. Pass a smaller number."
         )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from replicable_rl.display import Displayed, described
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, check_real, shown
 from replicable_rl.mdp import check_allowed
 from replicable_rl.wording import listed, number
@@ -100,13 +101,15 @@ def check_source(problem: object, sampler: str | None = None) -> GenerativeModel
     return problem
 
 
-class Stepped:
+class Stepped(Displayed):
     """What problems that somebody's own code steps have in common: no table, a version, and a budget of steps."""
 
     initial: NDArray[np.float64] | None = None
     known_rewards: None = None  # rewards are learned from the samples
     estimated: bool = False
     name: str
+    n_states: int
+    n_actions: int
 
     def __init__(self, gamma: float, reward_range: object, version: str | None, budget: int) -> None:
         owner = type(self).__name__
@@ -140,6 +143,9 @@ class Stepped:
             raise SampleSizeTooLarge(
                 f"{self}: {asked} steps would be taken one by one, more than budget={most}. {remedy}"
             )
+
+    def __repr__(self) -> str:
+        return described(self, f"{self.name}: S={self.n_states}, A={self.n_actions}, gamma={self.gamma:g}")
 
     def __str__(self) -> str:
         return f"{type(self).__name__} {self.name}"

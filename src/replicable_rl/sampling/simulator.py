@@ -10,6 +10,7 @@ import numpy as np
 from replicable_rl.canonical import array_digest
 from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_numbers, shown
 from replicable_rl.mdp import allowed_of, check_allowed
+from replicable_rl.progress import report
 from replicable_rl.records import ObjectSpec
 from replicable_rl.sampling.counts import OutcomeCounts, Tally, check_calls, merge_tallies, tally
 from replicable_rl.sampling.problem import BUDGET, Stepped
@@ -157,6 +158,8 @@ class Simulator(Stepped):
             successor, reward = self.steps(row // self.n_actions, row % self.n_actions, rng)
             key, once = row * self.n_states + successor, np.ones(row.size, dtype=np.int64)
             yield tally(key, once, reward - low)
+            if total > _CHUNK:
+                report("samples", min(start + _CHUNK, total), total)
         if self.ends:  # what comes after the end is known: nothing, for ever
             row = np.arange(self.stepped_states * self.n_actions, self.n_states * self.n_actions, dtype=np.int64)
             yield tally(

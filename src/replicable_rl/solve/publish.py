@@ -9,6 +9,7 @@ from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.algorithms.plug_in_policy import fewest_samples
 from replicable_rl.errors import InvalidInput, check_integer, shown
 from replicable_rl.progress import track
+from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.queries.rules import AffordableTolerance, Cuts, choose_cuts
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
@@ -19,6 +20,7 @@ from replicable_rl.theory import PlugInPlan
 _MOST_TRIES = 10**6
 
 
+@bar_where_it_is_seen()
 def publish(problem: Any, algorithm: PlugInPolicy, *, sample_seed: int | None = None, sampler: str = COUNTS) -> Cuts:
     """Choose one tolerance for each state on fresh data, for others to use on theirs.
 
@@ -71,6 +73,7 @@ class FoundSeed(NamedTuple):
     sure: bool
 
 
+@bar_where_it_is_seen()
 def find_seed(
     problem: Any, algorithm: PlugInPolicy, *, tries: int = 1000, sample_seed: int | None = None, sampler: str = COUNTS
 ) -> FoundSeed:

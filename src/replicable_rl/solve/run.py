@@ -16,6 +16,7 @@ import numpy as np
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, did_you_mean, shown
 from replicable_rl.mdp import TabularMDP, allowed_of
 from replicable_rl.mdp.allowed import check_policy_allowed
+from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
 from replicable_rl.records import COUNTS, OWN, Claims, Drawn, Recorded, Run, RunSpec, Sample, load_plugins
 from replicable_rl.sampling import Counts, EpisodicEnv, PerSample, Problem, check_source
@@ -49,6 +50,7 @@ class PlanningAlgorithm(Protocol):
 SAMPLERS: dict[str, Any] = {Counts.id: Counts, PerSample.id: PerSample}
 
 
+@bar_where_it_is_seen()
 def solve(
     problem: Any,
     algorithm: Algorithm,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
+from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.store.connection import Copy, connect, gone, restore
 from replicable_rl.store.schema import restore_triggers, transaction
@@ -16,7 +17,7 @@ from replicable_rl.store.seals import add_seal_columns
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: a table is not there
 
 
-class Database:
+class Database(Displayed):
     """The connection of a run store: opened, closed, opened again, shared by threads, and copied."""
 
     _opened: sqlite3.Connection | None = None
@@ -67,7 +68,7 @@ class Database:
             return _in_memory, (type(self), connection.serialize())
 
     def __repr__(self) -> str:
-        return f"RunStore({self.path!r})"
+        return f"RunStore({self.path!r})" if self.path is not None else "RunStore(in memory)"
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

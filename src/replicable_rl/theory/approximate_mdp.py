@@ -46,7 +46,7 @@ _OWNER = "theory.approximate_mdp"
 Norm = Literal["entry", "l1"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ApproximateMDPPlan(QueryPlan):
     """Everything a run of (replicable) ApproximateMDP needs, and what it may promise.
 

@@ -51,7 +51,7 @@ Target = Literal["policy", "value"]
 _POWER = {"value": 1, "policy": 2}  # of 1 - gamma in tau
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class PhasedVIPlan(QueryPlan):
     """Everything a run of (replicable) phased value iteration needs, and what it may promise.
 

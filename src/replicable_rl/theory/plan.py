@@ -8,10 +8,11 @@ from types import MappingProxyType
 from typing import ClassVar, NamedTuple
 
 from replicable_rl.canonical import Json, decimal
+from replicable_rl.display import Displayed, described
 from replicable_rl.errors import check_integer
 from replicable_rl.paper import cited
 from replicable_rl.records import Claim, Claims, shortfall
-from replicable_rl.wording import apart
+from replicable_rl.wording import apart, number
 
 MAX_CALLS = 2**63 - 1  # what 64 bits can count
 SLACK = 1.0 + 1e-13  # a promise met up to the rounding of these formulas is met
@@ -30,9 +31,12 @@ class PlanTable(NamedTuple):
     columns: Mapping[str, list[Cell]]  # by the name of the variant, one cell for each label
     closing: str
 
+    def __repr__(self) -> str:
+        return described(self, f"{self.heading}: {', '.join(self.columns)}")
 
-@dataclass(frozen=True, kw_only=True)
-class Plan:
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Plan(Displayed):
     """What every plan says, whatever the algorithm. A plan of your own may, but need not, derive from it.
 
     Attributes
@@ -53,6 +57,14 @@ class Plan:
 
     _derived: ClassVar[tuple[str, ...]] = ()  # properties that the JSON form has beside the fields
     _counts: ClassVar[tuple[str, ...]] = ()  # what may pass the integers of JSON, and is written as text
+
+    def __repr__(self) -> str:
+        rho = "" if self.rho is None else f", rho={self.rho:g}"
+        claims = self.claims()
+        proved = [about for about in ("accuracy", "replicability") if getattr(claims, about) is not None]
+        said = f"{' and '.join(proved)} claimed" if proved else "nothing claimed"
+        promise = f"epsilon={self.epsilon:g}, delta={self.delta:g}{rho}"
+        return described(self, f"{promise}: {number(self.samples)} samples, {said}")
 
     @property
     def samples(self) -> int:

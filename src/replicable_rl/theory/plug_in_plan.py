@@ -30,7 +30,7 @@ _SIDE_BY_SIDE = (
 _SAME = {decisions.ROUNDED: "Q, policy", decisions.SOFTMAX: "nearly", decisions.GREEDY: "-"}  # the others: the policy
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class PlugInPlan(Plan):
     """Everything a run of a plug-in policy needs, and what it may promise.
 

@@ -21,7 +21,7 @@ SHARP_FORM = "the sharp form of "  # begins the source of a claim
 _MOST_DOUBLINGS = 256  # of calls: more are never asked for
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class QueryPlan(Plan):
     """A plan of so many queries, each about means of ``calls`` samples.
 

@@ -44,7 +44,7 @@ _IN_THE_WAY = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RMaxPlan(Plan):
     """Parameters of a run of R-max, and explicit bounds on what it guarantees.
 

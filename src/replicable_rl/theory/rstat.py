@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from replicable_rl.display import Displayed
 from replicable_rl.errors import (
     InvalidInput,
     check_choice,
@@ -55,7 +56,7 @@ ARITHMETIC = 2.0**-40  # more than what 64-bit numbers lose in two means of a mi
 
 
 @dataclass(frozen=True)
-class RStatPlan:
+class RStatPlan(Displayed):
     """Parameters of one replicable query.
 
     Attributes

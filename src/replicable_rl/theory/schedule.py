@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_integer, check_real
 from replicable_rl.theory.rstat import ROUNDING, few_bits
 
@@ -64,6 +65,8 @@ class Schedule:
     reach: Floats
     rising: bool
     total: int
+
+    __repr__ = short_repr
 
     @classmethod
     def constant(cls, iterations: int, calls: int, width: float) -> Schedule:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from replicable_rl.canonical import Json, json_text, parse_json, record_digest
+from replicable_rl.display import Displayed
 from replicable_rl.errors import (
     InvalidFile,
     InvalidInput,
@@ -66,7 +67,7 @@ _CLOSEST = 1e-6  # of the largest deviation: no gap is known better
 
 
 @dataclass(frozen=True, eq=False)
-class Cuts:
+class Cuts(Displayed):
     """What the first lab publishes: a tolerance for every state, and what it decided itself.
 
     Attributes

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, shown
 from replicable_rl.theory.decisions import ROUNDING, Sizes
 
@@ -37,6 +38,9 @@ class Tuning(NamedTuple):
     over: str = "initial"
     ignored: NDArray[np.bool_] | None = None
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
 
 class Margin(NamedTuple):
     """How far a second run may be from the first: what must lie between a number and its threshold to be sure.
@@ -51,6 +55,9 @@ class Margin(NamedTuple):
     value: float  # the largest distance of two Q^
     rows: float  # the largest distance of two rows, in l1
     policies: float  # the largest distance of two values of one deterministic policy
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @classmethod
     def of(cls, model: EmpiricalModel, delta: float) -> Margin:
@@ -98,6 +105,9 @@ class Decision(NamedTuple):
     sure: bool = False
     loss: float | None = None
     said: str = ""
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 class Rule(Protocol):

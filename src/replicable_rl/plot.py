@@ -1,0 +1,365 @@
+"""Figures of results: every function returns the Matplotlib axes that it drew on.
+
+``ax=`` draws on axes of your own; without it a new figure of pyplot is made, which a notebook shows and
+``ax.figure.savefig("policy.png")`` writes. Matplotlib is imported when something is drawn.
+
+>>> import replicable_rl as rr
+>>> run = rr.solve(rr.make("two-goals-v1"), rr.PhasedVI(0.1, 0.001), shared_seed=1, sample_seed=1)
+>>> rr.plot.policy(run).figure.savefig("policy.png")  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from replicable_rl.audit import Agreement, AuditResult
+from replicable_rl.diagnose import Calibration, Comparison, Diagnosis
+from replicable_rl.errors import InvalidInput, check_choice, check_integer, shown
+from replicable_rl.plotting import (
+    BLUE,
+    COLOURS,
+    GREEN,
+    MARKERS,
+    RED,
+    Axes,
+    bounded,
+    box,
+    grid,
+    new_axes,
+    said,
+    styled,
+)
+from replicable_rl.report.decided import Decided, both
+from replicable_rl.report.diagnose_figures import agreement_panel, loss_panel
+from replicable_rl.wording import brief, number, plural, visible
+
+__all__ = ["agreement", "curve", "fragile_states", "frontier", "policy"]
+
+_MOST_STATES = 400  # of a strip
+_NAMED = 25  # states and bars that have their names beside them
+_LONGEST = 28  # letters of a name
+
+
+def policy(solution: Any, other: Any = None, *, problem: Any = None, ax: Any = None) -> Any:
+    """Draw what is done in every state: arrows on a map, or a strip of states and actions where there is none.
+
+    Parameters
+    ----------
+    solution : Run, Cuts or list of actions
+        What is drawn.
+    other : Run, Cuts or list of actions, optional
+        What it is compared with: both are drawn side by side, and states where they differ are framed.
+    problem : TabularMDP or Dataset, optional
+        Whose states these are. None takes the problem of a run, where that has an id; for arrays of your own, pass it.
+    ax : Axes, or a pair of them, optional
+        Where to draw. On a single one, the first of two is drawn.
+
+    Returns
+    -------
+    Axes, or a pair of them
+        What was drawn on.
+
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> mdp = rr.make("two-goals-v1")
+    >>> one, two = (rr.solve(mdp, rr.PhasedVI(0.1, 0.001), shared_seed=1, sample_seed=seed) for seed in (1, 4))
+    >>> left, right = rr.plot.policy(one, two)
+    """
+    first, second = both("plot.policy", solution, other, problem)
+    differing = set() if second is None else set(np.flatnonzero(first.policy != second.policy).tolist())
+    shown_ones = [first] if second is None else [first, second]
+    axes = _axes("plot.policy", ax, len(shown_ones), _policy_size(first))
+    with styled():
+        for one, panel in zip(shown_ones, axes, strict=False):
+            _decisions(panel, one, differing)
+        if second is not None and len(axes) == 2:
+            axes[0].set_title("first")
+            axes[1].set_title(f"second: {plural(len(differing), 'state')} differ{'s' * (len(differing) == 1)}")
+    return axes[0] if len(axes) == 1 else tuple(axes)
+
+
+def agreement(
+    *results: AuditResult | Agreement, level: str | None = None, names: Sequence[str] | None = None, ax: Any = None
+) -> Any:
+    """Draw how often two runs agree, with intervals and, where there is one, the line 1 - rho.
+
+    The thick line is the interval for one look, the thin one that for every look.
+
+    Parameters
+    ----------
+    *results : AuditResult or Agreement
+        One audit is drawn at all its levels; several are drawn below each other, at one level.
+    level : str, optional
+        The level; None: all levels of one audit, the policies of several.
+    names : list of str, optional
+        What the results are called; None: their algorithms and problems.
+    ax : Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    Axes
+        What was drawn on.
+
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> audits = [rr.audit(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01, calls=n), shared_seeds=20) for n in (10, 1e4)]
+    >>> ax = rr.plot.agreement(*audits, names=["10 calls", "10 000 calls"])
+    """
+    rows = _agreements(results, level)
+    labels = [label for label, _, _ in rows] if names is None else _names(names, len(rows))
+    (axes,) = _axes("plot.agreement", ax, 1, (7.0, 1.3 + 0.5 * len(rows)))
+    with styled():
+        promises = {rho for _, _, rho in rows if rho is not None}
+        for y, (_, found, rho) in enumerate(rows):
+            axes.plot([found.every_look.low, found.every_look.high], [y, y], color=BLUE, linewidth=1.2)
+            axes.plot([found.low, found.high], [y, y], color=BLUE, linewidth=5.0, alpha=0.35)
+            axes.plot([found.estimate], [y], "o", color=BLUE)
+            if rho is not None and len(promises) > 1:
+                axes.plot([1.0 - rho] * 2, [y - 0.3, y + 0.3], color=GREEN, linewidth=1.8)
+        if len(promises) == 1:
+            bounded(axes, 1.0 - promises.pop(), "1 − ρ ")
+        axes.set_yticks(range(len(rows)), [_name(label, 48) for label in labels])
+        axes.set_ylim(len(rows) - 0.5, -0.75)
+        axes.set_xlim(-0.02, 1.02)
+        axes.set_xlabel("two runs agree with probability")
+        axes.grid(True, axis="x")
+    return axes
+
+
+def curve(found: Calibration, of: str = "agreement", *, ax: Any = None) -> Any:
+    """Draw what a calibration measured over the number of samples, with intervals and what was asked.
+
+    Parameters
+    ----------
+    found : Calibration
+        From :func:`replicable_rl.calibrate`.
+    of : {"agreement", "loss"}
+        What is drawn over the samples.
+    ax : Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    Axes
+        What was drawn on.
+
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> found = rr.calibrate(rr.make("two-goals-v1"), rr.PlugInPolicy(0.05, 0.01, 0.2), start=100, shared_seeds=400)
+    >>> ax = rr.plot.curve(found)
+    """
+    _check("plot.curve", "found", found, Calibration)
+    of = check_choice("plot.curve", "of", of, ("agreement", "loss"))
+    if of == "loss" and any(point.loss is None for point in found.points):
+        raise InvalidInput("plot.curve: losses are not known where the problem is no table. Draw the agreement.")
+    (axes,) = _axes("plot.curve", ax, 1, (7.0, 3.8))
+    with styled():
+        (agreement_panel if of == "agreement" else loss_panel)(axes, found)
+        axes.set_xlabel("samples in all" if found.points[0].samples is not None else found.size_name)
+        handles, texts = axes.get_legend_handles_labels()
+        if handles:
+            axes.legend(handles, texts, loc="best")
+    return axes
+
+
+def frontier(found: Comparison, *, ax: Any = None) -> Any:
+    """Draw the samples that every rule and algorithm needs against what its policies lose.
+
+    Parameters
+    ----------
+    found : Comparison
+        From :func:`replicable_rl.compare`, on a table: nobody knows losses elsewhere.
+    ax : Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    Axes
+        What was drawn on.
+
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> mdp = rr.make("chain-v1")
+    >>> ax = rr.plot.frontier(rr.compare(mdp, algorithms=["greedy", "affordable"], start=64, shared_seeds=300))
+    """
+    _check("plot.frontier", "found", found, Comparison)
+    if found.gain is None:
+        raise InvalidInput("plot.frontier: losses are not known where the problem is no table. Use found.plot(path).")
+    (axes,) = _axes("plot.frontier", ax, 1, (7.5, 4.2))
+    with styled():
+        axes.set_yscale("log")
+        axes.minorticks_off()
+        for i, row in enumerate(found.rows):
+            look: dict[str, Any] = {
+                "color": COLOURS[i % len(COLOURS)],
+                "marker": MARKERS[i % len(MARKERS)],
+                "linestyle": "none",
+            }
+            name = _name(row.name, _LONGEST)
+            if row.samples is not None and row.loss is not None:
+                axes.plot([row.loss], [row.samples], label=name, markersize=8, alpha=0.8, **look)
+            else:
+                why = "undecided" if row.met is None else "not met"
+                axes.plot([], [], label=f"{name}: {why}", markerfacecolor="white", **look)
+        if found.met is not True:
+            said(axes, "nothing is met at the sizes tried", (0.4, 0.5), "axes fraction", ha="center")
+        bounded(axes, found.epsilon, "loss allowed ")
+        axes.set_xlim(-0.03 * found.epsilon, 1.1 * found.epsilon)
+        axes.set_xlabel("mean loss, in values normalised to [0, 1]")
+        axes.set_ylabel(f"samples for an agreement of {1.0 - found.rho:g}")
+        axes.set_title(_name(found.problem.text, 60))
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return axes
+
+
+def fragile_states(found: Diagnosis, most: int = 20, *, ax: Any = None) -> Any:
+    """Draw the states that another log may decide otherwise: how often two logs differ there, and what it costs.
+
+    Parameters
+    ----------
+    found : Diagnosis
+        From :func:`replicable_rl.diagnose`.
+    most : int
+        So many states at most, the most fragile first.
+    ax : Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    Axes
+        What was drawn on.
+
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> log = {"state": [0, 0, 1, 1] * 5, "action": [0, 1] * 10, "next_state": [1, 0] * 10}
+    >>> log["reward"] = [0, 0.5, 1, 0] * 5
+    >>> ax = rr.plot.fragile_states(rr.diagnose(rr.from_transitions(log, gamma=0.9), resamples=20))
+    """
+    _check("plot.fragile_states", "found", found, Diagnosis)
+    most = check_integer("plot.fragile_states", "most", most, low=1, high=1000)
+    states = found.states[:most]
+    (axes,) = _axes("plot.fragile_states", ax, 1, (7.5, 1.3 + 0.34 * max(1, len(states))))
+    with styled():
+        axes.barh(range(len(states)), [one.share for one in states], color=BLUE, height=0.6)
+        for y, one in enumerate(states):
+            said(axes, f"costs {number(one.at_stake, 2)}", (one.share, y), shift=(4, 0), ha="left")
+        names = [f"{_name(one.state)}: {_name(one.action, 14)} or {_name(one.rival, 14)}" for one in states]
+        axes.set_yticks(range(len(states)), names)
+        axes.set_ylim(max(1, len(states)) - 0.4, -0.6)
+        axes.set_xlim(0.0, 1.0)
+        axes.set_xlabel("two logs differ with probability")
+        axes.grid(True, axis="x")
+        if not states:
+            said(axes, "no state was decided in two ways", (0.5, 0.5), "axes fraction", ha="center")
+        elif len(found.states) > most:
+            axes.set_title(f"the {most} most fragile of {len(found.states)} states")
+    return axes
+
+
+# --- policies ----------------------------------------------------------------------------------------
+
+
+def _policy_size(one: Decided) -> tuple[float, float]:
+    if one.labels.layout:
+        return 0.75 * len(one.labels.layout[0]) + 0.6, 0.75 * len(one.labels.layout) + 0.7
+    return min(10.0, 2.5 + 0.3 * min(one.policy.size, _NAMED)), 1.6 + 0.3 * min(one.n_actions, _NAMED)
+
+
+def _decisions(axes: Axes, one: Decided, differing: set[int]) -> None:
+    if one.labels.layout:
+        cells = sum(cell.state is not None for cell in one.labels.cells())
+        grid(axes, one.labels, {s: one.action(int(one.policy[s])) for s in range(cells)}, differing)
+        return
+    drawn = min(one.policy.size, _MOST_STATES)
+    taken = one.policy[:drawn]
+    axes.imshow(_worth(one, drawn), cmap="Greys", vmin=0.0, vmax=4.0, aspect="auto", interpolation="nearest")
+    axes.plot(np.arange(drawn), taken, "o", color=BLUE, markersize=5.0 if drawn <= 60 else 2.0)
+    for s in differing & set(range(drawn)):
+        box(axes, s - 0.5, taken[s] - 0.5, 1.0, "none", RED, linewidth=1.8)
+    few = drawn <= _NAMED
+    steps = range(drawn) if few else np.linspace(0, drawn - 1, 8).astype(int).tolist()
+    labels = [_name(one.state(s), 14) for s in steps]
+    axes.set_xticks(list(steps), labels, rotation=90 if max(map(len, labels)) > 3 else 0)
+    actions = range(one.n_actions) if one.n_actions <= _NAMED else range(0, one.n_actions, one.n_actions // 10)
+    axes.set_yticks(list(actions), [_name(one.action(a), 14) for a in actions])
+    axes.set_xlabel("state" if drawn == one.policy.size else f"the first {drawn} of {one.policy.size} states")
+    axes.grid(False)
+
+
+def _worth(one: Decided, drawn: int) -> Any:
+    """Return how good every action is beside the best one of its state, (A, S); 0 where nothing is known."""
+    if one.q is None:
+        return np.zeros((one.n_actions, drawn))
+    q = np.where(np.isfinite(one.q[:drawn]), one.q[:drawn], np.nan)
+    low, high = np.nanmin(q, axis=1, keepdims=True), np.nanmax(q, axis=1, keepdims=True)
+    return np.nan_to_num((q - low) / np.where(high > low, high - low, 1.0)).T
+
+
+# --- agreements --------------------------------------------------------------------------------------
+
+
+def _agreements(results: tuple[Any, ...], level: str | None) -> list[tuple[str, Agreement, float | None]]:
+    """Return what is drawn: a label, the agreement, and rho."""
+    if not results:
+        raise InvalidInput("plot.agreement: needs one result of an audit or more, got none.")
+    rows: list[tuple[str, Agreement, float | None]] = []
+    for one in results:
+        if isinstance(one, Agreement):
+            rows.append((one.level, one, None))
+            continue
+        _check("plot.agreement", "a result", one, AuditResult)
+        levels = [level] if level is not None else list(one.levels) if len(results) == 1 else ["policy"]
+        for each in levels:
+            rows.append((each if len(results) == 1 else _of(one, results), one.agreement(each), one.rho))
+    if not rows:
+        raise InvalidInput("plot.agreement: every run of this audit failed, so there is nothing to draw.")
+    return rows
+
+
+def _of(result: AuditResult, results: tuple[Any, ...]) -> str:
+    """Return what tells an audit from the others: its algorithm, and its settings and its problem where they differ."""
+    ids = [one.algorithm.id for one in results if isinstance(one, AuditResult)]
+    algorithm = result.algorithm.id if len(set(ids)) == len(ids) else result.algorithm.text
+    problems = {one.problem for one in results if isinstance(one, AuditResult)}
+    return algorithm if len(problems) == 1 else f"{algorithm} on {result.problem.text}"
+
+
+def _names(names: Any, count: int) -> list[str]:
+    texts = list(names) if isinstance(names, (list, tuple)) and all(isinstance(one, str) for one in names) else []
+    if len(texts) != count:
+        raise InvalidInput(f"plot.agreement: names must be a list of {plural(count, 'text')}, got {shown(names)}.")
+    return texts
+
+
+# --- all of them -------------------------------------------------------------------------------------
+
+
+def _check(owner: str, name: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise InvalidInput(f"{owner}: {name} must be {article} {kind.__name__}, got {shown(value)}.")
+
+
+def _axes(owner: str, ax: Any, count: int, size: tuple[float, float]) -> list[Axes]:
+    """Return the axes to draw on: the user's own, or as many as are needed in a new figure."""
+    if ax is None:
+        return new_axes(size, count)
+    given = list(ax) if isinstance(ax, (list, tuple)) or getattr(ax, "ndim", None) == 1 else [ax]
+    if len(given) not in (1, count) or not all(hasattr(one, "add_patch") and hasattr(one, "imshow") for one in given):
+        pair = ", or a pair of them" if count == 2 else ""
+        raise InvalidInput(f"{owner}: ax must be Matplotlib axes{pair}, got {shown(ax)}.")
+    return given
+
+
+def _name(text: str, longest: int = _LONGEST) -> str:
+    """Write a name as it is, and not as a formula: Matplotlib reads dollars as such."""
+    return brief(visible(" ".join(text.split())), longest).replace("$", r"\$")
