@@ -15,7 +15,7 @@ import replicable_rl.report.diagnose_tables
 import replicable_rl.report.diagnosis_text
 import replicable_rl.report.notebook  # noqa: F401  # they show results
 from replicable_rl import queries, testing, theory
-from replicable_rl.adapters import StableBaselines3, audit_callable
+from replicable_rl.adapters import EpisodeReturns, StableBaselines3, audit_callable, visited_observations
 from replicable_rl.algorithms import (
     ApproximateMDP,
     PaperApproximateMDP,
@@ -97,6 +97,7 @@ __all__ = [
     "Dataset",
     "Diagnosis",
     "Drawn",
+    "EpisodeReturns",
     "EpisodicEnv",
     "Estimate",
     "Fingerprints",
@@ -162,4 +163,5 @@ __all__ = [
     "solve",
     "testing",
     "theory",
+    "visited_observations",
 ]

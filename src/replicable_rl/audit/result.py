@@ -28,7 +28,6 @@ from replicable_rl.store import RunStore
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)

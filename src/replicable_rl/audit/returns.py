@@ -5,8 +5,8 @@ are kept in the run's history, so that a store has them too.
 
 Returns have no bounds that anybody knows, so the intervals here are Student's t. They are *approximate*: they hold for
 normal means, and nearly for the means of many episodes. Runs of one shared seed are not independent, so the interval
-of the mean rests on the shared seeds, each of which counts once, by the mean of its runs. Where there is one shared seed
-only, it rests on its runs, and is about this seed.
+of the mean rests on the shared seeds, each of which counts once, by the mean of its runs. Where there is one shared
+seed only, it rests on its runs, and is about this seed.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Returns:
     mean : Estimate
         Over all runs, with an approximate interval (Student's t over the shared seeds).
     per_run : tuple of Estimate or None
-        Of every run, in the order of ``result.runs``; None for one that failed. The interval is over its episodes; where
-        it has one episode only, nothing is known of its error and the ends are infinite.
+        Of every run, in the order of ``result.runs``; None for one that failed. The interval is over its episodes;
+        where it has one episode only, nothing is known of its error and the ends are infinite.
     per_seed : (J,) floats
         The mean under every shared seed; NaN where all of its runs failed.
     episodes : int

@@ -220,15 +220,11 @@ class Run:
         return cls(prints, MappingProxyType(frozen), status, said, samples, MappingProxyType(columns))
 
     @classmethod
-    def failed(
-        cls, spec: RunSpec | None, error: str, seconds: float = 0.0, *, traceback: str | None = None
-    ) -> Run:
+    def failed(cls, spec: RunSpec | None, error: str, seconds: float = 0.0, *, traceback: str | None = None) -> Run:
         """Return a run that raised; what no Unicode text can hold of its words is escaped."""
         error = error.encode("utf-8", "backslashreplace").decode()
         told: dict[str, Any] = {"seconds": seconds, "error": error, "traceback": traceback}
-        return cls(
-            Fingerprints(), {}, Status(StatusCode.FAILED, error), spec=spec, made_with=made_with(), **told
-        )
+        return cls(Fingerprints(), {}, Status(StatusCode.FAILED, error), spec=spec, made_with=made_with(), **told)
 
     def completed(self, spec: RunSpec, **changes: Any) -> Run:
         """Return the same run with its identity, with what made it, and with ``changes``."""
