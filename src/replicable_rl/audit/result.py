@@ -175,7 +175,11 @@ class AuditResult:
             asked = min(1.0 - self.rho, float(np.nextafter(1.0, 0.0)))
         if asked is None or level not in self.levels:
             return None
-        both = [self.meets(asked, level), True if self.accuracy is None else self.accuracy.met]
+        return self.judged(asked, level)
+
+    def judged(self, required: float, level: str = "policy") -> bool | None:
+        """Whether the agreement is at least ``required`` (:meth:`meets`) and no loss speaks against it."""
+        both = [self.meets(required, level), True if self.accuracy is None else self.accuracy.met]
         return False if False in both else None if None in both else True
 
     @cached_property

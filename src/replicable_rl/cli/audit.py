@@ -116,11 +116,9 @@ def audit_command(
 
 def _verdict(result: AuditResult) -> int:
     """Return the exit code of what was asked of an audit."""
-    required, level = result.spec.require, result.spec.level
-    if required is None:
+    if result.spec.require is None:
         return _MET
-    met = result.meets(required, level) if level in result.levels else None
-    return {True: _MET, False: _NOT_MET, None: _CANNOT_TELL}[met]
+    return {True: _MET, False: _NOT_MET, None: _CANNOT_TELL}[result.verdict()]
 
 
 def _show(result: AuditResult) -> None:
