@@ -111,7 +111,54 @@ def audit_callable(
     >>> result.agreement("policy").high < 0.8  # two equal arms: the samples decide
     True
     >>> print(result.returns.mean)
-    0.494 (0.480–0.508)
+    0.505 (0.491–0.519)
+    """
+    spec = callable_spec(
+        train,
+        in_store=store is not None,
+        probe=probe,
+        evaluate=evaluate,
+        uniform=uniform,
+        data=data,
+        tolerance=tolerance,
+        problem=problem,
+        name=name,
+        version=version,
+        params=params,
+        epsilon=epsilon,
+        delta=delta,
+        shared_seeds=shared_seeds,
+        runs_per_seed=runs_per_seed,
+        seed=seed,
+        confidence=confidence,
+        rho=None if rho is None else check_in_open_interval(OWNER, "rho", rho),
+    )
+    with opened_store(store) as opened:
+        (result,) = run_audits([spec], opened, n_jobs=n_jobs, on_error=on_error)
+    return result
+
+
+def callable_spec(
+    train: Callable[[int, int], Any],
+    *,
+    in_store: bool = False,
+    probe: Any = None,
+    evaluate: Callable[..., Any] | None = None,
+    uniform: Any = None,
+    data: Callable[[int], Any] | None = None,
+    tolerance: float | None = None,
+    problem: TabularMDP | None = None,
+    name: str | None = None,
+    version: str | None = None,
+    params: Mapping[str, Json] | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.05,
+    **settings: Any,
+) -> AuditSpec:
+    """Describe an audit of training code, as :func:`audit_callable` makes it; ``settings`` are fields of `AuditSpec`.
+
+    >>> callable_spec(lambda shared, sample: [sample % 2], shared_seeds=3).seeds[0] < 2**32
+    True
     """
     _check_functions(train, evaluate, data)
     if problem is not None and not isinstance(problem, TabularMDP):
@@ -121,32 +168,25 @@ def audit_callable(
         probe = adapter.probe()
     observations = None if probe is None else check_probe(OWNER, probe)
     name = str(name or name_of(train))
-    if store is not None and version is None and not params and not says_everything(train, evaluate):
+    if in_store and version is None and not params and not says_everything(train, evaluate):
         refuse_nameless(OWNER, name, "Pass version='1' (or params={...} that say what matters)")
-    if store is not None and problem is not None:
+    if in_store and problem is not None:
         refuse_misnamed(OWNER, problem)
-    settings = settings_of(train, version, params, observations, evaluate, in_store=store is not None)
+    told = settings_of(train, version, params, observations, evaluate, in_store=in_store)
     code = {"algorithm": [*adapter.code] if adapter else [train], "problem": content(problem)}
     spec = AuditSpec(
         ObjectSpec("callable") if problem is None else problem.spec,
-        ObjectSpec(name, settings),
-        shared_seeds=shared_seeds,  # type: ignore[arg-type]  # a list becomes a tuple
-        runs_per_seed=runs_per_seed,
-        seed=seed,
-        confidence=confidence,
+        ObjectSpec(name, told),
         sampler=OWN,
         seed_bits=_BITS,
-        rho=None if rho is None else check_in_open_interval(OWNER, "rho", rho),
         shared=adapter.shared_randomness if adapter else _SHARED,
         fresh=adapter.fresh_randomness if adapter else DRAWN_BY_TRAIN,
         training=_asked(evaluate, uniform, tolerance, epsilon, delta, problem),
         code=seen(code | ({} if evaluate is None else {"evaluate": [evaluate]})),
         job=TrainJob(train, observations, problem, evaluate),
+        **settings,
     )
-    spec = _with_fresh(spec, train, data)
-    with opened_store(store) as opened:
-        (result,) = run_audits([spec], opened, n_jobs=n_jobs, on_error=on_error)
-    return result
+    return _with_fresh(spec, train, data)
 
 
 def _check_functions(train: Any, evaluate: Any, data: Any) -> None:

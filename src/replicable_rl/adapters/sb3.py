@@ -96,7 +96,8 @@ class StableBaselines3:
 
     A store knows what comes with the libraries by its name and settings: algorithms, environments, schedules such as
     ``LinearSchedule(...)``, classes of PyTorch. A class, an environment, a schedule or a callback of your own it knows
-    by the ``version`` that you give to `audit_callable`. A callback that draws random numbers takes them from exploration.
+    by the ``version`` that you give to `audit_callable`. A callback that draws random numbers takes them from
+    exploration.
 
     Examples
     --------

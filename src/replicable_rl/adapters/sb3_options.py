@@ -1,9 +1,9 @@
 """What an identity says of the options of Stable-Baselines3: plain values, what comes with the libraries, own code.
 
 Numbers, texts, lists and mappings are said as they are. A class or function of the libraries (``torch.nn.ReLU``) is
-said by its name, and an object of theirs (``LinearSchedule(0.1, 0.01, 0.5)``) by its name and its settings: both are exact,
-for the versions of the libraries are part of the identity. Somebody's own function or object is said by its name and is
-not exact, so that a store asks for a version.
+said by its name, and an object of theirs (``LinearSchedule(0.1, 0.01, 0.5)``) by its name and its settings: both are
+exact, for the versions of the libraries are part of the identity. Somebody's own function or object is said by its name
+and is not exact, so that a store asks for a version.
 """
 
 from __future__ import annotations

@@ -2,17 +2,18 @@
 
 import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from replicable_rl.audit import AuditResult, audit_spec, opened_store, read_audits, run_audits
+from replicable_rl.audit import AuditResult, RunFailed, audit_spec, opened_store, read_audits, run_audits
 from replicable_rl.audit.backends import use_backend
 from replicable_rl.audit.sweep import load_sweep
 from replicable_rl.cli.columns import read_logs, refuse_columns, with_column_options
+from replicable_rl.cli.functions import OF_FUNCTIONS, function_spec, is_function
 from replicable_rl.cli.options import (
     AsJson,
     Store,
@@ -22,7 +23,7 @@ from replicable_rl.cli.options import (
     whole,
     with_algorithm_options,
 )
-from replicable_rl.cli.output import print_all, print_json, saying_what_is_kept
+from replicable_rl.cli.output import print_all, print_error, print_json, saying_what_is_kept
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval
 from replicable_rl.files import replacing, write_csv
@@ -36,9 +37,11 @@ _MET, _NOT_MET, _CANNOT_TELL = 0, 1, 2  # exit codes
 
 
 _NAMES = Argument(
-    metavar="PROBLEM|LOGS ALGORITHM",
+    metavar="PROBLEM|LOGS ALGORITHM|FUNCTION",
     help="What to solve: an id (see `list`), id:key=value,..., a Gymnasium id, or a saved .npz file; or two logs or "
-    "more (.csv, .parquet or .jsonl files, or folders of them). Then an algorithm: an id, or id:key=value,...",
+    "more (.csv, .parquet or .jsonl files, or folders of them). Then an algorithm: an id, or id:key=value,...; or "
+    "training code of your own, with or without a problem: module:function or file.py:function, which takes "
+    "(shared_seed, sample_seed).",
 )
 
 
@@ -72,6 +75,22 @@ def audit_command(
     level: Annotated[
         str | None, Option(metavar="LEVEL", help="What must agree (see `list`) [default: policy].")
     ] = None,
+    evaluate: Annotated[
+        str | None,
+        Option(
+            metavar="WHAT", help="What measures the return of a FUNCTION's run: module:function, or a Gymnasium id."
+        ),
+    ] = None,
+    uniform: Annotated[float | None, Option(metavar="X", help="The return of the uniform policy.")] = None,
+    probe: Annotated[
+        str | None, Option(metavar="WHAT", help="Observations to compare on: a .npy or .npz file, or module:name.")
+    ] = None,
+    data: Annotated[
+        str | None, Option(metavar="FUNCTION", help="module:function that returns the data of a sample seed.")
+    ] = None,
+    version: Annotated[
+        str | None, Option(metavar="TEXT", help="The version of your FUNCTION; a --store asks for it.")
+    ] = None,
     on_error: Annotated[
         str | None, Option(metavar="WHAT", help="raise, or record failures and go on [default: raise].")
     ] = None,
@@ -81,7 +100,9 @@ def audit_command(
     given: dict[str, Any],
     columns: dict[str, Any],
 ) -> int:
-    """Measure how often two runs of ALGORITHM on PROBLEM agree, or whether several logs give one policy.
+    """Measure how often two runs of ALGORITHM on PROBLEM agree, or of your own training FUNCTION, or several logs.
+
+    A FUNCTION is train(shared_seed, sample_seed) in a module or a script; --evaluate measures what it learns.
 
     Logs are first tested for being of one process; say with --gamma, --state and so on what their columns are.
 
@@ -106,10 +127,11 @@ def audit_command(
         both = ({"problem": result.problem.text, "algorithm": result.algorithm.text} for result in results)
         write_csv(csv_file, [what | row for what, one in zip(both, results, strict=True) for row in one.rows()])
     if as_json:
-        data = [result.to_json() for result in results]
-        print_json(data if many else data[0])
+        told = [result.to_json() for result in results]
+        print_json(told if many else told[0])
     elif not many:
         _show(results[0])
+    _show_traceback(results)
     codes = {_verdict(result) for result in results}
     return next(code for code in (_NOT_MET, _CANNOT_TELL, _MET) if code in codes)
 
@@ -132,6 +154,13 @@ def _show(result: AuditResult) -> None:
         print_all(f"Time of all runs: {result.seconds:.3g} s.")
 
 
+def _show_traceback(results: Sequence[AuditResult]) -> None:
+    """Show where the first recorded failure was raised, on standard error."""
+    told = (run.traceback for result in results for run in result.failures if run.traceback)
+    if first := next(told, None):
+        print_error(f"The first failure of a run:\n{first.rstrip()}")
+
+
 def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
     """Return the audits that the command line, or a sweep, describes."""
     in_store = asked["store"] is not None
@@ -143,9 +172,16 @@ def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
             )
         return load_sweep(asked["sweep"], in_store=in_store, **settings)
     *solved, name = asked["names"] or [""]
+    if is_function(name):
+        refuse_columns("audit", asked["columns"])
+        return [function_spec(asked, settings)]
+    own = given_options({key: asked[key] for key in OF_FUNCTIONS})
+    if own:
+        raise InvalidInput(f"audit: {', '.join(own.values())} is for training code of your own, module:function.")
     if not solved:
         raise InvalidInput(
-            "audit: give PROBLEM and ALGORITHM, or --sweep FILE, or --store FILE alone; or logs and ALGORITHM."
+            "audit: give PROBLEM and ALGORITHM, or --sweep FILE, or --store FILE alone; or logs and ALGORITHM; or "
+            "module:function."
         )
     if len(solved) == 1:
         refuse_columns("audit", asked["columns"])
@@ -168,12 +204,23 @@ def _made(specs: Sequence[AuditSpec], asked: dict[str, Any]) -> list[AuditResult
     n_jobs = None if backend in ("dask", "ray") else jobs
     tell = asked["sweep"] is not None and not asked["as_json"]
     results: list[AuditResult] = []
-    with saying_what_is_kept(store), workers, progress_bar(), opened_store(store) as opened:
+    with _showing_where(), saying_what_is_kept(store), workers, progress_bar(), opened_store(store) as opened:
         for result in run_audits(specs, opened, n_jobs=n_jobs, on_error=asked["on_error"] or "raise"):
             results.append(result)
             if tell:
                 _tell(f"{len(results)}/{len(specs)}", result)
     return results
+
+
+@contextlib.contextmanager
+def _showing_where() -> Iterator[None]:
+    """Show the traceback of a run that failed, before the sentence about it."""
+    try:
+        yield
+    except RunFailed as error:
+        if error.traceback is not None:
+            print_error(error.traceback.rstrip())
+        raise
 
 
 def _stored(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditResult]:

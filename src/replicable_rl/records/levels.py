@@ -121,8 +121,8 @@ def level_of(name: str) -> Level:
     >>> level_of("polcy")
     Traceback (most recent call last):
     ...
-    replicable_rl.errors.InvalidInput: level must be one of model, value, bytes, action-probabilities, policy, got 'polcy'. \
-Did you mean 'policy'?
+    replicable_rl.errors.InvalidInput: level must be one of model, value, bytes, action-probabilities, policy, got \
+'polcy'. Did you mean 'policy'?
     """
     is_text = isinstance(name, str)  # what else somebody gives may have no hash
     if is_text and name not in LEVELS:
