@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -61,6 +61,8 @@ class EpisodeReturns:
     env_options: Mapping[str, Any] | None = None
     gamma: float = 1.0
     max_steps: int = _LONGEST
+
+    id: ClassVar[str] = "episodes-v1"
 
     def __post_init__(self) -> None:
         owner = type(self).__name__

@@ -13,6 +13,7 @@ import numpy as np
 
 from replicable_rl.adapters import EpisodeReturns
 from replicable_rl.adapters.callables import callable_spec
+from replicable_rl.audit.identity import refuse_nameless
 from replicable_rl.cli.options import given_options
 from replicable_rl.errors import InvalidFile, InvalidInput, did_you_mean, shown
 from replicable_rl.records import AuditSpec
@@ -45,6 +46,8 @@ def function_spec(asked: dict[str, Any], settings: dict[str, Any]) -> AuditSpec:
     others = given_options({key: value for key, value in asked["given"].items() if key not in promises})
     if others:
         raise InvalidInput(f"audit: {', '.join(others.values())} is for algorithms of this library, not for {name}.")
+    if asked["store"] is not None and asked["version"] is None:
+        refuse_nameless("audit", name, "Pass --version 1")
     evaluate, probe, data = (asked[key] for key in ("evaluate", "probe", "data"))
     if evaluate is not None:
         evaluate = load_function("--evaluate", evaluate) if is_function(evaluate) else EpisodeReturns(evaluate)

@@ -17,13 +17,14 @@ def warnings_text(result: AuditResult) -> list[str]:
 
 
 def with_interval(found: Estimate) -> str:
-    """Write a mean on no known scale with its interval; one value has none.
+    """Write a mean on no known scale with its interval; one value has none, nor has an exact one.
 
     >>> with_interval(Estimate(12.5, 10.0, 15.0)), with_interval(Estimate(3.0, -math.inf, math.inf))
     ('12.5 (10 to 15)', '3')
     """
     mean = number(float(found))
-    return f"{mean} ({number(found.low)} to {number(found.high)})" if math.isfinite(found.low) else mean
+    known = math.isfinite(found.low) and found.low < found.high
+    return f"{mean} ({number(found.low)} to {number(found.high)})" if known else mean
 
 
 def returns_text(result: AuditResult) -> str:
