@@ -25,6 +25,7 @@ from replicable_rl.report.log_texts import about_looks, first_of_all, sample_of
 from replicable_rl.report.page import Block
 from replicable_rl.report.policy_blocks import output_blocks
 from replicable_rl.report.training_blocks import training_blocks
+from replicable_rl.report.training_texts import LOSES_TOO_MUCH, loss_verdict
 from replicable_rl.wording import brief, number, percent, plural
 
 _PARAMETERS = 40
@@ -131,6 +132,7 @@ def _figure(result: AuditResult, command: str | None) -> Intervals:
     caption += "that hold at every look."
     if any(row.required is not None for row in rows):
         caption += " The dashed line is the agreement that is asked for: met where the whole bar lies right of it."
+        caption += LOSES_TOO_MUCH if loss_verdict(result) else ""
     return Intervals(rows, caption, command=command)
 
 

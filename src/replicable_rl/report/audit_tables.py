@@ -82,6 +82,7 @@ def summary_lines(number: str, result: AuditResult) -> list[str]:
         unfinished(result),
         _failed(result),
         other_versions(result.runs),
+        closeness_text(result),
         returns_text(result),
     )
     lines = [f"{indent}{line}" for text in texts for line in _wrapped(text, _WIDTH - len(indent))]

@@ -10,6 +10,8 @@ from replicable_rl.wording import number, plural
 
 _UNMEASURED = "the model is not known, so neither are their returns. Pass evaluate=... (--evaluate) to measure them."
 
+LOSES_TOO_MUCH = " Runs that agree and lose more than the ε that is promised do not meet what is asked for."
+
 
 def warnings_text(result: AuditResult) -> list[str]:
     """Return the warnings of an audit, each a sentence that says what it is."""
