@@ -569,14 +569,14 @@ class Room(gymnasium.Env[Any, Any]):
 
     def __init__(self, **_: Any) -> None:
         boxes: dict[str, Any] = {
-            "image": gymnasium.spaces.Box(0, 255, (3, 3, 1), np.uint8),
+            "image": gymnasium.spaces.Box(0, 255, (36, 36, 1), np.uint8),
             "speed": gymnasium.spaces.Box(-9, 9, (1,)),
         }
         self.observation_space = gymnasium.spaces.Dict(boxes)
         self.action_space = gymnasium.spaces.Discrete(2)
 
     def _seen(self) -> dict[str, Any]:
-        image = self.np_random.integers(0, 256, (3, 3, 1)).astype(np.uint8)
+        image = self.np_random.integers(0, 256, (36, 36, 1)).astype(np.uint8)
         return {"image": image, "speed": self.np_random.normal(size=1).astype(np.float32)}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -589,11 +589,11 @@ class Room(gymnasium.Env[Any, Any]):
 
 def test_dictionaries_and_images_are_observations_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(gymnasium.registry, "Room-v0", gymnasium.envs.registration.EnvSpec("Room-v0", Room))
-    options = {"n_steps": 16, "n_epochs": 1, "policy_kwargs": {"net_arch": [8]}}
+    options = {"n_steps": 16, "batch_size": 16, "n_epochs": 1, "policy_kwargs": {"net_arch": [8]}}
     train = StableBaselines3("PPO", "Room-v0", 16, policy="MultiInputPolicy", algorithm_options=options)
     probe = train.visited(n=6)
     assert isinstance(probe, dict)
-    assert probe["image"].shape == (6, 3, 3, 1)
+    assert probe["image"].shape == (6, 36, 36, 1)
     assert probe["image"].dtype == np.uint8
     result = rr.audit_callable(train, shared_seeds=1, probe=probe, evaluate=train.returns(2))
     assert result.runs[0].policy.shape == (6,)

@@ -359,6 +359,15 @@ def test_continuous_actions_are_compared_by_distance_beside_identity() -> None:
     assert (three.close, three.pairs) == (15, 15)
 
 
+def test_a_store_keeps_what_each_audit_asked(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"shared_seeds": 3, "probe": PROBE, "store": tmp_path / "runs.sqlite", "version": "1"}
+    for tolerance in (0.02, 0.0, None):
+        rr.audit_callable(gains, tolerance=tolerance, **options)
+    with rr.RunStore(tmp_path / "runs.sqlite") as store:
+        read = rr.read_audits(store)
+        assert {one.closeness.tolerance for one in read if one.closeness is not None} == {0.02, 0.0}
+
+
 @pytest.mark.parametrize("wrong", [-0.1, math.nan, "a", None])
 def test_wrong_tolerances(wrong: Any) -> None:
     result = rr.audit_callable(gains, shared_seeds=2, probe=PROBE)

@@ -133,7 +133,7 @@ def takes(function: Callable[..., Any], arguments: int) -> bool:
     (True, False)
     """
     try:
-        inspect.signature(function).bind(*range(arguments))
+        inspect.signature(function, follow_wrapped=False).bind(*range(arguments))
     except ValueError:  # compiled: it cannot be seen
         return True
     except TypeError:

@@ -28,7 +28,7 @@ import inspect
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from replicable_rl.adapters import sb3_library as library
 from replicable_rl.adapters import sb3_options
 from replicable_rl.adapters.content import data_digest
 from replicable_rl.adapters.playing import EpisodeReturns, first_steps, visited_observations
+from replicable_rl.adapters.sb3_policy import TrainedPolicy as TrainedPolicy
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput, check_integer, did_you_mean, shown
 from replicable_rl.randomness import MAX_SEED
@@ -174,7 +175,7 @@ class StableBaselines3:
 
     @property
     def is_exact(self) -> bool:
-        """Whether `params` say everything: all of it comes with the libraries, and runs on the CPU."""
+        """Whether `params` say everything: all of it comes with the libraries."""
         if self.callback is not None or any(
             True for _ in sb3_options.own_code([self.algorithm_options, self.env_options])
         ):
@@ -265,38 +266,6 @@ class StableBaselines3:
                 "Pass the observations to compare policies on as probe=; .visited() collects some."
             )
         return np.arange(space.start, space.start + space.n, dtype=np.int64)
-
-
-@dataclass(frozen=True)
-class TrainedPolicy:
-    """The deterministic policy of a trained model, as a function of an array of observations."""
-
-    vectorized: ClassVar[bool] = True  # an audit asks it about the whole probe set at once
-
-    model: Any
-
-    def __call__(self, observations: Observations) -> NDArray[Any]:
-        """Return the actions, one for each of the observations along the first axis."""
-        if isinstance(observations, Mapping):
-            array: Any = {name: np.asarray(one) for name, one in observations.items()}
-        else:
-            array = np.asarray(observations)
-        space = self.model.observation_space
-        expected = f"{_OWNER}: observations must be an array with a first axis over observations of {shown(space)}"
-        try:
-            batch = self.model.policy.is_vectorized_observation(array)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            got = f"names {', '.join(array)}" if isinstance(array, dict) else f"one of shape {array.shape}"
-            raise InvalidInput(f"{expected}, got {got}.") from error
-        if not batch:
-            raise InvalidInput(f"{expected}, got a single observation. Pass observations[None].")
-        if isinstance(space, library.import_library("gymnasium").spaces.Discrete) and not (
-            array.dtype.kind in "iu" and ((array >= space.start) & (array < space.start + space.n)).all()
-        ):
-            raise InvalidInput(f"{expected}, got other values ({array.dtype}).")
-        with library.isolated():  # one thread: the last bit of a product may depend on their number
-            actions, _ = self.model.predict(array, deterministic=True)
-        return np.asarray(actions)
 
 
 # --- checks ----------------------------------------------------------------------------------
