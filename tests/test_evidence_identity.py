@@ -141,7 +141,7 @@ def test_threads_find_what_one_thread_finds(name: str) -> None:
     alone = rr.audit(make(), algorithm, shared_seeds=8)
     with joblib.parallel_config(backend="threading"):
         together = rr.audit(make(), algorithm, shared_seeds=8, n_jobs=4)
-    assert len({run.fingerprints["value"] for run in alone.runs}) > 8  # there is something to tell apart
+    assert len({run.fingerprints["value"] for run in alone.runs}) > 4  # there is something to tell apart
     assert together.runs == alone.runs
 
 
