@@ -107,7 +107,7 @@ def test_exit_codes_follow_what_is_required(folder: Path, capsys: pytest.Capture
     assert out.startswith("Warning: Nothing was fresh, for two sample seeds gave the same data")
     code, out, _ = run(capsys, folder, "chain-v1 S:steady --shared-seeds 60 --require 0.9 --epsilon 0.01")
     assert code == 1  # they agree, and lose more
-    assert "required 0.9 met, but ε = 0.01 not met." in out
+    assert "required 0.9 met, ε = 0.01 not met." in out
 
 
 def test_functions_of_observations_weights_and_close_actions(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

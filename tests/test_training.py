@@ -306,7 +306,7 @@ def test_the_verdict_judges_epsilon_as_well_as_rho() -> None:
     assert result.accuracy is not None
     assert (result.accuracy.kept, result.accuracy.runs, result.accuracy.met) == (0, 60, False)
     assert result.verdict() is False
-    assert "1−ρ = 0.8 met, but ε = 0.1 not met." in flat(result)
+    assert "1−ρ = 0.8 met, ε = 0.1 not met." in flat(result)
     assert "60 of 60 runs lose more than ε = 0.1" in flat(result)
     good = rr.audit(rr.make("two-goals-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2), shared_seeds=30)
     assert good.verdict() is True

@@ -64,7 +64,7 @@ def loss_verdict(result: AuditResult) -> str:
     found = result.accuracy
     if found is None or found.met is True:
         return ""
-    return f", but ε = {found.epsilon:g} {'not met' if found.met is False else 'undecided'}"
+    return f", ε = {found.epsilon:g} {'not met' if found.met is False else 'undecided'}"
 
 
 def closeness_text(result: AuditResult) -> str:
