@@ -111,7 +111,7 @@ def audit_callable(
     >>> result.agreement("policy").high < 0.8  # two equal arms: the samples decide
     True
     >>> print(result.returns.mean)
-    0.505 (0.491–0.519)
+    0.500 (0.488–0.513)
     """
     spec = callable_spec(
         train,
