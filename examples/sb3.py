@@ -53,8 +53,9 @@ def ppo(steps: int = 10_000, share: Collection[str] = EVERYTHING) -> rr.StableBa
 
 
 def audit(train: rr.StableBaselines3, shared_seeds: int = 10, n_jobs: int = 2) -> rr.AuditResult:
-    """Train twice under every shared seed, and compare what the policies do in the cells."""
-    return rr.audit_callable(train, shared_seeds=shared_seeds, n_jobs=n_jobs, probe=CELLS)
+    """Train twice under every shared seed, compare what the policies do in the cells, and play 50 episodes of each."""
+    evaluate = train.returns(episodes=50)
+    return rr.audit_callable(train, shared_seeds=shared_seeds, n_jobs=n_jobs, probe=CELLS, evaluate=evaluate)
 
 
 def main() -> None:

@@ -138,7 +138,7 @@ def test_seeds_of_an_audit_never_change() -> None:
 
 
 def uniform(seed: int) -> float:
-    return seed / 2.0**64  # seeds of an audit are digests
+    return seed / 2.0**32  # seeds of an audit are digests
 
 
 def synthetic(p: float, shared_seed: int, sample_seed: int) -> list[int]:
@@ -163,7 +163,7 @@ def test_intervals_cover_what_they_estimate(runs: int, p: float, law: str) -> No
     rng = np.random.default_rng([SEED, int(100 * p), runs, len(law)])
     covered = 0
     for _ in range(AUDITS):
-        seeds = rng.integers(0, 2**64, (20, 1 + runs), dtype=np.uint64).tolist()
+        seeds = rng.integers(0, 2**32, (20, 1 + runs), dtype=np.uint64).tolist()
         outputs = [str(LAWS[law](p, shared, sample)) for shared, *samples in seeds for sample in samples]
         found = measure("policy", outputs, runs, 0.95)
         covered += found.low <= p <= found.high
@@ -428,7 +428,7 @@ def test_bad_objects() -> None:
     result = rr.audit(TWO_GOALS, SOMETIMES, shared_seeds=2)
     with pytest.raises(
         InvalidInput,
-        match=r"level must be one of model, value, action-probabilities, policy, got 'polcy'\. Did you mean 'policy'",
+        match=r"level must be one of model, value, .*action-probabilities, policy, got 'polcy'\. Did you mean 'policy'",
     ):
         result.agreement("polcy")
     with pytest.raises(InvalidInput, match="required must lie strictly between"):

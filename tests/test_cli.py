@@ -574,7 +574,9 @@ def test_an_algorithm_that_stands_for_a_policy_alone(tmp_path: Path) -> None:
         assert (without.code, without.err) == (2, "")
         assert f"Same {level} in 60 of 60 pairs" in without.out
     refusal = one_line(in_folder(tmp_path, "audit", *store, "--level", "good-action"))
-    assert refusal == "audit: level must be one of model, value, action-probabilities, policy, got 'good-action'."
+    assert (
+        refusal == "audit: level must be one of model, value, bytes, action-probabilities, policy, got 'good-action'."
+    )
     refusal = one_line(in_folder(Path(__file__).parents[1], "--plugin", "examples.own", "plan", *subject))
     assert refusal == "plan: good-enough-v1 has no plan. Run it with solve or audit instead."
 

@@ -141,7 +141,7 @@ def test_threads_find_what_one_thread_finds(name: str) -> None:
     alone = rr.audit(make(), algorithm, shared_seeds=8)
     with joblib.parallel_config(backend="threading"):
         together = rr.audit(make(), algorithm, shared_seeds=8, n_jobs=4)
-    assert len({run.fingerprints["value"] for run in alone.runs}) > 8  # there is something to tell apart
+    assert len({run.fingerprints["value"] for run in alone.runs}) > 4  # there is something to tell apart
     assert together.runs == alone.runs
 
 
@@ -197,7 +197,8 @@ def test_an_algorithm_that_never_draws_shows_nothing(problem: Callable[[], Any],
     assert {run.samples for run in result.runs} == {0}
     assert result.agreement().every_look.low > 0.9
     assert result.meets(0.8) is None
-    assert f"1−ρ = 0.8 not shown. {NOTHING_DRAWN}" in flat(result.table())
+    assert "1−ρ = 0.8 not shown." in flat(result.table())
+    assert flat(result.table()).startswith(f"Warning: {NOTHING_DRAWN}")
     assert "Fresh: nothing, for no run drew a sample." in flat(result.table())
     told = result.to_json()
     assert told["unsampled"] == NOTHING_DRAWN
@@ -241,10 +242,12 @@ def test_a_store_remembers_that_nothing_was_sampled(tmp_path: Path) -> None:
     (read,) = rr.read_audits(rr.RunStore(tmp_path / "runs.sqlite"))
     for result in (made, read):
         assert result.meets(0.8) is None
-        assert f"1−ρ = 0.8 not shown. {NOT_READ}" in flat(result.table())
+        assert "1−ρ = 0.8 not shown." in flat(result.table())
+        assert flat(result.table()).startswith(f"Warning: {NOT_READ}")
         assert result.to_json()["unsampled"] == NOT_READ
     page = render(store_page(tmp_path / "runs.sqlite").page)
-    assert f"1−ρ = 0.8 not shown. {NOT_READ}" in page
+    assert "1−ρ = 0.8 not shown." in page
+    assert f"Warning: {NOT_READ}" in page
     assert "0.8 met" not in page
 
 

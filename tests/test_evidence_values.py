@@ -102,6 +102,10 @@ def train(shared_seed: int, sample_seed: int) -> Any:
     return np.array([0, 1])
 
 
+def evaluate(policy: Any) -> float:
+    return 0.5
+
+
 MDP = rr.TabularMDP.from_outcomes([[[(0.5, 0, 0.0), (0.5, 1, 1.0)]], [[(1.0, 0, 0.25)]]], gamma=0.5)
 P, R = np.array([[[0.5, 0.5]], [[1.0, 0.0]]]), np.array([[0.5], [0.25]])
 PROMISE: dict[str, Any] = {"epsilon": 0.25, "delta": 0.0625, "rho": 0.25}
@@ -110,6 +114,7 @@ QUICK = rr.PhasedVI(0.25, 0.0625, calls=5, iterations=2)
 ROUNDED = rr.PaperPhasedVI(0.25, 0.0625, 0.25, calls=5, iterations=2)
 PROBLEM, ALGORITHM = rr.ObjectSpec("two-goals-v1"), rr.ObjectSpec("phased-vi-v1", {"epsilon": 0.1, "delta": 0.01})
 AUDIT: dict[str, Any] = {"shared_seeds": 2, "runs_per_seed": 2, "seed": 0, "confidence": 0.95}
+TRAINING: dict[str, Any] = {"evaluate": evaluate, "uniform": 0.25, "tolerance": 0.25, "delta": 0.25, "data": evaluate}
 EXPLORE: dict[str, Any] = {"horizon": 3, "episodes": 4, "rounds": 2}
 THEORY: dict[str, Any] = {"n_states": 2, "n_actions": 1, "gamma": 0.5}
 SEARCH: dict[str, Any] = {"rho": 0.25, "epsilon": 0.25, "confidence": 0.5, "start": 4, "most": 8, "shared_seeds": 4}
@@ -343,7 +348,12 @@ def entries() -> dict[str, Entry]:
             {"env": "FrozenLake-v1", "gamma": 0.5, "reward_range": (0.0, 1.0), "version": "1", "budget": 100},
         ),
         "from_gymnasium": (rr.from_gymnasium, {"env": "FrozenLake-v1", "gamma": 0.5}),
-        "audit_callable": (rr.audit_callable, {"train": train} | AUDIT | {"rho": 0.25}),
+        "audit_callable": (rr.audit_callable, {"train": train} | AUDIT | {"rho": 0.25} | TRAINING),
+        "EpisodeReturns": (rr.EpisodeReturns, {"env": "FrozenLake-v1", "episodes": 2, "gamma": 0.25, "max_steps": 3}),
+        "visited_observations": (
+            rr.visited_observations,
+            {"env": "FrozenLake-v1", "policy": [1] * 16, "n": 3, "seed": 0, "distinct": True, "env_options": {}},
+        ),
         "StableDecisions": (
             rr.StableDecisions,
             {"q_functions": [[0.5, 0.25]], "tolerance": 0.25, "rule": "rounded", "shared_seed": 1, "order": (0, 1)}

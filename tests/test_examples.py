@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from examples import q_learning, sb3
+from examples import cartpole_dqn, q_learning, sb3
 from gymnasium.envs.toy_text import FrozenLakeEnv
 
 import replicable_rl as rr
@@ -166,3 +166,23 @@ def test_with_nothing_shared_other_shared_seeds_find_the_same(make: Callable[...
     cells = np.arange(16)
     train = make("ppo", share=())
     assert np.array_equal(train(7, 1)(cells), train(8, 1)(cells))
+
+
+# --- DQN in one file ---------------------------------------------------------------------------
+
+
+def test_the_script_in_the_style_of_cleanrl_has_two_seeds() -> None:
+    def acts(shared_seed: int, sample_seed: int) -> list[int]:
+        policy = cartpole_dqn.train(shared_seed, sample_seed, steps=520)
+        return [policy(one) for one in probe]
+
+    probe = rr.visited_observations("CartPole-v1", n=60)
+    assert acts(1, 1) == acts(1, 1)
+    result = rr.audit_callable(
+        lambda shared, sample: cartpole_dqn.train(shared, sample, steps=520),
+        shared_seeds=2,
+        probe=probe,
+        evaluate=rr.EpisodeReturns("CartPole-v1", episodes=2),
+    )
+    assert result.returns is not None
+    assert result.returns.lowest >= 5.0

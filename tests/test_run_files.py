@@ -158,7 +158,8 @@ def test_levels_of_ones_own(tmp_path: Path) -> None:
     assert load_run(tmp_path / "run") == run
     del LEVELS["weights"]
     with pytest.raises(
-        InvalidFile, match=r"run: level must be one of model, value, action-probabilities, policy, got 'weights'\.$"
+        InvalidFile,
+        match=r"run: level must be one of model, value, bytes, action-probabilities, policy, got 'weights'\.$",
     ):
         load_run(tmp_path / "run")
 

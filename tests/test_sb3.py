@@ -444,6 +444,173 @@ def test_phrases_say_what_is_shared_and_what_is_fresh() -> None:
     assert nothing.fresh_randomness == f"{data}, {weights}, and {draws})"
 
 
+# --- copies, callbacks, schedules, devices -----------------------------------------------------
+
+
+class Counting(sb3.common.callbacks.BaseCallback):  # type: ignore[misc]
+    """Counts the steps of all runs, and those of its own."""
+
+    all_runs: ClassVar[list[int]] = []
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.own = 0
+
+    def _on_step(self) -> bool:
+        self.own += 1
+        return self.own < 40
+
+    def _on_training_end(self) -> None:
+        self.all_runs.append(self.own)
+
+
+def test_copies_of_the_environment_have_seeds_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    reset = FrozenLakeEnv.reset
+
+    def recorded(self: FrozenLakeEnv, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        seen.extend([] if seed is None else [seed])
+        return reset(self, seed=seed, options=options)
+
+    monkeypatch.setattr(FrozenLakeEnv, "reset", recorded)
+    train = untrained(n_envs=3)
+    one = train(7, 1)
+    first = seed_of("sample", "environment", 1)
+    assert seen == [first, first + 1, first + 2]
+    assert same_bits(one, train(7, 1))
+    assert train.params["n_envs"] == 3
+    assert "n_envs" not in untrained().params  # runs of older versions are found again
+    assert train.is_exact
+
+
+def test_every_run_gets_its_own_copy_of_a_callback(tmp_path: Path) -> None:
+    Counting.all_runs.clear()
+    given = Counting()
+    train = untrained(callback=given)
+    train(7, 1)
+    train(7, 2)
+    assert Counting.all_runs == [40, 40]  # it ended both runs, and began each at 0
+    assert given.own == 0
+    assert untrained(callback=[given, given])(7, 1).model.num_timesteps == 40
+    called: list[int] = []
+
+    def until_five(local: Any, world: Any) -> bool:
+        called.append(1)
+        return len(called) < 5
+
+    untrained(callback=until_five)(7, 1)
+    assert len(called) == 5
+    assert not train.is_exact
+    assert train.params["callback"] == ["Counting"]
+    with pytest.raises(InvalidInput, match=r"is code of your own, .* version='1'"):
+        rr.audit_callable(train, shared_seeds=1, store=tmp_path / "runs.sqlite")
+    rr.audit_callable(train, shared_seeds=1, store=tmp_path / "runs.sqlite", version="1")
+
+
+def test_a_schedule_of_the_library_is_exact_and_ones_own_needs_a_version(tmp_path: Path) -> None:
+    linear, usual = sb3.common.utils.LinearSchedule(0.01, 0.001, 0.5), LEARNERS["DQN"]
+    theirs = lake(timesteps=120, algorithm_options=usual | {"learning_rate": linear})
+    own = lake(timesteps=120, algorithm_options=usual | {"learning_rate": lambda left: 0.01 * left})
+    assert theirs.is_exact
+    assert theirs.params["algorithm_options"]["learning_rate"] == {
+        "object": "stable_baselines3.common.utils.LinearSchedule",
+        "start": 0.01,
+        "end": 0.001,
+        "end_fraction": 0.5,
+    }
+    assert not own.is_exact
+    assert not same_bits(theirs(7, 1), own(7, 1))
+    store = tmp_path / "runs.sqlite"
+    with pytest.raises(InvalidInput, match=r"is code of your own, .* version='1'"):
+        rr.audit_callable(own, shared_seeds=1, store=store)
+    rr.audit_callable(own, shared_seeds=1, store=store, version="1")
+    changed = lake(timesteps=120, algorithm_options=usual | {"learning_rate": lambda left: 0.02 * left})
+    with pytest.raises(InvalidInput, match="has changed since its runs"):
+        rr.audit_callable(changed, shared_seeds=1, store=store, version="1")
+
+
+def test_a_class_of_the_libraries_is_known_by_its_name() -> None:
+    options = {"learning_starts": NEVER, "policy_kwargs": {"net_arch": [8], "activation_fn": torch.nn.Tanh}}
+    train = lake(timesteps=5, algorithm_options=options)
+    assert train.is_exact
+    told = train.params["algorithm_options"]["policy_kwargs"]["activation_fn"]
+    assert told == {"named": "torch.nn.modules.activation.Tanh"}
+    assert isinstance(train(7, 1).model.policy.q_net.q_net[1], torch.nn.Tanh)
+    assert pickle.loads(pickle.dumps(train)) == train  # noqa: S301  # our own bytes
+
+
+# --- what was learned, and from what -----------------------------------------------------------
+
+
+def test_an_environment_that_repeats_itself_is_warned_of() -> None:
+    def audit(*share: str, **options: Any) -> rr.AuditResult:
+        return rr.audit_callable(untrained(share=share, **options), shared_seeds=2)
+
+    still = {"env_options": {"is_slippery": False}}
+    (first, *_) = audit("network", "exploration", **still).warnings
+    assert first.startswith("Nothing was fresh, for the environment repeats itself: two sample seeds gave the same 200")
+    assert not audit("network", **still).unsampled  # exploration is fresh
+    assert not audit("network", "exploration").unsampled
+
+
+def test_returns_come_with_the_uniform_policy_to_compare_with(tmp_path: Path) -> None:
+    train = untrained()
+    options: dict[str, Any] = {"shared_seeds": 2, "evaluate": train.returns(3), "store": tmp_path / "runs.sqlite"}
+    result = rr.audit_callable(train, **options)  # all of it comes with the libraries: no version is asked for
+    assert result.returns is not None
+    assert result.returns.episodes == 12
+    assert any("uniform policy" in warning for warning in result.warnings)  # it never learned
+    assert rr.audit_callable(train, **options).seconds == result.seconds
+    assert result.algorithm.params["evaluate"]["episodes"] == 3
+
+
+class Room(gymnasium.Env[Any, Any]):
+    """Observations are dictionaries with an image."""
+
+    def __init__(self, **_: Any) -> None:
+        boxes: dict[str, Any] = {
+            "image": gymnasium.spaces.Box(0, 255, (36, 36, 1), np.uint8),
+            "speed": gymnasium.spaces.Box(-9, 9, (1,)),
+        }
+        self.observation_space = gymnasium.spaces.Dict(boxes)
+        self.action_space = gymnasium.spaces.Discrete(2)
+
+    def _seen(self) -> dict[str, Any]:
+        image = self.np_random.integers(0, 256, (36, 36, 1)).astype(np.uint8)
+        return {"image": image, "speed": self.np_random.normal(size=1).astype(np.float32)}
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return self._seen(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return self._seen(), float(action), bool(self.np_random.random() < 0.2), False, {}
+
+
+def test_dictionaries_and_images_are_observations_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(gymnasium.registry, "Room-v0", gymnasium.envs.registration.EnvSpec("Room-v0", Room))
+    options = {"n_steps": 16, "batch_size": 16, "n_epochs": 1, "policy_kwargs": {"net_arch": [8]}}
+    train = StableBaselines3("PPO", "Room-v0", 16, policy="MultiInputPolicy", algorithm_options=options)
+    probe = train.visited(n=6)
+    assert isinstance(probe, dict)
+    assert probe["image"].shape == (6, 36, 36, 1)
+    assert probe["image"].dtype == np.uint8
+    result = rr.audit_callable(train, shared_seeds=1, probe=probe, evaluate=train.returns(2))
+    assert result.runs[0].policy.shape == (6,)
+    assert result.returns is not None
+    with pytest.raises(InvalidInput, match="observations must be an array"):
+        train(7, 1)(np.zeros((2, 3)))
+
+
+def test_tolerances_for_continuous_actions() -> None:
+    options = {"learning_starts": NEVER, "policy_kwargs": {"net_arch": [8]}}
+    train = StableBaselines3("TD3", "Pendulum-v1", 5, share=(), algorithm_options=options)
+    result = rr.audit_callable(train, shared_seeds=2, probe=train.visited(n=5), tolerance=4.0)
+    assert result.agreement("policy").same == 0
+    assert result.closeness is not None
+    assert result.closeness.close == 2  # torques lie in [-2, 2]
+
+
 # --- bad input -------------------------------------------------------------------------------
 
 
@@ -475,9 +642,16 @@ def build(algorithm: Any = "DQN", env: Any = "FrozenLake-v1", steps: Any = 10, *
         (lambda: build(share=("environment",)), r"must not contain 'environment', because two runs with the same data"),
         (lambda: build(share=None), r"share must be a collection .* got None"),
         (lambda: build(algorithm_options={"seed": 3}), r"must not contain 'seed'\. .* seeds come with every run"),
-        (lambda: build(algorithm_options={"device": "cuda"}), r"must not contain 'device'\. .* on the CPU"),
+        (lambda: build(algorithm_options={"device": "cuda"}), r"must not contain 'device'\. .* so is device"),
+        (lambda: build(device="auto"), r"device must be a name such as 'cpu' or 'cuda:0', got 'auto'"),
+        (lambda: build(device="tpu"), r"device 'tpu' cannot be used here .* Pass 'cpu'"),
+        (lambda: build(device=None), r"device must be a name"),
+        (lambda: build(n_envs=0), r"n_envs must be an integer from 1 to 1000, got 0"),
+        (lambda: build(callback=3), r"callback must be a BaseCallback .*, got 3"),
+        (lambda: build(callback=[]), r"callback must be a BaseCallback .*, got \[\]"),
+        (lambda: build(callback=sb3.common.callbacks.EvalCallback), r"callback must be a BaseCallback"),
         (lambda: build(algorithm_options={"gama": 0.9}), r"DQN has no option 'gama'\. Did you mean 'gamma'\?"),
-        (lambda: build(algorithm_options={"learning_rate": abs}), r"must be JSON values .*learning_rate.* a subclass"),
+        (lambda: build(algorithm_options={"learning_rate": object()}), r"must be JSON values, functions .* a subclass"),
         (lambda: build(algorithm_options={"gamma": float("nan")}), r"algorithm_options .* must be JSON values"),
         (lambda: build()(-1, 0), r"shared_seed must be an integer from 0 to 18446744073709551615, got -1"),
         (lambda: build()(0, 2**64), r"sample_seed must be an integer"),

@@ -421,4 +421,4 @@ def test_what_ships_is_no_estimate() -> None:
     for id in PROBLEMS:
         if id != "gridworld-v1":
             assert not rr.make(id).estimated
-    assert set(LEVELS) == {"model", "value", "action-probabilities", "policy"}
+    assert set(LEVELS) == {"model", "value", "bytes", "action-probabilities", "policy"}

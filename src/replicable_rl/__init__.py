@@ -16,7 +16,13 @@ import replicable_rl.report.diagnosis_text
 import replicable_rl.report.notebook
 import replicable_rl.report.notebook_results  # noqa: F401  # they show results
 from replicable_rl import plot, queries, testing, theory
-from replicable_rl.adapters import StableBaselines3, StableDecisions, audit_callable
+from replicable_rl.adapters import (
+    EpisodeReturns,
+    StableBaselines3,
+    StableDecisions,
+    audit_callable,
+    visited_observations,
+)
 from replicable_rl.algorithms import (
     ApproximateMDP,
     PaperApproximateMDP,
@@ -100,6 +106,7 @@ __all__ = [
     "Dataset",
     "Diagnosis",
     "Drawn",
+    "EpisodeReturns",
     "EpisodicEnv",
     "Estimate",
     "Fingerprints",
@@ -169,4 +176,5 @@ __all__ = [
     "solve",
     "testing",
     "theory",
+    "visited_observations",
 ]

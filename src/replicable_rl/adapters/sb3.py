@@ -28,18 +28,24 @@ import inspect
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from replicable_rl.adapters import sb3_library as library
-from replicable_rl.canonical import Json, canonical_json
+from replicable_rl.adapters import sb3_options
+from replicable_rl.adapters.content import data_digest
+from replicable_rl.adapters.playing import EpisodeReturns, first_steps, visited_observations
+from replicable_rl.adapters.sb3_policy import TrainedPolicy as TrainedPolicy
+from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput, check_integer, did_you_mean, shown
 from replicable_rl.randomness import MAX_SEED
 from replicable_rl.records import ObjectSpec
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from replicable_rl.adapters.probes import Observations
 
 _OWNER = library.OWNER
 _MEANING = {
@@ -48,6 +54,8 @@ _MEANING = {
     "exploration": "the algorithm's draws during learning (actions, noise, minibatches)",
 }
 _SHAREABLE = ("network", "exploration")
+_FIRST_STEPS = 200  # of the environment, which are compared under two sample seeds
+_REPEATS = "nothing, for the environment repeats itself: two sample seeds gave the same {} first steps"
 _RESERVED = ("policy", "env", "seed", "device", "tensorboard_log", "_init_setup_model")
 
 
@@ -69,20 +77,28 @@ class StableBaselines3:
     share : collection of {"network", "exploration"}
         What two runs with one shared seed have in common. ``()``: nothing.
     env_options, algorithm_options : mapping, optional
-        Keywords of ``gymnasium.make`` and of the algorithm; numbers, texts, lists and mappings,
-        because they are part of the run's identity. Put other settings (a class of activations, a
-        schedule) into a subclass of the algorithm.
+        Keywords of ``gymnasium.make`` and of the algorithm: numbers, texts, lists and mappings, and also functions and
+        classes, such as a schedule for ``learning_rate`` or ``torch.nn.ReLU`` in ``policy_kwargs``.
+    n_envs : int
+        Copies of the environment that are stepped in turn; each has a seed of its own.
+    device : str
+        ``"cpu"``, or a device of PyTorch such as ``"cuda:0"``, where the same seeds need not give the same bits.
+    callback : BaseCallback, list of BaseCallback, or callable, optional
+        As ``learn`` takes it. Every run gets a copy, as it is now.
 
     Notes
     -----
-    Training runs on the CPU with one thread, so that the same two seeds give the same bits on one
-    machine, and leaves the global generators and PyTorch's number of threads as they were. Within a
+    Training runs on the CPU, unless you say otherwise, with one thread, so that the same two seeds give the same bits
+    on one machine, and leaves the global generators and PyTorch's number of threads as they were. Within a
     process, runs wait for each other: use processes, not threads, to train in parallel.
 
     In an environment without randomness all data come from exploration. Sharing it leaves nothing
     fresh, and two runs are one: audit such an environment with ``share=("network",)``.
 
-    A store knows a class or an environment of your own by the ``version`` that you give to `audit_callable`.
+    A store knows what comes with the libraries by its name and settings: algorithms, environments, schedules such as
+    ``LinearSchedule(...)``, classes of PyTorch. A class, an environment, a schedule or a callback of your own it knows
+    by the ``version`` that you give to `audit_callable`. A callback that draws random numbers takes them from
+    exploration.
 
     Examples
     --------
@@ -100,11 +116,14 @@ class StableBaselines3:
     share: Collection[str] = ("network", "exploration")
     env_options: Mapping[str, Any] | None = None
     algorithm_options: Mapping[str, Any] | None = None
+    n_envs: int = 1
+    device: str = "cpu"
+    callback: Any = None
 
     def __post_init__(self) -> None:
         algorithm = library.algorithm_class(self.algorithm)
-        env_options = _check_options("env_options", self.env_options)
-        algorithm_options = _check_options("algorithm_options", self.algorithm_options)
+        env_options = sb3_options.checked_options(_OWNER, "env_options", self.env_options)
+        algorithm_options = sb3_options.checked_options(_OWNER, "algorithm_options", self.algorithm_options)
         _check_names(algorithm, algorithm_options)
         normal = {
             "algorithm": library.exported_name(algorithm) or algorithm,
@@ -114,6 +133,9 @@ class StableBaselines3:
             "share": _check_share(self.share),
             "env_options": env_options,
             "algorithm_options": algorithm_options,
+            "n_envs": check_integer(_OWNER, "n_envs", self.n_envs, low=1, high=1000),
+            "device": library.check_device(self.device),
+            "callback": sb3_options.checked_callback(_OWNER, library.callback_class(), self.callback),
         }
         for name, value in normal.items():
             object.__setattr__(self, name, value)
@@ -129,19 +151,21 @@ class StableBaselines3:
         algorithm = library.algorithm_class(self.algorithm)
         with library.isolated():
             library.seed_generators(seeds["environment"])  # for environments that draw while they are made
-            env = library.make_environment(self.env, self.env_options)
+            envs = [library.make_environment(self.env, self.env_options) for _ in range(self.n_envs)]
             try:
-                for space in (env.unwrapped.action_space, env.unwrapped.observation_space):
-                    space.seed(seeds["environment"])  # for environments that draw from their spaces
+                for i, env in enumerate(envs):
+                    for space in (env.unwrapped.action_space, env.unwrapped.observation_space):
+                        space.seed((seeds["environment"] + i) % 2**32)  # for environments that draw from their spaces
                 library.seed_generators(seeds["network"])
-                model = library.build_model(algorithm, self.policy, env, self.algorithm_options)
-                model.env.seed(seeds["environment"])
+                model = library.build_model(algorithm, self.policy, envs, self.algorithm_options, self.device)
+                model.env.seed(min(seeds["environment"], 2**32 - self.n_envs))  # the i-th gets this plus i
                 model.action_space = copy.deepcopy(model.action_space)  # not the environment's own
                 model.action_space.seed(seeds["exploration"])
                 library.seed_generators(seeds["exploration"])
-                model.learn(self.total_timesteps)
+                model.learn(self.total_timesteps, callback=sb3_options.fresh_callback(self.callback))
             finally:
-                env.close()
+                for env in envs:
+                    env.close()
         return TrainedPolicy(library.without_data(model))
 
     @property
@@ -151,7 +175,11 @@ class StableBaselines3:
 
     @property
     def is_exact(self) -> bool:
-        """Whether `params` say everything: algorithm and environment are those that come with the libraries."""
+        """Whether `params` say everything: all of it comes with the libraries."""
+        if self.callback is not None or any(
+            True for _ in sb3_options.own_code([self.algorithm_options, self.env_options])
+        ):
+            return False
         exported = isinstance(self.algorithm, str)
         found = library.import_library("gymnasium").registry.get(self.env)
         return exported and found is not None and str(found.entry_point).startswith("gymnasium.")
@@ -170,12 +198,29 @@ class StableBaselines3:
                 "share": list(self.share),
                 "policy": self.policy,
                 "algorithm": f"{algorithm.__module__}.{algorithm.__qualname__}",
-                "algorithm_options": self.algorithm_options,
-                "env_options": self.env_options,
+                "algorithm_options": sb3_options.said(self.algorithm_options),
+                "env_options": sb3_options.said(self.env_options),
                 "versions": {name: str(version) for name, version in versions.items() if version is not None},
-            },
+            }
+            | self._unusual,
         )
         return dict(plain.params)
+
+    @property
+    def _unusual(self) -> dict[str, Json]:
+        """What differs from the usual settings: those of older versions, which said nothing of them."""
+        told: dict[str, Json] = {} if self.n_envs == 1 else {"n_envs": self.n_envs}
+        told |= {} if self.device == "cpu" else {"device": self.device}
+        some = self.callback if isinstance(self.callback, tuple) else (self.callback,)
+        names = [getattr(one, "__qualname__", type(one).__qualname__) for one in some if one is not None]
+        return told | ({"callback": names} if names else {})
+
+    @property
+    def code(self) -> tuple[Any, ...]:
+        """What can be seen of it: its algorithm, and what is somebody's own among its options and callbacks."""
+        own = sb3_options.own_code([self.algorithm_options, self.env_options])
+        some = self.callback if isinstance(self.callback, tuple) else (self.callback,)
+        return (self.algorithm, *own, *(type(one) if hasattr(one, "init_callback") else one for one in some if one))
 
     @property
     def shared_randomness(self) -> str:
@@ -194,6 +239,22 @@ class StableBaselines3:
         *most, last = (text for name, text in _MEANING.items() if name not in self.share)
         return f"{', '.join(most)}, and {last}" if most else last
 
+    def returns(self, episodes: int = 20) -> EpisodeReturns:
+        """Return what measures the returns of its policies, for ``evaluate=`` of `audit_callable`."""
+        return EpisodeReturns(self.env, episodes, self.env_options)
+
+    def visited(self, policy: Any = None, *, n: int = 200, seed: int = 0) -> Observations:
+        """Collect observations of its environment for a probe set, as `visited_observations` does."""
+        return visited_observations(self.env, policy, n=n, seed=seed, env_options=self.env_options)
+
+    def repeats(self, one: int, two: int) -> str:
+        """Say that nothing is fresh, if all else is shared and two sample seeds make the environment do the same."""
+        if self.share != _SHAREABLE:
+            return ""
+        seeds = (library.stream_seeds(self.share, 0, sample)["environment"] for sample in (one, two))
+        shown = [data_digest(first_steps(self.env, self.env_options, seed, _FIRST_STEPS)) for seed in seeds]
+        return _REPEATS.format(_FIRST_STEPS) if shown[0] == shown[1] else ""
+
     def probe(self) -> NDArray[np.int64]:
         """Return all observations of a discrete observation space."""
         env = library.make_environment(self.env, self.env_options)
@@ -202,37 +263,9 @@ class StableBaselines3:
         if not isinstance(space, library.import_library("gymnasium").spaces.Discrete):
             raise InvalidInput(
                 f"{_OWNER}: only a Discrete observation space can be listed, got {shown(space)} of {self.env!r}. "
-                "Pass the observations to compare policies on as probe=."
+                "Pass the observations to compare policies on as probe=; .visited() collects some."
             )
         return np.arange(space.start, space.start + space.n, dtype=np.int64)
-
-
-@dataclass(frozen=True)
-class TrainedPolicy:
-    """The deterministic policy of a trained model, as a function of an array of observations."""
-
-    vectorized: ClassVar[bool] = True  # an audit asks it about the whole probe set at once
-
-    model: Any
-
-    def __call__(self, observations: NDArray[Any]) -> NDArray[Any]:
-        """Return the actions, one for each of the observations along the first axis."""
-        array = np.asarray(observations)
-        space = self.model.observation_space
-        expected = f"{_OWNER}: observations must be an array with a first axis over observations of {shown(space)}"
-        try:
-            batch = self.model.policy.is_vectorized_observation(array)
-        except ValueError as error:
-            raise InvalidInput(f"{expected}, got one of shape {array.shape}.") from error
-        if not batch:
-            raise InvalidInput(f"{expected}, got a single observation. Pass observations[None].")
-        if isinstance(space, library.import_library("gymnasium").spaces.Discrete) and not (
-            array.dtype.kind in "iu" and ((array >= space.start) & (array < space.start + space.n)).all()
-        ):
-            raise InvalidInput(f"{expected}, got other values ({array.dtype}).")
-        with library.isolated():  # one thread: the last bit of a product may depend on their number
-            actions, _ = self.model.predict(array, deterministic=True)
-        return np.asarray(actions)
 
 
 # --- checks ----------------------------------------------------------------------------------
@@ -264,22 +297,6 @@ def _check_policy(algorithm: Any, policy: object) -> str:
     )
 
 
-def _check_options(name: str, options: object) -> dict[str, Any]:
-    """Return a copy of the options, which JSON must be able to say."""
-    if options is None:
-        return {}
-    if not (isinstance(options, Mapping) and all(isinstance(key, str) for key in options)):
-        raise InvalidInput(f"{_OWNER}: {name} must be a mapping from names to values, got {shown(options)}.")
-    try:
-        canonical_json(ObjectSpec(name, options).to_json())
-    except InvalidInput as error:
-        raise InvalidInput(
-            f"{_OWNER}: {name} are part of the run's identity and must be JSON values ({str(error).rstrip('.')}). "
-            "Put other settings into a subclass or an environment of your own."
-        ) from error
-    return copy.deepcopy(dict(options))
-
-
 def _check_names(algorithm: Any, options: Mapping[str, Any]) -> None:
     """Refuse options that the algorithm does not take, and those that are set here."""
     parameters = inspect.signature(algorithm).parameters
@@ -288,7 +305,7 @@ def _check_names(algorithm: Any, options: Mapping[str, Any]) -> None:
         if name in _RESERVED:
             raise InvalidInput(
                 f"{_OWNER}: algorithm_options must not contain {name!r}. policy and env are arguments of their own, "
-                "seeds come with every run, and training is on the CPU without logs."
+                "so is device; seeds come with every run, and training keeps no logs."
             )
         if name not in parameters and not open_ended:
             known = [parameter for parameter in parameters if parameter not in _RESERVED]

@@ -5,16 +5,19 @@ type checks do not need them installed.
 """
 
 import copy
+import functools
 import hashlib
 import importlib
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from replicable_rl.adapters import sb3_options
 from replicable_rl.envs.gymnasium_adapter import make_env, versioned_id
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
 from replicable_rl.randomness import lending
+from replicable_rl.wording import sentence
 
 OWNER = "StableBaselines3"
 STREAMS = ("network", "exploration", "environment")
@@ -43,9 +46,12 @@ def seed_of(source: str, stream: str, seed: int) -> int:
 
 
 def seed_generators(seed: int) -> None:
-    """Seed the generators Stable-Baselines3 draws from; PyTorch's generators of GPUs are left alone."""
+    """Seed the generators Stable-Baselines3 draws from; those of GPUs too, where there are any."""
     lending.seed_generators(seed)
-    import_library("torch").default_generator.manual_seed(seed)
+    torch = import_library("torch")
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(seed)
 
 
 @contextmanager
@@ -54,11 +60,14 @@ def isolated() -> Iterator[None]:
     torch = import_library("torch")
     with _ONE_AT_A_TIME, lending.lent_generators():
         threads, state = torch.get_num_threads(), torch.get_rng_state()
+        on_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
         torch.set_num_threads(1)
         try:
             yield
         finally:
             torch.set_rng_state(state)
+            if on_gpus:
+                torch.cuda.set_rng_state_all(on_gpus)
             torch.set_num_threads(threads)
 
 
@@ -115,10 +124,33 @@ def exported_name(algorithm: Any) -> str | None:
     return name if getattr(import_library("stable_baselines3"), name, None) is algorithm else None
 
 
-def build_model(algorithm: Any, policy: str, env: Any, options: Mapping[str, Any] | None) -> Any:
-    """Return the untrained model, on the CPU and without logs; its weights come from the global generators."""
+def callback_class() -> type:
+    """Return the base class of callbacks."""
+    base: type = import_library("stable_baselines3").common.callbacks.BaseCallback
+    return base
+
+
+def check_device(device: object) -> str:
+    """Return the name of a device of PyTorch that is there; refuse what depends on the machine."""
+    torch = import_library("torch")
+    if not isinstance(device, str) or device == "auto":
+        raise InvalidInput(f"{OWNER}: device must be a name such as 'cpu' or 'cuda:0', got {shown(device)}.")
     try:
-        model = algorithm(policy, env, seed=None, device="cpu", **copy.deepcopy(dict(options or {})))
+        name = str(torch.empty(0, device=torch.device(device)).device)
+    except Exception as error:  # PyTorch raises several kinds
+        said = sentence(error)
+        raise InvalidInput(f"{OWNER}: device {shown(device)} cannot be used here ({said}). Pass 'cpu'.") from None
+    return name
+
+
+def build_model(
+    algorithm: Any, policy: str, envs: Sequence[Any], options: Mapping[str, Any] | None, device: str = "cpu"
+) -> Any:
+    """Return the untrained model without logs; its weights come from the global generators."""
+    env = envs[0]
+    try:
+        given = env if len(envs) == 1 else _side_by_side(envs)
+        model = algorithm(policy, given, seed=None, device=device, **sb3_options.copied(options or {}))
     except Exception as error:  # whatever the library raises, its own sentence says why
         raise InvalidInput(
             f"{OWNER}: {algorithm.__name__} cannot be built for {env.spec.id!r} with these settings "
@@ -126,6 +158,13 @@ def build_model(algorithm: Any, policy: str, env: Any, options: Mapping[str, Any
         ) from error
     model.set_logger(import_library("stable_baselines3").common.logger.Logger(folder=None, output_formats=[]))
     return model
+
+
+def _side_by_side(envs: Sequence[Any]) -> Any:
+    """Return several environments as one of Stable-Baselines3, each with its monitor, as the library makes one."""
+    common = import_library("stable_baselines3.common.vec_env")
+    monitor = import_library("stable_baselines3.common.monitor").Monitor
+    return common.DummyVecEnv([functools.partial(monitor, env) for env in envs])
 
 
 def without_data(model: Any) -> Any:

@@ -114,6 +114,11 @@ class _Phased(Promise[PhasedVIPlan]):
     estimate: ClassVar[Estimate]  # how means are answered
     _sizes: ClassVar[tuple[int, int]] = (2**31, 2**31)  # so that no rho_sq is too small
 
+    @property
+    def loss_over(self) -> str | None:
+        """What epsilon bounds: the loss of the policy from the worst state, or no loss where it is about Q."""
+        return "worst" if self._parameters()["target"] == "policy" else None
+
     def _plan(
         self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool, pairs: int | None = None
     ) -> PhasedVIPlan:

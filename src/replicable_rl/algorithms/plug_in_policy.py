@@ -120,6 +120,11 @@ class PlugInPolicy(Promise[PlugInPlan]):
         super().__post_init__()
 
     @property
+    def loss_over(self) -> str | None:
+        """What epsilon bounds: the loss of the policy from the "initial" distribution or the "worst" state."""
+        return self.over
+
+    @property
     def needs(self) -> type | None:  # type: ignore[override]  # it depends on the horizon
         """What a problem must be able to do: play, where a horizon is given; else either will do."""
         return None if self.horizon is None else EpisodicModel

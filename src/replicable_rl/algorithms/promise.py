@@ -21,6 +21,11 @@ class Promise(Generic[P]):
     needs: ClassVar[type]  # what a problem must be able to do
     _sizes: ClassVar[tuple[int, int]] = (2, 1)  # states and actions with which parameters are tried
 
+    @property
+    def loss_over(self) -> str | None:
+        """What epsilon bounds: the loss of the policy from the "initial" distribution or the "worst" state, or none."""
+        return None
+
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
             value = getattr(self, field.name)

@@ -147,6 +147,11 @@ class _RMax(Promise[RMaxPlan]):
         _check_r_max(type(self).__name__, self.r_max, (-np.inf, -np.inf))  # the range comes with the problem
         super().__post_init__()
 
+    @property
+    def loss_over(self) -> str | None:
+        """What epsilon bounds: the loss of the policy from the "initial" distribution."""
+        return "initial"
+
     def _plan(
         self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool, pairs: int | None = None
     ) -> RMaxPlan:

@@ -29,6 +29,7 @@ from replicable_rl.wording import sentence
 
 OnError = Literal["raise", "record"]
 Contents = dict[str, bytes]
+_OURS = Path(__file__).resolve().parent.parent  # this package
 _MANY_ROWS = 20_000  # drawn in compiled loops: most of such a run leaves the interpreter to other threads
 
 
@@ -135,7 +136,8 @@ def run_one_by_one(job: Job, specs: Sequence[RunSpec], on_error: OnError, conten
         try:
             run = context.run(job.run, spec)
         except (Exception, SystemExit) as error:
-            yield Run.failed(spec, _describe(error), time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            yield Run.failed(spec, _describe(error), seconds, traceback=_traceback(error))
             if on_error == "raise":
                 return
         else:
@@ -154,6 +156,20 @@ def _describe(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {message}{where}" if message else f"{type(error).__name__}{where}"
+
+
+def _traceback(error: BaseException) -> str | None:
+    """Return the traceback as Python prints it, from somebody's own code on; None where all of it is ours."""
+    frames = error.__traceback__
+    while frames is not None and Path(frames.tb_frame.f_code.co_filename).is_relative_to(_OURS):
+        frames = frames.tb_next
+    if frames is None:
+        return None
+    try:
+        lines = traceback.format_exception(type(error), error, frames)
+    except Exception:  # an exception that cannot even be written
+        lines = [*traceback.format_tb(frames), type(error).__name__]
+    return "".join(lines).encode("utf-8", "backslashreplace").decode()
 
 
 def _rebuilds(spec: ObjectSpec, original: Any) -> bool:

@@ -61,6 +61,7 @@ def current(specs: Sequence[AuditSpec]) -> list[AuditSpec]:
 
     def answers(other: AuditSpec, spec: AuditSpec) -> bool:
         asks = spec.require is None or (spec.require, spec.level) == (other.require, other.level)
+        asks = asks and spec.training in (None, other.training)
         return asks and other.contains(spec)
 
     families: dict[RunFamily, list[tuple[int, AuditSpec]]] = defaultdict(list)

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.audit.agreement import Agreement, measure
+from replicable_rl.audit.accuracy import Accuracy, measure_accuracy, promised_loss
+from replicable_rl.audit.agreement import Agreement, Estimate, measure
+from replicable_rl.audit.closeness import Closeness, measure_closeness
+from replicable_rl.audit.doubts import doubts
 from replicable_rl.audit.logs import measure_logs, measure_states_of_logs
+from replicable_rl.audit.returns import Returns, measure_returns
 from replicable_rl.audit.sampled import unsampled
 from replicable_rl.audit.states import StateAgreement, measure_states
 from replicable_rl.canonical import Json, json_text
 from replicable_rl.display import Displayed, described, short_repr, shown
-from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer
+from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real
 from replicable_rl.files import write_csv, write_text
 from replicable_rl.mdp import Labels, TabularMDP, evaluate_policy, optimal_values
 from replicable_rl.records import AuditSpec, Claim, Claims, Logs, Measurement, ObjectSpec, Run, in_order, level_of
@@ -25,7 +29,6 @@ from replicable_rl.wording import brief, plural
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ class AuditResult(Displayed):
         How many runs the audit asks for; a store that it was read from may lack some of them.
     mdp : TabularMDP or None
         The problem, where it is known as a table.
-    probe : array or None
+    probe : array, mapping of arrays, or None
         The observations on which functions were compared.
     """
 
@@ -87,7 +90,7 @@ class AuditResult(Displayed):
     store: RunStore
     runs_asked: int
     mdp: TabularMDP | None = None
-    probe: NDArray[Any] | None = None
+    probe: Any = None
 
     @property
     def problem(self) -> ObjectSpec:
@@ -158,6 +161,79 @@ class AuditResult(Displayed):
         if found.low >= required:
             return None if self.unsampled else True
         return False if found.high < required else None
+
+    def verdict(self, level: str | None = None) -> bool | None:
+        """Whether what was required, or else promised, is shown: agreement, and losses where they are known.
+
+        True, False, or None where the runs cannot tell or nothing is asked. A promise of epsilon counts where the
+        problem is known, so that losses are exact: runs that agree and lose more than epsilon do not meet it.
+
+        >>> import replicable_rl as rr
+        >>> few = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, iterations=1, calls=10**6)  # learns next to nothing
+        >>> result = rr.audit(rr.make("two-goals-v1"), few, shared_seeds=20)
+        >>> result.meets(0.7), result.accuracy.kept, result.verdict()
+        (True, 0, False)
+        """
+        level = self.spec.level if level is None else level
+        asked = self.spec.require if self.spec.require is not None and level == self.spec.level else None
+        if asked is None and self.rho is not None:
+            asked = min(1.0 - self.rho, float(np.nextafter(1.0, 0.0)))
+        if asked is None or level not in self.levels:
+            return None
+        return self.judged(asked, level)
+
+    def judged(self, required: float, level: str = "policy") -> bool | None:
+        """Whether the agreement is at least ``required`` (:meth:`meets`) and no loss speaks against it."""
+        both = [self.meets(required, level), True if self.accuracy is None else self.accuracy.met]
+        return False if False in both else None if None in both else True
+
+    @cached_property
+    def accuracy(self) -> Accuracy | None:
+        """How many runs lose at most epsilon; None where none is promised, or the problem is not known."""
+        promised = promised_loss(self.spec)
+        if promised is None or self.policies is None or self.logs is not None or self.mdp is None:
+            return None
+        worst = promised.over == "worst"
+        lost = {one.fingerprint: one.worst_loss if worst else one.loss / self._span for one in self.policies}
+        losses = [lost.get(one) if one is not None else None for one in self._prints("policy")]
+        return measure_accuracy(promised, losses, self.spec.runs_per_seed, self.spec.confidence)
+
+    @cached_property
+    def returns(self) -> Returns | None:
+        """What the runs of training code earned, where ``evaluate`` measured it; None otherwise."""
+        return measure_returns(self.runs, self.spec.runs_per_seed, self.spec.confidence, self.spec.training)
+
+    @cached_property
+    def closeness(self) -> Closeness | None:
+        """How far actions are apart, by the tolerance that the audit was given; None where it was given none."""
+        asked = self.spec.training
+        if asked is None or asked.tolerance is None or "policy" not in self.levels:
+            return None
+        return self.within(asked.tolerance)
+
+    def within(self, tolerance: float) -> Closeness:
+        """Return how often the actions of two runs are no further apart than ``tolerance``, on every observation.
+
+        It says nothing about identity, which :meth:`agreement` does, and suits actions that are numbers of a scale.
+
+        >>> import replicable_rl as rr
+        >>> def train(shared_seed, sample_seed):
+        ...     gain = 1.0 + np.random.default_rng(sample_seed).normal(0.0, 0.01)
+        ...     return lambda observation: gain * observation
+        >>> result = rr.audit_callable(train, shared_seeds=20, probe=[-1.0, 0.5, 1.0])
+        >>> result.agreement("policy").same, result.within(0.1).close
+        (0, 20)
+        """
+        rule = "a number that is not negative"
+        tolerance = check_real("within", "tolerance", tolerance, low=0.0, high=1e300, rule=rule)
+        R, confidence = self.spec.runs_per_seed, self.spec.confidence
+        self._check_level("policy")
+        return measure_closeness(self.outputs("policy"), self._prints("policy"), R, confidence, tolerance)
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """Why the numbers may say nothing: nothing was sampled, policies are constant, nothing was learned."""
+        return tuple(doubts(self))
 
     @cached_property
     def unsampled(self) -> str:
@@ -239,9 +315,7 @@ class AuditResult(Displayed):
         """Return and loss of every distinct policy, most common first; None where the model is not known."""
         if self.mdp is None or "policy" not in self.levels:
             return None
-        best = optimal_values(self.mdp)
-        low, high = self.mdp.reward_range
-        span = (high - low) / (1.0 - self.mdp.gamma) or 1.0
+        best, span = optimal_values(self.mdp), self._span
         found = []
         for one in self.classes("policy"):
             worth = evaluate_policy(self.mdp, self.outputs("policy")[one.fingerprint])
@@ -251,6 +325,12 @@ class AuditResult(Displayed):
             worth_return = worth.expected_return
             found.append(PolicyValue(one.fingerprint, one.runs, worth_return, loss, worst, error, error / span))
         return tuple(found)
+
+    @property
+    def _span(self) -> float:
+        """How far values of the problem can be apart: what losses are divided by."""
+        low, high = (0.0, 0.0) if self.mdp is None else self.mdp.reward_range
+        return (high - low) / (1.0 - (0.0 if self.mdp is None else self.mdp.gamma)) or 1.0
 
     @property
     def samples(self) -> int | None:
@@ -289,10 +369,15 @@ class AuditResult(Displayed):
         return data
 
     def rows(self, *, timing: bool = False) -> list[dict[str, Json]]:
-        """Return one row for every run: seeds, fingerprints, samples, status, return and loss."""
+        """Return one row for every run: seeds, fingerprints, samples, status, return and loss.
+
+        ``return`` and ``loss`` are exact, where the problem is known; ``measured_return`` and the ends of its interval
+        are what ``evaluate`` saw.
+        """
         worth = {one.fingerprint: one for one in self.policies or ()}
         rows = []
-        for run in self.runs:
+        measured = None if self.returns is None else self.returns.per_run
+        for i, run in enumerate(self.runs):
             drawn: dict[str, Json] = {"sample_seed": run.sample_seed}
             sample = drawn if self.logs is None else {"log": self.logs.name_of(run)}
             row: dict[str, Json] = {"shared_seed": run.shared_seed} | sample
@@ -301,6 +386,7 @@ class AuditResult(Displayed):
             one = worth.get(run.fingerprints.get("policy", ""))
             if worth:
                 row |= {"return": one and one.expected_return, "loss": one and one.loss}
+            row |= {} if measured is None else _measured(measured[i])
             row |= {"error": run.error, "run": run.key}
             rows.append(row | {"seconds": run.seconds} if timing else row)
         return rows
@@ -345,3 +431,9 @@ class AuditResult(Displayed):
         level_of(level)
         has = f"produces {', '.join(self.levels)}" if self.levels else "had no run that did not fail"
         raise InvalidInput(f"audit: there is no {level} to compare; {self.algorithm.id} {has}.")
+
+
+def _measured(found: Estimate | None) -> dict[str, Json]:
+    """Return the measured return of a run and its interval; None for what nobody knows."""
+    low, high = (None, None) if found is None or not np.isfinite(found.low) else (found.low, found.high)
+    return {"measured_return": None if found is None else float(found), "measured_low": low, "measured_high": high}

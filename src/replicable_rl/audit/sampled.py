@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 DRAWN_BY_TRAIN = "what train draws from sample_seed"
 IGNORED_BY_TRAIN = "nothing, for train does not read sample_seed"
+SAME_DATA = "nothing, for two sample seeds gave the same data"
+DIFFERENT_DATA = f"{DRAWN_BY_TRAIN} (two sample seeds gave different data)"
 _NOTHING_DRAWN = "nothing, for no run drew a sample"
 _SEE_ARGUMENTS = {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"}  # without naming them
 

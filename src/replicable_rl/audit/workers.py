@@ -1,5 +1,7 @@
 """Chunks of runs on joblib's workers: processes, threads, a Dask or a Ray cluster."""
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import itertools
@@ -27,7 +29,30 @@ Call = tuple[Callable[..., Batch], tuple[Any, ...], dict[str, Any]]  # what jobl
 
 
 class RunFailed(InvalidInput):
-    """A run of an audit raised; the runs that had finished are kept."""
+    """A run of an audit raised; the runs that had finished are kept.
+
+    Attributes
+    ----------
+    traceback : str or None
+        Where it raised, as Python prints it, also where that was in another process. Python shows it when nobody
+        catches the exception.
+    """
+
+    def __init__(self, message: object = "", traceback: str | None = None) -> None:
+        super().__init__(message)
+        self.traceback = traceback
+        if traceback is not None:
+            self.__cause__ = _InTheRun(traceback)
+
+    def __reduce__(self) -> tuple[type[RunFailed], tuple[str, str | None]]:
+        return type(self), (str(self), self.traceback)
+
+
+class _InTheRun(Exception):
+    """What happened in a run, for Python to show above the `RunFailed` that it caused."""
+
+    def __str__(self) -> str:
+        return f"\n\n{self.args[0]}"
 
 
 def wants_workers(n_jobs: int | None) -> bool:

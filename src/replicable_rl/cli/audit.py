@@ -2,18 +2,19 @@
 
 import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from replicable_rl.audit import AuditResult, audit_spec, opened_store, read_audits, run_audits
+from replicable_rl.audit import AuditResult, RunFailed, audit_spec, opened_store, read_audits, run_audits
 from replicable_rl.audit.backends import use_backend
 from replicable_rl.audit.sweep import load_sweep
 from replicable_rl.cli import complete
 from replicable_rl.cli.columns import read_logs, refuse_columns, with_column_options
+from replicable_rl.cli.functions import OF_FUNCTIONS, function_spec, is_function
 from replicable_rl.cli.options import (
     AsJson,
     Store,
@@ -23,7 +24,14 @@ from replicable_rl.cli.options import (
     whole,
     with_algorithm_options,
 )
-from replicable_rl.cli.output import print_all, print_json, print_note, saying_what_is_kept, text_width
+from replicable_rl.cli.output import (
+    print_all,
+    print_error,
+    print_json,
+    print_note,
+    saying_what_is_kept,
+    text_width,
+)
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval
 from replicable_rl.files import replacing, write_csv
@@ -37,9 +45,11 @@ _MET, _NOT_MET, _CANNOT_TELL = 0, 1, 2  # exit codes
 
 
 _NAMES = Argument(
-    metavar="PROBLEM|LOGS ALGORITHM",
+    metavar="PROBLEM|LOGS ALGORITHM|FUNCTION",
     help="What to solve: an id (see `list`), id:key=value,..., a Gymnasium id, or a saved .npz file; or two logs or "
-    "more (.csv, .parquet or .jsonl files, or folders of them). Then an algorithm: an id, or id:key=value,...",
+    "more (.csv, .parquet or .jsonl files, or folders of them). Then an algorithm: an id, or id:key=value,...; or "
+    "training code of your own, with or without a problem: module:function or file.py:function, which takes "
+    "(shared_seed, sample_seed).",
     autocompletion=complete.problem_then_algorithm,
 )
 
@@ -87,6 +97,22 @@ def audit_command(
             metavar="LEVEL", help="What must agree (see `list`).  [default: policy]", autocompletion=complete.levels
         ),
     ] = None,
+    evaluate: Annotated[
+        str | None,
+        Option(
+            metavar="WHAT", help="What measures the return of a FUNCTION's run: module:function, or a Gymnasium id."
+        ),
+    ] = None,
+    uniform: Annotated[float | None, Option(metavar="X", help="The return of the uniform policy.")] = None,
+    probe: Annotated[
+        str | None, Option(metavar="WHAT", help="Observations to compare on: a .npy or .npz file, or module:name.")
+    ] = None,
+    data: Annotated[
+        str | None, Option(metavar="FUNCTION", help="module:function that returns the data of a sample seed.")
+    ] = None,
+    version: Annotated[
+        str | None, Option(metavar="TEXT", help="The version of your FUNCTION; a --store asks for it.")
+    ] = None,
     on_error: Annotated[
         str | None,
         Option(
@@ -101,7 +127,9 @@ def audit_command(
     given: dict[str, Any],
     columns: dict[str, Any],
 ) -> int:
-    """Measure how often two runs of ALGORITHM on PROBLEM agree, or whether several logs give one policy.
+    """Measure how often two runs of ALGORITHM on PROBLEM agree, or of your own training FUNCTION, or several logs.
+
+    A FUNCTION is train(shared_seed, sample_seed) in a module or a script; --evaluate measures what it learns.
 
     Logs are first tested for being of one process; say with --gamma, --state and so on what their columns are.
 
@@ -126,21 +154,20 @@ def audit_command(
         both = ({"problem": result.problem.text, "algorithm": result.algorithm.text} for result in results)
         write_csv(csv_file, [what | row for what, one in zip(both, results, strict=True) for row in one.rows()])
     if as_json:
-        data = [result.to_json() for result in results]
-        print_json(data if many else data[0])
+        told = [result.to_json() for result in results]
+        print_json(told if many else told[0])
     elif not many:
         _show(results[0])
+    _show_traceback(results)
     codes = {_verdict(result) for result in results}
     return next(code for code in (_NOT_MET, _CANNOT_TELL, _MET) if code in codes)
 
 
 def _verdict(result: AuditResult) -> int:
     """Return the exit code of what was asked of an audit."""
-    required, level = result.spec.require, result.spec.level
-    if required is None:
+    if result.spec.require is None:
         return _MET
-    met = result.meets(required, level) if level in result.levels else None
-    return {True: _MET, False: _NOT_MET, None: _CANNOT_TELL}[met]
+    return {True: _MET, False: _NOT_MET, None: _CANNOT_TELL}[result.verdict()]
 
 
 def _show(result: AuditResult) -> None:
@@ -154,6 +181,13 @@ def _show(result: AuditResult) -> None:
         print_note(f"Time of all runs: {result.seconds:.3g} s.")
 
 
+def _show_traceback(results: Sequence[AuditResult]) -> None:
+    """Show where the first recorded failure was raised, on standard error."""
+    told = (run.traceback for result in results for run in result.failures if run.traceback)
+    if first := next(told, None):
+        print_error(f"The first failure of a run:\n{first.rstrip()}")
+
+
 def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
     """Return the audits that the command line, or a sweep, describes."""
     in_store = asked["store"] is not None
@@ -165,9 +199,16 @@ def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
             )
         return load_sweep(asked["sweep"], in_store=in_store, **settings)
     *solved, name = asked["names"] or [""]
+    if is_function(name):
+        refuse_columns("audit", asked["columns"])
+        return [function_spec(asked, settings)]
+    own = given_options({key: asked[key] for key in OF_FUNCTIONS})
+    if own:
+        raise InvalidInput(f"audit: {', '.join(own.values())} is for training code of your own, module:function.")
     if not solved:
         raise InvalidInput(
-            "audit: give PROBLEM and ALGORITHM, or --sweep FILE, or --store FILE alone; or logs and ALGORITHM."
+            "audit: give PROBLEM and ALGORITHM, or --sweep FILE, or --store FILE alone; or logs and ALGORITHM; or "
+            "module:function."
         )
     if len(solved) == 1:
         refuse_columns("audit", asked["columns"])
@@ -190,12 +231,23 @@ def _made(specs: Sequence[AuditSpec], asked: dict[str, Any]) -> list[AuditResult
     n_jobs = None if backend in ("dask", "ray") else jobs
     tell = asked["sweep"] is not None and not asked["as_json"]
     results: list[AuditResult] = []
-    with saying_what_is_kept(store), workers, progress_bar(), opened_store(store) as opened:
+    with _showing_where(), saying_what_is_kept(store), workers, progress_bar(), opened_store(store) as opened:
         for result in run_audits(specs, opened, n_jobs=n_jobs, on_error=asked["on_error"] or "raise"):
             results.append(result)
             if tell:
                 _tell(f"{len(results)}/{len(specs)}", result)
     return results
+
+
+@contextlib.contextmanager
+def _showing_where() -> Iterator[None]:
+    """Show the traceback of a run that failed, before the sentence about it."""
+    try:
+        yield
+    except RunFailed as error:
+        if error.traceback is not None:
+            print_error(error.traceback.rstrip())
+        raise
 
 
 def _stored(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditResult]:

@@ -17,6 +17,7 @@ from replicable_rl.records.specs import (
     Sample,
     parameter_text,
 )
+from replicable_rl.records.training import Training
 
 __all__ = [
     "APPROXIMATE",
@@ -42,6 +43,7 @@ __all__ = [
     "Sample",
     "Status",
     "StatusCode",
+    "Training",
     "check_level",
     "derived_seed",
     "history_digest",

@@ -20,9 +20,12 @@ from replicable_rl.errors import InvalidInput, check_in_open_interval, check_int
 from replicable_rl.randomness import MAX_SEED
 from replicable_rl.records.logs import Logs
 from replicable_rl.records.specs import COUNTS, ObjectSpec, RunFamily, RunSpec
+from replicable_rl.records.training import Training
 from replicable_rl.wording import brief, plural
 
 _MOST = 10**7
+_BITS = 64  # of a seed; other people's code gets seeds of 32
+_OPTIONAL = {"seed_bits", "logs", "training"}  # in the JSON form only where they say something
 _SHARED, _FRESH = "what the algorithm draws from the shared seed", "every sample"
 
 
@@ -62,6 +65,10 @@ class AuditSpec(Displayed):
         What the question is about.
     shared, fresh : str
         Which randomness the runs of a pair have in common, and which they do not.
+    seed_bits : {64, 32}
+        How long seeds are: 32 bits where they are handed to other people's code, as NumPy's and PyTorch's are.
+    training : Training or None
+        What is asked of somebody's training code beside agreement: returns, a tolerance, a loss.
     logs : Logs or None
         The recorded samples, where samples were not drawn: each is a run under every shared seed.
     code : str or None
@@ -85,6 +92,8 @@ class AuditSpec(Displayed):
     fresh: str = _FRESH
     code: str | None = None
     logs: Logs | None = None
+    seed_bits: int = _BITS
+    training: Training | None = None
     job: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -100,8 +109,11 @@ class AuditSpec(Displayed):
             "seed": check_integer("audit", "seed", self.seed, low=0, high=MAX_SEED),
             "confidence": check_in_open_interval("audit", "confidence", self.confidence),
             "runs_per_seed": _check_runs(self.runs_per_seed),
-            "shared_seeds": _check_seeds(self.shared_seeds),
+            "seed_bits": _check_bits(self.seed_bits),
+            "shared_seeds": _check_seeds(self.shared_seeds, self.seed_bits),
         }
+        if not isinstance(self.training, Training | None):
+            raise InvalidInput(f"AuditSpec: training must be a Training or None, got {shown(self.training)}.")
         for name in ("rho", "require"):
             if getattr(self, name) is not None:
                 normal[name] = check_in_open_interval("audit", name, getattr(self, name))
@@ -140,7 +152,7 @@ class AuditSpec(Displayed):
         if isinstance(self.shared_seeds, tuple):
             yield from self.shared_seeds
         else:
-            yield from (derived_seed("shared", self.seed, j) for j in range(self.shared_seeds))
+            yield from self._drawn(self.shared_seeds, "shared", self.seed)
 
     @property
     def n_seeds(self) -> int:
@@ -151,7 +163,21 @@ class AuditSpec(Displayed):
         """Return the samples under a shared seed: the seeds of those that are drawn, the digests of recorded ones."""
         if self.logs is not None:
             return self.logs.digests
-        return [derived_seed("sample", self.seed, shared_seed, i) for i in range(self.runs_per_seed)]
+        return list(self._drawn(self.runs_per_seed, "sample", self.seed, shared_seed))
+
+    def _drawn(self, count: int, label: str, *address: int) -> Iterator[int]:
+        """Yield the first so many different seeds of an address; of 64 bits, no two are ever the same."""
+        if self.seed_bits == _BITS:
+            yield from (derived_seed(label, *address, i) for i in range(count))
+            return
+        met: set[int] = set()
+        for i in itertools.count():
+            if len(met) == count:
+                return
+            seed = derived_seed(label, *address, i) % 2**self.seed_bits
+            if seed not in met:
+                met.add(seed)
+                yield seed
 
     @property
     def runs(self) -> list[RunSpec]:
@@ -166,7 +192,8 @@ class AuditSpec(Displayed):
 
     def contains(self, other: AuditSpec) -> bool:
         """Whether this audit makes all runs of another one."""
-        same = self.family == other.family and self.seed == other.seed and self.runs_per_seed >= other.runs_per_seed
+        same = self.family == other.family and self.runs_per_seed >= other.runs_per_seed
+        same = same and (self.seed, self.seed_bits) == (other.seed, other.seed_bits)
         if self.logs is not None and other.logs is not None:  # other logs may be of another process: another question
             same = same and set(self.logs.digests) == set(other.logs.digests)
         if same and isinstance(self.shared_seeds, int) and isinstance(other.shared_seeds, int):
@@ -175,13 +202,15 @@ class AuditSpec(Displayed):
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON form."""
-        names = {one.name for one in fields(self)} - {"job", "logs"}
+        names = {one.name for one in fields(self)} - {"job", *_OPTIONAL}
         data: dict[str, Json] = {name: getattr(self, name) for name in names}
         seeds = data["shared_seeds"]
-        logs: dict[str, Json] = {} if self.logs is None else {"logs": self.logs.to_json()}
+        more: dict[str, Json] = {} if self.logs is None else {"logs": self.logs.to_json()}
+        more |= {} if self.training is None else {"training": self.training.to_json()}
+        more |= {} if self.seed_bits == _BITS else {"seed_bits": self.seed_bits}
         return (
             data
-            | logs
+            | more
             | {
                 "problem": self.problem.to_json(),
                 "algorithm": self.algorithm.to_json(),
@@ -193,8 +222,8 @@ class AuditSpec(Displayed):
     @classmethod
     def from_json(cls, data: Json) -> AuditSpec:
         """Read the JSON form back."""
-        names = {one.name for one in fields(cls)} - {"job", "logs"}
-        if not isinstance(data, dict) or set(data) - {"logs"} != names:
+        names = {one.name for one in fields(cls)} - {"job", *_OPTIONAL}
+        if not isinstance(data, dict) or set(data) - _OPTIONAL != names:
             raise InvalidInput(f"AuditSpec: expected {', '.join(sorted(names))}; got {shown(data)}.")
         read: dict[str, Any] = dict(data)
         read |= {name: ObjectSpec.from_json(data[name]) for name in ("problem", "algorithm")}
@@ -202,6 +231,8 @@ class AuditSpec(Displayed):
             read["shared_seeds"] = [from_decimal("AuditSpec: shared_seeds", one, 20) for one in data["shared_seeds"]]
         if "logs" in data:
             read["logs"] = Logs.from_json(data["logs"])
+        if "training" in data:
+            read["training"] = Training.from_json(data["training"])
         return cls(**read | {"seed": from_decimal("AuditSpec: seed", data["seed"], 20)})
 
 
@@ -213,7 +244,13 @@ def _check_runs(runs_per_seed: object) -> int:
     return check_integer("audit", "runs_per_seed", runs_per_seed, low=2, high=_MOST)
 
 
-def _check_seeds(shared_seeds: Any) -> int | tuple[int, ...]:
+def _check_bits(bits: object) -> int:
+    if type(bits) is not int or bits not in (32, _BITS):
+        raise InvalidInput(f"AuditSpec: seed_bits must be 32 or {_BITS}, got {shown(bits)}.")
+    return bits
+
+
+def _check_seeds(shared_seeds: Any, bits: int) -> int | tuple[int, ...]:
     """Return how many shared seeds there are, or which."""
     if plain_number(shared_seeds) is not None:  # a list is the other case
         return check_integer("audit", "shared_seeds", shared_seeds, low=1, high=_MOST)
@@ -224,7 +261,8 @@ def _check_seeds(shared_seeds: Any) -> int | tuple[int, ...]:
         seeds = None
     if seeds is None:
         raise InvalidInput(f"{rule}, got {shown(shared_seeds)}.")
-    listed = tuple(check_integer("audit", "a shared seed", seed, low=0, high=MAX_SEED) for seed in seeds)
+    high = MAX_SEED if bits == _BITS else 2**bits - 1
+    listed = tuple(check_integer("audit", "a shared seed", seed, low=0, high=high) for seed in seeds)
     if not listed:
         raise InvalidInput(f"{rule}, got an empty list.")
     if len(set(listed)) < len(listed):

@@ -9,14 +9,15 @@ its algorithm stands for and no others: a rule that decides publishes a policy a
 
 import contextlib
 import functools
+import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
-from replicable_rl.canonical import array_digest, array_to_bytes, bytes_to_array
+from replicable_rl.canonical import array_digest, array_to_bytes, bytes_to_array, json_text
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
 from replicable_rl.records.plugins import is_reloaded, load_plugins
 
@@ -120,8 +121,8 @@ def level_of(name: str) -> Level:
     >>> level_of("polcy")
     Traceback (most recent call last):
     ...
-    replicable_rl.errors.InvalidInput: level must be one of model, value, action-probabilities, policy, got 'polcy'. \
-Did you mean 'policy'?
+    replicable_rl.errors.InvalidInput: level must be one of model, value, bytes, action-probabilities, policy, got \
+'polcy'. Did you mean 'policy'?
     """
     is_text = isinstance(name, str)  # what else somebody gives may have no hash
     if is_text and name not in LEVELS:
@@ -184,6 +185,40 @@ def _freeze_probabilities(name: str, output: Any) -> Any:
     return table
 
 
+def _freeze_bytes(name: str, output: Any) -> bytes:
+    """Bytes are kept as they are; a mapping of names to arrays, such as weights, is written out, bit by bit."""
+    if isinstance(output, (bytes, bytearray, memoryview)):
+        frozen = bytes(output)
+    elif isinstance(output, Mapping):
+        arrays = {str(key): _numbers(name, key, output[key]) for key in sorted(output, key=str)}
+        heading = [[key, array.dtype.newbyteorder("<").str, list(array.shape)] for key, array in arrays.items()]
+        whole = (np.ascontiguousarray(one, dtype=one.dtype.newbyteorder("<")).tobytes() for one in arrays.values())
+        frozen = b"\n".join([json_text(heading).encode(), *whole]) if arrays else b""
+    else:
+        raise InvalidInput(f"Run: {name} must be bytes or a mapping of names to arrays, got {shown(output)}.")
+    if not frozen:
+        raise InvalidInput(f"Run: {name} must not be empty.")
+    return frozen
+
+
+def _numbers(name: str, key: Any, value: Any) -> Any:
+    value = value.detach().cpu() if hasattr(value, "detach") else value  # a tensor of PyTorch
+    try:
+        array = np.asarray(value)
+    except Exception:  # rows of several lengths, and whatever somebody's object raises
+        array = np.asarray(None)
+    if array.dtype.kind not in "iufb":
+        raise InvalidInput(f"Run: {name} must hold arrays of numbers, got {shown(value)} under {shown(key)}.")
+    return array
+
+
+def _bytes_digest(name: str, output: bytes) -> str:
+    return hashlib.sha256(f"replicable-rl {name} {len(output)}\n".encode() + output).hexdigest()
+
+
+register_level(
+    Level("bytes", freeze=_freeze_bytes, digest=_bytes_digest, encode=bytes, decode=bytes, suffix=".bin")
+)  # weights, or whatever else training code returns
 register_level(Level("action-probabilities", freeze=_freeze_probabilities))  # of policies that leave it to chance
 register_level(Level("policy"))  # actions of states, or of observations of a probe set
 register_level(Level("value", implies=("policy",), freeze=_freeze_value))

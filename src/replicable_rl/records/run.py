@@ -165,6 +165,8 @@ class Run(Displayed):
         The time that it took where it ran: the one thing that a repetition changes.
     error : str or None
         Why it failed; such a run has no outputs.
+    traceback : str or None
+        Where it failed, as Python prints it; of runs that were just made, for a store keeps the error alone.
     sealed : bool
         False where the record that it was read from has no digest, as those of older versions: it may have been
         changed.
@@ -181,6 +183,7 @@ class Run(Displayed):
     seconds: float = 0.0
     error: str | None = None
     sealed: bool = field(default=True, repr=False)
+    traceback: str | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -222,11 +225,11 @@ class Run(Displayed):
         return cls(prints, MappingProxyType(frozen), status, said, samples, MappingProxyType(columns))
 
     @classmethod
-    def failed(cls, spec: RunSpec | None, error: str, seconds: float = 0.0) -> Run:
+    def failed(cls, spec: RunSpec | None, error: str, seconds: float = 0.0, *, traceback: str | None = None) -> Run:
         """Return a run that raised; what no Unicode text can hold of its words is escaped."""
         error = error.encode("utf-8", "backslashreplace").decode()
-        status = Status(StatusCode.FAILED, error)
-        return cls(Fingerprints(), {}, status, spec=spec, made_with=made_with(), seconds=seconds, error=error)
+        told: dict[str, Any] = {"seconds": seconds, "error": error, "traceback": traceback}
+        return cls(Fingerprints(), {}, Status(StatusCode.FAILED, error), spec=spec, made_with=made_with(), **told)
 
     def completed(self, spec: RunSpec, **changes: Any) -> Run:
         """Return the same run with its identity, with what made it, and with ``changes``."""

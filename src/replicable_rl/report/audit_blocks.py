@@ -25,6 +25,8 @@ from replicable_rl.report.blocks import (
 from replicable_rl.report.log_texts import about_looks, first_of_all, sample_of
 from replicable_rl.report.page import Block
 from replicable_rl.report.policy_blocks import output_blocks
+from replicable_rl.report.training_blocks import training_blocks
+from replicable_rl.report.training_texts import LOSES_TOO_MUCH, loss_verdict
 from replicable_rl.wording import brief, number, percent, plural
 
 _PARAMETERS = 40
@@ -54,7 +56,7 @@ def verdict(result: AuditResult, level: str) -> Mark | None:
     asked = asked_for(result, level)
     if asked is not None and result.logs is not None and result.logs.differ:
         return Mark("not judged", "unsure")
-    return None if asked is None else Mark(*_VERDICTS[result.meets(asked, level)])
+    return None if asked is None else Mark(*_VERDICTS[result.judged(asked, level)])
 
 
 def interval(result: AuditResult, level: str) -> Interval:
@@ -74,6 +76,8 @@ def audit_blocks(result: AuditResult, command: str | None) -> Iterator[Block]:
     level = shown_level(result)
     if result.logs is not None:
         yield process_callout(result.logs, first_of_all(result))
+    for said in result.warnings:
+        yield Callout([Plain(f"Warning: {said}")], "bad")
     yield Facts([*_parameters(result), *_size(result)])
     if not result.runs:
         yield Callout(NOTHING_YET, "unsure")
@@ -84,6 +88,7 @@ def audit_blocks(result: AuditResult, command: str | None) -> Iterator[Block]:
         yield Callout([Plain(headline(result, level))], "plain" if mark is None else mark.tone)
         yield _figure(result, command)
         yield _levels(result)
+        yield from training_blocks(result)
         yield from output_blocks(result, level)
     yield from _claims(result)
     yield from _notes(result)
@@ -128,6 +133,7 @@ def _figure(result: AuditResult, command: str | None) -> Intervals:
     caption += "that hold at every look."
     if any(row.required is not None for row in rows):
         caption += " The dashed line is the agreement that is asked for: met where the whole bar lies right of it."
+        caption += LOSES_TOO_MUCH if loss_verdict(result) else ""
     return Intervals(rows, caption, command=command)
 
 

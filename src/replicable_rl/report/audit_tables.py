@@ -12,6 +12,15 @@ from replicable_rl.display import shows
 from replicable_rl.records import ObjectSpec, in_order
 from replicable_rl.report.layout import NARROWEST, Column, laid_out, left_out
 from replicable_rl.report.log_texts import about_looks, compared, first_of_all, sample_of, size, subject, undecided
+from replicable_rl.report.training_texts import (
+    closeness_text,
+    loss_text,
+    loss_verdict,
+    returns_text,
+    training_json,
+    unknown_returns,
+    warnings_text,
+)
 from replicable_rl.wording import brief, number, percent, plural
 
 _WIDTH = 80
@@ -42,7 +51,8 @@ def headline(result: AuditResult, level: str, require: float | None = None) -> s
         text += f", 1−ρ = {promised:.6g} {_verdict(result, promised, level)}{_finest(result, promised, level)}"
     if require is not None and (promised is None or abs(require - promised) > 1e-12):
         text += f", required {require:.6g} {_verdict(result, require, level)}"
-    return f"{text}. {result.unsampled}".rstrip()
+    asked = promised is not None or require is not None
+    return f"{text}{loss_verdict(result) if asked else ''}."
 
 
 def _finest(result: AuditResult, promised: float, level: str) -> str:
@@ -68,11 +78,13 @@ def summary_lines(number: str, result: AuditResult, width: int = _WIDTH) -> list
     found = headline(result, level) if level in result.levels else lacking
     texts = (
         first_of_all(result),
+        *warnings_text(result),
         found,
         unfinished(result),
         _failed(result),
         other_versions(result.runs),
-        suspicion(result),
+        closeness_text(result),
+        returns_text(result),
     )
     lines = [f"{indent}{line}" for text in texts for line in _wrapped(text, width - len(indent))]
     return [*_specs(result, f"{number}  ", indent, width), *lines]
@@ -84,11 +96,11 @@ def result_table(result: AuditResult, level: str, require: float | None = None, 
     spec, width = result.spec, max(width, NARROWEST)
     samples = {run.samples for run in result.runs if run.samples is not None}
     drawn = "" if not samples else f", {number_range(min(samples), max(samples))} samples each"
-    first = first_of_all(result)
+    first = [text for text in (first_of_all(result), *warnings_text(result)) if text]
     table, missing = laid_out(_columns(list(result.agreements.values())), width)
     shares = left_out(missing) if missing else _SHARES
     lines = [
-        *([*_wrapped(first, width), ""] if first else []),
+        *([*(line for text in first for line in _wrapped(text, width)), ""] if first else []),
         *_specs(result, width=width),
         *_wrapped(f"{size(result)}{drawn}; {percent(spec.confidence)} intervals", width),
         "",
@@ -97,12 +109,13 @@ def result_table(result: AuditResult, level: str, require: float | None = None, 
         "",
         *_wrapped(headline(result, level, require), width),
         *(_where(result, width) if "policy" in result.levels else ()),
+        *_wrapped(closeness_text(result), width),
         *_wrapped(_worth(result, level), width),
+        *_wrapped(returns_text(result), width),
         *_wrapped(unfinished(result), width),
         *_wrapped(_failed(result), width),
         *_wrapped(other_versions(result.runs), width),
         *_wrapped(f"Shared by the runs of a pair: {spec.shared}. Fresh: {fresh(spec, result.runs)}.", width),
-        *_wrapped(suspicion(result), width),
     ]
     return "\n".join(lines)
 
@@ -141,7 +154,7 @@ def _where(result: AuditResult, width: int) -> list[str]:
 
 def state_name(result: AuditResult, state: int) -> str:
     """Return the name of a state, or the observation, or the number where it has none."""
-    if result.probe is not None and result.probe.ndim == 1:
+    if getattr(result.probe, "ndim", None) == 1:
         return str(result.probe[state])
     names = result.labels.states
     return str(state) if names is None or state >= len(names) else names[state]
@@ -163,13 +176,13 @@ def _worth(result: AuditResult, level: str) -> str:
     n = len(result.classes("policy"))
     count = "One policy in all" if n == 1 else f"{n} distinct policies over all shared seeds"
     if result.policies is None:
-        return f"{count}; the model is not known, so neither are their returns."
+        return f"{count}{unknown_returns(result)}"
     returns = [one.expected_return for one in result.policies]
     loss = max(one.loss + one.error for one in result.policies)  # certified, so that "at most" is true
     worst = max(one.worst_loss + one.normalised_error for one in result.policies)
     return (
         f"{count}: return {number_range(min(returns), max(returns))}, loss against the optimum at most {loss:.3g} "
-        f"(from the worst state, in values normalised to [0, 1]: {worst:.3g})."
+        f"(from the worst state, in values normalised to [0, 1]: {worst:.3g}). {loss_text(result)}"
     )
 
 
@@ -234,6 +247,7 @@ def result_json(result: AuditResult, timing: bool) -> dict[str, Json]:
         "require": spec.require,
         "level": spec.level,
         "randomness": {"shared": spec.shared, "fresh": fresh(spec, result.runs)},
+        **training_json(result),
         "unsampled": result.unsampled or None,
         "suspicion": suspicion(result) or None,
         "made_with": [{"runs": runs, **by} for by, runs in versions(result.runs)],

@@ -16,6 +16,7 @@ from replicable_rl.report.blocks import Callout, Cell, Code, DataTable, Interval
 from replicable_rl.report.commands import audit_command
 from replicable_rl.report.log_texts import logs_text
 from replicable_rl.report.page import Block, Page, Section
+from replicable_rl.report.training_texts import LOSES_TOO_MUCH, loss_verdict, with_interval
 from replicable_rl.store import RunStore
 from replicable_rl.wording import brief, listed, percent, plural
 
@@ -139,7 +140,9 @@ def _overview(results: Sequence[AuditResult], command: str | None) -> list[Block
     bars = [bar for i, result in enumerate(results, start=1) if (bar := _bar(result, i)) is not None]
     levels = list(reversed(in_order({level for result in results for level in result.levels})))
     columns = ["problem", "algorithm", "asked for", "verdict", *(f"same {level}" for level in levels), "runs"]
-    rows = [_line(result, levels) for result in results]
+    earned = any(result.returns is not None for result in results)
+    columns += ["mean return"] if earned else []
+    rows = [[*_line(result, levels), *([_earned(result)] if earned else [])] for result in results]
     confidences = {result.spec.confidence for result in results}
     sure = f"{percent(min(confidences))} " if len(confidences) == 1 else ""
     implied = (
@@ -153,6 +156,7 @@ def _overview(results: Sequence[AuditResult], command: str | None) -> list[Block
         "the agreement that is asked for, 1−ρ unless the audit says otherwise: *met* where the whole bar lies right of "
         "it, *not met* where it lies left of it, *undecided* in between."
     )
+    caption += LOSES_TOO_MUCH if any(loss_verdict(result) for result in results) else ""
     cut = f" The first {_BARS} of {len(bars)} are drawn." if len(bars) > _BARS else ""
     figure = Intervals(bars[:_BARS], caption + cut, command=command)
     many = f"The first {_SECTIONS} have a section below; choose others with `--problem` and `--algorithm`."
@@ -178,6 +182,11 @@ def _line(result: AuditResult, levels: Sequence[str]) -> list[Cell]:
     names: list[Cell] = [Code(_subject(result)), Code(brief(result.algorithm.text))]
     size = f"{len(result.runs)} of {result.runs_asked}" if unfinished(result) else _size(result)
     return [*names, *judged, *(agreements.get(name) for name in levels), size]
+
+
+def _earned(result: AuditResult) -> Cell:
+    """Return the mean return of the runs of an audit: what they learned, beside how alike they are."""
+    return None if result.returns is None else with_interval(result.returns.mean)
 
 
 def _strays(families: dict[RunFamily, int]) -> list[Block]:

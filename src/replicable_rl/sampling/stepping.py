@@ -28,7 +28,15 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 _BATCH = 1000  # episodes between two flushes of what was seen
-SEEDS = 2**63  # so many that two calls of `play` hardly ever seed an environment alike
+
+
+def environment_seed(rng: np.random.Generator, copies: int = 1) -> int:
+    """Draw the seed of an environment: 32 bits, for many take no more; copies of it get the numbers that follow.
+
+    >>> environment_seed(np.random.default_rng(1))
+    2198257139
+    """
+    return min(int(rng.integers(2**63)) >> 31, 2**32 - copies)
 
 
 class EpisodicEnv(Stepped):
@@ -125,7 +133,7 @@ class EpisodicEnv(Stepped):
     def _single_batches(
         self, choice: NDArray[np.float64], episodes: int, horizon: int, rng: np.random.Generator, seen: _Seen
     ) -> Iterator[Tally]:
-        seed: int | None = int(rng.integers(SEEDS))
+        seed: int | None = environment_seed(rng)
         keys: list[int] = []
         rewards: list[float] = []
         for episode in track(range(episodes), "episodes"):
@@ -151,7 +159,7 @@ class EpisodicEnv(Stepped):
     def _vector_batches(
         self, choice: NDArray[np.float64], episodes: int, horizon: int, rng: np.random.Generator, seen: _Seen
     ) -> Iterator[Tally]:
-        seed: int | None = int(rng.integers(SEEDS))
+        seed: int | None = environment_seed(rng, self.env.num_envs)
         mode = autoreset_mode(self.env)
         for start in track(range(0, episodes, self.env.num_envs), "batches of episodes"):
             observation, _ = self.env.reset(seed=seed)

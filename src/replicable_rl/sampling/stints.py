@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.errors import InvalidInput, shown
-from replicable_rl.sampling.stepping import SEEDS, autoreset_mode, before_autoreset
+from replicable_rl.sampling.stepping import autoreset_mode, before_autoreset, environment_seed
 
 _PAUSE = 0.2  # seconds
 _MODES = ("NextStep", "SameStep", "Disabled")
@@ -77,7 +77,7 @@ class Stint:
     def _alone(self, choice: NDArray[np.float64], length: int, rng: np.random.Generator) -> None:
         model, env = self._env, self._env.env
         end, last_action, (low, high) = model.n_states - 1, model.n_actions - 1, model.reward_range
-        state = self._begun(model.state_of(env.reset(seed=int(rng.integers(SEEDS)))[0]))
+        state = self._begun(model.state_of(env.reset(seed=environment_seed(rng))[0]))
         for left in range(length - 1, -1, -1):
             self._rest()
             action = min(int(np.searchsorted(choice[state], rng.random(), side="right")), last_action)
@@ -97,7 +97,7 @@ class Stint:
         if mode not in _MODES:
             raise InvalidInput(f"{model}: metadata['autoreset_mode'] must be one of Gymnasium's, got {shown(mode)}.")
         everybody = np.ones(width, dtype=bool)
-        state = self._begun(model.states_of(env.reset(seed=int(rng.integers(SEEDS)))[0], everybody))
+        state = self._begun(model.states_of(env.reset(seed=environment_seed(rng, env.num_envs))[0], everybody))
         resets = ~everybody  # whose next step is no step
         while length > 0 and most - self.steps >= width:
             length -= 1

@@ -1,0 +1,272 @@
+"""Playing a policy in a Gymnasium environment: what it earns, and which observations it meets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from replicable_rl.adapters import probes
+from replicable_rl.envs.gymnasium_adapter import make_env, versioned_id
+from replicable_rl.errors import InvalidInput, check_integer, check_real, shown
+from replicable_rl.randomness import lending
+from replicable_rl.records import ObjectSpec, Run, derived_seed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from replicable_rl.adapters.probes import Observations
+
+MAX_SEED_32 = 2**32 - 1  # what NumPy's old generators, PyTorch and many environments take
+_LONGEST = 10_000  # steps of an episode that nothing else ends
+_PATIENCE = 50  # steps for every observation that is asked for
+_UNIFORM = 200  # episodes of the uniform policy
+
+
+@dataclass(frozen=True)
+class EpisodeReturns:
+    """Measure what a policy earns, by playing episodes: for ``evaluate=`` of `audit_callable`.
+
+    Parameters
+    ----------
+    env : str
+        The id of a Gymnasium environment.
+    episodes : int
+        How many to play after every run.
+    env_options : mapping, optional
+        Keywords of ``gymnasium.make``.
+    gamma : float
+        The discount of rewards, 1 for plain sums.
+    max_steps : int
+        Steps after which an episode ends that does not end by itself.
+
+    Notes
+    -----
+    A policy is a function of one observation, a function with ``vectorized = True`` of an array of them, a list of
+    actions (one for each state of a Discrete space), a table of action values, or a `Run`.
+
+    Examples
+    --------
+    >>> play = EpisodeReturns("FrozenLake-v1", episodes=3, env_options={"is_slippery": False})
+    >>> [float(x) for x in play([2, 2, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 0], seed=1)]  # straight to the goal
+    [1.0, 1.0, 1.0]
+    >>> bool(play.uniform().mean() < 0.1)
+    True
+    """
+
+    env: str
+    episodes: int = 20
+    env_options: Mapping[str, Any] | None = None
+    gamma: float = 1.0
+    max_steps: int = _LONGEST
+
+    id: ClassVar[str] = "episodes-v1"
+
+    def __post_init__(self) -> None:
+        owner = type(self).__name__
+        made = _made(owner, self.env, self.env_options)
+        made.close()
+        normal = {
+            "env": versioned_id(self.env, made),
+            "env_options": dict(self.env_options or {}) or None,
+            "episodes": check_integer(owner, "episodes", self.episodes, low=1, high=10**6),
+            "gamma": check_real(owner, "gamma", self.gamma, low=0.0, high=1.0, rule="a discount from 0 to 1"),
+            "max_steps": check_integer(owner, "max_steps", self.max_steps, low=1, high=10**9),
+        }
+        ObjectSpec(owner, dict(self.env_options or {}))  # refuses what no identity can say
+        for name, value in normal.items():
+            object.__setattr__(self, name, value)
+
+    def __hash__(self) -> int:
+        return hash((self.env, self.episodes, self.gamma, self.max_steps))  # options may be lists
+
+    def __call__(self, policy: Any, seed: int) -> NDArray[np.float64]:
+        """Return the returns of the episodes of a policy."""
+        return self._play(policy, seed, self.episodes)
+
+    def uniform(self, seed: int = 0) -> NDArray[np.float64]:
+        """Return the returns of a policy that takes every action alike."""
+        return self._play(None, seed, max(_UNIFORM, self.episodes))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether its settings say everything: the environment comes with Gymnasium."""
+        import gymnasium
+
+        found = gymnasium.registry.get(self.env)
+        return found is not None and str(found.entry_point).startswith("gymnasium.")
+
+    def _play(self, policy: Any, seed: int, episodes: int) -> NDArray[np.float64]:
+        owner = type(self).__name__
+        seed = check_integer(owner, "seed", seed, low=0, high=MAX_SEED_32)
+        earned, weight, done = np.zeros(episodes), 1.0, 0
+        for _, reward, ended in _steps(owner, self.env, self.env_options, policy, seed, self.max_steps):
+            earned[done] += weight * reward
+            weight *= self.gamma
+            if ended:
+                done, weight = done + 1, 1.0
+            if done == episodes:
+                break
+        return earned
+
+
+def visited_observations(
+    env: str,
+    policy: Any = None,
+    *,
+    n: int = 200,
+    seed: int = 0,
+    distinct: bool = True,
+    env_options: Mapping[str, Any] | None = None,
+) -> Observations:
+    """Collect observations that a policy meets: a probe set for `audit_callable`.
+
+    Choose the policy before the audit, and one that is not among its runs, such as a run with another seed: policies
+    should be compared where it matters, and not where one of them happens to go.
+
+    Parameters
+    ----------
+    env : str
+        The id of a Gymnasium environment.
+    policy : callable, array, Run or None
+        Who plays, as for `EpisodeReturns`; None takes every action alike.
+    n : int
+        How many observations.
+    seed : int
+        Of the environment and of random actions.
+    distinct : bool
+        Leave out observations that were met before. There may then be fewer than ``n``.
+    env_options : mapping, optional
+        Keywords of ``gymnasium.make``.
+
+    Returns
+    -------
+    array or dict of arrays
+        With a first axis over observations; a dictionary for an environment whose observations are dictionaries.
+
+    Examples
+    --------
+    >>> visited_observations("CartPole-v1", n=50).shape
+    (50, 4)
+    >>> sorted(visited_observations("FrozenLake-v1", lambda cell: 1, n=16).tolist())  # down, on ice
+    [0, 1, 2, 3, 4, 6, 8, 9, 10, 13, 14]
+    """
+    owner = "visited_observations"
+    n = check_integer(owner, "n", n, low=1, high=10**7)
+    seed = check_integer(owner, "seed", seed, low=0, high=MAX_SEED_32)
+    if not isinstance(distinct, bool):
+        raise InvalidInput(f"{owner}: distinct must be True or False, got {shown(distinct)}.")
+    met: list[Any] = []
+    known: set[str] = set()
+    for step, (observation, _, _) in enumerate(_steps(owner, env, env_options, policy, seed, _LONGEST)):
+        name = probes.digest(probes.stacked([observation])) if distinct else str(step)
+        if name not in known:
+            known.add(name)
+            met.append(observation)
+        if len(met) == n or step >= _PATIENCE * n:
+            break
+    return probes.stacked(met)
+
+
+def first_steps(env: str, env_options: Mapping[str, Any] | None, seed: int, steps: int) -> list[Any]:
+    """Return what an environment shows under a seed, in steps with actions that do not depend on it."""
+    seen: list[Any] = []
+    for observation, reward, ended in _steps("audit_callable", env, env_options, None, seed, _LONGEST, actions=0):
+        seen += [observation, reward, ended]
+        if len(seen) >= 3 * steps:
+            break
+    return seen
+
+
+def _steps(
+    owner: str,
+    env_id: str,
+    options: Mapping[str, Any] | None,
+    policy: Any,
+    seed: int,
+    longest: int,
+    *,
+    actions: int | None = None,
+) -> Iterator[tuple[Any, float, bool]]:
+    """Yield, without end, the observation before a step, its reward, and whether the episode ended with it."""
+    env = _made(owner, env_id, options)
+    act = _uniform(env, seed if actions is None else actions) if policy is None else acting(owner, env, policy)
+    try:
+        with lending.lent_generators():
+            lending.seed_generators(seed)  # for environments that draw from the global ones
+            observation, taken = env.reset(seed=seed)[0], 0
+            while True:
+                before = observation
+                observation, reward, terminated, truncated, _ = env.step(act(observation))
+                taken += 1
+                ended = bool(terminated or truncated or taken >= longest)
+                yield before, float(reward), ended
+                if ended:
+                    observation, taken = env.reset()[0], 0
+    finally:
+        env.close()
+
+
+def _uniform(env: Any, seed: int) -> Callable[[Any], Any]:
+    space = env.action_space
+    space.seed(derived_seed("uniform", seed) % 2**32)
+    return lambda observation: space.sample()
+
+
+def acting(owner: str, env: Any, policy: Any) -> Callable[[Any], Any]:
+    """Return a policy of any form as a function of one observation that an environment takes actions from."""
+    from gymnasium.spaces import Box, Discrete
+
+    if isinstance(policy, Run):
+        policy = policy.policy
+    if callable(policy) and not isinstance(policy, np.ndarray):
+        choose = _one_by_one(policy) if getattr(policy, "vectorized", False) else policy
+    else:
+        choose = _of_table(owner, env, policy)
+    space = env.action_space
+    if isinstance(space, Discrete):
+        return lambda observation: space.start.dtype.type(np.asarray(choose(observation)).reshape(()).item())
+    if isinstance(space, Box):
+        return lambda observation: np.asarray(choose(observation), dtype=space.dtype).reshape(space.shape)
+    return choose
+
+
+def _one_by_one(policy: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def choose(observation: Any) -> Any:
+        one = isinstance(observation, Mapping)
+        batch = {k: np.asarray(v)[None] for k, v in observation.items()} if one else np.asarray(observation)[None]
+        return policy(batch)[0]
+
+    return choose
+
+
+def _of_table(owner: str, env: Any, policy: Any) -> Callable[[Any], Any]:
+    from gymnasium.spaces import Discrete
+
+    try:
+        table = np.asarray(policy)
+    except Exception:  # rows of several lengths, and whatever somebody's object raises
+        table = np.asarray(None)
+    space = env.observation_space
+    values = table.dtype.kind == "f" and table.ndim == 2
+    if not values and not (table.dtype.kind in "iu" and table.ndim == 1):
+        rule = "a function of an observation, one action for each state, or a table of action values"
+        raise InvalidInput(f"{owner}: policy must be {rule}, got {shown(policy)}.")
+    if not isinstance(space, Discrete) or len(table) < space.n:
+        raise InvalidInput(
+            f"{owner}: a table needs a row for every observation of a Discrete space, got {len(table)} rows and "
+            f"{shown(space)}."
+        )
+    actions = table.argmax(axis=1) if values else table
+    return lambda observation: actions[int(observation) - int(space.start)]
+
+
+def _made(owner: str, env: Any, options: Any) -> Any:
+    """Make an environment by its id, or say why not."""
+    if not isinstance(env, str):
+        raise InvalidInput(f"{owner}: env must be the id of a Gymnasium environment, got {shown(env)}.")
+    if options is not None and not (isinstance(options, Mapping) and all(isinstance(key, str) for key in options)):
+        raise InvalidInput(f"{owner}: env_options must be a mapping from names to values, got {shown(options)}.")
+    return make_env(owner, env, dict(options or {}), otherwise=" If it is your own, pass 'module:id'.")

@@ -1,0 +1,101 @@
+"""How many runs lose at most epsilon, where the problem is known and losses are exact.
+
+A promise has two sides: two runs agree except with probability rho, and each is within epsilon of the best except with
+probability delta. An algorithm that always returns the same bad policy keeps the first and breaks the second, so a
+verdict looks at both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from replicable_rl.audit.agreement import Estimate, every_look
+from replicable_rl.errors import InvalidInput
+from replicable_rl.records import AuditSpec
+from replicable_rl.registry import ALGORITHMS, build
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Promised:
+    """The loss that is promised: at most ``epsilon``, over first states or from the worst, except with ``delta``."""
+
+    epsilon: float
+    delta: float
+    over: str
+
+
+@dataclass(frozen=True, eq=False)
+class Accuracy:
+    """How many runs keep the promise about their loss.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        The loss that is allowed, in values normalised to [0, 1], and the probability with which it may be larger.
+    over : {"initial", "worst"}
+        Whether the loss is that from the initial distribution, or from the worst state.
+    kept, runs : int
+        Runs that lose at most epsilon, of how many; one that failed does not.
+    share : Estimate
+        Their share, with an interval that holds at every look.
+    """
+
+    epsilon: float
+    delta: float
+    over: str
+    kept: int
+    runs: int
+    share: Estimate
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the runs are as accurate as promised: False if that is refuted, None if more runs must tell."""
+        if self.kept == self.runs:
+            return True
+        if self.share.high < 1.0 - self.delta or self.delta == 0.0:
+            return False
+        return True if float(self.share) >= 1.0 - self.delta else None
+
+
+def promised_loss(spec: AuditSpec) -> Promised | None:
+    """Return what an audit promises about losses: what was asked for, or what its algorithm says of itself."""
+    asked = spec.training
+    if asked is not None and asked.epsilon is not None:
+        return Promised(asked.epsilon, asked.delta or 0.0, "worst")
+    algorithm = _algorithm(spec)
+    over, epsilon, delta = (getattr(algorithm, name, None) for name in ("loss_over", "epsilon", "delta"))
+    if over not in ("initial", "worst") or not isinstance(epsilon, (int, float)):
+        return None
+    return Promised(float(epsilon), float(delta) if isinstance(delta, (int, float)) else 0.0, over)
+
+
+def _algorithm(spec: AuditSpec) -> Any:
+    """Return the algorithm of an audit where it is at hand, or can be built; None otherwise."""
+    here = getattr(spec.job, "algorithm", None)
+    if hasattr(here, "solve"):
+        return here
+    try:
+        return build(spec.algorithm) if spec.algorithm.id in ALGORITHMS else None
+    except InvalidInput:  # a retired one, or one of a later version
+        return None
+
+
+def measure_accuracy(
+    promised: Promised, losses: Sequence[float | None], runs_per_seed: int, confidence: float
+) -> Accuracy:
+    """Return how many runs lose at most epsilon; losses are normalised, None for a run that failed.
+
+    >>> found = measure_accuracy(Promised(0.1, 0.05, "worst"), [0.0, 0.05, 0.2, None], 2, 0.95)
+    >>> found.kept, found.runs, found.met
+    (2, 4, None)
+    """
+    kept: NDArray[np.float64] = np.array([float(loss is not None and loss <= promised.epsilon) for loss in losses])
+    share = every_look(kept.reshape(-1, runs_per_seed).mean(axis=1), confidence)
+    return Accuracy(promised.epsilon, promised.delta, promised.over, int(kept.sum()), kept.size, share)
