@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = ["browser"]  # a fixture
 in_a_browser = pytest.mark.skipif(CHROMIUM is None or DRIVER is None, reason="there is no chromium here")
-pytest.importorskip("marimo", reason="marimo is not installed: pip install 'replicable-rl[lab]'")
+pytest.importorskip("marimo", reason="marimo is not installed: pip install marimo")
 _ROWS = ("0,0,0,1", "0,1,1,0", "1,0,0,0", "1,1,1,1") * 20
 LOG = "\n".join(
     ["episode,step,state,action,reward,next_state", *(f"0,{i},{row}" for i, row in enumerate(_ROWS))]
@@ -308,7 +308,7 @@ def test_without_marimo_the_command_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(server, "find_spec", lambda name: None)
     assert main(["lab"]) == 2
-    assert "pip install 'replicable-rl[lab]'" in capsys.readouterr().err
+    assert "pip install marimo" in capsys.readouterr().err
 
 
 def test_the_page_about_it_says_its_limits() -> None:

@@ -179,4 +179,4 @@ def _has_screen() -> bool:
 
 def _need_marimo() -> None:
     if find_spec("marimo") is None:
-        raise InvalidInput("lab: marimo is not installed. Run pip install 'replicable-rl[lab]'.")
+        raise InvalidInput("lab: marimo is not installed. Run pip install marimo.")
