@@ -124,6 +124,8 @@ def things() -> dict[str, Any]:
         "recorded": log().sample,
         "level": rr.Level("own"),
         "drawing": rr.draw(run),
+        "stable decisions": rr.StableDecisions(np.zeros((1000, 4)), 0.5, shared_seed=1),
+        "episodes": rr.EpisodeReturns("FrozenLake-v1", episodes=3),
     }
 
 
