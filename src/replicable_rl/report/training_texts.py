@@ -50,7 +50,8 @@ def unknown_returns(result: AuditResult) -> str:
     """Say, after how many policies there are, that their returns are not known; '' where they were measured."""
     if result.returns is not None:
         return "."
-    return f"; {_UNMEASURED}{_MEASURE if result.spec.sampler == OWN and result.logs is None else ''}"  # others have nothing to evaluate
+    is_training = result.spec.sampler == OWN and result.logs is None
+    return f"; {_UNMEASURED}{_MEASURE if is_training else ''}"  # others have nothing to evaluate
 
 
 def loss_text(result: AuditResult) -> str:
