@@ -355,6 +355,7 @@ class AuditResult(Displayed):
         size = f"{plural(self.spec.n_seeds, 'shared seed')} × {plural(self.spec.runs_per_seed, 'run')}"
         said = ", ".join(f"same {level} {found.every_look}" for level, found in self.agreements.items())
         of = f"{self.problem.text}, {self.algorithm.text}"
+        said += "" if self.returns is None or not said else f"; mean return {float(self.returns.mean):.4g}"
         none = "every run failed" if self.runs else "no run has finished"
         return described(self, f"{brief(of, 200)}: {size}; {said or none}")
 
