@@ -360,6 +360,16 @@ def test_training_code_may_promise_a_loss() -> None:
         rr.audit_callable(train, shared_seeds=2, epsilon=0.1)
 
 
+def test_a_store_without_the_table_does_not_say_that_epsilon_is_met(tmp_path: Path) -> None:
+    two_arms = rr.TabularMDP.from_outcomes([[[(1.0, 0, 1.0)], [(1.0, 0, 0.0)]]], gamma=0.5)
+    given: Any = {"problem": two_arms, "epsilon": 0.1, "rho": 0.2, "version": "1", "store": tmp_path / "runs.sqlite"}
+    made = rr.audit_callable(lambda shared, sample: [1 - 0 * sample], shared_seeds=60, **given)
+    (read,) = rr.read_audits(rr.RunStore(tmp_path / "runs.sqlite"))  # which has the runs, and not the table
+    assert made.verdict() is False
+    assert (read.mdp, read.meets(0.8), read.verdict()) == (None, True, None)
+    assert "1−ρ = 0.8 met, ε = 0.1 not judged (losses are not known here)." in flat(read)
+
+
 # --- continuous actions --------------------------------------------------------------------------------------
 
 

@@ -184,8 +184,14 @@ class AuditResult(Displayed):
 
     def judged(self, required: float, level: str = "policy") -> bool | None:
         """Whether the agreement is at least ``required`` (:meth:`meets`) and no loss speaks against it."""
-        both = [self.meets(required, level), True if self.accuracy is None else self.accuracy.met]
+        unknown = None if self.loss_not_judged else True
+        both = [self.meets(required, level), unknown if self.accuracy is None else self.accuracy.met]
         return False if False in both else None if None in both else True
+
+    @property
+    def loss_not_judged(self) -> bool:
+        """Whether a loss was asked about that is not known here, such as in a store without the table."""
+        return self.spec.training is not None and self.spec.training.epsilon is not None and self.accuracy is None
 
     @cached_property
     def accuracy(self) -> Accuracy | None:
