@@ -47,6 +47,14 @@ def audit_of(runs: int, seeds: int) -> AuditResult:
     return rr.audit_callable(lambda shared, sample: [sample % 2], shared_seeds=seeds, runs_per_seed=runs, name=HOSTILE)
 
 
+def learned_by(shared_seeds: int) -> rr.AuditResult:
+    def train(shared_seed: int, sample_seed: int) -> list[int]:
+        return [sample_seed % 2] * 3
+
+    given: Any = {"evaluate": lambda policy: 2.5, "uniform": 3.0, "tolerance": 0.5}
+    return rr.audit_callable(train, shared_seeds=shared_seeds, **given)
+
+
 @cache
 def things() -> dict[str, Any]:
     """Return one of everything that people hold in their hands, many of them large."""
@@ -124,8 +132,11 @@ def things() -> dict[str, Any]:
         "recorded": log().sample,
         "level": rr.Level("own"),
         "drawing": rr.draw(run),
-        "stable decisions": rr.StableDecisions(np.zeros((1000, 4)), 0.5, shared_seed=1),
-        "episodes": rr.EpisodeReturns("FrozenLake-v1", episodes=3),
+        "episodes": rr.EpisodeReturns("FrozenLake-v1", env_options={"map_name": "4x4"}),
+        "stable": rr.StableDecisions(np.zeros((1000, 2)), 0.1, shared_seed=1, order=(1, 0)),
+        "returns": learned_by(1000).returns,
+        "closeness": learned_by(2).closeness,
+        "accuracy": short_audit.accuracy,
     }
 
 
@@ -196,6 +207,17 @@ def test_notebooks_show_tables_that_escape_names() -> None:
 def test_notebooks_show_what_people_want_to_know(name: str, words: list[str]) -> None:
     html = things()[name]._repr_html_()
     assert [word for word in words if word not in html] == []
+
+
+def test_notebooks_and_reprs_show_agreement_with_what_was_learned_and_warn_first() -> None:
+    result = learned_by(5)
+    html = result._repr_html_()
+    assert html.startswith("<p>Warning: Every run takes one action")
+    for word in ("Warning: The returns are no better", "Mean return 2.5", "apart on every observation", "2 distinct"):
+        assert word in html
+    assert repr(result).endswith("; mean return 2.5)")
+    known = rr.audit(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seeds=2)._repr_html_()
+    assert "loss against the optimum at most" in known
 
 
 def test_reprs_say_what_people_want_to_know() -> None:

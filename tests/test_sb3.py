@@ -507,6 +507,19 @@ def test_every_run_gets_its_own_copy_of_a_callback(tmp_path: Path) -> None:
     rr.audit_callable(train, shared_seeds=1, store=tmp_path / "runs.sqlite", version="1")
 
 
+def test_a_store_refuses_a_callback_with_other_settings(tmp_path: Path) -> None:
+    kinds = sb3.common.callbacks
+
+    def audited(episodes: int) -> rr.AuditResult:
+        inner = kinds.StopTrainingOnMaxEpisodes(episodes)
+        train = untrained(callback=[kinds.EveryNTimesteps(1, inner)])
+        return rr.audit_callable(train, shared_seeds=1, store=tmp_path / "runs.sqlite", version="1")
+
+    assert audited(1).runs[0].key == audited(1).runs[0].key
+    with pytest.raises(InvalidInput, match=r"has changed since its runs .* Give the changed code another version"):
+        audited(1000)
+
+
 def test_a_schedule_of_the_library_is_exact_and_ones_own_needs_a_version(tmp_path: Path) -> None:
     linear, usual = sb3.common.utils.LinearSchedule(0.01, 0.001, 0.5), LEARNERS["DQN"]
     theirs = lake(timesteps=120, algorithm_options=usual | {"learning_rate": linear})

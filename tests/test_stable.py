@@ -236,6 +236,15 @@ def test_models_of_stable_baselines3(dqn: rr.StableBaselines3) -> None:
         both(seen[:, :3])
 
 
+def test_states_that_a_model_does_not_know_are_refused() -> None:
+    sb3 = pytest.importorskip("stable_baselines3")
+    agent = rr.StableDecisions(sb3.DQN("MlpPolicy", "FrozenLake-v1", device="cpu"), 0.1, shared_seed=1)
+    assert agent(np.arange(16)).shape == (16,)
+    for wrong in ([16], [-1], [0.5]):
+        with pytest.raises(rr.InvalidInput, match=r"^StableDecisions: observations must be a batch, .* Discrete\(16\)"):
+            agent(np.array(wrong))
+
+
 def test_a_model_without_q_values_is_refused() -> None:
     sb3 = pytest.importorskip("stable_baselines3")
     model = sb3.A2C("MlpPolicy", "CartPole-v1", device="cpu")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from scipy import stats
@@ -209,6 +210,9 @@ def test_the_seed_of_episodes_decides_them() -> None:
         (lambda: rr.EpisodeReturns("FrozenLake-v1", gamma=1.5), "gamma must be a discount"),
         (lambda: LAKE([0, 1], seed=1), r"a table needs a row for every observation .* got 2 rows"),
         (lambda: LAKE("left", seed=1), "policy must be a function of an observation, one action"),
+        (lambda: LAKE(lambda cell: 0.7, seed=1), r"the policy must choose an action of Discrete\(4\), got 0.7"),
+        (lambda: LAKE(lambda cell: math.nan, seed=1), r"the policy must choose an action of Discrete\(4\), got nan"),
+        (lambda: LAKE(lambda cell: [0.1, 0.9], seed=1), "the policy must choose an action of"),
         (lambda: LAKE(GOOD, seed=2**32), "seed must be an integer from 0 to 4294967295"),
         (lambda: rr.visited_observations("FrozenLake-v1", n=0), "visited_observations: n must be an integer"),
         (lambda: rr.visited_observations(3), "env must be the id of a Gymnasium environment, got 3"),  # type: ignore[arg-type]
@@ -251,6 +255,31 @@ def test_data_that_no_seed_changes_are_warned_of_and_show_nothing() -> None:
     assert drawn.warnings == ()
     assert drawn.meets(0.8) is True
     assert "two sample seeds gave different data" in flat(drawn)
+
+
+def test_runs_that_differ_without_fresh_data_are_not_said_to_have_nothing_fresh() -> None:
+    unseeded = iter(range(120))
+
+    def train(shared_seed: int, sample_seed: int) -> list[int]:
+        return [next(unseeded) % 2, 0]
+
+    result = rr.audit_callable(train, shared_seeds=60, rho=0.2)
+    assert result.warnings == (
+        "Runs differ although train does not read sample_seed: they draw from something that has no seed. Nobody can "
+        "repeat this audit, or tell what was fresh.",
+    )
+    assert "Fresh: what has no seed, for train does not read sample_seed." in flat(result)
+    assert result.meets(0.8) is False
+
+    def started(shared_seed: int, sample_seed: int) -> list[int]:
+        return [sample_seed % 2, 0]  # such as initial weights
+
+    same = rr.audit_callable(started, shared_seeds=60, data=lambda seed: b"the same")
+    assert same.warnings == (
+        "The data were not fresh, for two sample seeds gave the same data. Runs differ for another reason, so "
+        "agreement says nothing about other samples here.",
+    )
+    assert "Fresh: no data, for two sample seeds gave the same data." in flat(same)
 
 
 def test_wrong_data_are_one_sentence() -> None:
@@ -329,6 +358,16 @@ def test_training_code_may_promise_a_loss() -> None:
     assert allowed.accuracy.met is True
     with pytest.raises(InvalidInput, match=r"epsilon is judged by exact losses\. Pass problem="):
         rr.audit_callable(train, shared_seeds=2, epsilon=0.1)
+
+
+def test_a_store_without_the_table_does_not_say_that_epsilon_is_met(tmp_path: Path) -> None:
+    two_arms = rr.TabularMDP.from_outcomes([[[(1.0, 0, 1.0)], [(1.0, 0, 0.0)]]], gamma=0.5)
+    given: Any = {"problem": two_arms, "epsilon": 0.1, "rho": 0.2, "version": "1", "store": tmp_path / "runs.sqlite"}
+    made = rr.audit_callable(lambda shared, sample: [1 - 0 * sample], shared_seeds=60, **given)
+    (read,) = rr.read_audits(rr.RunStore(tmp_path / "runs.sqlite"))  # which has the runs, and not the table
+    assert made.verdict() is False
+    assert (read.mdp, read.meets(0.8), read.verdict()) == (None, True, None)
+    assert "1−ρ = 0.8 met, ε = 0.1 not judged (losses are not known here)." in flat(read)
 
 
 # --- continuous actions --------------------------------------------------------------------------------------
@@ -424,6 +463,35 @@ def test_visited_observations_follow_the_policy() -> None:
     assert len(every[0]) == 20
     assert np.array_equal(every[0], every[1])
     assert not np.array_equal(every[0], every[2])
+
+
+class Scribble(gymnasium.Env[Any, Any]):
+    """Writes every observation into one array, and draws it from its own space."""
+
+    observation_space = gymnasium.spaces.Box(0.0, 1.0, (2,), np.float64)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.seen, self.taken = np.zeros(2), 0
+        return self.seen, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.seen[:] = self.observation_space.sample()
+        self.taken += 1
+        return self.seen, 1.0, self.taken == 5, False, {}
+
+
+def test_an_environment_may_write_into_what_it_gave_and_draw_from_its_spaces() -> None:
+    gymnasium.register("Scribble-v0", lambda **_: Scribble(), disable_env_checker=True)
+    try:
+        one, same = (rr.visited_observations("Scribble-v0", lambda o: 0, n=8, seed=3) for _ in range(2))
+    finally:
+        del gymnasium.registry["Scribble-v0"]
+    assert isinstance(one, np.ndarray)
+    assert len(np.unique(one, axis=0)) == 8
+    assert one[0].tolist() == [0.0, 0.0]
+    assert one.tolist() == np.asarray(same).tolist()
 
 
 # --- weights ---------------------------------------------------------------------------------------------------

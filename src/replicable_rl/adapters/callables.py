@@ -213,7 +213,9 @@ def _asked(
         uniform = evaluate.uniform() if uniform is None and callable(getattr(evaluate, "uniform", None)) else uniform
     if uniform is not None:
         if evaluate is None:
-            raise InvalidInput(f"{OWNER}: uniform is compared with the returns of runs. Pass evaluate=..., too.")
+            raise InvalidInput(
+                f"{OWNER}: uniform is compared with the returns of runs. Pass evaluate=... (--evaluate), too."
+            )
         earned = returns_of(OWNER, "uniform", uniform)
         error = float(earned.std(ddof=1)) / np.sqrt(earned.size) if earned.size > 1 else 0.0
         asked |= {"uniform": float(earned.mean()), "uniform_error": float(error)}
@@ -224,7 +226,10 @@ def _asked(
     if epsilon is not None:
         epsilon = check_in_open_interval(OWNER, "epsilon", epsilon)
         if problem is None:
-            raise InvalidInput(f"{OWNER}: epsilon is judged by exact losses. Pass problem=..., a TabularMDP, too.")
+            raise InvalidInput(
+                f"{OWNER}: epsilon is judged by exact losses. Pass problem=..., a TabularMDP, too (on the command "
+                "line: PROBLEM before the function)."
+            )
         asked |= {"epsilon": epsilon, "delta": delta}
     return Training(**asked) if asked else None
 

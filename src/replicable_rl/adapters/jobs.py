@@ -85,7 +85,7 @@ class TrainJob:
         """Evaluate a function on the probe set, one observation at a time unless it says it is vectorized."""
         if self.probe is None:
             raise InvalidInput(
-                "train: returned a function of observations. Pass probe=..., observations to compare on."
+                "train: returned a function of observations. Pass probe=... (--probe), observations to compare on."
             )
         observations, n = probes.copied(self.probe), probes.length(self.probe)  # a policy may change what it is given
         try:

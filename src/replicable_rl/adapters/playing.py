@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -192,13 +193,15 @@ def _steps(
 ) -> Iterator[tuple[Any, float, bool]]:
     """Yield, without end, the observation before a step, its reward, and whether the episode ended with it."""
     env = _made(owner, env_id, options)
+    for space in (env.unwrapped.action_space, env.unwrapped.observation_space):
+        space.seed(seed)  # for environments that draw from their spaces
     act = _uniform(env, seed if actions is None else actions) if policy is None else acting(owner, env, policy)
     try:
         with lending.lent_generators():
             lending.seed_generators(seed)  # for environments that draw from the global ones
             observation, taken = env.reset(seed=seed)[0], 0
             while True:
-                before = observation
+                before = copy.deepcopy(observation)  # the environment may write the next one into it
                 observation, reward, terminated, truncated, _ = env.step(act(observation))
                 taken += 1
                 ended = bool(terminated or truncated or taken >= longest)
@@ -227,10 +230,18 @@ def acting(owner: str, env: Any, policy: Any) -> Callable[[Any], Any]:
         choose = _of_table(owner, env, policy)
     space = env.action_space
     if isinstance(space, Discrete):
-        return lambda observation: space.start.dtype.type(np.asarray(choose(observation)).reshape(()).item())
+        return lambda observation: _discrete(owner, space, choose(observation))
     if isinstance(space, Box):
         return lambda observation: np.asarray(choose(observation), dtype=space.dtype).reshape(space.shape)
     return choose
+
+
+def _discrete(owner: str, space: Any, chosen: Any) -> Any:
+    """Return an action of a Discrete space; 1.0 and [1] are the action 1, and 0.7 is none."""
+    action = np.asarray(chosen)
+    if action.size != 1 or action.dtype.kind not in "iufb" or not float(action.item()).is_integer():
+        raise InvalidInput(f"{owner}: the policy must choose an action of {shown(space)}, got {shown(chosen)}.")
+    return space.start.dtype.type(action.item())
 
 
 def _one_by_one(policy: Callable[[Any], Any]) -> Callable[[Any], Any]:

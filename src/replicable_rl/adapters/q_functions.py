@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from replicable_rl.adapters import sb3_library as library
-from replicable_rl.adapters.sb3 import TrainedPolicy
+from replicable_rl.adapters.sb3_policy import TrainedPolicy, are_states
 from replicable_rl.errors import InvalidInput, check_numbers, is_masked, shown
 
 if TYPE_CHECKING:
@@ -158,15 +158,15 @@ class Network:
 
     def __call__(self, observations: Any) -> Floats:
         """Return the network's values."""
-        if self._is_batch(observations) is not True:
+        arrays, space = _arrays(observations), self.model.observation_space
+        if self._is_batch(observations) is not True or not are_states(space, arrays):
             raise InvalidInput(
-                f"{self.owner}: observations must be a batch, with a first axis over observations of "
-                f"{shown(self.model.observation_space)}."
+                f"{self.owner}: observations must be a batch, with a first axis over observations of {shown(space)}."
             )
         torch = library.import_library("torch")
         with library.isolated(), torch.no_grad():  # one thread: the last bits may depend on their number
             self.model.policy.set_training_mode(False)
-            tensor, _ = self.model.policy.obs_to_tensor(_arrays(observations))
+            tensor, _ = self.model.policy.obs_to_tensor(arrays)
             q = self.model.q_net(tensor).cpu().numpy()
         return check_values(self.owner, "the values of a Q-network", q)
 

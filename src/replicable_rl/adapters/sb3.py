@@ -219,8 +219,7 @@ class StableBaselines3:
     def code(self) -> tuple[Any, ...]:
         """What can be seen of it: its algorithm, and what is somebody's own among its options and callbacks."""
         own = sb3_options.own_code([self.algorithm_options, self.env_options])
-        some = self.callback if isinstance(self.callback, tuple) else (self.callback,)
-        return (self.algorithm, *own, *(type(one) if hasattr(one, "init_callback") else one for one in some if one))
+        return (self.algorithm, *own, *sb3_options.each_callback(self.callback))
 
     @property
     def shared_randomness(self) -> str:

@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 _OWNER = library.OWNER
 
 
+def are_states(space: Any, observations: Any) -> bool:
+    """Whether observations lie in a Discrete space; of others the library itself says what does not fit."""
+    if not isinstance(space, library.import_library("gymnasium").spaces.Discrete):
+        return True
+    inside = (observations >= space.start) & (observations < space.start + space.n)
+    return observations.dtype.kind in "iu" and bool(inside.all())
+
+
 @dataclass(frozen=True)
 class TrainedPolicy:
     """The deterministic policy of a trained model, as a function of an array of observations."""
@@ -42,9 +50,7 @@ class TrainedPolicy:
             raise InvalidInput(f"{expected}, got {got}.") from error
         if not batch:
             raise InvalidInput(f"{expected}, got a single observation. Pass observations[None].")
-        if isinstance(space, library.import_library("gymnasium").spaces.Discrete) and not (
-            array.dtype.kind in "iu" and ((array >= space.start) & (array < space.start + space.n)).all()
-        ):
+        if not are_states(space, array):
             raise InvalidInput(f"{expected}, got other values ({array.dtype}).")
         with library.isolated():  # one thread: the last bit of a product may depend on their number
             actions, _ = self.model.predict(array, deterministic=True)

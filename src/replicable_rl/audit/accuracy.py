@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.audit.agreement import Estimate, every_look
+from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput
 from replicable_rl.records import AuditSpec
 from replicable_rl.registry import ALGORITHMS, build
@@ -53,6 +54,8 @@ class Accuracy:
     kept: int
     runs: int
     share: Estimate
+
+    __repr__ = short_repr
 
     @property
     def met(self) -> bool | None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.audit.agreement import Estimate, every_look, one_look
+from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Closeness:
     observations: Estimate
     mean_distance: float
     largest_distance: float
+
+    __repr__ = short_repr
 
 
 def measure_closeness(

@@ -155,8 +155,14 @@ class AuditResult(Displayed):
 
     def judged(self, required: float, level: str = "policy") -> bool | None:
         """Whether the agreement is at least ``required`` (:meth:`meets`) and no loss speaks against it."""
-        both = [self.meets(required, level), True if self.accuracy is None else self.accuracy.met]
+        unknown = None if self.loss_not_judged else True
+        both = [self.meets(required, level), unknown if self.accuracy is None else self.accuracy.met]
         return False if False in both else None if None in both else True
+
+    @property
+    def loss_not_judged(self) -> bool:
+        """Whether a loss was asked about that is not known here, such as in a store without the table."""
+        return self.spec.training is not None and self.spec.training.epsilon is not None and self.accuracy is None
 
     @cached_property
     def accuracy(self) -> Accuracy | None:
@@ -290,6 +296,7 @@ class AuditResult(Displayed):
         size = f"{plural(self.spec.n_seeds, 'shared seed')} × {plural(self.spec.runs_per_seed, 'run')}"
         said = ", ".join(f"same {level} {found.every_look}" for level, found in self.agreements.items())
         of = f"{self.problem.text}, {self.algorithm.text}"
+        said += "" if self.returns is None or not said else f"; mean return {float(self.returns.mean):.4g}"
         none = "every run failed" if self.runs else "no run has finished"
         return described(self, f"{brief(of, 200)}: {size}; {said or none}")
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from replicable_rl.audit.agreement import Estimate
+from replicable_rl.display import short_repr
 from replicable_rl.records import Run, Training
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class Returns:
     per_seed: NDArray[np.float64]
     episodes: int
     uniform: Estimate | None = None
+
+    __repr__ = short_repr
 
     @property
     def lowest(self) -> float:

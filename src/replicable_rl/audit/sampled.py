@@ -20,6 +20,14 @@ IGNORED_BY_TRAIN = "nothing, for train does not read sample_seed"
 SAME_DATA = "nothing, for two sample seeds gave the same data"
 DIFFERENT_DATA = f"{DRAWN_BY_TRAIN} (two sample seeds gave different data)"
 _NOTHING_DRAWN = "nothing, for no run drew a sample"
+_UNSEEDED = "what has no seed, for train does not read sample_seed"
+_DOUBTS = {
+    "nothing": "Nothing was fresh, {}: agreement says nothing about other samples here.",
+    "no data": "The data were not fresh, {}. Runs differ for another reason, so agreement says nothing about other "
+    "samples here.",
+    "what has no seed": "Runs differ although train does not read sample_seed: they draw from something that has no "
+    "seed. Nobody can repeat this audit, or tell what was fresh.",
+}
 _SEE_ARGUMENTS = {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"}  # without naming them
 
 
@@ -58,14 +66,23 @@ def _reads(code: types.CodeType, name: str) -> bool:
 def fresh(spec: AuditSpec, runs: Sequence[Run]) -> str:
     """Say what was fresh in every run: what the audit says, or nothing, where no run drew a sample."""
     drawn = [run.samples for run in runs if run.error is None]
-    return _NOTHING_DRAWN if drawn and not any(samples != 0 for samples in drawn) else spec.fresh
+    said = _NOTHING_DRAWN if drawn and not any(samples != 0 for samples in drawn) else spec.fresh
+    if not said.startswith("nothing, ") or not _differ(runs):
+        return said
+    return _UNSEEDED if said == IGNORED_BY_TRAIN else f"no data, {said.removeprefix('nothing, ')}"
+
+
+def _differ(runs: Sequence[Run]) -> bool:
+    """Whether two runs under one shared seed have different outputs."""
+    first: dict[int, Mapping[str, str]] = {}
+    whole = (run for run in runs if run.error is None)
+    return any(dict(first.setdefault(run.shared_seed, run.fingerprints)) != dict(run.fingerprints) for run in whole)
 
 
 def unsampled(spec: AuditSpec, runs: Sequence[Run]) -> str:
     """Say that nothing was fresh, so that no agreement is shown; '' where something was, or may have been."""
     what, comma, why = fresh(spec, runs).partition(", ")
-    nothing = comma and what == "nothing"
-    return f"Nothing was fresh, {why}: agreement says nothing about other samples here." if nothing else ""
+    return _DOUBTS[what].format(why) if comma and what in _DOUBTS else ""
 
 
 def suspicion(result: AuditResult) -> str:

@@ -110,7 +110,7 @@ def result_table(result: AuditResult, level: str, require: float | None = None, 
         *_wrapped(headline(result, level, require), width),
         *(_where(result, width) if "policy" in result.levels else ()),
         *_wrapped(closeness_text(result), width),
-        *_wrapped(_worth(result, level), width),
+        *_wrapped(worth_text(result, level), width),
         *_wrapped(returns_text(result), width),
         *_wrapped(unfinished(result), width),
         *_wrapped(_failed(result), width),
@@ -168,7 +168,7 @@ def actions_taken(result: AuditResult, state: int, most: int | None = None) -> s
     return ", ".join([*said, f"{len(taken) - len(said)} others"] if len(taken) > len(said) else said)
 
 
-def _worth(result: AuditResult, level: str) -> str:
+def worth_text(result: AuditResult, level: str) -> str:
     """Say how many different results there are, and what policies are worth."""
     if "policy" not in result.levels:
         kind = f"distinct {level.removesuffix('s')}" if level.endswith("s") else f"distinct {level}"

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from replicable_rl.audit import Agreement, AuditResult, Estimate
-from replicable_rl.audit.sampled import suspicion
 from replicable_rl.diagnose import Calibration, Comparison
 from replicable_rl.display import shows_in_notebooks
 from replicable_rl.errors import InvalidInput
 from replicable_rl.records import AuditSpec, Claims, Run, Status, in_order
-from replicable_rl.report.audit_tables import actions_taken, headline, state_name, unfinished
+from replicable_rl.report.audit_tables import actions_taken, headline, state_name, unfinished, worth_text
 from replicable_rl.report.diagnose_tables import found_sentence, proof_sentence, short_loss
 from replicable_rl.report.diagnosis_text import one_line
 from replicable_rl.report.drawing import draw
 from replicable_rl.report.html import facts, more, paragraphs, table
 from replicable_rl.report.log_texts import first_of_all
+from replicable_rl.report.training_texts import closeness_text, returns_text, warnings_text
 from replicable_rl.store import RunStore
 from replicable_rl.wording import brief, number, percent, plural
 
@@ -78,15 +78,18 @@ def agreement_html(found: Agreement) -> str:
 
 @shows_in_notebooks(AuditResult)
 def audit_html(result: AuditResult) -> str:
-    """Return the agreement at every level, the verdict, and where runs differ."""
+    """Return what to doubt, the agreement at every level, the verdict, what was learned, and where runs differ."""
     level = "policy" if "policy" in result.levels else result.levels[-1] if result.levels else ""
     of = f"{brief(result.problem.text, _SPEC)}, {brief(result.algorithm.text, _SPEC)}"
     title = f"Audit of {of}: {_size(result.spec)}, {percent(result.spec.confidence)} intervals"
     if not level:
-        return paragraphs([title, "Every run failed, or none has finished.", unfinished(result)])
+        none = "Every run failed, or none has finished."
+        return paragraphs([*warnings_text(result), title, none, unfinished(result)])
     failed = f"{len(result.failures)} of {plural(len(result.runs), 'run')} failed." if result.failures else ""
-    said = [first_of_all(result), headline(result, level), unfinished(result), failed, suspicion(result)]
-    return _levels(title, list(result.agreements.values())) + paragraphs(said) + _where(result)
+    first = [first_of_all(result), *warnings_text(result)]
+    learned = [closeness_text(result), worth_text(result, level), returns_text(result)]
+    said = [headline(result, level), *learned, unfinished(result), failed]
+    return paragraphs(first) + _levels(title, list(result.agreements.values())) + paragraphs(said) + _where(result)
 
 
 def _levels(title: str, found: list[Agreement]) -> str:
@@ -110,8 +113,9 @@ def _where(result: AuditResult) -> str:
         rows = [[one_line(state_name(result, s), _LONGEST), actions_taken(result, s, 4)] for s in differing[:_ROWS]]
     except InvalidInput:  # policies that do not fit together
         return ""
-    title = f"Runs differ in {plural(len(differing), 'state')}"
-    return table(title, ["state", "actions"], rows) + more(len(differing) - len(rows)) if rows else ""
+    place = "state" if result.probe is None else "observation"
+    title = f"Runs differ in {plural(len(differing), place)}"
+    return table(title, [place, "actions"], rows) + more(len(differing) - len(rows)) if rows else ""
 
 
 @shows_in_notebooks(AuditSpec)
