@@ -13,6 +13,7 @@ import threading
 import time
 import types
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -326,6 +327,26 @@ def on_a_terminal(script: str, interrupt: bool = False) -> str:
     process.wait(timeout=60)
     os.close(leader)
     return written.decode(errors="replace")
+
+
+PRINTS = """
+import time
+import replicable_rl as rr
+def train(shared_seed, sample_seed):
+    time.sleep(0.15)
+    print("trained")
+    return [sample_seed % 2]
+rr.audit_callable(train, shared_seeds=4)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no such terminals here")
+def test_what_training_prints_goes_to_its_file_while_a_bar_is_shown(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    seen = on_a_terminal(f"import sys; sys.stdout = open({str(log)!r}, 'w')\n{PRINTS}")
+    assert " left" in seen
+    assert "trained" not in seen
+    assert log.read_text() == "trained\n" * 8
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no such terminals here")
