@@ -175,6 +175,12 @@ def test_what_is_wrong_with_an_input_is_one_sentence_in_the_page(make: Any, says
     assert "<b>" not in html
 
 
+@pytest.mark.parametrize(("shared", "samples"), [(None, (1, 2)), (7, (None, 2)), (7, (1, None)), (0.5, (1, 2))])
+def test_a_seed_that_was_emptied_is_one_sentence_and_no_run(shared: Any, samples: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"seed must be an integer from 0 to 4294967295, got"):
+        two_runs(Setting(TWO_GOALS), shared, samples)  # with a random seed, the command would make another picture
+
+
 @pytest.mark.parametrize(
     ("name", "contents", "says"),
     [
