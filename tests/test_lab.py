@@ -300,6 +300,17 @@ def test_nobody_else_gets_in(lab: Lab) -> None:
         assert listening.getsockname()[0] == "127.0.0.1"
 
 
+def test_a_lab_that_is_killed_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    started = Lab(tmp_path)
+    assert list(folder.glob("replicable-rl-lab-*"))
+    started.process.terminate()
+    started.process.wait(60)
+    assert list(folder.iterdir()) == []
+
+
 def test_a_port_that_is_taken_is_one_sentence(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     port = lab.url.split(":")[2].partition("/")[0]
     assert main(["lab", "--port", port, "--no-browser"]) == 2
