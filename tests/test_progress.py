@@ -21,6 +21,7 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl import compiled, progress, progress_bar
+from replicable_rl.cli import progress as cli_progress
 from replicable_rl.progress import announce, is_heard, listening, quiet, report, track, unheard, within
 
 MDP = rr.make("chain-v1")
@@ -156,6 +157,15 @@ def test_the_environment_may_ask_for_silence(value: str, silent: bool, monkeypat
     monkeypatch.setenv("REPLICABLE_RL_QUIET", value)
     monkeypatch.setattr(progress_bar, "_in_a_notebook", lambda: True)
     assert (progress_bar._view() is None) is silent
+
+
+def test_the_environment_silences_the_command_line_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPLICABLE_RL_QUIET", "1")
+    with cli_progress.progress_bar():
+        assert not is_heard()
+    monkeypatch.setenv("REPLICABLE_RL_QUIET", "0")
+    with cli_progress.progress_bar():
+        assert is_heard()
 
 
 def test_compilation_announces_itself_where_the_bar_is(views: list[View]) -> None:
