@@ -26,6 +26,7 @@ from replicable_rl.plotting import (
     Axes,
     bounded,
     new_axes,
+    readable,
     said,
     styled,
 )
@@ -111,15 +112,16 @@ def agreement(
     labels = [label for label, _, _ in rows] if names is None else _names(names, len(rows))
     (axes,) = _axes("plot.agreement", ax, 1, (7.0, 1.3 + 0.5 * len(rows)))
     with styled():
-        promises = {rho for _, _, rho in rows if rho is not None}
+        promises = {rho for _, _, rho in rows}
         for y, (_, found, rho) in enumerate(rows):
             axes.plot([found.every_look.low, found.every_look.high], [y, y], color=BLUE, linewidth=1.2)
             axes.plot([found.low, found.high], [y, y], color=BLUE, linewidth=5.0, alpha=0.35)
             axes.plot([found.estimate], [y], "o", color=BLUE)
-            if rho is not None and len(promises) > 1:
+            if rho is not None and len(promises) > 1:  # each its own, or some none
                 axes.plot([1.0 - rho] * 2, [y - 0.3, y + 0.3], color=GREEN, linewidth=1.8)
-        if len(promises) == 1:
-            bounded(axes, 1.0 - promises.pop(), "1 − ρ ")
+                said(axes, "1 − ρ", (1.0 - rho, y - 0.3), ha="center", va="bottom", color=GREEN)
+        if len(promises) == 1 and (rho := promises.pop()) is not None:
+            bounded(axes, 1.0 - rho, "1 − ρ ")
         axes.set_yticks(range(len(rows)), [plain_name(label, 48) for label in labels])
         axes.set_ylim(len(rows) - 0.5, -0.75)
         axes.set_xlim(-0.02, 1.02)
@@ -159,9 +161,12 @@ def curve(found: Calibration, of: str = "agreement", *, ax: Any = None) -> Any:
     with styled():
         (agreement_panel if of == "agreement" else loss_panel)(axes, found)
         axes.set_xlabel("samples in all" if found.points[0].samples is not None else found.size_name)
+        readable(axes)
         handles, texts = axes.get_legend_handles_labels()
         if handles:
             axes.legend(handles, texts, loc="best")
+        if of == "loss":
+            axes.set_title(plain_name(f"{found.problem.id}, {found.algorithm.id}", 60))
     return axes
 
 
@@ -196,7 +201,7 @@ def frontier(found: Comparison, *, ax: Any = None) -> Any:
         for i, row in enumerate(found.rows):
             look: dict[str, Any] = {
                 "color": COLOURS[i % len(COLOURS)],
-                "marker": MARKERS[i % len(MARKERS)],
+                "marker": MARKERS[(i + i // len(COLOURS)) % len(MARKERS)],  # no two lines look the same
                 "linestyle": "none",
             }
             name = plain_name(row.name, _LONGEST)
@@ -259,7 +264,8 @@ def fragile_states(found: Diagnosis, most: int = 20, *, ax: Any = None) -> Any:
         if not states:
             said(axes, "no state was decided in two ways", (0.5, 0.5), "axes fraction", ha="center")
         elif len(found.states) > most:
-            axes.set_title(f"the {most} most fragile of {len(found.states)} states")
+            shown_ones = "most fragile" if most == 1 else f"{most} most fragile"
+            axes.set_title(f"the {shown_ones} of {len(found.states)} states")
     return axes
 
 
