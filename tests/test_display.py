@@ -229,6 +229,7 @@ def test_reprs_say_what_people_want_to_know() -> None:
     assert repr(known["object spec"]).startswith("ObjectSpec('a', {'b': [0, 1, 2, 3, 4, 5, … 1000 in all]")
     assert "accuracy and replicability claimed" in repr(known["plan of phased"])
     assert repr(known["store"]) == "RunStore(in memory)"
+    assert repr(known["returns"]) == "Returns(mean 2.5 (2.5 to 2.5), 2000 runs, 2000 episodes; uniform policy 3)"
 
 
 # --- drawings ----------------------------------------------------------------------------------------

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from replicable_rl.audit.agreement import Estimate
-from replicable_rl.display import short_repr
+from replicable_rl.display import described
 from replicable_rl.records import Run, Training
+from replicable_rl.wording import number, plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,7 +54,12 @@ class Returns:
     episodes: int
     uniform: Estimate | None = None
 
-    __repr__ = short_repr
+    def __repr__(self) -> str:
+        low, high = number(self.mean.low), number(self.mean.high)
+        runs = plural(sum(one is not None for one in self.per_run), "run")
+        beside = "" if self.uniform is None else f"; uniform policy {number(float(self.uniform))}"
+        mean = f"mean {number(float(self.mean))} ({low} to {high})"
+        return described(self, f"{mean}, {runs}, {plural(self.episodes, 'episode')}{beside}")
 
     @property
     def lowest(self) -> float:
