@@ -30,7 +30,7 @@ from replicable_rl.plotting import (
     said,
     styled,
 )
-from replicable_rl.report.decided import both
+from replicable_rl.report.decided import both, differ
 from replicable_rl.report.decided_figures import draw_decisions, plain_name, policy_size
 from replicable_rl.report.diagnose_figures import agreement_panel, loss_panel
 from replicable_rl.wording import number, plural
@@ -67,15 +67,17 @@ def policy(solution: Any, other: Any = None, *, problem: Any = None, ax: Any = N
     >>> left, right = rr.plot.policy(one, two)
     """
     first, second = both("plot.policy", solution, other, problem)
-    differing = set() if second is None else set(np.flatnonzero(first.policy != second.policy).tolist())
+    differing = set() if second is None else set(np.flatnonzero(differ(first, second)).tolist())
     shown_ones = [first] if second is None else [first, second]
     axes = _axes("plot.policy", ax, len(shown_ones), policy_size(first))
     with styled():
         for one, panel in zip(shown_ones, axes, strict=False):
             draw_decisions(panel, one, differing)
         if second is not None and len(axes) == 2:
-            axes[0].set_title("first")
+            axes[0].set_title("first" if first.probabilities is None else "first, likeliest actions")
             axes[1].set_title(f"second: {plural(len(differing), 'state')} differ{'s' * (len(differing) == 1)}")
+        elif first.probabilities is not None:
+            axes[0].set_title("the likeliest actions")
     return axes[0] if len(axes) == 1 else tuple(axes)
 
 

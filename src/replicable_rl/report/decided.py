@@ -27,6 +27,7 @@ class Decided(NamedTuple):
     policy: NDArray[np.int64]
     labels: Labels
     q: NDArray[np.float64] | None = None
+    probabilities: NDArray[np.float64] | None = None  # where actions are drawn by chance; the policy has the likeliest
 
     def state(self, s: int) -> str:
         """Return the name of a state."""
@@ -67,12 +68,28 @@ def decided(owner: str, solution: Any, problem: Any = None) -> Decided:
 
 def both(owner: str, solution: Any, other: Any, problem: Any) -> tuple[Decided, Decided | None]:
     """Return what one or two of them decide, about the same states."""
-    one, two = decided(owner, solution, problem), None if other is None else decided(owner, other, problem)
+    one = decided(owner, solution, problem)._replace(probabilities=_chances(solution))
+    two = None if other is None else decided(owner, other, problem)._replace(probabilities=_chances(other))
     if two is not None and two.policy.size != one.policy.size:
         raise InvalidInput(
             f"{owner}: both must decide in the same states, got {one.policy.size} and {two.policy.size} of them."
         )
     return one, two
+
+
+def differ(one: Decided, two: Decided) -> NDArray[np.bool_]:
+    """Say in which states two of them do not decide alike; where actions are drawn by chance, by their chances."""
+    differing: NDArray[np.bool_] = one.policy != two.policy
+    chances = one.probabilities, two.probabilities
+    if chances[0] is not None and chances[1] is not None and chances[0].shape == chances[1].shape:
+        differing = (chances[0] != chances[1]).any(axis=1)
+    return differing
+
+
+def _chances(solution: Any) -> NDArray[np.float64] | None:
+    """Return the probabilities of actions, where a run has them and no policy."""
+    is_random = isinstance(solution, Run) and "policy" not in solution.outputs
+    return solution.outputs.get(PROBABILITIES) if is_random else None
 
 
 def _taken(owner: str, solution: Any) -> tuple[NDArray[np.int64], NDArray[np.float64] | None, ObjectSpec | None]:

@@ -13,12 +13,15 @@ from replicable_rl.wording import brief, visible
 _MOST_STATES = 400  # of a strip
 NAMED = 25  # states and bars that have their names beside them
 _LONGEST = 28  # letters of a name
+_LARGEST = 9.0  # inches of a map
 
 
 def policy_size(one: Decided) -> tuple[float, float]:
     """Return how large a figure of a policy should be."""
     if one.labels.layout:
-        return 0.75 * len(one.labels.layout[0]) + 0.6, 0.75 * len(one.labels.layout) + 0.7
+        columns, rows = len(one.labels.layout[0]), len(one.labels.layout)
+        cell = min(0.75, _LARGEST / max(columns, rows))
+        return cell * columns + 0.6, cell * rows + 0.7
     return min(10.0, 2.5 + 0.3 * min(one.policy.size, NAMED)), 1.6 + 0.3 * min(one.n_actions, NAMED)
 
 

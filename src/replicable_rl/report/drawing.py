@@ -8,7 +8,7 @@ from html import escape
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from replicable_rl.report.decided import Decided, both
+from replicable_rl.report.decided import Decided, both, differ
 from replicable_rl.wording import brief, visible
 
 if TYPE_CHECKING:
@@ -72,13 +72,14 @@ def draw(solution: Any, other: Any = None, *, problem: Any = None) -> Drawing:
     2      1
     """
     one, two = both("draw", solution, other, problem)
-    marked = None if two is None else one.policy != two.policy
+    marked = None if two is None else differ(one, two)
+    random = "" if one.probabilities is None else "\nActions are drawn by chance: these are the likeliest."
     layout = one.labels.layout
     if layout and 4 * len(layout[0]) + 1 <= _WIDTH:
         unicode = getattr(sys.stdout, "encoding", None) is None or can_encode("↑█┼")  # no file: letters as they are
         pictures = ["".join(text for text, _ in grid(each, marked, unicode)) for each in (one, two) if each is not None]
-        return Drawing(_side_by_side(pictures))
-    return Drawing("\n".join(_table(one, two, marked)))
+        return Drawing(_side_by_side(pictures) + random)
+    return Drawing("\n".join(_table(one, two, marked)) + random)
 
 
 def can_encode(text: str) -> bool:
