@@ -418,6 +418,14 @@ def test_a_store_keeps_what_each_audit_asked(tmp_path: Path) -> None:
         assert {one.closeness.tolerance for one in read if one.closeness is not None} == {0.02, 0.0}
 
 
+def test_a_store_remembers_that_observations_were_compared(tmp_path: Path) -> None:
+    given: Any = {"probe": [0.0, 1.0], "version": "1", "store": tmp_path / "runs.sqlite"}
+    made = rr.audit_callable(lambda shared, sample: lambda observation: sample % 2, shared_seeds=3, **given)
+    (read,) = rr.read_audits(rr.RunStore(tmp_path / "runs.sqlite"))
+    assert read.warnings == made.warnings
+    assert "of the 2 observations" in flat(read)
+
+
 @pytest.mark.parametrize("wrong", [-0.1, math.nan, "a", None])
 def test_wrong_tolerances(wrong: Any) -> None:
     result = rr.audit_callable(gains, shared_seeds=2, probe=PROBE)

@@ -23,7 +23,7 @@ from replicable_rl.display import Displayed, described, short_repr, shown
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real
 from replicable_rl.files import write_csv, write_text
 from replicable_rl.mdp import Labels, TabularMDP, evaluate_policy, optimal_values
-from replicable_rl.records import AuditSpec, Claim, Claims, Logs, Measurement, ObjectSpec, Run, in_order, level_of
+from replicable_rl.records import OWN, AuditSpec, Claim, Claims, Logs, Measurement, ObjectSpec, Run, in_order, level_of
 from replicable_rl.store import RunStore
 from replicable_rl.wording import brief, plural
 
@@ -118,6 +118,12 @@ class AuditResult(Displayed):
         if self.logs is not None:
             return Labels(self.logs.states, self.logs.actions)
         return Labels() if self.mdp is None else self.mdp.labels
+
+    @property
+    def place(self) -> str:
+        """Where policies act: in a "state", or on an "observation" of a probe set, which a store does not keep."""
+        told = self.spec.sampler == OWN and "probe" in self.algorithm.params
+        return "observation" if told or self.probe is not None else "state"
 
     @property
     def failures(self) -> tuple[Run, ...]:
