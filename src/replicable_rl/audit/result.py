@@ -17,7 +17,7 @@ from replicable_rl.audit.closeness import Closeness, measure_closeness
 from replicable_rl.audit.doubts import doubts
 from replicable_rl.audit.logs import measure_logs, measure_states_of_logs
 from replicable_rl.audit.returns import Returns, measure_returns
-from replicable_rl.audit.rows import frame_of, measured_claim, rows_of
+from replicable_rl.audit.rows import frame_of, in_one_line, measured_claim, rows_of
 from replicable_rl.audit.sampled import unsampled
 from replicable_rl.audit.states import StateAgreement, measure_states
 from replicable_rl.canonical import Json, json_text
@@ -27,7 +27,6 @@ from replicable_rl.files import write_csv, write_text
 from replicable_rl.mdp import Labels, TabularMDP
 from replicable_rl.records import AuditSpec, Claim, Logs, ObjectSpec, Run, in_order, level_of
 from replicable_rl.store import RunStore
-from replicable_rl.wording import brief, plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -293,12 +292,7 @@ class AuditResult(Displayed):
         return text
 
     def __repr__(self) -> str:
-        size = f"{plural(self.spec.n_seeds, 'shared seed')} × {plural(self.spec.runs_per_seed, 'run')}"
-        said = ", ".join(f"same {level} {found.every_look}" for level, found in self.agreements.items())
-        of = f"{self.problem.text}, {self.algorithm.text}"
-        said += "" if self.returns is None or not said else f"; mean return {float(self.returns.mean):.4g}"
-        none = "every run failed" if self.runs else "no run has finished"
-        return described(self, f"{brief(of, 200)}: {size}; {said or none}")
+        return described(self, in_one_line(self))
 
     def __str__(self) -> str:
         if not self.levels:
