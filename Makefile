@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# For tests: half as many again as there are cores, as some tests wait for others.
+WORKERS = $(shell $(PYTHON) -c 'import os; print(3 * (os.cpu_count() or 2) // 2)')
 # Modules are compiled when they are imported: most never are, and compiling all of them takes ten seconds.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
@@ -23,7 +25,7 @@ layers: $(VENV)/.developing
 	$(BIN)/lint-imports
 
 pytest: $(VENV)/.developing
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 bench: $(VENV)/.benchmarking
 	$(BIN)/python -m benchmarks --large

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import sys
@@ -18,6 +19,7 @@ import pytest
 import replicable_rl as rr
 from replicable_rl.audit import Agreement, AuditResult, Estimate
 from replicable_rl.display import Displayed
+from replicable_rl.plotting import logarithmic, readable
 
 HOSTILE = "<script>alert(1)</script>&\x1b[2J $x$"
 MDP = rr.make("two-goals-v1")
@@ -341,6 +343,39 @@ def test_agreement_is_drawn_with_intervals_and_the_promise(plt: Any) -> None:
     found = promised.agreement("policy")
     assert [found.low, found.high] in [list(line.get_xdata()) for line in axes.lines]
     axes.figure.canvas.draw()
+
+
+def test_a_promise_is_drawn_only_beside_those_who_made_it(plt: Any) -> None:
+    one, two = (rr.audit(MDP, rr.PhasedVI(0.1, 0.01), shared_seeds=3, rho=rho) for rho in (0.25, 0.5))
+    axes = rr.plot.agreement(one.agreement("policy"), two)  # an agreement by itself was promised nothing
+    promised = [line for line in axes.lines if list(line.get_xdata()) == [0.5, 0.5]]
+    assert [list(line.get_ydata()) for line in promised] == [[0.7, 1.3]]
+    assert texts(rr.plot.agreement(one, two)).count("1 − ρ") == 2  # the green lines say what they are
+
+
+def test_no_two_lines_of_a_frontier_look_the_same(plt: Any) -> None:
+    found = things()["comparison"]
+    many = dataclasses.replace(found, rows=found.rows[:1] * 20)
+    handles, _ = rr.plot.frontier(many).get_legend_handles_labels()
+    assert len({(line.get_color(), line.get_marker()) for line in handles}) == 20
+
+
+@pytest.mark.parametrize(("low", "high"), [(640, 9000), (2048, 8192), (2432, 2912), (100, 10**6)])
+def test_an_axis_of_samples_has_numbers(low: int, high: int, plt: Any) -> None:
+    _, axes = plt.subplots()
+    axes.plot([low, high], [0, 1])
+    logarithmic(axes)
+    readable(axes)
+    axes.figure.canvas.draw()
+    left, right = axes.get_xlim()
+    shown = [tick for tick in axes.get_xticks() if left <= tick <= right]
+    assert 2 <= len(shown) <= 8
+
+
+def test_the_curve_of_a_loss_says_what_its_marks_are(plt: Any) -> None:
+    axes = rr.plot.curve(things()["calibration"], "loss")
+    assert axes.get_title("left")
+    assert axes.get_legend() is not None
 
 
 def test_the_other_figures_are_drawn_on_axes_of_ones_own(plt: Any) -> None:

@@ -266,7 +266,7 @@ def test_confidence_is_checked(confidence: Any) -> None:
         clopper_pearson(1, 2, confidence)
 
 
-@pytest.mark.parametrize(("successes", "trials"), [(0, 0), (-1, 5), (6, 5), (1.0, 5), (True, 5), (1, 2.5)])
+@pytest.mark.parametrize(("successes", "trials"), [(0, 0), (-1, 5), (6, 5), (1.5, 5), (True, 5), (1, 2.5)])
 def test_counts_are_checked(successes: Any, trials: Any) -> None:
     with pytest.raises(InvalidInput, match=r"audit\.clopper_pearson: (successes|trials) must be an integer"):
         clopper_pearson(successes, trials)

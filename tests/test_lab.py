@@ -175,6 +175,12 @@ def test_what_is_wrong_with_an_input_is_one_sentence_in_the_page(make: Any, says
     assert "<b>" not in html
 
 
+@pytest.mark.parametrize(("shared", "samples"), [(None, (1, 2)), (7, (None, 2)), (7, (1, None)), (0.5, (1, 2))])
+def test_a_seed_that_was_emptied_is_one_sentence_and_no_run(shared: Any, samples: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"seed must be an integer from 0 to 4294967295, got"):
+        two_runs(Setting(TWO_GOALS), shared, samples)  # with a random seed, the command would make another picture
+
+
 @pytest.mark.parametrize(
     ("name", "contents", "says"),
     [
@@ -292,6 +298,17 @@ def test_nobody_else_gets_in(lab: Lab) -> None:
         assert lab.get(lab.url, **foreign)[0] == 403
     with server._bound(None) as listening:
         assert listening.getsockname()[0] == "127.0.0.1"
+
+
+def test_a_lab_that_is_killed_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    started = Lab(tmp_path)
+    assert list(folder.glob("replicable-rl-lab-*"))
+    started.process.terminate()
+    started.process.wait(60)
+    assert list(folder.iterdir()) == []
 
 
 def test_a_port_that_is_taken_is_one_sentence(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:

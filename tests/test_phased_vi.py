@@ -663,7 +663,7 @@ def test_large_problems_have_the_bits_of_the_listing(threads: int, monkeypatch: 
     for schedule in (alike(5, 10**6), rising_schedule(2100, 0.9, 0.5, 0.1, 0.5)):
         query = RStat(rr.SharedRandomness(5), "rpvi/offset", schedule.widths)
         listing = module.phased_value_iteration(Unfused(mdp), schedule, query, sample_stream(3), 9.0)
-        monkeypatch.setattr("replicable_rl.compiled._THREADS", threads)
+        monkeypatch.setattr("replicable_rl.compiled.THREADS", threads)
         for many in (1, 100):
             monkeypatch.setattr(fused_module, "MANY_BLOCKS", many)
             compiled = module.phased_value_iteration(Counts(mdp), schedule, query, sample_stream(3), 9.0)

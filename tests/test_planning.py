@@ -579,7 +579,7 @@ def test_threads_do_not_change_a_bit(blocks_from: int, monkeypatch: pytest.Monke
     alone = [(optimal_values(problem), evaluate_policy(problem, uniform(problem))) for problem in problems]
     monkeypatch.setattr(_sweeps, "_MANY_STATES", 1)
     for threads in (1, 2, 3, 7, 100):
-        monkeypatch.setattr("replicable_rl.compiled._THREADS", threads)
+        monkeypatch.setattr("replicable_rl.compiled.THREADS", threads)
         for problem, (best, mixed) in zip(problems, alone, strict=True):
             found, value = optimal_values(problem), evaluate_policy(problem, uniform(problem))
             assert found.q.tobytes() == best.q.tobytes()

@@ -13,6 +13,7 @@ import threading
 import time
 import types
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl import compiled, progress, progress_bar
+from replicable_rl.cli import progress as cli_progress
 from replicable_rl.progress import announce, is_heard, listening, quiet, report, track, unheard, within
 
 MDP = rr.make("chain-v1")
@@ -155,6 +157,15 @@ def test_the_environment_may_ask_for_silence(value: str, silent: bool, monkeypat
     monkeypatch.setenv("REPLICABLE_RL_QUIET", value)
     monkeypatch.setattr(progress_bar, "_in_a_notebook", lambda: True)
     assert (progress_bar._view() is None) is silent
+
+
+def test_the_environment_silences_the_command_line_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPLICABLE_RL_QUIET", "1")
+    with cli_progress.progress_bar():
+        assert not is_heard()
+    monkeypatch.setenv("REPLICABLE_RL_QUIET", "0")
+    with cli_progress.progress_bar():
+        assert is_heard()
 
 
 def test_compilation_announces_itself_where_the_bar_is(views: list[View]) -> None:
@@ -326,6 +337,26 @@ def on_a_terminal(script: str, interrupt: bool = False) -> str:
     process.wait(timeout=60)
     os.close(leader)
     return written.decode(errors="replace")
+
+
+PRINTS = """
+import time
+import replicable_rl as rr
+def train(shared_seed, sample_seed):
+    time.sleep(0.15)
+    print("trained")
+    return [sample_seed % 2]
+rr.audit_callable(train, shared_seeds=4)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no such terminals here")
+def test_what_training_prints_goes_to_its_file_while_a_bar_is_shown(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    seen = on_a_terminal(f"import sys; sys.stdout = open({str(log)!r}, 'w')\n{PRINTS}")
+    assert " left" in seen
+    assert "trained" not in seen
+    assert log.read_text() == "trained\n" * 8
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no such terminals here")

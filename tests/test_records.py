@@ -597,8 +597,8 @@ def test_conditions_are_listed() -> None:
     [
         ({"about": "speed"}, "about must be one of accuracy, replicability"),
         ({"kind": "sure"}, "kind one of proved, asymptotic, measured"),
-        ({"kind": "measured"}, "exactly if it carries its measurement"),
-        ({"measurement": SEEN.measurement}, "exactly if it carries its measurement"),
+        ({"kind": "measured"}, "must carry its measurement, and no other kind may"),
+        ({"measurement": SEEN.measurement}, "must carry its measurement, and no other kind may"),
         ({"statement": ""}, "says what holds and names its source"),
         ({"statement": 5}, "says what holds and names its source"),
         ({"source": " "}, "says what holds and names its source"),

@@ -74,23 +74,23 @@ def test_default_plan_finds_a_good_policy_and_one_model(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_default_plan_replicates_over_100_shared_seeds(name: str) -> None:
+def test_default_plan_replicates_over_40_shared_seeds(name: str) -> None:
     make, algorithm = PROBLEMS[name]
     mdp = make()
     same = 0
-    for seed in range(100):
+    for seed in range(40):
         one, two = (rr.solve(mdp, algorithm, shared_seed=seed, sample_seed=SEED + 2 * seed + i) for i in (0, 1))
         same += one.fingerprints.model == two.fingerprints.model
         if seed < 5:
             assert loss(mdp, one.policy) <= algorithm.epsilon
-        if seed < 20:  # and R-max's models never are, at the default m and at 1e9
+        if seed < 10:  # and R-max's models never are, at the default m and at 1e9
             for m in (None, 10**9):
                 plain = [
                     rr.solve(mdp, baseline(algorithm, episodes=m), shared_seed=seed, sample_seed=SEED + 2 * seed + i)
                     for i in (0, 1)
                 ]
                 assert plain[0].fingerprints.model != plain[1].fingerprints.model
-    assert same >= 80  # 1 - rho; measured 100 on all three
+    assert same >= 32  # 1 - rho; measured 100 of 100 on all three
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

@@ -158,7 +158,7 @@ def test_same_counts_on_any_number_of_threads(threads: int, monkeypatch: pytest.
     sampler = Counts(mdp)
     assert n_blocks(mdp.rows.indptr) == 18
     whole = sampler.draw(10**9, sample_stream(SEED)).count
-    monkeypatch.setattr("replicable_rl.compiled._THREADS", threads)
+    monkeypatch.setattr("replicable_rl.compiled.THREADS", threads)
     monkeypatch.setattr("replicable_rl.sampling.tables.MANY_BLOCKS", 1)
     assert np.array_equal(whole, sampler.draw(10**9, sample_stream(SEED)).count)
 

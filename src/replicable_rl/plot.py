@@ -23,23 +23,20 @@ from replicable_rl.plotting import (
     COLOURS,
     GREEN,
     MARKERS,
-    RED,
     Axes,
     bounded,
-    box,
-    grid,
     new_axes,
+    readable,
     said,
     styled,
 )
-from replicable_rl.report.decided import Decided, both
+from replicable_rl.report.decided import both
+from replicable_rl.report.decided_figures import draw_decisions, plain_name, policy_size
 from replicable_rl.report.diagnose_figures import agreement_panel, loss_panel
-from replicable_rl.wording import brief, number, plural, visible
+from replicable_rl.wording import number, plural
 
 __all__ = ["agreement", "curve", "fragile_states", "frontier", "policy"]
 
-_MOST_STATES = 400  # of a strip
-_NAMED = 25  # states and bars that have their names beside them
 _LONGEST = 28  # letters of a name
 
 
@@ -72,10 +69,10 @@ def policy(solution: Any, other: Any = None, *, problem: Any = None, ax: Any = N
     first, second = both("plot.policy", solution, other, problem)
     differing = set() if second is None else set(np.flatnonzero(first.policy != second.policy).tolist())
     shown_ones = [first] if second is None else [first, second]
-    axes = _axes("plot.policy", ax, len(shown_ones), _policy_size(first))
+    axes = _axes("plot.policy", ax, len(shown_ones), policy_size(first))
     with styled():
         for one, panel in zip(shown_ones, axes, strict=False):
-            _decisions(panel, one, differing)
+            draw_decisions(panel, one, differing)
         if second is not None and len(axes) == 2:
             axes[0].set_title("first")
             axes[1].set_title(f"second: {plural(len(differing), 'state')} differ{'s' * (len(differing) == 1)}")
@@ -115,16 +112,17 @@ def agreement(
     labels = [label for label, _, _ in rows] if names is None else _names(names, len(rows))
     (axes,) = _axes("plot.agreement", ax, 1, (7.0, 1.3 + 0.5 * len(rows)))
     with styled():
-        promises = {rho for _, _, rho in rows if rho is not None}
+        promises = {rho for _, _, rho in rows}
         for y, (_, found, rho) in enumerate(rows):
             axes.plot([found.every_look.low, found.every_look.high], [y, y], color=BLUE, linewidth=1.2)
             axes.plot([found.low, found.high], [y, y], color=BLUE, linewidth=5.0, alpha=0.35)
             axes.plot([found.estimate], [y], "o", color=BLUE)
-            if rho is not None and len(promises) > 1:
+            if rho is not None and len(promises) > 1:  # each its own, or some none
                 axes.plot([1.0 - rho] * 2, [y - 0.3, y + 0.3], color=GREEN, linewidth=1.8)
-        if len(promises) == 1:
-            bounded(axes, 1.0 - promises.pop(), "1 − ρ ")
-        axes.set_yticks(range(len(rows)), [_name(label, 48) for label in labels])
+                said(axes, "1 − ρ", (1.0 - rho, y - 0.3), ha="center", va="bottom", color=GREEN)
+        if len(promises) == 1 and (rho := promises.pop()) is not None:
+            bounded(axes, 1.0 - rho, "1 − ρ ")
+        axes.set_yticks(range(len(rows)), [plain_name(label, 48) for label in labels])
         axes.set_ylim(len(rows) - 0.5, -0.75)
         axes.set_xlim(-0.02, 1.02)
         axes.set_xlabel("two runs agree with probability")
@@ -163,9 +161,12 @@ def curve(found: Calibration, of: str = "agreement", *, ax: Any = None) -> Any:
     with styled():
         (agreement_panel if of == "agreement" else loss_panel)(axes, found)
         axes.set_xlabel("samples in all" if found.points[0].samples is not None else found.size_name)
+        readable(axes)
         handles, texts = axes.get_legend_handles_labels()
         if handles:
             axes.legend(handles, texts, loc="best")
+        if of == "loss":
+            axes.set_title(plain_name(f"{found.problem.id}, {found.algorithm.id}", 60))
     return axes
 
 
@@ -200,10 +201,10 @@ def frontier(found: Comparison, *, ax: Any = None) -> Any:
         for i, row in enumerate(found.rows):
             look: dict[str, Any] = {
                 "color": COLOURS[i % len(COLOURS)],
-                "marker": MARKERS[i % len(MARKERS)],
+                "marker": MARKERS[(i + i // len(COLOURS)) % len(MARKERS)],  # no two lines look the same
                 "linestyle": "none",
             }
-            name = _name(row.name, _LONGEST)
+            name = plain_name(row.name, _LONGEST)
             if row.samples is not None and row.loss is not None:
                 axes.plot([row.loss], [row.samples], label=name, markersize=8, alpha=0.8, **look)
             else:
@@ -215,7 +216,7 @@ def frontier(found: Comparison, *, ax: Any = None) -> Any:
         axes.set_xlim(-0.03 * found.epsilon, 1.1 * found.epsilon)
         axes.set_xlabel("mean loss, in values normalised to [0, 1]")
         axes.set_ylabel(f"samples for an agreement of {1.0 - found.rho:g}")
-        axes.set_title(_name(found.problem.text, 60))
+        axes.set_title(plain_name(found.problem.text, 60))
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return axes
 
@@ -252,7 +253,9 @@ def fragile_states(found: Diagnosis, most: int = 20, *, ax: Any = None) -> Any:
         axes.barh(range(len(states)), [one.share for one in states], color=BLUE, height=0.6)
         for y, one in enumerate(states):
             said(axes, f"costs {number(one.at_stake, 2)}", (one.share, y), shift=(4, 0), ha="left")
-        names = [f"{_name(one.state)}: {_name(one.action, 14)} or {_name(one.rival, 14)}" for one in states]
+        names = [
+            f"{plain_name(one.state)}: {plain_name(one.action, 14)} or {plain_name(one.rival, 14)}" for one in states
+        ]
         axes.set_yticks(range(len(states)), names)
         axes.set_ylim(max(1, len(states)) - 0.4, -0.6)
         axes.set_xlim(0.0, 1.0)
@@ -261,47 +264,9 @@ def fragile_states(found: Diagnosis, most: int = 20, *, ax: Any = None) -> Any:
         if not states:
             said(axes, "no state was decided in two ways", (0.5, 0.5), "axes fraction", ha="center")
         elif len(found.states) > most:
-            axes.set_title(f"the {most} most fragile of {len(found.states)} states")
+            shown_ones = "most fragile" if most == 1 else f"{most} most fragile"
+            axes.set_title(f"the {shown_ones} of {len(found.states)} states")
     return axes
-
-
-# --- policies ----------------------------------------------------------------------------------------
-
-
-def _policy_size(one: Decided) -> tuple[float, float]:
-    if one.labels.layout:
-        return 0.75 * len(one.labels.layout[0]) + 0.6, 0.75 * len(one.labels.layout) + 0.7
-    return min(10.0, 2.5 + 0.3 * min(one.policy.size, _NAMED)), 1.6 + 0.3 * min(one.n_actions, _NAMED)
-
-
-def _decisions(axes: Axes, one: Decided, differing: set[int]) -> None:
-    if one.labels.layout:
-        cells = sum(cell.state is not None for cell in one.labels.cells())
-        grid(axes, one.labels, {s: one.action(int(one.policy[s])) for s in range(cells)}, differing)
-        return
-    drawn = min(one.policy.size, _MOST_STATES)
-    taken = one.policy[:drawn]
-    axes.imshow(_worth(one, drawn), cmap="Greys", vmin=0.0, vmax=4.0, aspect="auto", interpolation="nearest")
-    axes.plot(np.arange(drawn), taken, "o", color=BLUE, markersize=5.0 if drawn <= 60 else 2.0)
-    for s in differing & set(range(drawn)):
-        box(axes, s - 0.5, taken[s] - 0.5, 1.0, "none", RED, linewidth=1.8)
-    few = drawn <= _NAMED
-    steps = range(drawn) if few else np.linspace(0, drawn - 1, 8).astype(int).tolist()
-    labels = [_name(one.state(s), 14) for s in steps]
-    axes.set_xticks(list(steps), labels, rotation=90 if max(map(len, labels)) > 3 else 0)
-    actions = range(one.n_actions) if one.n_actions <= _NAMED else range(0, one.n_actions, one.n_actions // 10)
-    axes.set_yticks(list(actions), [_name(one.action(a), 14) for a in actions])
-    axes.set_xlabel("state" if drawn == one.policy.size else f"the first {drawn} of {one.policy.size} states")
-    axes.grid(False)
-
-
-def _worth(one: Decided, drawn: int) -> Any:
-    """Return how good every action is beside the best one of its state, (A, S); 0 where nothing is known."""
-    if one.q is None:
-        return np.zeros((one.n_actions, drawn))
-    q = np.where(np.isfinite(one.q[:drawn]), one.q[:drawn], np.nan)
-    low, high = np.nanmin(q, axis=1, keepdims=True), np.nanmax(q, axis=1, keepdims=True)
-    return np.nan_to_num((q - low) / np.where(high > low, high - low, 1.0)).T
 
 
 # --- agreements --------------------------------------------------------------------------------------
@@ -358,8 +323,3 @@ def _axes(owner: str, ax: Any, count: int, size: tuple[float, float]) -> list[Ax
         pair = ", or a pair of them" if count == 2 else ""
         raise InvalidInput(f"{owner}: ax must be Matplotlib axes{pair}, got {shown(ax)}.")
     return given
-
-
-def _name(text: str, longest: int = _LONGEST) -> str:
-    """Write a name as it is, and not as a formula: Matplotlib reads dollars as such."""
-    return brief(visible(" ".join(text.split())), longest).replace("$", r"\$")

@@ -188,7 +188,8 @@ class _Terminal:
             words = TextColumn("{task.description}", markup=False)
             speed = TextColumn("{task.fields[pace].rate}"), TextColumn("{task.fields[pace].left}")
             columns = words, BarColumn(), MofNCompleteColumn(), *speed
-            self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+            both = sys.stdout is not None and sys.stdout.isatty()  # else what is printed belongs to a file or a pipe
+            self._progress = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=both)
             self._task = self._progress.add_task("", total=None, pace=Pace())
         if pace is not None:
             self._progress.tasks[0].fields["pace"] = pace

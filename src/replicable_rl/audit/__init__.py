@@ -3,9 +3,10 @@
 from replicable_rl.audit.accuracy import Accuracy
 from replicable_rl.audit.agreement import Agreement, Estimate
 from replicable_rl.audit.api import audit, audit_spec, opened_store
+from replicable_rl.audit.classes import OutputClass, PolicyValue
 from replicable_rl.audit.closeness import Closeness
 from replicable_rl.audit.reading import read_audits
-from replicable_rl.audit.result import AuditResult, OutputClass, PolicyValue
+from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.returns import Returns
 from replicable_rl.audit.run import run_audits
 from replicable_rl.audit.states import StateAgreement

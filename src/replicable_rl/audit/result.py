@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,55 +11,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.audit.accuracy import Accuracy, measure_accuracy, promised_loss
-from replicable_rl.audit.agreement import Agreement, Estimate, measure
+from replicable_rl.audit.agreement import Agreement, measure
+from replicable_rl.audit.classes import OutputClass, PolicyValue, classes_of, policy_values, sizes_of
 from replicable_rl.audit.closeness import Closeness, measure_closeness
 from replicable_rl.audit.doubts import doubts
 from replicable_rl.audit.logs import measure_logs, measure_states_of_logs
 from replicable_rl.audit.returns import Returns, measure_returns
+from replicable_rl.audit.rows import frame_of, in_one_line, measured_claim, rows_of
 from replicable_rl.audit.sampled import unsampled
 from replicable_rl.audit.states import StateAgreement, measure_states
 from replicable_rl.canonical import Json, json_text
-from replicable_rl.display import Displayed, described, short_repr, shown
+from replicable_rl.display import Displayed, described, shown
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real
 from replicable_rl.files import write_csv, write_text
-from replicable_rl.mdp import Labels, TabularMDP, evaluate_policy, optimal_values
-from replicable_rl.records import OWN, AuditSpec, Claim, Claims, Logs, Measurement, ObjectSpec, Run, in_order, level_of
+from replicable_rl.mdp import Labels, TabularMDP
+from replicable_rl.records import OWN, AuditSpec, Claim, Logs, ObjectSpec, Run, in_order, level_of
 from replicable_rl.store import RunStore
-from replicable_rl.wording import brief, plural
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True)
-class OutputClass:
-    """Runs with identical outputs: the fingerprint, how many runs, under how many shared seeds."""
-
-    fingerprint: str
-    runs: int
-    shared_seeds: int
-
-    __repr__ = short_repr
-
-
-@dataclass(frozen=True)
-class PolicyValue:
-    """What a distinct policy is worth, exactly, where the model is known.
-
-    ``expected_return`` is from the problem's first states and ``loss`` what it lacks to the best;
-    both are known to ``error``. ``worst_loss`` is the largest loss over first states, in values
-    normalised to [0, 1], which is what a theorem's epsilon bounds; it is known to ``normalised_error``.
-    """
-
-    fingerprint: str
-    runs: int
-    expected_return: float
-    loss: float
-    worst_loss: float
-    error: float
-    normalised_error: float
-
-    __repr__ = short_repr
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,42 +232,15 @@ class AuditResult(Displayed):
         >>> print(result.claim("policy"))
         measured (audit): two runs have the same policy in 20 of 20 pairs, agreement 1.000 (0.796–1.000).
         """
-        found = self.agreement(level)
-        low, high = found.every_look.low, found.every_look.high
-        seen = Measurement(found.estimate, low, high, self.spec.confidence, found.pairs)
-        said = f"two runs have the same {level} in {found.same} of {found.pairs} pairs, agreement {found.every_look}"
-        said += f" ({self.unsampled.rstrip('.')})" if self.unsampled else ""
-        logs = "the logs are independent samples of one process"
-        logs += ", which a test denies" if self.logs is not None and self.logs.differ else ""
-        given: dict[str, Any] = {"level": level, "conditions": () if self.logs is None else (logs,)}
-        claim = Claim("replicability", "measured", said, 1.0 - low, "audit", **given, measurement=seen)
-        return Claims((claim,)).about_an_estimate().made[0] if self._estimated else claim
-
-    @property
-    def _estimated(self) -> bool:
-        """Whether the problem was itself estimated from data."""
-        known = self.mdp if self.mdp is not None else getattr(self.spec.job, "problem", None)
-        return getattr(known, "estimated", False) or self.problem.params.get("estimated") is True
+        return measured_claim(self, level)
 
     def classes(self, level: str = "policy") -> tuple[OutputClass, ...]:
         """Return the classes of identical outputs over all shared seeds, largest first."""
-        outputs = self._prints(self._check_level(level))
-        seeds = defaultdict(set)
-        for output, run in zip(outputs, self.runs, strict=True):
-            seeds[output].add(run.shared_seed)
-        sizes = Counter(outputs)
-        found = [OutputClass(name, size, len(seeds[name])) for name, size in sizes.items() if name is not None]
-        return tuple(sorted(found, key=lambda one: (-one.runs, one.fingerprint)))
+        return classes_of(self._prints(self._check_level(level)), self.runs)
 
     def class_sizes(self, level: str = "policy") -> dict[int, tuple[int, ...]]:
         """Return, for every shared seed, the sizes of its classes, largest first; a failed run is its own class."""
-        outputs, R = self._prints(self._check_level(level)), self.spec.runs_per_seed
-        sizes = {}
-        for j, seed in enumerate(self.spec.seeds):
-            counted = Counter(outputs[j * R : (j + 1) * R])
-            failed = counted.pop(None, 0)
-            sizes[seed] = tuple(sorted([*counted.values(), *[1] * failed], reverse=True))
-        return sizes
+        return sizes_of(self._prints(self._check_level(level)), self.spec)
 
     @cached_property
     def states(self) -> StateAgreement:
@@ -327,16 +270,7 @@ class AuditResult(Displayed):
         """Return and loss of every distinct policy, most common first; None where the model is not known."""
         if self.mdp is None or "policy" not in self.levels:
             return None
-        best, span = optimal_values(self.mdp), self._span
-        found = []
-        for one in self.classes("policy"):
-            worth = evaluate_policy(self.mdp, self.outputs("policy")[one.fingerprint])
-            lacking = np.maximum(best.value - worth.value, 0.0)
-            loss, worst = float(self.mdp.initial @ lacking), float(lacking.max()) / span
-            error = best.error + worth.error
-            worth_return = worth.expected_return
-            found.append(PolicyValue(one.fingerprint, one.runs, worth_return, loss, worst, error, error / span))
-        return tuple(found)
+        return policy_values(self.mdp, self.classes("policy"), self.outputs("policy"), self._span)
 
     @property
     def _span(self) -> float:
@@ -364,12 +298,7 @@ class AuditResult(Displayed):
         return text
 
     def __repr__(self) -> str:
-        size = f"{plural(self.spec.n_seeds, 'shared seed')} × {plural(self.spec.runs_per_seed, 'run')}"
-        said = ", ".join(f"same {level} {found.every_look}" for level, found in self.agreements.items())
-        of = f"{self.problem.text}, {self.algorithm.text}"
-        said += "" if self.returns is None or not said else f"; mean return {float(self.returns.mean):.4g}"
-        none = "every run failed" if self.runs else "no run has finished"
-        return described(self, f"{brief(of, 200)}: {size}; {said or none}")
+        return described(self, in_one_line(self))
 
     def __str__(self) -> str:
         if not self.levels:
@@ -387,33 +316,11 @@ class AuditResult(Displayed):
         ``return`` and ``loss`` are exact, where the problem is known; ``measured_return`` and the ends of its interval
         are what ``evaluate`` saw.
         """
-        worth = {one.fingerprint: one for one in self.policies or ()}
-        rows = []
-        measured = None if self.returns is None else self.returns.per_run
-        for i, run in enumerate(self.runs):
-            drawn: dict[str, Json] = {"sample_seed": run.sample_seed}
-            sample = drawn if self.logs is None else {"log": self.logs.name_of(run)}
-            row: dict[str, Json] = {"shared_seed": run.shared_seed} | sample
-            row |= {level: run.fingerprints.get(level) for level in self.levels}
-            row |= {"samples": run.samples, "status": None if run.status is None else run.status.code.value}
-            one = worth.get(run.fingerprints.get("policy", ""))
-            if worth:
-                row |= {"return": one and one.expected_return, "loss": one and one.loss}
-            row |= {} if measured is None else _measured(measured[i])
-            row |= {"error": run.error, "run": run.key}
-            rows.append(row | {"seconds": run.seconds} if timing else row)
-        return rows
+        return rows_of(self, timing=timing)
 
     def to_pandas(self, *, timing: bool = True) -> pd.DataFrame:
         """Return :meth:`rows` as a data frame (needs pandas)."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise InvalidInput("to_pandas: pandas is not installed. Run pip install pandas, or use to_csv.") from None
-        frame = pd.DataFrame(self.rows(timing=timing))
-        for seed in {"shared_seed", "sample_seed"} & set(frame):
-            frame[seed] = frame[seed].astype("uint64")
-        return frame
+        return frame_of(self.rows(timing=timing))
 
     def to_csv(self, path: str | os.PathLike[str], *, timing: bool = False) -> None:
         """Write :meth:`rows` to a file, whole or not at all."""
@@ -444,9 +351,3 @@ class AuditResult(Displayed):
         level_of(level)
         has = f"produces {', '.join(self.levels)}" if self.levels else "had no run that did not fail"
         raise InvalidInput(f"audit: there is no {level} to compare; {self.algorithm.id} {has}.")
-
-
-def _measured(found: Estimate | None) -> dict[str, Json]:
-    """Return the measured return of a run and its interval; None for what nobody knows."""
-    low, high = (None, None) if found is None or not np.isfinite(found.low) else (found.low, found.high)
-    return {"measured_return": None if found is None else float(found), "measured_low": low, "measured_high": high}

@@ -111,7 +111,7 @@ def audit_command(
         str | None, Option(metavar="FUNCTION", help="module:function that returns the data of a sample seed.")
     ] = None,
     version: Annotated[
-        str | None, Option(metavar="TEXT", help="The version of your FUNCTION; a --store asks for it.")
+        str | None, Option(metavar="NAME", help="The version of your FUNCTION; a --store asks for it.")
     ] = None,
     on_error: Annotated[
         str | None,

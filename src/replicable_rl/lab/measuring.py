@@ -25,6 +25,7 @@ from replicable_rl.theory.plug_in_plan import PROBABILITIES
 COMPARED = ("greedy", "affordable", "tolerance", "rounded", "gumbel", "published")
 SIZES = 64, 2**16  # samples of a pair that a comparison tries
 MOST_PAIRS_OF_RUNS = 2_000
+MOST_SEED = 2**32 - 1
 _USUAL: dict[str, object] = {"epsilon": 0.05, "rule": "affordable", "resamples": 200}  # of the command
 LOG_KINDS = (".csv", ".parquet", ".jsonl")
 MOST_MEGABYTES = 50
@@ -61,6 +62,16 @@ class TwoRuns:
         return one, two
 
 
+def later_seeds(seeds: tuple[float, float]) -> tuple[int, int]:
+    """Return two other sample seeds.
+
+    >>> later_seeds((1, 2)), later_seeds((5.5, 0)), later_seeds((0, MOST_SEED))
+    ((3, 4), (6, 7), (1, 2))
+    """
+    last = int(max(seeds))
+    return (last + 1, last + 2) if last + 2 <= MOST_SEED else (1, 2)
+
+
 def two_runs(setting: Setting, shared_seed: int, sample_seeds: tuple[int, int]) -> TwoRuns:
     """Run twice on fresh samples.
 
@@ -69,8 +80,10 @@ def two_runs(setting: Setting, shared_seed: int, sample_seeds: tuple[int, int]) 
     >>> found.same, found.command.count("replicable-rl solve")
     (True, 2)
     """
+    shared_seed = check_integer("lab", "the shared seed", shared_seed, low=0, high=MOST_SEED)
     runs, commands = [], []
-    for sample_seed in sample_seeds:
+    for seed in sample_seeds:
+        sample_seed = check_integer("lab", "a sample seed", seed, low=0, high=MOST_SEED)  # none would be a random one
         runs.append(solve(setting.mdp, setting.algorithm, shared_seed=shared_seed, sample_seed=sample_seed))
         commands.append(setting.command("solve", "--shared-seed", shared_seed, "--sample-seed", sample_seed))
     return TwoRuns(setting, (runs[0], runs[1]), setting.commands(*commands))

@@ -19,10 +19,12 @@ with app.setup:
         LOG_KINDS,
         LOG_RULES,
         MOST_MEGABYTES,
+        MOST_SEED,
         audited,
         compared,
         diagnosed,
         example_log,
+        later_seeds,
         two_runs,
     )
     from replicable_rl.lab.showing import (
@@ -105,15 +107,14 @@ def _(
 @app.cell
 def _(get_seeds: Any, set_seeds: Any) -> tuple[Any, ...]:
     def seeding(which: int) -> Any:
-        return lambda seed: set_seeds(lambda seeds: (seed, seeds[1]) if which == 0 else (seeds[0], seed))
+        # A field that was emptied shows 0 when it is drawn again.
+        return lambda seed: set_seeds(lambda seeds: (seed or 0, seeds[1]) if which == 0 else (seeds[0], seed or 0))
 
     first, second = (
-        mo.ui.number(0, 2**32 - 1, value=seed, on_change=seeding(which), label=f"Sample seed {which + 1}")
+        mo.ui.number(0, MOST_SEED, value=seed, on_change=seeding(which), label=f"Sample seed {which + 1}")
         for which, seed in enumerate(get_seeds())
     )
-    again = mo.ui.button(
-        label="New samples", on_change=lambda _: set_seeds(lambda seeds: (max(seeds) + 1, max(seeds) + 2))
-    )
+    again = mo.ui.button(label="New samples", on_change=lambda _: set_seeds(later_seeds))
     return again, first, second
 
 
@@ -129,7 +130,7 @@ def _() -> tuple[Any, ...]:
     rho = mo.ui.slider(
         steps=[0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4], value=0.2, debounce=True, show_value=True, label="May differ ρ"
     )
-    shared = mo.ui.number(0, 2**32 - 1, value=7, label="Shared seed")
+    shared = mo.ui.number(0, MOST_SEED, value=7, label="Shared seed")
     pairs = mo.ui.slider(steps=[20, 60, 100, 200, 500], value=60, debounce=True, show_value=True, label="Pairs of runs")
     return epsilon, pairs, rho, rule, samples, shared
 
@@ -164,7 +165,7 @@ def _(asked: Any, get_seeds: Any, shared: Any) -> None:
     mo.vstack(
         [
             mo.md("## Two runs"),
-            mo.Html(tried(lambda: two_runs_html(two_runs(asked(), int(shared.value), get_seeds())))),
+            mo.Html(tried(lambda: two_runs_html(two_runs(asked(), shared.value, get_seeds())))),
         ]
     )
 

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import secrets
+import signal
 import socket
 import sys
 import tempfile
@@ -73,6 +74,9 @@ def serve(port: int | None, tell: Callable[[str], None], *, browser: bool = True
                 threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
     config = uvicorn.Config(lab_app(token), log_level="critical", timeout_graceful_shutdown=1, lifespan="off")
+    for name in ("SIGTERM", "SIGHUP"):  # to be ended, or to lose the terminal, is as good as Ctrl-C
+        if signal.getsignal(number := getattr(signal, name, signal.SIGTERM)) == signal.SIG_DFL:  # nohup stays nohup
+            signal.signal(number, signal.default_int_handler)
     with contextlib.closing(listening), _own_folder(), contextlib.suppress(KeyboardInterrupt):
         Server(config).run(sockets=[listening])
 

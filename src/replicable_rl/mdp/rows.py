@@ -91,8 +91,19 @@ def check_size(n_states: int, n_actions: int) -> None:
         )
 
 
-def canonical_rows(rows: Rows, n_states: int, n_actions: int, allowed: NDArray[np.bool_] | None = None) -> Rows:
-    """Check the rows and return them in canonical form (see the module); without a mask, no row may be empty."""
+def canonical_rows(
+    rows: Rows, n_states: int, n_actions: int, allowed: NDArray[np.bool_] | None = None, *, likely: bool = False
+) -> Rows:
+    """Check the rows and return them in canonical form (see the module); without a mask, no row may be empty.
+
+    Where rows are ``likely`` to be in it already, as those of estimates, which are made by the thousand, one compiled
+    pass looks first.
+    """
+    if likely and allowed is None:
+        from replicable_rl.mdp._in_order import are_in_order
+
+        if are_in_order(rows, n_states, n_actions):
+            return rows
     _check_layout(rows, n_states, n_actions)
     rows = rows if allowed is None else _without(rows, allowed)
     _check_filled(rows, n_actions, allowed)

@@ -98,9 +98,8 @@ class TabularMDP(Displayed):
         n_states = (np.size(rows.indptr) - 1) // n_actions if n_actions > 0 else 0
         check_size(n_states, n_actions)  # before anything is copied
         mask = None if allowed is None else check_mask(allowed, n_states, n_actions)
-        checked = Rows._make(map(np.array, rows))
-        if not (estimated and mask is None and _are_in_order(checked, n_states, n_actions)):
-            checked = canonical_rows(checked, n_states, n_actions, mask)
+        estimated = check_flag("TabularMDP", "estimated", estimated)
+        checked = canonical_rows(Rows._make(map(np.array, rows)), n_states, n_actions, mask, likely=estimated)
         self.__dict__.update(
             n_states=n_states,
             n_actions=n_actions,
@@ -109,7 +108,7 @@ class TabularMDP(Displayed):
             initial=_read_only(check_initial(initial, n_states)),
             reward_range=check_reward_range(reward_range, checked, n_actions),
             labels=check_labels(labels, n_states, n_actions),
-            estimated=check_flag("TabularMDP", "estimated", estimated),
+            estimated=estimated,
             _source=source,
         )
 
@@ -342,13 +341,6 @@ class TabularMDP(Displayed):
             f"TabularMDP(S={self.n_states}, A={self.n_actions}, {some}outcomes={self.rows.probability.size}, "
             f"gamma={self.gamma:g})"
         )
-
-
-def _are_in_order(rows: Rows, n_states: int, n_actions: int) -> bool:
-    """Whether there is nothing to check or to change: estimates are made by the thousand."""
-    from replicable_rl.mdp._in_order import are_in_order  # compiled, as is the planning for which they are made
-
-    return are_in_order(rows, n_states, n_actions)
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -5,7 +5,7 @@ from replicable_rl.records.claims import APPROXIMATE, CERTIFICATE, THIS_SEED, Cl
 from replicable_rl.records.levels import LEVELS, Level, check_level, implied, in_order, level_of, register_level
 from replicable_rl.records.logs import LogPair, Logs
 from replicable_rl.records.plugins import is_reloaded, load_plugins
-from replicable_rl.records.run import Fingerprints, Run, Status, StatusCode, history_digest, made_with
+from replicable_rl.records.run import Fingerprints, Run, history_digest, made_with
 from replicable_rl.records.specs import (
     COUNTS,
     OWN,
@@ -17,6 +17,7 @@ from replicable_rl.records.specs import (
     Sample,
     parameter_text,
 )
+from replicable_rl.records.status import Status, StatusCode
 from replicable_rl.records.training import Training
 
 __all__ = [

@@ -10,7 +10,6 @@ import functools
 import platform
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from replicable_rl.errors import InvalidInput, did_you_mean
 from replicable_rl.records.claims import Claims
 from replicable_rl.records.levels import LEVELS, in_order, level_of
 from replicable_rl.records.specs import RunSpec
+from replicable_rl.records.status import Status, StatusCode
 from replicable_rl.wording import brief, number
 
 if TYPE_CHECKING:
@@ -30,42 +30,6 @@ if TYPE_CHECKING:
     from replicable_rl.mdp import TabularMDP
 
 History = Mapping[str, "NDArray[np.float64]"]
-
-
-class StatusCode(Enum):
-    """How a run ended."""
-
-    COMPLETED = "completed"
-    STOPPED_BY_RULE = "stopped by the rule"
-    ALL_KNOWN = "every pair known"
-    BUDGET_SPENT = "budget spent"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True)
-class Status(Displayed):
-    """How a run ended, as a code for programs and a sentence for people."""
-
-    code: StatusCode
-    sentence: str
-
-    def __repr__(self) -> str:
-        return described(self, str(self))
-
-    def __str__(self) -> str:
-        return f"{self.code.value}: {self.sentence}"
-
-    def to_json(self) -> dict[str, Json]:
-        """Return the JSON form."""
-        return {"code": self.code.value, "sentence": self.sentence}
-
-    @classmethod
-    def from_json(cls, data: Json) -> Status:
-        """Read the JSON form back."""
-        codes = [code.value for code in StatusCode]
-        if not isinstance(data, dict) or data.get("code") not in codes or not isinstance(data.get("sentence"), str):
-            raise InvalidInput(f"Status: expected a code of {', '.join(codes)} and a sentence, got {data!r:.200}.")
-        return cls(StatusCode(data["code"]), data["sentence"])
 
 
 class Fingerprints(dict[str, str]):

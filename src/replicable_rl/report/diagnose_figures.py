@@ -19,6 +19,7 @@ from replicable_rl.plotting import (
     logarithmic,
     panels,
     power,
+    readable,
     said,
     save_as,
     styled,
@@ -50,6 +51,7 @@ def draw_calibration(found: Calibration) -> Figure:
         loss_panel(axes[1, 0], found)
     axes[-1, 0].legend(*axes[0, 0].get_legend_handles_labels(), loc="upper right" if with_loss else "center right")
     axes[-1, 0].set_xlabel("samples in all" if found.points[0].samples is not None else found.size_name)
+    readable(axes[-1, 0])
     return figure
 
 
@@ -62,9 +64,7 @@ def agreement_panel(axes: Axes, found: Calibration) -> None:
     axes.set_ylim(-0.02, 1.04)
     axes.set_ylabel(f"agreement of the {found.level}")
     axes.set_title(f"{found.problem.id}, {_name(found)}")
-    _over_samples(axes, found)
-    if found.samples is not None:
-        said(axes, "met from here", (float(found.samples), 0.04), shift=(-4, 0), ha="right", va="bottom")
+    _over_samples(axes, found, 0.05)
     _mark_theory(axes, found, rows[-1]["samples"])
 
 
@@ -77,13 +77,16 @@ def loss_panel(axes: Axes, found: Calibration) -> None:
         dotted(axes, found.epsilon, "ε")
     axes.set_ylim(bottom=0.0)
     axes.set_ylabel("mean loss, in [0, 1]")
-    _over_samples(axes, found)
+    _over_samples(axes, found, 0.7)
 
 
-def _over_samples(axes: Axes, found: Calibration) -> None:
+def _over_samples(axes: Axes, found: Calibration, height: float) -> None:
+    """Let x be samples, and mark those that are enough, with words at a height."""
     logarithmic(axes)
     if found.samples is not None:
         axes.axvline(found.samples, color=GREY, linewidth=1.0)
+        at = float(found.samples), height
+        said(axes, "met from here", at, ("data", "axes fraction"), shift=(-4, 0), ha="right", va="bottom")
 
 
 def _name(found: Calibration) -> str:
@@ -97,9 +100,7 @@ def _marks(axes: Axes, points: Sequence[Point], rows: list[dict[str, Any]], y: s
     for verdict, face in (("met", colour), ("undecided", "lightgrey"), ("not met", "white")):
         chosen = [row for point, row in zip(points, rows, strict=True) if point.verdict == verdict]
         xs, ys = [row["samples"] for row in chosen], [row[y] for row in chosen]
-        axes.plot(
-            xs, ys, "o", color=colour, markerfacecolor=face, label=verdict if chosen and y == "agreement" else None
-        )
+        axes.plot(xs, ys, "o", color=colour, markerfacecolor=face, label=verdict if chosen else None)
 
 
 def _mark_theory(axes: Axes, found: Calibration, largest: float) -> None:

@@ -6,9 +6,11 @@ import math
 
 from replicable_rl.audit import Accuracy, AuditResult, Estimate
 from replicable_rl.canonical import Json
+from replicable_rl.records import OWN
 from replicable_rl.wording import number, plural
 
-_UNMEASURED = "the model is not known, so neither are their returns. Pass evaluate=... (--evaluate) to measure them."
+_UNMEASURED = "the model is not known, so neither are their returns."
+_MEASURE = " Pass evaluate=... (--evaluate) to measure them."
 
 LOSES_TOO_MUCH = " Runs that agree and lose more than the ε that is promised do not meet what is asked for."
 
@@ -46,7 +48,10 @@ def returns_text(result: AuditResult) -> str:
 
 def unknown_returns(result: AuditResult) -> str:
     """Say, after how many policies there are, that their returns are not known; '' where they were measured."""
-    return "." if result.returns is not None else f"; {_UNMEASURED}"
+    if result.returns is not None:
+        return "."
+    is_training = result.spec.sampler == OWN and result.logs is None
+    return f"; {_UNMEASURED}{_MEASURE if is_training else ''}"  # others have nothing to evaluate
 
 
 def loss_text(result: AuditResult) -> str:

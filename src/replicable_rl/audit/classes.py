@@ -1,0 +1,80 @@
+"""Runs with identical outputs, and what their policies are worth."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from replicable_rl.display import short_repr
+from replicable_rl.mdp import TabularMDP, evaluate_policy, optimal_values
+from replicable_rl.records import AuditSpec, Run
+
+
+@dataclass(frozen=True)
+class OutputClass:
+    """Runs with identical outputs: the fingerprint, how many runs, under how many shared seeds."""
+
+    fingerprint: str
+    runs: int
+    shared_seeds: int
+
+    __repr__ = short_repr
+
+
+@dataclass(frozen=True)
+class PolicyValue:
+    """What a distinct policy is worth, exactly, where the model is known.
+
+    ``expected_return`` is from the problem's first states and ``loss`` what it lacks to the best;
+    both are known to ``error``. ``worst_loss`` is the largest loss over first states, in values
+    normalised to [0, 1], which is what a theorem's epsilon bounds; it is known to ``normalised_error``.
+    """
+
+    fingerprint: str
+    runs: int
+    expected_return: float
+    loss: float
+    worst_loss: float
+    error: float
+    normalised_error: float
+
+    __repr__ = short_repr
+
+
+def classes_of(outputs: Sequence[str | None], runs: Sequence[Run]) -> tuple[OutputClass, ...]:
+    """Return the classes of identical outputs, largest first."""
+    seeds = defaultdict(set)
+    for output, run in zip(outputs, runs, strict=True):
+        seeds[output].add(run.shared_seed)
+    sizes = Counter(outputs)
+    found = [OutputClass(name, size, len(seeds[name])) for name, size in sizes.items() if name is not None]
+    return tuple(sorted(found, key=lambda one: (-one.runs, one.fingerprint)))
+
+
+def sizes_of(outputs: Sequence[str | None], spec: AuditSpec) -> dict[int, tuple[int, ...]]:
+    """Return, for every shared seed, the sizes of its classes, largest first; a failed run is its own class."""
+    sizes, R = {}, spec.runs_per_seed
+    for j, seed in enumerate(spec.seeds):
+        counted = Counter(outputs[j * R : (j + 1) * R])
+        failed = counted.pop(None, 0)
+        sizes[seed] = tuple(sorted([*counted.values(), *[1] * failed], reverse=True))
+    return sizes
+
+
+def policy_values(
+    mdp: TabularMDP, classes: Sequence[OutputClass], policies: Mapping[str, Any], span: float
+) -> tuple[PolicyValue, ...]:
+    """Return what each class of policies is worth; losses are normalised by ``span``."""
+    best, found = optimal_values(mdp), []
+    for one in classes:
+        worth = evaluate_policy(mdp, policies[one.fingerprint])
+        lacking = np.maximum(best.value - worth.value, 0.0)
+        loss, worst = float(mdp.initial @ lacking), float(lacking.max()) / span
+        error = best.error + worth.error
+        worth_return = worth.expected_return
+        found.append(PolicyValue(one.fingerprint, one.runs, worth_return, loss, worst, error, error / span))
+    return tuple(found)

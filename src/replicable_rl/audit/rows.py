@@ -1,0 +1,86 @@
+"""An audit as a table with one row for every run, and as a claim."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from replicable_rl.audit.agreement import Estimate
+from replicable_rl.canonical import Json
+from replicable_rl.errors import InvalidInput
+from replicable_rl.records import Claim, Claims, Measurement
+from replicable_rl.wording import brief, plural
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from replicable_rl.audit.result import AuditResult
+
+
+def rows_of(result: AuditResult, *, timing: bool) -> list[dict[str, Json]]:
+    """Return seeds, fingerprints, samples, status, return and loss of every run."""
+    worth = {one.fingerprint: one for one in result.policies or ()}
+    rows = []
+    measured = None if result.returns is None else result.returns.per_run
+    for i, run in enumerate(result.runs):
+        drawn: dict[str, Json] = {"sample_seed": run.sample_seed}
+        sample = drawn if result.logs is None else {"log": result.logs.name_of(run)}
+        row: dict[str, Json] = {"shared_seed": run.shared_seed} | sample
+        row |= {level: run.fingerprints.get(level) for level in result.levels}
+        row |= {"samples": run.samples, "status": None if run.status is None else run.status.code.value}
+        one = worth.get(run.fingerprints.get("policy", ""))
+        if worth:
+            row |= {"return": one and one.expected_return, "loss": one and one.loss}
+        row |= {} if measured is None else _measured(measured[i])
+        row |= {"error": run.error, "run": run.key}
+        rows.append(row | {"seconds": run.seconds} if timing else row)
+    return rows
+
+
+def _measured(found: Estimate | None) -> dict[str, Json]:
+    """Return the measured return of a run and its interval; None for what nobody knows."""
+    low, high = (None, None) if found is None or not np.isfinite(found.low) else (found.low, found.high)
+    return {"measured_return": None if found is None else float(found), "measured_low": low, "measured_high": high}
+
+
+def frame_of(rows: list[dict[str, Json]]) -> pd.DataFrame:
+    """Return rows as a data frame; seeds are whole numbers of 64 bits."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise InvalidInput("to_pandas: pandas is not installed. Run pip install pandas, or use to_csv.") from None
+    frame = pd.DataFrame(rows)
+    for seed in {"shared_seed", "sample_seed"} & set(frame):
+        frame[seed] = frame[seed].astype("uint64")
+    return frame
+
+
+def measured_claim(result: AuditResult, level: str) -> Claim:
+    """Return what was measured about a second run; of an estimated problem, about the estimate alone."""
+    found = result.agreement(level)
+    low, high = found.every_look.low, found.every_look.high
+    seen = Measurement(found.estimate, low, high, result.spec.confidence, found.pairs)
+    said = f"two runs have the same {level} in {found.same} of {found.pairs} pairs, agreement {found.every_look}"
+    said += f" ({result.unsampled.rstrip('.')})" if result.unsampled else ""
+    logs = "the logs are independent samples of one process"
+    logs += ", which a test denies" if result.logs is not None and result.logs.differ else ""
+    given: dict[str, Any] = {"level": level, "conditions": () if result.logs is None else (logs,)}
+    claim = Claim("replicability", "measured", said, 1.0 - low, "audit", **given, measurement=seen)
+    return Claims((claim,)).about_an_estimate().made[0] if _is_estimated(result) else claim
+
+
+def _is_estimated(result: AuditResult) -> bool:
+    """Whether the problem was itself estimated from data."""
+    known = result.mdp if result.mdp is not None else getattr(result.spec.job, "problem", None)
+    return getattr(known, "estimated", False) or result.problem.params.get("estimated") is True
+
+
+def in_one_line(result: AuditResult) -> str:
+    """Return what was audited and what was found, for a prompt."""
+    size = f"{plural(result.spec.n_seeds, 'shared seed')} × {plural(result.spec.runs_per_seed, 'run')}"
+    said = ", ".join(f"same {level} {found.every_look}" for level, found in result.agreements.items())
+    of = f"{result.problem.text}, {result.algorithm.text}"
+    said += "" if result.returns is None or not said else f"; mean return {float(result.returns.mean):.4g}"
+    none = "every run failed" if result.runs else "no run has finished"
+    return f"{brief(of, 200)}: {size}; {said or none}"
