@@ -15,6 +15,7 @@ import pytest
 from scipy import stats
 
 import replicable_rl as rr
+from replicable_rl.adapters.playing import acting
 from replicable_rl.audit.returns import mean_with_interval
 from replicable_rl.errors import InvalidInput
 from replicable_rl.records import AuditSpec, ObjectSpec, Training
@@ -195,6 +196,13 @@ def test_episodes_of_policies_of_every_form() -> None:
     assert LAKE([0] * 16, seed=1).tolist() == [0.0, 0.0]  # the time limit ends it
 
 
+def test_the_first_column_of_action_values_is_the_first_action() -> None:
+    env = gymnasium.wrappers.TransformAction(
+        gymnasium.make("FrozenLake-v1"), lambda action: action - 1, gymnasium.spaces.Discrete(4, start=1)
+    )
+    assert acting("test", env, np.eye(16)[:, :4])(3) == 4
+
+
 def test_the_seed_of_episodes_decides_them() -> None:
     slippery = rr.EpisodeReturns("CartPole-v1", episodes=3)
     one, same, other = (slippery(lambda observation: int(observation[2] > 0), seed) for seed in (1, 1, 2))
@@ -229,7 +237,10 @@ def test_bad_games(call: Callable[[], Any], message: str) -> None:
 def test_constant_policies_are_warned_of_first() -> None:
     result = rr.audit_callable(lambda shared, sample: [sample % 2] * 4, shared_seeds=10)
     (warning,) = result.warnings
-    assert warning.startswith("Every run takes one action, though not always the same one, in all 4 states")
+    assert warning == (
+        "Every run takes one action, though not always the same one, in all 4 states: such policies agree everywhere "
+        "or nowhere, and may have learned nothing."
+    )
     assert result.table().startswith("Warning: Every run takes one action")
     same = rr.audit_callable(lambda shared, sample: [0 * sample] * 4, shared_seeds=3)
     assert "one and the same action in all 4 states" in same.warnings[0]
@@ -405,6 +416,14 @@ def test_a_store_keeps_what_each_audit_asked(tmp_path: Path) -> None:
     with rr.RunStore(tmp_path / "runs.sqlite") as store:
         read = rr.read_audits(store)
         assert {one.closeness.tolerance for one in read if one.closeness is not None} == {0.02, 0.0}
+
+
+def test_a_store_remembers_that_observations_were_compared(tmp_path: Path) -> None:
+    given: Any = {"probe": [0.0, 1.0], "version": "1", "store": tmp_path / "runs.sqlite"}
+    made = rr.audit_callable(lambda shared, sample: lambda observation: sample % 2, shared_seeds=3, **given)
+    (read,) = rr.read_audits(rr.RunStore(tmp_path / "runs.sqlite"))
+    assert read.warnings == made.warnings
+    assert "of the 2 observations" in flat(read)
 
 
 @pytest.mark.parametrize("wrong", [-0.1, math.nan, "a", None])

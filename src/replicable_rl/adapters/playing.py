@@ -270,7 +270,8 @@ def _of_table(owner: str, env: Any, policy: Any) -> Callable[[Any], Any]:
             f"{owner}: a table needs a row for every observation of a Discrete space, got {len(table)} rows and "
             f"{shown(space)}."
         )
-    actions = table.argmax(axis=1) if values else table
+    first = int(getattr(env.action_space, "start", 0))  # the action of the first column
+    actions = first + table.argmax(axis=1) if values else table
     return lambda observation: actions[int(observation) - int(space.start)]
 
 

@@ -35,10 +35,11 @@ def _constant(result: AuditResult) -> str:
     policies = list(result.outputs("policy").values())
     if any(len(policy) < 2 or not (policy == policy[:1]).all() for policy in policies):
         return ""
-    places = f"{len(policies[0])} {'states' if result.probe is None else 'observations'}"
+    places = f"{len(policies[0])} {result.place}s"
     different = len(policies) > 1
     actions = "one action, though not always the same one," if different else "one and the same action"
-    return f"Every run takes {actions} in all {places}: such policies agree although they may have learned nothing."
+    agree = "agree everywhere or nowhere, and" if different else "agree although they"
+    return f"Every run takes {actions} in all {places}: such policies {agree} may have learned nothing."
 
 
 def _no_better(result: AuditResult) -> str:

@@ -17,7 +17,7 @@ from replicable_rl.audit.closeness import Closeness, measure_closeness
 from replicable_rl.audit.doubts import doubts
 from replicable_rl.audit.logs import measure_logs, measure_states_of_logs
 from replicable_rl.audit.returns import Returns, measure_returns
-from replicable_rl.audit.rows import frame_of, measured_claim, rows_of
+from replicable_rl.audit.rows import frame_of, in_one_line, measured_claim, rows_of
 from replicable_rl.audit.sampled import unsampled
 from replicable_rl.audit.states import StateAgreement, measure_states
 from replicable_rl.canonical import Json, json_text
@@ -25,9 +25,8 @@ from replicable_rl.display import Displayed, described, shown
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real
 from replicable_rl.files import write_csv, write_text
 from replicable_rl.mdp import Labels, TabularMDP
-from replicable_rl.records import AuditSpec, Claim, Logs, ObjectSpec, Run, in_order, level_of
+from replicable_rl.records import OWN, AuditSpec, Claim, Logs, ObjectSpec, Run, in_order, level_of
 from replicable_rl.store import RunStore
-from replicable_rl.wording import brief, plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,6 +88,12 @@ class AuditResult(Displayed):
         if self.logs is not None:
             return Labels(self.logs.states, self.logs.actions)
         return Labels() if self.mdp is None else self.mdp.labels
+
+    @property
+    def place(self) -> str:
+        """Where policies act: in a "state", or on an "observation" of a probe set, which a store does not keep."""
+        told = self.spec.sampler == OWN and "probe" in self.algorithm.params
+        return "observation" if told or self.probe is not None else "state"
 
     @property
     def failures(self) -> tuple[Run, ...]:
@@ -293,12 +298,7 @@ class AuditResult(Displayed):
         return text
 
     def __repr__(self) -> str:
-        size = f"{plural(self.spec.n_seeds, 'shared seed')} × {plural(self.spec.runs_per_seed, 'run')}"
-        said = ", ".join(f"same {level} {found.every_look}" for level, found in self.agreements.items())
-        of = f"{self.problem.text}, {self.algorithm.text}"
-        said += "" if self.returns is None or not said else f"; mean return {float(self.returns.mean):.4g}"
-        none = "every run failed" if self.runs else "no run has finished"
-        return described(self, f"{brief(of, 200)}: {size}; {said or none}")
+        return described(self, in_one_line(self))
 
     def __str__(self) -> str:
         if not self.levels:

@@ -10,6 +10,7 @@ from replicable_rl.audit.agreement import Estimate
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.records import Claim, Claims, Measurement
+from replicable_rl.wording import brief, plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,3 +74,13 @@ def _is_estimated(result: AuditResult) -> bool:
     """Whether the problem was itself estimated from data."""
     known = result.mdp if result.mdp is not None else getattr(result.spec.job, "problem", None)
     return getattr(known, "estimated", False) or result.problem.params.get("estimated") is True
+
+
+def in_one_line(result: AuditResult) -> str:
+    """Return what was audited and what was found, for a prompt."""
+    size = f"{plural(result.spec.n_seeds, 'shared seed')} × {plural(result.spec.runs_per_seed, 'run')}"
+    said = ", ".join(f"same {level} {found.every_look}" for level, found in result.agreements.items())
+    of = f"{result.problem.text}, {result.algorithm.text}"
+    said += "" if result.returns is None or not said else f"; mean return {float(result.returns.mean):.4g}"
+    none = "every run failed" if result.runs else "no run has finished"
+    return f"{brief(of, 200)}: {size}; {said or none}"

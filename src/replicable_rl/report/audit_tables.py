@@ -143,7 +143,7 @@ def _where(result: AuditResult, width: int) -> list[str]:
     """Say in which states runs differ, and what they do there."""
     states = result.states
     S, many = states.per_state.size, states.differing.size
-    noun = "state" if result.probe is None else "observation"
+    noun = result.place
     if not many:
         return [f"Two runs take the same action in every {noun} ({S})."]
     said = f"Two runs act alike in {states.every_look} of the {S} {noun}s. They differ in {many}:"

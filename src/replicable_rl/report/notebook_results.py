@@ -113,9 +113,8 @@ def _where(result: AuditResult) -> str:
         rows = [[one_line(state_name(result, s), _LONGEST), actions_taken(result, s, 4)] for s in differing[:_ROWS]]
     except InvalidInput:  # policies that do not fit together
         return ""
-    place = "state" if result.probe is None else "observation"
-    title = f"Runs differ in {plural(len(differing), place)}"
-    return table(title, [place, "actions"], rows) + more(len(differing) - len(rows)) if rows else ""
+    title = f"Runs differ in {plural(len(differing), result.place)}"
+    return table(title, [result.place, "actions"], rows) + more(len(differing) - len(rows)) if rows else ""
 
 
 @shows_in_notebooks(AuditSpec)
