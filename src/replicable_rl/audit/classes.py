@@ -65,6 +65,16 @@ def sizes_of(outputs: Sequence[str | None], spec: AuditSpec) -> dict[int, tuple[
     return sizes
 
 
+def actions_of(policies: Mapping[str, Any], prints: Sequence[str | None], state: int) -> dict[Any, int]:
+    """Return which actions runs take in a state, and how many runs take each, most common first."""
+    seen: Counter[Any] = Counter()
+    for fingerprint, runs in Counter(prints).items():
+        if fingerprint is not None:
+            action = policies[fingerprint][state]
+            seen[tuple(action.tolist()) if action.ndim else action.item()] += runs
+    return dict(sorted(seen.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
 def policy_values(
     mdp: TabularMDP, classes: Sequence[OutputClass], policies: Mapping[str, Any], span: float
 ) -> tuple[PolicyValue, ...]:

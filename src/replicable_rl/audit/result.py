@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import numpy as np
 
 from replicable_rl.audit.accuracy import Accuracy, measure_accuracy, promised_loss
 from replicable_rl.audit.agreement import Agreement, measure
-from replicable_rl.audit.classes import OutputClass, PolicyValue, classes_of, policy_values, sizes_of
+from replicable_rl.audit.classes import OutputClass, PolicyValue, actions_of, classes_of, policy_values, sizes_of
 from replicable_rl.audit.closeness import Closeness, measure_closeness
 from replicable_rl.audit.doubts import doubts
 from replicable_rl.audit.logs import measure_logs, measure_states_of_logs
@@ -257,13 +256,7 @@ class AuditResult(Displayed):
         >>> sum(result.actions(0).values())
         40
         """
-        seen: Counter[Any] = Counter()
-        policies = self.outputs("policy")
-        for fingerprint, runs in Counter(self._prints("policy")).items():
-            if fingerprint is not None:
-                action = policies[fingerprint][state]
-                seen[tuple(action.tolist()) if action.ndim else action.item()] += runs
-        return dict(sorted(seen.items(), key=lambda pair: (-pair[1], pair[0])))
+        return actions_of(self.outputs("policy"), self._prints("policy"), state)
 
     @cached_property
     def policies(self) -> tuple[PolicyValue, ...] | None:
