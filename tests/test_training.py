@@ -628,3 +628,11 @@ def test_a_refusal_of_ours_has_no_traceback() -> None:
 def test_bad_arguments(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=f"audit_callable: {message}"):
         rr.audit_callable(**{"train": coins, "shared_seeds": 2, **options})
+
+
+def test_a_return_that_is_the_uniform_one_but_for_rounding_is_no_better() -> None:
+    """The mean of forty times 0.1 is 0.10000000000000002."""
+    found = rr.audit_callable(lambda _, fresh: [0, fresh % 2], shared_seeds=20, evaluate=lambda _: 0.1, uniform=0.1)
+    assert found.returns is not None
+    assert found.returns.beat_uniform is False
+    assert [said for said in found.warnings if said.startswith("The returns are no")]

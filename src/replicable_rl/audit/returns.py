@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 RETURNS = "measured return"  # of a run's history: the returns of its episodes
 
+_ROUNDED = 1e-12
+
 
 @dataclass(frozen=True, eq=False)
 class Returns:
@@ -76,8 +78,10 @@ class Returns:
         """Whether the mean is shown to be above what the uniform policy earns; None where that is not known."""
         if self.uniform is None:
             return None
-        half = math.hypot(float(self.mean) - self.mean.low, self.uniform.high - float(self.uniform))
-        return bool(float(self.mean) - float(self.uniform) > half)
+        mean, uniform = float(self.mean), float(self.uniform)
+        half = math.hypot(mean - self.mean.low, self.uniform.high - uniform)
+        rounding = _ROUNDED * max(abs(mean), abs(uniform))  # a mean of equal returns need not be that return
+        return bool(mean - uniform > half + rounding)
 
 
 def measure_returns(

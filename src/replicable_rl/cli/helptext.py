@@ -52,7 +52,7 @@ class Command(TyperCommand):
             with formatter.section(group):
                 formatter.write_dl(groups[group])
 
-    def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+    def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # as above
         """Return what the first line says: PROBLEM must be given, [NAME]... need not."""
         pieces = [self.options_metavar or ""]
         for param in self.get_params(ctx):

@@ -146,7 +146,7 @@ def _where(result: AuditResult, width: int) -> list[str]:
     noun = result.place
     if not many:
         return [f"Two runs take the same action in every {noun} ({S})."]
-    said = f"Two runs act alike in {states.every_look} of the {S} {noun}s. They differ in {many}:"
+    said = f"Two runs act alike in {states.every_look} of the {plural(S, noun)}. They differ in {many}:"
     told = (f"{noun} {state_name(result, s)}: {actions_taken(result, s)}" for s in states.differing[:_SHOWN].tolist())
     lines = [*_wrapped(said, width), *("  " + textwrap.shorten(text, width - 2, placeholder=" ...") for text in told)]
     return lines if many <= _SHOWN else [*lines, f"  and {many - _SHOWN} more"]
