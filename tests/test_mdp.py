@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import replicable_rl as rr
@@ -780,6 +780,9 @@ def test_wrong_numbers_of_labels_are_refused(labels: rr.Labels, fragments: tuple
 # --- estimates, which are looked over in one pass ---------------------------------------------------
 
 
+@example(counts=[[1, 2, 3]] * 3, off=1e-10, rewards=[0.0, 0.5, 0.5], sort=True)  # divided out
+@example(counts=[[1, 2, 3]] * 3, off=-1e-10, rewards=[0.0, 0.5, 0.5], sort=True)
+@example(counts=[[1, 0, 0], [0, 2, 0], [0, 0, 3]], off=-3e-16, rewards=[0.0, 0.5, 0.5], sort=True)  # of one outcome
 @settings(max_examples=60, deadline=None)
 @given(
     counts=st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3).filter(any), min_size=3, max_size=3),
