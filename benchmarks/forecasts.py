@@ -159,7 +159,7 @@ def _moved(mdp: rr.TabularMDP, pair: int) -> rr.TabularMDP:
     P[pair, likely[1]] += MOVED
     shape = (mdp.n_states, mdp.n_actions, mdp.n_states)
     return rr.TabularMDP.from_dense(
-        P.reshape(shape), R, gamma=mdp.gamma, initial=mdp.initial, reward_range=mdp.reward_range
+        P.reshape(shape), R, gamma=mdp.gamma, layout="sas", initial=mdp.initial, reward_range=mdp.reward_range
     )
 
 

@@ -65,10 +65,10 @@ problems = st.builds(masked, st.integers(0, 2**32 - 1), st.sampled_from(KINDS))
 
 def test_what_is_written_for_a_forbidden_pair_does_not_matter() -> None:
     P, R, allowed = np.full((2, 2, 2), 0.5), np.array([[1.0, 2.0], [3.0, 4.0]]), [[True, False], [True, True]]
-    expected = rr.TabularMDP.from_dense(P, R, gamma=0.9, allowed=allowed)
+    expected = rr.TabularMDP.from_dense(P, R, gamma=0.9, layout="sas", allowed=allowed)
     for p, r in ((0.0, -np.inf), (np.nan, np.nan), (7.0, 1e300)):
         P[0, 1], R[0, 1] = p, r
-        assert rr.TabularMDP.from_dense(P, R, gamma=0.9, allowed=allowed) == expected
+        assert rr.TabularMDP.from_dense(P, R, gamma=0.9, layout="sas", allowed=allowed) == expected
     assert expected.reward_range == (1.0, 4.0)
     assert expected.rows.indptr.tolist() == [0, 2, 2, 4, 6]
     outcomes: Any = [[[(0.5, 0, 1.0), (0.5, 1, 1.0)], None], [[(0.5, s, r) for s in (0, 1)] for r in (3.0, 4.0)]]
@@ -114,14 +114,14 @@ BAD_MASKS: dict[str, tuple[Any, str]] = {
 def test_bad_masks_are_refused(name: str) -> None:
     mask, words = BAD_MASKS[name]
     with pytest.raises(InvalidMDP, match=words):
-        rr.TabularMDP.from_dense(np.full((2, 2, 2), 0.5), np.zeros((2, 2)), gamma=0.9, allowed=mask)
+        rr.TabularMDP.from_dense(np.full((2, 2, 2), 0.5), np.zeros((2, 2)), gamma=0.9, layout="sas", allowed=mask)
 
 
 def test_an_allowed_pair_needs_an_outcome() -> None:
     P = np.full((2, 2, 2), 0.5)
     P[1, 0] = 0.0
     with pytest.raises(InvalidMDP, match=r"row \(state 1, action 0\) is empty\. Make it a self-loop .* allowed="):
-        rr.TabularMDP.from_dense(P, np.zeros((2, 2)), gamma=0.9, allowed=[[False, True], [True, True]])
+        rr.TabularMDP.from_dense(P, np.zeros((2, 2)), gamma=0.9, layout="sas", allowed=[[False, True], [True, True]])
 
 
 # --- planning ----------------------------------------------------------------------------------------------------
@@ -519,7 +519,7 @@ def test_an_action_that_no_state_has_changes_nothing() -> None:
     P, R = mdp_without_mask(masked(1))
     small = rr.TabularMDP.from_dense(P, R, gamma=0.8)
     P, R = np.concatenate([P, P[:, :1]], axis=1), np.concatenate([R, 9.0 + R[:, :1]], axis=1)
-    large = rr.TabularMDP.from_dense(P, R, gamma=0.8, allowed=np.arange(A + 1) < np.full((S, 1), A))
+    large = rr.TabularMDP.from_dense(P, R, gamma=0.8, layout="sas", allowed=np.arange(A + 1) < np.full((S, 1), A))
     assert np.array_equal(rr.optimal_values(large).q[:, :A], rr.optimal_values(small).q)
     for algorithm in (rr.ReplicablePhasedVI(0.4, 0.01, 0.3), rr.ReplicablePhasedVI(0.1, 0.01, 0.3, calls=300)):
         one, two = algorithm.plan(small), algorithm.plan(large)

@@ -25,7 +25,7 @@ from replicable_rl.diagnose.sizes import Sized
 from tests.statistics import ALPHA, SEED
 
 MDP = rr.TabularMDP.from_dense(
-    [[[0.5, 0.5], [0.5, 0.5]], [[0.5, 0.5], [0.5, 0.5]]], [[0.0, 1.0], [0.0, 0.0]], gamma=0.5
+    [[[0.5, 0.5], [0.5, 0.5]], [[0.5, 0.5], [0.5, 0.5]]], [[0.0, 1.0], [0.0, 0.0]], gamma=0.5, layout="sas"
 )
 
 

@@ -599,7 +599,7 @@ def test_later_draws_must_be_fresh_too() -> None:
             return of(run, value=q, policy=rr.greedy(q), samples=515)
 
     P = np.array([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]])
-    problem = rr.TabularMDP.from_dense(P, np.ones((2, 2)), gamma=0.5, initial=[1.0, 0.0])
+    problem = rr.TabularMDP.from_dense(P, np.ones((2, 2)), gamma=0.5, layout="sas", initial=[1.0, 0.0])
     assert "fresh samples" in {f.check for f in check_algorithm(SecondDraw(), problems=[problem]).passed}
     assert [check for check, _ in failures(SecondDraw(fresh=False), problem)] == ["fresh samples"]
 
@@ -614,7 +614,7 @@ def test_a_certain_draw_after_fresh_ones_is_no_fraud() -> None:
             return replace(run, samples=run.samples + certain.steps)
 
     P = np.array([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]])
-    problem = rr.TabularMDP.from_dense(P, np.ones((2, 2)), gamma=0.5, initial=[1.0, 0.0])
+    problem = rr.TabularMDP.from_dense(P, np.ones((2, 2)), gamma=0.5, layout="sas", initial=[1.0, 0.0])
     assert "fresh samples" in {f.check for f in check_algorithm(CertainLater(), problems=[problem]).passed}
 
 

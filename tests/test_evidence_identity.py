@@ -350,7 +350,7 @@ def test_a_resume_under_another_version_says_so(
 
 # --- problems that call themselves what they are not --------------------------------------------------------------
 
-TABLE = rr.TabularMDP.from_dense([[[0.5, 0.5]] * 2] * 2, [[0.0, 1.0]] * 2, gamma=0.5)
+TABLE = rr.TabularMDP.from_dense([[[0.5, 0.5]] * 2] * 2, [[0.0, 1.0]] * 2, gamma=0.5, layout="sas")
 SWEEP = rr.PhasedVI(0.1, 0.01, calls=5, iterations=3)
 FALSE_NAMES = {
     "ours": rr.ObjectSpec("chain-v1"),

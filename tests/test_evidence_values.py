@@ -204,7 +204,7 @@ def entries() -> dict[str, Entry]:
         ),
         "SharedRandomness": (rr.SharedRandomness, {"seed": 7}),
         "TabularMDP": (rr.TabularMDP, {"rows": MDP.rows, "n_actions": 1, "gamma": 0.5, "estimated": False}),
-        "TabularMDP.from_dense": (rr.TabularMDP.from_dense, {"P": P, "R": R, "gamma": 0.5}),
+        "TabularMDP.from_dense": (rr.TabularMDP.from_dense, {"P": P, "R": R, "gamma": 0.5, "layout": "sas"}),
         "TabularMDP.from_dense, more": (
             lambda initial, reward_range, labels: rr.TabularMDP.from_dense(
                 P, R, gamma=0.5, initial=initial, reward_range=reward_range, labels=labels

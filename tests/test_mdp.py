@@ -100,7 +100,7 @@ def arrays_of(mdp: rr.TabularMDP) -> list[NDArray[Any]]:
 @settings(max_examples=100, deadline=None)
 @given(tables(), st.randoms(use_true_random=False), st.sampled_from([sp.csr_array, sp.csc_array, sp.coo_array]))
 def test_dense_sparse_and_outcomes_give_one_process(t: Tables, rng: random.Random, layout: Any) -> None:
-    dense = rr.TabularMDP.from_dense(t.P, t.R, gamma=t.gamma)
+    dense = rr.TabularMDP.from_dense(t.P, t.R, gamma=t.gamma, layout="sas")
     for s, a in np.ndindex(t.P.shape[:2]):
         assert row_of(dense, s, a) == expected_row(t.P, t.R, s, a)
     matrices = [layout(t.P[:, a]) for a in range(t.P.shape[1])]
@@ -108,10 +108,11 @@ def test_dense_sparse_and_outcomes_give_one_process(t: Tables, rng: random.Rando
     others = [
         rr.TabularMDP.from_outcomes(as_outcomes(t.P, t.R), gamma=t.gamma),
         rr.TabularMDP.from_outcomes(disordered(as_outcomes(t.P, t.R), rng), gamma=t.gamma),
-        rr.TabularMDP.from_sparse(matrices, t.R, gamma=t.gamma),
         rr.TabularMDP.from_sparse(matrices, reward_matrices, gamma=t.gamma),
         rr.TabularMDP(dense.rows, n_actions=dense.n_actions, gamma=t.gamma),
     ]
+    if t.P.shape[0] != t.P.shape[1]:  # else R may be (S, A, S) or (A, S, S)
+        others.append(rr.TabularMDP.from_sparse(matrices, t.R, gamma=t.gamma))
     for other in others:
         assert other.digest == dense.digest
         assert other == dense
@@ -125,8 +126,10 @@ def test_dense_sparse_and_outcomes_give_one_process(t: Tables, rng: random.Rando
 @given(tables())
 def test_rewards_of_pairs_are_rewards_of_all_their_transitions(t: Tables) -> None:
     per_pair = t.R[:, :, 0]
-    short = rr.TabularMDP.from_dense(t.P, per_pair, gamma=t.gamma)
-    long = rr.TabularMDP.from_dense(t.P, np.repeat(per_pair[:, :, None], t.P.shape[0], axis=2), gamma=t.gamma)
+    short = rr.TabularMDP.from_dense(t.P, per_pair, gamma=t.gamma, layout="sas")
+    long = rr.TabularMDP.from_dense(
+        t.P, np.repeat(per_pair[:, :, None], t.P.shape[0], axis=2), gamma=t.gamma, layout="sas"
+    )
     matrices = [sp.csr_array(t.P[:, a]) for a in range(t.P.shape[1])]
     sparse = rr.TabularMDP.from_sparse(matrices, per_pair, gamma=t.gamma)
     assert short.digest == long.digest == sparse.digest
@@ -409,14 +412,14 @@ def test_sources_and_labels_change_without_touching_the_original() -> None:
 
 @given(tables())
 def test_rewards_are_known_exactly_where_every_outcome_of_a_pair_has_the_same(table: Tables) -> None:
-    mdp = rr.TabularMDP.from_dense(table.P, table.R, gamma=table.gamma)
+    mdp = rr.TabularMDP.from_dense(table.P, table.R, gamma=table.gamma, layout="sas")
     possible = [table.R[s, a][table.P[s, a] > 0] for s, a in np.ndindex(table.P.shape[:2])]
     known = mdp.known_rewards
     assert (known is not None) == all(np.unique(rewards).size == 1 for rewards in possible)
     if known is not None:
         assert known.reshape(-1).tolist() == [rewards[0] for rewards in possible]
         assert not known.flags.writeable
-    by_pair = rr.TabularMDP.from_dense(table.P, table.R[:, :, 0], gamma=table.gamma)
+    by_pair = rr.TabularMDP.from_dense(table.P, table.R[:, :, 0], gamma=table.gamma, layout="sas")
     assert by_pair.known_rewards is not None
     assert by_pair.known_rewards.tolist() == (table.R[:, :, 0] + 0.0).tolist()
 
@@ -474,13 +477,13 @@ def dense_arrays() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 def from_dense_with(row: Any) -> rr.TabularMDP:
     P, R = dense_arrays()
     P[1, 2] = row
-    return rr.TabularMDP.from_dense(P, R, gamma=0.9)
+    return rr.TabularMDP.from_dense(P, R, gamma=0.9, layout="sas")
 
 
 def from_sparse_with(row: Any) -> rr.TabularMDP:
     P, R = dense_arrays()
     P[1, 2] = row
-    return rr.TabularMDP.from_sparse([sp.csr_array(P[:, a]) for a in range(3)], R, gamma=0.9)
+    return rr.TabularMDP.from_sparse([sp.csr_array(P[:, a]) for a in range(3)], R[:, :, 0], gamma=0.9)
 
 
 def from_rows_with(**changes: Any) -> rr.TabularMDP:
@@ -563,7 +566,7 @@ def test_rewards_that_are_not_finite_are_refused(reward: float, value: str) -> N
     check_refused(lambda: from_outcomes(with_row([(0.5, 0, 0.0), (0.5, 1, reward)])), ROW, value)
     P, R = dense_arrays()
     R[1, 2, 0] = reward
-    check_refused(lambda: rr.TabularMDP.from_dense(P, R, gamma=0.9), ROW, value)
+    check_refused(lambda: rr.TabularMDP.from_dense(P, R, gamma=0.9, layout="sas"), ROW, value)
     matrices = [sp.csr_array(P[:, a]) for a in range(3)]
     check_refused(lambda: rr.TabularMDP.from_sparse(matrices, R[:, :, 0], gamma=0.9), ROW, value)
     reward_matrices = [sp.csr_array(R[:, a]) for a in range(3)]

@@ -91,7 +91,9 @@ def test_every_discount_reward_and_name_survives(
 ) -> None:
     path = tmp_path_factory.mktemp("mdp") / "a.npz"
     P = np.full((2, 2, 2), 0.5)
-    mdp = rr.TabularMDP.from_dense(P, np.reshape(rewards, (2, 2)), gamma=gamma, labels=rr.Labels(actions=(name, "b")))
+    mdp = rr.TabularMDP.from_dense(
+        P, np.reshape(rewards, (2, 2)), gamma=gamma, layout="sas", labels=rr.Labels(actions=(name, "b"))
+    )
     mdp.save(path)
     back = rr.load_mdp(path)
     assert struct.pack("<d", back.gamma) == struct.pack("<d", gamma + 0.0)

@@ -41,7 +41,7 @@ def models(draw: Any, masked: bool | None = None) -> Model:
     allowed[np.arange(S), rng.integers(A, size=S)] = True
     initial = rng.dirichlet(np.ones(S))
     options: dict[str, Any] = {"gamma": 0.8, "allowed": allowed, "initial": initial, "reward_range": (-1.0, 1.0)}
-    return Model(P, R, allowed, rr.TabularMDP.from_dense(P, R, **options))
+    return Model(P, R, allowed, rr.TabularMDP.from_dense(P, R, layout="sas", **options))
 
 
 def options_of(model: Model) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def test_rewards_of_every_shape(model: Model) -> None:
     of_state, of_pair = R[:, 0, 0], R[:, :, 0]
     for short in (of_state, of_pair):
         whole = np.broadcast_to(short.reshape(*short.shape, *[1] * (3 - short.ndim)), R.shape)
-        expected = rr.TabularMDP.from_dense(P, whole, allowed=allowed, **options_of(model))
+        expected = rr.TabularMDP.from_dense(P, whole, layout="sas", allowed=allowed, **options_of(model))
         layouts: Any = ((P, "sas"), (swapped(P), "ass"))
         for P_, layout in layouts:
             made = rr.TabularMDP.from_arrays(P_, short, layout=layout, allowed=allowed, **options_of(model))
@@ -99,16 +99,24 @@ def test_rewards_of_every_shape(model: Model) -> None:
 def test_a_layout_that_cannot_be_told_must_be_named() -> None:
     P = np.array([[[0.9, 0.1], [0.2, 0.8]], [[1.0, 0.0], [0.5, 0.5]]])
     R = np.array([[0.0, 1.0], [0.5, 0.0]])
-    with pytest.raises(InvalidMDP, match=r"shape \(2, 2, 2\) may be \(S, A, S\) or \(A, S, S\)\. Say layout='sas' or"):
-        rr.TabularMDP.from_arrays(P, R, gamma=0.9)
-    with pytest.raises(InvalidMDP, match="Say layout='sas'"):
-        rr.TabularMDP.from_arrays(list(P), R, gamma=0.9)
-    one, two = (rr.TabularMDP.from_arrays(P, R, gamma=0.9, layout=layout) for layout in ("sas", "ass"))
-    assert one != two
-    assert one == rr.TabularMDP.from_dense(P, R, gamma=0.9)
-    assert two == rr.TabularMDP.from_dense(swapped(P), R, gamma=0.9)
+    for build in (rr.TabularMDP.from_arrays, rr.TabularMDP.from_dense):
+        said = r"shape \(2, 2, 2\) may be \(S, A, S\) or \(A, S, S\)\. Say layout='sas' or"
+        for arrays in (P, list(P), P.tolist(), P.astype(np.float32)):
+            with pytest.raises(InvalidMDP, match=said):
+                build(arrays, R, gamma=0.9)
+        one, two = (build(P, R, gamma=0.9, layout=layout) for layout in ("sas", "ass"))
+        assert one != two
+        assert two == build(swapped(P), R, gamma=0.9, layout="sas")
     sparse = [sp.csr_array(P[a]) for a in range(2)]
     assert two == rr.TabularMDP.from_arrays(sparse, R, gamma=0.9)  # a list of matrices goes by action
+
+
+def test_a_layout_that_the_shape_tells_need_not_be_named() -> None:
+    P, R = np.random.default_rng(1).dirichlet(np.ones(2), (2, 3)), np.arange(6.0).reshape(2, 3)
+    expected = rr.TabularMDP.from_dense(P, R, gamma=0.9)
+    assert rr.TabularMDP.from_dense(swapped(P), R, gamma=0.9) == expected
+    one = rr.TabularMDP.from_dense([[[1.0]]], [[2.0]], gamma=0.9)  # one state and one action: both are the same
+    assert one == rr.TabularMDP.from_dense([[[1.0]]], [[2.0]], gamma=0.9, layout="ass")
 
 
 def test_the_forest_of_pymdptoolbox() -> None:
@@ -128,7 +136,7 @@ def test_numbers_of_32_bits(model: Model) -> None:
     single = P.astype(np.float32)
     sparse = [sp.csr_array(one) for one in swapped(single)]
     made = [
-        rr.TabularMDP.from_dense(single, R.astype(np.float32), allowed=allowed, **options_of(model)),
+        rr.TabularMDP.from_dense(single, R.astype(np.float32), layout="sas", allowed=allowed, **options_of(model)),
         rr.TabularMDP.from_arrays(sparse, swapped(R), allowed=allowed, **options_of(model)),
     ]
     assert made[0] == made[1]
@@ -156,7 +164,14 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         "layout must be 'sas' or",
     ),
     "the other layout": (lambda: rr.TabularMDP.from_arrays(P2, R2, gamma=0.5, layout="ass"), "layout='sas' if it is"),
-    "by action, from_dense": (lambda: rr.TabularMDP.from_dense(swapped(P2), R2, gamma=0.5), "layout='ass' if it is"),
+    "by action, from_dense": (
+        lambda: rr.TabularMDP.from_dense(swapped(P2), R2, gamma=0.5, layout="sas"),
+        "layout='ass' if it is",
+    ),
+    "rewards that fit both, from_sparse": (
+        lambda: rr.TabularMDP.from_sparse([sp.eye_array(2)] * 2, np.zeros((2, 2, 2)), gamma=0.5),
+        r"R of shape \(2, 2, 2\) may be \(S, A, S\) or \(A, S, S\)\. Give one",
+    ),
     "no table": (lambda: rr.TabularMDP.from_arrays(P2[0], R2, gamma=0.5), r"shape \(S, A, S\) or \(A, S, S\), got"),
     "nothing": (lambda: rr.TabularMDP.from_arrays([], [], gamma=0.5), r"got \(0,\)"),
     "None": (lambda: rr.TabularMDP.from_arrays(None, None, gamma=0.5), "P must be an array of numbers"),
@@ -275,7 +290,7 @@ def test_what_is_no_discrete_dp_is_refused(name: str) -> None:
 def test_to_quantecon_and_back(model: Model, form: str) -> None:
     pytest.importorskip("quantecon")
     P, R, allowed, _ = model
-    mdp = rr.TabularMDP.from_dense(P, R[:, :, 0], allowed=allowed, **options_of(model))
+    mdp = rr.TabularMDP.from_dense(P, R[:, :, 0], layout="sas", allowed=allowed, **options_of(model))
     ddp = mdp.to_quantecon(form)
     n_actions = mdp.n_actions if form == "product" else int(np.nonzero(allowed)[1].max()) + 1
     again = rr.TabularMDP.from_quantecon(ddp, initial=mdp.initial, reward_range=mdp.reward_range)
@@ -312,7 +327,7 @@ def test_without_quantecon(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_to_dense_and_back(model: Model, layout: Any, of_pairs: bool) -> None:
     P, R, allowed, mdp = model
     if of_pairs:
-        mdp = rr.TabularMDP.from_dense(P, R[:, :, 0], allowed=allowed, **options_of(model))
+        mdp = rr.TabularMDP.from_dense(P, R[:, :, 0], layout="sas", allowed=allowed, **options_of(model))
     dense = mdp.to_dense(layout)
     assert dense.allowed.tolist() == allowed.tolist()
     again = rr.TabularMDP.from_arrays(dense.P, dense.R, layout=layout, allowed=dense.allowed, **options_of(model))

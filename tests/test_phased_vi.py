@@ -448,7 +448,7 @@ def test_constant_rewards_and_single_state() -> None:
 
 def test_gamma_zero() -> None:
     R = [[0.0, 1.0], [0.5, 0.25]]
-    mdp = rr.TabularMDP.from_dense(np.full((2, 2, 2), 0.5), R, gamma=0.0)
+    mdp = rr.TabularMDP.from_dense(np.full((2, 2, 2), 0.5), R, gamma=0.0, layout="sas")
     assert rr.solve(mdp, THEOREM, shared_seed=1, sample_seed=1).q.tolist() == R
     noisy = rr.TabularMDP.from_outcomes([[[(0.5, 0, 0.0), (0.5, 0, 1.0)], [(1.0, 0, 0.6)]]], gamma=0.0)
     assert rr.solve(noisy, THEOREM, shared_seed=1, sample_seed=1).policy.tolist() == [1]

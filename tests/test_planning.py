@@ -231,7 +231,7 @@ def test_optimal_values_agree_with_dense_linear_algebra(n_states: int, n_actions
     rng = np.random.default_rng(seed)
     P = rng.dirichlet(np.ones(n_states), size=(n_states, n_actions))
     R = rng.normal(size=(n_states, n_actions, n_states))
-    best = optimal_values(TabularMDP.from_dense(P, R, gamma=gamma))
+    best = optimal_values(TabularMDP.from_dense(P, R, gamma=gamma, layout="sas"))
     r = (P * R).sum(axis=2)
     states = np.arange(n_states)
     values = [

@@ -213,7 +213,7 @@ def reference_rmax(
                 P[p // A, p % A, s] = x
             if p in K:
                 rewards[p // A, p % A] = R[p // A, p % A]
-        model = rr.TabularMDP.from_dense(P, rewards, gamma=mdp.gamma, reward_range=mdp.reward_range)
+        model = rr.TabularMDP.from_dense(P, rewards, gamma=mdp.gamma, layout="sas", reward_range=mdp.reward_range)
         policy = rr.optimal_values(model).policy.tolist()
         if len(K) == S * A:
             return known_by_round, policy, "all known"
@@ -289,7 +289,7 @@ def test_deterministic_transitions_are_learned_exactly() -> None:
 def test_absorbing_start() -> None:
     P = np.zeros((2, 2, 2))
     P[0, :, 0] = P[1, :, 1] = 1.0
-    mdp = rr.TabularMDP.from_dense(P, [[0.0, 0.0], [1.0, 1.0]], gamma=0.9, initial=[1.0, 0.0])
+    mdp = rr.TabularMDP.from_dense(P, [[0.0, 0.0], [1.0, 1.0]], gamma=0.9, layout="sas", initial=[1.0, 0.0])
     run = solve(mdp)
     assert code(run) is rr.StatusCode.STOPPED_BY_RULE
     assert run.history["known"][-1] == 2

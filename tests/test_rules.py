@@ -69,7 +69,7 @@ def anywhere(seed: int, S: int, A: int, gamma: float, *, learned: bool = False) 
             for s in range(S)
         ]
         return rr.TabularMDP.from_outcomes(rows, gamma=gamma, reward_range=(0.0, 2.0))
-    return rr.TabularMDP.from_dense(P, r, gamma=gamma, reward_range=(0.0, 1.0))
+    return rr.TabularMDP.from_dense(P, r, gamma=gamma, layout="sas", reward_range=(0.0, 1.0))
 
 
 def tuned(rule: Any, model: EmpiricalModel, over: str = "initial", spent: float = 0.1) -> Tuning:
@@ -377,7 +377,7 @@ def test_no_cuts_cost_more_than_is_allowed(seed: int, r: list[float], order: lis
 
 def test_a_discount_too_near_1_proves_nothing() -> None:
     P, r = np.full((2, 2, 2), 0.5), np.array([[0.0, 1.0], [0.3, 0.2]])
-    mdp = rr.TabularMDP.from_dense(P, r, gamma=1.0 - 1e-8)
+    mdp = rr.TabularMDP.from_dense(P, r, gamma=1.0 - 1e-8, layout="sas")
     run = rr.solve(mdp, rr.PlugInPolicy(0.5, 0.1, 0.5, rule="greedy", samples=10**18), shared_seed=1, sample_seed=1)
     assert run.claims.accuracy is None
     assert "is certified to" in run.claims.missing["accuracy"]

@@ -335,9 +335,9 @@ SURE: list[Callable[[], Any]] = [
 
 def estimated_tables() -> Iterator[rr.TabularMDP]:
     P, R = np.array([[[0.5, 0.5], [1.0, 0.0]], [[0.0, 1.0], [0.9, 0.1]]]), np.array([[0.0, 1.0], [0.5, 0.0]])
-    true = rr.TabularMDP.from_dense(P, R, gamma=0.5)
+    true = rr.TabularMDP.from_dense(P, R, gamma=0.5, layout="sas")
     assert not true.estimated
-    yield rr.TabularMDP.from_dense(P, R, gamma=0.5, estimated=True)
+    yield rr.TabularMDP.from_dense(P, R, gamma=0.5, layout="sas", estimated=True)
     model = rr.solve(true, rr.ApproximateMDP(0.1, 0.1), shared_seed=1, sample_seed=1).model
     assert model is not None
     yield model

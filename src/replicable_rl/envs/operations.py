@@ -63,6 +63,7 @@ def inventory(
         _left_over(capacity, demand)[offered],
         price * sold - holding_cost * levels - paid[:, :, None],
         gamma=gamma,
+        layout="sas",
         initial=levels == 0,
         labels=Labels(
             states=tuple(f"stock {n}" for n in levels.tolist()), actions=tuple(f"order {n}" for n in orders.tolist())

@@ -5,7 +5,7 @@
     "ass"    (A, S, S'): P[a, s, s'], as in pymdptoolbox,       (S,), (S, A), (A, S, S'),
              or one (S, S') matrix for each action              or one (S, S') matrix for each action
 
-Where A = S an array fits both layouts, and would be read in the wrong one without complaint: its layout must be named.
+Where A = S > 1 an array fits both layouts, and would be read in the wrong one without complaint: its layout must be named.
 
 Numbers of 32 bits are read as they are. Rounding puts the sum of a row with k of them up to k * 2**-23 beside 1: such a
 row is divided by its sum, in 64 bits. Rows of 64-bit numbers must sum to 1 within 1e-9.
@@ -94,7 +94,7 @@ def _dense(P: Any, layout: Layout | None) -> _Found:
     fits: list[Layout] = [
         one for one in LAYOUTS if table.ndim == 3 and table.shape[2] == table.shape[LAYOUTS.index(one)]
     ]
-    if layout is None and len(fits) == 2:
+    if layout is None and len(fits) == 2 and table.shape != (1, 1, 1):  # where both are the same
         raise InvalidMDP(
             f"TabularMDP: P of shape {table.shape} may be (S, A, S) or (A, S, S). Say layout='sas' or layout='ass'."
         )
@@ -155,6 +155,11 @@ def _rewards(R: Any, found: _Found, layout: Layout) -> NDArray[np.float64]:
     if rewards.shape == (S, A):
         return rewards[found.state, found.action]
     if rewards.shape == whole:
+        if layout != found.layout and S == A > 1:
+            raise InvalidMDP(
+                f"TabularMDP: R of shape {rewards.shape} may be (S, A, S) or (A, S, S). Give one sparse (S, S) matrix for "
+                "each action, as P has, or R of shape (S, A)."
+            )
         return rewards[(*index, found.successor)]
     name = "(S, A, S)" if layout == "sas" else "(A, S, S)"
     raise InvalidMDP(f"TabularMDP: R must have shape (S,), (S, A) = ({S}, {A}) or {name}, got {rewards.shape}.")

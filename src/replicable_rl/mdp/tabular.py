@@ -132,7 +132,7 @@ class TabularMDP(Displayed):
         gamma : float
             Discount in [0, 1).
         layout : {"sas", "ass"}, optional
-            May be left out unless a dense P fits both, which is where A = S.
+            May be left out unless a dense P fits both, which is where A = S > 1.
         options
             ``allowed``, ``initial``, ``reward_range``, ``labels`` and ``estimated``, as for the class.
 
@@ -151,17 +151,18 @@ class TabularMDP(Displayed):
         return cls(rows, n_actions=n_actions, gamma=gamma, **options)
 
     @classmethod
-    def from_dense(cls, P: ArrayLike, R: ArrayLike, *, gamma: float, **options: Any) -> TabularMDP:
-        """Build from P of shape (S, A, S) and R of shape (S,), (S, A) or (S, A, S); `from_arrays` reads other layouts.
+    def from_dense(
+        cls, P: ArrayLike, R: ArrayLike, *, gamma: float, layout: Layout | None = None, **options: Any
+    ) -> TabularMDP:
+        """Build from dense arrays: P of shape (S, A, S) or (A, S, S), and R of shape (S,), (S, A) or that of P.
 
-        ``options`` are ``allowed``, ``initial``, ``reward_range``, ``labels`` and ``estimated``, as for the class.
+        Where A = S the shape does not tell which it is, so ``layout="sas"`` or "ass" must; see :meth:`from_arrays`.
         """
-        rows, n_actions = rows_from_arrays(P, R, "sas")
-        return cls(rows, n_actions=n_actions, gamma=gamma, **options)
+        return cls.from_arrays(P, R, gamma=gamma, layout=layout, **options)
 
     @classmethod
     def from_sparse(cls, P: Sequence[Any], R: Any, *, gamma: float, **options: Any) -> TabularMDP:
-        """Build from one scipy sparse (S, S) matrix per action; R as in `from_dense`, or sparse like P."""
+        """Build from one scipy sparse (S, S) matrix per action; R of shape (S,), (S, A) or (S, A, S), or sparse like P."""
         rows, n_actions = rows_from_arrays(check_sparse(P), R, "ass", reward_layout="sas")
         return cls(rows, n_actions=n_actions, gamma=gamma, **options)
 
