@@ -109,7 +109,7 @@ def cell(extent: Extent, process: str, size: int, rule: str) -> dict[str, Any]:
         "same": same,
         "pairs": extent.pairs,
         "forecasts": [float(one.agreement) for one in found],
-        "halves": [float(one.halves) for one in found],
+        "halves": [float(one.halves) for one in found if one.halves is not None],
     }
 
 

@@ -108,6 +108,7 @@ def test_a_table_has_the_digest_of_the_file(reading: str, csv_file: Path) -> Non
     assert found.process == read.process
     assert found.sample == read.sample
     assert found.broken == read.broken
+    assert found.cut == read.cut
     assert found.added_up == (reading in ("many rewards", "decimal rewards"))
     assert found.early is None  # a table has no order
     assert read.early is not None
@@ -141,6 +142,22 @@ def test_whether_rewards_are_many_is_no_guess(values: int) -> None:
     assert read.added_up == (values > counting.MANY_REWARDS)
     with ibis_table(log) as table:
         assert rr.from_transitions(table, gamma=0.9) == read
+
+
+@pytest.mark.parametrize("kind", ["BOOLEAN", "INTEGER", "DOUBLE", "VARCHAR"])
+def test_episodes_that_break_off_are_counted_in_a_database(kind: str) -> None:
+    """Three episodes whose last rows are done, not done, not done; the first rows of the first are not done either."""
+    log: dict[str, Any] = {
+        "state": [0, 1, 0, 0, 1], "action": [0] * 5, "reward": [1.0] * 5, "next_state": [1, 0, 0, 1, 0],
+        "done": [0, 1, 0, 1, 0], "game": [1, 1, 2, 3, 3], "step": [1, 2, 1, 1, 2],
+    }  # fmt: skip
+    options: dict[str, Any] = {"gamma": 0.9, "done": "done", "episode": "game", "order": "step"}
+    with ibis_table(log, {"done": kind}) as table:
+        data = rr.from_transitions(table, **options)
+        nobody_says = rr.from_transitions(table, gamma=0.9, episode="game", order="step")
+    assert data.cut == rr.from_transitions(log, **options).cut == 2
+    assert "2 of 3 episodes break off" in str(data.summary())
+    assert nobody_says.cut == 0
 
 
 def test_episodes_of_a_table_need_an_order() -> None:

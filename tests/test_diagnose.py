@@ -158,6 +158,7 @@ def test_ties_of_the_plain_best_action_are_not_forecast_away() -> None:
         count = np.column_stack([won, 200 - won]).reshape(-1)
         data = rr.Dataset(process, [0] * 4, [0, 0, 1, 1], [0] * 4, [1.0, 0.0, 1.0, 0.0], count)
         found = rr.diagnose(data, plain, resamples=resamples, seed=i)
+        assert found.halves is not None
         assert float(found.agreement) <= float(found.halves)
         forecasts.append(float(found.agreement))
     # What halves say is uniform on [0, 1], nearly, and measured by 12 splits: a variance of 1/12 + 1/6/12 or less.
@@ -227,6 +228,7 @@ def test_noise_of_rewards_of_many_values_is_forecast() -> None:
     assert data.added_up
     found = rr.diagnose(data, rr.PlugInPolicy(0.001, 0.05, 0.2), resamples=60)
     assert found.agreement.high < 0.7  # 0.22 of pairs of fresh logs agree
+    assert found.halves is not None
     assert float(found.halves) < 0.7
     one, two = data.split(2, seed=1)
     assert one.rows + two.rows == data.rows

@@ -65,6 +65,7 @@ def test_the_page_says_what_was_found(found: Diagnosis) -> None:
         "It is a forecast, not a measurement",
     ):
         assert said in read.text
+    assert found.halves is not None
     for estimate in (found.halves, *found.rules().values()):
         assert f"{float(estimate):.3f} ({estimate.low:.3f}–{estimate.high:.3f})" in read.text
     assert found.states

@@ -636,7 +636,7 @@ def test_planning_ends_where_gamma_is_very_near_one(power: int) -> None:
 def test_planning_directly_finds_what_sweeps_find(n_states: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(n_states)
     transitions = rng.dirichlet(np.full(n_states, 0.1), size=(n_states, 3))
-    mdp = rr.TabularMDP.from_dense(transitions, rng.random((n_states, 3)), gamma=0.999)
+    mdp = rr.TabularMDP.from_dense(transitions, rng.random((n_states, 3)), gamma=0.999, layout="sas")
     sweeps = rr.optimal_values(mdp)
     monkeypatch.setattr(_sweeps, "_ROUNDS", 0)
     solved = rr.optimal_values(mdp)

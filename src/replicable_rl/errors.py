@@ -227,6 +227,25 @@ def speaking_as(owner: str) -> Iterator[None]:
         raise type(error)(f"{owner}: {rule if colon else first}") from None
 
 
+@contextlib.contextmanager
+def called_as(owner: str, *others: str) -> Iterator[None]:
+    """Let what is refused in the name of one of the others be refused in that of ``owner``, which the user called.
+
+    >>> with called_as("calibrate", "audit"):
+    ...     check_integer("audit", "seed", -1, low=0, high=9)
+    Traceback (most recent call last):
+    ...
+    replicable_rl.errors.InvalidInput: calibrate: seed must be an integer from 0 to 9, got -1.
+    """
+    try:
+        yield
+    except InvalidInput as error:
+        first, colon, rest = str(error).partition(": ")
+        if colon and first in others:
+            error.args = (f"{owner}: {rest}", *error.args[1:])  # it stays what it is: a failed run has a traceback
+        raise
+
+
 def plain_number(value: object) -> int | float | None:
     """Return the Python number that equals ``value``; None where there is none, and for bools and texts.
 

@@ -36,7 +36,7 @@ from replicable_rl.cli.progress import progress_bar
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval
 from replicable_rl.files import replacing, write_csv
 from replicable_rl.records import AuditSpec, check_level
-from replicable_rl.registry import resolve_problem
+from replicable_rl.registry import ALGORITHMS, has_parameter, parse_object, resolve_problem
 from replicable_rl.report.audit_tables import summary_lines
 from replicable_rl.store import RunStore
 from replicable_rl.wording import plural
@@ -212,6 +212,7 @@ def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
         )
     if len(solved) == 1:
         refuse_columns("audit", asked["columns"])
+    _refuse_rho(name, asked["given"])
     algorithm = build_algorithm(name, asked["given"])
     if len(solved) > 1:
         if asked["runs"] is not None or asked["sampler"] is not None:
@@ -220,6 +221,17 @@ def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
             logs = read_logs("audit", solved, asked["columns"])
             return [audit_spec(logs, algorithm, in_store=in_store, **settings)]
     return [audit_spec(resolve_problem(solved[0]), algorithm, in_store=in_store, **settings)]
+
+
+def _refuse_rho(name: str, given: dict[str, Any]) -> None:
+    """Refuse --rho for an algorithm that promises no agreement, and say how to ask for one."""
+    id, rho = parse_object(name).id, given["rho"]
+    if rho is not None and id in ALGORITHMS and not has_parameter(id, "rho"):
+        asks = f" {1.0 - rho:g}" if 0.0 < rho < 1.0 else ""
+        raise InvalidInput(
+            f"audit: {id} has no rho, for it promises no agreement. Give --require{asks} to say which agreement two "
+            "runs must have."
+        )
 
 
 def _made(specs: Sequence[AuditSpec], asked: dict[str, Any]) -> list[AuditResult]:

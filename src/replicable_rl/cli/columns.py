@@ -32,6 +32,10 @@ _OPTIONS: dict[str, Any] = {
     "reward_range": Annotated[
         tuple[float, float] | None, _option(metavar="LOW HIGH", help="Bounds of the rewards.  [default: those seen]")
     ],
+    "allowed": Annotated[
+        str | None,
+        _option(metavar="FILE", help="A file with a row for every state and action that is allowed.  [default: all]"),
+    ],
 }
 
 # A command with these gets what was given of them as ``columns``, by name.

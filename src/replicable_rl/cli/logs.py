@@ -6,10 +6,9 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.cli import complete
 from replicable_rl.cli.columns import read_log, with_column_options
-from replicable_rl.cli.options import AsJson, given_options, refuse_early, whole
+from replicable_rl.cli.options import AsJson, algorithm_options, build_algorithm, given_options, refuse_early, whole
 from replicable_rl.cli.output import print_all, print_json, print_note, terminal_width
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.diagnose import diagnose
@@ -18,9 +17,12 @@ from replicable_rl.files import replacing
 from replicable_rl.report.diagnosis_text import save_diagnosis
 
 _WIDEST = 100  # columns of text that reads well
+_USUAL: dict[str, Any] = {"epsilon": 0.05, "delta": 0.05, "rho": 0.2}  # of the plug-in policy where none is named
+_USUAL_ID = "plug-in-policy-v1"
 
 
 @with_column_options
+@algorithm_options("epsilon", "delta", "rho", "rule", "over", "bound", "calls", "iterations", "tolerance", "rho_sq")
 def diagnose_command(
     log: Annotated[
         Path,
@@ -28,10 +30,14 @@ def diagnose_command(
             metavar="LOG", help="A .csv, .parquet or .jsonl file, a folder of them, or a saved .npz file of samples."
         ),
     ],
-    epsilon: Annotated[float, Option(metavar="X", help="Loss allowed, in values normalised to [0, 1].")] = 0.05,
-    rule: Annotated[
-        str, Option(metavar="NAME", help="A rule (see `list`).", autocompletion=complete.rules)
-    ] = "affordable",
+    algorithm: Annotated[
+        str | None,
+        Argument(
+            metavar="ALGORITHM",
+            help="An id (see `list`), or id:key=value,...  [default: plug-in-policy-v1, which may lose 0.05]",
+            autocompletion=complete.algorithms,
+        ),
+    ] = None,
     shared_seed: Annotated[str, Option(metavar="SEED", help="With which the log decides.")] = "0",
     resamples: Annotated[str, Option(metavar="N", help="Pairs of new logs, and splits into halves.")] = "200",
     target: Annotated[float, Option(metavar="X", help="Agreement to find the data for.")] = 0.95,
@@ -39,22 +45,26 @@ def diagnose_command(
     report: Annotated[Path | None, Option(metavar="FILE", help="Also make a page, such as page.html.")] = None,
     as_json: AsJson = False,
     *,
+    given: dict[str, Any],
     columns: dict[str, Any],
 ) -> int:
     """Say what LOG decides, how likely another log decides alike, where not, and how much data it would take."""
-    chosen = {"epsilon": epsilon, "rule": rule, "shared_seed": shared_seed, "resamples": resamples, "target": target}
-    command = _command(log, columns | chosen | {"seed": seed})
+    usual = _USUAL if algorithm is None else {}
+    asked_of = {name: usual.get(name) if value is None else value for name, value in given.items()}
+    chosen = build_algorithm(algorithm or _USUAL_ID, asked_of)
+    told = {"shared_seed": shared_seed, "resamples": resamples, "target": target, "seed": seed}
+    command = _command(log, algorithm, columns | given | told)
     if report is not None and (report.is_file() or not report.exists()):  # a pipe is opened once only
         refuse_early(replacing(report))
     target = check_in_open_interval("diagnose", "--target", target)
     numbers = {"shared_seed": shared_seed, "resamples": resamples, "seed": seed}
-    algorithm = PlugInPolicy(epsilon, 0.05, 0.2, rule=rule)
     with progress_bar():
         data = read_log("diagnose", log, columns)
         asked = {name: whole(f"--{name.replace('_', '-')}", text) for name, text in numbers.items()}
-        found = diagnose(data, algorithm, **asked)
-        found.data_needed(target)  # it takes long, and is known from now on
-        found.rules()
+        found = diagnose(data, chosen, **asked)
+        if found.is_plug_in:  # it takes long, and is known from now on
+            found.data_needed(target)
+            found.rules()
     if report is not None:
         save_diagnosis(found, report, target, str(log), command)
     if as_json:
@@ -66,13 +76,19 @@ def diagnose_command(
     return 0
 
 
-def _command(log: Path, given: dict[str, Any]) -> str:
+def _command(log: Path, algorithm: str | None, given: dict[str, Any]) -> str:
     """Return the command that finds the same; what is as usual is left out."""
-    usual = {"epsilon": 0.05, "rule": "affordable", "shared_seed": "0", "resamples": "200", "target": 0.95, "seed": "0"}
+    usual = {"shared_seed": "0", "resamples": "200", "target": 0.95, "seed": "0"}
     told = {name: value for name, value in given.items() if value != usual.get(name)}
     words = [word for name, option in given_options(told).items() for word in _words(option, told[name])]
     return shlex.join(
-        ["replicable-rl", "diagnose", str(log), *(f"{w:g}" if isinstance(w, float) else w for w in words)]
+        [
+            "replicable-rl",
+            "diagnose",
+            str(log),
+            *filter(None, [algorithm]),
+            *(f"{w:g}" if isinstance(w, float) else w for w in words),
+        ]
     )
 
 

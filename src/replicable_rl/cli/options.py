@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -43,7 +44,11 @@ _OPTIONS: dict[str, tuple[type, str]] = {
     "rounds": (int, "The most rounds T of R-max."),
     "tolerance": (float, "Tolerance of one query."),
     "rho_sq": (float, "rho of one query."),
-    "rule": (str, "Rule of a plug-in policy, such as greedy or tolerance:tolerance=0.01, or a .json file of cuts."),
+    "rule": (
+        str,
+        "Rule of a plug-in policy: greedy, tolerance:tolerance=0.01, affordable:order=1,0 (which actions come first), "
+        "or a .json file of cuts.",
+    ),
     "samples": (int, "Samples of every pair, for a plug-in policy."),
     "over": (str, "Which loss of a plug-in policy: initial or worst."),
 }
@@ -83,25 +88,22 @@ def with_options(
     return decorate
 
 
-# A command with these gets what was given of the options of algorithms as ``given``, by name.
-with_algorithm_options = with_options(
-    "given",
-    {
-        name: (
-            None,
-            Annotated[
-                _KINDS[kind][0],
-                typer.Option(
-                    metavar=_KINDS[kind][1],
-                    help=help,
-                    autocompletion=_CHOICES.get(name),
-                    rich_help_panel="Options of the algorithm",
-                ),
-            ],
-        )
-        for name, (kind, help) in _OPTIONS.items()
-    },
-)
+def algorithm_options(*names: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Let a command have some of the options of algorithms; it gets what was given of them as ``given``, by name."""
+    return with_options("given", {name: (None, _hint(name, *_OPTIONS[name])) for name in names})
+
+
+def _hint(name: str, kind: type, help: str) -> Any:
+    option = typer.Option(
+        metavar=_KINDS[kind][1],
+        help=help,
+        autocompletion=_CHOICES.get(name),
+        rich_help_panel="Options of the algorithm",
+    )
+    return Annotated[_KINDS[kind][0], option]
+
+
+with_algorithm_options = algorithm_options(*_OPTIONS)
 
 
 def alternatives(text: str, given: dict[str, Any]) -> list[Any]:
@@ -123,9 +125,33 @@ def build_algorithm(text: str, given: dict[str, Any]) -> Any:
             raise InvalidInput(f"{text}: {name} is also given as {option}. Give it once.")
         params[name] = whole(option, given[name]) if _OPTIONS[name][0] is int else given[name]
         if name == "rule" and ":" in given[name] and not given[name].endswith(".json"):
-            rule = parse_object(given[name])
-            params[name] = {"id": rule.id, **rule.params}
+            params[name] = _rule(given[name])
     return make_algorithm(spec.id, **params)
+
+
+def _rule(text: str) -> dict[str, Any]:
+    """Read a rule with settings; an order of actions is a list.
+
+    >>> _rule("tolerance:tolerance=0.01,order=2,0,1")
+    {'id': 'tolerance', 'order': [2, 0, 1], 'tolerance': 0.01}
+    """
+    id, _, listed = text.partition(":")
+    settings = re.split(r",(?=[^,=]*=)", listed)
+    orders = [one.partition("=")[2] for one in settings if one.startswith("order=")]
+    rest = parse_object(f"{id}:{','.join(one for one in settings if not one.startswith('order='))}")
+    if len(orders) > 1:
+        raise InvalidInput(f"--rule: order is given twice in {shown(text)}. Give it once.")
+    order = {"order": [_action(text, one) for one in orders[0].split(",")]} if orders else {}
+    return {"id": rest.id, **order, **rest.params}
+
+
+def _action(rule: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidInput(
+            f"--rule: order must list the numbers of all actions from 0 on, such as order=1,0, got {shown(rule)}."
+        ) from None
 
 
 def refuse_early(writing: contextlib.AbstractContextManager[Any]) -> None:

@@ -130,14 +130,7 @@ def counted(rows: Rows, columns: Columns) -> Counted:
         raise InvalidInput(f"{engine.name}: the log has no rows.")
     _refuse(rows, columns, facts.wrong)
     ordered = rows.group(columns, facts)
-    _check_groups(rows, columns)
-    names = {use: packed([f"{letter}{i}" for i in range(len(columns.of(use)))]) for use, letter in PARTS.items()}
-    engine.rows(
-        f"CREATE TEMP TABLE counts AS SELECT {names['state']} AS s, {names['action']} AS a, "
-        f"CASE WHEN d THEN NULL ELSE {names['next_state']} END AS t, d, r + 0.0 AS r, SUM(n) AS n, "
-        "SUM(early) AS early, SUM(total) AS total FROM grouped GROUP BY 1, 2, 3, 4, 5"
-    )
-    many = _number_labels(engine)
+    many = number_groups(rows, columns)
     found = engine.arrays(
         "SELECT x.id AS s, y.id AS a, COALESCE(z.id, -1) AS t, c.r AS r, CAST(c.n AS BIGINT) AS n, "
         "CAST(c.early AS BIGINT) AS early, CAST(c.total AS DOUBLE) AS total FROM counts c "
@@ -146,8 +139,8 @@ def counted(rows: Rows, columns: Columns) -> Counted:
     n = found["n"].astype(np.int64)
     starts, broken, cut = _episodes(rows, columns, many) if columns.episode is not None else (None, 0, 0)
     return Counted(
-        _labels(engine, columns, "state"),
-        _labels(engine, columns, "action"),
+        labels_of(engine, columns, "state"),
+        labels_of(engine, columns, "action"),
         found["s"].astype(np.int64),
         found["a"].astype(np.int64),
         found["t"].astype(np.int64),
@@ -159,6 +152,18 @@ def counted(rows: Rows, columns: Columns) -> Counted:
         cut,
         facts,
     )
+
+
+def number_groups(rows: Rows, columns: Columns) -> int:
+    """Make the tables ``counts``, ``states`` and ``actions`` of ``grouped``; return how many states there are."""
+    _check_groups(rows, columns)
+    names = {use: packed([f"{letter}{i}" for i in range(len(columns.of(use)))]) for use, letter in PARTS.items()}
+    rows.engine.rows(
+        f"CREATE TEMP TABLE counts AS SELECT {names['state']} AS s, {names['action']} AS a, "
+        f"CASE WHEN d THEN NULL ELSE {names['next_state']} END AS t, d, r + 0.0 AS r, SUM(n) AS n, "
+        "SUM(early) AS early, SUM(total) AS total FROM grouped GROUP BY 1, 2, 3, 4, 5"
+    )
+    return _number_labels(rows.engine)
 
 
 def _rewards(r: NDArray[np.float64], mean: NDArray[np.float64], facts: Facts) -> NDArray[np.float64]:
@@ -205,7 +210,7 @@ def _number_labels(engine: Engine) -> int:
     return many
 
 
-def _labels(engine: Engine, columns: Columns, use: str) -> list[Label]:
+def labels_of(engine: Engine, columns: Columns, use: str) -> list[Label]:
     """Return all labels in the order of their numbers; numbers of bins become their names."""
     found = [plain(label) for (label,) in engine.rows(f"SELECT label FROM {use}s ORDER BY id")]
     bins = [None if one is None else one.labels for one in columns.bins_of(use)]

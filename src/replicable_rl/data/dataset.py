@@ -245,7 +245,7 @@ class Dataset(Displayed):
         rng, even = _stream("Dataset.split", seed), np.full(parts, 1.0 / parts)
         drawn = rng.multinomial(self.count, even)
         starts = [None] * parts if self.starts is None else rng.multinomial(self.starts, even).T
-        return [self._with_counts(drawn[:, i], starts[i]) for i in range(parts)]
+        return [self.with_counts(drawn[:, i], starts[i]) for i in range(parts)]
 
     def subsample(self, rows: int, *, seed: int = 0) -> Dataset:
         """Return so many rows of the log, at random and each at most once: what a smaller log would hold.
@@ -262,9 +262,10 @@ class Dataset(Displayed):
             )
         rng = _stream("Dataset.subsample", seed)
         starts = None if self.starts is None else rng.binomial(self.starts, rows / self.rows)
-        return self._with_counts(rng.multivariate_hypergeometric(self.count, rows, method="marginals"), starts)
+        return self.with_counts(rng.multivariate_hypergeometric(self.count, rows, method="marginals"), starts)
 
-    def _with_counts(self, count: NDArray[np.int64], starts: NDArray[np.int64] | None) -> Dataset:
+    def with_counts(self, count: NDArray[np.int64], starts: NDArray[np.int64] | None) -> Dataset:
+        """Return other counts of the same outcomes and first states, as of another log."""
         seen = count > 0
         state, action, successor, reward, _ = (column[seen] for column in self._columns())
         return Dataset(self.process, state, action, successor, reward, count[seen], starts=starts, width=self.width)

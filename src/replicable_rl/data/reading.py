@@ -13,6 +13,7 @@ from replicable_rl.data.columns import Columns, named_columns
 from replicable_rl.data.counting import Counted, Rows, counted, index_of
 from replicable_rl.data.dataset import Dataset
 from replicable_rl.data.episodes import columns_of, is_minari
+from replicable_rl.data.pairs import are_pairs, read_pairs
 from replicable_rl.data.process import END, Process, check_initial, check_mask, check_names
 from replicable_rl.data.source import opened
 from replicable_rl.errors import InvalidInput, check_real
@@ -20,6 +21,7 @@ from replicable_rl.sampling.problem import check_range
 
 if TYPE_CHECKING:
     from replicable_rl.data.bins import Bins
+    from replicable_rl.data.textrows import Declared
 
 
 def from_transitions(
@@ -72,9 +74,10 @@ def from_transitions(
         Distribution of the first state.
     states, actions : list, optional
         All there are, also those that the log did not see: give them where you compare logs.
-    allowed : (S, A) truth values, optional
-        Which actions each state has, in the order of ``states`` and ``actions``, which must be given; all when not
-        given. Another action is never decided.
+    allowed : path, dictionary of arrays, or (S, A) truth values, optional
+        Which actions each state has; all when not given. Another action is never decided. A file, or columns, has a
+        row for every pair that is allowed, in columns called as those of the log; its states and actions are then all
+        there are. Truth values go in the order of ``states`` and ``actions``, which must be given.
 
     Returns
     -------
@@ -94,7 +97,10 @@ def from_transitions(
         source, done, episode = columns_of(source), done or "done", episode or "episode"
     uses = {"state": state, "action": action, "reward": reward, "next_state": next_state}
     given = named_columns(bins, **uses, done=done, episode=episode, order=order)
-    declared = check_names("states", states), check_names("actions", actions)
+    declared: Declared = check_names("states", states), check_names("actions", actions)
+    if are_pairs(allowed):
+        pairs = read_pairs(allowed, given, declared)
+        declared, allowed = (pairs.states, pairs.actions), pairs.allowed
     if allowed is not None and None in declared:
         raise InvalidInput(
             "from_transitions: allowed goes by the order of the names. Give states=... and actions=... beside it."

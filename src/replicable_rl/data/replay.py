@@ -15,6 +15,57 @@ if TYPE_CHECKING:
     from replicable_rl.data.dataset import Dataset
 
 
+def places(pair: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the first outcomes of all pairs, the second ones, and so on; ``pair`` is that of every outcome, in order.
+
+    >>> [one.tolist() for one in places(np.array([0, 0, 1, 2, 2]))]
+    [[0, 2, 3], [1, 4]]
+    """
+    place = np.arange(pair.size) - np.searchsorted(pair, pair)
+    order = np.argsort(place, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(place))[:-1]) if pair.size else []
+
+
+def drawn_by_pair(
+    pair: NDArray[np.int64],
+    have: NDArray[np.int64],
+    wanted: NDArray[np.int64],
+    rng: np.random.Generator,
+    *,
+    again: bool = False,
+    ranks: list[NDArray[np.int64]] | None = None,
+) -> NDArray[np.int64]:
+    """Return rows of every pair at random, as counts of their outcomes.
+
+    Parameters
+    ----------
+    pair : (K,) integers
+        The pair of every outcome, in order.
+    have : (K,) integers
+        How many rows of every outcome there are.
+    wanted : (N,) integers
+        How many rows of every pair are drawn; none of a pair without outcomes.
+    rng : numpy.random.Generator
+        What they follow from.
+    again : bool
+        Whether a row may be drawn again: each is put back.
+    ranks : list of arrays, optional
+        What :func:`places` says of the pairs, where it is known already.
+    """
+    wanted, left = wanted.copy(), np.bincount(pair, weights=have, minlength=wanted.size).astype(np.int64)
+    count = np.zeros(pair.size, dtype=np.int64)
+    for here in places(pair) if ranks is None else ranks:
+        of = pair[here]
+        rest = left[of] - have[here]
+        if again:
+            drawn = rng.binomial(wanted[of], have[here] / np.maximum(left[of], 1))
+        else:
+            drawn = rng.hypergeometric(have[here], rest, wanted[of])
+        count[here], left[of] = drawn, rest
+        wanted[of] -= drawn
+    return count
+
+
 class Replay:
     """What one run draws from a data set: for algorithms that ask for n successors of every pair, once or many times.
 
@@ -27,43 +78,38 @@ class Replay:
         mask = None if data.allowed is None else data.allowed[: len(real)]
         self.fewest = int((real if mask is None else real[mask]).min())
         self.most_samples = self.fewest * data.n_states * data.n_actions  # as many are drawn of every pair
+        pairs, self._pair = np.arange(data.n_states * data.n_actions), data.key // data.n_states
+        self._places = places(self._pair)
+        ended = pairs // data.n_actions == data.n_states - 1 if data.process.ends else np.zeros(pairs.size, bool)
+        missing = np.zeros(pairs.size, bool) if data.allowed is None else ~data.allowed.reshape(-1)
+        self._free = ended | missing  # nobody asks for rows of them
+        stays = np.flatnonzero(ended)
+        pair = np.concatenate([self._pair, stays])
+        self._order = np.argsort(pair, kind="stable")
+        successor = np.concatenate([data.key % data.n_states, np.full(stays.size, data.n_states - 1)])[self._order]
+        reward = np.concatenate([data.reward, np.zeros(stays.size)])[self._order]
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(pair, minlength=pairs.size))]).astype(np.int64)
+        self._outcomes = indptr, successor.astype(np.int32), reward
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._data, name)
 
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Return ``calls`` rows of every pair that were not handed out before, at random."""
-        data, calls = self._data, check_calls("Dataset", calls)
-        pairs = data.n_states * data.n_actions
-        pair = data.key // data.n_states
-        left = np.bincount(pair, weights=self._left, minlength=pairs).astype(np.int64)
-        ended = np.arange(pairs) // data.n_actions == data.n_states - 1 if data.process.ends else np.zeros(pairs, bool)
-        missing = np.zeros(pairs, bool) if data.allowed is None else ~data.allowed.reshape(-1)  # nobody asks for them
-        self._refuse_beyond(calls, np.where(ended | missing, calls, left))
-        first = np.searchsorted(pair, np.arange(pairs))
-        place, wanted = np.arange(pair.size) - first[pair], np.full(pairs, calls, dtype=np.int64)
-        count = np.zeros(pair.size, dtype=np.int64)
-        for i in range(int(place.max()) + 1 if place.size else 0):
-            here = np.flatnonzero(place == i)
-            of = pair[here]
-            rest = left[of] - self._left[here]
-            drawn = rng.hypergeometric(self._left[here], rest, wanted[of])
-            count[here], left[of] = drawn, rest
-            wanted[of] -= drawn
+        calls, pairs = check_calls("Dataset", calls), self._free.size
+        left = np.bincount(self._pair, weights=self._left, minlength=pairs).astype(np.int64)
+        self._refuse_beyond(calls, np.where(self._free, calls, left))
+        wanted = np.full(pairs, calls, dtype=np.int64)
+        count = drawn_by_pair(self._pair, self._left, wanted, rng, ranks=self._places)
         self._left -= count
-        return self._outcomes(count, calls, np.flatnonzero(ended))
+        after = np.full(self._order.size - count.size, calls)  # the end: nothing, for ever
+        return OutcomeCounts(*self._outcomes, np.concatenate([count, after])[self._order], calls)
 
-    def _outcomes(self, count: NDArray[np.int64], calls: int, ended: NDArray[np.int64]) -> OutcomeCounts:
-        """Return counts with what comes after the end: nothing, for ever."""
-        data = self._data
-        pair = np.concatenate([data.key // data.n_states, ended])
-        order = np.argsort(pair, kind="stable")
-        successor = np.concatenate([data.key % data.n_states, np.full(ended.size, data.n_states - 1)])[order]
-        reward = np.concatenate([data.reward, np.zeros(ended.size)])[order]
-        counts = np.concatenate([count, np.full(ended.size, calls)])[order]
-        lengths = np.bincount(pair, minlength=data.n_states * data.n_actions)
-        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        return OutcomeCounts(indptr, successor.astype(np.int32), reward, counts, calls)
+    @property
+    def handed_out(self) -> int:
+        """How many rows of a pair were handed out, of the pair with most; 0: nothing was drawn."""
+        taken = np.bincount(self._pair, weights=self._data.count - self._left)
+        return int(taken.max()) if taken.size else 0
 
     def _refuse_beyond(self, calls: int, left: NDArray[np.int64]) -> None:
         short = left < calls

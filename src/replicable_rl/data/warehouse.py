@@ -115,21 +115,24 @@ class WarehouseRows:
         return False
 
     def first(self, columns: Columns) -> tuple[int, int, int]:
-        """Make the table ``firsts``; return steps that do not go on, steps without a place; the third is not known."""
+        """Make the table ``firsts``; return steps that do not go on, steps without a place, episodes that break off."""
         import ibis
 
         with self._in_one_sentence():
             parts = self._parts(columns)
             s, t = ([name for name in parts if name[0] == letter] for letter in "st")
-            steps = self.table.select(**parts, e=self.table[columns.episode], o=self.table[columns.order])
+            over = ibis.literal(True) if columns.done is None else self._over(columns.done)
+            steps = self.table.select(**parts, e=self.table[columns.episode], o=self.table[columns.order], over=over)
             within = ibis.window(group_by=steps.e, order_by=steps.o)
             came = {f"came_{name}": steps[name].lag().over(within) for name in (*t, "o")}
+            came["after"] = steps.o.lead().over(within)  # no place is missing, so only the last row has none after it
             steps = steps.mutate(place=ibis.row_number().over(within), **came)
             known, differs = ibis.literal(True), ibis.literal(False)
             for one, two in zip(t, s, strict=True):
                 known &= steps[f"came_{one}"].notnull()
                 differs |= steps[f"came_{one}"] != steps[two]
-            wrong = {"broken": known & differs, "tied": steps.came_o == steps.o}
+            cut = steps.after.isnull() & ~steps.over
+            wrong = {"broken": known & differs, "tied": steps.came_o == steps.o, "cut": cut}
             asked = {name: condition.fill_null(False).ifelse(1, 0).sum() for name, condition in wrong.items()}
             (found,) = steps.aggregate(**asked).to_pyarrow().to_pylist()
             self._fetch(steps.filter(steps.place == 0).group_by(s).aggregate(n=lambda rows: rows.count()))
@@ -137,7 +140,7 @@ class WarehouseRows:
             f"CREATE TEMP TABLE firsts AS SELECT {packed(s)} AS s, n FROM "
             f"(SELECT {self._typed(columns, ('state',))}, n FROM fetched)"
         )
-        return int(found["broken"] or 0), int(found["tied"] or 0), 0
+        return int(found["broken"] or 0), int(found["tied"] or 0), int(found["cut"] or 0)
 
     def complaint(self, columns: Columns, use: str, many: int) -> str:
         """Say what is missing, or is not what it must be; rows of a database have no numbers."""
@@ -157,6 +160,13 @@ class WarehouseRows:
     def _reward(self, columns: Columns) -> Any:
         with self._in_one_sentence():
             return self.table[columns.reward].cast("float64")
+
+    def _over(self, done: str) -> Any:
+        """Return whether an episode ended with a step; that it is true or false, or 1 or 0, is known by now."""
+        column, kind = self.table[done], self.kinds[done]
+        if kind == "BOOLEAN":
+            return column
+        return column.lower().isin(["true", "1", "1.0"]) if kind == "VARCHAR" else column == 1
 
     def _parts(self, columns: Columns) -> dict[str, Any]:
         return {

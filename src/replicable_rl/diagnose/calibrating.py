@@ -12,7 +12,15 @@ from replicable_rl.diagnose.losses import Losses
 from replicable_rl.diagnose.published import published_spec
 from replicable_rl.diagnose.search import Question, Seen, look_at, search
 from replicable_rl.diagnose.sizes import Sized, bounds_loss, is_plug_in, proved_samples
-from replicable_rl.errors import InvalidInput, check_choice, check_flag, check_in_open_interval, check_integer, shown
+from replicable_rl.errors import (
+    InvalidInput,
+    called_as,
+    check_choice,
+    check_flag,
+    check_in_open_interval,
+    check_integer,
+    shown,
+)
 from replicable_rl.mdp import TabularMDP, pairs_of
 from replicable_rl.progress import within
 from replicable_rl.progress_bar import bar_where_it_is_seen
@@ -26,6 +34,7 @@ _MOST_PAIRS = 10**6
 
 
 @bar_where_it_is_seen()
+@called_as("calibrate", "audit")
 def calibrate(
     problem: Any,
     algorithm: Algorithm,

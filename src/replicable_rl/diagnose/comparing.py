@@ -12,7 +12,7 @@ from replicable_rl.diagnose.calibration import Calibration
 from replicable_rl.diagnose.candidates import PUBLISHED, REPLICATES, SOFTMAX, candidates
 from replicable_rl.diagnose.comparison import Compared, Comparison
 from replicable_rl.diagnose.losses import Losses
-from replicable_rl.errors import InvalidInput, check_choice, check_flag, check_in_open_interval, shown
+from replicable_rl.errors import InvalidInput, called_as, check_choice, check_flag, check_in_open_interval, shown
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.progress import within
 from replicable_rl.progress_bar import bar_where_it_is_seen
@@ -23,6 +23,7 @@ _EPSILON = 0.05
 
 
 @bar_where_it_is_seen()
+@called_as("compare", "audit", "calibrate")
 def compare(
     problem: Any,
     rho: float = 0.2,

@@ -20,6 +20,7 @@ from replicable_rl.audit.agreement import Estimate
 from replicable_rl.data import Dataset, Summary
 from replicable_rl.data.process import spoken
 from replicable_rl.diagnose.forecast import Forecast, corrected, extrapolated
+from replicable_rl.diagnose.runs import RunForecast
 from replicable_rl.display import Displayed
 from replicable_rl.display import shown as shows
 from replicable_rl.errors import InvalidInput, check_flag, check_in_open_interval, check_integer, shown
@@ -27,8 +28,8 @@ from replicable_rl.mdp import evaluate_policy
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.queries.rules import SHIPPED, Greedy, Softmax
-from replicable_rl.randomness import MAX_SEED, SharedRandomness
-from replicable_rl.solve import algorithm_spec
+from replicable_rl.randomness import MAX_SEED
+from replicable_rl.solve import algorithm_spec, solve
 from replicable_rl.wording import plural
 
 if TYPE_CHECKING:
@@ -87,25 +88,40 @@ class Diagnosis(Displayed):
     agreement : Estimate
         The replication probability, forecast by the bootstrap: how often two logs of this size agree in every state.
         The interval is that of the resampling; how far off forecasts are is in docs/forecasts.md.
-    halves : Estimate
-        How often two disjoint halves of the log agree: about logs of half the size.
+    halves : Estimate or None
+        How often two disjoint halves of the log agree: about logs of half the size. None where a half has too few rows
+        for the algorithm; ``about_halves`` says it, or with which size of the algorithm they decided.
     states : tuple of FragileState
         Where another log may decide otherwise, the most fragile first.
     summary : Summary
         What is in the log, and what is wrong with it.
+    rows_taken : int
+        How many rows of every pair a run draws; 0 where it takes all, as plug-in policies do.
     """
 
     data: Dataset
-    algorithm: PlugInPolicy
+    algorithm: Any
     policy: NDArray[np.int64]
     agreement: Estimate
-    halves: Estimate
+    halves: Estimate | None
     states: tuple[FragileState, ...]
     summary: Summary
     resamples: int
     confidence: float
     seed: int
+    about_halves: str = ""
+    rows_taken: int = 0
     _known: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_plug_in(self) -> bool:
+        """Whether the algorithm is a plug-in policy: then other rules and larger logs can be looked at, too."""
+        return isinstance(self.algorithm, PlugInPolicy)
+
+    def _refuse_others(self, what: str) -> None:
+        if not self.is_plug_in:
+            name = type(self.algorithm).__name__
+            raise InvalidInput(f"Diagnosis.{what}: is known for PlugInPolicy only, got {name}. Diagnose PlugInPolicy.")
 
     @_remembered
     @bar_where_it_is_seen()
@@ -123,6 +139,7 @@ class Diagnosis(Displayed):
         200
         """
         target = check_in_open_interval("Diagnosis", "target", target)
+        self._refuse_others("data_needed")
         forecast = Forecast(self.data, self.algorithm, min(self.resamples, _SEARCHED), self.seed)
         if float(self.agreement) >= target:
             return self.data.rows
@@ -142,6 +159,7 @@ class Diagnosis(Displayed):
     @bar_where_it_is_seen()
     def rules(self) -> dict[str, Estimate]:
         """Return the agreement that every rule would have today, by the bootstrap; all decide on the same logs."""
+        self._refuse_others("rules")
         others = [dataclasses.replace(self.algorithm, rule=SHIPPED[rule]()) for rule in _RULES]
         forecasts = [Forecast(self.data, other, self.resamples, self.seed) for other in others]
         each: list[list[int]] = [[] for _ in forecasts]
@@ -179,8 +197,10 @@ class Diagnosis(Displayed):
         target, rules = _target("Diagnosis.to_json", target), check_flag("Diagnosis.to_json", "rules", rules)
         asked: dict[str, Json] = {}
         if target is not None:
-            asked |= {"target": target, "rows_needed": self.data_needed(target)}
-        if rules:
+            asked |= {"target": target}
+        if target is not None and self.is_plug_in:
+            asked |= {"rows_needed": self.data_needed(target)}
+        if rules and self.is_plug_in:
             asked["rules"] = {name: agreement.to_json() for name, agreement in self.rules().items()}
         states = self.data.process.state_names
         if len(set(states)) < len(states):  # such as ("a, b", "c") and ("a", "b, c")
@@ -195,11 +215,13 @@ class Diagnosis(Displayed):
             "summary": self.summary.to_json(),
             "policy": policy,
             "agreement": self.agreement.to_json(),
-            "halves": self.halves.to_json(),
+            "halves": None if self.halves is None else self.halves.to_json(),
             "states": [dict(one._asdict()) for one in self.states],
             "resamples": self.resamples,
             "confidence": self.confidence,
             "seed": str(self.seed),
+            **({"about_halves": self.about_halves} if self.about_halves else {}),
+            **({"rows_taken": self.rows_taken} if self.rows_taken else {}),
             **asked,
         }
 
@@ -207,7 +229,7 @@ class Diagnosis(Displayed):
 @bar_where_it_is_seen()
 def diagnose(
     data: Dataset,
-    algorithm: PlugInPolicy | None = None,
+    algorithm: Any = None,
     *,
     shared_seed: int = 0,
     resamples: int = 200,
@@ -220,8 +242,9 @@ def diagnose(
     ----------
     data : Dataset
         From :func:`replicable_rl.from_transitions`.
-    algorithm : PlugInPolicy, optional
-        The default allows a loss of 0.05 (values normalised to [0, 1]) and takes the rule "affordable".
+    algorithm : Algorithm, optional
+        Whatever ``solve(data, algorithm)`` takes and returns a policy. The default is a `PlugInPolicy` that allows a
+        loss of 0.05 (values normalised to [0, 1]) and takes the rule "affordable".
     shared_seed : int
         With which the log itself decides.
     resamples : int
@@ -241,19 +264,46 @@ def diagnose(
     if not isinstance(data, Dataset):
         raise InvalidInput(f"diagnose: data must be a Dataset, as from_transitions returns it, got {shown(data)}.")
     chosen = PlugInPolicy(0.05, 0.05, 0.2) if algorithm is None else algorithm
-    if not isinstance(chosen, PlugInPolicy):
-        raise InvalidInput(f"diagnose: algorithm must be a PlugInPolicy, got {shown(algorithm)}.")
-    if isinstance(chosen.rule, Softmax):
-        raise InvalidInput("diagnose: softmax policies of two logs are close, never the same. Choose another rule.")
+    _refuse(chosen)
     resamples = check_integer("diagnose", "resamples", resamples, low=2, high=10**6)
     confidence = check_in_open_interval("diagnose", "confidence", confidence)
     shared_seed = check_integer("diagnose", "shared_seed", shared_seed, low=0, high=MAX_SEED)
     seed = check_integer("diagnose", "seed", seed, low=0, high=MAX_SEED)
-    forecast = Forecast(data, chosen, resamples, seed)
-    policy = forecast.decide(EmpiricalModel(data, data.counts), SharedRandomness(shared_seed))
+    policy = solve(data, chosen, shared_seed=shared_seed).outputs.get("policy")
+    if policy is None:
+        raise InvalidInput(f"diagnose: {type(chosen).__name__} returns no policy, which is what two logs must share.")
+    forecast = (Forecast if isinstance(chosen, PlugInPolicy) else RunForecast)(data, chosen, resamples, seed)
     agreement, halves = forecast.estimates(confidence)
     fragile = tuple(_fragile(data, policy, forecast))
-    return Diagnosis(data, chosen, policy, agreement, halves, fragile, data.summary(), resamples, confidence, seed)
+    return Diagnosis(
+        data,
+        chosen,
+        policy,
+        agreement,
+        halves,
+        fragile,
+        data.summary(),
+        resamples,
+        confidence,
+        seed,
+        about_halves=forecast.about_halves,
+        rows_taken=forecast.takes,
+    )
+
+
+def _refuse(algorithm: Any) -> None:
+    """Refuse what cannot be diagnosed on a log."""
+    if not callable(getattr(algorithm, "solve", None)) or isinstance(algorithm, type):
+        raise InvalidInput(
+            f"diagnose: algorithm must be an algorithm such as PlugInPolicy(0.05, 0.05, 0.2), got {shown(algorithm)}."
+        )
+    if hasattr(getattr(algorithm, "needs", None), "play"):
+        raise InvalidInput(
+            f"diagnose: {type(algorithm).__name__} plays episodes of its own, and a log cannot be played. Use "
+            "PlugInPolicy without a horizon, or an algorithm that draws successors, such as ReplicablePhasedVI."
+        )
+    if isinstance(getattr(algorithm, "rule", None), Softmax):
+        raise InvalidInput("diagnose: softmax policies of two logs are close, never the same. Choose another rule.")
 
 
 def _fragile(data: Dataset, policy: NDArray[np.int64], forecast: Forecast) -> list[FragileState]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,7 +36,6 @@ from replicable_rl.records import derived_seed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.algorithms import PlugInPolicy
     from replicable_rl.data import Dataset
 
     Policies = tuple[NDArray[np.int64], ...]
@@ -46,14 +45,22 @@ _FEW = 4.0  # as if so many more had been off by one: no interval is a point
 
 
 class Forecast:
-    """Resampled logs, and what they decide: the same logs for every rule.
+    """Resampled logs, and what a plug-in policy decides on them: the same logs for every rule.
 
-    ``differ`` is how often two logs differed in a state, and ``taken`` how often an action was taken there.
+    ``differ`` is how often two logs differed in a state, and ``taken`` how often an action was taken there. Other
+    algorithms have a forecast of their own, :class:`~replicable_rl.diagnose.runs.RunForecast`.
     """
 
-    def __init__(self, data: Dataset, algorithm: PlugInPolicy, resamples: int, seed: int) -> None:
+    about_halves: str = ""  # what is to be said of them
+    takes: int = 0  # rows of a pair that are drawn; 0: the log is taken as it is
+
+    def __init__(self, data: Dataset, algorithm: Any, resamples: int, seed: int) -> None:
         self.data, self.algorithm, self.resamples, self.seed = data, algorithm, resamples, seed
         self.plan = algorithm.plan(data)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        data = self.data
         self.differ = np.zeros(data.n_states)
         self.taken = np.zeros((data.n_states, data.n_actions))
 
@@ -67,9 +74,7 @@ class Forecast:
 
         "logs": two drawn from the log, and two from one that was drawn from it. "halves": its halves.
         """
-        for i in track(range(self.resamples), what):
-            rng = sample_stream(derived_seed(f"diagnose/{what}", self.seed, i))
-            shared = SharedRandomness(derived_seed(f"diagnose/shared/{what}", self.seed, i))
+        for rng, shared in self.streams(what):
             rows, drawn = Rows.of(self.data), tuple[Rows, ...]()
             if what == "halves":
                 drawn = rows.halves(rng)
@@ -77,6 +82,12 @@ class Forecast:
                 other = rows.again(rng)
                 drawn = *(rows.again(rng, scale) for _ in range(2)), *(other.again(rng, scale) for _ in range(2))
             yield tuple(EmpiricalModel(self.data, one.counts(self.data)) for one in drawn), shared
+
+    def streams(self, what: str) -> Iterator[tuple[np.random.Generator, SharedRandomness]]:
+        """Yield what draws the logs of every resample, and what they share."""
+        for i in track(range(self.resamples), what):
+            rng = sample_stream(derived_seed(f"diagnose/{what}", self.seed, i))
+            yield rng, SharedRandomness(derived_seed(f"diagnose/shared/{what}", self.seed, i))
 
     def policies(self, what: str, scale: float = 1.0) -> Iterator[Policies]:
         """Yield what these logs decide."""
@@ -98,7 +109,7 @@ class Forecast:
                 break
         return float(np.mean(each, axis=0).min()) >= target - 1e-9  # of a mean that is rounded
 
-    def estimates(self, confidence: float) -> tuple[Estimate, Estimate]:
+    def estimates(self, confidence: float) -> tuple[Estimate, Estimate | None]:
         """Return the forecast, and how often halves agree; note where logs differ."""
         each, everywhere = [], np.arange(self.data.n_states)
         for found in self.policies("logs"):
@@ -111,11 +122,16 @@ class Forecast:
 
     def bounded(self, forecast: Estimate, halves: Estimate | None) -> Estimate:
         """Return the forecast; for the plain best action, that of the halves if it is lower."""
-        if halves is None or not isinstance(self.algorithm.rule, Greedy) or float(forecast) <= float(halves):
+        if halves is None or not self.is_plain or float(forecast) <= float(halves):
             return forecast
         return halves
 
-    def of_halves(self, confidence: float) -> Estimate:
+    @property
+    def is_plain(self) -> bool:
+        """Whether the plain best action is taken, which exact ties make arbitrary."""
+        return isinstance(self.algorithm.rule, Greedy)
+
+    def of_halves(self, confidence: float) -> Estimate | None:
         """Return how often two disjoint halves agree."""
         same = sum(alike(*found) for found in self.policies("halves"))
         return Estimate(same / self.resamples, *clopper_pearson(same, self.resamples, confidence))

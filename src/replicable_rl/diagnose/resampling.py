@@ -7,6 +7,12 @@ Counts make this free: a new log of any size takes a fraction of a millisecond. 
 Poisson form: also the number of rows is random, as it is where somebody behaves and the log records it). It says what
 another log would say if the process were the one that was estimated. The halves are independent logs of the true
 process, of half the size.
+
+An algorithm that draws asks for so many rows of every pair. Its logs have as many rows of every pair as this one, and
+what varies is what they say:
+
+    another log    of every pair n(s, a) rows, drawn from its own with replacement
+    two halves     of every pair one half of its rows, and the other half
 """
 
 from __future__ import annotations
@@ -15,6 +21,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from replicable_rl.data.replay import drawn_by_pair
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,11 +45,25 @@ class Rows:
 
     def again(self, rng: np.random.Generator, scale: float = 1.0) -> Rows:
         """Return another log with about ``scale`` times as many rows."""
-        starts = self.starts
-        if starts is not None and starts.sum():
-            episodes = max(1, round(float(starts.sum()) * scale))
-            starts = rng.multinomial(episodes, starts / starts.sum()).astype(np.int64)
+        starts = self._starts_again(rng, scale)
         return Rows(rng.poisson(self.count * scale), starts)
+
+    def again_by_pair(self, pair: NDArray[np.int64], rng: np.random.Generator) -> Rows:
+        """Return another log with as many rows of every pair; ``pair`` is that of every outcome."""
+        starts, each = self._starts_again(rng, 1.0), _of_pairs(pair, self.count)
+        return Rows(drawn_by_pair(pair, self.count, each, rng, again=True), starts)
+
+    def halves_by_pair(self, pair: NDArray[np.int64], rng: np.random.Generator) -> tuple[Rows, Rows]:
+        """Return two disjoint parts of the log, each with half the rows of every pair."""
+        one = drawn_by_pair(pair, self.count, _of_pairs(pair, self.count) // 2, rng)
+        return Rows(one, self.starts), Rows(self.count - one, self.starts)
+
+    def _starts_again(self, rng: np.random.Generator, scale: float) -> NDArray[np.int64] | None:
+        starts = self.starts
+        if starts is None or not starts.sum():
+            return starts
+        episodes = max(1, round(float(starts.sum()) * scale))
+        return rng.multinomial(episodes, starts / starts.sum()).astype(np.int64)
 
     def halves(self, rng: np.random.Generator) -> tuple[Rows, Rows]:
         """Return two disjoint parts of the log, each row in one of them by a coin."""
@@ -51,3 +73,12 @@ class Rows:
     def counts(self, data: Dataset) -> EpisodeCounts:
         """Return them as counts of transitions."""
         return data.counts_of(self.count, self.starts)
+
+    def dataset(self, data: Dataset) -> Dataset:
+        """Return them as a data set of the same process."""
+        return data.with_counts(self.count, self.starts)
+
+
+def _of_pairs(pair: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many rows every pair has."""
+    return np.bincount(pair, weights=count).astype(np.int64)

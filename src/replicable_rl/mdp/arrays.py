@@ -5,7 +5,8 @@
     "ass"    (A, S, S'): P[a, s, s'], as in pymdptoolbox,       (S,), (S, A), (A, S, S'),
              or one (S, S') matrix for each action              or one (S, S') matrix for each action
 
-Where A = S > 1 an array fits both layouts, and would be read in the wrong one without complaint: its layout must be named.
+Where A = S > 1 an array fits both layouts, and would be read in the wrong one without complaint: its layout must be
+named.
 
 Numbers of 32 bits are read as they are. Rounding puts the sum of a row with k of them up to k * 2**-23 beside 1: such a
 row is divided by its sum, in 64 bits. Rows of 64-bit numbers must sum to 1 within 1e-9.
@@ -157,8 +158,8 @@ def _rewards(R: Any, found: _Found, layout: Layout) -> NDArray[np.float64]:
     if rewards.shape == whole:
         if layout != found.layout and S == A > 1:
             raise InvalidMDP(
-                f"TabularMDP: R of shape {rewards.shape} may be (S, A, S) or (A, S, S). Give one sparse (S, S) matrix for "
-                "each action, as P has, or R of shape (S, A)."
+                f"TabularMDP: R of shape {rewards.shape} may be (S, A, S) or (A, S, S). Give one sparse (S, S) matrix "
+                "for each action, as P has, or R of shape (S, A)."
             )
         return rewards[(*index, found.successor)]
     name = "(S, A, S)" if layout == "sas" else "(A, S, S)"

@@ -162,7 +162,7 @@ class TabularMDP(Displayed):
 
     @classmethod
     def from_sparse(cls, P: Sequence[Any], R: Any, *, gamma: float, **options: Any) -> TabularMDP:
-        """Build from one scipy sparse (S, S) matrix per action; R of shape (S,), (S, A) or (S, A, S), or sparse like P."""
+        """Build from one scipy sparse (S, S) matrix per action; R (S,), (S, A) or (S, A, S), or sparse like P."""
         rows, n_actions = rows_from_arrays(check_sparse(P), R, "ass", reward_layout="sas")
         return cls(rows, n_actions=n_actions, gamma=gamma, **options)
 

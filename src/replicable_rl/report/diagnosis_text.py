@@ -34,9 +34,11 @@ def diagnosis_text(found: Diagnosis, width: int = 80, target: float | None = Non
         halves_sentence(found),
         *_states(found),
     ]
-    if target is not None:
+    if not found.is_plug_in and (target is not None or rules):
+        lines.append(left_out_sentence(found))
+    elif target is not None:
         lines.append(data_sentence(found, target))
-    if rules:
+    if rules and found.is_plug_in:
         lines.append("Agreement of all rules on this log (bootstrap):")
         lines += [f"  {name:<11}{agreement}" for name, agreement in found.rules().items()]
     return "\n".join(line for text in lines for line in _wrapped(text, max(width, _NARROWEST)))
@@ -60,15 +62,26 @@ def save_diagnosis(
 def replication_sentence(found: Diagnosis) -> str:
     """Return the forecast, with what it rests on."""
     rests = "halves, as ties of the plain best action want it" if found.agreement is found.halves else "bootstrap"
+    like = "with as many rows of every pair" if found.rows_taken else "of this size"
     return (
-        f"Another log of this size gives the same policy with probability {found.agreement} ({rests}, "
+        f"Another log {like} gives the same policy with probability {found.agreement} ({rests}, "
         f"{plural(found.resamples, 'pair')} of logs, {percent(found.confidence)})."
     )
 
 
 def halves_sentence(found: Diagnosis) -> str:
     """Return how often halves of the log agree."""
-    return f"Two halves of this log give the same policy: {found.halves}."
+    if found.halves is None:
+        return f"Halves of this log are too small to decide. {found.about_halves}"
+    sized = f", each with {found.about_halves}," if found.about_halves else ""
+    return f"Two halves of this log{sized} give the same policy: {found.halves}."
+
+
+def left_out_sentence(found: Diagnosis) -> str:
+    """Say what is not known of an algorithm that is no plug-in policy, and why."""
+    name = one_line(type(found.algorithm).__name__)
+    takes = f": {name} takes {number(found.rows_taken)} rows of every pair, whatever a log has" * bool(found.rows_taken)
+    return f"How much data an agreement takes, and what other rules do, is known for plug-in policies only{takes}."
 
 
 def data_sentence(found: Diagnosis, target: float) -> str:
