@@ -358,6 +358,10 @@ def test_bad_sweeps(run: Run, tmp_path: Path, text: str, message: str) -> None:
             "there is no model to compare; rpvi-v1 produces value, policy",
         ),
         ((*GOOD, *SMALL, "--level", "polcy"), "got 'polcy'. Did you mean 'policy'?"),
+        (
+            ("two-goals-v1", "phased-vi-v1", "--epsilon", "0.1", "--delta", "0.1", "--rho", "0.2"),
+            "audit: phased-vi-v1 has no rho, for it promises no agreement. Give --require 0.8 to say which agreement",
+        ),
         ((*GOOD, "--on-error", "ignore"), "on_error must be 'raise' or 'record', got 'ignore'"),
         ((*GOOD, "--jobs", "0"), "n_jobs (--jobs) must be the number of workers"),
         ((*GOOD, "--backend", "spark"), "backend must be one of processes, threads, dask, ray, got 'spark'"),

@@ -56,6 +56,13 @@ def test_calibrate_takes_the_options_of_a_plug_in_policy(run: Run) -> None:
     assert "publishes cuts" in published.out
 
 
+def test_calibrate_asks_for_a_rho_that_the_algorithm_does_not_promise(run: Run) -> None:
+    asked = ("--epsilon", "0.1", "--delta", "0.1", "--rho", "0.3", "--start", "8", "--most", "8", "--shared-seeds", "8")
+    data = json.loads(run("calibrate", "chain-v1", "phased-vi-v1:iterations=2", *asked, "--json").out)
+    assert data["asked"]["rho"] == 0.3
+    assert "rho" not in data["algorithm"]["params"]
+
+
 def test_compare_prints_a_table_and_recommends(run: Run, tmp_path: Path) -> None:
     only = ("--only", "greedy", "--only", "affordable")
     printed = run.good("compare", "chain-v1", *only, *FEW, "--figure", tmp_path / "a.svg")
@@ -87,6 +94,15 @@ def test_compare_prints_a_table_and_recommends(run: Run, tmp_path: Path) -> None
         (("calibrate", *PLUG_IN, "--rule", "affordabel"), "PlugInPolicy: no rule is called 'affordabel'. Did you mean"),
         (("calibrate", *PLUG_IN, "--size", "n"), "calibrate: PlugInPolicy has no parameter 'n'. It has: epsilon, "),
         (("compare", "two-goal-v1"), "No problem is called 'two-goal-v1'. Did you mean 'two-goals-v1'?"),
+        (("calibrate", *PLUG_IN, "--seed", "-1"), "calibrate: seed must be an integer from 0 to"),
+        (("calibrate", *PLUG_IN, "--jobs", "0"), "calibrate: n_jobs (--jobs) must be the number of workers"),
+        (("compare", "chain-v1", "--seed", "-1"), "compare: seed must be an integer from 0 to"),
+        (("compare", "chain-v1", "--jobs", "0"), "compare: n_jobs (--jobs) must be the number of workers"),
+        (("compare", "chain-v1", "--shared-seeds", "0"), "compare: shared_seeds must be an integer from 1"),
+        (
+            ("calibrate", "chain-v1", "phased-vi-v1", "--epsilon", "0.1", "--delta", "0.1"),
+            "calibrate: PhasedVI promises no rho, so it must be given",
+        ),
         (("compare", "chain-v1", "--only", "rmax"), "compare: R-max plays episodes, so it needs their length, such as"),
         (("compare", "chain-v1", "--share", "0.1", "--epsilon", "0.1"), "compare: epsilon and share both say how much"),
     ],

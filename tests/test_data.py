@@ -314,3 +314,60 @@ def test_a_subsample_holds_each_row_at_most_once() -> None:
     for wrong in (0, 2_001, 1.5):
         with pytest.raises(rr.InvalidInput, match=r"Dataset\.subsample: rows must be an integer from 1 to 2000"):
             data.subsample(wrong)  # type: ignore[arg-type]
+
+
+# --- which actions are allowed, as a list of pairs ------------------------------------------------------------------
+
+
+PAIRS = "state,action\nhome,go\nhome,wait\nroad,go\nroad,wait\nroad,swim\n"
+
+
+def test_pairs_that_are_allowed_come_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "pairs.csv").write_text(PAIRS, encoding="utf-8")
+    (tmp_path / "log.csv").write_text(csv_of(LOG), encoding="utf-8")
+    table = {"states": ["home", "road"], "actions": ["go", "swim", "wait"], "allowed": [[1, 0, 1], [1, 1, 1]]}
+    expected = rr.from_transitions(LOG, gamma=0.9, **table)  # type: ignore[arg-type]
+    columns = {"state": ["home", "home", "road", "road", "road"], "action": ["go", "wait", "go", "wait", "swim"]}
+    for allowed in (tmp_path / "pairs.csv", str(tmp_path / "pairs.csv"), columns):
+        read = rr.from_transitions(tmp_path / "log.csv", gamma=0.9, allowed=allowed)
+        assert read.process == expected.process
+        assert read == expected
+    ends = rr.from_transitions({**LOG, "done": [0] * 5 + [1]}, gamma=0.9, done="done", allowed=columns)
+    assert ends.allowed is not None
+    assert ends.allowed.tolist() == [[True, False, True], [True] * 3, [True] * 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("state,action\nhome,go\nroad,go\n", "actions must name all that occur, and 'wait' is not among the 1"),
+        ("state,action\nhome,go\nhome,wait\n", "states must name all that occur, and 'road' is not among the 1"),
+        ("state,action\nhome,go\nroad,wait\nroad,go\n", "the log has wait in home, which is not allowed"),
+        ("state,action\n", "lists no pairs. Name a state and an action in every row"),
+        ("", "is empty"),
+        ("room,action\nhome,go\n", "there is no column 'state' for the state. It has room and action"),
+        ("state,action\nhome,\n", "line 2: the action is missing"),
+    ],
+)
+def test_wrong_lists_of_pairs(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "pairs.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(rr.InvalidInput, match=said):
+        rr.from_transitions(LOG, gamma=0.9, allowed=tmp_path / "pairs.csv")
+
+
+def test_the_command_line_takes_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from replicable_rl.cli import main
+
+    (tmp_path / "pairs.csv").write_text(PAIRS, encoding="utf-8")
+    log = {name: column * 20 for name, column in LOG.items()}
+    for name in ("one.csv", "two.csv"):
+        (tmp_path / name).write_text(csv_of(log), encoding="utf-8")
+        log = {name: column + column[:2] for name, column in log.items()}
+    allowed = ["--gamma", "0.9", "--allowed", str(tmp_path / "pairs.csv")]
+    assert main(["diagnose", str(tmp_path / "one.csv"), *allowed, "--resamples", "3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["summary"]["actions"] == 3  # one that the log does not have
+    logs, promise = [str(tmp_path / name) for name in ("one.csv", "two.csv")], ["--epsilon", "0.1", "--delta", "0.1"]
+    asked = ["plug-in-policy-v1", *promise, "--rho", "0.3", "--shared-seeds", "2"]
+    assert main(["audit", *logs, *asked, *allowed]) == 0
+    assert main(["diagnose", str(tmp_path / "one.csv"), "--gamma", "0.9", "--allowed", str(tmp_path / "no.csv")]) == 2
+    assert "no.csv: no such file" in capsys.readouterr().err

@@ -310,5 +310,6 @@ def _status(
         share = float(followed.share[ignored].sum())
         cost = min(1.0, share / (1.0 - model.gamma))
         many = plural(int(ignored.sum()), "state")
-        said.append(f"{many} hardly ever reached and left at action 0, which costs at most {cost:.2g}")
+        first = "action 0" if allowed_of(source) is None else "the first allowed action"
+        said.append(f"{many} hardly ever reached and left at {first}, which costs at most {cost:.2g}")
     return Status(StatusCode.COMPLETED, "; ".join(said))

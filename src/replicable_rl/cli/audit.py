@@ -20,6 +20,7 @@ from replicable_rl.cli.options import (
     Store,
     build_algorithm,
     given_options,
+    has_no_rho,
     refuse_early,
     whole,
     with_algorithm_options,
@@ -36,7 +37,7 @@ from replicable_rl.cli.progress import progress_bar
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval
 from replicable_rl.files import replacing, write_csv
 from replicable_rl.records import AuditSpec, check_level
-from replicable_rl.registry import ALGORITHMS, has_parameter, parse_object, resolve_problem
+from replicable_rl.registry import parse_object, resolve_problem
 from replicable_rl.report.audit_tables import summary_lines
 from replicable_rl.store import RunStore
 from replicable_rl.wording import plural
@@ -226,7 +227,7 @@ def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
 def _refuse_rho(name: str, given: dict[str, Any]) -> None:
     """Refuse --rho for an algorithm that promises no agreement, and say how to ask for one."""
     id, rho = parse_object(name).id, given["rho"]
-    if rho is not None and id in ALGORITHMS and not has_parameter(id, "rho"):
+    if rho is not None and has_no_rho(name):
         asks = f" {1.0 - rho:g}" if 0.0 < rho < 1.0 else ""
         raise InvalidInput(
             f"audit: {id} has no rho, for it promises no agreement. Give --require{asks} to say which agreement two "

@@ -12,6 +12,7 @@ from replicable_rl.cli.options import (
     Problem,
     Store,
     build_algorithm,
+    has_no_rho,
     refuse_early,
     whole,
     with_algorithm_options,
@@ -71,12 +72,14 @@ def calibrate_command(
 
     Exit codes: 0 if a size was found; 1 if the largest is refuted; 2 if it cannot be told, or the input is bad.
     """
-    mdp, chosen = resolve_problem(problem), build_algorithm(algorithm, given)
+    rho = given["rho"] if has_no_rho(algorithm) else None  # of the question, where the algorithm promises none
+    mdp, chosen = resolve_problem(problem), build_algorithm(algorithm, given if rho is None else given | {"rho": None})
     _refuse_figure(figure)
     with progress_bar(), saying_what_is_kept(store):
         found = calibrate(
             mdp,
             chosen,
+            rho,
             confidence=confidence,
             level=level,
             size=size,

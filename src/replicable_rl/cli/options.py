@@ -12,7 +12,7 @@ import typer
 
 from replicable_rl.cli import complete
 from replicable_rl.errors import InvalidInput, shown
-from replicable_rl.registry import has_parameter, make_algorithm, parse_object, whole_number
+from replicable_rl.registry import ALGORITHMS, has_parameter, make_algorithm, parse_object, whole_number
 
 PROBLEM = typer.Argument(
     metavar="PROBLEM",
@@ -127,6 +127,16 @@ def build_algorithm(text: str, given: dict[str, Any]) -> Any:
         if name == "rule" and ":" in given[name] and not given[name].endswith(".json"):
             params[name] = _rule(given[name])
     return make_algorithm(spec.id, **params)
+
+
+def has_no_rho(algorithm: str) -> bool:
+    """Whether a known algorithm, ``id:key=value``, promises no agreement.
+
+    >>> has_no_rho("phased-vi-v1:epsilon=0.1"), has_no_rho("rpvi-v2")
+    (True, False)
+    """
+    id = parse_object(algorithm).id
+    return id in ALGORITHMS and not has_parameter(id, "rho")
 
 
 def _rule(text: str) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class SimulatorDraws:
             source.reward_range,
             initial,
             source.ends,
-            allowed=_allowed(source),
+            allowed=mask_of(source),
         )
         self.now = self.begin()
 
@@ -91,7 +91,7 @@ class SimulatorDraws:
         source, answers = self.source, _Answers(rng)
         try:
             until, n = time.monotonic() + _PIECE, source.n_actions
-            rows = None if _allowed(source) is None else source.row_of(np.arange(source.pairs)).tolist()
+            rows = None if mask_of(source) is None else source.row_of(np.arange(source.pairs)).tolist()
             for t in range(self.now.steps, min(total, self.now.steps + _MOST)):
                 clock = answers.mark()
                 if clock > until:
@@ -155,7 +155,7 @@ class TableDraws:
         states, actions = _names(source.labels.states, source.n_states), _names(source.labels.actions, source.n_actions)
         initial = tuple(source.initial.tolist())
         known = source.gamma, source.reward_range, initial
-        self.process = Process(states, actions, *known, allowed=_allowed(source))
+        self.process = Process(states, actions, *known, allowed=mask_of(source))
         self.now = self.begin()
 
     @property
@@ -185,7 +185,8 @@ class TableDraws:
         self.now = replace(now, gathered=gathered, steps=now.steps + calls * self.unit, place={"next": part + 1})
 
 
-def _allowed(source: Simulator | TabularMDP) -> tuple[tuple[bool, ...], ...] | None:
+def mask_of(source: Any) -> tuple[tuple[bool, ...], ...] | None:
+    """Return which actions each state has, as a process says it; None where all have all."""
     mask = allowed_of(source)
     return None if mask is None else tuple(map(tuple, mask.tolist()))
 

@@ -16,11 +16,12 @@ import numpy as np
 
 from replicable_rl.algorithms.exploring import COVERAGE, curious
 from replicable_rl.canonical import array_digest
+from replicable_rl.collect.draws import mask_of
 from replicable_rl.collect.gathered import Gathered
 from replicable_rl.collect.stage import Stage
 from replicable_rl.data import Process
 from replicable_rl.data.process import END
-from replicable_rl.mdp import action_probabilities
+from replicable_rl.mdp import action_probabilities, allowed_of, uniform_policy
 from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.randomness import sample_stream
 from replicable_rl.records import derived_seed
@@ -53,10 +54,11 @@ class EnvStints:
         self.source, self._seed, self._horizon = source, seed, horizon
         self._given: NDArray[np.float64] | None = None
         if policy is not None:
-            self._given = action_probabilities("collect", policy, source.n_states, source.n_actions)
+            self._given = action_probabilities("collect", policy, source.n_states, source.n_actions, allowed_of(source))
         states = range(source.first_state, source.first_state + source.n_states - 1)
         actions = range(source.first_action, source.first_action + source.n_actions)
-        self.process = Process((*states, END), tuple(actions), source.gamma, source.reward_range, None, True)
+        known = source.gamma, source.reward_range, None, True
+        self.process = Process((*states, END), tuple(actions), *known, allowed=mask_of(source))
         self.now = self.begin()
 
     @property
@@ -101,7 +103,7 @@ class EnvStints:
         if self._given is not None:
             return self._given
         if self.now.policy is None:
-            return np.full((n_states, n_actions), 1.0 / n_actions)
+            return uniform_policy(self.source)
         return action_probabilities("collect", self.now.policy, n_states, n_actions)
 
     def _planned(self) -> Stage:

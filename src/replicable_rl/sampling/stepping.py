@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.canonical import canonical_json
+from replicable_rl.canonical import array_digest, canonical_json
 from replicable_rl.errors import InvalidInput, check_integer, did_you_mean, shown
-from replicable_rl.mdp import action_probabilities
+from replicable_rl.mdp import action_probabilities, allowed_of, check_allowed
 from replicable_rl.progress import track
 from replicable_rl.records import ObjectSpec
 from replicable_rl.sampling.counts import EpisodeCounts, Tally, check_horizon, merge_tallies, tally
+from replicable_rl.sampling.masks import ACTION_MASK, Masks
 from replicable_rl.sampling.problem import BUDGET, Stepped
+from replicable_rl.sampling.vectors import autoreset_mode, before_autoreset
 from replicable_rl.theory import MAX_CALLS
 
 if TYPE_CHECKING:
@@ -37,6 +39,12 @@ def environment_seed(rng: np.random.Generator, copies: int = 1) -> int:
     2198257139
     """
     return min(int(rng.integers(2**63)) >> 31, 2**32 - copies)
+
+
+def cumulated(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sums of probabilities up to each action; rounding must not let one come after those that may be."""
+    choice = np.cumsum(weights, axis=1)
+    return np.where(choice == choice[:, -1:], 1.0, choice)
 
 
 class EpisodicEnv(Stepped):
@@ -56,6 +64,9 @@ class EpisodicEnv(Stepped):
         Gymnasium's own, made by their ids, need none.
     budget : int
         The most steps that one run may take; more is refused before it starts.
+    allowed : "action_mask" or (S, A) truth values, optional
+        Which actions each observation has; all when not given, whatever ``info`` says. "action_mask": those that the
+        environment says itself, see :mod:`~replicable_rl.sampling.masks`.
     make_kwargs
         For ``gymnasium.make`` when an id is given.
 
@@ -77,6 +88,7 @@ class EpisodicEnv(Stepped):
         reward_range: tuple[float, float],
         version: str | None = None,
         budget: int = BUDGET,
+        allowed: ArrayLike | None = None,
         **make_kwargs: Any,
     ) -> None:
         super().__init__(gamma, reward_range, version, budget)
@@ -94,13 +106,23 @@ class EpisodicEnv(Stepped):
         observations, actions = _spaces(self.env, self.is_vector)
         self.n_states, self.first_state = int(observations.n) + 1, int(observations.start)
         self.n_actions, self.first_action = int(actions.n), int(actions.start)
+        self.masks = Masks(self) if isinstance(allowed, str) and allowed == ACTION_MASK else None
+        given = allowed if self.masks is None else self.masks.allowed
+        self.allowed = None if given is None else self._with_the_end(given)
 
     @property
     def spec(self) -> ObjectSpec:
         """The id of the environment; one made by hand is known by its class and its version."""
         known = {} if self.version is None else {"version": self.version}
         params = {name: value if _is_plain(value) else _shown(value) for name, value in self._params.items()}
-        return ObjectSpec(f"episodes/{self.name}", params | known)
+        mask = allowed_of(self)
+        some = {} if mask is None else {"allowed": array_digest("allowed", mask.astype(np.int64))}
+        return ObjectSpec(f"episodes/{self.name}", params | some | known)
+
+    def _with_the_end(self, allowed: ArrayLike) -> NDArray[np.bool_]:
+        """Return the mask of all states: after the end every action is the same, and allowed."""
+        mask = check_allowed("EpisodicEnv", allowed, self.n_states - 1, self.n_actions)
+        return np.concatenate([mask, np.ones((1, self.n_actions), dtype=np.bool_)])
 
     @property
     def code(self) -> tuple[Any, ...]:
@@ -120,10 +142,10 @@ class EpisodicEnv(Stepped):
         horizon = check_horizon(horizon)
         remedy = "Pass a smaller episodes=..., raise budget, or use from_gymnasium where the table is known."
         self.refuse_beyond_budget(episodes * horizon, remedy)
-        weights = action_probabilities("EpisodicEnv", policy, self.n_states, self.n_actions)
+        weights = action_probabilities("EpisodicEnv", policy, self.n_states, self.n_actions, allowed_of(self))
         batches = self._vector_batches if self.is_vector else self._single_batches
         seen = _Seen(self.n_states)
-        key, count, reward = merge_tallies(batches(np.cumsum(weights, axis=1), episodes, horizon, rng, seen))
+        key, count, reward = merge_tallies(batches(cumulated(weights), episodes, horizon, rng, seen))
         if seen.absorbed:
             key, count, reward = merge_tallies(iter([(key, count, reward), self._after_the_end(weights, seen, rng)]))
         counted = key, count.astype(np.float64), reward, episodes, seen.steps
@@ -137,14 +159,14 @@ class EpisodicEnv(Stepped):
         keys: list[int] = []
         rewards: list[float] = []
         for episode in track(range(episodes), "episodes"):
-            observation, _ = self.env.reset(seed=seed)
+            observation, info = self.env.reset(seed=seed)
             seed = None  # later resets go on with the environment's own stream
-            state = self.state_of(observation)
+            state = self.state_of(observation, info)
             seen.starts[state] += 1
             for left in range(horizon - 1, -1, -1):
                 action = min(int(np.searchsorted(choice[state], rng.random(), side="right")), self.n_actions - 1)
-                observation, reward, terminated, truncated, _ = self.env.step(action + self.first_action)
-                successor = self.n_states - 1 if terminated else self.state_of(observation)
+                observation, reward, terminated, truncated, info = self.env.step(action + self.first_action)
+                successor = self.n_states - 1 if terminated else self.state_of(observation, info)
                 keys.append((state * self.n_actions + action) * self.n_states + successor)
                 rewards.append(float(reward))
                 state = successor
@@ -162,10 +184,10 @@ class EpisodicEnv(Stepped):
         seed: int | None = environment_seed(rng, self.env.num_envs)
         mode = autoreset_mode(self.env)
         for start in track(range(0, episodes, self.env.num_envs), "batches of episodes"):
-            observation, _ = self.env.reset(seed=seed)
+            observation, info = self.env.reset(seed=seed)
             seed = None
             active = np.arange(self.env.num_envs) < episodes - start
-            state = self.states_of(observation, active)
+            state = self.states_of(observation, active, info)
             seen.starts += np.bincount(state[active], minlength=self.n_states)
             keys: list[NDArray[np.int64]] = []
             rewards: list[NDArray[np.float64]] = []
@@ -173,13 +195,14 @@ class EpisodicEnv(Stepped):
                 u = rng.random((state.size, 1))
                 action = np.minimum((u >= choice[state]).sum(axis=1), self.n_actions - 1)
                 observation, reward, terminated, truncated, info = self.env.step(action + self.first_action)
-                arrived = before_autoreset(observation, info, terminated | truncated)
+                done = terminated | truncated
+                arrived = before_autoreset(observation, info, done)
                 successor = np.where(terminated, self.n_states - 1, self.states_of(arrived, active & ~terminated))
+                self.check_masks(successor, info, active & ~done)
                 key = (state * self.n_actions + action) * self.n_states + successor
                 keys.append(key[active])
                 rewards.append(np.asarray(reward, dtype=np.float64)[active])
                 seen.absorbed += left * int((active & terminated).sum())
-                done = terminated | truncated
                 active &= ~done
                 if not active.any():
                     break
@@ -199,17 +222,24 @@ class EpisodicEnv(Stepped):
         seen.steps += key.size
         return tally(key.astype(np.int64), np.ones(key.size, dtype=np.int64), reward - low)
 
-    def state_of(self, observation: Any) -> int:
-        """Return the state that an observation is."""
+    def check_masks(self, state: NDArray[np.int64], info: Any, of: NDArray[np.bool_]) -> None:
+        """Refuse what ``info`` says of the actions of some parts, where it is asked and is not what is known."""
+        if self.masks is not None:
+            self.masks.check_many(state, info, of)
+
+    def state_of(self, observation: Any, info: Any = None) -> int:
+        """Return the state that an observation is; refuse what ``info`` says of its actions, if that is not known."""
         try:
             state = operator.index(observation) - self.first_state
         except TypeError:
             raise self._outside(observation) from None
         if not 0 <= state < self.n_states - 1:  # the last state is ours
             raise self._outside(observation)
+        if info is not None and self.masks is not None:
+            self.masks.check(state, info)
         return state
 
-    def states_of(self, observation: Any, of: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def states_of(self, observation: Any, of: NDArray[np.bool_], info: Any = None) -> NDArray[np.int64]:
         """Return observations as states, 0 for those that do not matter."""
         seen = np.asarray(observation)
         if seen.dtype.kind not in "iu" or seen.shape != of.shape:
@@ -218,6 +248,8 @@ class EpisodicEnv(Stepped):
         bad = (state < 0) | (state >= self.n_states - 1)
         if bad.any():
             raise self._outside(int(state[np.argmax(bad)]) + self.first_state)
+        if info is not None:
+            self.check_masks(state, info, of)
         return state
 
     def _outside(self, observation: Any) -> InvalidInput:
@@ -316,19 +348,3 @@ def _spaces(env: Any, is_vector: bool) -> tuple[Any, Any]:
             "Number the observations with a wrapper first."
         )
     return spaces[0], spaces[1]
-
-
-def autoreset_mode(env: Any) -> str:
-    """Return how a vector environment resets those of its parts that ended: NextStep, SameStep or Disabled."""
-    mode = getattr(env, "metadata", {}).get("autoreset_mode")
-    return "NextStep" if mode is None else str(getattr(mode, "value", mode))
-
-
-def before_autoreset(observation: Any, info: dict[str, Any], done: NDArray[np.bool_]) -> NDArray[Any]:
-    """Return what was really observed: an environment that resets within a step hides it in ``info``."""
-    arrived = np.array(observation)
-    if "final_obs" in info:
-        for i in np.flatnonzero(done):
-            if info["final_obs"][i] is not None:
-                arrived[i] = int(info["final_obs"][i])
-    return arrived

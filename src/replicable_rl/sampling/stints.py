@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.errors import InvalidInput, shown
-from replicable_rl.sampling.stepping import autoreset_mode, before_autoreset, environment_seed
+from replicable_rl.sampling.stepping import cumulated, environment_seed
+from replicable_rl.sampling.vectors import autoreset_mode, before_autoreset
 
 _PAUSE = 0.2  # seconds
 _MODES = ("NextStep", "SameStep", "Disabled")
@@ -53,7 +54,7 @@ class Stint:
 
         ``policy`` holds the probabilities of actions, (S, A).
         """
-        choice = np.cumsum(policy, axis=1)
+        choice = cumulated(policy)
         if not self._env.is_vector:
             self._alone(choice, min(length, most), rng)
         else:
@@ -77,19 +78,19 @@ class Stint:
     def _alone(self, choice: NDArray[np.float64], length: int, rng: np.random.Generator) -> None:
         model, env = self._env, self._env.env
         end, last_action, (low, high) = model.n_states - 1, model.n_actions - 1, model.reward_range
-        state = self._begun(model.state_of(env.reset(seed=environment_seed(rng))[0]))
+        state = self._begun(model.state_of(*env.reset(seed=environment_seed(rng))))
         for left in range(length - 1, -1, -1):
             self._rest()
             action = min(int(np.searchsorted(choice[state], rng.random(), side="right")), last_action)
-            observation, reward, terminated, truncated, _ = env.step(action + model.first_action)
-            successor = end if terminated else model.state_of(observation)
+            observation, reward, terminated, truncated, info = env.step(action + model.first_action)
+            successor = end if terminated else model.state_of(observation, info)
             if not low <= (worth := _number(model, reward)) <= high:
                 raise _outside(model, worth)
             self._seen.append(((state * model.n_actions + action) * model.n_states + successor, worth))
             self.steps += 1
             state = successor
             if left and (terminated or truncated):
-                state = self._begun(model.state_of(env.reset()[0]))
+                state = self._begun(model.state_of(*env.reset()))
 
     def _side_by_side(self, choice: NDArray[np.float64], length: int, most: int, rng: np.random.Generator) -> None:
         model, env = self._env, self._env.env
@@ -97,7 +98,8 @@ class Stint:
         if mode not in _MODES:
             raise InvalidInput(f"{model}: metadata['autoreset_mode'] must be one of Gymnasium's, got {shown(mode)}.")
         everybody = np.ones(width, dtype=bool)
-        state = self._begun(model.states_of(env.reset(seed=environment_seed(rng, env.num_envs))[0], everybody))
+        observation, info = env.reset(seed=environment_seed(rng, env.num_envs))
+        state = self._begun(model.states_of(observation, everybody, info))
         resets = ~everybody  # whose next step is no step
         while length > 0 and most - self.steps >= width:
             length -= 1
@@ -114,6 +116,7 @@ class Stint:
                     f"off, and part {int(np.argmax(hidden))} does not."
                 )
             successor = np.where(over, model.n_states - 1, model.states_of(arrived, ~resets & ~over))
+            model.check_masks(successor, info, ~resets & ~done)
             key, worth = (state * model.n_actions + action) * model.n_states + successor, _numbers(model, reward)
             if (bad := ~((worth >= low) & (worth <= high)) & ~resets).any():
                 raise _outside(model, float(worth[np.argmax(bad)]))
