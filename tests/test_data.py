@@ -371,3 +371,33 @@ def test_the_command_line_takes_pairs(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["audit", *logs, *asked, *allowed]) == 0
     assert main(["diagnose", str(tmp_path / "one.csv"), "--gamma", "0.9", "--allowed", str(tmp_path / "no.csv")]) == 2
     assert "no.csv: no such file" in capsys.readouterr().err
+
+
+# --- sums of logs -----------------------------------------------------------------------------------------------
+
+
+def halves_in_files(folder: Path, rewards: Any) -> tuple[list[rr.Dataset], rr.Dataset]:
+    """Return two logs that are read one by one, and the folder of both."""
+    rng, options = np.random.default_rng(1), {"gamma": 0.9, "reward_range": (-100.0, 100.0)}
+    folder.mkdir()
+    logs = []
+    for name in ("one.csv", "two.csv"):
+        log = {what: rng.integers(0, 3, 2000) for what in ("state", "action", "next_state")}
+        (folder / name).write_text(csv_of(log | {"reward": rewards(rng)}), encoding="utf-8")
+        logs.append(from_transitions(folder / name, **options))  # type: ignore[arg-type]
+    return logs, from_transitions(folder, **options)  # type: ignore[arg-type]
+
+
+def test_logs_add_up_to_the_folder_of_both(tmp_path: Path) -> None:
+    logs, both = halves_in_files(tmp_path / "few", lambda rng: rng.integers(0, 7, 2000) / 7.0)
+    assert sum(logs) == logs[0] + logs[1] == both
+    assert sum(logs[:1]) == logs[0]
+    for wrong in (1, 0.0, None, "0"):
+        with pytest.raises(TypeError):
+            wrong + logs[0]
+    many, folder = halves_in_files(tmp_path / "many", lambda rng: rng.normal(0.0, 20.0, 2000).clip(-99, 99))
+    added: Any = sum(many)
+    assert added.width == folder.width > 0.0
+    assert (added.key == folder.key).all()
+    assert (added.count == folder.count).all()
+    np.testing.assert_allclose(added.reward, folder.reward, rtol=1e-12)  # docs/data.md says why it is not equal

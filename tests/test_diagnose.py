@@ -368,14 +368,14 @@ def test_a_forecast_of_runs_is_how_often_two_logs_agree() -> None:
 
     data = two_arms(200, 20)
     forecast = RunForecast(data, rr.PhasedVI(0.1, 0.05, calls=50, iterations=1), 500, 1)
-    agree = np.mean([np.array_equal(*found[:2]) for found in forecast.policies("logs")])
+    agree = np.mean([np.array_equal(found[0], found[1]) for found in forecast.policies("logs")])
     n, one, two = 50, 0.5, 0.6
     law = [[math.comb(n, k) * q**k * (1 - q) ** (n - k) for k in range(n + 1)] for q in (one, two)]
     p = sum(law[0][i] * law[1][j] for i in range(n + 1) for j in range(i + 1, n + 1))
     expected = p * p + (1 - p) * (1 - p)
     assert abs(agree - expected) < 5.0 * math.sqrt(expected * (1 - expected) / 1500)  # alpha = 6e-7
     assert forecast.takes == 50
-    halves = [np.array_equal(*found) for found in forecast.policies("halves")]
+    halves = [np.array_equal(found[0], found[1]) for found in forecast.policies("halves")]
     assert abs(np.mean(halves) - expected) < 0.12  # halves of 100 rows of an arm: runs of as many rows as on the log
 
 

@@ -345,7 +345,8 @@ def entries() -> dict[str, Entry]:
         ),
         "EpisodicEnv": (
             rr.EpisodicEnv,
-            {"env": "FrozenLake-v1", "gamma": 0.5, "reward_range": (0.0, 1.0), "version": "1", "budget": 100},
+            {"env": "FrozenLake-v1", "gamma": 0.5, "reward_range": (0.0, 1.0), "version": "1", "budget": 100}
+            | {"allowed": None},
         ),
         "from_gymnasium": (rr.from_gymnasium, {"env": "FrozenLake-v1", "gamma": 0.5}),
         "audit_callable": (rr.audit_callable, {"train": train} | AUDIT | {"rho": 0.25} | TRAINING),

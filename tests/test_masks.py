@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -13,12 +14,11 @@ from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling.masks import Masks
 from tests.test_gymnasium import TAXI
 
-gymnasium = pytest.importorskip("gymnasium")
 OPTIONS: dict[str, Any] = {"gamma": 0.9, "reward_range": (0.0, 1.0), "version": "1"}
 ROW = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1], [1, 0, 0]], dtype=np.int8)
 
 
-class Corridor(gymnasium.Env[int, int]):  # type: ignore[misc, unused-ignore]
+class Corridor(gymnasium.Env[Any, Any]):
     """Four places, three actions; what is not allowed pays best, and is never to be tried."""
 
     observation_space, action_space = gymnasium.spaces.Discrete(4), gymnasium.spaces.Discrete(3)
@@ -84,7 +84,7 @@ def test_parts_of_a_vector_environment() -> None:
     env = gymnasium.vector.SyncVectorEnv([Asked, Asked])
     problem = rr.EpisodicEnv(env, allowed="action_mask", **OPTIONS)
     for part in env.envs:
-        part.unwrapped.tried.clear()
+        cast("Corridor", part.unwrapped).tried.clear()
     seen = problem.play(uniform_policy(problem), 20, 10, sample_stream(1))
     assert problem.allowed is not None
     assert seen.visits.sum() > 0
