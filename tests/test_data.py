@@ -395,9 +395,42 @@ def test_logs_add_up_to_the_folder_of_both(tmp_path: Path) -> None:
     for wrong in (1, 0.0, None, "0"):
         with pytest.raises(TypeError):
             wrong + logs[0]
-    many, folder = halves_in_files(tmp_path / "many", lambda rng: rng.normal(0.0, 20.0, 2000).clip(-99, 99))
-    added: Any = sum(many)
+
+
+@pytest.mark.parametrize("kind", ["many", "few and many", "few and few", "negative", "small"])
+def test_rewards_of_many_values_add_up_to_the_folder_of_both(tmp_path: Path, kind: str) -> None:
+    made = iter((1, 2))
+
+    def rewards(rng: np.random.Generator) -> Any:
+        number = next(made)
+        if kind == "few and few" or (kind == "few and many" and number == 1):
+            return rng.integers(400, 1100, 2000) / 18.0 - number * 0.013
+        noise = rng.normal(-20.0 if kind == "negative" else 3.0, 9.0, 2000).clip(-60.0, 60.0)
+        noise[:2] = -63.0, 63.0  # one scale
+        return noise * 1e-3 if kind == "small" else noise
+
+    logs, folder = halves_in_files(tmp_path / "logs", rewards)
+    added: Any = sum(logs)
+    assert added.added_up
+    assert added.width == folder.width
+    assert added.sample == folder.sample
+    assert added == logs[1] + logs[0]
+    assert added != logs[0]
+
+
+def test_many_logs_add_up_in_any_order(tmp_path: Path) -> None:
+    one, two = halves_in_files(tmp_path / "one", lambda rng: rng.normal(0.0, 9.0, 2000).clip(-9.0, 9.0))[0]
+    three, four = halves_in_files(tmp_path / "two", lambda rng: rng.normal(1.0, 9.0, 2000).clip(-9.0, 9.0))[0]
+    assert (one + two) + (three + four) == sum([four, two, one, three])
+
+
+def test_rewards_of_two_scales_add_up_but_for_rounding(tmp_path: Path) -> None:
+    sizes = iter((1.0, 9.0))
+    logs, folder = halves_in_files(tmp_path / "logs", lambda rng: rng.normal(0.0, next(sizes), 2000))
+    added: Any = sum(logs)
     assert added.width == folder.width > 0.0
     assert (added.key == folder.key).all()
     assert (added.count == folder.count).all()
     np.testing.assert_allclose(added.reward, folder.reward, rtol=1e-12)  # docs/data.md says why it is not equal
+    one, two = folder.split(2)
+    assert one + two == folder

@@ -195,13 +195,13 @@ def _moved(data: Dataset, process: Process) -> Dataset:
         _places(getattr(data.process, kind), getattr(process, kind), ends)
         for kind, ends in (("states", process.ends), ("actions", False))
     ]
-    state, action, successor, reward, count = data._columns()
+    state, action, successor, reward, count = data.columns()
     starts = None
     if data.starts is not None:
         starts = np.zeros(len(process.states), dtype=np.int64)
         starts[at[0]] = data.starts
     moved = at[0][state], at[1][action], at[0][successor], reward, count
-    more: dict[str, Any] = {"broken": data.broken, "cut": data.cut, "width": data.width}
+    more: dict[str, Any] = {"broken": data.broken, "cut": data.cut, "width": data.width, "sums": data.sums}
     return Dataset(process, *moved, early=data.early, starts=starts, **more)
 
 

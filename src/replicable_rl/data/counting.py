@@ -10,16 +10,15 @@ one, its row is searched for.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from replicable_rl.data.columns import PARTS, Columns, check_columns, is_missing, packed, said
 from replicable_rl.data.process import Label, plain, spoken, written_key
-from replicable_rl.data.stretches import stretch, within
+from replicable_rl.data.stretches import PIECE, Sums, scale, stretch, within
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
 MANY_REWARDS = 1000  # different values: more are added up
 _MOST_STATES = 2_000_000
-_FEW_BITS = 60  # of the largest reward, as a whole number
-_LARGEST_EXPONENT = 1000  # of the scale, or it is no float
 
 
 @dataclass(frozen=True)
@@ -54,9 +51,7 @@ class Facts:
     @property
     def scale(self) -> float:
         """What a reward is multiplied with to become a whole number of few bits."""
-        largest = max(abs(self.lowest), abs(self.highest))
-        exponent = math.frexp(largest)[1] if largest else 0
-        return math.ldexp(1.0, min(_FEW_BITS - exponent, _LARGEST_EXPONENT))
+        return scale(self.lowest, self.highest)
 
 
 class Rows(Protocol):
@@ -119,6 +114,7 @@ class Counted:
     broken: int  # steps of episodes that do not go on where the one before ended
     cut: int  # episodes whose last step is not done
     facts: Facts
+    sums: Sums | None  # of the rewards of every outcome, where they are added up
 
 
 def counted(rows: Rows, columns: Columns) -> Counted:
@@ -133,7 +129,7 @@ def counted(rows: Rows, columns: Columns) -> Counted:
     many = number_groups(rows, columns)
     found = engine.arrays(
         "SELECT x.id AS s, y.id AS a, COALESCE(z.id, -1) AS t, c.r AS r, CAST(c.n AS BIGINT) AS n, "
-        "CAST(c.early AS BIGINT) AS early, CAST(c.total AS DOUBLE) AS total FROM counts c "
+        f"CAST(c.early AS BIGINT) AS early, {summed('c.total')} FROM counts c "
         "JOIN states x ON c.s = x.label JOIN actions y ON c.a = y.label LEFT JOIN states z ON c.t = z.label"
     )
     n = found["n"].astype(np.int64)
@@ -144,13 +140,14 @@ def counted(rows: Rows, columns: Columns) -> Counted:
         found["s"].astype(np.int64),
         found["a"].astype(np.int64),
         found["t"].astype(np.int64),
-        _rewards(found["r"].astype(np.float64), found["total"].astype(np.float64) / n, facts),
+        rewards_of(found, facts),
         n,
         found["early"].astype(np.int64) if ordered else None,
         starts,
         broken,
         cut,
         facts,
+        sums_of(found, facts) if facts.adds else None,
     )
 
 
@@ -166,9 +163,27 @@ def number_groups(rows: Rows, columns: Columns) -> int:
     return _number_labels(rows.engine)
 
 
-def _rewards(r: NDArray[np.float64], mean: NDArray[np.float64], facts: Facts) -> NDArray[np.float64]:
+def summed(total: str) -> str:
+    """Return the columns that a sum of whole numbers of 128 bits comes back in: rounded, and exactly in two parts."""
+    low = f"((CAST({total} AS HUGEINT) % {PIECE} + {PIECE}) % {PIECE})"
+    return (
+        f"CAST({total} AS DOUBLE) AS total, CAST({low} AS BIGINT) AS low, "
+        f"CAST((CAST({total} AS HUGEINT) - {low}) // {PIECE} AS BIGINT) AS high"
+    )
+
+
+def rewards_of(found: Mapping[str, NDArray[Any]], facts: Facts) -> NDArray[np.float64]:
     """Return the reward of every outcome: the value itself, or the mean of its stretch."""
-    return np.clip(within(mean / facts.scale, r, facts.width), facts.lowest, facts.highest) if facts.adds else r
+    r = found["r"].astype(np.float64)
+    if not facts.adds:
+        return r
+    mean = found["total"].astype(np.float64) / found["n"].astype(np.int64)
+    return np.clip(within(mean / facts.scale, r, facts.width), facts.lowest, facts.highest)
+
+
+def sums_of(found: Mapping[str, NDArray[Any]], facts: Facts) -> Sums:
+    """Return what the rewards of every outcome add up to."""
+    return Sums(found["high"].astype(np.int64), found["low"].astype(np.int64), facts.lowest, facts.highest)
 
 
 def _refuse(rows: Rows, columns: Columns, wrong: Mapping[str, int]) -> None:

@@ -11,11 +11,12 @@ import numpy as np
 
 from replicable_rl.canonical import array_digest, json_digest
 from replicable_rl.data.process import Process, spoken
-from replicable_rl.data.stretches import place, within
+from replicable_rl.data.stretches import Sums
 from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidInput, check_integer, check_numbers, check_real, shown
 from replicable_rl.records import Recorded
-from replicable_rl.sampling.counts import EpisodeCounts, sums
+from replicable_rl.sampling.counts import EpisodeCounts
+from replicable_rl.sampling.counts import sums as summed
 from replicable_rl.wording import plural
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class Dataset(Displayed):
         Episodes that break off: their last row is not done.
     width : float
         Where rewards take very many values, how long the stretches are of which ``reward`` holds the means; else 0.
+    sums : Sums, optional
+        What the rewards of the stretches add up to, exactly, where that is known; no part of the digest, and not saved.
     """
 
     known_rewards: None = None
@@ -72,6 +75,7 @@ class Dataset(Displayed):
         broken: int = 0,
         cut: int = 0,
         width: float = 0.0,
+        sums: Sums | None = None,
     ) -> None:
         if not isinstance(process, Process):
             raise InvalidInput(f"Dataset: process must be a Process, got {shown(process)}.")
@@ -105,6 +109,9 @@ class Dataset(Displayed):
         self.early = None if early is None else _whole("early", early, size)[order]
         if self.early is not None and (self.early > self.count).any():
             raise InvalidInput("Dataset: early must not be larger than count.")
+        if sums is not None and (not isinstance(sums, Sums) or not size == len(sums.high) == len(sums.low)):
+            raise InvalidInput(f"Dataset: sums must be Sums with one for every outcome, got {shown(sums)}.")
+        self.sums = None if sums is None else sums._replace(high=sums.high[order], low=sums.low[order])
         self.starts = None if starts is None else _whole("starts", starts, self.n_states).copy()
         for array in (self.key, self.reward, self.count, self.early, self.starts, self.allowed):
             if array is not None:
@@ -150,8 +157,8 @@ class Dataset(Displayed):
         """Return other counts of the same outcomes and first states, as of another log, in the same form."""
         low, times = self.reward_range[0], count.astype(np.float64)
         key, inverse, stays = self._transitions
-        total = sums(inverse[: times.size], times, key.size)
-        excess = sums(inverse[: times.size], times * (self.reward - low), key.size)
+        total = summed(inverse[: times.size], times, key.size)
+        excess = summed(inverse[: times.size], times * (self.reward - low), key.size)
         total[stays] += times.sum()  # what comes after the end is known: nothing, for ever
         excess[stays] += times.sum() * (0.0 - low)
         episodes, rows = 0 if starts is None else int(starts.sum()), int(count.sum())
@@ -214,36 +221,20 @@ class Dataset(Displayed):
     def __add__(self, other: Dataset) -> Dataset:
         """Return both logs as one; they must be of one process. ``sum(logs)`` adds up several.
 
-        It is, to the last bit, what reading both files together gives, as long as rewards take at most 1000 different
-        values in all. Where they take more, a data set keeps the mean reward of every stretch, rounded to 64 bits, and
-        how long stretches are goes by the rewards of the log: from two such records nobody can tell the sums that all
-        rows together have. Counts are the same then, means are equal but for rounding, and the digest is another one.
+        For logs that `from_transitions` read it is what reading both files together gives, to the last bit, with one
+        exception. Rewards of more than 1000 values are added up as whole multiples of a power of two, which goes by the
+        largest of them. Where the logs differ in that power, nobody can tell from the sums of one what they would have
+        been with that of the other: then the means are equal but for rounding, and the digest is another one. It is
+        also where a log was split, or saved and loaded: sums are not kept then.
         """
         if not isinstance(other, Dataset) or other.process != self.process:
             raise InvalidInput(
                 "Dataset: only logs of one process add up. Read both with the same states=..., actions=..., gamma and "
                 "reward_range."
             )
-        stacked = (np.concatenate(pair) for pair in zip(self._columns(), other._columns(), strict=True))
-        state, action, successor, reward, count = stacked
-        starts = None if self.starts is None or other.starts is None else self.starts + other.starts
-        width = max(self.width, other.width)
-        key = (state * self.n_actions + action) * self.n_states + successor
-        where = place(reward, width) if width else reward
-        order = np.lexsort((reward, where, key))
-        new = np.ones(order.size, dtype=bool)
-        new[1:] = (np.diff(key[order]) != 0) | (np.diff(where[order]) != 0.0)
-        first = np.flatnonzero(new)
-        merged = np.add.reduceat(count[order], first) if order.size else count
-        kept = order[new]
-        if width and order.size:
-            mean = np.add.reduceat((reward * count)[order], first) / merged
-            mean = mean if math.isinf(width) else within(mean, where[kept], width)
-            last = order[np.append(first[1:], order.size) - 1]
-            reward[kept] = np.where(reward[kept] == reward[last], reward[kept], mean)  # parts of one log, exactly
-        columns = state[kept], action[kept], successor[kept], reward[kept], merged
-        broken, cut = self.broken + other.broken, self.cut + other.cut
-        return Dataset(self.process, *columns, starts=starts, broken=broken, cut=cut, width=width)
+        from replicable_rl.data.adding import added
+
+        return added(self, other)
 
     def __radd__(self, other: object) -> Dataset:
         """Return the log itself for 0, with which ``sum`` begins."""
@@ -277,10 +268,11 @@ class Dataset(Displayed):
     def with_counts(self, count: NDArray[np.int64], starts: NDArray[np.int64] | None) -> Dataset:
         """Return other counts of the same outcomes and first states, as of another log."""
         seen = count > 0
-        state, action, successor, reward, _ = (column[seen] for column in self._columns())
+        state, action, successor, reward, _ = (column[seen] for column in self.columns())
         return Dataset(self.process, state, action, successor, reward, count[seen], starts=starts, width=self.width)
 
-    def _columns(self) -> tuple[NDArray[Any], ...]:
+    def columns(self) -> tuple[NDArray[Any], ...]:
+        """Return state, action, successor, reward and count of every outcome."""
         pair = self.key // self.n_states
         return pair // self.n_actions, pair % self.n_actions, self.key % self.n_states, self.reward, self.count
 

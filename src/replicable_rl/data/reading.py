@@ -145,7 +145,7 @@ def _dataset(
         starts[state_at] = found.starts
     outcomes = state, action, successor, found.reward, found.count
     more: dict[str, Any] = {"early": found.early, "starts": starts, "broken": found.broken, "cut": found.cut}
-    return Dataset(process, *outcomes, **more, width=found.facts.width)
+    return Dataset(process, *outcomes, **more, width=found.facts.width, sums=found.sums)
 
 
 def _range(rows: Rows, columns: Columns, declared: tuple[float, float] | None, found: Counted) -> tuple[float, float]:
