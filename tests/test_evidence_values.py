@@ -236,7 +236,7 @@ def entries() -> dict[str, Entry]:
             rr.from_transitions,
             {"source": LOG, "gamma": 0.5, "state": "state", "action": ["action"], "reward": "reward"}
             | {"next_state": "next_state", "reward_range": (0.0, 1.0), "initial": None, "states": None}
-            | {"actions": [0, 1]},
+            | {"actions": [0, 1], "allowed": None},
         ),
         "from_transitions, episodes": (
             rr.from_transitions,
@@ -258,7 +258,8 @@ def entries() -> dict[str, Entry]:
         "Dataset": (
             rr.Dataset,
             {"process": LOGGED.process, "state": [0, 1], "action": [1, 0], "successor": [1, 1], "reward": [0.5, 0.25]}
-            | {"count": [3, 4], "early": [1, 2], "starts": [1, 0], "broken": 0, "width": 0.5},
+            | {"count": [3, 4], "early": [1, 2], "starts": [1, 0], "broken": 0, "width": 0.5, "cut": 0}
+            | {"sums": None},
         ),
         "Dataset.split": (LOGGED.split, {"parts": 2, "seed": 1}),
         "Dataset.subsample": (LOGGED.subsample, {"rows": 2, "seed": 1}),

@@ -12,7 +12,7 @@ import numpy as np
 from replicable_rl.data.columns import Columns, check_columns
 from replicable_rl.data.counting import index_of, labels_of, number_groups
 from replicable_rl.data.source import opened
-from replicable_rl.errors import InvalidInput
+from replicable_rl.errors import InvalidInput, called_as
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,6 +34,7 @@ def are_pairs(allowed: Any) -> bool:
     return isinstance(allowed, (str, os.PathLike, Mapping))
 
 
+@called_as("from_transitions, allowed", "from_transitions")
 def read_pairs(source: Any, columns: Columns, declared: Declared) -> Pairs:
     """Read the pairs that are allowed, from the columns that a log has for its states and actions.
 

@@ -72,7 +72,10 @@ def _files(source: str | os.PathLike[str]) -> list[str]:
         raise InvalidInput(f"from_transitions: source must name a file, got {shown(source)}.") from None
     path = Path(text)
     if os.path.isdir(text):  # noqa: PTH112  # Path's own raises where a name is too long
-        found = sorted(str(file) for file in path.rglob("*") if file.is_file() and _ending(str(file)))
+        try:
+            found = sorted(str(file) for file in path.rglob("*") if _ending(str(file)) and file.is_file())
+        except OSError as error:
+            raise InvalidFile(f"{text}: cannot be read ({error.strerror or error}).") from None
         if not found:
             raise InvalidFile(f"{text}: has no file that ends in {', '.join(_ENDINGS)}.")
     elif any(letter in text for letter in "*?[") and not os.path.exists(text):  # noqa: PTH110
