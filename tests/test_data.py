@@ -397,7 +397,7 @@ def test_logs_add_up_to_the_folder_of_both(tmp_path: Path) -> None:
             wrong + logs[0]
 
 
-@pytest.mark.parametrize("kind", ["many", "few and many", "few and few", "negative", "small"])
+@pytest.mark.parametrize("kind", ["many", "few and many", "few and few", "negative", "small", "two widths"])
 def test_rewards_of_many_values_add_up_to_the_folder_of_both(tmp_path: Path, kind: str) -> None:
     made = iter((1, 2))
 
@@ -407,6 +407,7 @@ def test_rewards_of_many_values_add_up_to_the_folder_of_both(tmp_path: Path, kin
             return rng.integers(400, 1100, 2000) / 18.0 - number * 0.013
         noise = rng.normal(-20.0 if kind == "negative" else 3.0, 9.0, 2000).clip(-60.0, 60.0)
         noise[:2] = -63.0, 63.0  # one scale
+        noise = abs(noise) if kind == "two widths" and number == 1 else noise
         return noise * 1e-3 if kind == "small" else noise
 
     logs, folder = halves_in_files(tmp_path / "logs", rewards)

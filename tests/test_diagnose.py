@@ -366,8 +366,8 @@ def test_a_forecast_of_runs_is_how_often_two_logs_agree() -> None:
     """
     from replicable_rl.diagnose.runs import RunForecast
 
-    data = two_arms(200, 20)
-    forecast = RunForecast(data, rr.PhasedVI(0.1, 0.05, calls=50, iterations=1), 500, 1)
+    algorithm = rr.PhasedVI(0.1, 0.05, calls=50, iterations=1)  # which takes all rows of the first log
+    forecast = RunForecast(two_arms(50, 5), algorithm, 500, 1)
     agree = np.mean([np.array_equal(found[0], found[1]) for found in forecast.policies("logs")])
     n, one, two = 50, 0.5, 0.6
     law = [[math.comb(n, k) * q**k * (1 - q) ** (n - k) for k in range(n + 1)] for q in (one, two)]
@@ -375,7 +375,8 @@ def test_a_forecast_of_runs_is_how_often_two_logs_agree() -> None:
     expected = p * p + (1 - p) * (1 - p)
     assert abs(agree - expected) < 5.0 * math.sqrt(expected * (1 - expected) / 1500)  # alpha = 6e-7
     assert forecast.takes == 50
-    halves = [np.array_equal(found[0], found[1]) for found in forecast.policies("halves")]
+    larger = RunForecast(two_arms(200, 20), algorithm, 500, 1)
+    halves = [np.array_equal(found[0], found[1]) for found in larger.policies("halves")]
     assert abs(np.mean(halves) - expected) < 0.12  # halves of 100 rows of an arm: runs of as many rows as on the log
 
 
