@@ -90,7 +90,7 @@ class _CompiledOnce(FunctionCache):
 
             self._impl.locator.ensure_cache_path()
             path = Path(self._cache_path, f"{self._impl.filename_base}.lock")
-            self._lock = path.open("ab")  # noqa: SIM115  # open until the kernel is compiled
+            self._lock = path.open("ab")  # open until the kernel is compiled
         except (ImportError, OSError):  # a system without such locks, or a folder that cannot be written
             return False
         for _ in range(_ATTEMPTS):
@@ -124,12 +124,15 @@ class Team:
     Below ``whole_below``, starting threads takes longer than they save. Parts end at multiples of ``step``.
     """
 
+    _pool: ThreadPoolExecutor | None
+
     def __init__(self, size: int, *, whole_below: int, step: int = 1) -> None:
+        self._parts, self._pool = [(0, size)], None
         steps = -(-size // step)
-        threads = min(THREADS, steps) if size >= whole_below else 1
-        ends = [min(size, steps * i // threads * step) for i in range(threads + 1)]
-        self._parts = list(itertools.pairwise(ends))
-        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+        threads = min(THREADS, steps)
+        if size >= whole_below and threads > 1:
+            ends = [min(size, steps * i // threads * step) for i in range(threads + 1)]
+            self._parts, self._pool = list(itertools.pairwise(ends)), ThreadPoolExecutor(threads - 1)
 
     def __enter__(self) -> Team:
         return self
