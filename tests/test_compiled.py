@@ -44,7 +44,7 @@ def test_one_of_several_processes_compiles(tmp_path: Path) -> None:
             cwd=tmp_path,
             env=environment,
         )
-        for _ in range(3)
+        for _ in range(2)
     ]
     for process in started:  # all have imported, so that they begin together
         assert process.stdout is not None
@@ -54,4 +54,4 @@ def test_one_of_several_processes_compiles(tmp_path: Path) -> None:
         process.stdin.write("\n")
         process.stdin.flush()
     compiled = [int(process.communicate(timeout=120)[0]) for process in started]
-    assert sorted(compiled) == [0, 0, 1]
+    assert sorted(compiled) == [0, 1]
