@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar, cast
+from pathlib import Path
+from typing import IO, Any, TypeVar, cast
 
 import numba
 from numba.core import event
+from numba.core.caching import FunctionCache
 
 from replicable_rl.progress import announce
 
@@ -43,15 +46,67 @@ class _Announcer(event.Listener):
 event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]  # numba has no types
 
 
+_PAUSE, _ATTEMPTS = 0.05, 1200  # a minute: no kernel takes so long to compile
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
 def compiled(function: Kernel) -> Kernel:
     """Compile a kernel on first call; cached on disk, and without the interpreter lock."""
+    kernel: Any
     try:
-        return cast("Kernel", numba.njit(cache=True, **_OPTIONS)(function))
+        kernel = numba.njit(cache=True, **_OPTIONS)(function)
+        kernel._cache = _CompiledOnce(function)  # type: ignore[no-untyped-call]
     except RuntimeError:  # nowhere to keep the compiled code: a read-only installation without a home
-        return cast("Kernel", numba.njit(**_OPTIONS)(function))
+        kernel = numba.njit(**_OPTIONS)(function)
+    return cast("Kernel", kernel)
+
+
+class _CompiledOnce(FunctionCache):
+    """The cache on disk of a kernel, which one process compiles while others that need it wait.
+
+    Without it, all workers of an audit begin by compiling the same kernels, each for itself.
+    """
+
+    _lock: IO[bytes] | None = None
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]  # numba has no types
+        if found is None and self._lock is None and self._wait():
+            found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            if found is not None:
+                self._release()
+        return found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+        finally:
+            self._release()
+
+    def _wait(self) -> bool:
+        """Get the right to compile; return whether another process may have compiled meanwhile."""
+        try:
+            import fcntl
+
+            self._impl.locator.ensure_cache_path()
+            path = Path(self._cache_path, f"{self._impl.filename_base}.lock")
+            self._lock = path.open("ab")  # open until the kernel is compiled
+        except (ImportError, OSError):  # a system without such locks, or a folder that cannot be written
+            return False
+        for _ in range(_ATTEMPTS):
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                time.sleep(_PAUSE)
+            else:
+                return True
+        self._release()  # whoever has it is stuck: compile without it
+        return True
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
 
 def inlined(function: Kernel) -> Kernel:
@@ -69,12 +124,15 @@ class Team:
     Below ``whole_below``, starting threads takes longer than they save. Parts end at multiples of ``step``.
     """
 
+    _pool: ThreadPoolExecutor | None
+
     def __init__(self, size: int, *, whole_below: int, step: int = 1) -> None:
+        self._parts, self._pool = [(0, size)], None
         steps = -(-size // step)
-        threads = min(THREADS, steps) if size >= whole_below else 1
-        ends = [min(size, steps * i // threads * step) for i in range(threads + 1)]
-        self._parts = list(itertools.pairwise(ends))
-        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+        threads = min(THREADS, steps)
+        if size >= whole_below and threads > 1:
+            ends = [min(size, steps * i // threads * step) for i in range(threads + 1)]
+            self._parts, self._pool = list(itertools.pairwise(ends)), ThreadPoolExecutor(threads - 1)
 
     def __enter__(self) -> Team:
         return self
