@@ -71,3 +71,47 @@ def is_sure(gap: Floats, weight: Floats, tolerance: float, order: Integers, marg
                 break
             return False
     return True
+
+
+@compiled
+def widest(gap: Floats, noise: Floats, order: Integers, enough: float, free: float, cut: Floats, room: Floats) -> None:
+    """For each action that a cut can make a state take, set the cut that leaves most room, and the room.
+
+    Action t is taken where its gap is within the cut and those of all actions before it are not. Another lab may see
+    any action b ahead of t by ``gap(t) - gap(b)`` and noise: t stays within the cut r for (r - gap(t) + gap(b))/sd
+    deviations, and an action c before t stays outside for (gap(c) - r)/sd(c). Both are equal at the best cut.
+    Before the first action there is none: it has ``enough`` room, and a gap of ``free`` more than here at least.
+    """
+    n_actions = order.size
+    for s in range(gap.shape[0]):
+        least, first = np.inf, True
+        for i in range(n_actions):
+            t = order[i]
+            if gap[s, t] >= least:
+                continue  # an action before it is taken
+            least = gap[s, t]
+            if first:
+                first = False
+                cut[s, t], room[s, t] = gap[s, t] + free, np.inf  # where no other action is allowed
+                for b in range(n_actions):
+                    if b != t and np.isfinite(gap[s, b]):
+                        sd = np.sqrt(noise[s, b] * noise[s, b] + noise[s, t] * noise[s, t])
+                        cut[s, t] = max(cut[s, t], gap[s, t] - gap[s, b] + enough * sd)
+                        room[s, t] = enough
+                continue
+            most, at = np.inf, 0.0
+            for j in range(i):
+                c = order[j]
+                if not np.isfinite(gap[s, c]):
+                    continue
+                if i == n_actions - 1:  # the last action is not compared
+                    most = min(most, gap[s, c] / noise[s, c])
+                    continue
+                for b in range(n_actions):
+                    if b == t or not np.isfinite(gap[s, b]):
+                        continue
+                    sd = np.sqrt(noise[s, b] * noise[s, b] + noise[s, t] * noise[s, t])
+                    height = (gap[s, c] - gap[s, t] + gap[s, b]) / (sd + noise[s, c])
+                    if height < most:
+                        most, at = height, gap[s, c] - height * noise[s, c]
+            cut[s, t], room[s, t] = max(at, gap[s, t]), most

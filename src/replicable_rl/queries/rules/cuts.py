@@ -1,9 +1,7 @@
 r"""Published cuts: one tolerance for each state, which the first lab chooses and everybody after it uses.
 
-The first lab has a gap(s, a) for every action and about its noise, sd(s, a). At the coarsest tolerance x that it can
-afford it gives every state the cut r(s) <= x/w(s) that leaves most room,
-
-    max over r(s) of  min over the actions that are compared of  |gap(s, a) - r(s)| / sd(s, a).
+The first lab chooses an order of actions and a cut r(s) for every state, so that on its own data the gaps keep their
+distance from the cuts (`choosing.py`).
 
 The second lab takes the first action with gap(s, a) <= r(s), **on its own data**. Where the room exceeds both labs'
 errors together, the two policies are identical, whatever rho would have been. This is another definition than the
@@ -34,20 +32,18 @@ from replicable_rl.errors import (
     speaking_as,
 )
 from replicable_rl.files import read_file, write_text
-from replicable_rl.queries.rules.affordable import AffordableTolerance, gap_noise, state_weights
+from replicable_rl.queries.rules.affordable import AffordableTolerance
 from replicable_rl.queries.rules.rule import (
     Decision,
     action_order,
     check_order,
     first_within,
     nearest_gap,
-    sizes_of,
 )
 from replicable_rl.queries.rules.simple import gaps_are_sure
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.records import ObjectSpec
 from replicable_rl.theory import decisions
-from replicable_rl.theory.decisions import tolerances
 from replicable_rl.wording import number
 
 if TYPE_CHECKING:
@@ -61,9 +57,6 @@ if TYPE_CHECKING:
 
 _FORMAT = "replicable-rl cuts v1"
 _MOST_BYTES = 1 << 28
-_TRIALS = 32  # of noise, by which the room of a cut is judged
-_SHARE = 0.75  # of epsilon that the publisher spends, at most: the second lab's estimate may be higher
-_CLOSEST = 1e-6  # of the largest deviation: no gap is known better
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,41 +258,3 @@ def _cuts_are_sure(model: EmpiricalModel, r: Floats, order: Integers, margin: Ma
     largest = float(model.gap[np.arange(model.n_states), policy].max())
     weight = 1.0 / np.maximum(r, 2.0**-1000)  # so that every state compares with 1
     return left > margin.loss(largest) and gaps_are_sure(model.gap, 1.0, order, margin, weight)
-
-
-def choose_cuts(model: EmpiricalModel, tuning: Tuning, order: tuple[int, ...] | None = None) -> Cuts:
-    """Return the cuts that leave most room on these data, at the coarsest tolerance that is affordable."""
-    preferred = action_order(order, model.n_actions)
-    noise = gap_noise(model, SharedRandomness(0), _TRIALS)
-    noise = np.maximum(noise, _CLOSEST * float(noise.max()) + 2.0**-1000)
-    sizes, weight = sizes_of(model), state_weights(model, tuning)
-    for x in tolerances(sizes, tuning.spent):
-        r, room = widest(model.gap, noise, x / np.maximum(weight, 1e-300), preferred)
-        policy = first_within(model.gap, r, preferred)
-        if model.loses_at_most(policy, _SHARE * tuning.spent, tuning.over)[0]:
-            break
-    spec = model.spec
-    return Cuts(r, policy, room, tuple(preferred.tolist()), spec, tuning.spent, model.fewest)
-
-
-def widest(gap: Floats, noise: Floats, cap: Floats, order: Integers) -> tuple[Floats, Floats]:
-    """Return for every state the cut up to ``cap`` that leaves most room, and the room in standard deviations."""
-    by_size = np.argsort(gap, axis=1, kind="stable")
-    g, sd = np.take_along_axis(gap, by_size, axis=1), np.take_along_axis(noise, by_size, axis=1)
-    g_above = np.concatenate([g[:, 1:], np.full((len(g), 1), np.inf)], axis=1)
-    sd_above = np.concatenate([sd[:, 1:], np.ones((len(g), 1))], axis=1)
-    with np.errstate(invalid="ignore"):
-        between = np.where(np.isfinite(g_above), (g * sd_above + g_above * sd) / (sd + sd_above), np.inf)
-    candidates = np.minimum(between, cap[:, None])  # one between each gap and the next, or the cap
-    best, room = np.zeros(len(g)), np.full(len(g), -1.0)
-    for i in range(g.shape[1]):
-        r = candidates[:, i]
-        possible = r >= g[:, i]
-        compared = np.abs(gap - r[:, None]) / noise
-        taken = np.argmax((gap <= r[:, None])[:, order], axis=1)
-        counts = np.arange(len(order)) <= taken[:, None]
-        counts[:, -1] = False  # the last action is never compared
-        here = np.where(counts, compared[:, order], np.inf).min(axis=1)
-        better = possible & (here > room)
-        best, room = np.where(better, r, best), np.where(better, here, room)
-    return best, room
