@@ -450,19 +450,23 @@ def test_chosen_cuts_are_affordable(over: str) -> None:
 def test_disagreement_is_conserved() -> None:
     """Summed over all gaps between two actions, one cut at a shared random place differs as often as none at all."""
     gaps, noise = np.linspace(-0.6, 1.2, 1801), 0.05
-    totals = {}
-    for name, cuts in {"greedy": [0.0], "tolerance": np.linspace(0.2, 0.4, 41), "two": [0.0, 0.3, 0.6]}.items():
-        if name == "two":  # changes its mind three times
-            chance = sum((-1.0) ** i * ndtr((gaps - r) / noise) for i, r in enumerate(cuts))
-            differ = 2.0 * chance * (1.0 - chance)
-        else:
-            chances = ndtr((gaps[:, None] - np.asarray(cuts)) / noise)
-            differ = (2.0 * chances * (1.0 - chances)).mean(axis=1)
-        totals[name] = float(differ.sum() * (gaps[1] - gaps[0]))
-    law = 2.0 * noise / math.sqrt(math.pi)
-    assert totals["greedy"] == pytest.approx(law, rel=1e-6)
-    assert totals["tolerance"] == pytest.approx(law, rel=1e-6)
-    assert totals["two"] > 2.9 * law
+    law, step = 2.0 * noise / math.sqrt(math.pi), gaps[1] - gaps[0]
+
+    def second(cuts: list[float]) -> Floats:
+        """Return the probability of the second action at every gap; each cut changes the mind."""
+        chance = np.zeros_like(gaps)
+        for i, r in enumerate(cuts):
+            chance += (-1.0) ** i * ndtr((gaps - r) / noise)
+        return chance
+
+    def total(places: list[list[float]]) -> float:
+        """Return how often two runs differ, over all gaps; a shared number tells which cuts are used."""
+        chances = np.array([second(cuts) for cuts in places])
+        return float((2.0 * chances * (1.0 - chances)).mean(axis=0).sum() * step)
+
+    assert total([[0.0]]) == pytest.approx(law, rel=1e-6)  # the plain model
+    assert total([[r] for r in np.linspace(0.2, 0.4, 41)]) == pytest.approx(law, rel=1e-6)  # a random tolerance
+    assert total([[0.0, 0.3, 0.6]]) > 2.9 * law  # a guard: it changes its mind three times
 
 
 # --- claims ------------------------------------------------------------------------------------------------------
