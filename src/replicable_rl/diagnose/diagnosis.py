@@ -21,6 +21,7 @@ from replicable_rl.data import Dataset, Summary
 from replicable_rl.data.process import spoken
 from replicable_rl.diagnose.forecast import Forecast, corrected, extrapolated
 from replicable_rl.diagnose.runs import RunForecast
+from replicable_rl.diagnose.tail import times_for_the_next
 from replicable_rl.display import Displayed
 from replicable_rl.display import shown as shows
 from replicable_rl.errors import InvalidInput, check_flag, check_in_open_interval, check_integer, shown
@@ -129,7 +130,8 @@ class Diagnosis(Displayed):
         """Return how many rows like these reach an agreement; None where 10^6 times as many do not.
 
         For the plain best action it is None too, unless this log is enough: more data never resolve an exact tie, and
-        whether there is one, no log can tell.
+        whether there is one, no log can tell. Where the log reached some states hardly ever and others never, it is at
+        least what the next of them takes.
 
         >>> import replicable_rl as rr
         >>> log = {"state": [0, 0, 1, 1] * 50, "action": [0, 1] * 100, "reward": [0, 1] * 100}
@@ -153,7 +155,7 @@ class Diagnosis(Displayed):
         for _ in range(3):
             middle = math.sqrt(low * high)
             low, high = (low, middle) if forecast.reaches(target, middle) else (middle, high)
-        return math.ceil(self.data.rows * high)
+        return math.ceil(self.data.rows * max(high, times_for_the_next(self.data)))
 
     @_remembered
     @bar_where_it_is_seen()
