@@ -179,18 +179,16 @@ def test_serial_threads_and_processes_find_the_same(runs: int, grid: rr.TabularM
 def test_dask_cluster_finds_the_same(cluster: Cluster, grid: rr.TabularMDP, tmp_path: Path) -> None:
     from dask.distributed import Client
 
-    for runs in (2, 3):
+    def found(**how: Any) -> tuple[list[str], str, bytes]:  # two runs: the command, below
+        return everything(rr.audit(grid, RPVI, shared_seeds=SEEDS, runs_per_seed=3, **how), tmp_path)
 
-        def found(runs: int = runs, **how: Any) -> tuple[list[str], str, bytes]:
-            return everything(rr.audit(grid, RPVI, shared_seeds=SEEDS, runs_per_seed=runs, **how), tmp_path)
-
-        expected = found()
-        with use_backend("dask", scheduler=cluster.address):
-            assert found() == expected
-            assert found(store=tmp_path / f"{runs}.sqlite") == expected
-        with Client(cluster.address), joblib.parallel_config(backend="dask"):
-            assert found() == expected
-            assert found(n_jobs=2) == expected
+    expected = found()
+    with use_backend("dask", scheduler=cluster.address):
+        assert found() == expected
+        assert found(store=tmp_path / "dask.sqlite") == expected
+    with Client(cluster.address), joblib.parallel_config(backend="dask"):
+        assert found() == expected
+        assert found(n_jobs=2) == expected
 
 
 def test_ray_finds_the_same_and_says_when_a_worker_dies(grid: rr.TabularMDP, tmp_path: Path) -> None:
@@ -296,12 +294,15 @@ def test_dask_worker_killed_in_the_middle_changes_nothing(
 def test_worker_that_dies_ends_the_audit_with_a_sentence_and_it_resumes(
     backend: str, grid: rr.TabularMDP, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    if backend == "dask":  # tries a chunk on four workers before it gives up; joblib alone would then wait for ever
+    patience: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+    if backend == "dask":  # tries a chunk on several workers before it gives up; joblib alone would then wait for ever
+        dask = pytest.importorskip("dask")
         pytest.importorskip("distributed")
+        patience = dask.config.set({"distributed.scheduler.allowed-failures": 1})  # two workers, and not four
     caplog.set_level(logging.CRITICAL, logger="distributed")
     mine, store = watched(tmp_path), tmp_path / "runs.sqlite"
     (tmp_path / "deadly").touch()
-    with use_backend(backend, n_jobs=2):
+    with patience, use_backend(backend, n_jobs=2):
         with pytest.raises(rr.RunFailed) as caught:
             rr.audit(grid, mine, shared_seeds=range(12), store=store)
         assert str(caught.value) == (
