@@ -26,6 +26,7 @@ import pytest
 from replicable_rl import experiments as package
 from replicable_rl import plotting
 from replicable_rl.cli import main
+from replicable_rl.experiments import figure1, levels
 from replicable_rl.experiments.catalogue import experiments
 from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.experiment import Finding
@@ -91,7 +92,7 @@ def sketched(monkeypatch: pytest.MonkeyPatch) -> None:
     def draw(dataset: Dataset) -> plotting.Figure:
         return plotting.panels((3, 2), 1, 1)[0]
 
-    for module in (package.figure1, package.levels):
+    for module in (figure1, levels):
         monkeypatch.setattr(module, "EXPERIMENT", replace(module.EXPERIMENT, draw=draw))
 
 
