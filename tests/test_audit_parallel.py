@@ -270,10 +270,12 @@ def test_dask_worker_killed_in_the_middle_changes_nothing(
 
     with Client(cluster.address) as client, joblib.parallel_config(backend="dask"):
         client.wait_for_workers(3, timeout=60)
+        client.run(exec, "import replicable_rl.solve, replicable_rl.compiled")  # or the others end before it begins
         addresses = {pid: address for address, pid in client.run(os.getpid).items()}
 
         def kill() -> None:
-            wait_until(lambda: finished_runs(store) >= 10 and client.processing().get(addresses[victim.pid]))
+            wait_until(lambda: finished_runs(store) >= 10 and victim.pid in seen_pids(tmp_path))
+            wait_until(lambda: client.processing().get(addresses[victim.pid]))
             os.kill(victim.pid, signal.SIGKILL)
             at_the_kill.append(finished_runs(store))
 
