@@ -7,12 +7,14 @@ WORKERS = $(shell $(PYTHON) -c 'import os; print(3 * (os.cpu_count() or 2) // 2)
 # Modules are compiled when they are imported: most never are, and compiling all of them takes ten seconds.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: reproduce test lint types layers pytest bench fuzz soak docs format clean
+.PHONY: reproduce test lint types layers warm pytest bench fuzz soak docs format clean
 
 reproduce: $(VENV)/.installed
 	$(BIN)/replicable-rl reproduce
 
-test: lint types layers pytest
+test: lint
+	$(MAKE) --jobs 2 --output-sync types layers warm
+	$(MAKE) pytest
 
 lint: $(VENV)/.developing
 	$(BIN)/ruff check .
@@ -23,6 +25,10 @@ types: $(VENV)/.developing
 
 layers: $(VENV)/.developing
 	$(BIN)/lint-imports
+
+# Tests are prepared and kernels compiled once, and not by every worker at the same time.
+warm: $(VENV)/.developing
+	$(BIN)/python -m pytest --collect-only -qq > /dev/null
 
 pytest: $(VENV)/.developing
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal

@@ -39,9 +39,10 @@ class Sizes:
     rounds: int = 5
     states: int = 1_000_000
     decisions: int = 1000
+    largest: int | None = None  # sample size that a calibration tries
 
 
-FULL, QUICK = Sizes(), Sizes(rounds=1, states=1000, decisions=20)
+FULL, QUICK = Sizes(), Sizes(rounds=1, states=1000, decisions=20, largest=32)
 
 
 def measure(sizes: Sizes) -> Iterator[Measurement]:
@@ -99,7 +100,7 @@ def _calibrate(sizes: Sizes) -> Iterator[Measurement]:
         yield Measurement("decisions", CALIBRATE, "ours", note="This version has no calibrate.")
         return
     mdp, algorithm = rr.make("two-goals-v1"), rr.PlugInPolicy(0.0176, 0.01, 0.2)
-    job = Job("ours", lambda: calibrate(mdp, algorithm, rho=0.2, epsilon=0.0176))
+    job = Job("ours", lambda: calibrate(mdp, algorithm, rho=0.2, epsilon=0.0176, most=sizes.largest))
     yield from in_turns("decisions", CALIBRATE, [job], rounds=min(sizes.rounds, 3), seconds=60.0, warm=False)
 
 

@@ -306,7 +306,7 @@ def test_the_parameter_is_found_by_its_name(algorithm: Any, name: str) -> None:
     ],
 )
 def test_every_kind_of_algorithm_can_be_calibrated(algorithm: Any) -> None:
-    found = rr.calibrate(rr.make("chain-v1"), algorithm, start=1024, most=2048, shared_seeds=32)
+    found = rr.calibrate(rr.make("chain-v1"), algorithm, start=1024, most=2048, shared_seeds=8)
     assert found.points[-1].samples is not None
     assert found.points[-1].loss is not None
     assert found.over == getattr(algorithm, "over", "initial")

@@ -178,7 +178,7 @@ def test_the_forecast_is_near_the_truth_on_average() -> None:
 
 def test_a_diagnosis_says_where_and_how_much() -> None:
     data = data_of(300)
-    found = rr.diagnose(data, DECIDE, resamples=60, seed=2)
+    found = rr.diagnose(data, DECIDE, resamples=30, seed=2)
     assert found.agreement.low <= float(found.agreement) <= found.agreement.high
     assert len(found.states) > 0
     assert found.states[0].share >= found.states[-1].share
@@ -188,7 +188,7 @@ def test_a_diagnosis_says_where_and_how_much() -> None:
     assert needed > data.rows
     assert found.data_needed(0.01) == data.rows
     assert set(found.rules()) == {"affordable", "tolerance", "rounded", "gumbel", "perturbed", "greedy"}
-    again = rr.diagnose(data, DECIDE, resamples=60, seed=2)
+    again = rr.diagnose(data, DECIDE, resamples=30, seed=2)
     assert again.to_json() == found.to_json()
     assert "Another log of this size gives the same policy with probability" in str(found)
 
@@ -308,7 +308,7 @@ def test_parts_share_the_first_states() -> None:
 def test_it_is_said_that_states_never_left_may_take_more() -> None:
     log, said = long_log(300, seed=1), "It takes more if larger logs leave the 1 state that this one never left."
     for states, expected in (([*range(5), 99], True), (list(range(5)), False)):
-        found = rr.diagnose(rr.from_transitions(log, **NAMES | {"states": states}), DECIDE, resamples=40)
+        found = rr.diagnose(rr.from_transitions(log, **NAMES | {"states": states}), DECIDE, resamples=20)
         assert found.summary.never_left == int(expected)
         assert (found.data_needed(0.95) or 0) > 300
         assert (said in " ".join(found.text(target=0.95).split())) == expected

@@ -238,10 +238,29 @@ Usage: replicable-rl [OPTIONS] COMMAND [ARGS]...
 """
 
 
+ANSWERS: dict[tuple[str, ...], subprocess.CompletedProcess[str]] = {}
+
+
+@pytest.fixture
+def asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remember what a command printed: the pages below differ in what they show, and hardly in what they run."""
+    run = subprocess.run
+
+    def answer(command: list[str], *, cwd: Path, **how: Any) -> subprocess.CompletedProcess[str]:
+        asked = (*command, *sorted(path.name for path in cwd.iterdir()))
+        if asked not in ANSWERS:
+            ANSWERS[asked] = run(command, cwd=cwd, **how)
+        return ANSWERS[asked]
+
+    monkeypatch.setattr(subprocess, "run", answer)
+
+
+@pytest.mark.usefixtures("asked_once")
 def test_checker_accepts_a_true_page(tmp_path: Path) -> None:
     assert check_page("page", TRUE_PAGE, tmp_path) == 5
 
 
+@pytest.mark.usefixtures("asked_once")
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [

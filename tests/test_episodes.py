@@ -120,7 +120,7 @@ def compare_laws(
 @pytest.mark.parametrize(("m", "H"), [(1, 4), (3, 1), (3, 3), (20, 1), (20, 6)])
 def test_counts_have_the_law_of_trajectories(problem: str, policy: str, m: int, H: int) -> None:
     mdp = PROBLEMS[problem]()
-    compare_laws(Counts(mdp), PerSample(mdp), POLICIES[policy](mdp), m, H, repeats=1000)
+    compare_laws(Counts(mdp), PerSample(mdp), POLICIES[policy](mdp), m, H, repeats=600)
 
 
 def test_whole_trajectories_of_a_tiny_problem() -> None:

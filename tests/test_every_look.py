@@ -206,15 +206,15 @@ LAWS: dict[str, tuple[Callable[[np.random.Generator, int], Floats], float]] = {
 
 @pytest.mark.parametrize("law", LAWS)
 def test_covers_at_many_looks(law: str) -> None:
-    """Of 500 audits, those that ever miss the mean in 60 looks are few, but for a false alarm of probability ALPHA."""
+    """Of 300 audits, those that ever miss the mean in 60 looks are few, but for a false alarm of probability ALPHA."""
     draw, mean = LAWS[law]
     rng = np.random.default_rng([SEED, len(law)])
     missed = 0
-    for _ in range(500):
+    for _ in range(300):
         x = draw(rng, 600)
         looks = (np.unique(x[:n], return_counts=True) for n in range(10, 601, 10))
         missed += any(excluded(*look, mean, above=side) for look in looks for side in (True, False))
-    assert stats.binom.sf(missed - 1, 500, 0.05) > ALPHA, missed
+    assert stats.binom.sf(missed - 1, 300, 0.05) > ALPHA, missed
 
 
 def log_capital(x: Floats, m: float) -> float:

@@ -117,8 +117,9 @@ AUDIT: dict[str, Any] = {"shared_seeds": 2, "runs_per_seed": 2, "seed": 0, "conf
 TRAINING: dict[str, Any] = {"evaluate": evaluate, "uniform": 0.25, "tolerance": 0.25, "delta": 0.25, "data": evaluate}
 EXPLORE: dict[str, Any] = {"horizon": 3, "episodes": 4, "rounds": 2}
 THEORY: dict[str, Any] = {"n_states": 2, "n_actions": 1, "gamma": 0.5}
-SEARCH: dict[str, Any] = {"rho": 0.25, "epsilon": 0.25, "confidence": 0.5, "start": 4, "most": 8, "shared_seeds": 4}
+SEARCH: dict[str, Any] = {"rho": 0.25, "epsilon": 0.25, "confidence": 0.5, "start": 4, "most": 8, "shared_seeds": 2}
 PLUG_IN = rr.PlugInPolicy(0.25, 0.0625, 0.25, samples=5)
+PLAIN_MODEL = rr.PlugInPolicy(0.25, 0.0625, 0.25, samples=5, rule="greedy")  # decides soonest
 LOG = {"state": [0, 0, 1, 1], "action": [0, 1, 0, 1], "reward": [0.0, 1.0, 0.5, 0.5], "next_state": [1, 0, 0, 1]}
 OTHER_LOG = LOG | {"reward": [0.0, 1.0, 0.5, 0.25]}
 LOGGED = rr.from_transitions(LOG, gamma=0.5)
@@ -175,9 +176,11 @@ def entries() -> dict[str, Entry]:
         "PlugInPolicy": (rr.PlugInPolicy, PROMISE | {"rule": "affordable", "samples": 5, "over": "worst"}),
         "PlugInPolicy, in episodes": (rr.PlugInPolicy, PROMISE | {"budget": 50, "horizon": 5}),
         "calibrate": (
-            rr.calibrate, {"problem": MDP, "algorithm": PLUG_IN} | SEARCH | {"level": "policy", "size": None}
+            rr.calibrate, {"problem": MDP, "algorithm": PLAIN_MODEL} | SEARCH | {"level": "policy", "size": None}
         ),
-        "compare": (rr.compare, {"problem": MDP} | SEARCH | {"algorithms": [PLUG_IN], "delta": 0.0625, "share": None}),
+        "compare": (
+            rr.compare, {"problem": MDP} | SEARCH | {"algorithms": [PLAIN_MODEL], "delta": 0.0625, "share": None}
+        ),
         "publish": (rr.publish, {"problem": MDP, "algorithm": PLUG_IN, "sample_seed": 1, "sampler": "counts-v1"}),
         "find_seed": (rr.find_seed, {"problem": MDP, "algorithm": PLUG_IN, "sample_seed": 1, "tries": 2}),
         "rules.AffordableTolerance": (rr.rules.AffordableTolerance, {"order": (0,)}),
@@ -533,6 +536,21 @@ def test_the_valid_calls_are_valid() -> None:
             entry.call(**entry.given)
 
 
+@pytest.fixture(scope="module")
+def database() -> Iterator[Any]:
+    import duckdb
+
+    with duckdb.connect() as connection:
+        yield connection
+
+
+@pytest.fixture
+def one_database(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections to one database instead of a new one for each call: to start it takes longer than the call."""
+    monkeypatch.setattr("duckdb.connect", lambda: database.cursor())
+
+
+@pytest.mark.usefixtures("one_database")
 @pytest.mark.parametrize("name", ENTRIES)
 def test_a_wrong_value_gets_one_sentence_or_the_answer_of_its_equal(name: str) -> None:
     assert faults(ENTRIES[name]) == []

@@ -17,13 +17,13 @@ from replicable_rl.errors import InvalidInput
 
 
 def test_mutants_of_every_kind() -> None:
-    found = fuzz(200 * len(KINDS), seed=2026)
+    found = fuzz(120 * len(KINDS), seed=2026)
     assert found.bad == []
-    assert {name: sum(counts.values()) for name, counts in found.counts.items()} == dict.fromkeys(KINDS, 200)
+    assert {name: sum(counts.values()) for name, counts in found.counts.items()} == dict.fromkeys(KINDS, 120)
     for name, counts in found.counts.items():
-        assert counts[REFUSED] > 25, name
+        assert counts[REFUSED] > 15, name
         assert counts[EQUAL] > 0, name
-    assert found.counts["store"][LESS] > 25
+    assert found.counts["store"][LESS] > 15
     assert found.counts["results"][OTHER] > 0
     assert found.counts["plan"][OTHER] > 0
 

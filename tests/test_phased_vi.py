@@ -236,7 +236,7 @@ def test_final_q_has_one_law_under_both_samplers() -> None:
             rr.solve(
                 mdp, algorithm, shared_seed=5, sample_seed=SEED + 10_000 * which + i, sampler=id
             ).fingerprints.value
-            for i in range(1500)
+            for i in range(800)
         ]
         for which, id in enumerate(("counts-v1", "per-sample-v1"))
     ]

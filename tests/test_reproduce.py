@@ -24,7 +24,9 @@ from typing import Any
 import pytest
 
 from replicable_rl import experiments as package
+from replicable_rl import plotting
 from replicable_rl.cli import main
+from replicable_rl.experiments import figure1, levels
 from replicable_rl.experiments.catalogue import experiments
 from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.experiment import Finding
@@ -34,6 +36,7 @@ from tests.test_experiments import csv_equals_json
 
 COMMAND = Path(sys.executable).parent / "replicable-rl"
 OPTIONS = ("--quick", "--runs", "60")
+ALONE = ("--jobs", "1")  # to start workers takes longer than to do without
 NAMES = list(experiments())
 FIGURES = [name for name, one in experiments().items() if one.draw]
 
@@ -76,10 +79,21 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
                 return Made(shared / "results", **json.loads((shared / "made.json").read_text(encoding="utf-8")))
             time.sleep(0.1)
         raise
-    first = run(shared / "results", *OPTIONS)
+    first = run(shared / "results", *OPTIONS, *ALONE)
     with replacing(shared / "made.json") as stream:
         stream.write(json.dumps({"code": first.code, "out": first.out, "err": first.err}).encode())
     return first
+
+
+@pytest.fixture
+def sketched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two experiments with a small figure, for tests of what is around it."""
+
+    def draw(dataset: Dataset) -> plotting.Figure:
+        return plotting.panels((3, 2), 1, 1)[0]
+
+    for module in (figure1, levels):
+        monkeypatch.setattr(module, "EXPERIMENT", replace(module.EXPERIMENT, draw=draw))
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -240,13 +254,13 @@ def test_claims_and_errata_are_complete(made: Made) -> None:
 
 
 def test_again_from_the_store_gives_the_same_bytes(made: Made, tmp_path: Path) -> None:
-    """In a new folder that has the store alone, without workers: nothing is run, and every file is the same."""
+    """In a new folder that has the store alone: nothing is run, and every file is the same."""
     tmp_path = tmp_path / "results"
     tmp_path.mkdir()
     shutil.copy(made.folder / "runs.sqlite", tmp_path / "runs.sqlite")
     before = stored_runs(tmp_path / "runs.sqlite")
-    names = ("figure1", "exploration", "levels")
-    again = run(tmp_path, *names, *OPTIONS, "--jobs", "1")
+    names = ("figure1", "levels")
+    again = run(tmp_path, *names, *OPTIONS, *ALONE)
     assert again.code == 0
     assert set(again.out.splitlines()) <= set(made.out.splitlines())
     files, before_them = contents(tmp_path), contents(made.folder)
@@ -279,13 +293,13 @@ def test_drawing_computes_nothing(made: Made, tmp_path: Path) -> None:
 
 
 def test_killed_and_rerun_completes(tmp_path: Path) -> None:
-    """SIGKILL in the middle of Figure 2; the rerun makes what is missing, and ends with the bytes of one go."""
-    options = ("figure2", "--quick", "--runs", "12", "--jobs", "1")
-    whole = run(tmp_path / "whole", *options)
+    """SIGKILL in the middle of Figure 2; workers make what is missing, and end with the bytes of one go."""
+    options = ("figure2", "--quick", "--runs", "12")
+    whole = run(tmp_path / "whole", *options, *ALONE)
     assert whole.code == 0
     total = stored_runs(tmp_path / "whole/runs.sqlite")
     process = subprocess.Popen(
-        [COMMAND, "reproduce", *options, "--output", tmp_path / "killed"],
+        [COMMAND, "reproduce", *options, *ALONE, "--output", tmp_path / "killed"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -296,7 +310,7 @@ def test_killed_and_rerun_completes(tmp_path: Path) -> None:
     assert 0 < stored < total
     kept = stored_runs(tmp_path / "killed/runs.sqlite")
     assert stored <= kept < total
-    again = run(tmp_path / "killed", *options)
+    again = run(tmp_path / "killed", *options, "--jobs", "2")
     assert again.code == 0
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
 
@@ -321,7 +335,7 @@ def wait_for_runs(store: Path, process: subprocess.Popen[bytes]) -> int:
 
 
 def test_one_experiment_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["reproduce", "figure1", "--quick", "--jobs", "1", "--output", str(tmp_path / "a/b")]) == 0
+    assert main(["reproduce", "figure1", "--quick", *ALONE, "--output", str(tmp_path / "a/b")]) == 0
     assert {path.name.partition(".")[0].partition("-")[0] for path in (tmp_path / "a/b").iterdir()} == {
         "figure1",
         "index",
@@ -330,10 +344,11 @@ def test_one_experiment_only(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out.startswith("Replicable Phased Value Iteration\n")
 
 
+@pytest.mark.usefixtures("sketched")
 def test_what_is_in_the_folder_stays_on_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "other.json").write_text("mine")
     for name in ("figure1", "levels"):
-        assert main(["reproduce", name, "--quick", "--runs", "3", "--jobs", "1", "--output", str(tmp_path)]) == 0
+        assert main(["reproduce", name, "--quick", "--runs", "3", *ALONE, "--output", str(tmp_path)]) == 0
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert 'id="figure1"' in page
     assert 'id="levels"' in page
@@ -342,12 +357,12 @@ def test_what_is_in_the_folder_stays_on_the_page(tmp_path: Path, capsys: pytest.
 
 @pytest.mark.parametrize("holds", [True, False])
 def test_exit_code_says_whether_the_headline_holds(
-    holds: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    holds: bool, sketched: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     usual = experiments()["figure1"]
     rigged = replace(usual, finding=lambda dataset: Finding("So it is.", holds))
     monkeypatch.setattr(package.figure1, "EXPERIMENT", rigged)
-    assert main(["reproduce", "figure1", "--jobs", "1", "--output", str(tmp_path)]) == (0 if holds else 1)
+    assert main(["reproduce", "figure1", "--quick", *ALONE, "--output", str(tmp_path)]) == (0 if holds else 1)
     assert "So it is." in (tmp_path / "index.html").read_text(encoding="utf-8")
 
 
@@ -403,7 +418,7 @@ def test_a_new_folder_is_a_new_experiment(
         output = tmp_path / "results"
         output.mkdir()
         shutil.copy(made.folder / "runs.sqlite", output)  # so that the others need no time
-        command = ["reproduce", "mine", "claims", *OPTIONS, "--jobs", "1", "--output", str(output)]
+        command = ["reproduce", "mine", "claims", *OPTIONS, *ALONE, "--output", str(output)]
         assert main(command) == 0
         said = capsys.readouterr().out
         assert said.startswith("mine: 80 runs.\n")
@@ -452,19 +467,21 @@ def test_an_output_that_cannot_be_made(tmp_path: Path, capsys: pytest.CaptureFix
         assert printed.err.count("\n") == 1
 
 
+@pytest.mark.usefixtures("sketched")
 def test_a_damaged_dataset_in_the_folder_is_said(tmp_path: Path) -> None:
     """On the page, in the place of its section: what was just made is not lost for it."""
     (tmp_path / "figure2.json").write_text(json.dumps({"format": "other"}))
     (tmp_path / "figure2.svg").write_text("<svg/>")
-    assert main(["reproduce", "figure1", "--quick", "--jobs", "1", "--output", str(tmp_path)]) == 0
+    assert main(["reproduce", "figure1", "--quick", *ALONE, "--output", str(tmp_path)]) == 0
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "<code>figure2.json</code> is of another version, or was changed" in page
     assert 'id="figure1"' in page
 
 
+@pytest.mark.usefixtures("sketched")
 def test_data_without_its_figure_is_left_out_of_the_page(tmp_path: Path) -> None:
     """What a kill between the two can leave of an older version."""
-    quick = ["--quick", "--runs", "3", "--jobs", "1", "--output", str(tmp_path)]
+    quick = ["--quick", "--runs", "3", *ALONE, "--output", str(tmp_path)]
     assert main(["reproduce", "figure1", *quick]) == 0
     (tmp_path / "figure1.svg").unlink()
     assert main(["reproduce", "levels", *quick]) == 0
