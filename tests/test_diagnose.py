@@ -16,6 +16,7 @@ from replicable_rl.data import Process
 from replicable_rl.data.homogeneity import homogeneity
 from replicable_rl.diagnose.forecast import Forecast
 from replicable_rl.diagnose.resampling import Rows
+from replicable_rl.diagnose.tail import times_for_the_next
 from replicable_rl.randomness import sample_stream
 from tests.test_data import LOG, NAMES, csv_of, long_log
 
@@ -174,6 +175,39 @@ def test_the_forecast_is_near_the_truth_on_average() -> None:
         same += bool(np.array_equal(one, two))
     forecasts = [float(rr.diagnose(data_of(3_000, seed), DECIDE, resamples=25).agreement) for seed in range(8)]
     assert abs(float(np.mean(forecasts)) - same / pairs) < 0.25
+
+
+def tail_of(rows: list[int], states: int) -> rr.Dataset:
+    """Return a log that left its states so often; from each one goes to the first. The other states were never seen."""
+    state = np.repeat(np.arange(len(rows)), rows)
+    log = {"state": state, "action": np.arange(state.size) % 2, "reward": state % 2, "next_state": 0 * state}
+    return rr.from_transitions(log, gamma=0.9, states=list(range(states)), reward_range=(0.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("rows", "states", "times"),
+    [
+        ([400, 100, 20, 5], 5, 1000 * (1 + 1.118) / 1.118),  # 5 sqrt(5/100) rows are next
+        ([400, 100, 20, 5], 4, 1.0),  # all states were reached
+        ([400, 300, 200, 100], 5, 1.0),  # after so many rows, nothing is beyond
+        ([40, 4], 5, 1000 * (1 + 0.4) / 0.4),
+        ([6], 2, 1000 * (1 + 3) / 3),
+        ([10**5, 10**4, 1], 4, 1.0),  # what is next is too rare to matter
+    ],
+)
+def test_the_tail_of_a_log_tells_what_the_next_state_takes(rows: list[int], states: int, times: float) -> None:
+    assert times_for_the_next(tail_of(rows, states)) == pytest.approx(times, rel=1e-3)
+
+
+def test_a_larger_log_reaches_the_next_state() -> None:
+    """A log with a tail, and states that nothing is known of: more rows are asked for than where there are none."""
+    asked = {}
+    for states in (4, 5):
+        data = tail_of([40, 30, 12, 4], states)
+        asked[states] = rr.diagnose(data, DECIDE, resamples=40, seed=1).data_needed(0.999)
+    assert asked[4] is not None
+    assert asked[5] is not None
+    assert asked[5] >= 1000 * 86 > asked[4]
 
 
 def test_a_diagnosis_says_where_and_how_much() -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _ROWS = 1000.0  # of a state, for two logs to decide alike there: enough on most problems (docs/frontier.md)
 _POSSIBLE = 0.05  # how likely a state must be to be reached, to count
-_LEAST = 1e-3  # rows: beyond, other states matter more
+_LEAST = 0.02  # rows: a state that is rarer is left at its default by logs of any size that is named
 
 
 def times_for_the_next(data: Dataset) -> float:
