@@ -14,7 +14,7 @@ import replicable_rl as rr
 from replicable_rl.cli import main
 from replicable_rl.data import Process
 from replicable_rl.data.homogeneity import homogeneity
-from replicable_rl.diagnose.forecast import Forecast
+from replicable_rl.diagnose.forecast import Forecast, extrapolated
 from replicable_rl.diagnose.resampling import Rows
 from replicable_rl.diagnose.tail import times_for_the_next
 from replicable_rl.randomness import sample_stream
@@ -199,15 +199,55 @@ def test_the_tail_of_a_log_tells_what_the_next_state_takes(rows: list[int], stat
     assert times_for_the_next(tail_of(rows, states)) == pytest.approx(times, rel=1e-3)
 
 
+def test_what_is_probably_out_of_reach_does_not_count() -> None:
+    """The next state has 1.118 rows, if any: it is out of reach with probability 1 - 1/3.118."""
+    data = tail_of([400, 100, 20, 5], 5)
+    assert times_for_the_next(data, 0.67) == 1.0
+    assert times_for_the_next(data, 0.69) > 1000.0
+    allowed = np.ones((5, 2), dtype=bool)
+    allowed[4, 1] = False  # where there is nothing to decide
+    state = np.repeat(np.arange(4), [400, 100, 20, 5])
+    log = {"state": state, "action": np.arange(state.size) % 2, "reward": 0 * state, "next_state": 0 * state}
+    named: dict[str, Any] = {"states": list(range(5)), "actions": [0, 1], "reward_range": (0.0, 1.0)}
+    assert times_for_the_next(rr.from_transitions(log, gamma=0.9, **named, allowed=allowed)) == 1.0
+    assert times_for_the_next(rr.from_transitions(log, gamma=0.9, **named)) > 1000.0
+
+
+def test_a_log_that_agrees_may_still_be_too_small() -> None:
+    data = tail_of([400, 100, 20, 5], 5)
+    found = rr.diagnose(data, rr.PlugInPolicy(0.5, 0.05, 0.2), resamples=20, seed=1)
+    assert float(found.agreement) >= 0.95
+    assert (found.data_needed(0.95) or 0) >= 1000 * data.rows
+    assert found.data_needed(0.5) == data.rows
+
+
+def test_no_interval_is_a_point() -> None:
+    assert extrapolated([2] * 5 + [1] * 5, 0.95).low < 0.9
+
+
 def test_a_larger_log_reaches_the_next_state() -> None:
     """A log with a tail, and states that nothing is known of: more rows are asked for than where there are none."""
     asked = {}
     for states in (4, 5):
         data = tail_of([40, 30, 12, 4], states)
-        asked[states] = rr.diagnose(data, DECIDE, resamples=40, seed=1).data_needed(0.999)
+        asked[states] = rr.diagnose(data, DECIDE, resamples=20, seed=1).data_needed(0.97)
     assert asked[4] is not None
     assert asked[5] is not None
     assert asked[5] >= 1000 * 86 > asked[4]
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [rr.ApproximateMDP(0.9, 0.5), rr.ReplicableApproximateMDP(0.9, 0.9, 0.99), rr.PhasedVI(0.99, 0.99)],
+    ids=lambda one: type(one).__name__,
+)
+def test_nothing_is_proved_for_a_log(algorithm: Any) -> None:
+    """However many rows it has, and however little is promised: a table with as many samples has a proof."""
+    data = rr.from_transitions(rr.make("riverswim-v1", gamma=0.5).to_transitions(samples=10**5, seed=1), gamma=0.5)
+    claims = rr.solve(data, algorithm, shared_seed=1).claims
+    assert len(rr.solve(rr.make("riverswim-v1", gamma=0.5), algorithm, shared_seed=1, sample_seed=1).claims) > 0
+    assert len(claims) == 0
+    assert "log" in claims.missing["accuracy"]
 
 
 def test_a_diagnosis_says_where_and_how_much() -> None:

@@ -87,9 +87,19 @@ def _command(log: Path, algorithm: str | None, given: dict[str, Any]) -> str:
             "diagnose",
             str(log),
             *filter(None, [algorithm]),
-            *(f"{w:g}" if isinstance(w, float) else w for w in words),
+            *(_exactly(w) if isinstance(w, float) else w for w in words),
         ]
     )
+
+
+def _exactly(x: float) -> str:
+    """Return a number as short as it can be without becoming another one.
+
+    >>> _exactly(110.0), _exactly(0.9999999)
+    ('110', '0.9999999')
+    """
+    short = f"{x:g}"
+    return short if float(short) == x else repr(x)
 
 
 def _words(option: str, value: Any) -> list[Any]:

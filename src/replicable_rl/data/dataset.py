@@ -59,6 +59,7 @@ class Dataset(Displayed):
     """
 
     known_rewards: None = None
+    unproved: str = "how many samples a pair has is the log's, and may depend on what was seen"
     estimated: bool = False
 
     def __init__(

@@ -143,7 +143,8 @@ class Diagnosis(Displayed):
         target = check_in_open_interval("Diagnosis", "target", target)
         self._refuse_others("data_needed")
         forecast = Forecast(self.data, self.algorithm, min(self.resamples, _SEARCHED), self.seed)
-        if float(self.agreement) >= target:
+        next_state = times_for_the_next(self.data, target)
+        if float(self.agreement) >= target and next_state == 1.0:
             return self.data.rows
         if isinstance(self.algorithm.rule, Greedy):
             return None
@@ -155,7 +156,7 @@ class Diagnosis(Displayed):
         for _ in range(3):
             middle = math.sqrt(low * high)
             low, high = (low, middle) if forecast.reaches(target, middle) else (middle, high)
-        return math.ceil(self.data.rows * max(high, times_for_the_next(self.data)))
+        return math.ceil(self.data.rows * max(high, next_state))
 
     @_remembered
     @bar_where_it_is_seen()

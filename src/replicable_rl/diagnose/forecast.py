@@ -153,10 +153,9 @@ def extrapolated(each: list[int], confidence: float) -> Estimate:
     >>> print(extrapolated([1, 1, 2, 0] * 25, 0.95))
     1.000 (0.859–1.000)
     """
-    mean = float(np.mean(each))
+    mean = min(1.0, max(0.0, float(np.mean(each))))
     half = NormalDist().inv_cdf((1.0 + confidence) / 2.0) * _spread(each)
-    low, middle, high = (min(1.0, max(0.0, x)) for x in (mean - half, mean, mean + half))
-    return Estimate(middle, low, high)
+    return Estimate(mean, max(0.0, mean - half), min(1.0, mean + half))
 
 
 def _spread(each: list[int]) -> float:

@@ -23,14 +23,13 @@ if TYPE_CHECKING:
     from replicable_rl.data import Dataset
 
 _ROWS = 1000.0  # of a state, for two logs to decide alike there: enough on most problems (docs/frontier.md)
-_POSSIBLE = 0.05  # how likely a state must be to be reached, to count
 _LEAST = 0.02  # rows: a state that is rarer is left at its default by logs of any size that is named
 
 
-def times_for_the_next(data: Dataset) -> float:
+def times_for_the_next(data: Dataset, target: float = 0.95) -> float:
     """Return how many times as large a log must be to decide in the next state that this one did not reach.
 
-    It is 1 where there is none.
+    It is 1 where there is none, or where it is out of reach with probability ``target`` at least.
 
     >>> import replicable_rl as rr
     >>> log = {"state": [0] * 40 + [1] * 20 + [2] * 10, "action": [0] * 70, "reward": [0.0] * 70}
@@ -47,7 +46,7 @@ def times_for_the_next(data: Dataset) -> float:
     steps = rows.size - 1
     falls = (rows[0] / rows[-1]) ** (1.0 / steps) if steps else 0.5
     expected = float(rows[0] * falls)
-    if 1.0 / (2.0 + expected) < _POSSIBLE or expected < _LEAST:
+    if 1.0 / (2.0 + expected) <= 1.0 - target or expected < _LEAST:
         return 1.0
     return max(1.0, _ROWS * (1.0 + expected) / expected)
 
@@ -60,4 +59,6 @@ def _never_reached(data: Dataset, left: NDArray[np.int64]) -> NDArray[np.bool_]:
         known[-1] = True
     if data.initial is not None:
         known |= data.initial > 0.0
+    if data.allowed is not None:
+        known |= data.allowed.sum(axis=1) < 2  # there is nothing to decide
     return ~known

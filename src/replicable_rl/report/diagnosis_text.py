@@ -110,10 +110,8 @@ def _states(found: Diagnosis) -> Iterator[str]:
 
 def _state(one: FragileState) -> str:
     state, action, rival = map(one_line, (one.state, one.action, one.rival))
-    return (
-        f"{state}: {action}, or {rival} in {percent(round(one.share, 3))} of logs; gap {number(one.gap, 2)}, at stake "
-        f"{number(one.at_stake, 2)}"
-    )
+    differ = f"{percent(round(one.share, 3))} of pairs differ"
+    return f"{state}: {action}, or {rival}; {differ}; gap {number(one.gap, 2)}, at stake {number(one.at_stake, 2)}"
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -118,7 +118,7 @@ def _made(problem: Any, source: Any, algorithm: Algorithm, spec: RunSpec) -> Run
     if type(source) in _DRAW_FROM_RNG and _state(rng) == unused:
         run = run.but(samples=0)  # nobody asked for a sample, whatever is reported
     estimated = getattr(problem, "estimated", False) or source.estimated  # which a sampler cannot take back
-    return run.completed(spec, claims=_qualified(run.claims, spec.sample, estimated))
+    return run.completed(spec, claims=_qualified(run.claims, problem, spec.sample, estimated))
 
 
 def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan:
@@ -205,8 +205,11 @@ _REMEDIES = {
 }
 
 
-def _qualified(claims: Claims, sample: Sample, estimated: bool) -> Claims:
+def _qualified(claims: Claims, problem: Any, sample: Sample, estimated: bool) -> Claims:
     """Return what may still be claimed of a run on an estimated table, or on samples that somebody recorded."""
+    unproved = getattr(problem, "unproved", None)
+    if unproved is not None:
+        return Claims(missing={**dict.fromkeys((claim.about for claim in claims), unproved), **claims.missing})
     if isinstance(sample, Recorded):
         fresh = "the recorded samples were drawn afresh for every draw"
         made = (dataclasses.replace(claim, conditions=(*claim.conditions, fresh)) for claim in claims)

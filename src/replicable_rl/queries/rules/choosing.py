@@ -46,6 +46,7 @@ _CLOSEST = 1e-6  # of the largest deviation: no gap is known better
 _BOTH = math.sqrt(2.0)  # a gap of this lab and one of another: both are noisy
 _PRICES = 2.0 ** np.arange(12.0, -12.5, -0.5)  # of all that may be lost
 _ENOUGH = 8.0  # deviations: a lab whose data say more than that against an action does not take it
+_CLOSE = 1e-3  # of what may be lost: how closely losses are computed
 _CERTAIN = 0.01  # how likely two labs may be to differ: it is not worth a loss to lower that
 _COVERED = 1e-3  # of what may be lost: actions that save less need no place of their own in the order
 
@@ -103,7 +104,7 @@ class _Chooser:
             last, r = taken, cut[states, taken]
             policy = first_within(gap, r, self.order)
             lost, off = self._loss(policy)
-            if lost > self.tuning.spent and not np.array_equal(policy, self.model.best.policy):
+            if lost > (1.0 - 2.0 * _CLOSE) * self.tuning.spent and not np.array_equal(policy, self.model.best.policy):
                 return
             too_dear = 2.0 * float(ndtr((lost - self.tuning.spent) / (_BOTH * off)))
             chance = float(differ[states, taken].sum()) + too_dear
@@ -112,11 +113,11 @@ class _Chooser:
     def _loss(self, policy: Integers) -> tuple[float, float]:
         """Return what a policy loses on these data, and about the standard deviation of that."""
         model, horizon = self.model, 1.0 / (1.0 - self.model.gamma)
+        lost = model.loss(policy, self.tuning.over, _CLOSE * self.tuning.spent)
         if self.tuning.over == "worst":
             noise = self.noise[np.arange(model.n_states), policy]
-            return model.loss(policy, "worst"), horizon * float(noise.max())
+            return lost, horizon * float(noise.max())
         best, steps = self._steps(model.best.policy), self._steps(policy)
-        lost = horizon * float((steps.sum(axis=1) * model.gap_of(policy)).sum())
         apart = (best - steps) * model.spread / np.sqrt(np.maximum(model.visits.reshape(steps.shape), 1.0))
         return lost, horizon * math.sqrt(float((apart * apart).sum())) + 2.0**-1000
 
