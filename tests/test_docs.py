@@ -20,14 +20,11 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
-from unittest import mock
+from typing import Any
 
 import pytest
 
-from replicable_rl.cli import main
-from replicable_rl.records import LEVELS
-from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS
+from tests.commands import run_here
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if path.is_file()]
@@ -37,7 +34,6 @@ _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<info>[^`\n]*)$")
 _LINK = re.compile(r"\]\(\s*<?(?P<target>[^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
-SHIPPED = [(cast("dict[str, Any]", table), dict(table)) for table in (LEVELS, PROBLEMS, ALGORITHMS, SAMPLERS)]
 SURROUNDINGS = {"COLUMNS": "80", "PYTHONIOENCODING": "utf-8"}
 
 
@@ -91,26 +87,8 @@ def in_a_process(words: list[str], directory: Path) -> str:
 
 
 def in_this_process(words: list[str], directory: Path) -> str:
-    """Return what a command prints; it knows nothing of what the page has registered or imported in Python."""
-    with contextlib.ExitStack() as stack:
-        for table, shipped in SHIPPED:
-            stack.enter_context(mock.patch.dict(table, shipped, clear=True))
-        stack.enter_context(mock.patch.dict(os.environ, SURROUNDINGS))
-        stack.enter_context(mock.patch.object(sys, "path", list(sys.path)))
-        stack.callback(forget_modules_of, directory)
-        stack.enter_context(contextlib.chdir(directory))
-        printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
-        stack.enter_context(contextlib.redirect_stdout(printed))
-        stack.enter_context(contextlib.redirect_stderr(printed))
-        main(words)
-        return cast("io.BytesIO", printed.buffer).getvalue().decode()
-
-
-def forget_modules_of(directory: Path) -> None:
-    """Let the next command, or page, import its own module of the same name."""
-    for name, module in list(sys.modules.items()):
-        if (getattr(module, "__file__", None) or "").startswith(str(directory)):
-            del sys.modules[name]
+    """Return what a command prints; it knows nothing of what the page has registered in Python."""
+    return run_here(words, directory, SURROUNDINGS, together=True).out
 
 
 Runner = Callable[[list[str], Path], str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import functools
 import inspect
 import json
 import math
@@ -486,18 +487,11 @@ def combinations(entry: Entry) -> Iterator[tuple[str, str, Any, Any, str]]:
 
 def faults(entry: Entry) -> list[str]:
     found = []
-    answers: dict[tuple[str, type, Any], Any] = {}  # for plain numbers, which several values equal
-
-    def expected() -> Any:
-        key = (name, type(equal), equal)
-        if key not in answers:
-            answers[key] = outcome(entry, name, equal)
-        return answers[key]
-
+    answer = functools.cache(lambda name, kind, equal: outcome(entry, name, equal))  # several values equal one number
     for name, annotation, value, equal, kind in combinations(entry):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            said = wrong(entry, name, annotation, value, kind, expected)
+            said = wrong(entry, name, annotation, value, kind, functools.partial(answer, name, type(equal), equal))
         if said:
             found.append(f"{name}={shown(value)} ({type(value).__name__}) {said}")
     return found
