@@ -106,8 +106,8 @@ def make() -> Callable[..., rr.StableBaselines3]:
     """Make ``dqn`` or ``ppo`` of the example, small."""
     pytest.importorskip("stable_baselines3")
 
-    def small(name: str, **kwargs: Any) -> rr.StableBaselines3:
-        train: rr.StableBaselines3 = getattr(sb3, name)(SMALL[name], **kwargs)
+    def small(name: str, steps: int | None = None, **kwargs: Any) -> rr.StableBaselines3:
+        train: rr.StableBaselines3 = getattr(sb3, name)(steps or SMALL[name], **kwargs)
         return train
 
     return small
@@ -115,7 +115,7 @@ def make() -> Callable[..., rr.StableBaselines3]:
 
 @pytest.mark.parametrize("name", SMALL)
 def test_two_processes_and_one_find_the_same(name: str, make: Callable[..., rr.StableBaselines3]) -> None:
-    serial, parallel = (sb3.audit(make(name), shared_seeds=2, n_jobs=jobs) for jobs in (1, 2))
+    serial, parallel = (sb3.audit(make(name), shared_seeds=2, n_jobs=jobs, episodes=2) for jobs in (1, 2))
     assert same_result(serial, parallel)
     assert serial.levels == ("policy",)
     assert serial.states.per_state.shape == (len(sb3.CELLS),)
@@ -133,7 +133,7 @@ def test_the_probe_is_every_cell_in_which_an_action_is_taken() -> None:
 
 def test_the_audit_compares_what_the_policy_does_in_the_cells(make: Callable[..., rr.StableBaselines3]) -> None:
     train = make("ppo")
-    result = sb3.audit(train, shared_seeds=1, n_jobs=1)
+    result = sb3.audit(train, shared_seeds=1, n_jobs=1, episodes=2)
     for run in result.runs:
         assert run.sample_seed is not None
         assert np.array_equal(run.policy, train(run.shared_seed, run.sample_seed)(np.array(sb3.CELLS)))
@@ -151,7 +151,7 @@ def test_the_audit_compares_what_the_policy_does_in_the_cells(make: Callable[...
 def test_the_result_says_what_was_shared_and_what_was_fresh(
     name: str, share: tuple[str, ...], shared: list[str], fresh: list[str], make: Callable[..., rr.StableBaselines3]
 ) -> None:
-    result = sb3.audit(make(name, share=share), shared_seeds=1, n_jobs=1)
+    result = sb3.audit(make(name, steps=50, share=share), shared_seeds=1, n_jobs=1, episodes=2)
     for text, said in ((result.spec.shared, shared), (result.spec.fresh, fresh)):
         assert [phrase for phrase in (DATA, WEIGHTS, DRAWS) if phrase in text] == [
             phrase for phrase in (DATA, WEIGHTS, DRAWS) if phrase in said
