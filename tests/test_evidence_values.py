@@ -537,20 +537,6 @@ def test_the_valid_calls_are_valid() -> None:
             entry.call(**entry.given)
 
 
-@pytest.fixture(scope="module")
-def database() -> Iterator[Any]:
-    import duckdb
-
-    with duckdb.connect(config={"threads": 1}) as connection:
-        yield connection
-
-
-@pytest.fixture
-def one_database(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connections to one database instead of a new one for each call: to start it takes longer than the call."""
-    monkeypatch.setattr("duckdb.connect", lambda: database.cursor())
-
-
 @pytest.mark.usefixtures("one_database")
 @pytest.mark.parametrize("name", ENTRIES)
 def test_a_wrong_value_gets_one_sentence_or_the_answer_of_its_equal(name: str) -> None:
