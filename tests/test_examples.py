@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from examples import cartpole_dqn, q_learning, sb3
+from examples import q_learning, sb3
 from gymnasium.envs.toy_text import FrozenLakeEnv
 
 import replicable_rl as rr
@@ -115,7 +115,7 @@ def make() -> Callable[..., rr.StableBaselines3]:
 
 @pytest.mark.parametrize("name", SMALL)
 def test_two_processes_and_one_find_the_same(name: str, make: Callable[..., rr.StableBaselines3]) -> None:
-    serial, parallel = (sb3.audit(make(name), shared_seeds=2, n_jobs=jobs, episodes=2) for jobs in (1, 2))
+    serial, parallel = (sb3.audit(make(name), shared_seeds=2, n_jobs=jobs, episodes=10) for jobs in (1, 2))
     assert same_result(serial, parallel)
     assert serial.levels == ("policy",)
     assert serial.states.per_state.shape == (len(sb3.CELLS),)
@@ -172,6 +172,8 @@ def test_with_nothing_shared_other_shared_seeds_find_the_same(make: Callable[...
 
 
 def test_the_script_in_the_style_of_cleanrl_has_two_seeds() -> None:
+    from examples import cartpole_dqn  # and not above: it loads PyTorch
+
     def acts(shared_seed: int, sample_seed: int) -> list[int]:
         policy = cartpole_dqn.train(shared_seed, sample_seed, steps=520)
         return [policy(one) for one in probe]
