@@ -487,11 +487,18 @@ def combinations(entry: Entry) -> Iterator[tuple[str, str, Any, Any, str]]:
 
 def faults(entry: Entry) -> list[str]:
     found = []
-    answer = functools.cache(lambda name, kind, equal: outcome(entry, name, equal))  # several values equal one number
+    answers: dict[tuple[str, type, Any], Any] = {}  # several values equal one number
+
+    def answer(name: str, equal: Any) -> Any:
+        key = (name, type(equal), equal)
+        if key not in answers:
+            answers[key] = outcome(entry, name, equal)
+        return answers[key]
+
     for name, annotation, value, equal, kind in combinations(entry):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            said = wrong(entry, name, annotation, value, kind, functools.partial(answer, name, type(equal), equal))
+            said = wrong(entry, name, annotation, value, kind, functools.partial(answer, name, equal))
         if said:
             found.append(f"{name}={shown(value)} ({type(value).__name__}) {said}")
     return found

@@ -325,7 +325,7 @@ def test_the_command_line_audits_and_reports(doors: rr.TabularMDP, algorithm: An
     audited = call(*AUDIT, "--store", path, "--json")
     assert (audited.code, audited.err) == (0, "")
     assert json.loads(audited.out) == rr.audit(doors, algorithm, shared_seeds=4).to_json()
-    words = [COMMAND, "--plugin", "examples.own", *map(str, AUDIT), "--jobs", "2", "--json"]
+    words = [str(COMMAND), "--plugin", "examples.own", *map(str, AUDIT), "--jobs", "2", "--json"]
     parallel = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, check=True)  # the real command, with workers
     assert json.loads(parallel.stdout) == json.loads(audited.out)
     judged = call("audit", "--store", path, "--level", "good-actions", "--require", 0.2)
