@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from tests import commands  # noqa: F401  # it notes what ships before any test can register something
+
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
