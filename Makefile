@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 # For tests: half as many again as there are cores, as some tests wait for others.
 WORKERS = $(shell $(PYTHON) -c 'import os; print(3 * (os.cpu_count() or 2) // 2)')
 # Modules are compiled when they are imported: most never are, and compiling all of them takes ten seconds.
+# So their bytecode is kept, whatever the caller's shell says: else every process would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: reproduce test lint types layers warm pytest bench fuzz soak docs format clean

@@ -52,9 +52,9 @@ def ppo(steps: int = 10_000, share: Collection[str] = EVERYTHING) -> rr.StableBa
     return rr.StableBaselines3("PPO", "FrozenLake-v1", steps, share=share, algorithm_options=PPO)
 
 
-def audit(train: rr.StableBaselines3, shared_seeds: int = 10, n_jobs: int = 2) -> rr.AuditResult:
-    """Train twice under every shared seed, compare what the policies do in the cells, and play 50 episodes of each."""
-    evaluate = train.returns(episodes=50)
+def audit(train: rr.StableBaselines3, shared_seeds: int = 10, n_jobs: int = 2, episodes: int = 50) -> rr.AuditResult:
+    """Train twice under every shared seed, compare what the policies do in the cells, and play episodes of each."""
+    evaluate = train.returns(episodes=episodes)
     return rr.audit_callable(train, shared_seeds=shared_seeds, n_jobs=n_jobs, probe=CELLS, evaluate=evaluate)
 
 

@@ -7,12 +7,40 @@ it, makes property tests look for new examples in CI too.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import settings
+
+from tests import commands  # noqa: F401  # it notes what ships before any test can register something
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("fresh", deadline=None)
 if not os.access(Path.cwd(), os.W_OK):  # hypothesis keeps what failed in the folder that it is started from
     settings.register_profile("fresh", deadline=None, database=None)
 settings.load_profile("fixed" if "CI" in os.environ and "REPLICABLE_RL_TEST_SEED" not in os.environ else "fresh")
+
+
+@pytest.fixture(scope="session")
+def database() -> Iterator[DuckDBPyConnection]:
+    """A database of DuckDB in memory."""
+    import duckdb
+
+    with duckdb.connect() as connection:
+        yield connection
+
+
+@pytest.fixture
+def one_database(database: DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections to one database, where a new one is asked for: to start it takes longer than to count a small log."""
+    import duckdb
+
+    connect: Any = duckdb.connect
+    monkeypatch.setattr(
+        duckdb, "connect", lambda *where, **how: connect(*where, **how) if where or how else database.cursor()
+    )

@@ -20,6 +20,8 @@ from replicable_rl.records import Logs
 from tests.test_cli import Run
 from tests.test_data import long_log
 
+pytestmark = pytest.mark.usefixtures("one_database")
+
 DECIDE = rr.PlugInPolicy(0.02, 0.05, 0.2)
 EVIL = "</td><script>alert(1)</script>\x1b[31m=cmd|' /C calc'!A1"
 OTHER = [0.96, 0.01, 0.01, 0.01, 0.01]  # where action 0 leads from state 0, in another process

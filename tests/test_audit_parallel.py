@@ -416,8 +416,8 @@ def kill_command(seeds: int, store: Path, workers: int, moment: Callable[[], Non
 
 
 def test_killed_twenty_times_and_resumed_finds_the_same(grid: rr.TabularMDP, tmp_path: Path) -> None:
-    """At random moments, but before the audit could end; 3 of the 20 hit the command, 2 of them with workers."""
-    rng, store, seeds = random.Random(SEED), tmp_path / "runs.sqlite", 900
+    """At random moments, but before the audit could end; 2 of the 20 hit the command, one of them with workers."""
+    rng, store, seeds = random.Random(SEED), tmp_path / "runs.sqlite", 600
     counts = [0]
     nursery = Nursery(seeds, store)
     try:
@@ -433,7 +433,7 @@ def test_killed_twenty_times_and_resumed_finds_the_same(grid: rr.TabularMDP, tmp
                 wait_until(lambda: finished_runs(store) > before)
                 time.sleep(rng.uniform(0.0, 0.1))
 
-            if attempt in (2, 5, 8):
+            if attempt in (2, 6):
                 code = kill_command(seeds, store, 1 if attempt == 2 else 2, some_time_after_the_first_run)
             else:
                 code = nursery.killed(some_time)
@@ -454,10 +454,10 @@ def test_killed_twenty_times_and_resumed_finds_the_same(grid: rr.TabularMDP, tmp
             assert rr.Run.of(dict(opened.run(run.key).outputs)).fingerprints == run.fingerprints
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_interrupted_command_keeps_what_has_finished(workers: int, grid: rr.TabularMDP, tmp_path: Path) -> None:
+def test_interrupted_command_keeps_what_has_finished(grid: rr.TabularMDP, tmp_path: Path) -> None:
+    """With workers; without them in test_cli_audit.py."""
     store = tmp_path / "runs.sqlite"
-    process = command(5000, store, workers)
+    process = command(5000, store, 2)
     with nothing_left_of(process):
         wait_until(lambda: finished_runs(store) >= 20)
         before = finished_runs(store)

@@ -14,6 +14,8 @@ import replicable_rl as rr
 from replicable_rl.data import Process
 from tests.test_cli import Run
 
+pytestmark = pytest.mark.usefixtures("one_database")
+
 LOG: dict[str, Any] = {
     "warm": [9.999, 10.0, 19.5, 20.0, -1e300, math.inf],
     "action": [0, 1, 0, 1, 0, 1],

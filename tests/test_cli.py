@@ -17,7 +17,6 @@ import sys
 import termios
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,19 +31,13 @@ from replicable_rl import theory
 from replicable_rl.cli import main
 from replicable_rl.records import LEVELS, implied, in_order
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS, is_ours
+from tests.commands import Result, run_here
 
 COMMAND = str(Path(sys.executable).parent / "replicable-rl")
 QUICK = "phased-vi-v1:epsilon=0.2,delta=0.05,calls=100,iterations=3"
 SEEDS = ("--shared-seed", "1", "--sample-seed", "2")
 PROMISE = ("--epsilon", "0.1", "--delta", "0.001", "--rho", "0.2")
 LATEST_TAXI = max(id for id in gymnasium.registry if id.startswith("Taxi-"))
-
-
-@dataclass(frozen=True)
-class Result:
-    code: int
-    out: str
-    err: str
 
 
 class Run:
@@ -492,16 +485,7 @@ class Odd:
 
 
 def in_folder(folder: Path, *arguments: object) -> Result:
-    """Run the real command in a folder."""
-    done = subprocess.run(
-        [COMMAND, *map(str, arguments)],
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        encoding="utf-8",
-        timeout=60,
-    )
-    return Result(done.returncode, done.stdout, done.stderr)
+    return run_here([str(argument) for argument in arguments], folder)
 
 
 def test_a_plugin_may_be_in_this_folder(tmp_path: Path) -> None:
@@ -564,7 +548,7 @@ def test_an_algorithm_that_stands_for_a_policy_alone(tmp_path: Path) -> None:
     assert re.search(r"^replicability +nothing is proved: no bound is known\.", solved, re.MULTILINE)
     assert set(json.loads(own("solve", *subject, *SEEDS, "--json").out)["outputs"]) == {"good-actions", "policy"}
     store = ("--store", tmp_path / "own.sqlite")
-    audited = own("audit", *subject, *store, "--require", "0.9", "--jobs", "2", "--sampler", "numpy-multinomial-v1")
+    audited = own("audit", *subject, *store, "--require", "0.9", "--sampler", "numpy-multinomial-v1")
     assert audited.code == 0
     assert re.search(r"^good-actions +60 of 60 +1\.000 ", audited.out, re.MULTILINE)
     assert "required 0.9 met" in " ".join(audited.out.split())
@@ -940,7 +924,7 @@ LONG = "rpvi-v2:epsilon=0.123456789,delta=0.00123456789,rho=0.2123456789,calls=1
             "--sample-seed",
             str(2**64 - 1),
         ),
-        ("reproduce", "figure1"),
+        ("reproduce", "figure1", "--quick", "--jobs", "1"),
     ],
     ids=lambda command: " ".join(command[:2])[:40],
 )

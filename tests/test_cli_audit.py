@@ -176,12 +176,9 @@ def test_csv_may_go_to_a_pipe(tmp_path: Path) -> None:
     assert len((tmp_path / "copy").read_text().splitlines()) == 5
 
 
-@pytest.mark.parametrize("reader", ["true", "cat >/dev/null"])
 @pytest.mark.parametrize("form", ["", "--json"])
-def test_a_reader_who_leaves_does_not_change_the_exit_code(reader: str, form: str) -> None:
-    command = (
-        f"{COMMAND} audit {' '.join(BAD)} --shared-seeds 10 --require 0.9 {form} | {reader}; exit ${{PIPESTATUS[0]}}"
-    )
+def test_a_reader_who_leaves_does_not_change_the_exit_code(form: str) -> None:
+    command = f"{COMMAND} audit {' '.join(BAD)} --shared-seeds 10 --require 0.9 {form} | true; exit ${{PIPESTATUS[0]}}"
     assert subprocess.run(command, shell=True, executable="/bin/bash", timeout=60).returncode == 1
 
 
@@ -256,6 +253,10 @@ def test_ctrl_c_keeps_what_has_finished(tmp_path: Path) -> None:
     ]
     with rr.RunStore(store) as opened:
         assert finished <= sum(runs for _, runs in opened.families()) < 1000
+    mdp, algorithm = rr.make("two-goals-wide-v1"), rr.PaperPhasedVI(0.1, 0.001, 0.2)
+    resumed, fresh = (rr.audit(mdp, algorithm, shared_seeds=finished, store=where) for where in (store, None))
+    assert resumed.runs == fresh.runs
+    assert resumed.to_json() == fresh.to_json()
 
 
 # --- sweeps ----------------------------------------------------------------------------------------------

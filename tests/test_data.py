@@ -15,6 +15,8 @@ import replicable_rl as rr
 from replicable_rl.data import Dataset, from_transitions, load_dataset, same_process
 from replicable_rl.data.process import END
 
+pytestmark = pytest.mark.usefixtures("one_database")
+
 LOG: dict[str, Any] = {
     "state": ["home", "home", "road", "road", "home", "road"],
     "action": ["go", "wait", "go", "go", "go", "wait"],

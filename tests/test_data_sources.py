@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import shutil
 import socket
@@ -23,7 +24,8 @@ import replicable_rl as rr
 from replicable_rl.data import counting, local
 from replicable_rl.data.stretches import STRETCHES
 
-ibis = pytest.importorskip("ibis")
+if importlib.util.find_spec("ibis") is None:  # what it loads takes long: not before it is needed
+    pytest.skip("ibis is not installed", allow_module_level=True)
 
 ROWS = 3000
 
@@ -88,6 +90,8 @@ def csv_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextlib.contextmanager
 def ibis_table(log: dict[str, Any], kinds: dict[str, str] | None = None) -> Iterator[Any]:
     """Lend a log as a table of Ibis, in a DuckDB of its own, with rows in an order of its own."""
+    import ibis
+
     backend = ibis.duckdb.connect()
     frame = {name: np.asarray(column) for name, column in log.items()}
     backend.con.register("frame", frame)
@@ -228,6 +232,8 @@ def test_broken_tables_get_one_sentence(kind: str) -> None:
 
 
 def test_tables_that_are_none() -> None:
+    import ibis
+
     unbound = ibis.table({"room": "string", "next_room": "string", "move": "int64", "pay": "float64"}, name="nowhere")
     with pytest.raises(rr.InvalidInput, match="engine of the table refuses"):
         rr.from_transitions(unbound, **ROOM)
@@ -247,6 +253,8 @@ def test_sqlite_counts_to_the_same_digest(reading: str, csv_file: Path, tmp_path
         rows = zip(*(np.asarray(column).tolist() for column in log.values()), strict=True)
         database.executemany(f"INSERT INTO log VALUES ({', '.join('?' * len(log))})", rows)
         database.commit()
+    import ibis
+
     backend = ibis.sqlite.connect(tmp_path / "log.sqlite")
     assert rr.from_transitions(backend.table("log"), **options) == rr.from_transitions(csv_file, **options)
     backend.disconnect()
@@ -303,6 +311,8 @@ def postgres() -> Iterator[Any]:
                 psycopg.connect(address).close()
                 break
             time.sleep(0.1)
+        import ibis
+
         backend = ibis.postgres.connect(host="127.0.0.1", port=port, user="tester", database="postgres")
         _fill(backend.con, "log", a_log(), TYPES)
         yield backend

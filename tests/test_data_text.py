@@ -16,6 +16,8 @@ import pytest
 import replicable_rl as rr
 from replicable_rl.data import from_transitions
 
+pytestmark = pytest.mark.usefixtures("one_database")
+
 HEADER = "state,action,reward,next_state\n"
 LATE = 120_000  # rows before the one that matters: an engine that guesses types has looked by then
 

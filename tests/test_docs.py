@@ -1,8 +1,9 @@
 """What README.md and the pages of docs/ show is what happens: code is run, output compared, links followed.
 
 ``python`` blocks of one file share a namespace, in order; those with prompts are doctests.
-``console`` blocks run for real, piped, in a directory of their own, with 80 columns. There a line
-``...`` alone stands for any lines, and a command that ends in a backslash goes on in the next line.
+``console`` blocks run for real, piped, in a directory of their own, with 80 columns: those of README.md each in a
+process of its own, those of other pages in this one, which takes half the time. There a line ``...`` alone stands for
+any lines, and a command that ends in a backslash goes on in the next line.
 A block with ``title="name"`` is a file of that directory.
 """
 
@@ -16,12 +17,14 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.commands import run_here
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if path.is_file()]
@@ -30,6 +33,8 @@ COMMAND = Path(sys.executable).parent / "replicable-rl"
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<info>[^`\n]*)$")
 _LINK = re.compile(r"\]\(\s*<?(?P<target>[^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+
+SURROUNDINGS = {"COLUMNS": "80", "PYTHONIOENCODING": "utf-8"}
 
 
 class WrongDocs(AssertionError):
@@ -67,7 +72,29 @@ def blocks(markdown: str) -> Iterator[Block]:
         raise WrongDocs(f"line {start - 1}: the block is never closed")
 
 
-def check_page(name: str, markdown: str, directory: Path) -> int:
+def in_a_process(words: list[str], directory: Path) -> str:
+    """Return what a command prints."""
+    return subprocess.run(
+        [str(COMMAND), *words],
+        cwd=directory,
+        env={**os.environ, **SURROUNDINGS},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        timeout=60,
+    ).stdout
+
+
+def in_this_process(words: list[str], directory: Path) -> str:
+    """Return what a command prints; it knows nothing of what the page has registered in Python."""
+    return run_here(words, directory, SURROUNDINGS, together=True).out
+
+
+Runner = Callable[[list[str], Path], str]
+
+
+def check_page(name: str, markdown: str, directory: Path, run: Runner = in_this_process) -> int:
     """Run every block of a page; return how many were run."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     checked = 0
@@ -78,7 +105,7 @@ def check_page(name: str, markdown: str, directory: Path) -> int:
         elif block.language == "python":
             run_python(where, block, namespace)
         elif block.language == "console":
-            run_console(where, block, directory)
+            run_console(where, block, directory, run)
         else:
             continue
         checked += 1
@@ -102,30 +129,19 @@ def run_python(where: str, block: Block, namespace: dict[str, Any]) -> None:
     namespace.update(test.globs)
 
 
-def run_console(where: str, block: Block, directory: Path) -> None:
+def run_console(where: str, block: Block, directory: Path, run: Runner) -> None:
     """Run each ``$ replicable-rl ...`` and compare what follows it."""
-    before, *runs = re.split(r"^\$ ?", block.text, flags=re.MULTILINE)
-    if before.strip() or not runs:
+    before, *shown = re.split(r"^\$ ?", block.text, flags=re.MULTILINE)
+    if before.strip() or not shown:
         raise WrongDocs(f"{where}: a console block starts with a line `$ command`")
-    for run in runs:
-        command, _, expected = re.sub(r"\\\n *", "", run).partition("\n")
+    for one in shown:
+        command, _, expected = re.sub(r"\\\n *", "", one).partition("\n")
         words = shlex.split(command, comments=True)
         if words[:1] != ["replicable-rl"]:
             raise WrongDocs(f"{where}: only replicable-rl is run in console blocks, not {command!r}; make it `sh`")
-        done = subprocess.run(
-            [str(COMMAND), *words[1:]],
-            cwd=directory,
-            env={**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            timeout=60,
-        )
-        if not matches(expected, done.stdout):
-            raise WrongDocs(
-                f"{where}: $ {command}\nshown:\n{expected}\nprinted (exit {done.returncode}):\n{done.stdout}"
-            )
+        printed = run(words[1:], directory)
+        if not matches(expected, printed):
+            raise WrongDocs(f"{where}: $ {command}\nshown:\n{expected}\nprinted:\n{printed}")
 
 
 def matches(expected: str, printed: str) -> bool:
@@ -170,7 +186,8 @@ def anchors(page: Path) -> set[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_blocks_of_a_page_are_true(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # what the examples write stays here
-    check_page(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"), tmp_path)
+    run = in_a_process if page.name == "README.md" else in_this_process
+    check_page(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"), tmp_path, run)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -238,29 +255,11 @@ Usage: replicable-rl [OPTIONS] COMMAND [ARGS]...
 """
 
 
-ANSWERS: dict[tuple[str, ...], subprocess.CompletedProcess[str]] = {}
+@pytest.mark.parametrize("run", [in_a_process, in_this_process])
+def test_checker_accepts_a_true_page(run: Runner, tmp_path: Path) -> None:
+    assert check_page("page", TRUE_PAGE, tmp_path, run) == 5
 
 
-@pytest.fixture
-def asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remember what a command printed: the pages below differ in what they show, and hardly in what they run."""
-    run = subprocess.run
-
-    def answer(command: list[str], *, cwd: Path, **how: Any) -> subprocess.CompletedProcess[str]:
-        asked = (*command, *sorted(path.name for path in cwd.iterdir()))
-        if asked not in ANSWERS:
-            ANSWERS[asked] = run(command, cwd=cwd, **how)
-        return ANSWERS[asked]
-
-    monkeypatch.setattr(subprocess, "run", answer)
-
-
-@pytest.mark.usefixtures("asked_once")
-def test_checker_accepts_a_true_page(tmp_path: Path) -> None:
-    assert check_page("page", TRUE_PAGE, tmp_path) == 5
-
-
-@pytest.mark.usefixtures("asked_once")
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [

@@ -315,15 +315,15 @@ def test_a_report_builds_no_large_problem(path: Path) -> None:
     assert peak < 600
 
 
-def test_a_report_of_a_tiny_store_that_asks_for_ten_million_runs(path: Path) -> None:
-    family = AuditSpec(ObjectSpec("chain-v1"), ObjectSpec("x-v1"), 5_000_000)
+def test_a_report_of_a_tiny_store_that_asks_for_two_million_runs(path: Path) -> None:
+    family = AuditSpec(ObjectSpec("chain-v1"), ObjectSpec("x-v1"), 1_000_000)
     with RunStore(path) as store:
         store.add_audit(family)
-        store.add_audit(AuditSpec(ObjectSpec("chain-v1"), ObjectSpec("x-v1"), 4_000_000))
+        store.add_audit(AuditSpec(ObjectSpec("chain-v1"), ObjectSpec("x-v1"), 800_000))
         store.add([Run.of({"policy": [0] * 5}).completed(family.family.spec(1, 2))], {})
     said, peak = peak_of(REPORT, path)
     assert said == "True"
-    assert peak < 1000
+    assert peak < 200  # 66 without a byte for any run that is not there
 
 
 @pytest.mark.parametrize("read", [rr.load_mdp, Dataset.load, load_sweep, read_file])

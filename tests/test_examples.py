@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from examples import cartpole_dqn, q_learning, sb3
+from examples import q_learning, sb3
 from gymnasium.envs.toy_text import FrozenLakeEnv
 
 import replicable_rl as rr
@@ -106,8 +106,8 @@ def make() -> Callable[..., rr.StableBaselines3]:
     """Make ``dqn`` or ``ppo`` of the example, small."""
     pytest.importorskip("stable_baselines3")
 
-    def small(name: str, **kwargs: Any) -> rr.StableBaselines3:
-        train: rr.StableBaselines3 = getattr(sb3, name)(SMALL[name], **kwargs)
+    def small(name: str, steps: int | None = None, **kwargs: Any) -> rr.StableBaselines3:
+        train: rr.StableBaselines3 = getattr(sb3, name)(steps or SMALL[name], **kwargs)
         return train
 
     return small
@@ -115,7 +115,7 @@ def make() -> Callable[..., rr.StableBaselines3]:
 
 @pytest.mark.parametrize("name", SMALL)
 def test_two_processes_and_one_find_the_same(name: str, make: Callable[..., rr.StableBaselines3]) -> None:
-    serial, parallel = (sb3.audit(make(name), shared_seeds=2, n_jobs=jobs) for jobs in (1, 2))
+    serial, parallel = (sb3.audit(make(name), shared_seeds=2, n_jobs=jobs, episodes=10) for jobs in (1, 2))
     assert same_result(serial, parallel)
     assert serial.levels == ("policy",)
     assert serial.states.per_state.shape == (len(sb3.CELLS),)
@@ -133,7 +133,7 @@ def test_the_probe_is_every_cell_in_which_an_action_is_taken() -> None:
 
 def test_the_audit_compares_what_the_policy_does_in_the_cells(make: Callable[..., rr.StableBaselines3]) -> None:
     train = make("ppo")
-    result = sb3.audit(train, shared_seeds=1, n_jobs=1)
+    result = sb3.audit(train, shared_seeds=1, n_jobs=1, episodes=2)
     for run in result.runs:
         assert run.sample_seed is not None
         assert np.array_equal(run.policy, train(run.shared_seed, run.sample_seed)(np.array(sb3.CELLS)))
@@ -151,7 +151,7 @@ def test_the_audit_compares_what_the_policy_does_in_the_cells(make: Callable[...
 def test_the_result_says_what_was_shared_and_what_was_fresh(
     name: str, share: tuple[str, ...], shared: list[str], fresh: list[str], make: Callable[..., rr.StableBaselines3]
 ) -> None:
-    result = sb3.audit(make(name, share=share), shared_seeds=1, n_jobs=1)
+    result = sb3.audit(make(name, steps=50, share=share), shared_seeds=1, n_jobs=1, episodes=2)
     for text, said in ((result.spec.shared, shared), (result.spec.fresh, fresh)):
         assert [phrase for phrase in (DATA, WEIGHTS, DRAWS) if phrase in text] == [
             phrase for phrase in (DATA, WEIGHTS, DRAWS) if phrase in said
@@ -172,6 +172,8 @@ def test_with_nothing_shared_other_shared_seeds_find_the_same(make: Callable[...
 
 
 def test_the_script_in_the_style_of_cleanrl_has_two_seeds() -> None:
+    from examples import cartpole_dqn  # and not above: it loads PyTorch
+
     def acts(shared_seed: int, sample_seed: int) -> list[int]:
         policy = cartpole_dqn.train(shared_seed, sample_seed, steps=520)
         return [policy(one) for one in probe]

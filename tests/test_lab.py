@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.cookiejar
+import importlib.util
 import json
 import os
 import re
@@ -51,7 +52,8 @@ if TYPE_CHECKING:
 
 __all__ = ["browser"]  # a fixture
 in_a_browser = pytest.mark.skipif(CHROMIUM is None or DRIVER is None, reason="there is no chromium here")
-pytest.importorskip("marimo", reason="marimo is not installed: pip install marimo")
+if importlib.util.find_spec("marimo") is None:  # what it loads takes long: not before it is needed
+    pytest.skip("marimo is not installed: pip install marimo", allow_module_level=True)
 _ROWS = ("0,0,0,1", "0,1,1,0", "1,0,0,0", "1,1,1,1") * 20
 LOG = "\n".join(
     ["episode,step,state,action,reward,next_state", *(f"0,{i},{row}" for i, row in enumerate(_ROWS))]

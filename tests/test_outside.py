@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import importlib
 import json
-import os
 import pickle
 import signal
 import subprocess
@@ -27,6 +26,7 @@ from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.sampling.tables import Table
 from replicable_rl.solve.run import solve_as
 from replicable_rl.store import packed
+from tests.commands import Result, run_here
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = Path(sys.executable).parent / "replicable-rl"
@@ -297,17 +297,9 @@ def test_a_sweep(own: ModuleType, tmp_path: Path, made: list[rr.Run]) -> None:
 # --- the command line ------------------------------------------------------------------------------
 
 
-def call(*arguments: object, plugin: bool = True) -> subprocess.CompletedProcess[str]:
+def call(*arguments: object, plugin: bool = True) -> Result:
     options = ["--plugin", "examples.own"] if plugin else []
-    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1"}
-    return subprocess.run(
-        [COMMAND, *options, *map(str, arguments)],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run_here([*options, *map(str, arguments)], ROOT, {"COLUMNS": "80", "NO_COLOR": "1"})
 
 
 AUDIT = ("audit", "two-doors-v1", "good-enough-v1", "--epsilon", 0.05, "--shared-seeds", 4)
@@ -315,32 +307,33 @@ AUDIT = ("audit", "two-doors-v1", "good-enough-v1", "--epsilon", 0.05, "--shared
 
 def test_the_command_line_lists_and_solves(doors: rr.TabularMDP, algorithm: Any, tmp_path: Path) -> None:
     listed = call("list")
-    assert listed.returncode == 0
-    assert [name for name in IDS if name not in listed.stdout] == []
+    assert listed.code == 0
+    assert [name for name in IDS if name not in listed.out] == []
     unknown = call("solve", "two-doors-v1", "good-enough-v1", "--epsilon", 0.05, "--shared-seed", 1, plugin=False)
-    assert (unknown.returncode, unknown.stdout) == (2, "")
-    assert "No problem is called 'two-doors-v1'" in unknown.stderr or "No algorithm is called" in unknown.stderr
+    assert (unknown.code, unknown.out) == (2, "")
+    assert "No problem is called 'two-doors-v1'" in unknown.err or "No algorithm is called" in unknown.err
     seeds = ("--shared-seed", 2023, "--sample-seed", 1, "--sampler", NUMPY)
     solved = call("solve", "two-doors-v1", "good-enough-v1", "--epsilon", 0.05, *seeds, "--save", tmp_path / "run")
-    assert (solved.returncode, solved.stderr) == (0, "")
+    assert (solved.code, solved.err) == (0, "")
     assert rr.load_run(tmp_path / "run") == rr.solve(doors, algorithm, shared_seed=2023, sample_seed=1, sampler=NUMPY)
     as_json = call("solve", "two-doors-v1", "good-enough-v1:epsilon=0.05", *seeds, "--json")
-    assert json.loads(as_json.stdout)["run"] == rr.load_run(tmp_path / "run").key
+    assert json.loads(as_json.out)["run"] == rr.load_run(tmp_path / "run").key
 
 
 def test_the_command_line_audits_and_reports(doors: rr.TabularMDP, algorithm: Any, tmp_path: Path) -> None:
     path = tmp_path / "own.sqlite"
     audited = call(*AUDIT, "--store", path, "--json")
-    assert (audited.returncode, audited.stderr) == (0, "")
-    assert json.loads(audited.stdout) == rr.audit(doors, algorithm, shared_seeds=4).to_json()
-    parallel = call(*AUDIT, "--jobs", 2, "--json")
-    assert json.loads(parallel.stdout) == json.loads(audited.stdout)
+    assert (audited.code, audited.err) == (0, "")
+    assert json.loads(audited.out) == rr.audit(doors, algorithm, shared_seeds=4).to_json()
+    words = [str(COMMAND), "--plugin", "examples.own", *map(str, AUDIT), "--jobs", "2", "--json"]
+    parallel = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, check=True)  # the real command, with workers
+    assert json.loads(parallel.stdout) == json.loads(audited.out)
     judged = call("audit", "--store", path, "--level", "good-actions", "--require", 0.2)
-    assert (judged.returncode, judged.stderr) == (0, "")
-    assert "Same good-actions in 4 of 4 pairs" in judged.stdout
-    assert call("audit", "--store", path, "--level", "good-actions", "--require", 0.99).returncode == 2  # undecided
+    assert (judged.code, judged.err) == (0, "")
+    assert "Same good-actions in 4 of 4 pairs" in judged.out
+    assert call("audit", "--store", path, "--level", "good-actions", "--require", 0.99).code == 2  # undecided
     reported = call("report", path, "-o", tmp_path / "own.html")
-    assert (reported.returncode, reported.stderr) == (0, "")
+    assert (reported.code, reported.err) == (0, "")
     page = (tmp_path / "own.html").read_text(encoding="utf-8")
     for name in ("two-doors-v1", "good-enough-v1", "same good-actions", "same policy"):
         assert name in page
@@ -349,26 +342,22 @@ def test_the_command_line_audits_and_reports(doors: rr.TabularMDP, algorithm: An
 def test_the_command_line_sweeps(own: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "sweep.toml").write_text(SWEEP, encoding="utf-8")
     swept = call("audit", "--sweep", tmp_path / "sweep.toml", "--store", tmp_path / "own.sqlite")
-    assert (swept.returncode, swept.stderr) == (0, "")
-    assert swept.stdout.count("Same good-actions in 3 of 3 pairs") == 2
+    assert (swept.code, swept.err) == (0, "")
+    assert swept.out.count("Same good-actions in 3 of 3 pairs") == 2
 
 
 def test_a_store_can_be_judged_without_the_file(doors: rr.TabularMDP, algorithm: Any, tmp_path: Path) -> None:
     path = tmp_path / "own.sqlite"
     rr.audit(doors, algorithm, shared_seeds=4, store=path)
     judged = call("audit", "--store", path, plugin=False)
-    assert (judged.returncode, judged.stderr) == (0, "")
-    assert "Same policy in 4 of 4 pairs" in judged.stdout
+    assert (judged.code, judged.err) == (0, "")
+    assert "Same policy in 4 of 4 pairs" in judged.out
 
 
 def test_a_file_that_is_not_there() -> None:
-    missing = subprocess.run(
-        [COMMAND, "--plugin", "examples.nothing", "list"], capture_output=True, text=True, check=False
-    )
-    assert missing.returncode == 2
-    assert missing.stderr.startswith(
-        "replicable-rl: --plugin examples.nothing: cannot be imported (ModuleNotFoundError:"
-    )
+    missing = run_here(["--plugin", "examples.nothing", "list"], ROOT)
+    assert missing.code == 2
+    assert missing.err.startswith("replicable-rl: --plugin examples.nothing: cannot be imported (ModuleNotFoundError:")
 
 
 # --- in the program itself, where no module can be imported -----------------------------------------

@@ -32,6 +32,7 @@ from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.experiment import Finding
 from replicable_rl.files import replacing
 from replicable_rl.store import RunStore
+from tests.commands import run_here
 from tests.test_experiments import csv_equals_json
 
 COMMAND = Path(sys.executable).parent / "replicable-rl"
@@ -54,7 +55,7 @@ class Made:
         return Dataset.load(self.folder / f"{name}.json")
 
 
-def run(folder: Path, *arguments: str) -> Made:
+def run_in_a_process(folder: Path, *arguments: str) -> Made:
     done = subprocess.run(
         [COMMAND, "reproduce", *arguments, "--output", folder.name],
         cwd=folder.parent,
@@ -64,6 +65,11 @@ def run(folder: Path, *arguments: str) -> Made:
         timeout=300,
     )
     return Made(folder, done.returncode, done.stdout, done.stderr)
+
+
+def run(folder: Path, *arguments: str) -> Made:
+    done = run_here(["reproduce", *arguments, "--output", folder.name], folder.parent, {"COLUMNS": "200"})
+    return Made(folder, done.code, done.out, done.err)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +85,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
                 return Made(shared / "results", **json.loads((shared / "made.json").read_text(encoding="utf-8")))
             time.sleep(0.1)
         raise
-    first = run(shared / "results", *OPTIONS, *ALONE)
+    first = run_in_a_process(shared / "results", *OPTIONS, *ALONE)
     with replacing(shared / "made.json") as stream:
         stream.write(json.dumps({"code": first.code, "out": first.out, "err": first.err}).encode())
     return first

@@ -25,7 +25,8 @@ from replicable_rl.cli.main import app
 from replicable_rl.queries.rules import SHIPPED
 from replicable_rl.records import LEVELS
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS
-from tests.test_cli import COMMAND, Result, Run, environment, one_line, run  # noqa: F401  # run is a fixture
+from tests.commands import Result
+from tests.test_cli import COMMAND, Run, environment, one_line, run  # noqa: F401  # run is a fixture
 
 GROUP: Any = typer.main.get_command(app)
 COMMANDS: dict[str, Any] = GROUP.commands

@@ -47,14 +47,14 @@ def opened(source: Any, columns: Columns, declared: Declared) -> Iterator[Rows]:
 def _of_files(duck: Engine, files: tuple[str, ...], columns: Columns, declared: Declared) -> LocalRows:
     duck.files = files
     if _ending(files[0]) == ".parquet":
-        duck.rows(f"CREATE VIEW {VIEW} AS SELECT * FROM {_parquet(files)}")
+        duck.rows(f"CREATE TEMP VIEW {VIEW} AS SELECT * FROM {_parquet(files)}")
         return LocalRows(duck, _parquet(files, ", filename=true, file_row_number=true"))
     text = TextFiles(files, columns)
     query, duck.text = text.query(), text
     # Some versions let the reader convert what a query converts, and a value that is no number is then an error.
     if duck.rows("SELECT 1 FROM duckdb_optimizers() WHERE name = 'type_pushdown'"):
         duck.rows("SET disabled_optimizers = 'type_pushdown'")
-    duck.rows(f"CREATE VIEW {VIEW} AS {query}")
+    duck.rows(f"CREATE TEMP VIEW {VIEW} AS {query}")
     return TextRows(duck, text=text, declared=declared)
 
 

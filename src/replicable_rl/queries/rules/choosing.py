@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
 from replicable_rl.mdp.occupancy import occupancy_of_actions
 from replicable_rl.queries.rules.affordable import gap_noise, state_shares
@@ -88,6 +87,8 @@ class _Chooser:
 
     def all(self) -> Iterator[_Candidate]:
         """Yield the cuts at falling prices, from the best actions on, while they are affordable."""
+        from scipy.special import ndtr  # takes longer to load than all the rest
+
         from replicable_rl.queries.rules import _kernels
 
         gap, states = self.model.gap, np.arange(self.model.n_states)
