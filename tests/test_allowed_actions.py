@@ -299,7 +299,7 @@ def test_a_log_that_says_what_is_allowed(tmp_path: Path) -> None:
     again = rr.load_dataset(tmp_path / "log.npz")
     assert again == data
     assert np.array_equal(again.allowed, mdp.allowed)  # type: ignore[arg-type]  # there is one
-    assert data.spec != log_of(mdp, allowed=None).spec == log_of(mdp, allowed=np.ones((S, A))).spec
+    assert data.spec != log_of(mdp, allowed=None).spec == log_of(mdp, allowed=np.ones((S, A), dtype=bool)).spec
     for part in data.split(2):
         assert part.process == data.process
 

@@ -116,6 +116,19 @@ def check_mask(allowed: Any, n_states: int, n_actions: int, ends: bool = False) 
     return None if mask.all() else (*rows, (True,) * n_actions) if ends else rows
 
 
+def check_flags(allowed: Any) -> None:
+    """Refuse a table of numbers for one of truth values: a list of pairs of numbers looks the same."""
+    try:
+        kind = np.asarray(allowed).dtype.kind
+    except Exception:  # rows of unequal lengths, and whatever somebody's object raises
+        kind = ""
+    if kind != "b":
+        raise InvalidInput(
+            "from_transitions: allowed must be a file or columns of pairs, such as {'state': [...], 'action': [...]}, "
+            f"or an (S, A) table of True and False, got {shown(allowed)}."
+        )
+
+
 def check_names(kind: str, names: Any) -> tuple[Label, ...] | None:
     """Return declared names, each once."""
     if names is None:

@@ -14,7 +14,7 @@ from replicable_rl.data.counting import Counted, Rows, counted, index_of
 from replicable_rl.data.dataset import Dataset
 from replicable_rl.data.episodes import columns_of, is_minari
 from replicable_rl.data.pairs import are_pairs, read_pairs
-from replicable_rl.data.process import END, Process, check_initial, check_mask, check_names
+from replicable_rl.data.process import END, Process, check_flags, check_initial, check_mask, check_names
 from replicable_rl.data.source import opened
 from replicable_rl.errors import InvalidInput, check_real
 from replicable_rl.sampling.problem import check_range
@@ -74,10 +74,11 @@ def from_transitions(
         Distribution of the first state.
     states, actions : list, optional
         All there are, also those that the log did not see: give them where you compare logs.
-    allowed : path, dictionary of arrays, or (S, A) truth values, optional
-        Which actions each state has; all when not given. Another action is never decided. A file, or columns, has a
-        row for every pair that is allowed, in columns called as those of the log; its states and actions are then all
-        there are. Truth values go in the order of ``states`` and ``actions``, which must be given.
+    allowed : path, data frame, dictionary of arrays, or (S, A) truth values, optional
+        Which actions each state has; all when not given. Another action is never decided. A file, a frame, or columns,
+        has a row for every pair that is allowed, in columns called as those of the log; its states and actions are
+        then all there are. Truth values, True and False, go in the order of ``states`` and ``actions``, which must be
+        given.
 
     Returns
     -------
@@ -101,6 +102,8 @@ def from_transitions(
     if are_pairs(allowed):
         pairs = read_pairs(allowed, given, declared)
         declared, allowed = (pairs.states, pairs.actions), pairs.allowed
+    elif allowed is not None:
+        check_flags(allowed)
     if allowed is not None and None in declared:
         raise InvalidInput(
             "from_transitions: allowed goes by the order of the names. Give states=... and actions=... beside it."
