@@ -132,7 +132,7 @@ class TabularMDP(Displayed):
         gamma : float
             Discount in [0, 1).
         layout : {"sas", "ass"}, optional
-            May be left out unless a dense P fits both, which is where A = S > 1.
+            May be left out unless P, or R of three dimensions, fits both, which is where A = S > 1.
         options
             ``allowed``, ``initial``, ``reward_range``, ``labels`` and ``estimated``, as for the class.
 
