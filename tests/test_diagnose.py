@@ -80,7 +80,11 @@ def test_algorithms_that_draw_take_rows_or_say_how_many_are_missing() -> None:
     data = data_of()
     run = rr.solve(data, rr.ApproximateMDP(0.1, 0.01, calls=200), shared_seed=1)
     assert run.samples == 3000
-    with pytest.raises(rr.InvalidInput, match=r"303 rows of the pair with fewest\. With calls=30 it would fit"):
+    s, a = np.unravel_index(np.argmin(data.visits), data.visits.shape)
+    scarcest = f"{data.process.actions[a]} in {data.process.states[s]}"
+    with pytest.raises(
+        rr.InvalidInput, match=rf"303 rows of the pair with fewest, {scarcest}\. With calls=30 it would fit"
+    ):
         rr.solve(data, rr.PhasedVI(0.1, 0.01, iterations=10, calls=1000), shared_seed=1)
     with pytest.raises(rr.InvalidInput, match="sample_seed is for samples that are drawn"):
         rr.solve(data, DECIDE, shared_seed=1, sample_seed=1)

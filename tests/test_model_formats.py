@@ -217,7 +217,10 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 def test_rewards_whose_layout_is_plain_are_read() -> None:
-    by_action, paid = [sp.eye_array(2)] * 2, np.array([[[0.0, 1.0], [2.0, 3.0]], [[4.0, 5.0], [6.0, 7.0]]])  # R[a, s, s']
+    by_action, paid = (
+        [sp.eye_array(2)] * 2,
+        np.array([[[0.0, 1.0], [2.0, 3.0]], [[4.0, 5.0], [6.0, 7.0]]]),
+    )  # R[a, s, s']
     named = rr.TabularMDP.from_arrays(by_action, paid, gamma=0.5, layout="ass")
     assert named.rows.reward.tolist() == [0.0, 4.0, 3.0, 7.0]  # of (s, a), which stays in s
     for R in (np.array([[0.0, 4.0], [3.0, 7.0]]), [[0.0, 4.0], [3.0, 7.0]], [sp.csr_array(one) for one in paid]):
