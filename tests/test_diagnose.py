@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -395,6 +396,16 @@ def test_every_algorithm_of_a_log_is_diagnosed() -> None:
         for ask in (found.data_needed, found.rules):
             with pytest.raises(rr.InvalidInput, match=r"is known for PlugInPolicy only, got .*Diagnose PlugInPolicy"):
                 ask()
+
+
+def test_one_row_is_one_row_and_ties_are_said_in_plain_words() -> None:
+    found = rr.diagnose(two_arms(50, 5), rr.PhasedVI(0.1, 0.05, calls=1, iterations=1), resamples=10)
+    assert "PhasedVI takes 1 row of every pair" in " ".join(found.text(target=0.9).split())
+    halves = dataclasses.replace(found, agreement=found.halves)
+    said = "(halves of the log, because the bootstrap says too much where actions tie; 10 pairs of logs, 95 %)."
+    assert said in " ".join(halves.text().split())
+    other = dataclasses.replace(found, halves=None)
+    assert "(bootstrap, 10 pairs of logs, 95 %)." in " ".join(other.text().split())
 
 
 def test_a_forecast_of_runs_is_how_often_two_logs_agree() -> None:
