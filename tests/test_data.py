@@ -347,7 +347,8 @@ def test_pairs_of_numbers_are_no_table_of_truth_values() -> None:
     import pyarrow as pa
 
     log = {"state": [0, 1, 1], "action": [1, 1, 1], "reward": [0.0, 1.0, 0.0], "next_state": [1, 0, 1]}
-    pairs, names = {"state": [0, 1], "action": [1, 1]}, {"states": [0, 1], "actions": [0, 1]}
+    pairs = {"state": [0, 1], "action": [1, 1]}
+    names: dict[str, Any] = {"states": [0, 1], "actions": [0, 1]}
     for allowed in (pairs, pd.DataFrame(pairs), pl.DataFrame(pairs), pa.table(pairs)):  # each reads as a table too
         read = rr.from_transitions(log, gamma=0.9, allowed=allowed, **names)
         assert read.allowed is not None

@@ -401,6 +401,7 @@ def test_every_algorithm_of_a_log_is_diagnosed() -> None:
 def test_one_row_is_one_row_and_ties_are_said_in_plain_words() -> None:
     found = rr.diagnose(two_arms(50, 5), rr.PhasedVI(0.1, 0.05, calls=1, iterations=1), resamples=10)
     assert "PhasedVI takes 1 row of every pair" in " ".join(found.text(target=0.9).split())
+    assert found.halves is not None
     halves = dataclasses.replace(found, agreement=found.halves)
     said = "(halves of the log, because the bootstrap says too much where actions tie; 10 pairs of logs, 95 %)."
     assert said in " ".join(halves.text().split())

@@ -35,12 +35,8 @@ def are_pairs(allowed: Any) -> bool:
     >>> are_pairs({"state": [0], "action": [1]}), are_pairs([[False, True]])
     (True, False)
     """
-    if isinstance(allowed, (str, os.PathLike, Mapping)):
-        return True
-    try:
-        return any(hasattr(allowed, name) for name in ("columns", "column_names"))  # frames and Ibis, and Arrow
-    except Exception:  # whatever somebody's object raises
-        return False
+    names_columns = any(hasattr(type(allowed), name) for name in ("columns", "column_names"))  # frames, Arrow tables
+    return names_columns or isinstance(allowed, (str, os.PathLike, Mapping))
 
 
 @called_as("from_transitions, allowed", "from_transitions")

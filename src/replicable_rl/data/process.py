@@ -121,10 +121,10 @@ def check_mask(
 def check_flags(allowed: Any) -> None:
     """Refuse a table of numbers for one of truth values: a list of pairs of numbers looks the same."""
     try:
-        kind = np.asarray(allowed).dtype.kind
+        are_flags = np.asarray(allowed).dtype == np.bool_
     except Exception:  # rows of unequal lengths, and whatever somebody's object raises
-        kind = ""
-    if kind != "b":
+        are_flags = False
+    if not are_flags:
         raise InvalidInput(
             "from_transitions: allowed must be a file or columns of pairs, such as {'state': [...], 'action': [...]}, "
             f"or an (S, A) table of True and False, got {shown(allowed)}."
