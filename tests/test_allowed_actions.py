@@ -299,9 +299,23 @@ def test_a_log_that_says_what_is_allowed(tmp_path: Path) -> None:
     again = rr.load_dataset(tmp_path / "log.npz")
     assert again == data
     assert np.array_equal(again.allowed, mdp.allowed)  # type: ignore[arg-type]  # there is one
-    assert data.spec != log_of(mdp, allowed=None).spec == log_of(mdp, allowed=np.ones((S, A))).spec
+    assert data.spec != log_of(mdp, allowed=None).spec == log_of(mdp, allowed=np.ones((S, A), dtype=bool)).spec
     for part in data.split(2):
         assert part.process == data.process
+
+
+def test_a_state_without_actions_is_called_by_its_name() -> None:
+    P, R, allowed = np.full((2, 3, 2), 0.5), np.zeros((2, 3)), [[True] * 3, [False] * 3]
+    for labels, name in ((None, "1"), (rr.Labels(states=("home", "road")), "'road'")):
+        with pytest.raises(rr.InvalidInput, match=f"an action that is allowed, state {name} has none"):
+            rr.TabularMDP.from_dense(P, R, gamma=0.5, allowed=allowed, labels=labels)
+
+
+def test_the_scarcest_pair_is_one_that_is_allowed() -> None:
+    log = {"state": ["a", "a", "b"], "action": ["x", "x", "y"], "reward": [0.0] * 3, "next_state": ["b", "a", "a"]}
+    data = rr.from_transitions(log, gamma=0.9, allowed={"state": ["a", "b"], "action": ["x", "y"]})
+    with pytest.raises(rr.InvalidInput, match="1 row of the pair with fewest, y in b"):
+        rr.solve(data, rr.ApproximateMDP(0.1, 0.01, calls=3), shared_seed=1)
 
 
 def test_logs_with_masks_that_do_not_fit_are_refused() -> None:

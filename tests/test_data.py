@@ -327,7 +327,11 @@ PAIRS = "state,action\nhome,go\nhome,wait\nroad,go\nroad,wait\nroad,swim\n"
 def test_pairs_that_are_allowed_come_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "pairs.csv").write_text(PAIRS, encoding="utf-8")
     (tmp_path / "log.csv").write_text(csv_of(LOG), encoding="utf-8")
-    table = {"states": ["home", "road"], "actions": ["go", "swim", "wait"], "allowed": [[1, 0, 1], [1, 1, 1]]}
+    table = {
+        "states": ["home", "road"],
+        "actions": ["go", "swim", "wait"],
+        "allowed": [[True, False, True], [True, True, True]],
+    }
     expected = rr.from_transitions(LOG, gamma=0.9, **table)  # type: ignore[arg-type]
     columns = {"state": ["home", "home", "road", "road", "road"], "action": ["go", "wait", "go", "wait", "swim"]}
     for allowed in (tmp_path / "pairs.csv", str(tmp_path / "pairs.csv"), columns):
@@ -339,11 +343,39 @@ def test_pairs_that_are_allowed_come_from_a_file(tmp_path: Path) -> None:
     assert ends.allowed.tolist() == [[True, False, True], [True] * 3, [True] * 3]
 
 
+def test_pairs_of_numbers_are_no_table_of_truth_values() -> None:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    log = {"state": [0, 1, 1], "action": [1, 1, 1], "reward": [0.0, 1.0, 0.0], "next_state": [1, 0, 1]}
+    pairs = {"state": [0, 1], "action": [1, 1]}
+    names: dict[str, Any] = {"states": [0, 1], "actions": [0, 1]}
+    for allowed in (pairs, pd.DataFrame(pairs), pl.DataFrame(pairs), pa.table(pairs)):  # each reads as a table too
+        read = rr.from_transitions(log, gamma=0.9, allowed=allowed, **names)
+        assert read.allowed is not None
+        assert read.allowed.tolist() == [[False, True], [False, True]]
+    for wrong in ([(0, 1), (1, 1)], np.ones((2, 2)), [[True, 1], [1, 1]], [["home", "go"]], [[True], [True, False]], 1):
+        for given in (names, {}):
+            with pytest.raises(
+                rr.InvalidInput, match=r"must be a file or columns of pairs.* or an \(S, A\) table of True"
+            ):
+                rr.from_transitions(log, gamma=0.9, allowed=wrong, **given)
+    with pytest.raises(rr.InvalidInput, match="there is no column 'state' for the state"):
+        rr.from_transitions(log, gamma=0.9, allowed=pd.DataFrame([[True, False], [True, True]], columns=["x", "y"]))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("state,action\nhome,go\nroad,go\n", "actions must name all that occur, and 'wait' is not among the 1"),
-        ("state,action\nhome,go\nhome,wait\n", "states must name all that occur, and 'road' is not among the 1"),
+        (
+            "state,action\nhome,go\nroad,go\n",
+            "the list of allowed pairs does not name action 'wait', which the log has. Add",
+        ),
+        (
+            "state,action\nhome,go\nhome,wait\n",
+            "the list of allowed pairs does not name state 'road', which the log has. Add",
+        ),
         ("state,action\nhome,go\nroad,wait\nroad,go\n", "the log has wait in home, which is not allowed"),
         ("state,action\n", "lists no pairs. Name a state and an action in every row"),
         ("", "is empty"),
@@ -355,6 +387,16 @@ def test_wrong_lists_of_pairs(text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "pairs.csv").write_text(text, encoding="utf-8")
     with pytest.raises(rr.InvalidInput, match=said):
         rr.from_transitions(LOG, gamma=0.9, allowed=tmp_path / "pairs.csv")
+
+
+def test_declared_names_are_blamed_where_they_were_declared() -> None:
+    pairs = {"state": ["home", "home"], "action": ["go", "wait"]}
+    with pytest.raises(rr.InvalidInput, match="states must name all that occur, and 'road' is not among the 1"):
+        rr.from_transitions(LOG, gamma=0.9, allowed=pairs, states=["home"])
+    with pytest.raises(rr.InvalidInput, match="the list of allowed pairs does not name state 'road'"):
+        rr.from_transitions(LOG, gamma=0.9, allowed=pairs, actions=["go", "wait"])
+    with pytest.raises(rr.InvalidInput, match="every state needs an action that is allowed, state 'road' has none"):
+        rr.from_transitions(LOG, gamma=0.9, allowed=pairs, states=["home", "road"])
 
 
 def test_the_command_line_takes_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -80,7 +81,11 @@ def test_algorithms_that_draw_take_rows_or_say_how_many_are_missing() -> None:
     data = data_of()
     run = rr.solve(data, rr.ApproximateMDP(0.1, 0.01, calls=200), shared_seed=1)
     assert run.samples == 3000
-    with pytest.raises(rr.InvalidInput, match=r"303 rows of the pair with fewest\. With calls=30 it would fit"):
+    s, a = np.unravel_index(np.argmin(data.visits), data.visits.shape)
+    scarcest = f"{data.process.actions[a]} in {data.process.states[s]}"
+    with pytest.raises(
+        rr.InvalidInput, match=rf"303 rows of the pair with fewest, {scarcest}\. With calls=30 it would fit"
+    ):
         rr.solve(data, rr.PhasedVI(0.1, 0.01, iterations=10, calls=1000), shared_seed=1)
     with pytest.raises(rr.InvalidInput, match="sample_seed is for samples that are drawn"):
         rr.solve(data, DECIDE, shared_seed=1, sample_seed=1)
@@ -431,6 +436,17 @@ def test_every_algorithm_of_a_log_is_diagnosed() -> None:
         for ask in (found.data_needed, found.rules):
             with pytest.raises(rr.InvalidInput, match=r"is known for PlugInPolicy only, got .*Diagnose PlugInPolicy"):
                 ask()
+
+
+def test_one_row_is_one_row_and_ties_are_said_in_plain_words() -> None:
+    found = rr.diagnose(two_arms(50, 5), rr.PhasedVI(0.1, 0.05, calls=1, iterations=1), resamples=10)
+    assert "PhasedVI takes 1 row of every pair" in " ".join(found.text(target=0.9).split())
+    assert found.halves is not None
+    halves = dataclasses.replace(found, agreement=found.halves)
+    said = "(halves of the log, because the bootstrap says too much where actions tie; 10 pairs of logs, 95 %)."
+    assert said in " ".join(halves.text().split())
+    other = dataclasses.replace(found, halves=None)
+    assert "(bootstrap, 10 pairs of logs, 95 %)." in " ".join(other.text().split())
 
 
 def test_a_forecast_of_runs_is_how_often_two_logs_agree() -> None:

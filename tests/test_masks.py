@@ -118,6 +118,50 @@ def test_a_mask_that_changes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
         problem.play(uniform_policy(problem), 20, 20, sample_stream(1))
 
 
+class Short(Corridor):
+    """It stops in place 3, where nobody acts: its mask is empty."""
+
+    def info(self) -> dict[str, Any]:
+        return {"action_mask": ROW[self.place] * (self.place < 3)}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        self.place += 1
+        return self.place, 1.0, False, self.place == 3, self.info()
+
+
+class ShortAsked(Short):
+    """The same, and it can be asked."""
+
+    def action_mask(self, state: int) -> Any:
+        return ROW[state] * (state < 3)
+
+
+@pytest.mark.parametrize(("kind", "walk"), [(Short, 20), (Short, 3), (ShortAsked, 20)])
+def test_where_nobody_acts_all_is_allowed(kind: Any, walk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("replicable_rl.sampling.masks._WALK", walk)  # one of 3 steps does not reach the place
+    problem = rr.EpisodicEnv(kind(), allowed="action_mask", **OPTIONS)
+    assert problem.allowed is not None
+    assert problem.allowed.tolist() == [*(ROW[:3] == 1).tolist(), [True] * 3, [True] * 3]
+    assert rr.collect(problem, budget=50, sample_seed=1).rows == 50
+    assert problem.play(uniform_policy(problem), 20, 10, sample_stream(1)).visits.sum() > 0
+    assert problem.masks is not None
+    if walk > 3:
+        with pytest.raises(rr.InvalidInput, match=r"of state 3 changes: actions \[\], and then \[0\]"):
+            problem.masks.check(3, {"action_mask": ROW[3]})
+
+
+def test_an_empty_mask_in_the_middle_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = iter([True] + [False] * 50)  # the first episode stops there, the second does not
+    monkeypatch.setattr(Short, "step", lambda self, action: _moved(self, next(ends)))
+    with pytest.raises(rr.InvalidInput, match="of state 3 allows no action, and nothing is over"):
+        rr.EpisodicEnv(Short(), allowed="action_mask", **OPTIONS)
+
+
+def _moved(env: Short, over: bool) -> tuple[int, float, bool, bool, dict[str, Any]]:
+    env.place = 3
+    return env.place, 1.0, False, over, env.info()
+
+
 @pytest.mark.parametrize("told", [None, "no", [1, 0], [1, 0, 2], [[1, 0, 1]], [0.5, 1, 1]])
 def test_what_is_no_mask_is_refused(told: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Asked, "action_mask", lambda self, state: told)

@@ -70,13 +70,12 @@ def test_every_layout_gives_one_process(model: Model) -> None:
         (by_action, rewards, "ass"),
         (list(by_action), list(rewards), "ass"),
         (by_action.tolist(), rewards.tolist(), "ass"),
-        (sparse, rewards, None),
+        (sparse, rewards, "ass"),
         (sparse, matrices, "ass"),
         (objects, matrices, None),
-        (tuple(sparse), rewards, None),
     ]
     if P.shape[0] != P.shape[1]:
-        written += [(P, R, None), (by_action, rewards, None)]
+        written += [(P, R, None), (by_action, rewards, None), (tuple(sparse), rewards, None)]
     for one, two, layout in written:
         made = rr.TabularMDP.from_arrays(one, two, layout=layout, allowed=allowed, **options_of(model))
         assert made.digest == mdp.digest
@@ -137,7 +136,7 @@ def test_numbers_of_32_bits(model: Model) -> None:
     sparse = [sp.csr_array(one) for one in swapped(single)]
     made = [
         rr.TabularMDP.from_dense(single, R.astype(np.float32), layout="sas", allowed=allowed, **options_of(model)),
-        rr.TabularMDP.from_arrays(sparse, swapped(R), allowed=allowed, **options_of(model)),
+        rr.TabularMDP.from_arrays(sparse, swapped(R), layout="ass", allowed=allowed, **options_of(model)),
     ]
     assert made[0] == made[1]
     rows = made[0].rows
@@ -172,6 +171,18 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rr.TabularMDP.from_sparse([sp.eye_array(2)] * 2, np.zeros((2, 2, 2)), gamma=0.5),
         r"R of shape \(2, 2, 2\) may be \(S, A, S\) or \(A, S, S\)\. Give one",
     ),
+    "rewards that fit both, by action": (
+        lambda: rr.TabularMDP.from_arrays([sp.eye_array(2)] * 2, np.zeros((2, 2, 2)), gamma=0.5),
+        r"R of shape \(2, 2, 2\) may be \(S, A, S\) or \(A, S, S\)\. Say layout='ass' if it is the latter, or give one",
+    ),
+    "vectors that fit both, from_sparse": (
+        lambda: rr.TabularMDP.from_sparse([sp.eye_array(2)] * 2, [np.zeros(2), np.ones(2)], gamma=0.5),
+        r"R is a list of 2 vectors, one for each state or one for each action\. Give an \(S, A\) array",
+    ),
+    "vectors that fit both, by action": (
+        lambda: rr.TabularMDP.from_arrays([np.eye(2)] * 2, (np.zeros(2), np.ones(2)), gamma=0.5, layout="ass"),
+        r"R is a list of 2 vectors",
+    ),
     "no table": (lambda: rr.TabularMDP.from_arrays(P2[0], R2, gamma=0.5), r"shape \(S, A, S\) or \(A, S, S\), got"),
     "nothing": (lambda: rr.TabularMDP.from_arrays([], [], gamma=0.5), r"got \(0,\)"),
     "None": (lambda: rr.TabularMDP.from_arrays(None, None, gamma=0.5), "P must be an array of numbers"),
@@ -203,6 +214,19 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "one sparse matrix": (lambda: rr.TabularMDP.from_arrays(sp.eye_array(2), R2, gamma=0.5), "P must be"),
     "an empty row": (lambda: rr.TabularMDP.from_arrays(0 * P2, R2, gamma=0.5), "say with allowed="),
 }
+
+
+def test_rewards_whose_layout_is_plain_are_read() -> None:
+    by_action, paid = (
+        [sp.eye_array(2)] * 2,
+        np.array([[[0.0, 1.0], [2.0, 3.0]], [[4.0, 5.0], [6.0, 7.0]]]),
+    )  # R[a, s, s']
+    named = rr.TabularMDP.from_arrays(by_action, paid, gamma=0.5, layout="ass")
+    assert named.rows.reward.tolist() == [0.0, 4.0, 3.0, 7.0]  # of (s, a), which stays in s
+    for R in (np.array([[0.0, 4.0], [3.0, 7.0]]), [[0.0, 4.0], [3.0, 7.0]], [sp.csr_array(one) for one in paid]):
+        assert rr.TabularMDP.from_sparse(by_action, R, gamma=0.5) == named
+    P = np.eye(2)[:, None, :].repeat(2, axis=1)
+    assert rr.TabularMDP.from_dense(P, [np.array([0.0, 4.0]), np.array([3.0, 7.0])], gamma=0.5, layout="sas") == named
 
 
 @pytest.mark.parametrize("name", WRONG)

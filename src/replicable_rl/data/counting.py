@@ -253,9 +253,16 @@ def _episodes(rows: Rows, columns: Columns, many: int) -> tuple[NDArray[np.int64
 
 
 def index_of(
-    labels: list[Label], declared: tuple[Label, ...] | None, kind: str, place_of: Callable[[str, Label], str]
+    labels: list[Label],
+    declared: tuple[Label, ...] | None,
+    kind: str,
+    place_of: Callable[[str, Label], str],
+    from_pairs: bool = False,
 ) -> tuple[tuple[Label, ...], NDArray[np.int64]]:
-    """Return all labels in order, those that are declared or those that were seen, and where the seen ones are."""
+    """Return all labels in order, those that are declared or those that were seen, and where the seen ones are.
+
+    What is declared may be ``from_pairs`` that are allowed: an error then blames their list.
+    """
     if declared is None:
         return tuple(labels), np.arange(len(labels))
     place = {written_key(label): i for i, label in enumerate(declared)}
@@ -263,6 +270,11 @@ def index_of(
     if (where < 0).any():
         unknown = labels[int(np.argmax(where < 0))]
         hint = did_you_mean(spoken(unknown), map(spoken, declared))
+        if from_pairs:
+            raise InvalidInput(
+                f"{place_of(kind, unknown)}: the list of allowed pairs does not name {kind[:-1]} {shown(unknown)}, "
+                f"which the log has. Add its pairs to the list, or mend the log.{hint}"
+            )
         raise InvalidInput(
             f"{place_of(kind, unknown)}: {kind} must name all that occur, and {shown(unknown)} is not among the "
             f"{len(declared)}.{hint}"

@@ -92,7 +92,7 @@ def _dataset(metadata: dict[str, Any], archive: dict[str, NDArray[Any]]) -> Data
     initial = check_initial(metadata["initial"], len(states))
     bins, allowed = (
         check_binned(metadata.get("bins", [])),
-        check_mask(metadata.get("allowed"), len(states), len(actions)),
+        check_mask(metadata.get("allowed"), states, len(actions)),
     )
     process = Process(states, actions, gamma, bounds, initial, metadata["ends"] is True, bins, allowed)
     arrays = {name: archive[name] for name in (*_NEEDED, *_OPTIONAL) if name in archive}

@@ -30,8 +30,13 @@ class Pairs(NamedTuple):
 
 
 def are_pairs(allowed: Any) -> bool:
-    """Whether this names a file of pairs, or holds columns of them; else it is a table of truth values."""
-    return isinstance(allowed, (str, os.PathLike, Mapping))
+    """Whether this names a file of pairs, or holds columns of them, as frames do; else it is a table of truth values.
+
+    >>> are_pairs({"state": [0], "action": [1]}), are_pairs([[False, True]])
+    (True, False)
+    """
+    names_columns = any(hasattr(type(allowed), name) for name in ("columns", "column_names"))  # frames, Arrow tables
+    return names_columns or isinstance(allowed, (str, os.PathLike, Mapping))
 
 
 @called_as("from_transitions, allowed", "from_transitions")

@@ -107,13 +107,28 @@ def written(label: Label) -> Json:
     return f"{type(label).__name__}:{label!r}" if not isinstance(label, str) else f"str:{label}"
 
 
-def check_mask(allowed: Any, n_states: int, n_actions: int, ends: bool = False) -> tuple[tuple[bool, ...], ...] | None:
+def check_mask(
+    allowed: Any, states: Sequence[Label], n_actions: int, ends: bool = False
+) -> tuple[tuple[bool, ...], ...] | None:
     """Return which actions each state has; None where all have all. After the end, every action is the same."""
     if allowed is None:
         return None
-    mask = check_allowed("from_transitions", allowed, n_states, n_actions)
+    mask = check_allowed("from_transitions", allowed, len(states), n_actions, names=states)
     rows = tuple(map(tuple, mask.tolist()))
     return None if mask.all() else (*rows, (True,) * n_actions) if ends else rows
+
+
+def check_flags(allowed: Any) -> None:
+    """Refuse a table of numbers for one of truth values: a list of pairs of numbers looks the same."""
+    try:
+        are_flags = np.asarray(allowed).dtype == np.bool_
+    except Exception:  # rows of unequal lengths, and whatever somebody's object raises
+        are_flags = False
+    if not are_flags:
+        raise InvalidInput(
+            "from_transitions: allowed must be a file or columns of pairs, such as {'state': [...], 'action': [...]}, "
+            f"or an (S, A) table of True and False, got {shown(allowed)}."
+        )
 
 
 def check_names(kind: str, names: Any) -> tuple[Label, ...] | None:

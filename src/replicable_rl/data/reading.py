@@ -14,7 +14,7 @@ from replicable_rl.data.counting import Counted, Rows, counted, index_of
 from replicable_rl.data.dataset import Dataset
 from replicable_rl.data.episodes import columns_of, is_minari
 from replicable_rl.data.pairs import are_pairs, read_pairs
-from replicable_rl.data.process import END, Process, check_initial, check_mask, check_names
+from replicable_rl.data.process import END, Process, check_flags, check_initial, check_mask, check_names
 from replicable_rl.data.source import opened
 from replicable_rl.errors import InvalidInput, check_real
 from replicable_rl.sampling.problem import check_range
@@ -74,10 +74,11 @@ def from_transitions(
         Distribution of the first state.
     states, actions : list, optional
         All there are, also those that the log did not see: give them where you compare logs.
-    allowed : path, dictionary of arrays, or (S, A) truth values, optional
-        Which actions each state has; all when not given. Another action is never decided. A file, or columns, has a
-        row for every pair that is allowed, in columns called as those of the log; its states and actions are then all
-        there are. Truth values go in the order of ``states`` and ``actions``, which must be given.
+    allowed : path, data frame, dictionary of arrays, or (S, A) truth values, optional
+        Which actions each state has; all when not given. Another action is never decided. A file, a frame, or columns,
+        has a row for every pair that is allowed, in columns called as those of the log; its states and actions are
+        then all there are. Truth values, True and False, go in the order of ``states`` and ``actions``, which must be
+        given.
 
     Returns
     -------
@@ -98,15 +99,18 @@ def from_transitions(
     uses = {"state": state, "action": action, "reward": reward, "next_state": next_state}
     given = named_columns(bins, **uses, done=done, episode=episode, order=order)
     declared: Declared = check_names("states", states), check_names("actions", actions)
+    undeclared = states is None, actions is None
     if are_pairs(allowed):
         pairs = read_pairs(allowed, given, declared)
         declared, allowed = (pairs.states, pairs.actions), pairs.allowed
+    elif allowed is not None:
+        check_flags(allowed)
     if allowed is not None and None in declared:
         raise InvalidInput(
             "from_transitions: allowed goes by the order of the names. Give states=... and actions=... beside it."
         )
     with opened(source, given, declared) as rows:
-        return _dataset(rows, given, gamma, declared, reward_range, initial, allowed)
+        return _dataset(rows, given, gamma, declared, undeclared, reward_range, initial, allowed)
 
 
 def _dataset(
@@ -114,6 +118,7 @@ def _dataset(
     columns: Columns,
     gamma: float,
     declared: tuple[tuple[Any, ...] | None, tuple[Any, ...] | None],
+    undeclared: tuple[bool, bool],  # names that are declared all the same are those of the pairs that are allowed
     reward_range: tuple[float, float] | None,
     initial: Any,
     allowed: Any,
@@ -125,8 +130,8 @@ def _dataset(
     all_states = declared[0]
     if all_states is None and len(bins) == 1 and bins[0] is not None:
         all_states = bins[0].labels  # also those that were not seen: all logs with these bins are of one process
-    states, state_at = index_of(found.states, all_states, "states", where)
-    actions, action_at = index_of(found.actions, declared[1], "actions", where)
+    states, state_at = index_of(found.states, all_states, "states", where, undeclared[0] and declared[0] is not None)
+    actions, action_at = index_of(found.actions, declared[1], "actions", where, undeclared[1])
     if ends and END in states:
         raise InvalidInput(
             f'{rows.engine.name}: a state is called "{END}", and so is the state after the end (done=...). Rename it.'
@@ -137,7 +142,7 @@ def _dataset(
     bounds = _range(rows, columns, reward_range, found)
     process = Process((*states, END) if ends else states, actions, gamma, bounds)
     first = check_initial(initial, len(process.states))
-    mask = check_mask(allowed, len(states), len(actions), ends)
+    mask = check_mask(allowed, states, len(actions), ends)
     process = dataclasses.replace(process, initial=first, ends=ends, bins=columns.binned, allowed=mask)
     starts = None
     if found.starts is not None:

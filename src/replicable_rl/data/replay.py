@@ -76,7 +76,8 @@ class Replay:
         self._data, self._left = data, data.count.copy()
         real = data.visits[: data.n_states - int(data.process.ends)]  # what comes after the end takes no rows
         mask = None if data.allowed is None else data.allowed[: len(real)]
-        self.fewest = int((real if mask is None else real[mask]).min())
+        rows = real if mask is None else np.where(mask, real, np.iinfo(np.int64).max)
+        self.scarcest, self.fewest = data.pair_names(int(np.argmin(rows))), int(rows.min())
         self.most_samples = self.fewest * data.n_states * data.n_actions  # as many are drawn of every pair
         pairs, self._pair = np.arange(data.n_states * data.n_actions), data.key // data.n_states
         self._places = places(self._pair)

@@ -12,9 +12,11 @@ from replicable_rl.mdp.allowed import check_allowed
 from replicable_rl.mdp.rows import SUM_TOLERANCE, Rows, describe_row
 
 
-def check_mask(allowed: ArrayLike, n_states: int, n_actions: int) -> NDArray[np.bool_]:
+def check_mask(
+    allowed: ArrayLike, n_states: int, n_actions: int, names: tuple[str, ...] | None = None
+) -> NDArray[np.bool_]:
     """Return the mask of allowed actions."""
-    return check_allowed("TabularMDP", allowed, n_states, n_actions, refusal=InvalidMDP)
+    return check_allowed("TabularMDP", allowed, n_states, n_actions, names=names, refusal=InvalidMDP)
 
 
 def check_gamma(gamma: float) -> float:

@@ -6,6 +6,7 @@ computes values gives it the value -inf, which no maximum takes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,17 @@ Mask = NDArray[np.bool_]
 
 
 def check_allowed(
-    owner: str, allowed: ArrayLike, n_states: int, n_actions: int, *, refusal: type[InvalidInput] = InvalidInput
+    owner: str,
+    allowed: ArrayLike,
+    n_states: int,
+    n_actions: int,
+    *,
+    names: Sequence[object] | None = None,
+    refusal: type[InvalidInput] = InvalidInput,
 ) -> Mask:
     """Return an (S, A) mask of truth values, or of the numbers 0 and 1, that leaves every state an action.
+
+    An error calls a state by its name where states have ``names``, else by its number.
 
     >>> check_allowed("TabularMDP", [[1, 0], [0, 0]], 2, 2)
     Traceback (most recent call last):
@@ -40,7 +49,8 @@ def check_allowed(
     stuck = ~mask.any(axis=1)
     if stuck.any():
         state = int(np.argmax(stuck))
-        raise refusal(f"{owner}: every state needs an action that is allowed, state {state} has none.")
+        name = state if names is None else shown(names[state])
+        raise refusal(f"{owner}: every state needs an action that is allowed, state {name} has none.")
     mask.setflags(write=False)
     return mask
 

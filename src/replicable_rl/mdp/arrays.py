@@ -6,7 +6,7 @@
              or one (S, S') matrix for each action              or one (S, S') matrix for each action
 
 Where A = S > 1 an array fits both layouts, and would be read in the wrong one without complaint: its layout must be
-named.
+named. A list of vectors, which may be one for each state or for each action, is refused there.
 
 Numbers of 32 bits are read as they are. Rounding puts the sum of a row with k of them up to k * 2**-23 beside 1: such a
 row is divided by its sum, in 64 bits. Rows of 64-bit numbers must sum to 1 within 1e-9.
@@ -46,7 +46,7 @@ def rows_from_arrays(P: Any, R: Any, layout: Layout | None, reward_layout: Layou
     if layout is not None:
         layout = check_choice("TabularMDP", "layout", layout, LAYOUTS)
     found = _by_action(P, layout) if _are_sparse(P) else _dense(P, layout)
-    reward = _rewards(R, found, reward_layout or found.layout)
+    reward = _rewards(R, found, reward_layout or layout)
     row = found.state * found.n_actions + found.action
     if (np.diff(row) < 0).any():
         order = np.argsort(row, kind="stable")
@@ -76,11 +76,14 @@ def is_single(*arrays: Any) -> bool:
 
 def _are_sparse(values: Any) -> bool:
     """Whether these are sparse matrices, in a list or in an array of objects."""
+    return _is_list(values) and any(hasattr(one, "tocoo") for one in values)
+
+
+def _is_list(values: Any) -> bool:
+    """Whether this is a list, or an array of objects."""
     if isinstance(values, np.ndarray):
-        is_list = values.dtype == object and values.ndim == 1
-    else:
-        is_list = isinstance(values, Sequence) and not isinstance(values, (str, bytes))
-    return is_list and any(hasattr(one, "tocoo") for one in values)
+        return values.dtype == object and values.ndim == 1
+    return isinstance(values, Sequence) and not isinstance(values, (str, bytes))
 
 
 def check_sparse(P: Any) -> Any:
@@ -142,11 +145,17 @@ def _is_matrix(matrix: Any, n_states: int) -> bool:
     return bool(sp.issparse(matrix)) and shape == (n_states, n_states) and kind in tuple("fiub")
 
 
-def _rewards(R: Any, found: _Found, layout: Layout) -> NDArray[np.float64]:
+def _rewards(R: Any, found: _Found, named: Layout | None) -> NDArray[np.float64]:
     """Return the reward of every outcome."""
     S, A = found.n_states, found.n_actions
+    layout = named or found.layout
     if _are_sparse(R):
         return _sparse_rewards(R, found)
+    if found.layout == "ass" and S == A > 1 and _are_vectors(R):  # P goes by actions, and R may do so too
+        raise InvalidMDP(
+            f"TabularMDP: R is a list of {len(R)} vectors, one for each state or one for each action. Give an (S, A) "
+            "array, R[s, a]."
+        )
     rewards = as_floats("R", _stacked(R))
     whole, index = (
         ((S, A, S), (found.state, found.action)) if layout == "sas" else ((A, S, S), (found.action, found.state))
@@ -156,14 +165,20 @@ def _rewards(R: Any, found: _Found, layout: Layout) -> NDArray[np.float64]:
     if rewards.shape == (S, A):
         return rewards[found.state, found.action]
     if rewards.shape == whole:
-        if layout != found.layout and S == A > 1:
+        if named != found.layout and S == A > 1:
+            remedy = "Say layout='ass' if it is the latter, or give" if named is None else "Give"
             raise InvalidMDP(
-                f"TabularMDP: R of shape {rewards.shape} may be (S, A, S) or (A, S, S). Give one sparse (S, S) matrix "
-                "for each action, as P has, or R of shape (S, A)."
+                f"TabularMDP: R of shape {rewards.shape} may be (S, A, S) or (A, S, S). {remedy} one sparse (S, S) "
+                "matrix for each action, as P has, or R of shape (S, A)."
             )
         return rewards[(*index, found.successor)]
     name = "(S, A, S)" if layout == "sas" else "(A, S, S)"
     raise InvalidMDP(f"TabularMDP: R must have shape (S,), (S, A) = ({S}, {A}) or {name}, got {rewards.shape}.")
+
+
+def _are_vectors(values: Any) -> bool:
+    """Whether this is a list of arrays of one dimension; lists of numbers in a list are how people write an array."""
+    return _is_list(values) and any(getattr(one, "ndim", None) == 1 for one in values)
 
 
 def _sparse_rewards(R: Any, found: _Found) -> NDArray[np.float64]:

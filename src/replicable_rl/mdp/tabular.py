@@ -97,7 +97,8 @@ class TabularMDP(Displayed):
         n_actions = number
         n_states = (np.size(rows.indptr) - 1) // n_actions if n_actions > 0 else 0
         check_size(n_states, n_actions)  # before anything is copied
-        mask = None if allowed is None else check_mask(allowed, n_states, n_actions)
+        labels = check_labels(labels, n_states, n_actions)
+        mask = None if allowed is None else check_mask(allowed, n_states, n_actions, labels.states)
         estimated = check_flag("TabularMDP", "estimated", estimated)
         checked = canonical_rows(Rows._make(map(np.array, rows)), n_states, n_actions, mask, likely=estimated)
         self.__dict__.update(
@@ -107,7 +108,7 @@ class TabularMDP(Displayed):
             rows=Rows(*(_read_only(array) for array in checked)),
             initial=_read_only(check_initial(initial, n_states)),
             reward_range=check_reward_range(reward_range, checked, n_actions),
-            labels=check_labels(labels, n_states, n_actions),
+            labels=labels,
             estimated=estimated,
             _source=source,
         )
@@ -132,7 +133,7 @@ class TabularMDP(Displayed):
         gamma : float
             Discount in [0, 1).
         layout : {"sas", "ass"}, optional
-            May be left out unless a dense P fits both, which is where A = S > 1.
+            May be left out unless P, or R of three dimensions, fits both, which is where A = S > 1.
         options
             ``allowed``, ``initial``, ``reward_range``, ``labels`` and ``estimated``, as for the class.
 

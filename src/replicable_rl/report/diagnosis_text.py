@@ -61,10 +61,11 @@ def save_diagnosis(
 
 def replication_sentence(found: Diagnosis) -> str:
     """Return the forecast, with what it rests on."""
-    rests = "halves, as ties of the plain best action want it" if found.agreement is found.halves else "bootstrap"
+    why = "halves of the log, because the bootstrap says too much where actions tie;"
+    rests = why if found.agreement is found.halves else "bootstrap,"
     like = "with as many rows of every pair" if found.rows_taken else "of this size"
     return (
-        f"Another log {like} gives the same policy with probability {found.agreement} ({rests}, "
+        f"Another log {like} gives the same policy with probability {found.agreement} ({rests} "
         f"{plural(found.resamples, 'pair')} of logs, {percent(found.confidence)})."
     )
 
@@ -80,7 +81,9 @@ def halves_sentence(found: Diagnosis) -> str:
 def left_out_sentence(found: Diagnosis) -> str:
     """Say what is not known of an algorithm that is no plug-in policy, and why."""
     name = one_line(type(found.algorithm).__name__)
-    takes = f": {name} takes {number(found.rows_taken)} rows of every pair, whatever a log has" * bool(found.rows_taken)
+    takes = f": {name} takes {plural(found.rows_taken, 'row')} of every pair, whatever a log has" * (
+        found.rows_taken > 0
+    )
     return f"How much data an agreement takes, and what other rules do, is known for plug-in policies only{takes}."
 
 

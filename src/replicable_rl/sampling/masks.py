@@ -38,7 +38,7 @@ class Masks:
 
     def __init__(self, model: EpisodicEnv) -> None:
         self._model, states = model, model.n_states - 1
-        self.allowed: Mask = np.zeros((states, model.n_actions), dtype=np.bool_)
+        self._told: Mask = np.zeros((states, model.n_actions), dtype=np.bool_)  # no action where nobody acts
         env = model.env
         if model.is_vector:
             parts = getattr(env, "envs", None)
@@ -51,12 +51,12 @@ class Masks:
         ask = getattr(getattr(env, "unwrapped", env), ACTION_MASK, None)
         if callable(ask):
             for state in range(states):
-                self.allowed[state] = self._row(ask(state + model.first_state))
+                self._told[state] = self._row(ask(state + model.first_state))
             self._met = np.ones(states, dtype=np.bool_)
         else:
             self._met = np.zeros(states, dtype=np.bool_)
             self._walk(env)
-        self.allowed[~self.allowed.any(axis=1)] = True
+        self.allowed: Mask = self._told | ~self._told.any(axis=1, keepdims=True)
         self.allowed.setflags(write=False)
 
     def check(self, state: int, info: Any) -> None:
@@ -81,7 +81,7 @@ class Masks:
                 observation, info = env.reset(seed=seed)
                 seed, over = None, False
             else:
-                action = int(rng.choice(np.flatnonzero(self.allowed[state])))
+                action = int(rng.choice(np.flatnonzero(self._told[state])))
                 observation, _, terminated, truncated, info = env.step(action + model.first_action)
                 over = bool(terminated or truncated)
                 if terminated:
@@ -95,11 +95,11 @@ class Masks:
             row = self._row(info[ACTION_MASK])
             if self._met[state]:
                 self._compare(state, row)
-            elif not row.any() and not over:
+            if not row.any() and not over:
                 raise InvalidInput(
                     f"{model}: the {ACTION_MASK} of state {state} allows no action, and nothing is over."
                 )
-            self.allowed[state], self._met[state] = row, True
+            self._told[state], self._met[state] = row, True
 
     def _row(self, told: Any) -> Mask:
         try:
@@ -115,8 +115,8 @@ class Masks:
         return row.astype(np.bool_)
 
     def _compare(self, state: int, row: Mask) -> None:
-        known = self.allowed[state]
-        if np.array_equal(row, known):
+        known = self._told[state] if self._met[state] else self.allowed[state]
+        if np.array_equal(row, known) or not (row.any() or self._met[state]):  # the latter: nobody acts there
             return
         one, two = (np.flatnonzero(mask).tolist() for mask in (known, row))
         if self._met[state]:

@@ -21,7 +21,7 @@ from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sam
 from replicable_rl.records import COUNTS, OWN, Claims, Drawn, Recorded, Run, RunSpec, Sample, load_plugins
 from replicable_rl.sampling import Counts, EpisodicEnv, PerSample, Problem, check_source
 from replicable_rl.solve.naming import algorithm_spec as algorithm_spec
-from replicable_rl.wording import number, plural
+from replicable_rl.wording import number, plural, sentence
 
 if TYPE_CHECKING:
     from replicable_rl.theory import Plan
@@ -243,7 +243,7 @@ def refuse_endless(source: Any, algorithm: Algorithm) -> None:
     remedy = f"With {name}={affordable} it would fit, and less would be claimed" if affordable else "It cannot fit"
     takes = f"{type(algorithm).__name__}: a run would take {number(planned.samples, 3)}"
     if hasattr(source, "replayed"):
-        fewest = f"the log has {plural(source.fewest, 'row')} of the pair with fewest"
+        fewest = f"the log has {plural(source.fewest, 'row')} of the pair with fewest, {sentence(source.scarcest, 80)}"
         raise SampleSizeTooLarge(f"{takes} rows, as many of every pair, and {fewest}. {remedy}.")
     raise SampleSizeTooLarge(
         f"{takes} steps of {type(source).__name__}, more than its budget of {number(most, 3)}. {remedy}; budget=... of "
