@@ -155,7 +155,7 @@ def test_ties_of_the_plain_best_action_are_not_forecast_away() -> None:
 
     The bootstrap alone says 2/3 on average (two signs with correlation 1/2), 1/6 too much.
     """
-    rng, logs, resamples = sample_stream(5), 150, 12
+    rng, logs, resamples = sample_stream(5), 100, 12
     process = Process((0,), (0, 1), 0.5, (0.0, 1.0))
     plain = rr.PlugInPolicy(0.02, 0.05, 0.2, rule="greedy")
     forecasts = []

@@ -152,9 +152,7 @@ class TabularMDP(Displayed):
         return cls(rows, n_actions=n_actions, gamma=gamma, **options)
 
     @classmethod
-    def from_dense(
-        cls, P: ArrayLike, R: ArrayLike, *, gamma: float, layout: Layout | None = None, **options: Any
-    ) -> TabularMDP:
+    def from_dense(cls, P: Any, R: Any, *, gamma: float, layout: Layout | None = None, **options: Any) -> TabularMDP:
         """Build from dense arrays: P of shape (S, A, S) or (A, S, S), and R of shape (S,), (S, A) or that of P.
 
         Where A = S the shape does not tell which it is, so ``layout="sas"`` or "ass" must; see :meth:`from_arrays`.
