@@ -253,6 +253,10 @@ def test_nothing_is_proved_for_a_log(algorithm: Any) -> None:
     assert len(rr.solve(rr.make("riverswim-v1", gamma=0.5), algorithm, shared_seed=1, sample_seed=1).claims) > 0
     assert len(claims) == 0
     assert "log" in claims.missing["accuracy"]
+    planned = rr.plan(data, algorithm)
+    assert len(planned.claims()) == 0
+    assert not planned.accuracy_proved
+    assert not planned.replicability_proved
 
 
 def test_a_diagnosis_says_where_and_how_much() -> None:

@@ -62,7 +62,7 @@ class QueryPlan(Plan):
         """Bound on the probability that two runs differ; 1 when nothing is proved, None for the baseline."""
         if self.rho is None:
             return None
-        if self.estimate != RSTAT:
+        if self._outside_the_proof(estimate=(RSTAT,)):
             return 1.0
         return min(1.0, self._by_deviation, self._by_mean_distance)
 
@@ -84,8 +84,8 @@ class QueryPlan(Plan):
 
     @property
     def _foreign(self) -> list[str]:
-        """What answers the queries, where nothing is known of how well."""
-        return self._others(estimate=(PLAIN,) if self.rho is None else (RSTAT, PLAIN))
+        """Why nothing is known of how well the queries are answered."""
+        return self._outside_the_proof(estimate=(PLAIN,) if self.rho is None else (RSTAT, PLAIN))
 
     def _accuracy(self) -> tuple[Claim, float, Pairs]:
         """Return what is promised about accuracy, the bound that holds, and what else may fall short of the theorem."""
@@ -106,9 +106,10 @@ class QueryPlan(Plan):
     def seed_log_term(self) -> float:
         """ln(3Q/delta), for what a run says of its shared seed (`theory.rstat.seed_margin`); 0 if it may say nothing.
 
-        Nothing is known of other estimates than rSTAT, and a claim that may be wrong with probability 1 is none.
+        Nothing is known of other estimates than rSTAT, or of a log; and a claim that may be wrong with probability 1
+        is none.
         """
-        if self.estimate != RSTAT or self.rho is None or 2.0 * self.delta >= 1.0:
+        if self.rho is None or self._outside_the_proof(estimate=(RSTAT,)) or 2.0 * self.delta >= 1.0:
             return 0.0
         return math.log(3.0 * self.queries / self.delta)
 
@@ -140,7 +141,7 @@ class QueryPlan(Plan):
         claim = Claim("replicability", "proved", said, self.rho, source, level=self._level)
         at_least = self._calls_that("replicability_proved")
         same = claim_if(self.replicability_proved, claim, self.rho_proved, at_least=at_least)
-        return claims_of(accuracy, "; ".join(self._others(estimate=(RSTAT,))) or same)
+        return claims_of(accuracy, "; ".join(self._outside_the_proof(estimate=(RSTAT,))) or same)
 
     def _calls_that(self, prove: str) -> dict[str, tuple[float, float]]:
         """Return the calls of this plan beside the fewest, or hardly more, that prove a promise; nothing if none do."""

@@ -210,7 +210,7 @@ class RMaxPlan(Plan):
         claim = Claim("replicability", kind, said, self.rho, source, level="model", conditions=support)
         holds = self.replicability_proved or kind == "asymptotic"
         same = self._claim_if(holds, claim, self.rho_proved)
-        ablated = self._others(threshold=(_RANDOMISED,), estimate=(RSTAT,))
+        ablated = self._outside_the_proof(threshold=(_RANDOMISED,), estimate=(RSTAT,))
         return self._ending_at_the_table(claims_of(accuracy, "; ".join(ablated) or same))
 
     def _claim_if(self, holds: bool, claim: Claim, reached: float) -> Claim | str:
@@ -234,8 +234,8 @@ class RMaxPlan(Plan):
     def _foreign(self) -> list[str]:
         """The ingredients of which nothing is known."""
         if self.rho is None:
-            return self._others(threshold=(_FIXED, _RANDOMISED), estimate=(PLAIN,))
-        return self._others(threshold=(_RANDOMISED, _FIXED), estimate=(RSTAT, PLAIN))
+            return self._outside_the_proof(threshold=(_FIXED, _RANDOMISED), estimate=(PLAIN,))
+        return self._outside_the_proof(threshold=(_RANDOMISED, _FIXED), estimate=(RSTAT, PLAIN))
 
     def table(self) -> PlanTable:
         """Return this plan beside the other form of proof and the paper's own parameters, with every constant 1."""
