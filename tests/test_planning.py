@@ -575,9 +575,9 @@ def test_two_hundred_thousand_states() -> None:
 def test_threads_do_not_change_a_bit(blocks_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problems = [rr.make(id) for id in ("two-goals-wide-v1", "garnet-v1", "inventory-v1")] + [grid(40, 0.97)]
     monkeypatch.setattr(_sweeps, "_BLOCKS_FROM", blocks_from)
-    monkeypatch.setattr(_sweeps, "_MANY_STATES", 10**9)
+    monkeypatch.setattr(_sweeps, "MANY_STATES", 10**9)
     alone = [(optimal_values(problem), evaluate_policy(problem, uniform(problem))) for problem in problems]
-    monkeypatch.setattr(_sweeps, "_MANY_STATES", 1)
+    monkeypatch.setattr(_sweeps, "MANY_STATES", 1)
     for threads in (1, 2, 3, 7, 100):
         monkeypatch.setattr("replicable_rl.compiled.THREADS", threads)
         for problem, (best, mixed) in zip(problems, alone, strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from typing import Any
 
@@ -15,6 +16,7 @@ from scipy.special import ndtr
 
 import replicable_rl as rr
 from replicable_rl.envs import garnet
+from replicable_rl.mdp import _sweeps, losing
 from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.queries.rules import (
     SHIPPED,
@@ -44,6 +46,7 @@ from tests.mutants import plant
 from tests.statistics import ALPHA, SEED, binomial_p, goodness_of_fit
 
 Floats = NDArray[np.float64]
+OVER = ("initial", "worst")
 DECIDING = (Greedy(), RoundedQ(), SharedGumbel(), RandomTolerance(), PerturbedRewards(), AffordableTolerance())
 
 
@@ -207,9 +210,13 @@ def test_the_last_tolerance_is_affordable(
     st.sampled_from(["initial", "worst"]),
     st.floats(1e-6, 0.5),
     st.integers(0, 80),
+    st.booleans(),
 )
-def test_a_loss_is_certified(seed: int, gamma: float, over: str, limit: float, which: int) -> None:
-    check_certified(seed, gamma, over, limit, which)
+def test_a_loss_is_certified(seed: int, gamma: float, over: str, limit: float, which: int, large: bool) -> None:
+    """Also in the way of large tables, which are compared with less precision."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(losing, "MANY_STATES", 1 if large else 10**9)
+        check_certified(seed, gamma, over, limit, which)
 
 
 def check_certified(seed: int, gamma: float, over: str, limit: float, which: int) -> None:
@@ -558,6 +565,55 @@ def _certify_all() -> None:
     for which in range(81):
         for limit in (0.001, 0.01, 0.05, 0.2):
             check_certified(which, 0.95, "worst", limit, which)
+
+
+def check_bounds_in_single_precision() -> None:
+    """Where all states lose the same in every step, the loss is known: bounds as close as they can be hold it."""
+    n = 7
+    for gamma in (0.1, 0.5, 0.9, 0.99):
+        circle = [[[(1.0, (s + 1) % n, reward)] for reward in (0.7, 1.0)] for s in range(n)]
+        mdp = rr.TabularMDP.from_outcomes(circle, gamma=gamma, reward_range=(0.0, 1.0))
+        for each in (0.3, 1e-3, 1.0 / 3.0):
+            exact, losses = each / (1.0 - gamma), losing.PolicyLosses(mdp)
+            for limit, over in itertools.product((exact * (1 - 1e-9), exact * (1 + 1e-9), exact / 2), OVER):
+                least, most = losses.between(np.zeros(n, dtype=np.int64), np.full(n, each), limit, over)
+                assert least <= exact <= most
+                assert most - least < 2e-4 * exact
+
+
+def test_single_precision_is_bounded() -> None:
+    check_bounds_in_single_precision()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("* (1.0 - off)", ""), ("* (1.0 + off)", ""), ("horizon * low", "low")],
+    ids=["down", "up", "the rest"],
+)
+def test_bounds_that_forget_something_are_caught(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, losing.PolicyLosses, "between", old, new)
+    with pytest.raises(AssertionError):
+        check_bounds_in_single_precision()
+
+
+def test_large_tables_decide_as_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However losses are compared, and on however many threads, the decision is the same."""
+    mdp, shared = garnet(400, 3, 3, gamma=0.9, seed=5), SharedRandomness(3)
+    decided = []
+    for many, threads in ((10**9, 1), (1, 1), (1, 3)):
+        monkeypatch.setattr(losing, "MANY_STATES", many)
+        monkeypatch.setattr(_sweeps, "MANY_STATES", many)
+        monkeypatch.setattr("replicable_rl.compiled.THREADS", threads)
+        models = [estimate(mdp, n, 1) for n in (20, 200, 2000)]
+        assert (models[0]._large is None) == (many > 1)
+        decided.append(
+            [
+                AffordableTolerance().decide(model, shared, Tuning(spent, 0.0, over)).outputs["policy"].tolist()
+                for model, spent, over in itertools.product(models, (0.01, 0.05, 0.2), OVER)
+            ]
+        )
+    assert decided[0] == decided[1] == decided[2]
+    assert len({str(policy) for policy in decided[0]}) > 3
 
 
 def test_known_rewards_count_whatever_comes_with_the_samples() -> None:

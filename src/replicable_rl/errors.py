@@ -300,6 +300,8 @@ def _as_float(owner: str, name: str, value: object) -> float | None:
 
 def _scalar(value: object) -> object:
     """Return a number as it is, and the one in an array of no dimensions; None for everything else."""
+    if type(value) in (int, float):  # most are, and there are many
+        return value
     if hasattr(value, "mask"):  # what is hidden is no number
         return None
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):

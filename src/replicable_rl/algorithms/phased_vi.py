@@ -70,7 +70,7 @@ def phased_value_iteration(
     compiled = fused_iterations(source, query)
     if compiled is not None:
         return compiled(schedule, log_term, rng)
-    gamma, units, known = source.gamma, Units(source.gamma, *source.reward_range), source.known_rewards
+    gamma, units, known = source.gamma, Units.of(source), source.known_rewards
     rewards, allowed = None if known is None else units.reward(known), allowed_of(source)
     q = rewards if schedule.rising and rewards is not None else np.zeros((source.n_states, source.n_actions))
     q = forbid(q, allowed)
@@ -142,7 +142,7 @@ class _Phased(Promise[PhasedVIPlan]):
         query = self.estimate.bind(shared, OFFSET, plan.schedule.widths, "midpoint")
         done = phased_value_iteration(source, plan.schedule, query, rng, plan.seed_log_term)
         q = _middle(done.q, plan.value_error) if plan.schedule.rising else done.q
-        q = Units(source.gamma, *source.reward_range).value_to_user(q)
+        q = Units.of(source).value_to_user(q)
         policy = greedy(q)  # of what is reported, so that the same value implies the same policy
         claims, samples = plan.claims(good_seed=done.room > 0.0), plan.pairs * done.calls
         return Run.of({"value": q, "policy": policy}, status=_status(plan), claims=claims, samples=samples)

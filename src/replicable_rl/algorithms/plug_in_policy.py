@@ -194,7 +194,7 @@ class PlugInPolicy(Promise[PlugInPlan]):
         decision, model, ignored = self.decide(model, plan, shared)
         outputs = dict(decision.outputs)
         if "value" in outputs:
-            outputs["value"] = Units(source.gamma, *source.reward_range).value_to_user(outputs["value"])
+            outputs["value"] = Units.of(source).value_to_user(outputs["value"])
         status = _status(source, model, decision, samples, ignored)
         claims = plan.claims(sure=decision.sure, off=model.off)
         return Run.of(outputs, status=status, claims=claims, samples=samples)
@@ -293,7 +293,15 @@ def _may_be_sure(plan: PlugInPlan, model: EmpiricalModel, decision: Decision) ->
     if 2.0 * plan.delta >= 1.0 or model.off > EXACT:
         return False
     # A few pairs may be noisy enough already; only if not, all are looked at.
-    return may(model.spread_of_some()) and may(float(model.spread.max()))
+    return may(model.spread_of_some()) and _loss_may_be_sure(plan, model, decision) and may(float(model.spread.max()))
+
+
+def _loss_may_be_sure(plan: PlugInPlan, model: EmpiricalModel, decision: Decision) -> bool:
+    """Whether a rule that looks at losses can tell what it accepts from what it does not, whatever the error of Q^."""
+    if decision.loss is None:
+        return True
+    largest = float(model.gap_of(decision.outputs["policy"]).max())
+    return Margin.without_values(model, plan.delta).loss(largest) < plan.spent
 
 
 def _status(

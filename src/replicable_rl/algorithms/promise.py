@@ -46,7 +46,7 @@ class Promise(Generic[P]):
             allowed_pairs(problem),
         )
         with speaking_as(type(self).__name__):
-            Units(problem.gamma, *problem.reward_range)  # refuses rewards that 64-bit numbers cannot carry
+            Units.of(problem)  # refuses rewards that 64-bit numbers cannot carry
             try:
                 planned: P = _planned(self, *sizes)
             except TypeError:  # an ingredient of somebody's own without a hash

@@ -172,7 +172,7 @@ class _RMax(Promise[RMaxPlan]):
         top, r_max = source.reward_range[1], _check_r_max(type(self).__name__, self.r_max, source.reward_range)
         run = explore(source, plan, r_max, self.threshold, queries, shared, rng)
         model, best = run.planned or run.replan()
-        error = Units(source.gamma, *source.reward_range).share(best.error)  # of the values that the policy maximises
+        error = Units.of(source).share(best.error)  # of the values that the policy maximises
         broken = {
             "the run spent its budget of rounds": run.ended is StatusCode.BUDGET_SPENT,
             "some episodes were cut short": run.cut_short,

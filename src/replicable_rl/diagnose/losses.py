@@ -37,7 +37,7 @@ class Losses:
     """
 
     def __init__(self, mdp: TabularMDP, over: str = "initial") -> None:
-        self.mdp, self.over, self.units = mdp, over, Units(mdp.gamma, *mdp.reward_range)
+        self.mdp, self.over, self.units = mdp, over, Units.of(mdp)
         self._best = optimal_values(mdp)
         self._known: dict[str, float] = {}
 

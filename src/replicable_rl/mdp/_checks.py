@@ -34,9 +34,8 @@ def check_initial(initial: ArrayLike | None, n_states: int) -> NDArray[np.float6
     distribution = check_numbers("TabularMDP", "initial", initial, refusal=InvalidMDP).copy()
     if distribution.shape != (n_states,):
         raise InvalidMDP(f"TabularMDP: initial must have shape (S,) = ({n_states},), got {distribution.shape}.")
-    bad = ~((distribution >= 0) & np.isfinite(distribution))
-    if bad.any():
-        state = int(np.argmax(bad))
+    if not (distribution.min() >= 0.0 and distribution.max() < np.inf):
+        state = int(np.argmax(~((distribution >= 0) & np.isfinite(distribution))))
         raise InvalidMDP(f"TabularMDP: initial probabilities must be >= 0, state {state} has {distribution[state]:g}.")
     with np.errstate(over="ignore"):  # a sum of inf is refused below
         total = float(distribution.sum())

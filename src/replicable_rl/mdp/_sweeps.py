@@ -26,7 +26,7 @@ _OVER = 1.1  # how far values move in blocks, of the way to where they should be
 _BLOCKS = 8  # fixed, so that the bits are; more threads than this find no work
 _NEAR = 32  # a successor is near if no further than this part of all states
 _BLOCKS_FROM = 50_000  # below, plain sweeps take no time and keep symmetric states exactly equal
-_MANY_STATES = 50_000  # below, starting threads takes longer than they save
+MANY_STATES = 50_000  # below, starting threads takes longer than they save
 _FEW_STATES = 1000  # up to here, the equations of a policy can be solved directly
 _SOLVES = 50  # of them, at most; policies may take turns where rounding decides between equals
 _ROUNDS = 10_000  # of backups and the sweeps that follow them, at most
@@ -52,7 +52,7 @@ def have_near_successors(table: Table) -> bool:
 
 def team(size: int, step: int = 1) -> Team:
     """Return threads that divide so many states, or rows, between them."""
-    return Team(size, whole_below=_MANY_STATES, step=step)
+    return Team(size, whole_below=MANY_STATES, step=step)
 
 
 class Sweeps:
@@ -72,7 +72,7 @@ class Sweeps:
         self._value, self._out = np.full(n_states, self._lowest), np.empty(n_states)
         index = np.int32 if table.indptr.size < 2**31 else np.int64  # half the memory, where it can count the rows
         self._row_of, self._copied = np.empty(n_states, dtype=index), np.full(n_states, -1, dtype=index)
-        self._chain = _room_for_policies(table, self.in_blocks)
+        self._chain = room_for_policies(table, self.in_blocks)
         precision = self._chain.weight.dtype
         self._differences = [np.empty(0 if self.in_blocks else n_states, dtype=precision) for _ in range(3)]
         self._is_settled, self._rounds, self._solves = False, 0, 0
@@ -88,7 +88,7 @@ class Sweeps:
     def backup(self) -> tuple[float, float, float]:
         """Back up all actions. Returns the extremes of the differences, and the largest magnitude of a value."""
         self.count += 1
-        low, high, largest = _extremes(self._each(_kernels.backup, self.table, self._value, self._out, self._row_of))
+        low, high, largest = extremes(self._each(_kernels.backup, self.table, self._value, self._out, self._row_of))
         return low, high, largest
 
     def tire(self) -> bool:
@@ -135,7 +135,7 @@ class Sweeps:
         while times < limit and high - low > enough:
             at_once = limit - times if self._each.is_one else 1
             arguments = self._chain, difference, new, total, at_once, enough
-            low, high, more = _extremes(self._each(_kernels.follow, *arguments))
+            low, high, more = extremes(self._each(_kernels.follow, *arguments))
             if more % 2 == 1:
                 difference, new = new, difference
             times += more
@@ -168,7 +168,7 @@ class BlockSweeps(Sweeps):
         self.count += 1
         arguments = self.table, self._value, self._out, self._row_of, self._width, self._backward
         self._backward = not self._backward  # or policies would improve in one direction only
-        low, high = _extremes(self._each(_kernels.relax, *arguments))
+        low, high = extremes(self._each(_kernels.relax, *arguments))
         return low, high
 
     def improve(self) -> float:
@@ -186,14 +186,14 @@ class BlockSweeps(Sweeps):
         low, high, times = 0.0, math.inf, 0
         while times < _BLOCK_SWEEPS and high - low > target:
             arguments = self._chain, self._value, self._out, self._width, self._is_upstream, self._over
-            low, high = _extremes(self._each(_kernels.relax_policy, *arguments))
+            low, high = extremes(self._each(_kernels.relax_policy, *arguments))
             self._swap()
             times += 1
         for _ in range(2):
             self._each(_kernels.residuals, self._chain, self._value, self._out)
             self._swap()
         self.count += times + 2
-        low, high = _extremes(self._each(_kernels.residuals, self._chain, self._value, self._out))
+        low, high = extremes(self._each(_kernels.residuals, self._chain, self._value, self._out))
         if self._most > 1.0 and self._is_astray(high - low):
             self._most = 1.0
             self._look_upstream()
@@ -213,7 +213,7 @@ class BlockSweeps(Sweeps):
         self._each(_kernels.upstream, self._chain, self._width, self._most, self._is_upstream, self._over)
 
 
-def _room_for_policies(table: Table, solve: bool) -> Chain:
+def room_for_policies(table: Table, solve: bool) -> Chain:
     """Return a chain that holds the rows of any policy: in every state there is room for its longest row."""
     length = np.diff(table.indptr).reshape(-1, table.n_actions)
     longest = reduce(np.maximum, length.T) if table.n_actions < table.n_states else length.max(axis=1)  # the faster one
@@ -225,7 +225,7 @@ def _room_for_policies(table: Table, solve: bool) -> Chain:
     return Chain(indptr, np.empty(size, dtype=np.int32), weight, *solved)
 
 
-def _extremes(parts: list[Any]) -> tuple[Any, ...]:
+def extremes(parts: list[Any]) -> tuple[Any, ...]:
     """Return the smallest of the first results of all parts, and the largest of the others."""
     if len(parts) == 1:
         return tuple(parts[0])

@@ -63,7 +63,7 @@ def allowed_of(problem: object) -> Mask | None:
     True
     """
     mask: Mask | None = getattr(problem, "allowed", None)
-    return None if mask is None or mask.all() else mask
+    return None if mask is None or np.count_nonzero(mask) == mask.size else mask
 
 
 def pairs_of(problem: Any) -> int:

@@ -55,16 +55,18 @@ class Followed(NamedTuple):
 
 
 def occupancy_of_actions(
-    mdp: TabularMDP, policy: NDArray[np.int64], cost: NDArray[np.float64], enough: float = math.inf
+    mdp: TabularMDP, policy: NDArray[np.int64], cost: NDArray[np.float64], enough: float = math.inf, times: int = 1
 ) -> Followed:
     """Return where a policy leads, and the sum of shares times ``cost``; it ends early where that is more than enough.
 
+    It is followed ``times`` as many steps as are usual.
     The shares are rounded down, if anything: those of all steps are these and, spread over some states, what is left.
     """
     from replicable_rl.mdp._following import follow_actions
 
-    share = np.zeros(mdp.n_states)
-    return Followed(share, *follow_actions(*_start(mdp, policy), share, cost, enough))
+    share, start = np.zeros(mdp.n_states), _start(mdp, policy)
+    start = start._replace(steps=times * start.steps)
+    return Followed(share, *follow_actions(*start, share, cost, enough))
 
 
 class _Start(NamedTuple):

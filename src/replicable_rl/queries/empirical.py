@@ -27,8 +27,11 @@ from replicable_rl.theory import Units
 from replicable_rl.theory.decisions import ROUNDING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
+    from replicable_rl.mdp.losing import PolicyLosses
     from replicable_rl.sampling import Problem
 
     Floats = NDArray[np.float64]
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
 ROUNDS, WORTH = 8, 0.9  # in which the bound on the error is made smaller, as long as it is by a tenth
 _CLOSER = 1e-2  # how much more closely a policy is evaluated while a comparison is undecided
+_FURTHER = 4  # times as many steps are followed where the usual ones do not tell
 _ROUNDED_SUM = 1e-9  # more than rounding can do to a sum over states
 _SOME = 1000  # states
 
@@ -78,7 +82,7 @@ class EmpiricalModel:
             count = np.concatenate([count, np.ones(self.never_tried.size)])[order]
         share = count / np.maximum(self.visits, 1.0)[row]
         indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=pairs))])
-        units = Units(problem.gamma, *problem.reward_range)
+        units = Units.of(problem)
         self.table = TabularMDP(
             Rows(indptr, successor, share, units.reward(reward)),
             n_actions=self.n_actions,
@@ -150,17 +154,8 @@ class EmpiricalModel:
         It is evaluated as closely as the answer needs, and so exactly: the answer is that of the exact loss, unless
         that is within 1e-10 of the limit. ``roughly``: where the answer is no, how much need not be known.
         """
-        from replicable_rl.mdp._following import weighted_sum
-
-        if over == "initial":  # often a few steps from the first state on tell
-            horizon, gap = 1.0 / (1.0 - self.gamma), self.gap_of(policy)
-            off = 2.0 * horizon * self.best.error
-            enough = (limit + off) / horizon * (1.0 + _ROUNDED_SUM) if roughly else math.inf
-            share, left, cost = occupancy_of_actions(self.table, policy, gap, enough)
-            if cost > enough:
-                return False, horizon * cost
-            least = horizon * weighted_sum(share, gap)
-            most = least + horizon * left * float(gap.max())
+        off = 2.0 / (1.0 - self.gamma) * self.best.error
+        for least, most in self._bounds(policy, limit, over, limit + off if roughly else math.inf):
             if least - off > limit or most + off <= limit:
                 return least <= limit, least if least > limit else most
         tolerance = max(limit / 8.0, 1e-10)
@@ -169,6 +164,32 @@ class EmpiricalModel:
             if abs(lost - limit) > tolerance + 2.0 * self.best.error or tolerance <= 1e-10:
                 return lost <= limit, lost + tolerance if lost <= limit else lost - tolerance
             tolerance = max(tolerance * _CLOSER, 1e-10)
+
+    def _bounds(self, policy: Integers, limit: float, over: str, enough: float) -> Iterator[tuple[float, float]]:
+        """Yield bounds on the loss of a policy by its gaps, closer and closer, as long as they are had for little.
+
+        A loss of more than ``enough`` need not be known.
+        """
+        from replicable_rl.mdp._following import weighted_sum
+
+        gap, horizon = self.gap_of(policy), 1.0 / (1.0 - self.gamma)
+        if self._large is not None:
+            yield self._large.between(policy, gap, limit, over)
+        elif over == "initial":  # often a few steps from the first state on tell
+            ends = enough / horizon * (1.0 + _ROUNDED_SUM)
+            for times in (1, _FURTHER):
+                share, left, cost = occupancy_of_actions(self.table, policy, gap, ends, times)
+                if cost > ends:
+                    yield horizon * cost, math.inf
+                least = horizon * weighted_sum(share, gap)
+                yield least, least + horizon * left * float(gap.max())
+
+    @cached_property
+    def _large(self) -> PolicyLosses | None:
+        """What compares losses quickly where there are many states, unless news travel slowly from one to the next."""
+        from replicable_rl.mdp.losing import PolicyLosses, pays
+
+        return PolicyLosses(self.table) if pays(self.table) else None
 
     def planned_with(self, rewards: Floats) -> Optimum:
         """Return the exact plan with other rewards of 0 or more, (S, A)."""

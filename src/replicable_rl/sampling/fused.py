@@ -65,7 +65,7 @@ def fuse(problem: Problem, rows: Rows, conditional: NDArray[np.float64], query: 
         from replicable_rl.compiled import Team
         from replicable_rl.sampling import _phased
 
-        units, known = Units(problem.gamma, *problem.reward_range), problem.known_rewards
+        units, known = Units.of(problem), problem.known_rewards
         nothing, pairs = np.empty(0), rows.indptr.size - 1
         outcome_reward = units.reward(rows.reward) if known is None else nothing
         pair_reward = nothing if known is None else units.reward(known).reshape(-1)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +71,11 @@ class Units:
                 f"apart. {remedy}"
             )
 
+    @classmethod
+    def of(cls, problem: Any) -> Units:
+        """Return the units of a problem, from its ``gamma`` and ``reward_range``."""
+        return _kept(problem.gamma, *problem.reward_range)
+
     @property
     def span(self) -> float:
         """The largest difference two values can have, (r_hi - r_lo)/(1 - gamma): one normalised unit."""
@@ -92,3 +98,6 @@ class Units:
         if span == 0.0 and not isinstance(value, float):  # 0 times -inf would be no number
             return np.where(np.isneginf(value), value, bottom)
         return span * value + bottom
+
+
+_kept = lru_cache(64)(Units)  # every run asks for those of its problem, some of them twice

@@ -109,7 +109,7 @@ def stakes(problem: str) -> Stakes:
     best = float(mdp.initial @ optimal_values(mdp).value)
     gain = best - evaluate_policy(mdp, uniform).expected_return
     # Three significant digits: an identity should not hang on the last bit of a plan.
-    return Stakes(mdp, gain, float(f"{BUDGET * gain / Units(mdp.gamma, *mdp.reward_range).span:.2e}"))
+    return Stakes(mdp, gain, float(f"{BUDGET * gain / Units.of(mdp).span:.2e}"))
 
 
 def algorithm_of(rule: str, epsilon: float, size: int) -> Any:

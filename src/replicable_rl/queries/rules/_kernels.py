@@ -24,22 +24,27 @@ def first_within(gap: Floats, tolerance: Floats, order: Integers, policy: Intege
 @compiled
 def first_within_weighted(
     gap: Floats, weight: Floats, tolerance: float, order: Integers, policy: Integers, first: int, last: int
-) -> float:
-    """As `first_within` for weight(s) gap(s, a) and one tolerance, and `nearest_gap` for tolerance/weight(s)."""
-    nearest, final = np.inf, order.size - 1
+) -> tuple[float, bool]:
+    """As `first_within` for weight(s) gap(s, a) and one tolerance, and `nearest_gap` for tolerance/weight(s).
+
+    Also returns whether the policy is another one than was there before.
+    """
+    nearest, final, changed = np.inf, order.size - 1, False
     for s in range(first, last):
-        policy[s] = order[final]
+        chosen = order[final]
         for i in range(final):
             if gap[s, order[i]] * weight[s] <= tolerance:
-                policy[s] = order[i]
+                chosen = order[i]
                 break
+        changed |= policy[s] != chosen
+        policy[s] = chosen
         own = tolerance / max(weight[s], 1e-300)
         for i in range(final):
             room = gap[s, order[i]] - own
             nearest = min(nearest, abs(room))
             if room <= 0.0:
                 break
-    return nearest
+    return nearest, changed
 
 
 @compiled

@@ -60,28 +60,29 @@ class AffordableTolerance:
         self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning, margin: Margin | None = None
     ) -> Decision:
         """Try tolerances from the coarsest on."""
+        from replicable_rl.mdp._sweeps import team
+
         u, w = shared.uniform("decide/affordable", shape=2).tolist()
         order, weight = action_order(self.order, model.n_actions), state_weights(model, tuning)
         limit = tuning.spent * (LEAST + (1.0 - LEAST) * w)
-        sizes = sizes_of(model)
-        tried: NDArray[np.int64] | None = None
+        policy = np.full(model.n_states, -1)
         nearest, sure, lost, affordable = np.inf, margin is not None, 0.0, False
-        for x in tolerances(sizes, tuning.spent):
-            r = x * (1.0 + u)
-            policy, room = first_within_weighted(model.gap, weight, r, order)
-            nearest = min(nearest, room)
-            if tried is None or not np.array_equal(policy, tried):
-                affordable, lost = model.loses_at_most(policy, limit, tuning.over, roughly=margin is None)
-            if margin is not None and sure:
-                largest = float(model.gap_of(policy).max())
-                stretch = _stretch(margin, tuning.spent) if tuning.over == "initial" else 1.0
-                sure = gaps_are_sure(model.gap, r, order, margin, weight, stretch)
-                sure = sure and abs(lost - limit) > margin.loss(largest)
-            tried = policy
-            if affordable:
-                break
-        else:  # what the bound on the losses excludes, up to rounding
-            policy, sure = model.best.policy, False
+        with team(model.n_states) as each:
+            for x in tolerances(sizes_of(model), tuning.spent):
+                r = x * (1.0 + u)
+                room, is_new = first_within_weighted(each, model.gap, weight, r, order, policy)
+                nearest = min(nearest, room)
+                if is_new:
+                    affordable, lost = model.loses_at_most(policy, limit, tuning.over, roughly=margin is None)
+                if margin is not None and sure:
+                    largest = float(model.gap_of(policy).max())
+                    stretch = _stretch(margin, tuning.spent) if tuning.over == "initial" else 1.0
+                    sure = gaps_are_sure(model.gap, r, order, margin, weight, stretch)
+                    sure = sure and abs(lost - limit) > margin.loss(largest)
+                if affordable:
+                    break
+            else:  # what the bound on the losses excludes, up to rounding
+                policy, sure = model.best.policy, False
         said = f"tolerance {x:g}, which costs at most {lost:.2g} on the empirical model"
         return Decision({"policy": policy}, nearest, sure, lost, said)
 

@@ -16,6 +16,7 @@ from replicable_rl.theory.decisions import ROUNDING, Sizes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from replicable_rl.compiled import Team
     from replicable_rl.queries.empirical import EmpiricalModel
     from replicable_rl.randomness import SharedRandomness
 
@@ -64,11 +65,15 @@ class Margin(NamedTuple):
         """Return what holds for both runs, except with probability ``delta`` in each of them."""
         w, other = model.value_error(delta / 2.0)
         best = w.max(axis=1, keepdims=True)
-        sizes = sizes_of(model)
-        n = max(model.fewest, 1.0)
-        rows, policies = 2.0 * sizes.row_error(n, delta / 4.0), 2.0 * sizes.any_policy(n, delta / 4.0)
         q, gap = w + other + ROUNDING, w + best + 2.0 * other + ROUNDING
-        return cls(q, gap, sizes, float(w.max()) + other, rows, policies)
+        return cls.without_values(model, delta)._replace(q=q, gap=gap, value=float(w.max()) + other)
+
+    @classmethod
+    def without_values(cls, model: EmpiricalModel, delta: float) -> Margin:
+        """Return what is known before the error of Q^ is: all margins are at least these."""
+        sizes, n, nothing = sizes_of(model), max(model.fewest, 1.0), np.zeros((0, 0))
+        rows, policies = 2.0 * sizes.row_error(n, delta / 4.0), 2.0 * sizes.any_policy(n, delta / 4.0)
+        return cls(nothing, nothing, sizes, 0.0, rows, policies)
 
     def loss(self, largest_gap: float) -> float:
         """Return how far the losses of one deterministic policy may lie apart."""
@@ -182,18 +187,18 @@ def first_within(gap: Floats, tolerance: Floats, order: Integers) -> Integers:
     return policy
 
 
-def first_within_weighted(gap: Floats, weight: Floats, tolerance: float, order: Integers) -> tuple[Integers, float]:
-    """Return, for every state, the first action whose weighted gap is within a tolerance, and how near one came.
+def first_within_weighted(
+    each: Team, gap: Floats, weight: Floats, tolerance: float, order: Integers, policy: Integers
+) -> tuple[float, bool]:
+    """Put into ``policy`` the first action of every state whose weighted gap is within a tolerance.
 
-    How near is in units of the gaps: the tolerance of a state is ``tolerance/weight``.
+    Returns how near a gap came, in units of the gaps (the tolerance of a state is ``tolerance/weight``), and whether
+    the policy is another one than was there before.
     """
-    from replicable_rl.mdp._sweeps import team
     from replicable_rl.queries.rules import _kernels
 
-    policy = np.empty(gap.shape[0], dtype=np.int64)
-    with team(policy.size) as each:
-        nearest = min(each(_kernels.first_within_weighted, gap, weight, tolerance, order, policy))
-    return policy, float(nearest)
+    nearest, changed = zip(*each(_kernels.first_within_weighted, gap, weight, tolerance, order, policy), strict=True)
+    return float(min(nearest)), any(changed)
 
 
 def nearest_gap(gap: Floats, tolerance: Floats, order: Integers) -> float:
