@@ -180,9 +180,6 @@ def check_affordable() -> None:
         ("(1.0 - LEAST) * w", "(1.0 - LEAST)"),
         ("r = x * (1.0 + u)", "r = x"),
         ("tolerances(sizes_of(model), tuning.spent)", "tolerances(sizes_of(model), tuning.spent)[:4]"),
-            "for x in tolerances(sizes_of(model), tuning.spent)",
-            "for x in tolerances(sizes_of(model), tuning.spent)[:4]",
-        ),
         ("state_weights(model, tuning)", "1.5 * state_weights(model, tuning)"),
     ],
 )
