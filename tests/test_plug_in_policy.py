@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -418,10 +419,22 @@ def test_cuts_go_from_one_lab_to_another(tmp_path: Path) -> None:
     for seed in range(20):
         run = rr.solve(GRID, theirs, shared_seed=seed, sample_seed=100 + seed)
         assert run.policy.tolist() == CUTS.policy.tolist()
-    assert len((tmp_path / "cuts.json").read_text().splitlines()) == 11
+    assert len((tmp_path / "cuts.json").read_text().splitlines()) == 12
     assert rr.rules.load_cuts(tmp_path / "cuts.json") == CUTS
     assert hash(rr.rules.load_cuts(tmp_path / "cuts.json")) == hash(CUTS)
     assert repr(CUTS).startswith("Cuts(two-goals-v1: 8 states, least margin ")
+
+
+def test_cuts_of_the_first_format_mean_what_they_meant(tmp_path: Path) -> None:
+    """They grant no doubt: same file, same digest, same limit and same plan as when they were written."""
+    older = dataclasses.replace(CUTS, doubt=0.0)
+    assert older.to_json()["format"] == "replicable-rl cuts v1"
+    assert "doubt" not in older.to_json()
+    older.save(tmp_path / "cuts.json")
+    assert rr.rules.load_cuts(tmp_path / "cuts.json") == older != CUTS
+    plans = [rr.plan(GRID, plug_in(rule=rr.rules.PublishedCuts(cuts))) for cuts in (older, CUTS)]
+    assert [plan.parameter for plan in plans] == [0.0, 2.0]
+    assert plans[0].per_pair < plans[1].per_pair  # what is granted must be paid for
 
 
 @pytest.mark.parametrize(
@@ -582,7 +595,7 @@ def changed(**changes: Any) -> str:
 
 FILES: dict[str, tuple[str | bytes, str]] = {
     "empty": ("", "JSON: cannot be read"),
-    "another format": ('{"format": "mine"}', "Cuts: expected an object of the format 'replicable-rl cuts v1', got"),
+    "another format": ('{"format": "mine"}', "Cuts: expected an object of the format 'replicable-rl cuts v2', got"),
     "a list": ("[1, 2]", "Cuts: expected an object of the format"),
     "edited": (json.dumps(CUTS.to_json() | {"epsilon": 0.5}), "Cuts: the digest does not fit the content"),
     "no digest": (json.dumps(CUTS.to_json() | {"digest": None}), "Cuts: the digest does not fit the content"),
@@ -607,6 +620,10 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "no problem": (changed(problem=3), "ObjectSpec: expected an object with 'id' and 'params', got 3."),
     "epsilon": (changed(epsilon=2.0), "Cuts: epsilon must lie strictly between 0 and 1, got 2.0."),
     "samples": (changed(samples=-1.0), "Cuts: samples must be a number >= 0, got -1.0."),
+    "too much doubt": (changed(doubt=3.0), "Cuts: doubt must be standard deviations, 0 to 2, got 3.0."),
+    "negative doubt": (changed(doubt=-1.0), "Cuts: doubt must be standard deviations, 0 to 2, got -1.0."),
+    "a text for doubt": (changed(doubt="2"), "Cuts: doubt must be standard deviations, 0 to 2, got '2'."),
+    "no doubt": (changed(doubt=0.0), "Cuts: the digest does not fit the content"),
     "nothing": (
         json.dumps({"format": "replicable-rl cuts v1"}),
         "Cuts: tolerances must be a list of numbers, got None",

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from replicable_rl.randomness import SharedRandomness
     from replicable_rl.sampling import Problem
 
-_SETTINGS = ("width", "rate", "tolerance", "scale")  # the parameter of a rule, by whatever name
+_SETTINGS = ("width", "rate", "tolerance", "scale", "doubt")  # the parameter of a rule, by whatever name
 _AFFORDABLE = AffordableTolerance()
 _LONGEST_EPISODE, _MOST = 2**31 - 1, 2**200
 _FEW = 10.0  # samples of a pair of a log: with more, it counts, where there are not very many of the others

@@ -55,17 +55,22 @@ class Followed(NamedTuple):
 
 
 def occupancy_of_actions(
-    mdp: TabularMDP, policy: NDArray[np.int64], cost: NDArray[np.float64], enough: float = math.inf, times: int = 1
+    mdp: TabularMDP,
+    policy: NDArray[np.int64],
+    cost: NDArray[np.float64],
+    enough: float = math.inf,
+    times: int = 1,
+    first: NDArray[np.float64] | None = None,
 ) -> Followed:
     """Return where a policy leads, and the sum of shares times ``cost``; it ends early where that is more than enough.
 
-    It is followed ``times`` as many steps as are usual.
+    It is followed ``times`` as many steps as are usual, from the first state of the process or from ``first``.
     The shares are rounded down, if anything: those of all steps are these and, spread over some states, what is left.
     """
     from replicable_rl.mdp._following import follow_actions
 
     share, start = np.zeros(mdp.n_states), _start(mdp, policy)
-    start = start._replace(steps=times * start.steps)
+    start = start._replace(steps=times * start.steps, now=start.now if first is None else first.copy())
     return Followed(share, *follow_actions(*start, share, cost, enough))
 
 

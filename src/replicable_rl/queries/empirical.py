@@ -24,7 +24,7 @@ from replicable_rl.mdp.occupancy import occupancy_of_actions
 from replicable_rl.sampling import OutcomeCounts, TransitionCounts
 from replicable_rl.sampling.counts import sums
 from replicable_rl.theory import Units
-from replicable_rl.theory.decisions import ROUNDING
+from replicable_rl.theory.decisions import EXACT, ROUNDING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -164,6 +164,23 @@ class EmpiricalModel:
             if abs(lost - limit) > tolerance + 2.0 * self.best.error or tolerance <= 1e-10:
                 return lost <= limit, lost + tolerance if lost <= limit else lost - tolerance
             tolerance = max(tolerance * _CLOSER, 1e-10)
+
+    def loss_deviation(self, policy: Integers, over: str = "initial") -> float:
+        """Return about the standard deviation of what a policy loses on such data: the noise of all pairs, followed.
+
+        It is that of V^ of the best policy and of this one, both fixed, from the first state on or from the worst.
+        """
+        first = self.table.initial
+        if over == "worst":
+            lost = self.best.value - evaluate_policy(self.table, policy, tolerance=EXACT).value
+            first = np.zeros(self.n_states)
+            first[np.argmax(lost)] = 1.0
+        states, apart = np.arange(self.n_states), np.zeros((self.n_states, self.n_actions))
+        for sign, actions in ((1.0, self.best.policy), (-1.0, policy)):
+            shares = occupancy_of_actions(self.table, actions, self.gap_of(actions), first=first).share
+            apart[states, actions] += sign * shares
+        apart *= self.spread / np.sqrt(np.maximum(self.visits.reshape(apart.shape), 1.0))
+        return math.sqrt(float((apart * apart).sum())) / (1.0 - self.gamma)
 
     def _bounds(self, policy: Integers, limit: float, over: str, enough: float) -> Iterator[tuple[float, float]]:
         """Yield bounds on the loss of a policy by its gaps, closer and closer, as long as they are had for little.

@@ -25,6 +25,7 @@ is. The bounds below follow; ``docs/proofs-decisions.md`` has the proofs. f is t
     perturbed     sigma = eps'/(h ln(2N/delta))            2 S(A-1) d (1 + sigma h H_N)/sigma + N 2^-23   f + eps'
     softmax       lambda = ln(A) h/eps'                    -                                          2 e h + eps'
     affordable    eps'                                     `affordable_disagreement`                  `estimated_loss`
+    published     2 deviations of doubt                    -                                          `estimated_loss`
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ SOFTENING = 0.05  # of the policy by which states are weighed: (1 + SOFTENING ga
 POWER = 4
 FLOOR = 1.0 / 16.0  # of a weight's square, beside the share of its state: (FLOOR + S o(s))/(FLOOR + 1)
 LIGHTEST = math.sqrt(FLOOR / (1.0 + FLOOR))  # the weight of a state that is never reached
+DOUBT = 2.0  # standard deviations by which a lab's data must speak against published cuts
 LEAST = 0.8  # of the loss that may be spent: where the window of the threshold begins
 GREEDY, ROUNDED, GUMBEL, TOLERANCE = "greedy", "rounded", "gumbel", "tolerance"
 PERTURBED, SOFTMAX, AFFORDABLE, PUBLISHED = "perturbed", "softmax", "affordable", "published"
@@ -104,6 +106,10 @@ class Sizes:
         """Return what |V^ - V| of no deterministic policy exceeds in a state, except with probability delta."""
         policies = self.n_states * math.log(self.n_actions) + math.log(2.0 * self.n_states / delta)
         return min(1.0, self.kappa * self.horizon * math.sqrt(policies / (2.0 * n)))
+
+    def loss_deviation(self, n: float) -> float:
+        """Return what the estimated standard deviation of an estimated loss never exceeds."""
+        return self.kappa * self.horizon / math.sqrt(2.0 * n)
 
     def value_distance(self, n: float) -> float:
         """Return d: the root of the mean square of the distance of two runs in an entry of Q^."""
@@ -270,8 +276,8 @@ PROMISES: dict[str, Promises] = {
         lambda sizes, n, _, spent, delta: estimated_loss(sizes, n, spent, delta),
     ),
     PUBLISHED: Promises(
-        lambda sizes, spent, delta: 0.0,
+        lambda sizes, spent, delta: DOUBT,
         lambda sizes, n, _, spent: math.inf,
-        lambda sizes, n, _, spent, delta: estimated_loss(sizes, n, spent, delta),
+        lambda sizes, n, doubt, spent, delta: estimated_loss(sizes, n, spent + doubt * sizes.loss_deviation(n), delta),
     ),
 }

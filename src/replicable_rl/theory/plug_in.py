@@ -100,7 +100,10 @@ def plug_in_policy(
     over = check_choice(_OWNER, "over", over, _OVER)
     sizes = replace(sizes, weighed=over == "initial", allowed_pairs=problem["allowed_pairs"])
     if parameter is not None:
-        parameter = check_in_open_interval(_OWNER, "parameter", parameter, 0.0, math.inf)
+        if rule == decisions.PUBLISHED:  # 0: no doubts
+            parameter = check_real(_OWNER, "parameter", parameter, low=0.0, high=math.inf, rule="a number >= 0")
+        else:
+            parameter = check_in_open_interval(_OWNER, "parameter", parameter, 0.0, math.inf)
     given = _given(sizes, samples, budget)
     rules = PROMISES.get(rule)
     if rules is None:

@@ -22,6 +22,7 @@ _PARAMETERS = {
     decisions.TOLERANCE: "x",
     decisions.PERTURBED: "sigma",
     decisions.SOFTMAX: "lambda",
+    decisions.PUBLISHED: "doubt",
 }
 _SIDE_BY_SIDE = (
     *(decisions.AFFORDABLE, decisions.PUBLISHED, decisions.TOLERANCE, decisions.ROUNDED),

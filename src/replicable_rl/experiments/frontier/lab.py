@@ -37,7 +37,7 @@ class SecondLab:
     samples: int
 
     id: ClassVar[str] = "frontier-second-lab-v1"
-    version: ClassVar[str] = "2"  # no id of the registry, so that it travels to workers as it is
+    version: ClassVar[str] = "3"  # no id of the registry, so that it travels to workers as it is
 
     def solve(self, source: Any, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Return the run of this lab; its history says whether the publisher decided the same."""

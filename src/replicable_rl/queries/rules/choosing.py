@@ -24,12 +24,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from replicable_rl.mdp.occupancy import occupancy_of_actions
 from replicable_rl.queries.rules.affordable import gap_noise, state_shares
 from replicable_rl.queries.rules.cuts import Cuts
 from replicable_rl.queries.rules.rule import action_order, first_within
 from replicable_rl.randomness import SharedRandomness
-from replicable_rl.theory.decisions import ROUNDING
+from replicable_rl.theory.decisions import DOUBT, ROUNDING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,7 +60,7 @@ def choose_cuts(model: EmpiricalModel, tuning: Tuning, order: tuple[int, ...] | 
     found = (cuts for preferred in orders for cuts in _Chooser(model, tuning, noise, share, preferred).all())
     best = min(found, key=lambda cuts: (max(cuts.differ, _CERTAIN), cuts.lost))
     numbers = best.tolerances, best.policy, best.room, tuple(best.order.tolist())
-    return Cuts(*numbers, model.spec, tuning.spent, model.fewest)
+    return Cuts(*numbers, model.spec, tuning.spent, model.fewest, DOUBT)
 
 
 class _Candidate(NamedTuple):
@@ -104,29 +103,13 @@ class _Chooser:
                 continue
             last, r = taken, cut[states, taken]
             policy = first_within(gap, r, self.order)
-            lost, off = self._loss(policy)
+            lost = self.model.loss(policy, self.tuning.over, _CLOSE * self.tuning.spent)
             if lost > (1.0 - 2.0 * _CLOSE) * self.tuning.spent and not np.array_equal(policy, self.model.best.policy):
                 return
-            too_dear = 2.0 * float(ndtr((lost - self.tuning.spent) / (_BOTH * off)))
+            off = self.model.loss_deviation(policy, self.tuning.over) + 2.0**-1000
+            too_dear = 2.0 * float(ndtr((lost - self.tuning.spent - DOUBT * off) / (_BOTH * off)))
             chance = float(differ[states, taken].sum()) + too_dear
             yield _Candidate(chance, lost, r, policy, room[states, taken], self.order)
-
-    def _loss(self, policy: Integers) -> tuple[float, float]:
-        """Return what a policy loses on these data, and about the standard deviation of that."""
-        model, horizon = self.model, 1.0 / (1.0 - self.model.gamma)
-        lost = model.loss(policy, self.tuning.over, _CLOSE * self.tuning.spent)
-        if self.tuning.over == "worst":
-            noise = self.noise[np.arange(model.n_states), policy]
-            return lost, horizon * float(noise.max())
-        best, steps = self._steps(model.best.policy), self._steps(policy)
-        apart = (best - steps) * model.spread / np.sqrt(np.maximum(model.visits.reshape(steps.shape), 1.0))
-        return lost, horizon * math.sqrt(float((apart * apart).sum())) + 2.0**-1000
-
-    def _steps(self, policy: Integers) -> Floats:
-        """Return the discounted share of every pair, (S, A)."""
-        share = np.zeros((self.model.n_states, self.model.n_actions))
-        share[np.arange(len(share)), policy] = occupancy_of_actions(self.model.table, policy, self.share).share
-        return share
 
 
 def _covering_order(model: EmpiricalModel, share: Floats, spent: float, usual: Integers) -> Integers:

@@ -9,6 +9,8 @@ paper's: what is shared depends on the first sample (certificate replicability, 
 Vinodchandran 2023).
 
 Nobody need trust the publisher: who finds that the cuts cost more than epsilon on the own data does not follow them.
+An estimated loss is noisy, and too high, since the best value on the data is: so the data must speak against the cuts
+by ``doubt`` standard deviations of it.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
-_FORMAT = "replicable-rl cuts v1"
+_FORMAT = "replicable-rl cuts v2"
+_FORMAT_1 = "replicable-rl cuts v1"  # without doubt
 _MOST_BYTES = 1 << 28
 
 
@@ -79,6 +82,8 @@ class Cuts(Displayed):
         The loss that was allowed.
     samples : float
         The samples of the pair that has fewest.
+    doubt : float
+        Who follows the cuts gives them the benefit of so many standard deviations of what they seem to cost, 0 to 2.
     """
 
     tolerances: Floats
@@ -88,6 +93,7 @@ class Cuts(Displayed):
     problem: ObjectSpec
     epsilon: float
     samples: float
+    doubt: float = 0.0
     digest: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -115,6 +121,9 @@ class Cuts(Displayed):
         object.__setattr__(self, "epsilon", check_share("Cuts", "epsilon", self.epsilon))
         fewest = check_real("Cuts", "samples", self.samples, low=0.0, high=math.inf, rule="a number >= 0")
         object.__setattr__(self, "samples", fewest)
+        rule = f"standard deviations, 0 to {decisions.DOUBT:g}"
+        doubt = check_real("Cuts", "doubt", self.doubt, low=0.0, high=decisions.DOUBT, rule=rule)
+        object.__setattr__(self, "doubt", doubt)
         object.__setattr__(self, "digest", record_digest(self._content()))
 
     def __repr__(self) -> str:
@@ -128,10 +137,12 @@ class Cuts(Displayed):
         return hash(self.digest)
 
     def _content(self) -> dict[str, Json]:
+        doubt: dict[str, Json] = {"doubt": self.doubt} if self.doubt else {}  # older files have none
         return {
-            "format": _FORMAT,
+            "format": _FORMAT if doubt else _FORMAT_1,
             "problem": self.problem.to_json(),
             "epsilon": self.epsilon,
+            **doubt,
             "samples": self.samples,
             "order": list(self.order),
             "tolerances": self.tolerances.tolist(),
@@ -152,7 +163,7 @@ class Cuts(Displayed):
     def from_json(cls, data: Json) -> Cuts:
         """Read the JSON form back; what does not fit its digest is refused."""
         named = data.get("format") if isinstance(data, dict) else None
-        if not isinstance(named, str) or named != _FORMAT:
+        if not isinstance(named, str) or named not in (_FORMAT, _FORMAT_1):
             raise InvalidInput(f"Cuts: expected an object of the format {_FORMAT!r}, got {shown(data)}.")
         tolerances, policy, margins = (_numbers(data, name) for name in ("tolerances", "policy", "margins"))
         cuts = cls(
@@ -163,6 +174,7 @@ class Cuts(Displayed):
             ObjectSpec.from_json(data.get("problem")),
             data.get("epsilon", math.nan),
             data.get("samples", math.nan),
+            data.get("doubt", math.nan) if named == _FORMAT else 0.0,
         )
         digest = data.get("digest")
         if not isinstance(digest, str) or digest != cuts.digest:
@@ -220,6 +232,11 @@ class PublishedCuts:
         """In which order actions are preferred."""
         return self.cuts.order
 
+    @property
+    def doubt(self) -> float:
+        """The standard deviations of the cost by which data must speak against the cuts."""
+        return self.cuts.doubt
+
     def check_problem(self, problem: Any) -> None:
         """Refuse cuts of another problem, or of another size."""
         cuts, sizes = self.cuts, (problem.n_states, problem.n_actions)
@@ -238,17 +255,22 @@ class PublishedCuts:
     def decide(
         self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning, margin: Margin | None = None
     ) -> Decision:
-        """Follow the cuts, unless they cost too much on these data."""
+        """Follow the cuts, unless these data speak against them: they cost too much, beyond doubt."""
         self.check_problem(model)
         order, r = np.array(self.cuts.order), self.cuts.tolerances
         policy = first_within(model.gap, r, order)
         affordable, lost = model.loses_at_most(policy, tuning.spent, tuning.over)
+        doubtful = not affordable and self.doubt > 0.0
+        if doubtful:
+            limit = tuning.spent + self.doubt * model.loss_deviation(policy, tuning.over)
+            affordable, lost = model.loses_at_most(policy, limit, tuning.over)
         if not affordable:
             own = AffordableTolerance(self.cuts.order).decide(model, shared, tuning)
             said = f"the published cuts would cost at least {lost:.2g} on these data and are not followed; {own.said}"
             return own._replace(said=said)
-        sure = margin is not None and _cuts_are_sure(model, r, order, margin, tuning.spent - lost)
         said = f"the published cuts cost at most {lost:.2g} on the empirical model"
+        said += f", more than {tuning.spent:.2g} by no more than noise explains" if doubtful else ""
+        sure = margin is not None and _cuts_are_sure(model, r, order, margin, tuning.spent - lost)
         return Decision({"policy": policy}, nearest_gap(model.gap, r, order), sure, lost, said)
 
 
