@@ -432,7 +432,7 @@ def test_cuts_of_the_first_format_mean_what_they_meant(tmp_path: Path) -> None:
     assert "doubt" not in older.to_json()
     older.save(tmp_path / "cuts.json")
     assert rr.rules.load_cuts(tmp_path / "cuts.json") == older != CUTS
-    plans = [rr.plan(GRID, plug_in(rule=rr.rules.PublishedCuts(cuts))) for cuts in (older, CUTS)]
+    plans = [plug_in(rule=rr.rules.PublishedCuts(cuts)).plan(GRID) for cuts in (older, CUTS)]
     assert [plan.parameter for plan in plans] == [0.0, 2.0]
     assert plans[0].per_pair < plans[1].per_pair  # what is granted must be paid for
 
