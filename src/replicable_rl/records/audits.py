@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -37,6 +37,19 @@ def derived_seed(label: str, *address: int) -> int:
     """
     text = f"replicable-rl/audit/{label}" + ("/%d" * len(address)) % address
     return int.from_bytes(hashlib.sha256(text.encode("ascii")).digest()[:8], "little")
+
+
+def derived_seeds(label: str, address: int, ends: Iterable[str]) -> Iterator[int]:
+    """Yield the derived seeds of many addresses that begin alike, which is hashed once.
+
+    >>> list(derived_seeds("shared", 0, ["7", "1/2"])) == [derived_seed("shared", 0, *end) for end in ((7,), (1, 2))]
+    True
+    """
+    start = hashlib.sha256(f"replicable-rl/audit/{label}/{address}/".encode("ascii"))
+    for end in ends:
+        digest = start.copy()
+        digest.update(end.encode("ascii"))
+        yield int.from_bytes(digest.digest()[:8], "little")
 
 
 @dataclass(frozen=True)
@@ -151,6 +164,8 @@ class AuditSpec(Displayed):
         """Yield the shared seeds one by one: there may be very many."""
         if isinstance(self.shared_seeds, tuple):
             yield from self.shared_seeds
+        elif self.seed_bits == _BITS:
+            yield from derived_seeds("shared", self.seed, map(str, range(self.shared_seeds)))
         else:
             yield from self._drawn(self.shared_seeds, "shared", self.seed)
 
@@ -187,8 +202,11 @@ class AuditSpec(Displayed):
     @property
     def keys(self) -> dict[str, tuple[int, int | str]]:
         """The digests of all runs in the same order, each with its shared seed and its sample."""
-        pairs = ((shared, sample) for shared in self.seeds for sample in self.samples(shared))
-        return {self.family.key(*pair): pair for pair in pairs}
+        key, seeds, each = self.family.key, self.seeds, range(self.runs_per_seed)
+        if self.logs is not None or self.seed_bits != _BITS:
+            return {key(shared, sample): (shared, sample) for shared in seeds for sample in self.samples(shared)}
+        samples = derived_seeds("sample", self.seed, (f"{shared}/{i}" for shared in seeds for i in each))
+        return {key(*pair): pair for pair in zip((shared for shared in seeds for _ in each), samples, strict=True)}
 
     def contains(self, other: AuditSpec) -> bool:
         """Whether this audit makes all runs of another one."""

@@ -205,7 +205,6 @@ class RunFamily:
         )
         drawn = b'"kind":"drawn","sampler":%b,"seed":"' % canonical_json(sampler)
         self._hash = hashlib.sha256(start + (b'"digest":' if sampler is None else drawn))
-        self._keys: dict[tuple[int, int | str], str] = {}  # an audit asks for them, and then the store
 
     def __reduce__(self) -> tuple[type[RunFamily], tuple[ObjectSpec, ObjectSpec, str | None]]:
         return RunFamily, (self.problem, self.algorithm, self.sampler)  # a hash under way cannot be copied
@@ -221,15 +220,15 @@ class RunFamily:
 
     def key(self, shared_seed: int, sample: int | str) -> str:
         """Return the digest of the `RunSpec` with this shared seed and sample."""
-        key = self._keys.get((shared_seed, sample))
-        if key is None:
-            digest = self._hash.copy()
-            if self.sampler is None:
-                digest.update(b'%b,"kind":"recorded"},"shared_seed":"%d"}' % (canonical_json(sample), shared_seed))
-            else:
-                digest.update(b'%d"},"shared_seed":"%d"}' % (int(sample), shared_seed))
-            key = self._keys[shared_seed, sample] = digest.hexdigest()
-        return key
+        return self.digest(str(shared_seed), str(sample)).hex()
+
+    def digest(self, shared_seed: str, sample: str) -> bytes:
+        """Return the same as bytes, for a seed and a sample as they are written."""
+        digest = self._hash.copy()
+        if self.sampler is None:
+            sample = f'{canonical_json(sample).decode()},"kind":"recorded'
+        digest.update(f'{sample}"}},"shared_seed":"{shared_seed}"}}'.encode())
+        return digest.digest()
 
     def spec(self, shared_seed: int, sample: int | str) -> RunSpec:
         """Return the `RunSpec` with this shared seed and sample."""

@@ -9,7 +9,7 @@ from typing import Any
 from replicable_rl.canonical import Json, parse_json
 from replicable_rl.records import Claims, Drawn, Fingerprints, ObjectSpec, Recorded, Run, RunFamily, RunSpec, Status
 from replicable_rl.records.run import KeptHistory, KeptOutputs
-from replicable_rl.store.seals import CANNOT_READ, check_seal, pieces, text_digest
+from replicable_rl.store.seals import CANNOT_READ, check_seal, check_seal_of_run, pieces, text_digest
 
 
 @contextlib.contextmanager
@@ -28,13 +28,13 @@ class _Kept(Run):
     """A run of a family: its identity is built when it is asked for, and most runs are only counted."""
 
     _family: RunFamily
-    _shared: int
-    _sample: int | str
+    _seeds: tuple[str, str]  # shared seed and sample, as they are written
 
     @functools.cached_property
     def spec(self) -> RunSpec:  # a field that is filled later
         """The identity of the run."""
-        return self._family.spec(self._shared, self._sample)
+        shared, sample = self._seeds
+        return self._family.spec(int(shared), sample if self._family.sampler is None else int(sample))
 
 
 _OF_A_FAILURE = 4  # columns, with the seal
@@ -73,16 +73,14 @@ class Reader:
         """Return the runs in rows, finished or failed, by their keys; damaged ones are left out."""
         found: dict[str, Run] = {}
         for row in rows:
-            key = row[0]
+            key, seeds = row[0], row[1:3]
             try:
-                shared, sample = int(row[1]), _sample(family.sampler, row[2])
-                name = family.key(shared, sample)
-                parts = self._parts(row[3:], key, name)
+                parts = self._parts(row[3:], key, family.digest(*seeds))
             except CANNOT_READ as error:
                 self._leave_out(key, error)
                 continue
-            parts["_family"], parts["_shared"], parts["_sample"] = family, shared, sample
-            found[name] = run = object.__new__(_Kept)
+            parts["_family"], parts["_seeds"] = family, seeds
+            found[key.hex()] = run = object.__new__(_Kept)
             object.__setattr__(run, "__dict__", parts)
         return found
 
@@ -91,17 +89,20 @@ class Reader:
         key, problem, algorithm, sampler, shared, sample = row[:6]
         drawn = Recorded(sample) if sampler is None else Drawn(int(sample), sampler)
         spec = RunSpec(self._objects[problem], self._objects[algorithm], int(shared), drawn)
-        return Run(**self._parts(row[6:], key, spec.digest), spec=spec)
+        return Run(**self._parts(row[6:], key, bytes.fromhex(spec.digest)), spec=spec)
 
     def intact(self, row: tuple[Any, ...]) -> bool:
-        """Whether a row can be believed: it has the key of what it says was run, and its seal."""
+        """Whether a row of a finished run can be believed: it has the key of what it says was run, and its seal."""
         key, problem, algorithm, sampler, shared, sample = row[:6]
         try:
             family = self.families.get(row[1:4])
             if family is None:
                 family = RunFamily(self._objects[problem], self._objects[algorithm], sampler)
                 self.families[row[1:4]] = family
-            self._check(row[6:], key, family.key(int(shared), _sample(sampler, sample)))
+            _check_key(key, family.digest(shared, sample))
+            prints, history, samples, seconds, *_, seal = row[6:]
+            digests, _ = self._said.get(row[10:14]) or self._read_documents(row[10:14])
+            check_seal_of_run(seal, key, prints, history, samples, seconds, digests)
         except CANNOT_READ as error:
             self._leave_out(key, error)
             return False
@@ -111,22 +112,18 @@ class Reader:
         shown = key.hex()[:16] if isinstance(key, bytes) else f"{key!r:.16}"
         self.damaged.append(f"run {shown}: {error}")
 
-    def _check(self, row: tuple[Any, ...], key: bytes, name: str) -> tuple[bool, dict[str, Any]]:
-        """Return whether a row has a seal, and what its documents say; key and seal must be those of its content."""
-        if key.hex() != name:
-            raise ValueError(f"run {key.hex()} is another than its key says")
-        own = 2 if len(row) == _OF_A_FAILURE else 4
-        documents = row[own:-1]
-        digests, said = self._said.get(documents) or self._read_documents(documents)
-        return check_seal(row[-1], key, *row[:own], rest=digests), said
-
-    def _parts(self, row: tuple[Any, ...], key: bytes, name: str) -> dict[str, Any]:
-        """Return all fields of a run but its identity, which must have the key in the row."""
-        sealed, said = self._check(row, key, name)
+    def _parts(self, row: tuple[Any, ...], key: bytes, digest: bytes) -> dict[str, Any]:
+        """Return all fields of a run but its identity, whose digest must be its key."""
+        _check_key(key, digest)
         if len(row) == _OF_A_FAILURE:
-            failed = vars(Run.failed(None, row[1], _seconds(row[0]))) | said | {"sealed": sealed}
+            seconds, error, made_with, seal = row
+            digests, said = self._read_documents((made_with,))
+            sealed = check_seal(seal, key, seconds, error, rest=digests)
+            failed = vars(Run.failed(None, error, _seconds(seconds))) | said | {"sealed": sealed}
             return {name: part for name, part in failed.items() if name != "spec"}
-        prints, history, samples, seconds, levels = row[:5]
+        prints, history, samples, seconds, levels, _, _, _, seal = row
+        digests, said = self._said.get(row[4:8]) or self._read_documents(row[4:8])
+        sealed = check_seal_of_run(seal, key, prints, history, samples, seconds, digests)
         outputs = self._outputs.get((levels, prints)) or self._read_outputs(levels, prints)
         return {
             "fingerprints": outputs.fingerprints,
@@ -159,9 +156,9 @@ class Reader:
         return outputs
 
 
-def _sample(sampler: str | None, text: str) -> int | str:
-    """Return the seed of a sample that was drawn, or the digest of one that was recorded."""
-    return text if sampler is None else int(text)
+def _check_key(key: bytes, digest: bytes) -> None:
+    if key != digest:
+        raise ValueError(f"run {key.hex()} is another than its key says")
 
 
 def _parsed(parse: Callable[[Json], Any], text: str) -> Any:

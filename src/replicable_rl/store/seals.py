@@ -50,9 +50,28 @@ def check_seal(found: bytes | None, *parts: Part, rest: bytes = b"") -> bool:
 
     ``rest`` are the pieces of its last parts, where many records share these.
     """
-    if found is None:
-        return False
-    if found != hashlib.sha256(pieces(*parts) + rest).digest():
+    return found is not None and _is(found, pieces(*parts) + rest)
+
+
+def check_seal_of_run(
+    found: bytes | None,
+    key: bytes,
+    digests: bytes,
+    history: bytes | None,
+    samples: str | None,
+    seconds: float,
+    rest: bytes,
+) -> bool:
+    """Do the same for a finished run, whose pieces are written out: there are very many."""
+    if history is not None or samples is None or type(seconds) is not float:
+        return check_seal(found, key, digests, history, samples, seconds, rest=rest)
+    count = samples.encode()
+    own = b"%d:%b%d:%b-%d:%b" % (len(key), key, len(digests), digests, len(count), count)
+    return found is not None and _is(found, own + _eight_bytes(seconds) + rest)
+
+
+def _is(found: bytes, content: bytes) -> bool:
+    if found != hashlib.sha256(content).digest():
         raise ValueError("it does not have its seal; it was changed after it was written")
     return True
 
