@@ -38,7 +38,7 @@ class Sizes:
 
 FULL = Sizes()
 QUICK = Sizes(
-    rounds=2, runs=4, iterations=5, exponents=(4, 18), states=(10, 100), lengths=(2, 4), large=1000, mbqvi=(1, 100)
+    rounds=2, runs=4, iterations=5, exponents=(4, 18), states=(10, 100), lengths=(2, 4), large=1000, mbqvi=(1, 400)
 )
 
 
