@@ -131,6 +131,9 @@ EDITS = {
     "shared seed": "UPDATE runs SET shared_seed = '5' WHERE id > 1",
     "sample": "UPDATE runs SET sample = '5' WHERE id > 1",
     "seal": "UPDATE runs SET seal = zeroblob(32)",
+    "what cannot be read, without a seal": "UPDATE runs SET samples = 'abc', seal = NULL WHERE id > 1",
+    "short fingerprints, without a seal": "UPDATE runs SET digests = x'00', seal = NULL WHERE id > 1",
+    "a seed that is none, without a seal": "UPDATE runs SET shared_seed = 'abc', seal = NULL WHERE id > 1",
     "claims": "UPDATE documents SET json = replace(json, 'missing', 'misting')",
     "made with": "UPDATE documents SET json = replace(json, 'numpy', 'lumpy')",
     "status of all": "UPDATE documents SET json = replace(json, 'sentence', 'absence')",
@@ -158,6 +161,17 @@ def test_changed_rows_are_named_left_out_and_made_again(path: Path, edit: str) -
         assert {run.key for run in store.runs(before.spec.family).values() if run.sealed} >= {run.key for run in runs}
         assert store.summary()[0].same["policy"] == agreement.same
     assert len(change(path, TRIGGERS)) == 3
+
+
+def test_a_key_of_a_seed_that_nobody_writes_so_is_another_key(path: Path) -> None:
+    """Somebody writes the seed with a zero before it, computes the key again, and takes the seal away."""
+    family = audited(path).spec.family
+    (row,) = change(path, "SELECT shared_seed, sample FROM runs WHERE id = 1")
+    digest = family._hash.copy()
+    digest.update(f'{row[1]}"}},"shared_seed":"0{row[0]}"}}'.encode())
+    tamper(path, f"UPDATE runs SET shared_seed = '0{row[0]}', key = x'{digest.hexdigest()}', seal = NULL WHERE id = 1")
+    with RunStore(path) as store, pytest.warns(DamagedRecord, match="another than its key says"):
+        assert store.summary()[0].runs == len(store.runs(family))
 
 
 def test_summaries_count_no_changed_rows(path: Path) -> None:

@@ -16,7 +16,7 @@ from scipy.special import ndtr
 
 import replicable_rl as rr
 from replicable_rl.envs import garnet
-from replicable_rl.mdp import _sweeps, losing
+from replicable_rl.mdp import Rows, _sweeps, losing
 from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.queries.rules import (
     SHIPPED,
@@ -508,6 +508,15 @@ def test_chosen_cuts_are_affordable(over: str) -> None:
         assert choose_cuts(model, Tuning(0.05, 0.0, over), (3, 1, 0, 2)).order == (3, 1, 0, 2)
 
 
+def test_cuts_are_found_where_next_to_nothing_may_be_lost() -> None:
+    """With 60 samples of each of 320 pairs even the dearest price loses too much: then best actions are published."""
+    rng = np.random.default_rng(0)
+    mdp = rr.TabularMDP.from_dense(rng.dirichlet(np.full(20, 0.3), (20, 16)), rng.random((20, 16)), gamma=0.9)
+    for seed, order in itertools.product(range(4), (None, tuple(range(16)))):
+        model = estimate(mdp, 60, seed)
+        assert model.loss(choose_cuts(model, Tuning(1e-4, 0.0), order).policy) <= 1e-4
+
+
 def test_a_publisher_follows_its_own_cuts() -> None:
     """Also in a table too large to follow a policy through it, where losses must be solved for."""
     for states, gamma, n in ((20_000, 0.99, 3), (5, 0.99, 20), (30, 0.5, 20)):
@@ -650,6 +659,40 @@ def test_bounds_that_forget_something_are_caught(old: str, new: str, monkeypatch
     plant(monkeypatch, losing.PolicyLosses, "between", old, new)
     with pytest.raises(AssertionError):
         check_bounds_in_single_precision()
+
+
+def test_rows_too_long_for_single_precision_are_left_to_others() -> None:
+    """Sums of so many outcomes may be off in every sweep by more than is small: nothing is said of such a table."""
+    n = 2**17
+    indptr, successors = np.r_[0, np.arange(n, 2 * n)], np.r_[np.arange(n), np.arange(1, n)].astype(np.int32)
+    probability = np.r_[np.full(n, 1.0 / n), np.ones(n - 1)]
+    mdp = rr.TabularMDP(Rows(indptr, successors, probability, np.zeros(2 * n - 1)), n_actions=1, gamma=0.9)
+    found = losing.PolicyLosses(mdp).between(np.zeros(n, dtype=np.int64), np.ones(n), 5.0, "initial")
+    assert found == (0.0, math.inf)
+
+
+def test_states_that_are_never_reached_add_no_noise() -> None:
+    """The noise of a loss is the same in a table so large that policies are followed for a few steps only."""
+    small, found = garnet(30, 3, 3, gamma=0.9, seed=2), []
+    rows = [small.rows.of_row(row) for row in range(90)]
+    known = [
+        list(
+            zip(
+                *(part[row].tolist() for part in (small.rows.probability, small.rows.next_state, small.rows.reward)),
+                strict=True,
+            )
+        )
+        for row in rows
+    ]
+    for extra in (0, 30_000):
+        outcomes = [known[3 * s : 3 * s + 3] for s in range(30)] + [
+            [[(1.0, s, 0.0)]] * 3 for s in range(30, 30 + extra)
+        ]
+        start = np.r_[np.full(30, 1 / 30), np.zeros(extra)]
+        mdp = rr.TabularMDP.from_outcomes(outcomes, gamma=0.9, initial=start, reward_range=(0.0, 1.0))
+        model = estimate(mdp, 1000, 3)
+        found.append(model.loss_deviation(np.where(np.arange(30 + extra) < 30, (model.best.policy + 1) % 3, 0)))
+    assert 0.7 < found[1] / found[0] < 1.4
 
 
 def test_large_tables_decide_as_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:

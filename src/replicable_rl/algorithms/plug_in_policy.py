@@ -195,7 +195,7 @@ class PlugInPolicy(Promise[PlugInPlan]):
         outputs = dict(decision.outputs)
         if "value" in outputs:
             outputs["value"] = Units.of(source).value_to_user(outputs["value"])
-        status = _status(source, model, decision, samples, ignored)
+        status = _status(source, model, plan, decision, samples, ignored)
         claims = plan.claims(sure=decision.sure, off=model.off)
         return Run.of(outputs, status=status, claims=claims, samples=samples)
 
@@ -305,12 +305,21 @@ def _loss_may_be_sure(plan: PlugInPlan, model: EmpiricalModel, decision: Decisio
 
 
 def _status(
-    source: Any, model: EmpiricalModel, decision: Decision, samples: int, ignored: NDArray[np.bool_] | None
+    source: Any,
+    model: EmpiricalModel,
+    plan: PlugInPlan,
+    decision: Decision,
+    samples: int,
+    ignored: NDArray[np.bool_] | None,
 ) -> Status:
-    """Say what was decided on what data, and what the data did not reach."""
+    """Say what was decided on what data, what the data did not reach, and whether anything was asked."""
     policy = decision.outputs.get("policy")
     said = [f"decided from {number(samples)} samples"]
     said += [decision.said] if decision.said else []
+    at_stake = model.most_to_lose(plan.over)
+    if at_stake <= plan.epsilon and plan.spent > 0.0:
+        lower = f"no policy loses more than {at_stake:.2g}: lower it"
+        said.append(f"epsilon={plan.epsilon:g} asks for nothing, for {lower}")
     if model.never_tried.size:
         said.append(_too_few(source, model))
     if ignored is not None and ignored.any() and policy is not None:

@@ -11,6 +11,7 @@ is known.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _SWEEPS = 40  # where these do not tell, other ways are faster
 _AT_FIRST, _CLOSER = 4.0, 0.25  # how far apart bounds may be when they are first looked at, in limits, and then
 _LEAST = 1e-30  # more than underflow can lose
+_ROUNDED = 0.01  # with more than that, errors of rounding may grow faster than in proportion
 
 
 def pays(mdp: TabularMDP) -> bool:
@@ -61,6 +63,8 @@ class PolicyLosses:
         difference, new = (gap / unit).astype(precision), np.empty(gap.size, dtype=precision)
         total, wanted, count = difference.copy(), _AT_FIRST * limit, 0
         horizon, rounding = self._table.horizon, float(np.finfo(precision).eps) * (self._longest + 4)
+        if rounding * (_SWEEPS + 1) > _ROUNDED:
+            return 0.0, math.inf
         with team(gap.size) as each:
             each(_kernels.policy_rows, self._table, row_of, False, self._copied, self._chain)
             while True:

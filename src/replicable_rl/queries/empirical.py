@@ -141,6 +141,13 @@ class EmpiricalModel:
         lost = self.best.value - evaluation.value
         return float(lost.max()) if over == "worst" else weighted_sum(self.table.initial, lost)
 
+    def most_to_lose(self, over: str = "initial") -> float:
+        """Return what no policy can lose more than on the model: all that the best one is worth."""
+        from replicable_rl.mdp._following import weighted_sum
+
+        value = self.best.value
+        return float(value.max()) if over == "worst" else weighted_sum(self.table.initial, value)
+
     def gap_of(self, policy: Integers) -> Floats:
         """Return the gaps of the actions that a policy takes, (S,)."""
         taken: Floats = self.gap.reshape(-1)[np.arange(0, self.gap.size, self.n_actions) + policy]
@@ -177,8 +184,8 @@ class EmpiricalModel:
             first[np.argmax(lost)] = 1.0
         states, apart = np.arange(self.n_states), np.zeros((self.n_states, self.n_actions))
         for sign, actions in ((1.0, self.best.policy), (-1.0, policy)):
-            shares = occupancy_of_actions(self.table, actions, self.gap_of(actions), first=first).share
-            apart[states, actions] += sign * shares
+            share, left, _ = occupancy_of_actions(self.table, actions, self.gap_of(actions), first=first)
+            apart[states, actions] += sign * share / (1.0 - left)  # as if later steps were like these
         apart *= self.spread / np.sqrt(np.maximum(self.visits.reshape(apart.shape), 1.0))
         return math.sqrt(float((apart * apart).sum())) / (1.0 - self.gamma)
 

@@ -220,10 +220,10 @@ class RunFamily:
 
     def key(self, shared_seed: int, sample: int | str) -> str:
         """Return the digest of the `RunSpec` with this shared seed and sample."""
-        return self.digest(str(shared_seed), str(sample)).hex()
+        return self.digest(shared_seed, sample).hex()
 
-    def digest(self, shared_seed: str, sample: str) -> bytes:
-        """Return the same as bytes, for a seed and a sample as they are written."""
+    def digest(self, shared_seed: int, sample: int | str) -> bytes:
+        """Return the same as bytes."""
         digest = self._hash.copy()
         if self.sampler is None:
             sample = f'{canonical_json(sample).decode()},"kind":"recorded'

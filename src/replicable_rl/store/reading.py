@@ -28,13 +28,12 @@ class _Kept(Run):
     """A run of a family: its identity is built when it is asked for, and most runs are only counted."""
 
     _family: RunFamily
-    _seeds: tuple[str, str]  # shared seed and sample, as they are written
+    _seeds: tuple[int, int | str]  # shared seed and sample
 
     @functools.cached_property
     def spec(self) -> RunSpec:  # a field that is filled later
         """The identity of the run."""
-        shared, sample = self._seeds
-        return self._family.spec(int(shared), sample if self._family.sampler is None else int(sample))
+        return self._family.spec(*self._seeds)
 
 
 _OF_A_FAILURE = 4  # columns, with the seal
@@ -73,8 +72,9 @@ class Reader:
         """Return the runs in rows, finished or failed, by their keys; damaged ones are left out."""
         found: dict[str, Run] = {}
         for row in rows:
-            key, seeds = row[0], row[1:3]
+            key, shared, sample = row[:3]
             try:
+                seeds = int(shared), sample if family.sampler is None else int(sample)
                 parts = self._parts(row[3:], key, family.digest(*seeds))
             except CANNOT_READ as error:
                 self._leave_out(key, error)
@@ -99,10 +99,12 @@ class Reader:
             if family is None:
                 family = RunFamily(self._objects[problem], self._objects[algorithm], sampler)
                 self.families[row[1:4]] = family
-            _check_key(key, family.digest(shared, sample))
+            digest = family.digest(int(shared), sample if sampler is None else int(sample))
+            _check_key(key, digest)
             prints, history, samples, seconds, *_, seal = row[6:]
             digests, _ = self._said.get(row[10:14]) or self._read_documents(row[10:14])
-            check_seal_of_run(seal, key, prints, history, samples, seconds, digests)
+            if not check_seal_of_run(seal, key, prints, history, samples, seconds, digests):
+                self._parts(row[6:], key, digest)  # nothing vouches for it but that it can be read
         except CANNOT_READ as error:
             self._leave_out(key, error)
             return False

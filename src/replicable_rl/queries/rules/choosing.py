@@ -97,8 +97,9 @@ class _Chooser:
         differ = np.where(room >= 0.0, 2.0 * ndtr(-room / _BOTH), np.inf)
         cost = self.share[:, None] * np.where(np.isfinite(gap), gap, 0.0)
         last: Integers | None = None
-        for price in _PRICES / free:
-            taken = np.argmin(differ + price * cost, axis=1)
+        dearest = np.where(room >= 0.0, cost, np.inf)  # at an infinite price nothing is lost
+        for score in (dearest, *(differ + price * cost for price in _PRICES / free)):
+            taken = np.argmin(score, axis=1)
             if last is not None and np.array_equal(taken, last):
                 continue
             last, r = taken, cut[states, taken]
