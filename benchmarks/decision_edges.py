@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from replicable_rl.queries.empirical import ROUNDS, WORTH
 from replicable_rl.theory import decisions
-from replicable_rl.theory.decisions import LEAST, PROMISES, Sizes, affordable_disagreement, tolerances
+from replicable_rl.theory.decisions import DOUBT, LEAST, PROMISES, Sizes, affordable_disagreement, tolerances
 
 Floats = NDArray[np.float64]
 Sampler = Callable[[int, np.random.Generator], Floats]
@@ -183,7 +183,39 @@ def _coin_losses() -> list[Instance]:
         return np.asarray((weight * gaps(coins.p)).sum(axis=(1, 2)) / weight.sum(axis=(1, 2)))
 
     bound = PROMISES["softmax"].loss(coins.sizes, n, rate, spent, delta)
-    return [*found, Instance("loss, softmax", "loss of softmax, two coins", bound, soft, delta)]
+    found.append(Instance("loss, softmax", "loss of softmax, two coins", bound, soft, delta))
+    return [*found, *_judged_losses(spent, delta)]
+
+
+def _judged_losses(spent: float, delta: float) -> list[Instance]:
+    """What rules lose that look at the loss, and the noise that published cuts have the benefit of."""
+    n = 1000
+    judged = Coins([[0.5 - 0.94 * spent, 0.5]], 10_000_000)
+    doubtful = Coins([[0.5 - spent - 0.02, 0.5]], n)
+
+    def lost(size: int, rng: np.random.Generator) -> Floats:
+        return judged.loss(affordable(judged.q(size, rng), spent, rng.random((size, 2)), worst=False))
+
+    def deviation(q: Floats) -> Floats:
+        return np.asarray(np.sqrt((q * (1.0 - q)).sum(axis=(1, 2)) / n))  # of the difference of two coins
+
+    def followed(size: int, rng: np.random.Generator) -> Floats:  # cuts that let everything pass
+        q = doubtful.q(size, rng)
+        affordable = gaps(q)[:, 0, 0] <= spent + DOUBT * deviation(q)
+        return doubtful.loss(np.where(affordable, 0, q[:, 0].argmax(axis=1))[:, None])
+
+    def noise(size: int, rng: np.random.Generator) -> Floats:
+        return deviation(doubtful.q(size, rng))
+
+    bounds = (
+        PROMISES[rule].loss(coins.sizes, coins.n, parameter, spent, delta)
+        for rule, coins, parameter in (("affordable", judged, 0.0), ("published", doubtful, DOUBT))
+    )
+    return [
+        Instance("loss, affordable", "loss of affordable, two coins", next(bounds), lost, delta),
+        Instance("loss, published", "loss by published cuts, two coins", next(bounds), followed, delta),
+        Instance("noise", "deviation of a loss, two coins", doubtful.sizes.loss_deviation(n), noise, delta),
+    ]
 
 
 def _shared(size: int, coins: Coins, rng: np.random.Generator) -> Floats:

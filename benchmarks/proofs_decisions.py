@@ -42,7 +42,7 @@ class Hostile(NamedTuple):
     loss: float  # the largest true loss
 
 
-SPENT, DELTA, N_HOSTILE = 0.07, 0.05, 2000
+SPENT, DELTA, N_HOSTILE = 0.094, 0.05, 2000
 
 
 def hostile(total: int, rng: np.random.Generator) -> tuple[list[Hostile], float, float]:
