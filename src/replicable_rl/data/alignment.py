@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from replicable_rl.data.dataset import Dataset
-from replicable_rl.data.process import Label, Process, written_key
+from replicable_rl.data.labels import Label, written_key
+from replicable_rl.data.process import Process
 from replicable_rl.errors import InvalidInput, shown
 
 

@@ -123,5 +123,5 @@ def check_binned(data: Any) -> tuple[Binned, ...]:
         if use not in ("state", "action"):
             raise InvalidInput("bins of neither states nor actions")
         place = check_integer("Dataset", "bins", place, low=0, high=2**31)
-        found.append(Binned(use, place, tuple(Bins(tuple(edges)).edges)))
+        found.append(Binned(use, place, tuple(Bins(tuple(map(float, edges))).edges)))
     return tuple(found)

@@ -10,14 +10,15 @@ one, its row is searched for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from replicable_rl.data.columns import PARTS, Columns, check_columns, is_missing, packed, said
-from replicable_rl.data.process import Label, plain, spoken, written_key
+from replicable_rl.data.forms import as_name, unfit
+from replicable_rl.data.labels import Label, plain, spoken, written_key
 from replicable_rl.data.stretches import PIECE, Sums, scale, stretch, within
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
 
@@ -153,8 +154,8 @@ def counted(rows: Rows, columns: Columns) -> Counted:
 
 def number_groups(rows: Rows, columns: Columns) -> int:
     """Make the tables ``counts``, ``states`` and ``actions`` of ``grouped``; return how many states there are."""
-    _check_groups(rows, columns)
-    names = {use: packed([f"{letter}{i}" for i in range(len(columns.of(use)))]) for use, letter in PARTS.items()}
+    kinds = _check_groups(rows, columns)
+    names = {use: packed([as_name(part, kinds[part]) for part in _part_names(columns, use)]) for use in PARTS}
     rows.engine.rows(
         f"CREATE TEMP TABLE counts AS SELECT {names['state']} AS s, {names['action']} AS a, "
         f"CASE WHEN d THEN NULL ELSE {names['next_state']} END AS t, d, r + 0.0 AS r, SUM(n) AS n, "
@@ -192,18 +193,51 @@ def _refuse(rows: Rows, columns: Columns, wrong: Mapping[str, int]) -> None:
             raise InvalidInput(rows.complaint(columns, use, many))
 
 
-def _check_groups(rows: Rows, columns: Columns) -> None:
-    """Refuse labels that are missing, or no numbers where numbers are names, and ends that are not true or false."""
+def _part_names(columns: Columns, use: str) -> list[str]:
+    return [f"{PARTS[use]}{i}" for i in range(len(columns.of(use)))]
+
+
+def _check_groups(rows: Rows, columns: Columns) -> dict[str, str]:
+    """Refuse labels that are missing or have no written form, and ends that are not true or false; return the types."""
     kinds = {str(name): str(kind) for name, kind, *_ in rows.engine.rows("DESCRIBE grouped")}
     wrong = {}
-    for use, letter in PARTS.items():
-        names = [f"{letter}{i}" for i in range(len(columns.of(use)))]
+    for use in PARTS:
+        names = _part_names(columns, use)
         missing = is_missing(names, [kinds[name] for name in names])
         wrong[use] = f"{missing} AND NOT d" if use == "next_state" else missing
     wrong["done"] = "d IS NULL"
     sums = ", ".join(f"COALESCE(SUM(n) FILTER (WHERE {what}), 0)" for what in wrong.values())
     (found,) = rows.engine.rows(f"SELECT {sums} FROM grouped")
     _refuse(rows, columns, dict(zip(wrong, map(int, found), strict=True)))
+    for use in PARTS:
+        for part, column in zip(_part_names(columns, use), columns.of(use), strict=True):
+            _check_form(rows.engine, part, kinds[part], use, column)
+    return kinds
+
+
+def _check_form(engine: Engine, part: str, kind: str, use: str, column: str) -> None:
+    """Refuse a column of which some values have no written form."""
+    rows = f"FROM grouped WHERE {'NOT d' if use == 'next_state' else 'true'}"
+    condition, what = unfit(part, kind) or ("false", "")
+    bad = _undecodable(engine, f"SELECT DISTINCT {part} {rows}") if kind == "BLOB" else None
+    if bad is not None:
+        condition, what = f"{part} = from_hex('{bad.hex()}')", "bytes that are no text in UTF-8"
+    found = engine.rows(f"SELECT CAST({part} AS VARCHAR) {rows} AND ({condition}) LIMIT 1")
+    if found:
+        raise InvalidInput(
+            f"{engine.name}: the column {column!r} holds {what}, such as {shown(found[0][0])}, and names of a "
+            f"{said(use)} need one written form. Convert them to texts."
+        )
+
+
+def _undecodable(engine: Engine, query: str) -> bytes | None:
+    """Return the first of some bytes that are no text."""
+    for (value,) in engine.rows(query):
+        try:
+            value.decode()
+        except UnicodeDecodeError:
+            return bytes(value)
+    return None
 
 
 def _number_labels(engine: Engine) -> int:
@@ -226,14 +260,25 @@ def _number_labels(engine: Engine) -> int:
 
 
 def labels_of(engine: Engine, columns: Columns, use: str) -> list[Label]:
-    """Return all labels in the order of their numbers; numbers of bins become their names."""
-    found = [plain(label) for (label,) in engine.rows(f"SELECT label FROM {use}s ORDER BY id")]
-    bins = [None if one is None else one.labels for one in columns.bins_of(use)]
-    if bins[0] is not None and len(bins) == 1:
-        return [bins[0][label] for label in found]
-    if any(bins):
-        return [tuple(x if b is None else b[x] for b, x in zip(bins, label, strict=True)) for label in found]
-    return found
+    """Return all labels in the order of their numbers; numbers of bins, and of names, become what they stand for."""
+    found = [label for (label,) in engine.rows(f"SELECT label FROM {use}s ORDER BY id")]
+    stand_for = [
+        engine.codes.get(column) if bins is None else bins.labels
+        for column, bins in zip(columns.of(use), columns.bins_of(use), strict=True)
+    ]
+    if len(stand_for) == 1:
+        labels = [_label(label, stand_for[0]) for label in found]
+    else:  # a composite name, as the engine returns it
+        labels = [tuple(map(_label, label.values(), stand_for)) for label in found]
+    if any(isinstance(label, tuple) for label in labels) and len(set(map(written_key, labels))) < len(labels):
+        raise InvalidInput(
+            f"{engine.name}: two different {said(use)}s have one name in 64 bits. Convert them to texts."
+        )
+    return labels
+
+
+def _label(value: Any, names: Sequence[Label] | None) -> Label:
+    return plain(value) if names is None else names[value]
 
 
 def _episodes(rows: Rows, columns: Columns, many: int) -> tuple[NDArray[np.int64], int, int]:
@@ -244,11 +289,15 @@ def _episodes(rows: Rows, columns: Columns, many: int) -> tuple[NDArray[np.int64
             f"{rows.engine.name}: {said('order')} {columns.order!r} must tell the rows of an episode apart, and {tied} "
             "have the place of another one. Name a column that numbers the steps."
         )
+    parts = _part_names(columns, "state")
+    kinds = {str(name): str(kind) for name, kind, *_ in rows.engine.rows("DESCRIBE grouped")}
+    raw = ["f.s"] if len(parts) == 1 else [f"f.s.c{i}" for i in range(len(parts))]
+    name = packed([as_name(one, kinds[part]) for one, part in zip(raw, parts, strict=True)])
     first = rows.engine.arrays(
-        "SELECT x.id AS s, CAST(f.n AS BIGINT) AS n FROM firsts f JOIN states x ON f.s = x.label"
+        f"SELECT x.id AS s, CAST(f.n AS BIGINT) AS n FROM firsts f JOIN states x ON {name} = x.label"
     )
     starts = np.zeros(many, dtype=np.int64)
-    starts[first["s"].astype(np.int64)] = first["n"].astype(np.int64)
+    np.add.at(starts, first["s"].astype(np.int64), first["n"].astype(np.int64))  # groups may have one name
     return starts, broken, cut
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.canonical import array_digest, json_digest
-from replicable_rl.data.process import Process, spoken
+from replicable_rl.data.labels import spoken
+from replicable_rl.data.process import Process
 from replicable_rl.data.stretches import Sums
 from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidInput, check_integer, check_numbers, check_real, shown

@@ -17,7 +17,7 @@ from replicable_rl.errors import InvalidInput, called_as
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.data.process import Label
+    from replicable_rl.data.labels import Label
     from replicable_rl.data.textrows import Declared
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from replicable_rl.data.homogeneity import Homogeneity, homogeneity
-from replicable_rl.data.process import spoken
+from replicable_rl.data.labels import spoken
 from replicable_rl.data.stretches import place
 from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidInput, shown
