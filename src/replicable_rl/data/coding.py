@@ -53,8 +53,10 @@ def homogeneous(values: Sequence[Any]) -> NDArray[Any] | None:
     types: dict[type, Any] = {bool: np.bool_, int: np.int64, float: np.float64, str: object}
     dtype = types.get(next(iter(kinds), float)) if len(kinds) <= 1 else None
     try:
+        if kinds == {str}:
+            "".join(set(values)).encode()
         return None if dtype is None else np.array(values, dtype=dtype)
-    except OverflowError:
+    except (OverflowError, UnicodeEncodeError):
         return None
 
 
@@ -159,39 +161,44 @@ class _Seen:
             places = [[name[i] if i < len(name) else None for name in names] for i in range(max(map(len, names)))]
             for i, parts in enumerate(places):
                 kinds = [None if part is None else known(part)[0] for part in parts]
-                if self._one_kind(kinds) == "number":
+                if self._one_kind(kinds, f" in place {i + 1}") == "number":
                     places[i] = self._floated(parts)
             return [tuple(places[i][j] for i in range(len(name))) for j, name in enumerate(names)]
         return names
 
-    def _one_kind(self, kinds: Sequence[str | None]) -> str:
+    def _one_kind(self, kinds: Sequence[str | None], where: str = "") -> str:
         """Return of which kind the values are, by that of each; refuse them where these are several."""
         keys = {(kind, written_key(one.name)) for kind, one in zip(kinds, self.found, strict=True)}
         many = Counter(kind for kind, _ in keys if kind is not None)
         kind, wrong = decided(many) if many else ("text", None)
         if wrong is not None:
-            self._refuse([one == wrong for one in kinds], [one == kind for one in kinds], a(wrong), several(kind))
+            what = (f"has {a(wrong)}{where}", f"others have {several(kind)} there")
+            what = what if where else (f"is {a(wrong)}", f"others are {several(kind)}")
+            self._refuse([one == wrong for one in kinds], [one == kind for one in kinds], *what)
         return kind
 
     def _floated(self, names: Sequence[Label]) -> list[Label]:
         """Return whole numbers as the numbers that they are among others."""
         large = [isinstance(name, int) and abs(name) >= EXACT for name in names]
         if any(large):
-            self._refuse(large, [isinstance(name, float) for name in names], "too large for a float", "floats")
+            self._refuse(
+                large, [isinstance(name, float) for name in names], "is too large for a float", "others are floats"
+            )
         return [name if name is None else float(name) for name in names]
 
     def _refuse(self, wrong: Sequence[bool], right: Sequence[bool], what: str, others: str) -> NoReturn:
         """Refuse names of several kinds, with the first row that has a wrong one."""
         is_wrong = np.array([*wrong, False])
-        each = ((int(np.argmax(is_wrong[them])), column) for column, them in self.numbers.items()
-                if is_wrong[them].any())  # fmt: skip
-        row, column = min(each)
+        firsts = [
+            int(np.argmax(is_wrong[them])) if is_wrong[them].any() else them.size for them in self.numbers.values()
+        ]
+        row, column = min(firsts), list(self.numbers)[firsts.index(min(firsts))]
         value = self.found[int(self.numbers[column][row])].value
-        such = min((one for one, is_right in zip(self.found, right, strict=True) if is_right),
-                   key=lambda one: written_key(one.name))  # fmt: skip
+        others_are = [one for one, is_right in zip(self.found, right, strict=True) if is_right]
+        example = min(others_are, key=lambda one: written_key(one.name)).value
         raise InvalidInput(
-            f"from_transitions, row {row + 1}: the {said(self.uses[column])} {shown(value)} is {what}, and others are "
-            f"{others}, such as {shown(such.value)}. Convert all of them to one type, such as texts."
+            f"from_transitions, row {row + 1}: the {said(self.uses[column])} {shown(value)} {what}, and {others}, "
+            f"such as {shown(example)}. Convert all of them to one type, such as texts."
         )
 
 

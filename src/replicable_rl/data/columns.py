@@ -131,7 +131,7 @@ def alike(one: str, other: str) -> bool:
 
 def refuse_column(name: str, use: str, column: str, names: Sequence[str]) -> NoReturn:
     """Refuse a column that is not there."""
-    hint = did_you_mean(column, names) or f" It has {listed(list(names)[:12])}."
+    hint = did_you_mean(column, names) or f" It has {listed(list(names)[:12]) if names else 'no columns'}."
     raise InvalidInput(f"{name}: there is no column {column!r} for the {said(use)}.{hint}")
 
 

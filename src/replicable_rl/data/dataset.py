@@ -160,9 +160,10 @@ class Dataset(Displayed):
         low, times = self.reward_range[0], count.astype(np.float64)
         key, inverse, stays = self._transitions
         total = summed(inverse[: times.size], times, key.size)
-        excess = summed(inverse[: times.size], times * (self.reward - low), key.size)
         total[stays] += times.sum()  # what comes after the end is known: nothing, for ever
-        excess[stays] += times.sum() * (0.0 - low)
+        with np.errstate(over="ignore", invalid="ignore"):  # who decides refuses what is infinite
+            excess = summed(inverse[: times.size], times * (self.reward - low), key.size)
+            excess[stays] += times.sum() * (0.0 - low)
         episodes, rows = 0 if starts is None else int(starts.sum()), int(count.sum())
         return EpisodeCounts(self.n_states, self.n_actions, key, total, excess, episodes, rows, low=low, starts=starts)
 

@@ -80,6 +80,7 @@ def _explained(files: tuple[str, ...], text: str) -> str:
     lowered = text.lower()
     for clue, said in (
         ("not utf-8", "is not UTF-8. Save it as UTF-8"),
+        ("surrogate", "has a text that is not Unicode. Mend it"),
         ("unicode", "is not UTF-8. Save it as UTF-8"),
         ("gzip", "cannot be unpacked: it is damaged or breaks off"),
         ("zlib", "cannot be unpacked: it is damaged or breaks off"),

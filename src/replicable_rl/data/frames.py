@@ -46,7 +46,8 @@ class FrameRows(LocalRows):
     def _shown(self, columns: Columns, use: str, row: Any, value: Any) -> Any:
         for column in columns.of(use):
             if column in self.values:
-                return self.values[column][row - 1]
+                given = self.values[column][row - 1]
+                return given.item() if isinstance(given, np.generic) else given
         return value
 
 
@@ -117,7 +118,9 @@ def _groups(columns: Columns) -> list[dict[str, str]]:
     for uses in (("state", "next_state"), ("action",)):
         for place, bins in enumerate(columns.bins_of(uses[0])):
             if bins is None:
-                group = {columns.of(use)[place]: use for use in reversed(uses) if place < len(columns.of(use))}
+                group: dict[str, str] = {}
+                for use in uses:
+                    group |= {name: use for name in columns.of(use)[place : place + 1] if name not in group}
                 for other in [one for one in groups if not one.keys().isdisjoint(group)]:
                     groups.remove(other)
                     group |= other
@@ -272,9 +275,10 @@ def _arrow(column: Any) -> Any:
     """Return a column of Arrow."""
     import pyarrow as pa
 
-    if isinstance(column, np.ndarray) and column.dtype.kind == "O":
-        return pa.array(column.tolist())
-    return column.to_arrow() if hasattr(column, "to_arrow") else column
+    if isinstance(column, np.ndarray):
+        return pa.array(column.tolist() if column.dtype.kind == "O" else column)
+    column = column.to_arrow() if hasattr(column, "to_arrow") else column
+    return column.cast(pa.float32()) if column.type == pa.float16() else column
 
 
 def _register(duck: Engine, name: str, columns: Any, source: Any) -> None:

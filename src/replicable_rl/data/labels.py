@@ -70,7 +70,7 @@ def known(label: Any) -> tuple[str, Label]:
             return read(label)
     if isinstance(label, np.ndarray) and label.ndim == 1:
         return known(tuple(label))
-    if type(label).__module__.startswith("pandas.") and type(label).__name__ in ("Interval", "Period"):
+    if type(label).__module__.partition(".")[0] == "pandas" and type(label).__name__ in ("Interval", "Period"):
         return type(label).__name__.lower(), str(label)
     raise _refusal(label)
 

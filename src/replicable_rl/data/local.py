@@ -142,10 +142,12 @@ class LocalRows:
     def _wrong_rows(self, condition: str, shows: str = "NULL") -> list[tuple[Any, Any]]:
         """Return the first row in which a condition holds, counted from 1 and with its file, and what it shows."""
         if self._numbered:
-            found = self.engine.rows(
-                f"SELECT filename, file_row_number, {shows} FROM {self.parquet} WHERE {condition} ORDER BY 1, 2 LIMIT 1"
+            # Not by WHERE: where a file says how large its numbers are, the engine skips parts that hold NaN.
+            place, held = packed(["filename", "file_row_number"]), f"FILTER (WHERE {condition})"
+            ((at, found),) = self.engine.rows(
+                f"SELECT MIN({place}) {held}, arg_min(struct_pack(v := {shows}), {place}) {held} FROM {self.parquet}"
             )
-            return [((str(file), int(row) + 1), value) for file, row, value in found]
+            return [] if at is None else [((str(at["c0"]), int(at["c1"]) + 1), found["v"])]
         found = self.engine.rows(
             f'SELECT "(row)", {shows} FROM (SELECT *, row_number() OVER () AS "(row)" FROM {VIEW}) '
             f'WHERE {condition} ORDER BY "(row)" LIMIT 1'

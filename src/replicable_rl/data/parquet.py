@@ -69,13 +69,13 @@ def _check_kinds(duck: Engine, use: str, column: str, kinds: dict[str, list[str]
     for kind, files in kinds.items():
         if not alike(kind, first) and {kind, first} != {"BIGINT", "DOUBLE"}:
             raise InvalidInput(
-                f"{files[0]}: the column {column!r} of the {said(use)} holds {kind}, and {first} in "
-                f"{kinds[first][0]}. Write it in one type."
+                f"{files[0]}: the {said(use)} in {column!r} is of type {kind}, and in {kinds[first][0]} of type "
+                f"{first}. Write all files with one type."
             )
     if "DOUBLE" in kinds and "BIGINT" in kinds:
         large = f"SELECT 1 FROM {parquet(kinds['BIGINT'])} WHERE abs(CAST({quoted(column)} AS HUGEINT)) >= {EXACT}"
         if duck.rows(f"{large} LIMIT 1"):
             raise InvalidInput(
-                f"{kinds['BIGINT'][0]}: the column {column!r} of the {said(use)} holds whole numbers that are too "
-                f"large for the floats in {kinds['DOUBLE'][0]}. Write it in one type."
+                f"{kinds['BIGINT'][0]}: the {said(use)} in {column!r} is a whole number that is too large for the "
+                f"floats in {kinds['DOUBLE'][0]}. Write all files with one type."
             )

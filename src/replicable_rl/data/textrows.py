@@ -149,6 +149,8 @@ class TextRows(LocalRows):
             kind, wrong = naming.decided({str(k): int(many) for k, many in counts})
             if wrong is not None:
                 self._refuse_kind(columns, name, kind, wrong)
+            if kind == "number":
+                self._refuse_large(columns, name)
         else:
             kind = asked
             self._refuse_undeclared(columns, name, kind)
@@ -226,6 +228,19 @@ class TextRows(LocalRows):
             f"{place}: the {use} {shown(value)} is {labels.a(wrong)}, and others are {labels.several(kind)}, such as "
             f"{shown(example)}. Write them alike, or give {name.kind}=[...] as texts to read all of them as texts."
         )
+
+    def _refuse_large(self, columns: Columns, name: _Name) -> None:
+        """Refuse whole numbers among others that floats would round."""
+
+        def condition(raw: str) -> str:
+            return f"regexp_full_match({raw}, '-?[0-9]+') AND abs(TRY_CAST({raw} AS DOUBLE)) >= {labels.EXACT}"
+
+        if self.engine.rows(f"SELECT 1 FROM names WHERE {condition('v')} LIMIT 1"):
+            place, use, value = self._refused(columns, name, condition)
+            raise InvalidInput(
+                f"{place}: the {use} {shown(value)} is too large for a float, and others are floats. Give "
+                f"{name.kind}=[...] as texts to read all of them as texts."
+            )
 
     def _refuse_undeclared(self, columns: Columns, name: _Name, kind: str) -> None:
         """Refuse what is not a number where numbers are declared."""
