@@ -7,10 +7,11 @@ what the names are. Nothing depends on their order.
 
 from __future__ import annotations
 
+import contextlib
 import decimal
 import numbers
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -111,10 +112,7 @@ def coded(columns: Mapping[str, Sequence[Any]], uses: Mapping[str, str], *, rank
     names = seen.names()
     keys = [written_key(name) for name in names]
     distinct = dict(zip(keys, names, strict=True))
-    order = _sorted(distinct)
-    if ranked:
-        values = [one.value for one in seen.found]
-        order = list(dict.fromkeys(keys[i] for i in sorted(range(len(keys)), key=values.__getitem__)))
+    order = _sorted({key: one.value for key, one in zip(keys, seen.found, strict=True)} if ranked else distinct)
     place = {key: i for i, key in enumerate(order)}
     codes = np.array([*(place[key] for key in keys), MISSING], dtype=np.int64)  # the last is that of MISSING
     return Coded(tuple(distinct[key] for key in order), {column: codes[them] for column, them in seen.numbers.items()})
@@ -126,21 +124,30 @@ class _Seen:
     def __init__(self, uses: Mapping[str, str]) -> None:
         self.uses, self.found = uses, list[_Found]()
         self.numbers: dict[str, NDArray[np.int64]] = {}
-        self._tables: dict[type, dict[Any, int]] = {}
+        self._tables: dict[type, dict[Any, int]] = {type(None): {None: MISSING}}
+        self._written: dict[type, dict[Any, int]] = {}
 
     def look_at(self, column: str, values: Sequence[Any]) -> None:
         """Number the values of a column."""
-        numbers = (self._number(row, value) for row, value in enumerate(values, start=1))
-        self.numbers[column] = np.fromiter(numbers, np.int64, len(values))
+        self.numbers[column] = np.fromiter(self._each(values), np.int64, len(values))
+
+    def _each(self, values: Sequence[Any]) -> Iterator[int]:
+        tables = self._tables
+        for row, value in enumerate(values, start=1):
+            try:
+                number = tables[type(value)][value]  # most were seen before
+            except (KeyError, TypeError):
+                number = self._number(row, value)
+            yield number
 
     def _number(self, row: int, value: Any) -> int:
-        table = self._tables.setdefault(type(value), {})
-        try:
-            key = _key(value)
+        """Return the number of a value that was not seen before, or is told apart by more than its type and itself."""
+        key = _key(value)
+        own = self._tables if key is value else self._written
+        table = own.setdefault(type(value), {})
+        with contextlib.suppress(TypeError):  # what has no hash is no name
             if key in table:
                 return table[key]
-        except TypeError:  # it cannot be told apart from others, and is no name
-            key = None
         if is_missing_value(value):
             return MISSING
         try:
@@ -189,10 +196,9 @@ class _Seen:
     def _refuse(self, wrong: Sequence[bool], right: Sequence[bool], what: str, others: str) -> NoReturn:
         """Refuse names of several kinds, with the first row that has a wrong one."""
         is_wrong = np.array([*wrong, False])
-        firsts = [
-            int(np.argmax(is_wrong[them])) if is_wrong[them].any() else them.size for them in self.numbers.values()
-        ]
-        row, column = min(firsts), list(self.numbers)[firsts.index(min(firsts))]
+        held = {column: np.append(is_wrong[them], True) for column, them in self.numbers.items()}
+        column = min(held, key=lambda name: int(np.argmax(held[name])))
+        row = int(np.argmax(held[column]))
         value = self.found[int(self.numbers[column][row])].value
         others_are = [one for one, is_right in zip(self.found, right, strict=True) if is_right]
         example = min(others_are, key=lambda one: written_key(one.name)).value
@@ -217,5 +223,5 @@ def _key(value: Any) -> Any:
 def _sorted(names: Mapping[str, Label]) -> list[str]:
     try:
         return sorted(names, key=names.__getitem__)
-    except TypeError:  # tuples of tuples of several kinds
+    except (TypeError, ValueError):  # tuples of tuples of several kinds, and arrays
         return sorted(names)

@@ -90,7 +90,7 @@ def _laid_out(
         are_lists = any(name in lists for name in uses)
         types = {_type(arrays[name]) for name in uses}
         if None in types or (are_lists and types == {"int64", "float64"}):
-            found = coded({name: _listed(arrays[name]) for name in uses}, uses)
+            found = coded({name: _named(arrays, name, use, columns) for name, use in uses.items()}, uses)
             codes |= dict.fromkeys(uses, found.names)
             physical |= {name: (numbers, True) for name, numbers in found.columns.items()}
     for use, column in _others(columns):
@@ -106,6 +106,15 @@ def _laid_out(
         else:
             physical[name] = coded({column: values}, {column: use}, ranked=use == "order").columns[column], True
     return codes, read, physical
+
+
+def _named(arrays: Mapping[str, Any], name: str, use: str, columns: Columns) -> list[Any]:
+    """Return the names in a column; what comes after the end need not be one."""
+    values = _listed(arrays[name])
+    if use != "next_state" or columns.done is None:
+        return values
+    ends = as_truths(_listed(arrays[columns.done])).tolist()
+    return [None if end == 1 else value for value, end in zip(values, ends, strict=True)]
 
 
 def _type(array: Any) -> str | None:
@@ -244,6 +253,8 @@ def _of_polars(name: str, series: Any) -> Any:
     kind = type(series.dtype).__name__
     if kind in ("Object", "Int128", "UInt128"):
         return series.to_list()
+    if kind == "Float16":
+        return series.cast(float)
     if kind == "Duration":
         return _of_numpy(name, series.to_numpy())
     return series
@@ -252,8 +263,8 @@ def _of_polars(name: str, series: Any) -> Any:
 def _listed(values: Any) -> list[Any]:
     if isinstance(values, list):
         return values
-    return list(values.to_pylist() if hasattr(values, "to_pylist") else values.tolist() if hasattr(values, "tolist")
-                else values.to_list())  # fmt: skip
+    method = next(name for name in ("to_pylist", "tolist", "to_list") if hasattr(values, name))
+    return list(getattr(values, method)())
 
 
 def _together(columns: Sequence[Any]) -> Any:
@@ -266,19 +277,20 @@ def _together(columns: Sequence[Any]) -> Any:
         import pandas as pd
 
         return pd.DataFrame({name: getattr(column, "array", column) for name, column in named.items()}, copy=False)
+    named = {name: column.tolist() if _type(column) == "object" else column for name, column in named.items()}
+    if kinds == {"polars"}:
+        import polars as pl
+
+        return pl.DataFrame(named)
     import pyarrow as pa
 
-    return pa.table({name: _arrow(column) for name, column in named.items()})
-
-
-def _arrow(column: Any) -> Any:
-    """Return a column of Arrow."""
-    import pyarrow as pa
-
-    if isinstance(column, np.ndarray):
-        return pa.array(column.tolist() if column.dtype.kind == "O" else column)
-    column = column.to_arrow() if hasattr(column, "to_arrow") else column
-    return column.cast(pa.float32()) if column.type == pa.float16() else column
+    table = pa.table(
+        {name: column.to_arrow() if hasattr(column, "to_arrow") else column for name, column in named.items()}
+    )
+    halves = [(i, field.name) for i, field in enumerate(table.schema) if field.type == pa.float16()]
+    for i, name in halves:  # which the engine has no type for
+        table = table.set_column(i, name, table.column(i).cast(pa.float32()))
+    return table
 
 
 def _register(duck: Engine, name: str, columns: Any, source: Any) -> None:
