@@ -294,7 +294,7 @@ def test_large_ranges_are_saved(top: float, tmp_path: Path) -> None:
 
 def test_files_of_a_folder_are_named_with_their_rows(tmp_path: Path) -> None:
     good = log_of(["a", "b"])
-    for i, (bad, options, said) in enumerate([
+    cases: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         (log_of(["a", "b"], [1.0, float("nan")]), {}, "2.parquet, row 2: the reward must be a finite number, got"),
         (log_of(["a", None]), {}, "2.parquet, row 2: the state is missing"),
         (log_of(["a", "c"]), {"states": ["a", "b"]}, "2.parquet, row 2: states must name all that occur, and 'c' is"),
@@ -303,7 +303,8 @@ def test_files_of_a_folder_are_named_with_their_rows(tmp_path: Path) -> None:
          "2.parquet: there is no column 'reward' for the reward. It has state, action and next_state."),
         (log_of([1, 2]), {}, "2.parquet: the state in 'state' is of type BIGINT, and in"),
         (good | {"State": ["x", "y"]}, {}, "2.parquet: the columns 'state' and 'State' differ by capitals only."),
-    ]):  # fmt: skip
+    ]  # fmt: skip
+    for i, (bad, options, said) in enumerate(cases):
         folder = folder_of(tmp_path / str(i), good, bad, good)
         assert refused(folder, **options).startswith(f"{folder}/{said}")
 

@@ -76,7 +76,7 @@ def _number(value: Any) -> float:
         return np.nan
     try:
         return float(value)
-    except (ValueError, OverflowError):
+    except (ValueError, TypeError, OverflowError):  # numpy's durations say that they are integers
         return np.nan
 
 
@@ -214,7 +214,7 @@ def _key(value: Any) -> Any:
     Equal tuples may hold 1 and True, and 1 and 1.0 are equal decimals.
     """
     if isinstance(value, np.ndarray):
-        value = tuple(value)
+        value = tuple(value) if value.ndim else (value[()],)
     if isinstance(value, (tuple, list)):
         return tuple((type(one), _key(one)) for one in value)
     return str(value) if isinstance(value, decimal.Decimal) else value

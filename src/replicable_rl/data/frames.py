@@ -168,7 +168,7 @@ def _taken(source: Any, columns: Columns) -> dict[str, Any] | None:
     elif polars is not None and isinstance(source, (polars.DataFrame, polars.LazyFrame)):
         source = source.lazy().collect()
         names, take = source.columns, source.get_column
-    elif hasattr(source, "column_names") and hasattr(source, "column"):  # an Arrow table
+    elif all(hasattr(type(source), name) for name in ("column_names", "column")):  # an Arrow table
         names = list(source.column_names)
         take = lambda name: source.column(names.index(name))  # noqa: E731
     else:

@@ -68,8 +68,8 @@ def known(label: Any) -> tuple[str, Label]:
     for type_, read in _READERS:
         if isinstance(label, type_):
             return read(label)
-    if isinstance(label, np.ndarray) and label.ndim == 1:
-        return known(tuple(label))
+    if isinstance(label, np.ndarray) and label.ndim < 2:
+        return known(tuple(label) if label.ndim else label[()])
     if type(label).__module__.partition(".")[0] == "pandas" and type(label).__name__ in ("Interval", "Period"):
         return type(label).__name__.lower(), str(label)
     raise _refusal(label)
@@ -79,7 +79,9 @@ def is_missing_value(value: Any) -> bool:
     """Whether a value of a frame stands for a missing one: None, NaN, NaT, or pandas' NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
-    if isinstance(value, (float, np.floating, decimal.Decimal)):
+    if isinstance(value, decimal.Decimal):
+        return value.is_nan()
+    if isinstance(value, (float, np.floating)):
         return bool(value != value)
     return isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value))
 

@@ -33,8 +33,9 @@ def opened(source: Any, columns: Columns, declared: Declared) -> Iterator[Rows]:
     """Lend the rows of a log, whatever kind of source it is."""
     with engine() as duck:
         if isinstance(source, (str, os.PathLike)):
-            duck.source = os.fsdecode(source) if isinstance(source, str) else str(source)
-            yield _of_files(duck, tuple(_files(source)), columns, declared)
+            files = tuple(_files(source))
+            duck.source = os.fsdecode(source)
+            yield _of_files(duck, files, columns, declared)
         elif is_ibis_table(source):
             from replicable_rl.data.warehouse import WarehouseRows
 
