@@ -309,6 +309,17 @@ def test_files_of_a_folder_are_named_with_their_rows(tmp_path: Path) -> None:
         assert refused(folder, **options).startswith(f"{folder}/{said}")
 
 
+def test_a_file_of_a_folder_that_is_damaged_or_has_no_values(tmp_path: Path) -> None:
+    last = log_of(["a", "b"]) | {"done": [0, 1]}
+    folder = folder_of(tmp_path / "logs", last | {"next_state": pa.nulls(2), "done": [1, 1]}, last, last)
+    assert states(folder, done="done") == ("a", "b", "(end)")
+    assert refused(folder).startswith(f"{folder}/1.parquet, row 1: the next state is missing (2 rows are wrong)")
+    whole = (folder / "3.parquet").read_bytes()
+    for content in (b"no", b"PAR1" + b"x" * 50 + b"PAR1", whole[:-100]):
+        (folder / "3.parquet").write_bytes(content)
+        assert refused(folder).startswith(f"{folder}/3.parquet: ")
+
+
 def test_numbers_of_a_folder_may_be_whole_in_some_files(tmp_path: Path) -> None:
     assert states(folder_of(tmp_path / "few", log_of([1, 2]), log_of([0.5, 1.0]))) == (0.5, 1.0, 2.0)
     assert states(folder_of(tmp_path / "wide", log_of([1]), log_of(pa.array([2], pa.uint64())))) == (1, 2)

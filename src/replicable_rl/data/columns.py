@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from replicable_rl.data.bins import Binned, Bins, check_bins
-from replicable_rl.data.forms import CODED, WHOLE, are_names
+from replicable_rl.data.forms import CODED, EMPTY, WHOLE, are_names
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
 from replicable_rl.wording import brief, listed
 
@@ -125,8 +125,8 @@ def check_columns(name: str, columns: Columns, kinds: Mapping[str, str]) -> None
 
 
 def alike(one: str, other: str) -> bool:
-    """Whether two types hold names of one kind."""
-    return one == other or {one, other} <= set(WHOLE)
+    """Whether two types hold names of one kind; a column without values may be of any."""
+    return one == other or {one, other} <= set(WHOLE) or EMPTY in (one, other)
 
 
 def refuse_column(name: str, use: str, column: str, names: Sequence[str]) -> NoReturn:
@@ -141,7 +141,7 @@ def parts(columns: Columns, use: str, kinds: Mapping[str, str]) -> dict[str, str
     for place, (column, bins) in enumerate(zip(columns.of(use), columns.bins_of(use), strict=True)):
         if bins is None:
             kind = "BIGINT" if kinds[column] == CODED else kinds[column]
-            expression = quoted(column) if kind == '"NULL"' else f"CAST({quoted(column)} AS {kind})"
+            expression = quoted(column) if kind == EMPTY else f"CAST({quoted(column)} AS {kind})"
         else:
             expression = binned(f"CAST({quoted(column)} AS DOUBLE)", bins)
         found[f"{PARTS[use]}{place}"] = expression

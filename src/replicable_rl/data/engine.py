@@ -74,6 +74,7 @@ def engine() -> Iterator[Engine]:
 
 def _explained(files: tuple[str, ...], text: str) -> str:
     """Return what an engine says of a file, short: the file, the line, and what is wrong there."""
+    text = text.split("\nLINE ")[0]  # a query that is quoted names all files
     file = next((one for one in files if one in text), files[0] if files else "from_transitions")
     line = re.search(r"[Ll]ine:?\s+(\d+)", text)
     where = f"{file}, line {line.group(1)}" if line else file

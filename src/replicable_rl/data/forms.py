@@ -13,8 +13,9 @@ _LARGE = ("UBIGINT", "HUGEINT", "UHUGEINT")
 WHOLE = ("BIGINT", "HUGEINT")  # of one kind: whole numbers
 ZONED = "TIMESTAMP WITH TIME ZONE"
 CODED = "CODED"  # numbers of names that Python read
+EMPTY = '"NULL"'  # a column without any value
 _PARTS = ("VARCHAR", "BOOLEAN", "DATE", "TIME", "TIMESTAMP", "DOUBLE", "UUID", "BLOB", *WHOLE)  # of lists
-_NAMES = ("TIMESTAMP_NS", "TIME_NS", "INTERVAL", ZONED, CODED, '"NULL"', *_PARTS)
+_NAMES = ("TIMESTAMP_NS", "TIME_NS", "INTERVAL", ZONED, CODED, EMPTY, *_PARTS)
 
 
 def family(kind: str) -> str:

@@ -276,7 +276,9 @@ def _together(columns: Sequence[Any]) -> Any:
     if kinds == {"pandas"}:
         import pandas as pd
 
-        return pd.DataFrame({name: getattr(column, "array", column) for name, column in named.items()}, copy=False)
+        texts = {name: pd.Series(column, dtype=object) for name, column in named.items() if _type(column) == "object"}
+        plain = {name: getattr(column, "array", column) for name, column in named.items()}
+        return pd.DataFrame(plain | texts, copy=False)
     named = {name: column.tolist() if _type(column) == "object" else column for name, column in named.items()}
     if kinds == {"polars"}:
         import polars as pl

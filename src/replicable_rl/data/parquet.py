@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from replicable_rl.data.columns import PARTS, Columns, alike, check_header, quoted, said
-from replicable_rl.data.forms import family
+from replicable_rl.data.forms import EMPTY, family
 from replicable_rl.data.labels import EXACT
 from replicable_rl.errors import InvalidInput
 
@@ -65,7 +65,7 @@ def _headers(duck: Engine, files: Sequence[str]) -> dict[str, list[tuple[str, tu
 
 def _check_kinds(duck: Engine, use: str, column: str, kinds: dict[str, list[str]]) -> None:
     """Refuse a column that holds names of several types; whole numbers among numbers are numbers."""
-    first = next(iter(kinds))
+    first = next((kind for kind in kinds if kind != EMPTY), EMPTY)
     for kind, files in kinds.items():
         if not alike(kind, first) and {kind, first} != {"BIGINT", "DOUBLE"}:
             raise InvalidInput(
