@@ -85,6 +85,7 @@ def test_a_rare_value_stays_what_it_is(row: int) -> None:
         (["1", "2"], 1, "1 is a whole number, and others are texts, such as '1'"),
         (["a", "b"], b"a", "b'a' is bytes, and others are texts, such as 'a'"),
         ([0.5, 1.5], 2**60 + 1, "1152921504606846977 is too large for a float, and others are floats, such as 0.5"),
+        ([(1, "a"), (2, "a")], (True, "a"), "(True, 'a') has a truth value in place 1, and others have whole numbers"),
         ([(1, "a"), (2, "a")], (1, 1), "(1, 1) has a whole number in place 2, and others have texts there, such as"),
     ],
 )  # fmt: skip

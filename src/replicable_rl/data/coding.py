@@ -125,7 +125,6 @@ class _Seen:
         self.uses, self.found = uses, list[_Found]()
         self.numbers: dict[str, NDArray[np.int64]] = {}
         self._tables: dict[type, dict[Any, int]] = {type(None): {None: MISSING}}
-        self._written: dict[type, dict[Any, int]] = {}
 
     def look_at(self, column: str, values: Sequence[Any]) -> None:
         """Number the values of a column."""
@@ -143,8 +142,7 @@ class _Seen:
     def _number(self, row: int, value: Any) -> int:
         """Return the number of a value that was not seen before, or is told apart by more than its type and itself."""
         key = _key(value)
-        own = self._tables if key is value else self._written
-        table = own.setdefault(type(value), {})
+        table = self._tables.setdefault(type(value), {})
         with contextlib.suppress(TypeError):  # what has no hash is no name
             if key in table:
                 return table[key]
