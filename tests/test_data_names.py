@@ -96,6 +96,9 @@ def test_names_of_several_types_are_refused(usual: list[Any], rare: Any, said: s
     assert found.startswith(f"from_transitions, row {row + 1}: the state {said}")
     assert found.endswith("Convert all of them to one type, such as texts.")
     assert refused(log_of(names)) == found
+    alone = usual[:1] * (ROWS - 1)  # as many names of each kind: rows decide which is rare
+    alone.insert(row, rare)
+    assert refused(log_of(alone)).startswith(f"from_transitions, row {row + 1}: the state ")
 
 
 def test_small_logs_of_several_types_are_refused() -> None:

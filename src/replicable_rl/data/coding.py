@@ -173,8 +173,11 @@ class _Seen:
 
     def _one_kind(self, kinds: Sequence[str | None], where: str = "") -> str:
         """Return of which kind the values are, by that of each; refuse them where these are several."""
-        keys = {(kind, written_key(one.name)) for kind, one in zip(kinds, self.found, strict=True)}
-        many = Counter(kind for kind, _ in keys if kind is not None)
+        every = np.concatenate(list(self.numbers.values()))
+        rows = np.bincount(every[every >= 0], minlength=len(kinds))
+        many = Counter[str]()
+        for kind, its in zip(kinds, rows.tolist(), strict=True):
+            many.update({} if kind is None else {kind: its})
         kind, wrong = decided(many) if many else ("text", None)
         if wrong is not None:
             what = (f"has {a(wrong)}{where}", f"others have {several(kind)} there")
