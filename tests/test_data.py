@@ -289,7 +289,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 
 
 def test_too_many_states_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replicable_rl.data.counting._MOST_STATES", 3)
+    monkeypatch.setattr("replicable_rl.data.numbering._MOST_STATES", 3)
     with pytest.raises(rr.InvalidInput, match="5 different states, more than 3"):
         from_transitions(long_log(), gamma=0.9)
 

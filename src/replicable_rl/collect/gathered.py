@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from replicable_rl.data import Dataset, Process
-from replicable_rl.data.stretches import place, stretch, within
+from replicable_rl.data.stretches import changes, place, stretch, within
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,7 +76,7 @@ class Gathered:
         counts = np.concatenate([self.count, count])
         order = np.lexsort((rewards, keys))
         keys, rewards = keys[order], rewards[order]
-        first = _first(np.diff(keys) != 0, np.diff(rewards) != 0.0)
+        first = _first(changes(keys), changes(rewards))
         merged = Gathered(self.process, keys[first], _added(counts[order], first), rewards[first])
         if add_up and np.unique(rewards[first]).size > _MANY_REWARDS:
             start = replace(Gathered.nothing(self.process), reward=None)
@@ -94,7 +94,7 @@ class Gathered:
         places = np.concatenate([np.zeros(0) if self.place is None else self.place, where])
         order = np.lexsort((places, keys))
         keys, places = keys[order], places[order]
-        first = _first(np.diff(keys) != 0, np.diff(places) != 0.0)
+        first = _first(changes(keys), changes(places))
         counts = _added(np.concatenate([self.count, count])[order], first)
         added = _added(np.hstack([before, sums])[:, order], first)
         return Gathered(self.process, keys[first], counts, None, added, places[first])

@@ -15,7 +15,7 @@ import numpy as np
 from replicable_rl.data.counting import MANY_REWARDS, Facts, rewards_of, summed, sums_of
 from replicable_rl.data.dataset import Dataset
 from replicable_rl.data.engine import Engine, engine
-from replicable_rl.data.stretches import PIECE, place, scale, within
+from replicable_rl.data.stretches import PIECE, changes, place, scale, within
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,12 +80,13 @@ def _by_means(one: Dataset, two: Dataset) -> Dataset:
     where = place(reward, width) if width else reward
     order = np.lexsort((reward, where, key))
     new = np.ones(order.size, dtype=bool)
-    new[1:] = (np.diff(key[order]) != 0) | (np.diff(where[order]) != 0.0)
+    new[1:] = changes(key[order]) | changes(where[order])
     first = np.flatnonzero(new)
     merged = np.add.reduceat(count[order], first) if order.size else count
     kept = order[new]
     if width and order.size:
-        mean = np.add.reduceat((reward * count)[order], first) / merged
+        with np.errstate(over="ignore"):  # a mean that passes 64 bits is put back into its stretch
+            mean = np.add.reduceat((reward * count)[order], first) / merged
         mean = mean if math.isinf(width) else within(mean, where[kept], width)
         last = order[np.append(first[1:], order.size) - 1]
         reward[kept] = np.where(reward[kept] == reward[last], reward[kept], mean)  # parts of one log, exactly

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from replicable_rl.data.dataset import Dataset
-from replicable_rl.data.process import Label, Process, written_key
+from replicable_rl.data.labels import Label, written_key
+from replicable_rl.data.process import Process
 from replicable_rl.errors import InvalidInput, shown
 
 
@@ -182,6 +183,10 @@ def _floated(label: Label, places: set[int]) -> Label:
     parts = tuple(
         float(part) if i in places and isinstance(part, int) else part for i, part in enumerate(_parts(label))
     )
+    if parts != _parts(label):  # a float would be another number
+        raise InvalidInput(
+            f"align: {shown(label)} is too large a whole number for the floats of another log. Write them alike."
+        )
     return parts if isinstance(label, tuple) else parts[0]
 
 

@@ -48,7 +48,7 @@ class Bins:
         if isinstance(self.edges, (str, bytes)):
             raise InvalidInput(f"Bins: edges must be a list of numbers, got {shown(self.edges)}.")
         edges = check_numbers("Bins", "edges", self.edges)
-        rising = edges.ndim == 1 and edges.size and np.isfinite(edges).all() and (np.diff(edges) > 0.0).all()
+        rising = edges.ndim == 1 and edges.size and np.isfinite(edges).all() and (edges[1:] > edges[:-1]).all()
         if not rising or edges.size > _MOST:
             raise InvalidInput(
                 f"Bins: edges must be 1 to {_MOST} finite numbers in increasing order, got {shown(self.edges)}."
@@ -123,5 +123,5 @@ def check_binned(data: Any) -> tuple[Binned, ...]:
         if use not in ("state", "action"):
             raise InvalidInput("bins of neither states nor actions")
         place = check_integer("Dataset", "bins", place, low=0, high=2**31)
-        found.append(Binned(use, place, tuple(Bins(tuple(edges)).edges)))
+        found.append(Binned(use, place, tuple(Bins(tuple(map(float, edges))).edges)))
     return tuple(found)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from replicable_rl.data.bins import Binned, Bins, check_bins
+from replicable_rl.data.forms import CODED, EMPTY, WHOLE, are_names
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
-from replicable_rl.wording import listed
+from replicable_rl.wording import brief, listed
 
 PARTS = {"state": "s", "action": "a", "next_state": "t"}  # what the parts of each are called in queries
 RAW = "RAW"  # the type of a column of a text file: what it holds is not known before all of it is read
-_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT", "UINTEGER")
-_NUMBERS = ("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT", "DOUBLE", "DECIMAL")
+_NUMBERS = (*WHOLE, "DOUBLE", "DECIMAL")
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,11 @@ class Columns:
         return tuple(use for use in every if self.of(use))
 
     @property
+    def asked(self) -> tuple[str, ...]:
+        """The columns that are read, each once."""
+        return tuple(dict.fromkeys(name for use in self.uses for name in self.of(use)))
+
+    @property
     def binned(self) -> tuple[Binned, ...]:
         """What of the states and the actions is binned."""
         return tuple(
@@ -75,6 +80,21 @@ def named_columns(bins: Any, **given: Any) -> Columns:
     return Columns(**named, bins=check_bins(bins, named["state"], named["action"]))
 
 
+def check_header(name: str, columns: Columns, header: Sequence[Any]) -> None:
+    """Refuse a header that lacks a column, or has it twice; engines do not tell capitals from small letters."""
+    for use in columns.uses:
+        for column in columns.of(use):
+            if column not in header:
+                refuse_column(name, use, column, [str(one) for one in header])
+            if list(header).count(column) > 1:
+                raise InvalidInput(f"{name}: two columns are called {shown(column)}. Rename one.")
+    lowered: dict[str, str] = {}
+    for column in columns.asked:
+        other = lowered.setdefault(column.lower(), column)
+        if other != column:
+            raise InvalidInput(f"{name}: the columns {other!r} and {column!r} differ by capitals only. Rename one.")
+
+
 def check_columns(name: str, columns: Columns, kinds: Mapping[str, str]) -> None:
     """Refuse columns that are not there, or of types that do not go together."""
     for use in columns.uses:
@@ -88,33 +108,31 @@ def check_columns(name: str, columns: Columns, kinds: Mapping[str, str]) -> None
         )
     for use in PARTS:
         for column, bins in zip(columns.of(use), columns.bins_of(use), strict=True):
-            if kinds[column] == "TIMESTAMP WITH TIME ZONE":
+            if bins is None and kinds[column] != RAW and not are_names(kinds[column]):
                 raise InvalidInput(
-                    f"{name}: the column {column!r} holds times with a time zone, which are no names. Convert them to "
-                    "times without one, or to texts."
+                    f"{name}: the column {column!r} holds {brief(kinds[column], 60)}, which is no name of a "
+                    f"{said(use)}. Convert it to texts, or take several columns."
                 )
             if bins is not None and kinds[column].split("(")[0] not in (*_NUMBERS, RAW):
                 raise InvalidInput(f"{name}: bins need a column of numbers, got {kinds[column]} in {column!r}.")
     together = zip(columns.state, columns.next_state, columns.bins_of("state"), strict=True)
     for one, other, bins in together:
-        if kinds[one] != kinds[other] and bins is None:
+        if not alike(kinds[one], kinds[other]) and bins is None:
             raise InvalidInput(
                 f"{name}: states and next states must be of one type, got {kinds[one]} in {one!r} and "
                 f"{kinds[other]} in {other!r}. Convert one of them."
             )
 
 
+def alike(one: str, other: str) -> bool:
+    """Whether two types hold names of one kind; a column without values may be of any."""
+    return one == other or {one, other} <= set(WHOLE) or EMPTY in (one, other)
+
+
 def refuse_column(name: str, use: str, column: str, names: Sequence[str]) -> NoReturn:
     """Refuse a column that is not there."""
-    hint = did_you_mean(column, names) or f" It has {listed(list(names)[:12])}."
+    hint = did_you_mean(column, names) or f" It has {listed(list(names)[:12]) if names else 'no columns'}."
     raise InvalidInput(f"{name}: there is no column {column!r} for the {said(use)}.{hint}")
-
-
-def family(kind: str) -> str:
-    """Return one type for all that hold the same names: texts also come as enumerations, with an order of their own."""
-    if kind.startswith("ENUM"):
-        return "VARCHAR"
-    return "BIGINT" if kind in _INTEGERS else "DOUBLE" if kind in ("FLOAT", "REAL") else kind
 
 
 def parts(columns: Columns, use: str, kinds: Mapping[str, str]) -> dict[str, str]:
@@ -122,7 +140,8 @@ def parts(columns: Columns, use: str, kinds: Mapping[str, str]) -> dict[str, str
     found = {}
     for place, (column, bins) in enumerate(zip(columns.of(use), columns.bins_of(use), strict=True)):
         if bins is None:
-            expression = f"CAST({quoted(column)} AS {kinds[column]})"
+            kind = "BIGINT" if kinds[column] == CODED else kinds[column]
+            expression = quoted(column) if kind == EMPTY else f"CAST({quoted(column)} AS {kind})"
         else:
             expression = binned(f"CAST({quoted(column)} AS DOUBLE)", bins)
         found[f"{PARTS[use]}{place}"] = expression
@@ -147,6 +166,12 @@ def is_missing(expressions: Sequence[str], types: Sequence[str]) -> str:
 def double(value: float) -> str:
     """Return a number for a query, as the float that it is: a plain 0.3 would be a decimal first."""
     return f"CAST('{value!r}' AS DOUBLE)"
+
+
+def number(expression: str, kind: str) -> str:
+    """Return a number, also where it is written as a text; missing where it is none. DuckDB reads '1_0' as 10."""
+    value = f"TRY_CAST({expression} AS DOUBLE)"
+    return f"CASE WHEN contains({expression}, '_') THEN NULL ELSE {value} END" if kind in ("VARCHAR", RAW) else value
 
 
 def packed(names: Sequence[str]) -> str:

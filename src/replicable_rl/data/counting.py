@@ -3,9 +3,6 @@
 Nothing depends on the order of rows or on threads. Rewards that take few values are counted value by value; where they
 take many, those of a stretch (:mod:`~replicable_rl.data.stretches`) are added up as whole numbers of 2**-k, which is
 exact, and not as floats, which is not.
-
-A row that is wrong makes a group that is wrong, so the checks cost nothing: they look at groups. Only where there is
-one, its row is searched for.
 """
 
 from __future__ import annotations
@@ -16,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from replicable_rl.data.columns import PARTS, Columns, check_columns, is_missing, packed, said
-from replicable_rl.data.process import Label, plain, spoken, written_key
+from replicable_rl.data.columns import Columns, check_columns, packed, said
+from replicable_rl.data.forms import as_name
+from replicable_rl.data.labels import Label, spoken, written_key
+from replicable_rl.data.numbering import labels_of, number_groups, part_names, refuse
 from replicable_rl.data.stretches import PIECE, Sums, scale, stretch, within
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from replicable_rl.data.engine import Engine
 
 MANY_REWARDS = 1000  # different values: more are added up
-_MOST_STATES = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -124,7 +122,7 @@ def counted(rows: Rows, columns: Columns) -> Counted:
     facts = rows.facts(columns)
     if facts.rows == 0:
         raise InvalidInput(f"{engine.name}: the log has no rows.")
-    _refuse(rows, columns, facts.wrong)
+    refuse(rows, columns, facts.wrong)
     ordered = rows.group(columns, facts)
     many = number_groups(rows, columns)
     found = engine.arrays(
@@ -151,18 +149,6 @@ def counted(rows: Rows, columns: Columns) -> Counted:
     )
 
 
-def number_groups(rows: Rows, columns: Columns) -> int:
-    """Make the tables ``counts``, ``states`` and ``actions`` of ``grouped``; return how many states there are."""
-    _check_groups(rows, columns)
-    names = {use: packed([f"{letter}{i}" for i in range(len(columns.of(use)))]) for use, letter in PARTS.items()}
-    rows.engine.rows(
-        f"CREATE TEMP TABLE counts AS SELECT {names['state']} AS s, {names['action']} AS a, "
-        f"CASE WHEN d THEN NULL ELSE {names['next_state']} END AS t, d, r + 0.0 AS r, SUM(n) AS n, "
-        "SUM(early) AS early, SUM(total) AS total FROM grouped GROUP BY 1, 2, 3, 4, 5"
-    )
-    return _number_labels(rows.engine)
-
-
 def summed(total: str) -> str:
     """Return the columns that a sum of whole numbers of 128 bits comes back in: rounded, and exactly in two parts."""
     low = f"((CAST({total} AS HUGEINT) % {PIECE} + {PIECE}) % {PIECE})"
@@ -186,56 +172,6 @@ def sums_of(found: Mapping[str, NDArray[Any]], facts: Facts) -> Sums:
     return Sums(found["high"].astype(np.int64), found["low"].astype(np.int64), facts.lowest, facts.highest)
 
 
-def _refuse(rows: Rows, columns: Columns, wrong: Mapping[str, int]) -> None:
-    for use, many in wrong.items():
-        if many:
-            raise InvalidInput(rows.complaint(columns, use, many))
-
-
-def _check_groups(rows: Rows, columns: Columns) -> None:
-    """Refuse labels that are missing, or no numbers where numbers are names, and ends that are not true or false."""
-    kinds = {str(name): str(kind) for name, kind, *_ in rows.engine.rows("DESCRIBE grouped")}
-    wrong = {}
-    for use, letter in PARTS.items():
-        names = [f"{letter}{i}" for i in range(len(columns.of(use)))]
-        missing = is_missing(names, [kinds[name] for name in names])
-        wrong[use] = f"{missing} AND NOT d" if use == "next_state" else missing
-    wrong["done"] = "d IS NULL"
-    sums = ", ".join(f"COALESCE(SUM(n) FILTER (WHERE {what}), 0)" for what in wrong.values())
-    (found,) = rows.engine.rows(f"SELECT {sums} FROM grouped")
-    _refuse(rows, columns, dict(zip(wrong, map(int, found), strict=True)))
-
-
-def _number_labels(engine: Engine) -> int:
-    """Make the tables ``states`` and ``actions``, with a number for every label; return how many states there are."""
-    engine.rows(
-        "CREATE TEMP TABLE states AS SELECT label, row_number() OVER (ORDER BY label) - 1 AS id FROM "
-        "(SELECT s AS label FROM counts UNION SELECT t FROM counts WHERE NOT d)"
-    )
-    engine.rows(
-        "CREATE TEMP TABLE actions AS SELECT label, row_number() OVER (ORDER BY label) - 1 AS id FROM "
-        "(SELECT DISTINCT a AS label FROM counts)"
-    )
-    many = int(engine.rows("SELECT COUNT(*) FROM states")[0][0])
-    if many > _MOST_STATES:
-        raise InvalidInput(
-            f"{engine.name}: the log has {many} different states, more than {_MOST_STATES}. Number fewer of them: bin "
-            "numeric columns (bins=...), or leave out columns that name single rows."
-        )
-    return many
-
-
-def labels_of(engine: Engine, columns: Columns, use: str) -> list[Label]:
-    """Return all labels in the order of their numbers; numbers of bins become their names."""
-    found = [plain(label) for (label,) in engine.rows(f"SELECT label FROM {use}s ORDER BY id")]
-    bins = [None if one is None else one.labels for one in columns.bins_of(use)]
-    if bins[0] is not None and len(bins) == 1:
-        return [bins[0][label] for label in found]
-    if any(bins):
-        return [tuple(x if b is None else b[x] for b, x in zip(bins, label, strict=True)) for label in found]
-    return found
-
-
 def _episodes(rows: Rows, columns: Columns, many: int) -> tuple[NDArray[np.int64], int, int]:
     """Return in which states episodes began, how many steps do not go on, and how many episodes break off."""
     broken, tied, cut = rows.first(columns)
@@ -244,11 +180,15 @@ def _episodes(rows: Rows, columns: Columns, many: int) -> tuple[NDArray[np.int64
             f"{rows.engine.name}: {said('order')} {columns.order!r} must tell the rows of an episode apart, and {tied} "
             "have the place of another one. Name a column that numbers the steps."
         )
+    parts = part_names(columns, "state")
+    kinds = {str(name): str(kind) for name, kind, *_ in rows.engine.rows("DESCRIBE grouped")}
+    raw = ["f.s"] if len(parts) == 1 else [f"f.s.c{i}" for i in range(len(parts))]
+    name = packed([as_name(one, kinds[part]) for one, part in zip(raw, parts, strict=True)])
     first = rows.engine.arrays(
-        "SELECT x.id AS s, CAST(f.n AS BIGINT) AS n FROM firsts f JOIN states x ON f.s = x.label"
+        f"SELECT x.id AS s, CAST(f.n AS BIGINT) AS n FROM firsts f JOIN states x ON {name} = x.label"
     )
     starts = np.zeros(many, dtype=np.int64)
-    starts[first["s"].astype(np.int64)] = first["n"].astype(np.int64)
+    np.add.at(starts, first["s"].astype(np.int64), first["n"].astype(np.int64))  # groups may have one name
     return starts, broken, cut
 
 

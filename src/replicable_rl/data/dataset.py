@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.canonical import array_digest, json_digest
-from replicable_rl.data.process import Process, spoken
+from replicable_rl.data.labels import spoken
+from replicable_rl.data.process import Process
 from replicable_rl.data.stretches import Sums
 from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidInput, check_integer, check_numbers, check_real, shown
@@ -159,9 +160,10 @@ class Dataset(Displayed):
         low, times = self.reward_range[0], count.astype(np.float64)
         key, inverse, stays = self._transitions
         total = summed(inverse[: times.size], times, key.size)
-        excess = summed(inverse[: times.size], times * (self.reward - low), key.size)
         total[stays] += times.sum()  # what comes after the end is known: nothing, for ever
-        excess[stays] += times.sum() * (0.0 - low)
+        with np.errstate(over="ignore", invalid="ignore"):  # who decides refuses what is infinite
+            excess = summed(inverse[: times.size], times * (self.reward - low), key.size)
+            excess[stays] += times.sum() * (0.0 - low)
         episodes, rows = 0 if starts is None else int(starts.sum()), int(count.sum())
         return EpisodeCounts(self.n_states, self.n_actions, key, total, excess, episodes, rows, low=low, starts=starts)
 

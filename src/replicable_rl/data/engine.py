@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from replicable_rl.wording import sentence
 if TYPE_CHECKING:
     import duckdb
 
+    from replicable_rl.data.labels import Label
     from replicable_rl.data.text import TextFiles
 
 
@@ -26,6 +27,8 @@ class Engine:
     connection: duckdb.DuckDBPyConnection
     files: tuple[str, ...] = ()
     text: TextFiles | None = None  # where the files are text
+    source: str = ""  # what the user called the files
+    codes: Mapping[str, Sequence[Label]] = field(default_factory=dict)  # what the numbers in a column stand for
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Run a query; what the engine refuses is refused in one sentence."""
@@ -52,7 +55,7 @@ class Engine:
     @property
     def name(self) -> str:
         """What messages call the log."""
-        return self.files[0] if self.files else "from_transitions"
+        return (self.files[0] if len(self.files) == 1 else self.source) or "from_transitions"
 
 
 @contextlib.contextmanager
@@ -71,12 +74,14 @@ def engine() -> Iterator[Engine]:
 
 def _explained(files: tuple[str, ...], text: str) -> str:
     """Return what an engine says of a file, short: the file, the line, and what is wrong there."""
+    text = text.split("\nLINE ")[0]  # a query that is quoted names all files
     file = next((one for one in files if one in text), files[0] if files else "from_transitions")
     line = re.search(r"[Ll]ine:?\s+(\d+)", text)
     where = f"{file}, line {line.group(1)}" if line else file
     lowered = text.lower()
     for clue, said in (
         ("not utf-8", "is not UTF-8. Save it as UTF-8"),
+        ("surrogate", "has a text that is not Unicode. Mend it"),
         ("unicode", "is not UTF-8. Save it as UTF-8"),
         ("gzip", "cannot be unpacked: it is damaged or breaks off"),
         ("zlib", "cannot be unpacked: it is damaged or breaks off"),

@@ -12,7 +12,8 @@ import numpy as np
 from replicable_rl.canonical import Json, canonical_json, parse_json, read_npz
 from replicable_rl.data.bins import bins_to_json, check_binned
 from replicable_rl.data.dataset import Dataset
-from replicable_rl.data.process import Label, Process, check_initial, check_mask, check_names
+from replicable_rl.data.labels import EXACT, Label
+from replicable_rl.data.process import Process, check_initial, check_mask, check_names
 from replicable_rl.errors import InvalidFile, InvalidInput, check_real
 from replicable_rl.files import check_regular, replacing
 from replicable_rl.sampling.problem import check_range
@@ -88,7 +89,7 @@ def _dataset(metadata: dict[str, Any], archive: dict[str, NDArray[Any]]) -> Data
     gamma = check_real(
         "Dataset", "gamma", metadata["gamma"], low=0.0, high=float(np.nextafter(1.0, 0.0)), rule="a discount in [0, 1)"
     )
-    bounds = check_range("Dataset", metadata["reward_range"])
+    bounds = check_range("Dataset", tuple(map(float, metadata["reward_range"])))  # JSON has no floats above 2**53
     initial = check_initial(metadata["initial"], len(states))
     bins, allowed = (
         check_binned(metadata.get("bins", [])),
@@ -127,7 +128,8 @@ def _tagged(label: Label) -> Json:
         return ["tuple", [_tagged(one) for one in label]]
     if isinstance(label, (datetime.date, datetime.time)):
         return [type(label).__name__, label.isoformat()]
-    return [type(label).__name__, repr(label) if isinstance(label, float) else label]
+    as_text = isinstance(label, float) or (isinstance(label, int) and abs(label) >= EXACT)  # JSON would round it
+    return [type(label).__name__, repr(label) if as_text else label]
 
 
 def _untagged(data: Any) -> Label:

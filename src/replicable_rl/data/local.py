@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from replicable_rl.data.columns import PARTS, Columns, double, family, is_missing, packed, parts, quoted, said, truth
+from replicable_rl.data.columns import PARTS, Columns, double, is_missing, number, packed, parts, quoted, said, truth
 from replicable_rl.data.counting import MANY_REWARDS, Facts
 from replicable_rl.data.engine import Engine
+from replicable_rl.data.forms import as_name, family
+from replicable_rl.data.naming import literal
 from replicable_rl.errors import shown
 
 VIEW = "log"
@@ -90,23 +92,62 @@ class LocalRows:
 
     def complaint(self, columns: Columns, use: str, many: int) -> str:
         """Say in which row something is missing, or is not what it must be."""
-        shows = " || ', ' || ".join(f"COALESCE(CAST({quoted(name)} AS VARCHAR), '')" for name in columns.of(use))
+        given = [self._value(name, use) if use not in PARTS else quoted(name) for name in columns.of(use)]
+        shows = " || ', ' || ".join(f"COALESCE(CAST({one} AS VARCHAR), '')" for one in given)
         ((row, value),) = self._wrong_rows(self._wrong(columns, use), shows)
+        value = self._shown(columns, use, row, value)
         return f"{self._place(row)}: {complained(use, value, many)} Mend the row or leave it out."
 
     def where_label(self, columns: Columns, kind: str, label: Any) -> str:
-        """Return where a name is first, if it is known: the log."""
-        return self.engine.name
+        """Return where a name is first: the file and the row."""
+        found = []
+        for use in ("state", "next_state") if kind == "states" else ("action",):
+            values = label if len(columns.of(use)) > 1 else (label,)
+            if any(isinstance(value, tuple) for value in values):  # a list in the log
+                return self.engine.name
+            parts = enumerate(zip(self._parts(columns, use).values(), values, strict=True))
+            conditions = [self._is_named(columns, use, place, part, value) for place, (part, value) in parts]
+            found += self._wrong_rows(self._before_the_end(columns, use, " AND ".join(conditions)))
+        return self._place(min(found)[0]) if found else self.engine.name
+
+    def _is_named(self, columns: Columns, use: str, place: int, part: str, name: Any) -> str:
+        """Return the condition that a part of a state or an action has a name."""
+        column, bins = columns.of(use)[place], columns.bins_of(use)[place]
+        codes = self.engine.codes.get(column) if bins is None else bins.labels
+        return f"{self._named(use, place, column, part)} = {literal(name) if codes is None else codes.index(name)}"
+
+    def _named(self, use: str, place: int, column: str, part: str) -> str:
+        return as_name(part, self.kinds[column])
+
+    def _before_the_end(self, columns: Columns, use: str, condition: str) -> str:
+        """Return the condition for rows that count: what comes after the end need not be named."""
+        if use != "next_state" or columns.done is None:
+            return f"({condition})"
+        return f"({condition}) AND NOT {self._done(columns)}"
 
     def where_reward(self, columns: Columns, low: float, high: float) -> tuple[str, float | None]:
-        """Return where the first reward outside a range is, and what it is, if it is known: the log."""
-        return self.engine.name, None
+        """Return where the first reward outside a range is, and what it is."""
+        wrong = f"{self._reward(columns)} < {double(low)} OR {self._reward(columns)} > {double(high)}"
+        ((row, value),) = self._wrong_rows(wrong, self._reward(columns))
+        return self._place(row), float(value)
 
-    def _place(self, row: int) -> str:
-        return f"{self.engine.name}, row {row}"
+    def _place(self, row: Any) -> str:
+        file, number = row if isinstance(row, tuple) else (self.engine.name, row)
+        return f"{file}, row {number}"
 
-    def _wrong_rows(self, condition: str, shows: str) -> list[tuple[int, Any]]:
-        """Return the first row in which a condition holds, counted from 1, and what it shows."""
+    def _shown(self, columns: Columns, use: str, row: Any, value: Any) -> Any:
+        """Return the value of a row as messages show it."""
+        return value
+
+    def _wrong_rows(self, condition: str, shows: str = "NULL") -> list[tuple[Any, Any]]:
+        """Return the first row in which a condition holds, counted from 1 and with its file, and what it shows."""
+        if self._numbered:
+            # Not by WHERE: where a file says how large its numbers are, the engine skips parts that hold NaN.
+            place, held = packed(["filename", "file_row_number"]), f"FILTER (WHERE {condition})"
+            ((at, found),) = self.engine.rows(
+                f"SELECT MIN({place}) {held}, arg_min(struct_pack(v := {shows}), {place}) {held} FROM {self.parquet}"
+            )
+            return [] if at is None else [((str(at["c0"]), int(at["c1"]) + 1), found["v"])]
         found = self.engine.rows(
             f'SELECT "(row)", {shows} FROM (SELECT *, row_number() OVER () AS "(row)" FROM {VIEW}) '
             f'WHERE {condition} ORDER BY "(row)" LIMIT 1'
@@ -128,7 +169,7 @@ class LocalRows:
         found = {name: part for use in PARTS for name, part in self._parts(columns, use).items()}
         found["d"] = "false" if columns.done is None else self._done(columns)
         found["r"] = f"{self._reward(columns)} + 0.0"  # -0.0 is the same reward
-        found |= {letter: self._value(one) for letter, one in (("e", columns.episode), ("o", columns.order)) if one}
+        found |= {use[0]: self._value(one, use) for use in ("episode", "order") for one in columns.of(use)}
         selected = ", ".join(f"{expression} AS {name}" for name, expression in found.items())
         if self._has_table:
             self.engine.rows(f"CREATE TEMP TABLE steps AS SELECT {selected} FROM {VIEW}")
@@ -167,7 +208,7 @@ class LocalRows:
         if use == "done":
             return f"{self._done(columns)} IS NULL"
         if use not in PARTS:
-            return f"{quoted(columns.of(use)[0])} IS NULL"
+            return f"{self._value(columns.of(use)[0], use)} IS NULL"
         kinds = [
             "INTEGER" if bins else self.kinds[column]
             for column, bins in zip(columns.of(use), columns.bins_of(use), strict=True)
@@ -179,14 +220,14 @@ class LocalRows:
     def _parts(self, columns: Columns, use: str) -> dict[str, str]:
         return parts(columns, use, self.kinds)
 
-    def _value(self, column: str) -> str:
+    def _value(self, column: str, use: str = "") -> str:
         return quoted(column)
 
     def _reward(self, columns: Columns) -> str:
-        return f"TRY_CAST({self._value(columns.reward)} AS DOUBLE)"
+        return number(self._value(columns.reward, "reward"), self.kinds[columns.reward])
 
     def _done(self, columns: Columns) -> str:
-        return truth(self._value(columns.done or ""), self.kinds[columns.done or ""])
+        return truth(self._value(columns.done or "", "done"), self.kinds[columns.done or ""])
 
 
 def complained(use: str, value: object, many: int) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from replicable_rl.data.alignment import align, checked_logs, named_logs
 from replicable_rl.data.dataset import Dataset
-from replicable_rl.data.process import spoken
+from replicable_rl.data.labels import spoken
 from replicable_rl.data.reading import from_transitions
 from replicable_rl.data.summary import ALARM, same_process
 from replicable_rl.errors import check_in_open_interval

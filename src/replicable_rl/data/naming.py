@@ -10,20 +10,14 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_WHOLE = "-?(0|[1-9][0-9]{0,17})"
+from replicable_rl.data.columns import RAW, number
+from replicable_rl.data.labels import MOST_DIGITS
+
+_WHOLE = f"-?(0|[1-9][0-9]{{0,{MOST_DIGITS - 1}}})"
 _NUMBER = r"-?((0|[1-9][0-9]{0,14})\.([0-9]*[1-9]|0)|[1-9](\.[0-9]*[1-9])?e[-+][0-9]{2,3})"  # as Python writes floats
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME = rf"{_DATE}[ T][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?"
-TYPES = {"whole": "BIGINT", "number": "DOUBLE", "truth": "BOOLEAN", "date": "DATE", "time": "TIMESTAMP"}
-_SAID = {
-    "whole": ("a whole number", "whole numbers"),
-    "number": ("a number", "numbers"),
-    "truth": ("a truth value", "truth values"),
-    "date": ("a date", "dates"),
-    "time": ("a time", "times"),
-    "text": ("a text", "texts"),
-    "other": ("a list or an object", "lists or objects"),
-}
+TYPES = {"whole": "HUGEINT", "number": "DOUBLE", "truth": "BOOLEAN", "date": "DATE", "time": "TIMESTAMP"}
 MISSING = ("NA", "N/A", "NULL", "null", "NaN", "nan")
 
 
@@ -55,6 +49,8 @@ def unwrapped(raw: str, is_json: bool) -> str:
 def cast(raw: str, kind: str, is_json: bool) -> str:
     """Return the query for a name of a kind; missing where it is none."""
     value = unwrapped(raw, is_json)
+    if kind == "number":
+        return number(value, RAW)
     return value if kind == "text" else f"TRY_CAST({value} AS {TYPES[kind]})"
 
 
@@ -81,16 +77,6 @@ def declared_kind(names: Sequence[Any]) -> str | None:
     """
     types = {type(name) for name in names}
     return {str: "text", int: "whole", float: "number"}.get(types.pop()) if len(types) == 1 else None
-
-
-def a(kind: str) -> str:
-    """Return what one name of a kind is called."""
-    return _SAID[kind][0]
-
-
-def several(kind: str) -> str:
-    """Return what names of a kind are called."""
-    return _SAID[kind][1]
 
 
 def literal(value: Any) -> str:

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from replicable_rl.data.columns import Columns, check_columns
-from replicable_rl.data.counting import index_of, labels_of, number_groups
+from replicable_rl.data.counting import index_of
+from replicable_rl.data.numbering import labels_of, number_groups
 from replicable_rl.data.source import opened
 from replicable_rl.errors import InvalidInput, called_as
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.data.process import Label
+    from replicable_rl.data.labels import Label
     from replicable_rl.data.textrows import Declared
 
 

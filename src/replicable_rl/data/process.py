@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +11,7 @@ import numpy as np
 
 from replicable_rl.canonical import Json, json_digest
 from replicable_rl.data.bins import Binned, bins_to_json
+from replicable_rl.data.labels import Label, plain, spoken, written, written_key
 from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_numbers, is_masked, shown
 from replicable_rl.mdp import check_allowed
@@ -21,7 +20,6 @@ from replicable_rl.records import ObjectSpec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Label = Any  # a text, a number, a truth value, a date, or a tuple of them
 END = "(end)"  # the name of the state in which an episode that is done stays
 
 
@@ -69,44 +67,6 @@ class Process:
         return tuple(map(spoken, self.actions))
 
 
-def plain(label: Any) -> Label:
-    """Return a label in its one form: Python's own texts and numbers, tuples for composite ones.
-
-    >>> plain(np.int64(3)), plain([np.str_("a"), 1.0])
-    (3, ('a', 1.0))
-    """
-    if isinstance(label, (list, tuple)):
-        return tuple(map(plain, label))
-    if isinstance(label, dict):  # a composite state, as the engine returns it
-        return tuple(map(plain, label.values()))
-    if isinstance(label, (bool, np.bool_)):
-        return bool(label)
-    if isinstance(label, numbers.Integral):
-        return int(label)
-    if isinstance(label, numbers.Real):
-        number = float(label)
-        return int(number) if number.is_integer() and abs(number) < 2**53 and isinstance(label, int) else number
-    if isinstance(label, (datetime.date, datetime.time)):
-        return label
-    if isinstance(label, str):
-        return str(label)
-    raise InvalidInput(
-        f"from_transitions: a name must be a text, a number, a date or a tuple of them, got {shown(label)}."
-    )
-
-
-def spoken(label: Label) -> str:
-    """Return a label as a text for people."""
-    return ", ".join(map(spoken, label)) if isinstance(label, tuple) else str(label)
-
-
-def written(label: Label) -> Json:
-    """Return a label as JSON, with its type: 1, 1.0, "1" and True are four names."""
-    if isinstance(label, tuple):
-        return [written(one) for one in label]
-    return f"{type(label).__name__}:{label!r}" if not isinstance(label, str) else f"str:{label}"
-
-
 def check_mask(
     allowed: Any, states: Sequence[Label], n_actions: int, ends: bool = False
 ) -> tuple[tuple[bool, ...], ...] | None:
@@ -142,11 +102,6 @@ def check_names(kind: str, names: Any) -> tuple[Label, ...] | None:
     if len({written_key(one) for one in given}) < len(given):
         raise InvalidInput(f"from_transitions: {kind} must name each of them once, got {shown(names)}.")
     return given
-
-
-def written_key(label: Label) -> str:
-    """Return what tells labels apart."""
-    return str(written(label))
 
 
 def check_initial(initial: Any, n_states: int) -> tuple[float, ...] | None:

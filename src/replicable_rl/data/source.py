@@ -8,19 +8,18 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from replicable_rl.data.engine import Engine, engine
+from replicable_rl.data.frames import read_frame
 from replicable_rl.data.local import VIEW, LocalRows
+from replicable_rl.data.parquet import check_files, parquet
 from replicable_rl.data.text import TextFiles
 from replicable_rl.data.textrows import Declared, TextRows
-from replicable_rl.errors import InvalidFile, InvalidInput, is_masked, shown
+from replicable_rl.errors import InvalidFile, InvalidInput, shown
 from replicable_rl.files import check_regular
-from replicable_rl.wording import sentence
 
 if TYPE_CHECKING:
     from replicable_rl.data.columns import Columns
@@ -34,21 +33,23 @@ def opened(source: Any, columns: Columns, declared: Declared) -> Iterator[Rows]:
     """Lend the rows of a log, whatever kind of source it is."""
     with engine() as duck:
         if isinstance(source, (str, os.PathLike)):
-            yield _of_files(duck, tuple(_files(source)), columns, declared)
+            files = tuple(_files(source))
+            duck.source = os.fsdecode(source)
+            yield _of_files(duck, files, columns, declared)
         elif is_ibis_table(source):
             from replicable_rl.data.warehouse import WarehouseRows
 
             yield WarehouseRows(duck, source)
         else:
-            _register(duck, source)
-            yield LocalRows(duck)
+            yield read_frame(duck, source, columns)
 
 
 def _of_files(duck: Engine, files: tuple[str, ...], columns: Columns, declared: Declared) -> LocalRows:
     duck.files = files
     if _ending(files[0]) == ".parquet":
-        duck.rows(f"CREATE TEMP VIEW {VIEW} AS SELECT * FROM {_parquet(files)}")
-        return LocalRows(duck, _parquet(files, ", filename=true, file_row_number=true"))
+        check_files(duck, files, columns)
+        duck.rows(f"CREATE TEMP VIEW {VIEW} AS SELECT * FROM {parquet(files)}")
+        return LocalRows(duck, parquet(files, ", filename=true, file_row_number=true"))
     text = TextFiles(files, columns)
     query, duck.text = text.query(), text
     # Some versions let the reader convert what a query converts, and a value that is no number is then an error.
@@ -100,57 +101,3 @@ def _files(source: str | os.PathLike[str]) -> list[str]:
 
 def _ending(file: str) -> str | None:
     return next((ending for ending in sorted(_ENDINGS, key=len, reverse=True) if file.lower().endswith(ending)), None)
-
-
-def _parquet(files: tuple[str, ...], numbers: str = "") -> str:
-    names = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
-    return f"read_parquet([{names}], union_by_name=true{numbers})"
-
-
-def _register(duck: Engine, source: Any) -> None:
-    if isinstance(source, Mapping):
-        source = _arrays(source)
-    try:
-        source = _forwards(source)
-        duck.connection.register(VIEW, source)
-    except Exception as error:  # whatever an engine makes of somebody's object
-        raise InvalidInput(
-            "from_transitions: source must be a file, a folder, a data frame, an Arrow or Ibis table, a Minari data "
-            f"set or a dictionary of arrays, got {shown(source)} ({sentence(error, 100)})."
-        ) from None
-
-
-def _forwards(source: Any) -> Any:
-    """Return a pandas frame whose columns lie in memory in their own order, as the engine reads them."""
-    pandas = sys.modules.get("pandas")
-    if pandas is None or not isinstance(source, pandas.DataFrame):
-        return source
-    columns = [source.iloc[:, i] for i in range(source.shape[1])]
-    plain = [column.to_numpy() for column in columns if isinstance(column.dtype, np.dtype)]
-    return source.copy() if any(min(column.strides) < 0 for column in plain) else source
-
-
-def _arrays(source: Mapping[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
-    columns: dict[str, np.ndarray[Any, Any]] = {}
-    for name, values in source.items():
-        if not isinstance(name, str):
-            raise InvalidInput(
-                f"from_transitions: the columns of a dictionary have texts for names, got {shown(name)}."
-            )
-        try:
-            column = np.asarray(values)
-            column = column.astype(column.dtype.newbyteorder("="), order="C", copy=False)  # as the engine reads it
-            if column.dtype.kind == "M":
-                is_date = np.datetime_data(column.dtype)[0] == "D"
-                column = column.astype(object) if is_date else column.astype("datetime64[us]")
-        except Exception:  # lists of unequal lengths, and whatever somebody's object raises
-            column = np.zeros((0, 0))
-        if column.ndim != 1 or is_masked(values):
-            raise InvalidInput(
-                f"from_transitions: column {name!r} must be a list with one entry a row, got {shown(values)}."
-            )
-        columns[name] = column
-    lengths = {column.size for column in columns.values()}
-    if len(lengths) != 1:
-        raise InvalidInput(f"from_transitions: the columns must have one length, got {sorted(lengths)}.")
-    return columns

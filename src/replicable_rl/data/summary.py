@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from replicable_rl.data.homogeneity import Homogeneity, homogeneity
-from replicable_rl.data.process import spoken
-from replicable_rl.data.stretches import place
+from replicable_rl.data.labels import spoken
+from replicable_rl.data.stretches import changes, place
 from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.wording import percent, plural
@@ -186,7 +186,7 @@ def _test(
 ) -> Homogeneity | None:
     order = np.lexsort((where, key))
     new = np.ones(order.size, dtype=bool)
-    new[1:] = (np.diff(key[order]) != 0) | (np.diff(where[order]) != 0.0)
+    new[1:] = changes(key[order]) | changes(where[order])
     first = np.flatnonzero(new)
     x, y = (np.add.reduceat(count[order], first) if order.size else count for count in (one, two))
     return homogeneity(key[order][new] // data.n_states, x, y, data.n_actions)

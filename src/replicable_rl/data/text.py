@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
 
-from replicable_rl.data.columns import Columns, quoted, refuse_column
+from replicable_rl.data.columns import Columns, check_header, quoted
 from replicable_rl.errors import InvalidFile, shown
 from replicable_rl.wording import plural, sentence
 
@@ -48,27 +48,12 @@ class TextFiles:
         return not self.files[0].lower().endswith((".csv", ".csv.gz", ".tsv"))
 
     @cached_property
-    def asked(self) -> tuple[str, ...]:
-        """The columns that are read, each once."""
-        return tuple(dict.fromkeys(name for use in self.columns.uses for name in self.columns.of(use)))
-
-    @cached_property
     def headers(self) -> tuple[Header, ...]:
         """The header of every file; one that lacks a column is refused. The order of columns may differ."""
         read = _json_header if self.is_json else self._csv_header
         found = tuple(map(read, self.files))
         for file, header in zip(self.files, found, strict=True):
-            for use in self.columns.uses:
-                for column in self.columns.of(use):
-                    if column not in header.names:
-                        refuse_column(file, use, column, header.names)
-        lowered = [name.lower() for name in self.asked]
-        for one, two in itertools.combinations(range(len(lowered)), 2):
-            if lowered[one] == lowered[two]:
-                raise InvalidFile(
-                    f"{self.files[0]}: the columns {self.asked[one]!r} and {self.asked[two]!r} differ by capitals "
-                    "only. Rename one."
-                )
+            check_header(file, self.columns, header.names)
         return found
 
     def query(self) -> str:
@@ -81,9 +66,8 @@ class TextFiles:
 
     def place(self, row: int) -> str:
         """Return the file and the line of a row; rows of all files are counted from 1."""
-        with _readable(self.files[0]):
-            for file, line, _ in itertools.islice(self._rows(), row - 1, row):
-                return f"{file}, line {line}"
+        for file, line, _ in itertools.islice(self._rows(), row - 1, row):
+            return f"{file}, line {line}"
         return f"{self.files[0]}, row {row}"
 
     def uneven(self) -> str | None:
@@ -93,10 +77,9 @@ class TextFiles:
                 _json_header(file, None)
             return None
         many = dict(zip(self.files, (len(header.names) for header in self.headers), strict=True))
-        with _readable(self.files[0]):
-            for file, line, fields in self._rows():
-                if fields != many[file]:
-                    return f"{file}, line {line}: has {plural(fields, 'field')}, and the header has {many[file]}."
+        for file, line, fields in self._rows():
+            if fields != many[file]:
+                return f"{file}, line {line}: has {plural(fields, 'field')}, and the header has {many[file]}."
         return None
 
     # --- comma-separated values -------------------------------------------------------------------
@@ -107,7 +90,7 @@ class TextFiles:
             read = [(_header(file, one), one) for one in delimiters]
         if not read[0][0]:
             raise InvalidFile(f"{file}, line 1: is blank, and must name the columns.")
-        names, delimiter = max(read, key=lambda pair: (len(set(pair[0]) & set(self.asked)), len(pair[0])))
+        names, delimiter = max(read, key=lambda pair: (len(set(pair[0]) & set(self.columns.asked)), len(pair[0])))
         twice = next((name for name in names if name and names.count(name) > 1), None)
         if twice is not None:
             raise InvalidFile(f"{file}, line 1: two columns are called {shown(twice)}. Rename one.")
@@ -115,7 +98,7 @@ class TextFiles:
 
     def _csv_query(self, header: Header, files: str) -> str:
         names = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(len(header.names)))
-        chosen = ", ".join(f"c{header.names.index(name)} AS {quoted(name)}" for name in self.asked)
+        chosen = ", ".join(f"c{header.names.index(name)} AS {quoted(name)}" for name in self.columns.asked)
         zipped = ", compression='gzip'" if self.files[0].lower().endswith(".gz") else ""
         return (
             f"SELECT {chosen} FROM read_csv({files}, columns={{{names}}}, auto_detect=false, header=true, "
@@ -125,8 +108,8 @@ class TextFiles:
     # --- JSON lines ---------------------------------------------------------------------------------
 
     def _json_query(self, files: str) -> str:
-        names = ", ".join(f"{_literal(name)}: 'JSON'" for name in self.asked)
-        chosen = ", ".join(f"CAST({quoted(name)} AS VARCHAR) AS {quoted(name)}" for name in self.asked)
+        names = ", ".join(f"{_literal(name)}: 'JSON'" for name in self.columns.asked)
+        chosen = ", ".join(f"CAST({quoted(name)} AS VARCHAR) AS {quoted(name)}" for name in self.columns.asked)
         read = f"read_json({files}, format='newline_delimited', columns={{{names}}}, auto_detect=false)"
         return f"SELECT {chosen} FROM {read}"
 
@@ -135,7 +118,7 @@ class TextFiles:
     def _rows(self) -> Iterator[tuple[str, int, int]]:
         """Yield the file, the first line and the number of fields of every row."""
         for file, header in zip(self.files, self.headers, strict=True):
-            with _opened(file) as stream:
+            with _readable(file), _opened(file) as stream:
                 if self.is_json:
                     yield from ((file, line, 1) for line, text in enumerate(stream, start=1) if text.strip())
                     continue
@@ -175,8 +158,8 @@ def _json_header(file: str, most: int | None = _LOOKED_AT) -> Header:
 
 
 @contextlib.contextmanager
-def _opened(file: str) -> Iterator[TextIO]:
-    how: dict[str, Any] = {"mode": "rt", "encoding": "utf-8-sig", "newline": ""}
+def _opened(file: str, errors: str = "strict") -> Iterator[TextIO]:
+    how: dict[str, Any] = {"mode": "rt", "encoding": "utf-8-sig", "newline": "", "errors": errors}
     with gzip.open(file, **how) if file.lower().endswith(".gz") else Path(file).open(**how) as stream:
         yield stream
 
@@ -187,11 +170,20 @@ def _readable(file: str) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError:
-        raise InvalidFile(f"{file}: is not UTF-8. Save it as UTF-8.") from None
+        raise InvalidFile(f"{file}, line {_undecodable(file)}: is not UTF-8. Save the file as UTF-8.") from None
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise InvalidFile(f"{file}: cannot be unpacked: it is damaged or breaks off.") from None
     except (OSError, csv.Error) as error:
         raise InvalidFile(f"{file}: cannot be read ({sentence(error, 100)}).") from None
+
+
+def _undecodable(file: str) -> int:
+    """Return the first line of a file that is not UTF-8."""
+    with _opened(file, "surrogateescape") as stream:
+        for line, text in enumerate(stream, start=1):
+            if any("\udc80" <= letter <= "\udcff" for letter in text):
+                return line
+    return 1
 
 
 def _literal(text: str) -> str:

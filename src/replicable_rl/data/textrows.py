@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from replicable_rl.data import naming
-from replicable_rl.data.columns import PARTS, RAW, Columns, binned, double, packed, quoted, said, truth
+from replicable_rl.data import labels, naming
+from replicable_rl.data.columns import PARTS, RAW, Columns, binned, number, packed, quoted, said, truth
 from replicable_rl.data.counting import Facts
 from replicable_rl.data.local import LocalRows
 from replicable_rl.data.naming import literal
@@ -20,7 +20,6 @@ from replicable_rl.errors import InvalidInput, shown
 
 Query = Callable[[str], str]  # of an expression
 Declared = tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]
-_KINDS = {"state": "states", "action": "actions", "next_state": "states"}
 
 
 class _Name(NamedTuple):
@@ -49,12 +48,11 @@ class TextRows(LocalRows):
         facts = super().facts(columns)
         if columns.order is not None:
             ((texts, numbers),) = self.engine.rows(
-                "SELECT COUNT(*) FILTER (WHERE TRY_CAST(o AS DECIMAL(38, 9)) IS NULL), COUNT(*) FROM steps "
-                "WHERE o IS NOT NULL"
+                f"SELECT COUNT(*) FILTER (WHERE {_place_of('o')} IS NULL), COUNT(*) FROM steps WHERE o IS NOT NULL"
             )
-            self._order = "o" if texts else "CAST(o AS DECIMAL(38, 9))"
+            self._order = "o" if texts else _place_of("o")
             if 0 < texts < numbers:
-                wrong = f"TRY_CAST({self._value(columns.order)} AS DECIMAL(38, 9)) IS NULL"
+                wrong = f"{_place_of(self._value(columns.order))} IS NULL"
                 row, _, value = self._search([("order", columns.order, wrong)])
                 raise InvalidInput(
                     f"{self.text.place(row)}: the order {shown(value)} is no number, and others are. Mend the row or "
@@ -92,26 +90,10 @@ class TextRows(LocalRows):
 
     # --- what is said of a row that is wrong ------------------------------------------------------------
 
-    def where_label(self, columns: Columns, kind: str, label: Any) -> str:
-        """Return the file and the line where a name is first."""
-        found = []
-        for use in (use for use, its in _KINDS.items() if its == kind):
-            values = label if len(columns.of(use)) > 1 else (label,)
-            each = zip(self._parts(columns, use).values(), self._casts[use], columns.bins_of(use), values, strict=True)
-            conditions = [
-                f"{query} = {bins.labels.index(value)}" if bins else f"{made(query)} = {literal(value)}"
-                for query, made, bins, value in each
-            ]
-            found.append((use, columns.of(use)[0], self._before_the_end(columns, use, " AND ".join(conditions))))
-        return self.text.place(self._search(found)[0])
+    def _named(self, use: str, place: int, column: str, part: str) -> str:
+        return self._casts[use][place](part)
 
-    def where_reward(self, columns: Columns, low: float, high: float) -> tuple[str, float | None]:
-        """Return the file and the line of the first reward outside a range, and what it is."""
-        wrong = f"{self._reward(columns)} < {double(low)} OR {self._reward(columns)} > {double(high)}"
-        ((row, value),) = self._wrong_rows(wrong, self._reward(columns))
-        return self.text.place(row), float(value)
-
-    def _place(self, row: int) -> str:
+    def _place(self, row: Any) -> str:
         return self.text.place(row)
 
     def _search(self, cases: Sequence[tuple[str, str, str]]) -> tuple[int, str, Any]:
@@ -121,12 +103,6 @@ class TextRows(LocalRows):
             rows = self._wrong_rows(condition, quoted(column))
             found += [(row, use, value) for row, value in rows]
         return min(found, key=lambda one: one[0])
-
-    def _before_the_end(self, columns: Columns, use: str, condition: str) -> str:
-        """Return the condition for rows that count: what comes after the end need not be named."""
-        if use != "next_state" or columns.done is None:
-            return f"({condition})"
-        return f"({condition}) AND NOT {self._done(columns)}"
 
     def _refuse_done(self, columns: Columns) -> None:
         if columns.done is None:
@@ -173,12 +149,17 @@ class TextRows(LocalRows):
             kind, wrong = naming.decided({str(k): int(many) for k, many in counts})
             if wrong is not None:
                 self._refuse_kind(columns, name, kind, wrong)
+            if kind == "number":
+                self._refuse_large(columns, name)
         else:
             kind = asked
             self._refuse_undeclared(columns, name, kind)
 
+        has_blank = "" in (name.declared or ()) and kind == "text"
+
         def made(raw: str) -> str:
-            return naming.cast(raw, kind, is_json)
+            value = naming.cast(raw, kind, is_json)
+            return f"COALESCE({value}, '')" if has_blank else value
 
         self._refuse_two_ways(columns, name, made)
         return made
@@ -188,7 +169,10 @@ class TextRows(LocalRows):
         known = {one for one in name.declared or () if isinstance(one, str)}
         marks = ", ".join(literal(mark) for mark in naming.MISSING if mark not in known)
         also = f" OR {{}} IN ({marks})" if marks else ""
-        return lambda raw: f"{raw} IS NULL OR trim({raw}, ' \t') = ''" + also.format(raw)
+        declared = ", ".join(literal(one) for one in known if not one.strip(" \t"))
+        blank = f" AND {{}} NOT IN ({declared})" if declared else ""
+        null = "false" if "" in known else "{} IS NULL"
+        return lambda raw: f"{null.format(raw)} OR (trim({raw}, ' \t') = ''{blank.format(raw)})" + also.format(raw)
 
     def _refused(self, columns: Columns, name: _Name, condition: Query) -> tuple[str, str, Any]:
         """Return the place, the use and the value of the first name for which a condition holds."""
@@ -241,9 +225,22 @@ class TextRows(LocalRows):
             raise InvalidInput(f"{place}: the {use} must be a text, a number or a truth value, got {shown(value)}.")
         ((example,),) = self.engine.rows(f"SELECT MIN(v) FROM names WHERE {has(kind)('v')}")
         raise InvalidInput(
-            f"{place}: the {use} {shown(value)} is {naming.a(wrong)}, and others are {naming.several(kind)}, such as "
+            f"{place}: the {use} {shown(value)} is {labels.a(wrong)}, and others are {labels.several(kind)}, such as "
             f"{shown(example)}. Write them alike, or give {name.kind}=[...] as texts to read all of them as texts."
         )
+
+    def _refuse_large(self, columns: Columns, name: _Name) -> None:
+        """Refuse whole numbers among others that floats would round."""
+
+        def condition(raw: str) -> str:
+            return f"regexp_full_match({raw}, '-?[0-9]+') AND abs(TRY_CAST({raw} AS DOUBLE)) >= {labels.EXACT}"
+
+        if self.engine.rows(f"SELECT 1 FROM names WHERE {condition('v')} LIMIT 1"):
+            place, use, value = self._refused(columns, name, condition)
+            raise InvalidInput(
+                f"{place}: the {use} {shown(value)} is too large for a float, and others are floats. Give "
+                f"{name.kind}=[...] as texts to read all of them as texts."
+            )
 
     def _refuse_undeclared(self, columns: Columns, name: _Name, kind: str) -> None:
         """Refuse what is not a number where numbers are declared."""
@@ -259,7 +256,7 @@ class TextRows(LocalRows):
         if self.engine.rows(f"SELECT 1 FROM names WHERE {condition('v')} LIMIT 1"):
             place, use, got = self._refused(columns, name, condition)
             raise InvalidInput(
-                f"{place}: the {use} {shown(got)} is not {naming.a(kind)}, and those in {name.kind}=[...] are. Mend "
+                f"{place}: the {use} {shown(got)} is not {labels.a(kind)}, and those in {name.kind}=[...] are. Mend "
                 "the row, or declare texts."
             )
 
@@ -278,17 +275,20 @@ class TextRows(LocalRows):
 
     def _parts(self, columns: Columns, use: str) -> dict[str, str]:
         return {
-            f"{PARTS[use]}{place}": quoted(column)
-            if bins is None
-            else binned(f"TRY_CAST({self._value(column)} AS DOUBLE)", bins)
+            f"{PARTS[use]}{place}": quoted(column) if bins is None else binned(number(self._value(column), RAW), bins)
             for place, (column, bins) in enumerate(zip(columns.of(use), columns.bins_of(use), strict=True))
         }
 
-    def _value(self, column: str) -> str:
+    def _value(self, column: str, use: str = "") -> str:
         return naming.unwrapped(quoted(column), self.text.is_json)
 
     def _done(self, columns: Columns) -> str:
         return truth(self._value(columns.done or ""), RAW)
+
+
+def _place_of(order: str) -> str:
+    """Return a place in an episode as a number; missing where it is none."""
+    return number(order, RAW).replace("AS DOUBLE", "AS DECIMAL(38, 9)")
 
 
 def _as_it_is(raw: str) -> str:

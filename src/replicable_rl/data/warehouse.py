@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from replicable_rl.data.columns import PARTS, Columns, family, packed, truth
+from replicable_rl.data.columns import PARTS, Columns, packed, truth
 from replicable_rl.data.counting import MANY_REWARDS, Facts
+from replicable_rl.data.forms import family
 from replicable_rl.data.local import complained
 from replicable_rl.errors import InvalidInput
 from replicable_rl.wording import sentence

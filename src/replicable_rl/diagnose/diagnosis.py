@@ -18,7 +18,7 @@ import numpy as np
 from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.data import Dataset, Summary
-from replicable_rl.data.process import spoken
+from replicable_rl.data.labels import spoken
 from replicable_rl.diagnose.forecast import Forecast, corrected, extrapolated
 from replicable_rl.diagnose.runs import RunForecast
 from replicable_rl.diagnose.tail import times_for_the_next
