@@ -80,7 +80,8 @@ class LocalRows:
         cut = int(self.engine.rows("SELECT SUM(cut) FROM firsts")[0][0]) if columns.done else 0
         came = ", ".join(f"lag({one}) OVER w AS came_{one}" for one in t)
         known = " AND ".join(f"came_{one} IS NOT NULL" for one in t)
-        differs = " OR ".join(f"came_{one} <> {two}" for one, two in zip(t, s, strict=True))
+        both = enumerate(zip(t, s, strict=True))
+        differs = " OR ".join(f"{self._compared(i, f'came_{one}')} <> {self._compared(i, two)}" for i, (one, two) in both)
         ((broken, tied),) = self.engine.rows(
             f"SELECT COUNT(*) FILTER (WHERE {known} AND ({differs})), COUNT(*) FILTER (WHERE p = before) FROM "
             f"(SELECT {', '.join(s)}, {came}, {place} AS p, lag({place}) OVER w AS before FROM steps "
@@ -104,6 +105,10 @@ class LocalRows:
 
     def _place(self, row: int) -> str:
         return f"{self.engine.name}, row {row}"
+
+    def _compared(self, place: int, part: str) -> str:
+        """Return a part of a state as it is compared with that of the step before."""
+        return part
 
     def _wrong_rows(self, condition: str, shows: str) -> list[tuple[int, Any]]:
         """Return the first row in which a condition holds, counted from 1, and what it shows."""

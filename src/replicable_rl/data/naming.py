@@ -73,6 +73,15 @@ def decided(many: Mapping[str, int]) -> tuple[str, str | None]:
     return order[0], wrong[-1] if wrong else None
 
 
+def whole_but_for_a_zero(raw: str, is_json: bool) -> str:
+    """Return the condition that a name is a whole number, or one with .0 behind it.
+
+    A column of whole numbers becomes one of floats in pandas as soon as one of them is missing, as the next state is
+    where an episode ends: it is written 2.0, and the same state is 2 in the column of the states.
+    """
+    return f"regexp_full_match({unwrapped(raw, is_json)}, '{_WHOLE}(\\.0)?')"
+
+
 def declared_kind(names: Sequence[Any]) -> str | None:
     """Return what declared names are: texts, whole numbers or numbers; None where all names decide.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from replicable_rl.canonical import Json, json_digest
 from replicable_rl.data.bins import Binned, bins_to_json
 from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_numbers, is_masked, shown
-from replicable_rl.mdp import check_allowed
+from replicable_rl.mdp import Labels, check_allowed
 from replicable_rl.records import ObjectSpec
 
 if TYPE_CHECKING:
@@ -58,15 +59,20 @@ class Process:
             params["allowed"] = json_digest([list(row) for row in self.allowed])
         return ObjectSpec("process", params | ({"ends": True} if self.ends else {}))
 
-    @property
+    @cached_property
     def state_names(self) -> tuple[str, ...]:
-        """The states as texts."""
-        return tuple(map(spoken, self.states))
+        """The states as texts, no two alike: what people read everywhere."""
+        return _told_apart(self.states)
+
+    @cached_property
+    def action_names(self) -> tuple[str, ...]:
+        """The actions as texts, no two alike."""
+        return _told_apart(self.actions)
 
     @property
-    def action_names(self) -> tuple[str, ...]:
-        """The actions as texts."""
-        return tuple(map(spoken, self.actions))
+    def labels(self) -> Labels:
+        """The names of states and actions, as tables have them."""
+        return Labels(self.state_names, self.action_names)
 
 
 def plain(label: Any) -> Label:
@@ -96,8 +102,25 @@ def plain(label: Any) -> Label:
 
 
 def spoken(label: Label) -> str:
-    """Return a label as a text for people."""
-    return ", ".join(map(spoken, label)) if isinstance(label, tuple) else str(label)
+    """Return a label as a text for people; of several parts, one that holds a comma or a quote stands in quotes.
+
+    >>> print(spoken(("b", 0)), spoken(("p", "q, r")), spoken(("p, q", "r")), sep=" | ")
+    b, 0 | p, "q, r" | "p, q", r
+    """
+    return ", ".join(map(_part, label)) if isinstance(label, tuple) else str(label)
+
+
+def _part(label: Label) -> str:
+    """Return a part of a label: no comma, quote or blank at its ends can be taken for what is between parts."""
+    text = spoken(label)
+    plain = text == text.strip() != "" and not set(text) & {",", '"'}
+    return text if plain and not isinstance(label, tuple) else json.dumps(text, ensure_ascii=False)
+
+
+def _told_apart(labels: tuple[Label, ...]) -> tuple[str, ...]:
+    """Return labels as texts; as Python writes them where two would look alike, such as 1 and "1"."""
+    names = tuple(map(spoken, labels))
+    return names if len(set(names)) == len(names) else tuple(map(repr, labels))
 
 
 def written(label: Label) -> Json:

@@ -61,8 +61,6 @@ def decided(owner: str, solution: Any, problem: Any = None) -> Decided:
             f"{owner}: the policy has {policy.size} states and actions up to {policy.max()}, the problem "
             f"{named.n_states} states and {named.n_actions} actions. Give the problem that was solved."
         )
-    if isinstance(named, Dataset):
-        return Decided(policy, Labels(named.process.state_names, named.process.action_names), q)
     return Decided(policy, named.labels, q)
 
 
