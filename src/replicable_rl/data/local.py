@@ -81,7 +81,9 @@ class LocalRows:
         came = ", ".join(f"lag({one}) OVER w AS came_{one}" for one in t)
         known = " AND ".join(f"came_{one} IS NOT NULL" for one in t)
         both = enumerate(zip(t, s, strict=True))
-        differs = " OR ".join(f"{self._compared(i, f'came_{one}')} <> {self._compared(i, two)}" for i, (one, two) in both)
+        differs = " OR ".join(
+            f"{self._compared(i, f'came_{one}')} <> {self._compared(i, two)}" for i, (one, two) in both
+        )
         ((broken, tied),) = self.engine.rows(
             f"SELECT COUNT(*) FILTER (WHERE {known} AND ({differs})), COUNT(*) FILTER (WHERE p = before) FROM "
             f"(SELECT {', '.join(s)}, {came}, {place} AS p, lag({place}) OVER w AS before FROM steps "

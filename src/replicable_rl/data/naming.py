@@ -1,16 +1,17 @@
 """What names in a text file are: whole numbers, numbers, truth values, dates, times, or texts.
 
 All different names of a column decide, never the first rows. Two ways to write a name are two names, or refused: '01'
-and '1', or '1.0' and '1', never become one.
+and '1' never become one. The one exception are states that are whole numbers: 2.0 is the state 2 (`floats_of_pandas`).
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 _WHOLE = "-?(0|[1-9][0-9]{0,17})"
+_WITHOUT, _WITH_ZERO = "0|-?[1-9][0-9]{0,17}", r"(0|-?[1-9][0-9]{0,14})\.0"  # 0 has no sign
 _NUMBER = r"-?((0|[1-9][0-9]{0,14})\.([0-9]*[1-9]|0)|[1-9](\.[0-9]*[1-9])?e[-+][0-9]{2,3})"  # as Python writes floats
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME = rf"{_DATE}[ T][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?"
@@ -73,13 +74,19 @@ def decided(many: Mapping[str, int]) -> tuple[str, str | None]:
     return order[0], wrong[-1] if wrong else None
 
 
-def whole_but_for_a_zero(raw: str, is_json: bool) -> str:
-    """Return the condition that a name is a whole number, or one with .0 behind it.
+def floats_of_pandas(rows: Callable[[str], list[Any]], is_json: bool, declared: str | None) -> bool:
+    """Whether the table ``names`` holds whole numbers of which some are written 2.0, and no other names.
 
     A column of whole numbers becomes one of floats in pandas as soon as one of them is missing, as the next state is
-    where an episode ends: it is written 2.0, and the same state is 2 in the column of the states.
+    where an episode ends. The state 2 is then 2.0 in the column of next states. Where all are written so, they are
+    floats, unless whole numbers are ``declared``.
     """
-    return f"regexp_full_match({unwrapped(raw, is_json)}, '{_WHOLE}(\\.0)?')"
+    if declared not in (None, "whole"):
+        return False
+    fits = (f"regexp_full_match({unwrapped('v', is_json)}, '{form}')" for form in (_WITHOUT, _WITH_ZERO))
+    counts = ", ".join(f"COUNT(*) FILTER (WHERE {one})" for one in fits)
+    ((every, whole, floats),) = rows(f"SELECT COUNT(*), {counts} FROM names")
+    return floats > 0 and whole + floats == every and (whole > 0 or declared is not None)
 
 
 def declared_kind(names: Sequence[Any]) -> str | None:

@@ -88,7 +88,9 @@ class TextRows(LocalRows):
         self.engine.rows("ALTER TABLE firsts RENAME TO written_firsts")
         many = len(columns.state)
         parts = [self._casts["state"][i](f"s.c{i}" if many > 1 else "s") for i in range(many)]
-        self.engine.rows(f"CREATE TEMP TABLE firsts AS SELECT {packed(parts)} AS s, SUM(n) AS n FROM written_firsts GROUP BY 1")
+        self.engine.rows(
+            f"CREATE TEMP TABLE firsts AS SELECT {packed(parts)} AS s, SUM(n) AS n FROM written_firsts GROUP BY 1"
+        )
         return found
 
     def _compared(self, place: int, part: str) -> str:
@@ -172,8 +174,9 @@ class TextRows(LocalRows):
         self.engine.rows(f"CREATE OR REPLACE TEMP TABLE names AS SELECT DISTINCT v FROM ({each})")
         self._refuse_blanks(columns, name)
         asked = naming.declared_kind(name.declared) if name.declared else None
-        if asked in (None, "whole") and self._floats_of_pandas(name):
-            return self._as_whole(name)
+        if name.kind == "states" and naming.floats_of_pandas(self.engine.rows, is_json, asked):
+            self._mended.add(name.place)
+            return partial(naming.cast, kind="whole", is_json=is_json)
         if asked is None:
             counts = self.engine.rows(f"SELECT {naming.kind_of('v', is_json)} AS k, COUNT(*) FROM names GROUP BY k")
             kind, wrong = naming.decided({str(k): int(many) for k, many in counts})
@@ -188,22 +191,6 @@ class TextRows(LocalRows):
 
         self._refuse_two_ways(columns, name, made)
         return made
-
-    def _floats_of_pandas(self, name: _Name) -> bool:
-        """Whether states are whole numbers, and those of one column, or of one file, are written as pandas' floats."""
-        if name.kind != "states":
-            return False
-        fits = naming.whole_but_for_a_zero("v", self.text.is_json)
-        ((others, floats, whole),) = self.engine.rows(
-            f"SELECT COUNT(*) FILTER (WHERE NOT {fits}), COUNT(*) FILTER (WHERE {fits} AND v LIKE '%.0'), "
-            f"COUNT(*) FILTER (WHERE {fits} AND v NOT LIKE '%.0') FROM names"
-        )
-        return not others and bool(floats) and bool(whole or name.declared)
-
-    def _as_whole(self, name: _Name) -> Query:
-        """Return how states are read of which some have .0 behind them; where episodes go on is compared like that."""
-        self._mended.add(name.place)
-        return lambda raw: naming.cast(raw, "whole", self.text.is_json)
 
     def _is_missing(self, name: _Name) -> Query:
         """Return the condition that a name is blank, or one of the marks of a missing value that is not declared."""

@@ -55,7 +55,7 @@ def decided(owner: str, solution: Any, problem: Any = None) -> Decided:
     if named is not None and not isinstance(named, (TabularMDP, Dataset)):
         raise InvalidInput(f"{owner}: problem must be a TabularMDP or a Dataset, got {shown(problem)}.")
     if named is None:
-        return Decided(policy, Labels(), q)
+        return Decided(policy, getattr(solution, "names", None) or Labels(), q)
     if not _fits(policy, named):
         raise InvalidInput(
             f"{owner}: the policy has {policy.size} states and actions up to {policy.max()}, the problem "
