@@ -11,7 +11,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from replicable_rl.data.columns import PARTS, Columns, double, family, is_missing, packed, parts, quoted, said, truth
+from replicable_rl.data.columns import (
+    PARTS,
+    Columns,
+    at_the_end,
+    double,
+    family,
+    is_missing,
+    packed,
+    parts,
+    quoted,
+    said,
+    truth,
+)
 from replicable_rl.data.counting import MANY_REWARDS, Facts
 from replicable_rl.data.engine import Engine
 from replicable_rl.errors import shown
@@ -95,7 +107,8 @@ class LocalRows:
         """Say in which row something is missing, or is not what it must be."""
         shows = " || ', ' || ".join(f"COALESCE(CAST({quoted(name)} AS VARCHAR), '')" for name in columns.of(use))
         ((row, value),) = self._wrong_rows(self._wrong(columns, use), shows)
-        return f"{self._place(row)}: {complained(use, value, many)} Mend the row or leave it out."
+        mend = f"Mend the row or leave it out{at_the_end(columns, use)}."
+        return f"{self._place(row)}: {complained(use, value, many)} {mend}"
 
     def where_label(self, columns: Columns, kind: str, label: Any) -> str:
         """Return where a name is first, if it is known: the log."""

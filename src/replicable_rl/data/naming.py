@@ -15,6 +15,13 @@ _WITHOUT, _WITH_ZERO = "0|-?[1-9][0-9]{0,17}", r"(0|-?[1-9][0-9]{0,14})\.0"  # 0
 _NUMBER = r"-?((0|[1-9][0-9]{0,14})\.([0-9]*[1-9]|0)|[1-9](\.[0-9]*[1-9])?e[-+][0-9]{2,3})"  # as Python writes floats
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME = rf"{_DATE}[ T][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?"
+FORMS = {  # of names in a text file, by the type that they get where all of them fit
+    "BIGINT": _WHOLE,
+    "DOUBLE": f"{_WHOLE}|{_NUMBER}",
+    "BOOLEAN": "true|false|True|False",
+    "DATE": _DATE,
+    "TIMESTAMP": _TIME,
+}
 TYPES = {"whole": "BIGINT", "number": "DOUBLE", "truth": "BOOLEAN", "date": "DATE", "time": "TIMESTAMP"}
 _SAID = {
     "whole": ("a whole number", "whole numbers"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import numpy as np
 from replicable_rl.canonical import Json, json_digest
 from replicable_rl.data.bins import Binned, bins_to_json
 from replicable_rl.display import short_repr
-from replicable_rl.errors import InvalidInput, check_numbers, is_masked, shown
+from replicable_rl.errors import InvalidInput, check_numbers, did_you_mean, is_masked, shown
 from replicable_rl.mdp import Labels, check_allowed
 from replicable_rl.records import ObjectSpec
 
@@ -170,6 +170,21 @@ def check_names(kind: str, names: Any) -> tuple[Label, ...] | None:
 def written_key(label: Label) -> str:
     """Return what tells labels apart."""
     return str(written(label))
+
+
+def by_state(initial: Any, states: Sequence[Label]) -> Any:
+    """Return probabilities of states that are given by name in the order of the states; all others are 0."""
+    if not isinstance(initial, Mapping):
+        return initial
+    place = {written_key(state): i for i, state in enumerate(states)}
+    first: list[Any] = [0.0] * len(states)
+    for name, probability in initial.items():
+        key = written_key(plain(name))
+        if key not in place:
+            hint = did_you_mean(spoken(name), map(spoken, states))
+            raise InvalidInput(f"from_transitions: initial=... names {shown(name)}, which is no state.{hint}")
+        first[place[key]] = probability
+    return first
 
 
 def check_initial(initial: Any, n_states: int) -> tuple[float, ...] | None:

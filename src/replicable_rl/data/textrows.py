@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from replicable_rl.data import naming
-from replicable_rl.data.columns import PARTS, RAW, Columns, binned, double, packed, quoted, said, truth
+from replicable_rl.data.columns import PARTS, RAW, Columns, at_the_end, binned, double, packed, quoted, said, truth
 from replicable_rl.data.counting import Facts
 from replicable_rl.data.local import LocalRows
 from replicable_rl.data.naming import literal
@@ -222,6 +222,7 @@ class TextRows(LocalRows):
             more = f" ({many} rows are wrong)" if many > 1 else ""
             rule = "must be a number, for it has bins" if bins and got else "is missing"
             declare = "" if bins or not got else f", or name it in {name.kind}=[...] if it is a name"
+            declare += at_the_end(columns, use)
             raise InvalidInput(
                 f"{self.text.place(row)}: the {said(use)} {rule}{got}{more}. Mend the row or leave it out{declare}."
             )
