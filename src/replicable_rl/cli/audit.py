@@ -33,6 +33,7 @@ from replicable_rl.cli.output import (
     saying_what_is_kept,
     text_width,
 )
+from replicable_rl.cli.problems import is_log
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval
 from replicable_rl.files import replacing, write_csv
@@ -210,6 +211,11 @@ def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
         raise InvalidInput(
             "audit: give PROBLEM and ALGORITHM, or --sweep FILE, or --store FILE alone; or logs and ALGORITHM; or "
             "module:function."
+        )
+    if len(solved) == 1 and is_log(solved[0]):
+        raise InvalidInput(
+            f"audit: {solved[0]} is one log, and others are needed to compare it with. Give two logs or more, or one "
+            "to `replicable-rl diagnose`."
         )
     if len(solved) == 1:
         refuse_columns("audit", asked["columns"])
