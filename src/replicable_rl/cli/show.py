@@ -55,8 +55,8 @@ def show_run(mdp: TabularMDP | Dataset, run: Run, seconds: float, name: str) -> 
     out = console()
     if run.spec is not None:
         out.print(f"{title(mdp, name)}  {run.spec.algorithm.text}")
-        drawn = isinstance(mdp, TabularMDP)
-        sample = f"sample seed {run.sample_seed}" if drawn else f"recorded sample {mdp.sample.digest[:_DIGITS]}"
+        recorded = f"recorded sample {mdp.sample.digest[:_DIGITS]}" if isinstance(mdp, Dataset) else None
+        sample = recorded or f"sample seed {run.sample_seed}"
         out.print(f"shared seed {run.shared_seed}, {sample}\n")
     if "policy" in run.outputs:
         if out.is_terminal and mdp.labels.layout and 4 * len(mdp.labels.layout[0]) + 3 <= out.width:
