@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _LARGEST = 2**20  # times the log: more data are never asked for
 _SEARCHED = 100  # pairs of logs at most, at every size that is tried
 _MOST_STATES = 1000  # fragile ones that are listed
+_ROUNDING = 1e-9  # losses that are smaller are none: returns are not computed more exactly
 _RULES = ("affordable", "tolerance", "rounded", "gumbel", "perturbed", "greedy")
 
 
@@ -320,7 +321,8 @@ def _fragile(data: Dataset, policy: NDArray[np.int64], forecast: Forecast) -> li
         often = float(forecast.differ[s] / forecast.resamples)
         other = policy.copy()
         other[s] = rival
-        cost = max(0.0, worth - evaluate_policy(model.table, other).expected_return)
+        cost = worth - evaluate_policy(model.table, other).expected_return
+        cost = cost if cost > _ROUNDING else 0.0
         found.append(FragileState(states[s], names[policy[s]], names[rival], often, gap, cost))
     return found
 

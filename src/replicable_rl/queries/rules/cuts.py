@@ -117,7 +117,8 @@ class Cuts(Displayed):
 
     def __repr__(self) -> str:
         least = number(float(self.margins.min()), 3)
-        return f"Cuts({self.problem.text}: {self.tolerances.size} states, least margin {least} deviations)"
+        of = self.problem.text if self.names is None else "a log"
+        return f"Cuts({of}: {self.tolerances.size} states, least margin {least} deviations)"
 
     def __str__(self) -> str:
         named, last = self.names or Labels(), self.policy.size - bool(self.problem.params.get("ends"))
