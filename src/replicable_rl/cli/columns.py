@@ -1,9 +1,10 @@
 """Options that say which column of a log is what, for all commands that read logs."""
 
+import contextlib
 import copy
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -116,6 +117,15 @@ def in_options(message: str) -> str:
     'diagnose: --initial must hold 2 probabilities; is a column missing (--done)?'
     """
     return _ARGUMENTS.sub(lambda found: f"--{next(filter(None, found.groups())).replace('_', '-')}", message)
+
+
+@contextlib.contextmanager
+def naming_options() -> Iterator[None]:
+    """Let what is refused inside the block name options where it would name arguments of Python."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise type(error)(in_options(str(error))) from None
 
 
 def _saved(path: Path, columns: dict[str, Any]) -> Dataset:

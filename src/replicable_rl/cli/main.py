@@ -14,7 +14,7 @@ import typer
 from replicable_rl.cli import complete
 from replicable_rl.cli.audit import audit_command
 from replicable_rl.cli.collect import collect_command
-from replicable_rl.cli.columns import in_options, with_column_options
+from replicable_rl.cli.columns import naming_options, with_column_options
 from replicable_rl.cli.complete import COMPLETING, refuse_unknown_shell
 from replicable_rl.cli.diagnose import calibrate_command, compare_command
 from replicable_rl.cli.doctor import doctor_command
@@ -109,7 +109,7 @@ def _usage(error: Any) -> int:
 
 
 def _fail(message: str) -> int:
-    print_error(f"replicable-rl: {' '.join(in_options(message).splitlines())}")
+    print_error(f"replicable-rl: {' '.join(message.splitlines())}")
     return 2
 
 
@@ -183,7 +183,7 @@ def solve_command(
     if save is not None:
         refuse_early(new_directory(save))
     started = time.perf_counter()
-    with progress_bar():
+    with progress_bar(), naming_options():
         solved = found()
         run = solve(solved, chosen, shared_seed=shared, sample_seed=sample, sampler=sampler)
     seconds = time.perf_counter() - started
@@ -216,9 +216,9 @@ def plan_command(
     chosen = alternatives(algorithm, given)
     if not hasattr(chosen[0], "plan"):
         raise InvalidInput(f"plan: {algorithm} has no plan. Run it with solve or audit instead.")
-    with progress_bar():
+    with progress_bar(), naming_options():
         planned = found()
-    plans = [(one, plan(planned, one)) for one in chosen]
+        plans = [(one, plan(planned, one)) for one in chosen]
     if as_json:
         print_json([plan_to_json(planned, *one) for one in plans])
     else:

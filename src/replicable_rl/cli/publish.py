@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from replicable_rl.cli.columns import with_column_options
+from replicable_rl.cli.columns import naming_options, with_column_options
 from replicable_rl.cli.options import (
     AlgorithmId,
     AsJson,
@@ -50,7 +50,7 @@ def publish_command(
     seed = None if sample_seed is None else whole("--sample-seed", sample_seed)
     if output is not None and (output.is_file() or not output.exists()):  # a pipe is opened once only
         refuse_early(replacing(output))
-    with progress_bar():
+    with progress_bar(), naming_options():
         solved = found()
         cuts = publish(solved, chosen, sample_seed=seed)
     if output is not None:
