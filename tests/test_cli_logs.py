@@ -60,6 +60,7 @@ def test_a_log_is_solved_published_and_followed(folder: Path) -> None:
     told = json.loads(good(["solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--json"], folder))
     assert told["fingerprints"] == dict(run.fingerprints)
     assert RIGHT.items() <= told["policy"].items()
+    assert told["names"] == {"states": ["home", "road", "(end)"], "actions": ["go", "stay"]}
 
     printed = good(["publish", "one.csv", *POLICY, *COLUMNS, "-o", "cuts.json"], folder)
     assert "one.csv: 81 rows, 20 of the pair with fewest" in printed
@@ -113,6 +114,8 @@ def test_a_plan_says_where_a_log_is_too_small(folder: Path) -> None:
         (["solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--states", "home"], "line 2: --states must name all"),
         (["solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--states", "1,2"], "and those in --states are"),
         (["solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--states", "home,,road"], "--states must name at least one"),
+        (["solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--states", '"home,road'], "every quote closed"),
+        (["solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--states", "home\nroad"], "--states must list names on one"),
         (["solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--states", "gone.txt"], "gone.txt: no such file."),
         (["solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--actions", "go,go"], "solve: --actions must name each"),
         (["solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--initial", "hom=1"], "--initial names 'hom'"),

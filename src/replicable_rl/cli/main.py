@@ -226,7 +226,8 @@ def plan_command(
     return 0
 
 
-_SOLVED = "two-goals-v1 plug-in-policy-v1 --epsilon 0.05 --delta 0.01 --rho 0.2"
+_DECIDED = "plug-in-policy-v1 --epsilon 0.05 --delta 0.01 --rho 0.2"
+_SOLVED = f"two-goals-v1 {_DECIDED}"
 _PROMISED = "two-goals-v1 rpvi-v2 --epsilon 0.1 --delta 0.001 --rho 0.2"
 
 
@@ -240,6 +241,7 @@ _add(
     solve_command,
     "Solve PROBLEM with ALGORITHM once.",
     f"solve {_SOLVED} --samples 1000 --shared-seed 2023",
+    f"solve log.csv {_DECIDED} --gamma 0.9 --shared-seed 2023",
 )
 _add("plan", plan_command, "Say what a run of ALGORITHM on PROBLEM takes.", f"plan {_PROMISED} --target policy")
 _add(
@@ -247,6 +249,7 @@ _add(
     publish_command,
     "Choose tie-breaks for others to use.",
     f"publish {_SOLVED} --samples 1000 --output cuts.json",
+    f"publish log.csv {_DECIDED} --gamma 0.9 --output cuts.json",
 )
 _add(
     "audit",

@@ -51,7 +51,7 @@ def typed_probabilities(option: str, text: str, columns: int) -> dict[Name, floa
 def _items(option: str, text: str) -> tuple[bool, list[str]]:
     """Return whether a text names a file, and what it lists."""
     is_file = text.lower().endswith(_FILE)
-    items = _lines(text) if is_file else [item.strip() for item in _split(text)]
+    items = _lines(text) if is_file else [item.strip() for item in _split(option, text)]
     if not items or not all(items):
         raise InvalidInput(f"{option} must name at least one, and none may be blank: {_WHERE}, got {shown(text)}.")
     return is_file, items
@@ -68,15 +68,20 @@ def _lines(file: str) -> list[str]:
 def _parts(option: str, item: str, columns: int) -> Name:
     if columns == 1:
         return (item,)
-    parts = tuple(part.strip() for part in _split(item))
+    parts = tuple(part.strip() for part in _split(option, item))
     if len(parts) != columns:
         raise InvalidInput(f"{option}: a name has {columns} parts with commas between, got {shown(item)}.")
     return parts
 
 
-def _split(text: str) -> Sequence[str]:
+def _split(option: str, text: str) -> Sequence[str]:
     """Return what stands between commas; what stands in quotes may hold commas."""
-    return next(csv.reader([text], skipinitialspace=True), [])
+    try:
+        return next(csv.reader([text], skipinitialspace=True, strict=True), [])
+    except csv.Error:
+        raise InvalidInput(
+            f"{option} must list names on one line, with commas between and every quote closed, got {shown(text)}."
+        ) from None
 
 
 def _probability(option: str, text: str) -> float:

@@ -96,11 +96,13 @@ def _last(problem: TabularMDP | Dataset) -> int:
 
 
 def run_to_json(problem: TabularMDP | Dataset, run: Run) -> dict[str, Json]:
-    """Return a run with its outputs; the policy of a log also by the names of states and actions."""
+    """Return a run with its outputs; that of a log with the names of states and actions, and the policy by them."""
     told = run.to_json() | {"outputs": arrays(run)}
-    if isinstance(problem, Dataset) and "policy" in run.outputs:
+    if isinstance(problem, Dataset):
         states, actions = problem.process.state_names, problem.process.action_names
-        told["policy"] = {state: actions[a] for state, a in zip(states, run.policy.tolist(), strict=True)}
+        told["names"] = {"states": list(states), "actions": list(actions)}
+        if "policy" in run.outputs:
+            told["policy"] = {state: actions[a] for state, a in zip(states, run.policy.tolist(), strict=True)}
     return told
 
 
