@@ -150,11 +150,14 @@ def test_typed_names_have_the_type_of_their_column(folder: Path) -> None:
     both = {"state": [1, 2], "action": [True, False], "reward": [0.0, 1.0], "next_state": [2, 1]}
     text = "".join(f"{','.join(map(str, row))}\n" for row in (both, *zip(*both.values(), strict=True)))
     (folder / "numbers.csv").write_text(text)
-    for name, kind in (("texts", "VARCHAR"), ("numbers", "BIGINT")):
+    for name, kind in (("texts", "VARCHAR"), ("numbers", "BIGINT"), ("large", "UBIGINT"), ("small", "TINYINT")):
         cast = f"SELECT * REPLACE (CAST(state AS {kind}) AS state, CAST(next_state AS {kind}) AS next_state)"
         duckdb.sql(f"COPY ({cast} FROM '{folder}/numbers.csv') TO '{folder}/{name}.parquet'")
     typed = ["--states", "1,2,3", "--actions", "true,false", "--initial", "2=1", "--gamma", "0.9"]
-    for log, names in (("numbers.csv", [1, 2, 3]), ("numbers.parquet", [1, 2, 3]), ("texts.parquet", ["1", "2", "3"])):
+    whole: list[tuple[str, list[Any]]] = [
+        (log, [1, 2, 3]) for log in ("numbers.csv", "numbers.parquet", "large.parquet", "small.parquet")
+    ]
+    for log, names in [*whole, ("texts.parquet", ["1", "2", "3"])]:
         told = json.loads(good(["solve", log, *POLICY, *SEED, *typed, "--json"], folder))
         first = {names[1]: 1.0}
         data = rr.from_transitions(folder / log, gamma=0.9, states=names, actions=[True, False], initial=first)
@@ -260,10 +263,12 @@ def test_states_that_pandas_wrote_as_floats(tmp_path: Path) -> None:
     assert one == other == declared
     assert one.process.states == (1, 2, "(end)")
     assert one.broken == 0
+    (tmp_path / "logs" / "c.csv").write_text(header + "1.0,go,0,2.0,False,2\n2.0,go,1,,True,2\n")
     both = rr.from_transitions(tmp_path / "logs", **read)
-    assert both.rows == 4
+    assert both.rows == 6
+    assert both.broken == 0
     assert both.starts is not None
-    assert both.starts.tolist() == [1, 0, 0]
+    assert both.starts.tolist() == [2, 0, 0]
     (tmp_path / "log.jsonl").write_text(
         '{"state": 1, "action": "go", "reward": 0, "next_state": 2.0, "left": false}\n'
         '{"state": 2, "action": "go", "reward": 1, "next_state": null, "left": true}\n'

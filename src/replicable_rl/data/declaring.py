@@ -19,14 +19,18 @@ def _truth(text: str) -> bool:
     return {"true": True, "false": False}[text.lower()]
 
 
+_WHOLE = [f"{sign}{size}INT" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")] + [
+    "INTEGER",
+    "UINTEGER",
+]
 _READERS: dict[str, Callable[[str], Label]] = {
-    "BIGINT": int,
-    "DOUBLE": float,
+    **dict.fromkeys(_WHOLE, int),
+    **dict.fromkeys(("DOUBLE", "FLOAT", "DECIMAL"), float),
     "BOOLEAN": _truth,
     "DATE": datetime.date.fromisoformat,
     "TIMESTAMP": datetime.datetime.fromisoformat,
 }
-_SAID = {"BIGINT": "whole numbers", "DOUBLE": "numbers", "BOOLEAN": "truth values", "DATE": "dates"}
+_SAID = {int: "whole numbers", float: "numbers", _truth: "truth values"}
 
 
 def typed_names(source: Any, columns: Columns, use: str, names: Sequence[tuple[str, ...]]) -> list[Label]:
@@ -59,14 +63,15 @@ def _guessed(texts: Sequence[str]) -> list[Label]:
 
 
 def _read(use: str, column: str, kind: str, texts: Sequence[str]) -> list[Label]:
-    if kind not in _READERS:
+    read = _READERS.get(kind.partition("(")[0])  # DECIMAL(18,3)
+    if read is None:
         return list(texts)
     found = []
     for text in texts:
         try:
-            found.append(_READERS[kind](text))
+            found.append(read(text))
         except (ValueError, KeyError):
-            what = _SAID.get(kind, "times")
+            what = _SAID.get(read, "dates or times")
             raise InvalidInput(
                 f"from_transitions: {use}s=[...] must name {what}, for the column {column!r} holds them, got "
                 f"{shown(text)}."
