@@ -187,8 +187,7 @@ def show_cuts(mdp: TabularMDP | Dataset, cuts: Cuts, name: str) -> None:
         table.add_row(states[s], names[cuts.policy[s]], *cells)
     if last > _MAX_ROWS:
         table.caption = f"{last - _MAX_ROWS} more states: --json or --output shows all."
-    drawn = "samples of every pair" if isinstance(mdp, TabularMDP) else "of the pair with fewest"
-    out.print(title(mdp, name, f"{number(cuts.samples)} {drawn}"))
+    out.print(title(mdp, name, f"{number(cuts.samples)} samples of every pair" * isinstance(mdp, TabularMDP)))
     out.print(table)
     least = number(float(cuts.margins.min()), 3)
     out.print(f"Margins are in standard deviations of a gap; the least is {least}.")
