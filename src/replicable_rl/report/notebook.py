@@ -121,8 +121,11 @@ def cuts_html(cuts: Cuts) -> str:
         ]
         for s in nearest
     ]
-    of = f"{brief(cuts.problem.text, 200)}, {number(cuts.samples)} samples of every pair, epsilon {cuts.epsilon:g}"
-    title = f"Cuts for {of}: the states with the least margins, in standard deviations of a gap"
+    drawn = f"{brief(cuts.problem.text, 200)}, {number(cuts.samples)} samples of every pair"
+    of = "a log" if cuts.names is not None else drawn
+    title = (
+        f"Cuts for {of}, epsilon {cuts.epsilon:g}: the states with the least margins, in standard deviations of a gap"
+    )
     return table(title, ["state", "action", "tolerance", "margin"], rows) + more(cuts.policy.size - len(rows))
 
 
