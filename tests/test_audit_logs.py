@@ -377,7 +377,10 @@ def test_hostile_names_are_shown_and_never_run(run: Run, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("a.csv", *PLUG_IN, "--gamma", "0.9"), "--gamma is an option of logs. Give two logs or more to audit"),
+        (
+            ("a.csv", *PLUG_IN, "--gamma", "0.9"),
+            "a.csv is one log, and others are needed to compare it with. Give two logs or more",
+        ),
         (("a.csv", "b.csv", *PLUG_IN), "a log does not say its discount. Give --gamma, in [0, 1)."),
         (("a.csv", "b.csv", *PLUG_IN, *COLUMNS), "a.csv: no such file"),
         (("a.csv", "a.csv", *PLUG_IN, *COLUMNS), "'a.csv' is given twice"),

@@ -735,7 +735,7 @@ def test_memory_that_is_not_there(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     def exhausted(text: str) -> rr.TabularMDP:
         raise MemoryError
 
-    monkeypatch.setattr(sys.modules["replicable_rl.cli.main"], "resolve_problem", exhausted)
+    monkeypatch.setattr(sys.modules["replicable_rl.cli.problems"], "resolve_problem", exhausted)
     assert run.refused("solve", "chain-v1", QUICK, *SEEDS) == "Not enough memory for a problem of this size."
 
 
@@ -743,7 +743,7 @@ def test_bugs_are_not_called_bad_input(run: Run, monkeypatch: pytest.MonkeyPatch
     def broken(text: str) -> rr.TabularMDP:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(sys.modules["replicable_rl.cli.main"], "resolve_problem", broken)
+    monkeypatch.setattr(sys.modules["replicable_rl.cli.problems"], "resolve_problem", broken)
     with pytest.raises(ZeroDivisionError):
         run("solve", "chain-v1", QUICK, *SEEDS)
 

@@ -92,7 +92,7 @@ def test_types_of_names(labels: list[str], states: tuple[Any, ...], tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("one", "two"),
-    [("01", "1"), ("1.10", "1.1"), ("1e3", "1000"), ("1", "1.0"), ("true", "True"), ("0", "-0"), ("a", "7"),
+    [("01", "1"), ("1.10", "1.1"), ("1e3", "1000"), ("0", "-0.0"), ("true", "True"), ("0", "-0"), ("a", "7"),
      ("2026-01-31", "soon"), ("2026-01-31", "2026-01-31 10:00:00"), ("0.1", "0.10000000000000001")],
 )  # fmt: skip
 def test_two_ways_to_write_a_name_are_never_merged(one: str, two: str, tmp_path: Path) -> None:

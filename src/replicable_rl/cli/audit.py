@@ -13,7 +13,7 @@ from replicable_rl.audit import AuditResult, RunFailed, audit_spec, opened_store
 from replicable_rl.audit.backends import use_backend
 from replicable_rl.audit.sweep import load_sweep
 from replicable_rl.cli import complete
-from replicable_rl.cli.columns import read_logs, refuse_columns, with_column_options
+from replicable_rl.cli.columns import naming_options, read_logs, refuse_columns, with_column_options
 from replicable_rl.cli.functions import OF_FUNCTIONS, function_spec, is_function
 from replicable_rl.cli.options import (
     AsJson,
@@ -33,6 +33,7 @@ from replicable_rl.cli.output import (
     saying_what_is_kept,
     text_width,
 )
+from replicable_rl.cli.problems import is_log
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval
 from replicable_rl.files import replacing, write_csv
@@ -211,6 +212,11 @@ def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
             "audit: give PROBLEM and ALGORITHM, or --sweep FILE, or --store FILE alone; or logs and ALGORITHM; or "
             "module:function."
         )
+    if len(solved) == 1 and is_log(solved[0]):
+        raise InvalidInput(
+            f"audit: {solved[0]} is one log, and others are needed to compare it with. Give two logs or more, or one "
+            "to `replicable-rl diagnose`."
+        )
     if len(solved) == 1:
         refuse_columns("audit", asked["columns"])
     _refuse_rho(name, asked["given"])
@@ -218,7 +224,7 @@ def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
     if len(solved) > 1:
         if asked["runs"] is not None or asked["sampler"] is not None:
             raise InvalidInput("audit: every log is one run under each shared seed. Leave --runs and --sampler out.")
-        with progress_bar():
+        with progress_bar(), naming_options():
             logs = read_logs("audit", solved, asked["columns"])
             return [audit_spec(logs, algorithm, in_store=in_store, **settings)]
     return [audit_spec(resolve_problem(solved[0]), algorithm, in_store=in_store, **settings)]

@@ -8,6 +8,7 @@ from typer import Option
 
 from replicable_rl.cli.options import AsJson, Problem, whole
 from replicable_rl.cli.output import print_json, print_lines, print_note, saying_what_is_kept
+from replicable_rl.cli.problems import refuse_log
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.collect import collect
 from replicable_rl.errors import InvalidInput
@@ -37,6 +38,7 @@ def collect_command(
 
     `replicable-rl diagnose FILE` says what they decide, and what other samples would have decided.
     """
+    refuse_log("collect", problem, {}, "what it decides")
     source = _source(problem, stepped, gamma, reward_range)
     with progress_bar(), saying_what_is_kept(out, "Samples"):
         data = collect(

@@ -1,20 +1,26 @@
-"""Options that say which column of a log is what; `diagnose` and `audit` share them."""
+"""Options that say which column of a log is what, for all commands that read logs."""
 
+import contextlib
+import copy
 import functools
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from typer import Option
 
+from replicable_rl.cli.names import typed_list, typed_probabilities
 from replicable_rl.cli.options import given_options, with_options
 from replicable_rl.data import Bins, Dataset, align, from_logs, from_transitions, load_dataset
 from replicable_rl.data.alignment import named_logs
-from replicable_rl.errors import InvalidInput, shown
+from replicable_rl.data.columns import Columns, named_columns
+from replicable_rl.data.declaring import typed_names
+from replicable_rl.errors import InvalidInput, called_as, shown
 
 _option = functools.partial(Option, rich_help_panel="Columns of a log")
 
-_SAVED = ".npz"
+SAVED = ".npz"
 _SEVERAL = ("state", "action", "next_state")
 _OPTIONS: dict[str, Any] = {
     "gamma": Annotated[float | None, _option(metavar="X", help="Discount of a log, in [0, 1).")],
@@ -32,6 +38,20 @@ _OPTIONS: dict[str, Any] = {
     "reward_range": Annotated[
         tuple[float, float] | None, _option(metavar="LOW HIGH", help="Bounds of the rewards.  [default: those seen]")
     ],
+    "states": Annotated[
+        str | None,
+        _option(
+            metavar="NAMES", help="All states, a,b,c, or a .txt file with one on each line.  [default: those seen]"
+        ),
+    ],
+    "actions": Annotated[str | None, _option(metavar="NAMES", help="All actions, likewise.  [default: those seen]")],
+    "initial": Annotated[
+        str | None,
+        _option(
+            metavar="PROBABILITIES",
+            help="Of first states, a=0.5,b=0.5, or a .txt file of such lines.  [default: those of episodes]",
+        ),
+    ],
     "allowed": Annotated[
         str | None,
         _option(metavar="FILE", help="A file with a row for every state and action that is allowed.  [default: all]"),
@@ -42,16 +62,31 @@ _OPTIONS: dict[str, Any] = {
 with_column_options = with_options("columns", {name: (None, hint) for name, hint in _OPTIONS.items()})
 
 
+def _hidden(hint: Any) -> Any:
+    kind, option = get_args(hint)
+    option = copy.copy(option)
+    option.hidden = True
+    return Annotated[kind, option]
+
+
+# A command with these takes no logs: it has the options only to say so to somebody who gives one.
+with_hidden_column_options = with_options("columns", {name: (None, _hidden(hint)) for name, hint in _OPTIONS.items()})
+
+
 def read_log(owner: str, path: Path, columns: dict[str, Any]) -> Dataset:
     """Count the rows of a log, or load what was counted and saved."""
-    return _saved(path, columns) if path.suffix == _SAVED else from_transitions(path, **_settings(owner, columns))
+    if path.suffix == SAVED:
+        return _saved(path, columns)
+    with called_as(owner, "from_transitions"):
+        return from_transitions(path, **_settings(owner, path, columns))
 
 
 def read_logs(owner: str, paths: Sequence[str], columns: dict[str, Any]) -> dict[str, Dataset]:
     """Count the rows of several logs as samples of one process, or load what was counted and saved."""
-    saved = [path for path in paths if path.endswith(_SAVED)]
+    saved = [path for path in paths if path.endswith(SAVED)]
     if not saved:
-        return from_logs(paths, **_settings(owner, columns))
+        with called_as(owner, "from_transitions", "from_logs", "align"):
+            return from_logs(paths, **_settings(owner, paths[0], columns))
     if len(saved) < len(paths):
         raise InvalidInput(
             f"{owner}: give logs or saved samples, not both: {saved[0]} is saved. Save the others with Dataset.save."
@@ -68,6 +103,31 @@ def refuse_columns(owner: str, columns: dict[str, Any]) -> None:
         )
 
 
+_ARGUMENTS = re.compile(
+    rf"\b({'|'.join(_OPTIONS)})=(?:\[\.\.\.\]|\.\.\.)|\b(reward_range)\b|(?<=: )(states|actions|initial)(?= must )"
+)
+
+
+def in_options(message: str) -> str:
+    """Return a message about arguments of Python as one about options of the command line.
+
+    >>> in_options("a.csv, line 2: the state '1 ' begins with a blank. Name it so in states=[...].")
+    "a.csv, line 2: the state '1 ' begins with a blank. Name it so in --states."
+    >>> in_options("diagnose: initial must hold 2 probabilities; is a column missing (done=...)?")
+    'diagnose: --initial must hold 2 probabilities; is a column missing (--done)?'
+    """
+    return _ARGUMENTS.sub(lambda found: f"--{next(filter(None, found.groups())).replace('_', '-')}", message)
+
+
+@contextlib.contextmanager
+def naming_options() -> Iterator[None]:
+    """Let what is refused inside the block name options where it would name arguments of Python."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise type(error)(in_options(str(error))) from None
+
+
 def _saved(path: Path, columns: dict[str, Any]) -> Dataset:
     if also := given_options(columns).values():
         raise InvalidInput(
@@ -76,13 +136,36 @@ def _saved(path: Path, columns: dict[str, Any]) -> Dataset:
     return load_dataset(path)
 
 
-def _settings(owner: str, columns: dict[str, Any]) -> dict[str, Any]:
+def _settings(owner: str, log: str | Path, columns: dict[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in columns.items() if value is not None}
     if "gamma" not in given:
         raise InvalidInput(f"{owner}: a log does not say its discount. Give --gamma, in [0, 1).")
     if "bins" in given:
         given["bins"] = _bins(given["bins"])
-    return given | {name: _columns(given[name]) for name in _SEVERAL if name in given}
+    given |= {name: _columns(given[name]) for name in _SEVERAL if name in given}
+    return given | _declared(log, given)
+
+
+def _declared(log: str | Path, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the names and probabilities that were given, as the columns of the log have them."""
+    if not given.keys() & {"states", "actions", "initial"}:
+        return {}
+    uses = {use: given.get(use, use) for use in (*_SEVERAL, "reward")}
+    columns = named_columns(given.get("bins"), **uses, **{use: given.get(use) for use in ("done", "episode", "order")})
+    found: dict[str, Any] = {}
+    for use in ("state", "action"):
+        if (text := given.get(f"{use}s")) is not None:
+            names = typed_list(f"--{use}s", text, len(columns.of(use)))
+            found[f"{use}s"] = typed_names(log, columns, use, names)
+    if (text := given.get("initial")) is not None:
+        found["initial"] = _initial(log, columns, typed_probabilities("--initial", text, len(columns.state)))
+    return found
+
+
+def _initial(log: str | Path, columns: Columns, typed: dict[tuple[str, ...], float] | list[float]) -> Any:
+    if isinstance(typed, list):
+        return typed
+    return dict(zip(typed_names(log, columns, "state", list(typed)), typed.values(), strict=True))
 
 
 def _bins(texts: list[str]) -> dict[str, Bins]:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from typer import Option
 
 from replicable_rl.cli import complete
+from replicable_rl.cli.columns import with_hidden_column_options
 from replicable_rl.cli.options import (
     AlgorithmId,
     AsJson,
@@ -18,6 +19,7 @@ from replicable_rl.cli.options import (
     with_algorithm_options,
 )
 from replicable_rl.cli.output import print_all, print_json, saying_what_is_kept, text_width
+from replicable_rl.cli.problems import refuse_log
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.diagnose import Calibration, Comparison, calibrate, compare
 from replicable_rl.errors import InvalidInput
@@ -36,6 +38,7 @@ Jobs = Annotated[int | None, Option(metavar="N", help="Workers; -1 for all cores
 FigureFile = Annotated[Path | None, Option(metavar="FILE", help="Draw the result to this file, .png, .svg or .pdf.")]
 
 
+@with_hidden_column_options
 @with_algorithm_options
 def calibrate_command(
     problem: Problem,
@@ -65,6 +68,7 @@ def calibrate_command(
     as_json: AsJson = False,
     *,
     given: dict[str, Any],
+    columns: dict[str, Any],
 ) -> int:
     """Find the smallest sample size at which two runs of ALGORITHM on PROBLEM agree and lose little.
 
@@ -72,6 +76,7 @@ def calibrate_command(
 
     Exit codes: 0 if a size was found; 1 if the largest is refuted; 2 if it cannot be told, or the input is bad.
     """
+    refuse_log("calibrate", problem, columns, "how many rows like these it takes")
     rho = given["rho"] if has_no_rho(algorithm) else None  # of the question, where the algorithm promises none
     mdp, chosen = resolve_problem(problem), build_algorithm(algorithm, given if rho is None else given | {"rho": None})
     _refuse_figure(figure)
@@ -94,6 +99,7 @@ def calibrate_command(
     return _show(found, figure, as_json)
 
 
+@with_hidden_column_options
 def compare_command(
     problem: Problem,
     rho: Annotated[float, Option(metavar="X", help="Probability that two runs may differ.")] = 0.2,
@@ -131,11 +137,14 @@ def compare_command(
     jobs: Jobs = None,
     figure: FigureFile = None,
     as_json: AsJson = False,
+    *,
+    columns: dict[str, Any],
 ) -> int:
     """Compare all rules and algorithms on PROBLEM: samples, losses, what is the same; and recommend one.
 
     Exit codes: 0 if one of them meets what is asked; 1 if none does; 2 if it cannot be told, or the input is bad.
     """
+    refuse_log("compare", problem, columns, "what every rule would do with it")
     mdp = resolve_problem(problem)
     _refuse_figure(figure)
     with progress_bar(), saying_what_is_kept(store):

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from replicable_rl.cli import complete
-from replicable_rl.cli.columns import read_log, with_column_options
+from replicable_rl.cli.columns import in_options, naming_options, read_log, with_column_options
 from replicable_rl.cli.options import AsJson, algorithm_options, build_algorithm, given_options, refuse_early, whole
 from replicable_rl.cli.output import print_all, print_json, print_note, terminal_width
 from replicable_rl.cli.progress import progress_bar
@@ -58,7 +58,7 @@ def diagnose_command(
         refuse_early(replacing(report))
     target = check_in_open_interval("diagnose", "--target", target)
     numbers = {"shared_seed": shared_seed, "resamples": resamples, "seed": seed}
-    with progress_bar():
+    with progress_bar(), naming_options():
         data = read_log("diagnose", log, columns)
         asked = {name: whole(f"--{name.replace('_', '-')}", text) for name, text in numbers.items()}
         found = diagnose(data, chosen, **asked)
@@ -70,7 +70,7 @@ def diagnose_command(
     if as_json:
         print_json(found.to_json(target=target, rules=True))
         return 0
-    print_all(found.text(width=min(terminal_width(), _WIDEST), target=target, rules=True))
+    print_all(in_options(found.text(width=min(terminal_width(), _WIDEST), target=target, rules=True)))
     if report is not None:
         print_note(f"{report}: open it in a browser.")
     return 0

@@ -14,6 +14,7 @@ import typer
 from replicable_rl.cli import complete
 from replicable_rl.cli.audit import audit_command
 from replicable_rl.cli.collect import collect_command
+from replicable_rl.cli.columns import naming_options, with_column_options
 from replicable_rl.cli.complete import COMPLETING, refuse_unknown_shell
 from replicable_rl.cli.diagnose import calibrate_command, compare_command
 from replicable_rl.cli.doctor import doctor_command
@@ -24,7 +25,6 @@ from replicable_rl.cli.logs import diagnose_command
 from replicable_rl.cli.options import (
     AlgorithmId,
     AsJson,
-    Problem,
     alternatives,
     build_algorithm,
     refuse_early,
@@ -32,6 +32,7 @@ from replicable_rl.cli.options import (
     with_algorithm_options,
 )
 from replicable_rl.cli.output import drop_output, print_error, print_json
+from replicable_rl.cli.problems import ProblemOrLog, find_problem
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.cli.publish import publish_command
 from replicable_rl.cli.quiet import Quiet, as_loud_as_before, be_quiet, with_quiet
@@ -40,7 +41,6 @@ from replicable_rl.cli.reproduce import reproduce_command
 from replicable_rl.errors import InvalidInput
 from replicable_rl.files import new_directory
 from replicable_rl.records import COUNTS
-from replicable_rl.registry import resolve_problem
 from replicable_rl.solve import plan, save_run, solve
 from replicable_rl.wording import sentence
 
@@ -148,9 +148,10 @@ def _import(module: str) -> None:
         ) from error
 
 
+@with_column_options
 @with_algorithm_options
 def solve_command(
-    problem: Problem,
+    problem: ProblemOrLog,
     algorithm: AlgorithmId,
     shared_seed: Annotated[
         str, typer.Option(metavar="SEED", help="The published randomness: runs that should agree share it.")
@@ -166,47 +167,67 @@ def solve_command(
     save: Annotated[Path | None, typer.Option(metavar="DIR", help="Save the run in a new directory.")] = None,
     *,
     given: dict[str, Any],
+    columns: dict[str, Any],
 ) -> int:
-    """Solve PROBLEM with ALGORITHM once, and show the policy and its fingerprints."""
-    from replicable_rl.cli.show import arrays, show_run
+    """Solve PROBLEM with ALGORITHM once, and show the policy and its fingerprints.
 
-    mdp = resolve_problem(problem)
+    PROBLEM may be a log: it is the sample, and --gamma, --state and so on say what its columns are.
+    """
+    from replicable_rl.cli.show import run_to_json, show_run
+
+    drawing = {"sample_seed": sample_seed, "sampler": sampler if sampler != COUNTS else None}
+    found = find_problem("solve", problem, columns, drawing)
     chosen = build_algorithm(algorithm, given)
     shared = whole("--shared-seed", shared_seed)
     sample = None if sample_seed is None else whole("--sample-seed", sample_seed)
     if save is not None:
         refuse_early(new_directory(save))
     started = time.perf_counter()
-    with progress_bar():
-        run = solve(mdp, chosen, shared_seed=shared, sample_seed=sample, sampler=sampler)
+    with progress_bar(), naming_options():
+        solved = found()
+        run = solve(solved, chosen, shared_seed=shared, sample_seed=sample, sampler=sampler)
     seconds = time.perf_counter() - started
     if save is not None:
-        save_run(run, save)
+        save_run(run, save, solved)
     if as_json:
-        print_json(run.to_json() | {"outputs": arrays(run)})
+        print_json(run_to_json(solved, run))
     else:
-        show_run(mdp, run, seconds)
+        show_run(solved, run, seconds, problem)
     return 0
 
 
+@with_column_options
 @with_algorithm_options
-def plan_command(problem: Problem, algorithm: AlgorithmId, as_json: AsJson = False, *, given: dict[str, Any]) -> int:
-    """Say what a run of ALGORITHM on PROBLEM takes, before drawing a sample."""
+def plan_command(
+    problem: ProblemOrLog,
+    algorithm: AlgorithmId,
+    as_json: AsJson = False,
+    *,
+    given: dict[str, Any],
+    columns: dict[str, Any],
+) -> int:
+    """Say what a run of ALGORITHM on PROBLEM takes, before drawing a sample.
+
+    PROBLEM may be a log; --gamma, --state and so on say what its columns are.
+    """
     from replicable_rl.cli.plans import plan_to_json, show_plans
 
-    mdp = resolve_problem(problem)
+    found = find_problem("plan", problem, columns, {})
     chosen = alternatives(algorithm, given)
     if not hasattr(chosen[0], "plan"):
         raise InvalidInput(f"plan: {algorithm} has no plan. Run it with solve or audit instead.")
-    plans = [(one, plan(mdp, one)) for one in chosen]
+    with progress_bar(), naming_options():
+        planned = found()
+        plans = [(one, plan(planned, one)) for one in chosen]
     if as_json:
-        print_json([plan_to_json(mdp, *one) for one in plans])
+        print_json([plan_to_json(planned, *one) for one in plans])
     else:
-        show_plans(mdp, plans)
+        show_plans(planned, plans, problem)
     return 0
 
 
-_SOLVED = "two-goals-v1 plug-in-policy-v1 --epsilon 0.05 --delta 0.01 --rho 0.2"
+_DECIDED = "plug-in-policy-v1 --epsilon 0.05 --delta 0.01 --rho 0.2"
+_SOLVED = f"two-goals-v1 {_DECIDED}"
 _PROMISED = "two-goals-v1 rpvi-v2 --epsilon 0.1 --delta 0.001 --rho 0.2"
 
 
@@ -220,6 +241,7 @@ _add(
     solve_command,
     "Solve PROBLEM with ALGORITHM once.",
     f"solve {_SOLVED} --samples 1000 --shared-seed 2023",
+    f"solve log.csv {_DECIDED} --gamma 0.9 --shared-seed 2023",
 )
 _add("plan", plan_command, "Say what a run of ALGORITHM on PROBLEM takes.", f"plan {_PROMISED} --target policy")
 _add(
@@ -227,6 +249,7 @@ _add(
     publish_command,
     "Choose tie-breaks for others to use.",
     f"publish {_SOLVED} --samples 1000 --output cuts.json",
+    f"publish log.csv {_DECIDED} --gamma 0.9 --output cuts.json",
 )
 _add(
     "audit",

@@ -9,28 +9,48 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from replicable_rl.canonical import Json
-from replicable_rl.cli.show import console
-from replicable_rl.mdp import pairs_of
+from replicable_rl.cli.show import console, title
+from replicable_rl.data import Dataset
+from replicable_rl.errors import SampleSizeTooLarge
+from replicable_rl.mdp import TabularMDP, pairs_of
+from replicable_rl.solve.run import refuse_endless
 from replicable_rl.wording import number
 
 if TYPE_CHECKING:
-    from replicable_rl.mdp import TabularMDP
     from replicable_rl.theory import Plan, PlanTable
 
 
-def plan_to_json(mdp: TabularMDP, algorithm: Any, plan: Plan) -> dict[str, Json]:
-    """Return a plan as JSON, with the problem and, where the algorithm predicts one, the share of runs that differ."""
-    predict = getattr(algorithm, "predict", None)
+def plan_to_json(mdp: TabularMDP | Dataset, algorithm: Any, plan: Plan) -> dict[str, Json]:
+    """Return a plan as JSON, with the problem and, where the algorithm predicts one, the share of runs that differ.
+
+    That of a log says whether the log has enough rows for it.
+    """
+    predict = _predictor(mdp, algorithm)
     predicted = {} if predict is None else {"predicted_disagreement": predict(mdp, plan)}
-    return {"problem": mdp.spec.to_json(), **plan.to_json(), **predicted}
+    enough = {"enough_rows": _refusal(mdp, algorithm) is None} if isinstance(mdp, Dataset) else {}
+    return {"problem": mdp.spec.to_json(), **plan.to_json(), **predicted, **enough}
 
 
-def show_plans(mdp: TabularMDP, planned: Sequence[tuple[Any, Plan]]) -> None:
+def _predictor(mdp: TabularMDP | Dataset, algorithm: Any) -> Any:
+    """Return what predicts how many runs differ; a table is needed for it."""
+    return getattr(algorithm, "predict", None) if isinstance(mdp, TabularMDP) else None
+
+
+def _refusal(log: Dataset, algorithm: Any) -> str | None:
+    """Return why `solve` would refuse a log: it has too few rows."""
+    try:
+        refuse_endless(log.replayed(), algorithm)
+    except SampleSizeTooLarge as error:
+        return str(error)
+    return None
+
+
+def show_plans(mdp: TabularMDP | Dataset, planned: Sequence[tuple[Any, Plan]], name: str = "") -> None:
     """Print the problem, the promise, and the parameters and totals of every variant of algorithms and their plans."""
     out, first = console(), planned[0][1]
     rewards = "known" if first.known_rewards else "learned from the samples"
     sizes = f"S={mdp.n_states}, A={mdp.n_actions}, gamma={mdp.gamma:g}, N={pairs_of(mdp)} pairs"
-    out.print(f"{mdp.spec.text}: {sizes}; rewards {rewards}")
+    out.print(title(mdp, name, f"{sizes}; rewards {rewards}"))
     promise = f"epsilon={first.epsilon:g}, delta={first.delta:g}"
     out.print(promise if first.rho is None else f"{promise}, rho={first.rho:g}")
     for algorithm, plan in planned:
@@ -39,7 +59,9 @@ def show_plans(mdp: TabularMDP, planned: Sequence[tuple[Any, Plan]]) -> None:
         for i, one in enumerate(_side_by_side(table, out.width)):
             out.print(*([""] if i else []), one, sep="\n")
         out.print(table.closing)
-        predict = getattr(algorithm, "predict", None)
+        if isinstance(mdp, Dataset) and (why := _refusal(mdp, algorithm)) is not None:
+            out.print(f"This log is too small. {why}")
+        predict = _predictor(mdp, algorithm)
         if predict is not None and plan.rho is not None:
             differ = predict(mdp, plan)
             out.print(f"Predicted (central limit theorem): two runs differ with probability {differ:.2g}.")

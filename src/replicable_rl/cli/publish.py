@@ -6,25 +6,27 @@ from typing import Annotated, Any
 
 import typer
 
+from replicable_rl.cli.columns import naming_options, with_column_options
 from replicable_rl.cli.options import (
     AlgorithmId,
     AsJson,
-    Problem,
     build_algorithm,
     refuse_early,
     whole,
     with_algorithm_options,
 )
 from replicable_rl.cli.output import print_json, print_note
+from replicable_rl.cli.problems import ProblemOrLog, find_problem
 from replicable_rl.cli.progress import progress_bar
+from replicable_rl.data import Dataset
 from replicable_rl.files import replacing
-from replicable_rl.registry import resolve_problem
 from replicable_rl.solve import publish
 
 
+@with_column_options
 @with_algorithm_options
 def publish_command(
-    problem: Problem,
+    problem: ProblemOrLog,
     algorithm: AlgorithmId,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where the cuts go, such as cuts.json.")
@@ -35,27 +37,31 @@ def publish_command(
     as_json: AsJson = False,
     *,
     given: dict[str, Any],
+    columns: dict[str, Any],
 ) -> int:
-    """Choose one tolerance for each state on fresh samples, for others to use on theirs.
+    """Choose one tolerance for each state on fresh samples, or on a log, for others to use on theirs.
 
     They give the file as the rule: `replicable-rl solve PROBLEM ALGORITHM --rule cuts.json`.
     """
     from replicable_rl.cli.show import show_cuts
 
-    mdp, chosen = resolve_problem(problem), build_algorithm(algorithm, given)
+    found = find_problem("publish", problem, columns, {"sample_seed": sample_seed})
+    chosen = build_algorithm(algorithm, given)
     seed = None if sample_seed is None else whole("--sample-seed", sample_seed)
     if output is not None and (output.is_file() or not output.exists()):  # a pipe is opened once only
         refuse_early(replacing(output))
-    with progress_bar():
-        cuts = publish(mdp, chosen, sample_seed=seed)
+    with progress_bar(), naming_options():
+        solved = found()
+        cuts = publish(solved, chosen, sample_seed=seed)
     if output is not None:
         cuts.save(output)
     if as_json:
         print_json(cuts.to_json())
         return 0
-    show_cuts(mdp, cuts)
+    show_cuts(solved, cuts, problem)
     if output is None:
         print_note("Nothing was written; --output cuts.json keeps them.")
     else:
-        print_note(f"{output}: others decide with it by --rule {shlex.quote(str(output))} on samples of their own.")
+        own = "logs" if isinstance(solved, Dataset) else "samples"
+        print_note(f"{output}: others decide with it by --rule {shlex.quote(str(output))} on {own} of their own.")
     return 0

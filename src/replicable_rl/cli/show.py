@@ -14,7 +14,8 @@ from rich.text import Text
 from replicable_rl.canonical import Json
 from replicable_rl.cli.output import terminal_width
 from replicable_rl.cli.quiet import is_quiet
-from replicable_rl.mdp import TabularMDP
+from replicable_rl.data import Dataset
+from replicable_rl.mdp import TabularMDP, allowed_of
 from replicable_rl.paper import cited
 from replicable_rl.queries.rules import Cuts
 from replicable_rl.records import APPROXIMATE, Claims, Run, in_order
@@ -22,11 +23,12 @@ from replicable_rl.report.decided import Decided
 from replicable_rl.report.drawing import can_encode, grid
 from replicable_rl.report.layout import NARROWEST
 from replicable_rl.theory.plug_in_plan import PROBABILITIES
-from replicable_rl.wording import number, visible
+from replicable_rl.wording import number, plural, visible
 
 _MAX_ROWS = 40  # states shown in a table
 _MAX_COLUMNS = 6  # action values shown beside a state
 _NONE = "-"  # of an action that is not allowed
+_DIGITS = 12  # of a digest
 
 
 class _SafeConsole(Console):
@@ -48,12 +50,14 @@ def console() -> Console:
     return _SafeConsole(highlight=False, markup=False, emoji=False, width=width)  # names are shown as they are
 
 
-def show_run(mdp: TabularMDP, run: Run, seconds: float) -> None:
-    """Print the policy, how the run ended, what is claimed, and the fingerprints."""
+def show_run(mdp: TabularMDP | Dataset, run: Run, seconds: float, name: str) -> None:
+    """Print the policy, how the run ended, what is claimed, and the fingerprints; ``name`` is what a log is called."""
     out = console()
     if run.spec is not None:
-        out.print(f"{run.spec.problem.text}  {run.spec.algorithm.text}")
-        out.print(f"shared seed {run.shared_seed}, sample seed {run.sample_seed}\n")
+        out.print(f"{title(mdp, name)}  {run.spec.algorithm.text}")
+        recorded = f"recorded sample {mdp.sample.digest[:_DIGITS]}" if isinstance(mdp, Dataset) else None
+        sample = recorded or f"sample seed {run.sample_seed}"
+        out.print(f"shared seed {run.shared_seed}, {sample}\n")
     if "policy" in run.outputs:
         if out.is_terminal and mdp.labels.layout and 4 * len(mdp.labels.layout[0]) + 3 <= out.width:
             out.print(draw_policy(mdp, run.policy))
@@ -76,6 +80,32 @@ def show_run(mdp: TabularMDP, run: Run, seconds: float) -> None:
     out.print(facts)
 
 
+def title(problem: TabularMDP | Dataset, name: str, more: str = "") -> str:
+    """Return what a problem is called, and more: its id, or the name of a log, for its process has only digests."""
+    named, mark = (problem.spec.text, ": ") if isinstance(problem, TabularMDP) else (_of_log(problem, name), ", ")
+    return f"{named}{mark}{more}" if more else named
+
+
+def _of_log(log: Dataset, name: str) -> str:
+    return f"{name}: {plural(log.rows, 'row')}"
+
+
+def _last(problem: TabularMDP | Dataset) -> int:
+    """Return how many states are decided; what comes after the end of a log's episodes is not."""
+    return problem.n_states - (isinstance(problem, Dataset) and problem.process.ends)
+
+
+def run_to_json(problem: TabularMDP | Dataset, run: Run) -> dict[str, Json]:
+    """Return a run with its outputs; that of a log with the names of states and actions, and the policy by them."""
+    told = run.to_json() | {"outputs": arrays(run)}
+    if isinstance(problem, Dataset):
+        states, actions = problem.process.state_names, problem.process.action_names
+        told["names"] = {"states": list(states), "actions": list(actions)}
+        if "policy" in run.outputs:
+            told["policy"] = {state: actions[a] for state, a in zip(states, run.policy.tolist(), strict=True)}
+    return told
+
+
 def _claims(claims: Claims) -> Iterator[tuple[str, str]]:
     """Yield what is claimed about accuracy and about replicability, or why nothing is, and about the shared seed."""
     for about, claim in (("accuracy", claims.accuracy), ("replicability", claims.replicability)):
@@ -93,41 +123,42 @@ def arrays(run: Run) -> dict[str, Json]:
     return {level: output.tolist() for level, output in run.outputs.items() if hasattr(output, "tolist")}
 
 
-def draw_policy(mdp: TabularMDP, policy: NDArray[np.int64], marked: NDArray[np.bool_] | None = None) -> Text:
+def draw_policy(mdp: TabularMDP | Dataset, policy: NDArray[np.int64], marked: NDArray[np.bool_] | None = None) -> Text:
     """Return a picture of the grid, coloured, as `rr.draw` has it without colours."""
     pieces = grid(Decided(policy, mdp.labels), marked, can_encode("↑█┼"))
     return Text("  ") + Text("\n  ").join(Text.assemble(*pieces).split("\n"))
 
 
-def _probability_table(mdp: TabularMDP, probability: NDArray[np.float64]) -> Table:
+def _probability_table(mdp: TabularMDP | Dataset, probability: NDArray[np.float64]) -> Table:
     """Return the most likely action of every state and, where they are few, the probabilities of all."""
     names = mdp.labels.actions or tuple(map(str, range(mdp.n_actions)))
-    shown = names if len(names) <= _MAX_COLUMNS else ()
+    shown, last, allowed = names if len(names) <= _MAX_COLUMNS else (), _last(mdp), allowed_of(mdp)
     table = Table(box=None, padding=(0, 1), header_style="bold")
     for i, column in enumerate(("state", "most likely", *(f"p {name}" for name in shown))):
         table.add_column(column, justify="left" if i < 2 else "right", overflow="fold", min_width=5 if i > 1 else None)
-    for s in range(min(mdp.n_states, _MAX_ROWS)):
+    for s in range(min(last, _MAX_ROWS)):
         likely, state = int(probability[s].argmax()), mdp.labels.states[s] if mdp.labels.states else str(s)
-        shares = (f"{probability[s, a]:.3f}" if mdp.allowed[s, a] else _NONE for a in range(len(shown)))
+        shares = (f"{probability[s, a]:.3f}" if allowed is None or allowed[s, a] else _NONE for a in range(len(shown)))
         table.add_row(state, names[likely], *shares)
-    if mdp.n_states > _MAX_ROWS:
-        table.caption = f"{mdp.n_states - _MAX_ROWS} more states: --json or --save shows all."
+    if last > _MAX_ROWS:
+        table.caption = f"{last - _MAX_ROWS} more states: --json or --save shows all."
     return table
 
 
-def policy_table(mdp: TabularMDP, run: Run, width: int) -> Table:
+def policy_table(mdp: TabularMDP | Dataset, run: Run, width: int) -> Table:
     """Return states and actions, and values where the run has them, as a table; a long one is cut, and says so.
 
     Action values stand beside a state where they are few and fit into the width.
     """
     names = mdp.labels.actions or tuple(map(str, range(mdp.n_actions)))
-    states = mdp.labels.states or tuple(map(str, range(min(mdp.n_states, _MAX_ROWS))))
-    lines = [["state", "action"]] + [[states[s], names[run.policy[s]]] for s in range(min(mdp.n_states, _MAX_ROWS))]
+    last = _last(mdp)
+    states = mdp.labels.states or tuple(map(str, range(min(last, _MAX_ROWS))))
+    lines = [["state", "action"]] + [[states[s], names[run.policy[s]]] for s in range(min(last, _MAX_ROWS))]
     if "value" in run.outputs:
-        q, shown = run.q, names if len(names) <= _MAX_COLUMNS else ()
+        q, shown, allowed = run.q, names if len(names) <= _MAX_COLUMNS else (), allowed_of(mdp)
         lines[0] += ["value", *(f"q {name}" for name in shown)]
         for s, line in enumerate(lines[1:]):
-            values = (f"{q[s, a]:.4f}" if mdp.allowed[s, a] else _NONE for a in range(len(shown)))
+            values = (f"{q[s, a]:.4f}" if allowed is None or allowed[s, a] else _NONE for a in range(len(shown)))
             line += [f"{q[s].max():.4f}", *values]
     if sum(max(map(cell_len, column)) + 2 for column in zip(*lines, strict=True)) > width:
         lines = [line[:3] for line in lines]
@@ -136,26 +167,27 @@ def policy_table(mdp: TabularMDP, run: Run, width: int) -> Table:
         table.add_column(column, justify="left" if i < 2 else "right", overflow="fold", no_wrap=i >= 2)
     for line in lines[1:]:
         table.add_row(*line)
-    if mdp.n_states > _MAX_ROWS:
-        table.caption = f"{mdp.n_states - _MAX_ROWS} more states: --json or --save shows all."
+    if last > _MAX_ROWS:
+        table.caption = f"{last - _MAX_ROWS} more states: --json or --save shows all."
     return table
 
 
-def show_cuts(mdp: TabularMDP, cuts: Cuts) -> None:
+def show_cuts(mdp: TabularMDP | Dataset, cuts: Cuts, name: str) -> None:
     """Print the tolerance, action and margin of every state, and what the cuts come from."""
     out = console()
     names = mdp.labels.actions or tuple(map(str, range(mdp.n_actions)))
-    states = mdp.labels.states or tuple(map(str, range(min(mdp.n_states, _MAX_ROWS))))
+    last = _last(mdp)
+    states = mdp.labels.states or tuple(map(str, range(min(last, _MAX_ROWS))))
     table = Table(box=None, padding=(0, 1), header_style="bold")
     for column in ("state", "action", "tolerance", "margin"):
         number_column = column in ("tolerance", "margin")
         table.add_column(column, justify="right" if number_column else "left", overflow="fold", no_wrap=number_column)
-    for s in range(min(mdp.n_states, _MAX_ROWS)):
+    for s in range(min(last, _MAX_ROWS)):
         cells = f"{cuts.tolerances[s]:.4g}", f"{cuts.margins[s]:.3g}"
         table.add_row(states[s], names[cuts.policy[s]], *cells)
-    if mdp.n_states > _MAX_ROWS:
-        table.caption = f"{mdp.n_states - _MAX_ROWS} more states: --json or --output shows all."
-    out.print(f"{cuts.problem.text}: {number(cuts.samples)} samples of every pair")
+    if last > _MAX_ROWS:
+        table.caption = f"{last - _MAX_ROWS} more states: --json or --output shows all."
+    out.print(title(mdp, name, f"{number(cuts.samples)} samples of every pair" * isinstance(mdp, TabularMDP)))
     out.print(table)
     least = number(float(cuts.margins.min()), 3)
     out.print(f"Margins are in standard deviations of a gap; the least is {least}.")

@@ -196,6 +196,12 @@ def truth(expression: str, kind: str) -> str:
     return f"CASE WHEN {text} IN ('true', '1', '1.0') THEN true WHEN {text} IN ('false', '0', '0.0') THEN false END"
 
 
+def at_the_end(columns: Columns, use: str) -> str:
+    """Return what else may be done about a name that is missing: where an episode ends, the next state may be."""
+    ends = use == "next_state" and columns.done is None
+    return ", or name the column that says where episodes end (done=...)" if ends else ""
+
+
 def said(use: str) -> str:
     """Return what people call it."""
     return use.replace("_", " ")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.canonical import array_digest, json_digest
-from replicable_rl.data.labels import spoken
 from replicable_rl.data.process import Process
 from replicable_rl.data.stretches import Sums
 from replicable_rl.display import Displayed
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from replicable_rl.data.replay import Replay
     from replicable_rl.data.summary import Summary
+    from replicable_rl.mdp import Labels
     from replicable_rl.records import ObjectSpec
     from replicable_rl.sampling import OutcomeCounts
 
@@ -138,6 +138,11 @@ class Dataset(Displayed):
         return self.process.spec
 
     @property
+    def labels(self) -> Labels:
+        """Names of states and actions for people, as a table has them."""
+        return self.process.labels
+
+    @property
     def initial(self) -> NDArray[np.float64] | None:
         """The declared distribution of the first state, or that of the first states of the episodes."""
         if self.process.initial is not None:
@@ -201,7 +206,7 @@ class Dataset(Displayed):
         'go in home'
         """
         s, a = divmod(pair, self.n_actions)
-        return f"{spoken(self.process.actions[a])} in {spoken(self.process.states[s])}"
+        return f"{self.process.action_names[a]} in {self.process.state_names[s]}"
 
     def replayed(self) -> Replay:
         """Return what one run draws from."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import os
+import zipfile
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _FORMAT = "replicable-rl dataset v1"
 _NEEDED = ("key", "reward", "count")
 _OPTIONAL = ("early", "starts")
+_MOST_SAID = 1 << 32  # bytes of what a file says of itself
 
 
 def write_dataset(data: Dataset, path: str | os.PathLike[str], **more: NDArray[Any]) -> None:
@@ -53,6 +55,16 @@ def write_dataset(data: Dataset, path: str | os.PathLike[str], **more: NDArray[A
     arrays["metadata"] = np.frombuffer(canonical_json(metadata), dtype=np.uint8)
     with replacing(path) as stream:
         np.savez(cast("Any", stream), allow_pickle=False, **arrays)
+
+
+def is_dataset(path: str | os.PathLike[str]) -> bool:
+    """Whether a file says that it is a saved data set; only what it says of itself is read."""
+    try:
+        with zipfile.ZipFile(check_regular(path)) as archive:
+            member = archive.getinfo("metadata.npy")
+            return member.file_size <= _MOST_SAID and canonical_json(_FORMAT) in archive.read(member)
+    except Exception:  # whatever zipfile makes of bytes that it cannot read: who reads the file says why
+        return False
 
 
 def read_dataset(path: str | os.PathLike[str]) -> Dataset:

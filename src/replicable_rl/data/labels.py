@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import json
 import numbers
 import uuid
 from collections.abc import Callable, Sequence
@@ -87,8 +88,19 @@ def is_missing_value(value: Any) -> bool:
 
 
 def spoken(label: Label) -> str:
-    """Return a label as a text for people."""
-    return ", ".join(map(spoken, label)) if isinstance(label, tuple) else str(label)
+    """Return a label as a text for people; of several parts, one that holds a comma or a quote stands in quotes.
+
+    >>> print(spoken(("b", 0)), spoken(("p", "q, r")), spoken(("p, q", "r")), sep=" | ")
+    b, 0 | p, "q, r" | "p, q", r
+    """
+    return ", ".join(map(_part, label)) if isinstance(label, tuple) else str(label)
+
+
+def _part(label: Label) -> str:
+    """Return a part of a label: no comma, quote or blank at its ends can be taken for what is between parts."""
+    text = spoken(label)
+    plain = text == text.strip() != "" and not set(text) & {",", '"'}
+    return text if plain and not isinstance(label, tuple) else json.dumps(text, ensure_ascii=False)
 
 
 def written(label: Label) -> Json:

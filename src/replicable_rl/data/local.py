@@ -11,7 +11,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from replicable_rl.data.columns import PARTS, Columns, double, is_missing, number, packed, parts, quoted, said, truth
+from replicable_rl.data.columns import (
+    PARTS,
+    Columns,
+    at_the_end,
+    double,
+    is_missing,
+    number,
+    packed,
+    parts,
+    quoted,
+    said,
+    truth,
+)
 from replicable_rl.data.counting import MANY_REWARDS, Facts
 from replicable_rl.data.engine import Engine
 from replicable_rl.data.forms import as_name, family
@@ -82,7 +94,10 @@ class LocalRows:
         cut = int(self.engine.rows("SELECT SUM(cut) FROM firsts")[0][0]) if columns.done else 0
         came = ", ".join(f"lag({one}) OVER w AS came_{one}" for one in t)
         known = " AND ".join(f"came_{one} IS NOT NULL" for one in t)
-        differs = " OR ".join(f"came_{one} <> {two}" for one, two in zip(t, s, strict=True))
+        both = enumerate(zip(t, s, strict=True))
+        differs = " OR ".join(
+            f"{self._compared(i, f'came_{one}')} <> {self._compared(i, two)}" for i, (one, two) in both
+        )
         ((broken, tied),) = self.engine.rows(
             f"SELECT COUNT(*) FILTER (WHERE {known} AND ({differs})), COUNT(*) FILTER (WHERE p = before) FROM "
             f"(SELECT {', '.join(s)}, {came}, {place} AS p, lag({place}) OVER w AS before FROM steps "
@@ -96,7 +111,8 @@ class LocalRows:
         shows = " || ', ' || ".join(f"COALESCE(CAST({one} AS VARCHAR), '')" for one in given)
         ((row, value),) = self._wrong_rows(self._wrong(columns, use), shows)
         value = self._shown(columns, use, row, value)
-        return f"{self._place(row)}: {complained(use, value, many)} Mend the row or leave it out."
+        mend = f"Mend the row or leave it out{at_the_end(columns, use)}."
+        return f"{self._place(row)}: {complained(use, value, many)} {mend}"
 
     def where_label(self, columns: Columns, kind: str, label: Any) -> str:
         """Return where a name is first: the file and the row."""
@@ -134,6 +150,10 @@ class LocalRows:
     def _place(self, row: Any) -> str:
         file, number = row if isinstance(row, tuple) else (self.engine.name, row)
         return f"{file}, row {number}"
+
+    def _compared(self, place: int, part: str) -> str:
+        """Return a part of a state as it is compared with that of the step before."""
+        return part
 
     def _shown(self, columns: Columns, use: str, row: Any, value: Any) -> Any:
         """Return the value of a row as messages show it."""

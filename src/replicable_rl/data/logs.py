@@ -13,7 +13,6 @@ from typing import Any
 
 from replicable_rl.data.alignment import align, checked_logs, named_logs
 from replicable_rl.data.dataset import Dataset
-from replicable_rl.data.labels import spoken
 from replicable_rl.data.reading import from_transitions
 from replicable_rl.data.summary import ALARM, same_process
 from replicable_rl.errors import check_in_open_interval
@@ -104,7 +103,7 @@ def _compared(data: Sequence[Dataset]) -> Iterator[LogPair]:
     for i, j in track(both, "pairs of logs"):
         found = same_process(data[i], data[j])
         if found is not None:
-            where = (spoken(process.states[found.state]), spoken(process.actions[found.action]))
+            where = (process.state_names[found.state], process.action_names[found.action])
             yield LogPair(i, j, found.p_value, *(brief(name, _LONGEST) for name in where))
 
 

@@ -1,22 +1,30 @@
 """What names in a text file are: whole numbers, numbers, truth values, dates, times, or texts.
 
 All different names of a column decide, never the first rows. Two ways to write a name are two names, or refused: '01'
-and '1', or '1.0' and '1', never become one.
+and '1' never become one. The one exception are states that are whole numbers: 2.0 is the state 2 (`floats_of_pandas`).
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from replicable_rl.data.columns import RAW, number
 from replicable_rl.data.labels import MOST_DIGITS
 
 _WHOLE = f"-?(0|[1-9][0-9]{{0,{MOST_DIGITS - 1}}})"
+_WITHOUT, _WITH_ZERO = f"0|-?[1-9][0-9]{{0,{MOST_DIGITS - 1}}}", r"(0|-?[1-9][0-9]{0,14})\.0"  # 0 has no sign
 _NUMBER = r"-?((0|[1-9][0-9]{0,14})\.([0-9]*[1-9]|0)|[1-9](\.[0-9]*[1-9])?e[-+][0-9]{2,3})"  # as Python writes floats
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME = rf"{_DATE}[ T][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?"
+FORMS = {  # of names in a text file, by the type that they get where all of them fit
+    "HUGEINT": _WHOLE,
+    "DOUBLE": f"{_WHOLE}|{_NUMBER}",
+    "BOOLEAN": "true|false|True|False",
+    "DATE": _DATE,
+    "TIMESTAMP": _TIME,
+}
 TYPES = {"whole": "HUGEINT", "number": "DOUBLE", "truth": "BOOLEAN", "date": "DATE", "time": "TIMESTAMP"}
 MISSING = ("NA", "N/A", "NULL", "null", "NaN", "nan")
 
@@ -67,6 +75,21 @@ def decided(many: Mapping[str, int]) -> tuple[str, str | None]:
         return "text", "other"
     wrong = [kind for kind in order if {kind, order[0]} - {"whole", "number"} and kind != order[0]]
     return order[0], wrong[-1] if wrong else None
+
+
+def floats_of_pandas(rows: Callable[[str], list[Any]], is_json: bool, declared: str | None) -> bool:
+    """Whether the table ``names`` holds whole numbers of which some are written 2.0, and no other names.
+
+    A column of whole numbers becomes one of floats in pandas as soon as one of them is missing, as the next state is
+    where an episode ends. The state 2 is then 2.0 in the column of next states. Where all are written so, they are
+    floats, unless whole numbers are ``declared``.
+    """
+    if declared not in (None, "whole"):
+        return False
+    fits = (f"regexp_full_match({unwrapped('v', is_json)}, '{form}')" for form in (_WITHOUT, _WITH_ZERO))
+    counts = ", ".join(f"COUNT(*) FILTER (WHERE {one})" for one in fits)
+    ((every, whole, floats),) = rows(f"SELECT COUNT(*), {counts} FROM names")
+    return floats > 0 and whole + floats == every and (whole > 0 or declared is not None)
 
 
 def declared_kind(names: Sequence[Any]) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,8 +13,8 @@ from replicable_rl.canonical import Json, json_digest
 from replicable_rl.data.bins import Binned, bins_to_json
 from replicable_rl.data.labels import Label, plain, spoken, written, written_key
 from replicable_rl.display import short_repr
-from replicable_rl.errors import InvalidInput, check_numbers, is_masked, shown
-from replicable_rl.mdp import check_allowed
+from replicable_rl.errors import InvalidInput, check_numbers, did_you_mean, is_masked, shown
+from replicable_rl.mdp import Labels, check_allowed
 from replicable_rl.records import ObjectSpec
 
 if TYPE_CHECKING:
@@ -56,15 +56,26 @@ class Process:
             params["allowed"] = json_digest([list(row) for row in self.allowed])
         return ObjectSpec("process", params | ({"ends": True} if self.ends else {}))
 
-    @property
+    @cached_property
     def state_names(self) -> tuple[str, ...]:
-        """The states as texts."""
-        return tuple(map(spoken, self.states))
+        """The states as texts, no two alike: what people read everywhere."""
+        return _told_apart(self.states)
+
+    @cached_property
+    def action_names(self) -> tuple[str, ...]:
+        """The actions as texts, no two alike."""
+        return _told_apart(self.actions)
 
     @property
-    def action_names(self) -> tuple[str, ...]:
-        """The actions as texts."""
-        return tuple(map(spoken, self.actions))
+    def labels(self) -> Labels:
+        """The names of states and actions, as tables have them."""
+        return Labels(self.state_names, self.action_names)
+
+
+def _told_apart(labels: tuple[Label, ...]) -> tuple[str, ...]:
+    """Return labels as texts; as Python writes them where two would look alike, such as 1 and "1"."""
+    names = tuple(map(spoken, labels))
+    return names if len(set(names)) == len(names) else tuple(map(repr, labels))
 
 
 def check_mask(
@@ -102,6 +113,21 @@ def check_names(kind: str, names: Any) -> tuple[Label, ...] | None:
     if len({written_key(one) for one in given}) < len(given):
         raise InvalidInput(f"from_transitions: {kind} must name each of them once, got {shown(names)}.")
     return given
+
+
+def by_state(initial: Any, states: Sequence[Label]) -> Any:
+    """Return probabilities of states that are given by name in the order of the states; all others are 0."""
+    if not isinstance(initial, Mapping):
+        return initial
+    place = {written_key(state): i for i, state in enumerate(states)}
+    first: list[Any] = [0.0] * len(states)
+    for name, probability in initial.items():
+        key = written_key(plain(name))
+        if key not in place:
+            hint = did_you_mean(spoken(name), map(spoken, states))
+            raise InvalidInput(f"from_transitions: initial=... names {shown(name)}, which is no state.{hint}")
+        first[place[key]] = probability
+    return first
 
 
 def check_initial(initial: Any, n_states: int) -> tuple[float, ...] | None:

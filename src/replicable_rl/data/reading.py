@@ -14,7 +14,7 @@ from replicable_rl.data.counting import Counted, Rows, counted, index_of
 from replicable_rl.data.dataset import Dataset
 from replicable_rl.data.episodes import columns_of, is_minari
 from replicable_rl.data.pairs import are_pairs, read_pairs
-from replicable_rl.data.process import END, Process, check_flags, check_initial, check_mask, check_names
+from replicable_rl.data.process import END, Process, by_state, check_flags, check_initial, check_mask, check_names
 from replicable_rl.data.source import opened
 from replicable_rl.errors import InvalidInput, check_real
 from replicable_rl.sampling.problem import check_range
@@ -70,8 +70,8 @@ def from_transitions(
     reward_range : (low, high), optional
         Bounds that every reward obeys; the smallest and the largest in the log when not given, which another log may
         pass: give it where you compare logs.
-    initial : (S,) floats, optional
-        Distribution of the first state.
+    initial : (S,) floats, or dict, optional
+        Distribution of the first state: a probability for every state in order, or by name, where all others have none.
     states, actions : list, optional
         All there are, also those that the log did not see: give them where you compare logs.
     allowed : path, data frame, dictionary of arrays, or (S, A) truth values, optional
@@ -141,7 +141,7 @@ def _dataset(
     successor = np.where(found.successor < 0, end, state_at[found.successor])
     bounds = _range(rows, columns, reward_range, found)
     process = Process((*states, END) if ends else states, actions, gamma, bounds)
-    first = check_initial(initial, len(process.states))
+    first = check_initial(by_state(initial, process.states), len(process.states))
     mask = check_mask(allowed, states, len(actions), ends)
     process = dataclasses.replace(process, initial=first, ends=ends, bins=columns.binned, allowed=mask)
     starts = None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from replicable_rl.data.columns import Columns
     from replicable_rl.data.counting import Rows
 
-_ENDINGS = (".csv", ".csv.gz", ".tsv", ".parquet", ".jsonl", ".ndjson")
+ENDINGS = (".csv", ".csv.gz", ".tsv", ".parquet", ".jsonl", ".ndjson")
 
 
 @contextlib.contextmanager
@@ -78,7 +78,7 @@ def _files(source: str | os.PathLike[str]) -> list[str]:
         except OSError as error:
             raise InvalidFile(f"{text}: cannot be read ({error.strerror or error}).") from None
         if not found:
-            raise InvalidFile(f"{text}: has no file that ends in {', '.join(_ENDINGS)}.")
+            raise InvalidFile(f"{text}: has no file that ends in {', '.join(ENDINGS)}.")
     elif any(letter in text for letter in "*?[") and not os.path.exists(text):  # noqa: PTH110
         found = sorted(str(file) for file in Path(path.anchor or ".").glob(str(path.relative_to(path.anchor or "."))))
         if not found:
@@ -88,7 +88,7 @@ def _files(source: str | os.PathLike[str]) -> list[str]:
     endings = {_ending(file) for file in found}
     if None in endings:
         wrong = next(file for file in found if _ending(file) is None)
-        raise InvalidFile(f"{wrong}: a log ends in {', '.join(_ENDINGS)}. Rename it, or read it yourself.")
+        raise InvalidFile(f"{wrong}: a log ends in {', '.join(ENDINGS)}. Rename it, or read it yourself.")
     if len(endings) > 1:
         raise InvalidFile(
             f"{text}: holds files of several kinds, {', '.join(sorted(map(str, endings)))}. Name one kind."
@@ -100,4 +100,4 @@ def _files(source: str | os.PathLike[str]) -> list[str]:
 
 
 def _ending(file: str) -> str | None:
-    return next((ending for ending in sorted(_ENDINGS, key=len, reverse=True) if file.lower().endswith(ending)), None)
+    return next((ending for ending in sorted(ENDINGS, key=len, reverse=True) if file.lower().endswith(ending)), None)

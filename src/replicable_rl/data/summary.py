@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from replicable_rl.data.homogeneity import Homogeneity, homogeneity
-from replicable_rl.data.labels import spoken
 from replicable_rl.data.stretches import changes, place
 from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidInput, shown
@@ -114,13 +113,13 @@ def summarise(data: Dataset) -> Summary:
 def _warnings(
     data: Dataset, visits: NDArray[np.int64], never: NDArray[np.bool_], change: Homogeneity | None
 ) -> list[str]:
-    found, states = [], data.process.states
+    found, states = [], data.process.state_names
     lost = visits.sum(axis=1) == 0
     if never.any():
         some = f"such as {data.pair_names(int(never.argmax()))}"
         found.append(f"{plural(int(never.sum()), 'pair')} never tried, {some}: nobody knows what they are worth")
     if lost.any():
-        some = f"such as {spoken(states[int(np.argmax(lost))])}"
+        some = f"such as {states[int(np.argmax(lost))]}"
         why = "nobody saw what comes next" if data.process.ends else "is a column for the end missing (done=...)"
         found.append(f"{plural(int(lost.sum()), 'state')} never left, {some}: {why}")
     if data.broken:

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from replicable_rl.data import labels, naming
-from replicable_rl.data.columns import PARTS, RAW, Columns, binned, number, packed, quoted, said, truth
+from replicable_rl.data.columns import PARTS, RAW, Columns, at_the_end, binned, number, packed, quoted, said, truth
 from replicable_rl.data.counting import Facts
 from replicable_rl.data.local import LocalRows
 from replicable_rl.data.naming import literal
@@ -65,6 +65,7 @@ class TextRows(LocalRows):
         ordered = super().group(columns, facts)
         self._refuse_done(columns)
         self._casts: dict[str, list[Query]] = {use: [_as_it_is] * len(columns.of(use)) for use in PARTS}
+        self._mended: set[int] = set()  # parts of states that are written in two ways, 2 and 2.0
         for name in self._names(columns):
             made = self._decide(columns, name)
             for use, _ in name.uses:
@@ -85,8 +86,13 @@ class TextRows(LocalRows):
         self.engine.rows("ALTER TABLE firsts RENAME TO written_firsts")
         many = len(columns.state)
         parts = [self._casts["state"][i](f"s.c{i}" if many > 1 else "s") for i in range(many)]
-        self.engine.rows(f"CREATE TEMP TABLE firsts AS SELECT {packed(parts)} AS s, n FROM written_firsts")
+        self.engine.rows(
+            f"CREATE TEMP TABLE firsts AS SELECT {packed(parts)} AS s, SUM(n) AS n FROM written_firsts GROUP BY 1"
+        )
         return found
+
+    def _compared(self, place: int, part: str) -> str:
+        return self._casts["state"][place](part) if place in self._mended else part
 
     # --- what is said of a row that is wrong ------------------------------------------------------------
 
@@ -144,6 +150,9 @@ class TextRows(LocalRows):
         self.engine.rows(f"CREATE OR REPLACE TEMP TABLE names AS SELECT DISTINCT v FROM ({each})")
         self._refuse_blanks(columns, name)
         asked = naming.declared_kind(name.declared) if name.declared else None
+        if name.kind == "states" and naming.floats_of_pandas(self.engine.rows, is_json, asked):
+            self._mended.add(name.place)
+            return partial(naming.cast, kind="whole", is_json=is_json)
         if asked is None:
             counts = self.engine.rows(f"SELECT {naming.kind_of('v', is_json)} AS k, COUNT(*) FROM names GROUP BY k")
             kind, wrong = naming.decided({str(k): int(many) for k, many in counts})
@@ -197,6 +206,7 @@ class TextRows(LocalRows):
             more = f" ({many} rows are wrong)" if many > 1 else ""
             rule = "must be a number, for it has bins" if bins and got else "is missing"
             declare = "" if bins or not got else f", or name it in {name.kind}=[...] if it is a name"
+            declare += at_the_end(columns, use)
             raise InvalidInput(
                 f"{self.text.place(row)}: the {said(use)} {rule}{got}{more}. Mend the row or leave it out{declare}."
             )

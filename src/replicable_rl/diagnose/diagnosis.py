@@ -18,7 +18,6 @@ import numpy as np
 from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.data import Dataset, Summary
-from replicable_rl.data.labels import spoken
 from replicable_rl.diagnose.forecast import Forecast, corrected, extrapolated
 from replicable_rl.diagnose.runs import RunForecast
 from replicable_rl.diagnose.tail import times_for_the_next
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
 _LARGEST = 2**20  # times the log: more data are never asked for
 _SEARCHED = 100  # pairs of logs at most, at every size that is tried
 _MOST_STATES = 1000  # fragile ones that are listed
+_ROUNDING = 1e-9  # losses that are smaller are none: returns are not computed more exactly
 _RULES = ("affordable", "tolerance", "rounded", "gumbel", "perturbed", "greedy")
 
 
@@ -205,10 +205,8 @@ class Diagnosis(Displayed):
             asked |= {"rows_needed": self.data_needed(target)}
         if rules and self.is_plug_in:
             asked["rules"] = {name: agreement.to_json() for name, agreement in self.rules().items()}
-        states = self.data.process.state_names
-        if len(set(states)) < len(states):  # such as ("a, b", "c") and ("a", "b, c")
-            states = tuple(map(repr, self.data.process.states))
-        policy: dict[str, Json] = {state: names[a] for state, a in zip(states, self.policy.tolist(), strict=True)}
+        each = zip(self.data.process.state_names, self.policy.tolist(), strict=True)
+        policy: dict[str, Json] = {state: names[a] for state, a in each}
         return {
             "format": "replicable-rl diagnosis",
             "version": 1,
@@ -312,7 +310,7 @@ def _refuse(algorithm: Any) -> None:
 def _fragile(data: Dataset, policy: NDArray[np.int64], forecast: Forecast) -> list[FragileState]:
     """Return the states in which resampled logs differ, with what is at stake there."""
     model = EmpiricalModel(data, data.counts)
-    found, names = [], data.process.action_names
+    found, states, names = [], data.process.state_names, data.process.action_names
     most = np.argsort(-forecast.differ, kind="stable")[:_MOST_STATES]
     worth = evaluate_policy(model.table, policy).expected_return
     for s in most[forecast.differ[most] > 0.0].tolist():
@@ -323,8 +321,9 @@ def _fragile(data: Dataset, policy: NDArray[np.int64], forecast: Forecast) -> li
         often = float(forecast.differ[s] / forecast.resamples)
         other = policy.copy()
         other[s] = rival
-        cost = max(0.0, worth - evaluate_policy(model.table, other).expected_return)
-        found.append(FragileState(spoken(data.process.states[s]), names[policy[s]], names[rival], often, gap, cost))
+        cost = worth - evaluate_policy(model.table, other).expected_return
+        cost = cost if cost > _ROUNDING else 0.0
+        found.append(FragileState(states[s], names[policy[s]], names[rival], often, gap, cost))
     return found
 
 

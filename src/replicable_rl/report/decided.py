@@ -55,14 +55,12 @@ def decided(owner: str, solution: Any, problem: Any = None) -> Decided:
     if named is not None and not isinstance(named, (TabularMDP, Dataset)):
         raise InvalidInput(f"{owner}: problem must be a TabularMDP or a Dataset, got {shown(problem)}.")
     if named is None:
-        return Decided(policy, Labels(), q)
+        return Decided(policy, getattr(solution, "names", None) or Labels(), q)
     if not _fits(policy, named):
         raise InvalidInput(
             f"{owner}: the policy has {policy.size} states and actions up to {policy.max()}, the problem "
             f"{named.n_states} states and {named.n_actions} actions. Give the problem that was solved."
         )
-    if isinstance(named, Dataset):
-        return Decided(policy, Labels(named.process.state_names, named.process.action_names), q)
     return Decided(policy, named.labels, q)
 
 

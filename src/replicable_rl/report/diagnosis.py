@@ -26,6 +26,7 @@ from replicable_rl.report.diagnosis_text import (
     left_out_sentence,
     one_line,
     replication_sentence,
+    taken,
 )
 from replicable_rl.report.page import Block, Page, Section
 from replicable_rl.solve import algorithm_spec
@@ -120,14 +121,12 @@ def _rules(found: Diagnosis, target: float) -> Iterator[Block]:
 def _policy(found: Diagnosis) -> Iterator[Block]:
     process = found.data.process
     visits = found.data.visits[np.arange(found.policy.size), found.policy]
-    last = found.policy.size - int(process.ends)  # nothing is decided after the end
     fragile = {one.state for one in found.states}
-    states, actions = process.state_names, process.action_names
-    rows: list[list[Cell]] = []
-    for s in range(min(last, _POLICY)):
-        names = (Code(one_line(name, 60)) for name in (states[s], actions[found.policy[s]]))
-        rows.append([*names, int(visits[s]), "may differ" if states[s] in fragile else "–"])
-    more = last - _POLICY
+    first, more = taken(found, _POLICY, 60)
+    rows: list[list[Cell]] = [
+        [*map(Code, names), int(visits[s]), "may differ" if process.state_names[s] in fragile else "–"]
+        for s, names in enumerate(first)
+    ]
     note = f"{more} more are not listed; the JSON of a diagnosis has them all." if more > 0 else None
     caption = "The action in every state, and how many rows of the log took it there."
     yield DataTable(["state", "action", "rows", "another log"], rows, caption, note=note)

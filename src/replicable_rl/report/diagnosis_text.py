@@ -30,6 +30,7 @@ def diagnosis_text(found: Diagnosis, width: int = 80, target: float | None = Non
     """Return what a log says, and what another one would have said; what takes long only where it is asked for."""
     lines = [
         *str(found.summary).splitlines(),
+        *_policy(found, width),
         replication_sentence(found),
         halves_sentence(found),
         *_states(found),
@@ -99,6 +100,26 @@ def data_sentence(found: Diagnosis, target: float) -> str:
         return rows
     lost = plural(found.summary.never_left, "state")
     return f"{rows} It takes more if larger logs leave the {lost} that this one never left."
+
+
+def taken(found: Diagnosis, most: int = _SHOWN, longest: int = _LONGEST) -> tuple[list[tuple[str, str]], int]:
+    """Return the first states with the action that the log takes, by their names, and how many more there are."""
+    process = found.data.process
+    last = found.policy.size - int(process.ends)  # nothing is decided after the end
+    states, actions = process.state_names, process.action_names
+    first = enumerate(found.policy[: min(last, most)].tolist())
+    named = [(one_line(states[s], longest), one_line(actions[a], longest)) for s, a in first]
+    return named, max(0, last - most)
+
+
+def _policy(found: Diagnosis, width: int) -> Iterator[str]:
+    """Yield what the log decides, as a table of two columns."""
+    first, more = taken(found)
+    wide = min(max(len(state) for state, _ in first), max(width, _NARROWEST) // 2) + 2
+    yield "This log decides:"
+    yield from (f"  {state:<{wide}}{action}" for state, action in first)
+    if more:
+        yield f"  and {plural(more, 'more state')}, which the JSON form lists"
 
 
 def _states(found: Diagnosis) -> Iterator[str]:

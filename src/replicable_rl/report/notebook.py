@@ -10,7 +10,7 @@ from replicable_rl.display import shows_in_notebooks
 from replicable_rl.mdp import TabularMDP, pairs_of
 from replicable_rl.queries.rules import Cuts
 from replicable_rl.report.decided import decided
-from replicable_rl.report.diagnosis_text import halves_sentence, one_line, replication_sentence
+from replicable_rl.report.diagnosis_text import halves_sentence, one_line, replication_sentence, taken
 from replicable_rl.report.html import facts, more, paragraphs, table
 from replicable_rl.sampling.problem import Stepped
 from replicable_rl.theory import Plan, RStatPlan
@@ -69,9 +69,11 @@ def summary_html(summary: Summary) -> str:
 
 @shows_in_notebooks(Diagnosis)
 def diagnosis_html(found: Diagnosis) -> str:
-    """Return the forecast, and the most fragile states."""
+    """Return the policy, the forecast, and the most fragile states."""
     warnings = [f"Warning: {warning}." for warning in found.summary.warnings]
-    said = paragraphs([*warnings, replication_sentence(found), halves_sentence(found)])
+    first, hidden = taken(found, _STATES, _LONGEST)
+    policy = table("This log decides", ["state", "action"], [list(one) for one in first]) + more(hidden)
+    said = paragraphs(warnings) + policy + paragraphs([replication_sentence(found), halves_sentence(found)])
     if not found.states:
         return said
     rows = [
@@ -119,8 +121,11 @@ def cuts_html(cuts: Cuts) -> str:
         ]
         for s in nearest
     ]
-    of = f"{brief(cuts.problem.text, 200)}, {number(cuts.samples)} samples of every pair, epsilon {cuts.epsilon:g}"
-    title = f"Cuts for {of}: the states with the least margins, in standard deviations of a gap"
+    drawn = f"{brief(cuts.problem.text, 200)}, {number(cuts.samples)} samples of every pair"
+    of = "a log" if cuts.names is not None else drawn
+    title = (
+        f"Cuts for {of}, epsilon {cuts.epsilon:g}: the states with the least margins, in standard deviations of a gap"
+    )
     return table(title, ["state", "action", "tolerance", "margin"], rows) + more(cuts.policy.size - len(rows))
 
 

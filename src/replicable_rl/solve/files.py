@@ -23,9 +23,10 @@ from replicable_rl.canonical import (
     record_digest,
     to_json,
 )
+from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidFile, InvalidInput, shown
-from replicable_rl.files import new_directory, read_file
-from replicable_rl.mdp import load_mdp
+from replicable_rl.files import new_directory, read_file, write_csv
+from replicable_rl.mdp import TabularMDP, load_mdp
 from replicable_rl.records import COUNTS, LEVELS, OWN, Claim, Claims, ObjectSpec, Run, RunSpec, Status, level_of
 from replicable_rl.records.claims import Kind
 
@@ -36,7 +37,7 @@ _UNPROVED_1 = "version 1 recorded no proof"
 MADE_WITH_1 = {"replicable-rl": "0.1.0", "schema": "1"}  # all that is known of what made a run of version 1
 
 
-def save_run(run: Run, directory: str | os.PathLike[str]) -> None:
+def save_run(run: Run, directory: str | os.PathLike[str], problem: Any = None) -> None:
     """Write a run into a new directory, whole or not at all.
 
     Parameters
@@ -45,6 +46,8 @@ def save_run(run: Run, directory: str | os.PathLike[str]) -> None:
         What :func:`replicable_rl.solve` returned, or a store.
     directory : path
         It must not exist yet. It will hold ``run.json`` and one file for every level, such as ``policy.npy``.
+    problem : TabularMDP or Dataset, optional
+        What was solved, if it has names: the policy is then written by them too, as ``policy.csv``, for people.
 
     Examples
     --------
@@ -57,12 +60,30 @@ def save_run(run: Run, directory: str | os.PathLike[str]) -> None:
     """
     if run.error is not None:
         raise InvalidInput(f"save_run: this run failed, and has nothing to save ({run.error.rstrip('.')}).")
+    named = [] if problem is None else _by_names(run, problem)
     with new_directory(directory) as folder:
         record = {"format": _FORMAT, "version": _VERSION, **run.to_json()}
         text = json_text({**record, "digest": record_digest(record)}, indent=2)
         (folder / "run.json").write_text(text, encoding="utf-8")
         for name in run.fingerprints:
             (folder / _file_of(name)).write_bytes(level_of(name).encode(run.output(name)))
+        if named:
+            write_csv(folder / "policy.csv", named)
+
+
+def _by_names(run: Run, problem: Any) -> list[dict[str, str]]:
+    """Return the state and the action of every row, by their names; nothing where there are none."""
+    if not isinstance(problem, (TabularMDP, Dataset)):
+        raise InvalidInput(f"save_run: problem must be a TabularMDP or a Dataset, got {shown(problem)}.")
+    states, actions = problem.labels.states, problem.labels.actions
+    if "policy" not in run.outputs or states is None or actions is None:
+        return []
+    if run.policy.size != len(states) or run.policy.max() >= len(actions):
+        raise InvalidInput(
+            f"save_run: the policy has {run.policy.size} states, the problem {len(states)} and {len(actions)} actions. "
+            "Give the problem that was solved."
+        )
+    return [{"state": state, "action": actions[a]} for state, a in zip(states, run.policy.tolist(), strict=True)]
 
 
 def load_run(directory: str | os.PathLike[str]) -> Run:

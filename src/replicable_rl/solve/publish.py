@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.algorithms.plug_in_policy import fewest_samples
+from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput, check_integer, shown
 from replicable_rl.progress import track
 from replicable_rl.progress_bar import bar_where_it_is_seen
@@ -26,13 +27,13 @@ def publish(problem: Any, algorithm: PlugInPolicy, *, sample_seed: int | None = 
 
     Parameters
     ----------
-    problem : TabularMDP, Simulator, EpisodicEnv, or any GenerativeModel or EpisodicModel
-        What is solved.
+    problem : TabularMDP, Simulator, EpisodicEnv, Dataset, or any GenerativeModel or EpisodicModel
+        What is solved. The cuts of a log also hold the names of its states and actions.
     algorithm : PlugInPolicy
         Says how many samples are drawn and how much loss is allowed; its rule does not matter but for its order, and
         for what its bound asks for where neither samples nor a budget are given.
     sample_seed : int, optional
-        The fresh samples; None draws entropy from the operating system.
+        The fresh samples; None draws entropy from the operating system. A log has its own, and no seed.
     sampler : str
         Who draws the samples of a table.
 
@@ -58,7 +59,8 @@ def publish(problem: Any, algorithm: PlugInPolicy, *, sample_seed: int | None = 
         plan = usual.plan(source_of(problem, usual, sampler)[0])
     if plan.recorded:
         model = model.at_least(fewest_samples(model, None))  # as everybody does who uses the cuts
-    return choose_cuts(model, algorithm.tuning(plan), order)
+    cuts = choose_cuts(model, algorithm.tuning(plan), order)
+    return replace(cuts, names=problem.labels) if isinstance(problem, Dataset) else cuts  # no id stands for a log
 
 
 class FoundSeed(NamedTuple):
@@ -111,6 +113,8 @@ def _estimated(
     if not isinstance(algorithm, PlugInPolicy):
         raise InvalidInput(f"{owner}: algorithm must be a PlugInPolicy, got {shown(algorithm)}.")
     source, _ = source_of(problem, algorithm, sampler)
+    if isinstance(problem, Dataset) and sample_seed is not None:
+        raise InvalidInput(f"{owner}: sample_seed is for samples that are drawn; these were recorded. Leave it out.")
     refuse_endless(source, algorithm)
     seed = (
         fresh_seed() if sample_seed is None else check_integer(owner, "sample_seed", sample_seed, low=0, high=MAX_SEED)

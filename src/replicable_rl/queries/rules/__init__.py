@@ -15,7 +15,8 @@ A rule is a small object with an id, and a pure function of (empirical model, sh
 
 from replicable_rl.queries.rules.affordable import AffordableTolerance
 from replicable_rl.queries.rules.choosing import choose_cuts
-from replicable_rl.queries.rules.cuts import Cuts, PublishedCuts, load_cuts
+from replicable_rl.queries.rules.cuts import Cuts, load_cuts
+from replicable_rl.queries.rules.published import PublishedCuts
 from replicable_rl.queries.rules.rule import Decision, Margin, Rule, Tuning
 from replicable_rl.queries.rules.simple import (
     Greedy,

@@ -2,15 +2,6 @@ r"""Published cuts: one tolerance for each state, which the first lab chooses an
 
 The first lab chooses an order of actions and a cut r(s) for every state, so that on its own data the gaps keep their
 distance from the cuts (`choosing.py`).
-
-The second lab takes the first action with gap(s, a) <= r(s), **on its own data**. Where the room exceeds both labs'
-errors together, the two policies are identical, whatever rho would have been. This is another definition than the
-paper's: what is shared depends on the first sample (certificate replicability, Dixon, Pavan, Vander Woude and
-Vinodchandran 2023).
-
-Nobody need trust the publisher: who finds that the cuts cost more than epsilon on the own data does not follow them.
-An estimated loss is noisy, and too high, since the best value on the data is: so the data must speak against the cuts
-by ``doubt`` standard deviations of it.
 """
 
 from __future__ import annotations
@@ -18,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,25 +25,17 @@ from replicable_rl.errors import (
     speaking_as,
 )
 from replicable_rl.files import read_file, write_text
-from replicable_rl.queries.rules.affordable import AffordableTolerance
+from replicable_rl.mdp import Labels
 from replicable_rl.queries.rules.rule import (
-    Decision,
     action_order,
     check_order,
-    first_within,
-    nearest_gap,
 )
-from replicable_rl.queries.rules.simple import gaps_are_sure
-from replicable_rl.randomness import SharedRandomness
 from replicable_rl.records import ObjectSpec
 from replicable_rl.theory import decisions
-from replicable_rl.wording import number
+from replicable_rl.wording import number, visible
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from replicable_rl.queries.empirical import EmpiricalModel
-    from replicable_rl.queries.rules.rule import Margin, Tuning
 
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
@@ -60,6 +43,7 @@ if TYPE_CHECKING:
 _FORMAT = "replicable-rl cuts v2"
 _FORMAT_1 = "replicable-rl cuts v1"  # without doubt
 _MOST_BYTES = 1 << 28
+_SHOWN = 10  # states that a text lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +68,8 @@ class Cuts(Displayed):
         The samples of the pair that has fewest.
     doubt : float
         Who follows the cuts gives them the benefit of so many standard deviations of what they seem to cost, 0 to 2.
+    names : Labels, optional
+        What states and actions are called: those of a log, which no id stands for. People read the cuts by them.
     """
 
     tolerances: Floats
@@ -94,6 +80,7 @@ class Cuts(Displayed):
     epsilon: float
     samples: float
     doubt: float = 0.0
+    names: Labels | None = None
     digest: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -124,11 +111,21 @@ class Cuts(Displayed):
         rule = f"standard deviations, 0 to {decisions.DOUBT:g}"
         doubt = check_real("Cuts", "doubt", self.doubt, low=0.0, high=decisions.DOUBT, rule=rule)
         object.__setattr__(self, "doubt", doubt)
+        if self.names is not None:
+            object.__setattr__(self, "names", _checked_names(self.names, tolerances.size, len(order)))
         object.__setattr__(self, "digest", record_digest(self._content()))
 
     def __repr__(self) -> str:
         least = number(float(self.margins.min()), 3)
-        return f"Cuts({self.problem.text}: {self.tolerances.size} states, least margin {least} deviations)"
+        of = self.problem.text if self.names is None else "a log"
+        return f"Cuts({of}: {self.tolerances.size} states, least margin {least} deviations)"
+
+    def __str__(self) -> str:
+        named, last = self.names or Labels(), self.policy.size - bool(self.problem.params.get("ends"))
+        states, actions = named.states or range(last), named.actions or range(len(self.order))
+        shown = self.policy[: min(last, _SHOWN)].tolist()  # nothing is decided after the end
+        lines = [visible(f"  {states[s]}: {actions[a]}") for s, a in enumerate(shown)]
+        return "\n".join([repr(self), *lines, *([f"  and {last - _SHOWN} more"] if last > _SHOWN else [])])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Cuts) and other.digest == self.digest
@@ -137,7 +134,10 @@ class Cuts(Displayed):
         return hash(self.digest)
 
     def _content(self) -> dict[str, Json]:
-        doubt: dict[str, Json] = {"doubt": self.doubt} if self.doubt else {}  # older files have none
+        doubt: dict[str, Json] = {"doubt": self.doubt} if self.doubt or self.names else {}  # older files have none
+        named: dict[str, Json] = {}
+        if self.names is not None:
+            named = {"names": {"states": list(self.names.states or ()), "actions": list(self.names.actions or ())}}
         return {
             "format": _FORMAT if doubt else _FORMAT_1,
             "problem": self.problem.to_json(),
@@ -148,6 +148,7 @@ class Cuts(Displayed):
             "tolerances": self.tolerances.tolist(),
             "policy": self.policy.tolist(),
             "margins": [margin if math.isfinite(margin) else None for margin in self.margins.tolist()],
+            **named,
         }
 
     def to_json(self) -> dict[str, Json]:
@@ -175,11 +176,29 @@ class Cuts(Displayed):
             data.get("epsilon", math.nan),
             data.get("samples", math.nan),
             data.get("doubt", math.nan) if named == _FORMAT else 0.0,
+            _names(data["names"]) if "names" in data else None,
         )
         digest = data.get("digest")
         if not isinstance(digest, str) or digest != cuts.digest:
             raise InvalidInput("Cuts: the digest does not fit the content: the cuts were changed, or are damaged.")
         return cuts
+
+
+def _names(data: Json) -> Labels:
+    if not isinstance(data, dict) or set(data) != {"states", "actions"}:
+        raise InvalidInput(f"Cuts: names must hold states and actions, got {shown(data)}.")
+    return Labels(data["states"], data["actions"])  # lists, perhaps: they are checked with everything else
+
+
+def _checked_names(names: Any, n_states: int, n_actions: int) -> Labels:
+    """Return names that fit the sizes, without a map."""
+    if not isinstance(names, Labels):
+        raise InvalidInput(f"Cuts: names must be Labels, got {shown(names)}.")
+    for kind, given, size in (("states", names.states, n_states), ("actions", names.actions, n_actions)):
+        are_texts = isinstance(given, (list, tuple)) and all(isinstance(name, str) for name in given)
+        if not are_texts or len(given or ()) != size:
+            raise InvalidInput(f"Cuts: names must hold {size} texts for the {kind}, got {shown(given)}.")
+    return Labels(tuple(names.states or ()), tuple(names.actions or ()))
 
 
 def _numbers(data: dict[str, Json], name: str) -> list[Any]:
@@ -204,79 +223,3 @@ def load_cuts(path: str | os.PathLike[str]) -> Cuts:
         return Cuts.from_json(parse_json(content))
     except InvalidInput as error:
         raise InvalidFile(f"{path}: {error}") from None
-
-
-@dataclass(frozen=True)
-class PublishedCuts:
-    """The first action within the tolerance that somebody published for the state.
-
-    Parameters
-    ----------
-    cuts : Cuts
-        From :func:`replicable_rl.publish`, or read with :func:`replicable_rl.rules.load_cuts`.
-    """
-
-    cuts: Cuts
-
-    id: ClassVar[str] = decisions.PUBLISHED
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.cuts, Cuts):
-            raise InvalidInput(
-                "PublishedCuts: cuts must be Cuts, as `publish` and `rules.load_cuts` return them, "
-                f"got {shown(self.cuts)}."
-            )
-
-    @property
-    def order(self) -> tuple[int, ...]:
-        """In which order actions are preferred."""
-        return self.cuts.order
-
-    @property
-    def doubt(self) -> float:
-        """The standard deviations of the cost by which data must speak against the cuts."""
-        return self.cuts.doubt
-
-    def check_problem(self, problem: Any) -> None:
-        """Refuse cuts of another problem, or of another size."""
-        cuts, sizes = self.cuts, (problem.n_states, problem.n_actions)
-        published = cuts.tolerances.size, len(cuts.order)
-        if published != sizes:
-            raise InvalidInput(
-                f"PublishedCuts: the cuts are for {published[0]} states and {published[1]} actions, the problem has "
-                f"{sizes[0]} and {sizes[1]}. Use cuts of this problem."
-            )
-        if cuts.problem != problem.spec:
-            raise InvalidInput(
-                f"PublishedCuts: the cuts are of {cuts.problem.text}, and this is {problem.spec.text}. Use cuts of "
-                "this problem."
-            )
-
-    def decide(
-        self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning, margin: Margin | None = None
-    ) -> Decision:
-        """Follow the cuts, unless these data speak against them: they cost too much, beyond doubt."""
-        self.check_problem(model)
-        order, r = np.array(self.cuts.order), self.cuts.tolerances
-        policy = first_within(model.gap, r, order)
-        affordable, lost = model.loses_at_most(policy, tuning.spent, tuning.over)
-        doubtful = not affordable and self.doubt > 0.0
-        if doubtful:
-            limit = tuning.spent + self.doubt * model.loss_deviation(policy, tuning.over)
-            affordable, lost = model.loses_at_most(policy, limit, tuning.over)
-        if not affordable:
-            own = AffordableTolerance(self.cuts.order).decide(model, shared, tuning)
-            said = f"the published cuts would cost at least {lost:.2g} on these data and are not followed; {own.said}"
-            return own._replace(said=said)
-        said = f"the published cuts cost at most {lost:.2g} on the empirical model"
-        said += f", more than {tuning.spent:.2g} by no more than noise explains" if doubtful else ""
-        sure = margin is not None and _cuts_are_sure(model, r, order, margin, tuning.spent - lost)
-        return Decision({"policy": policy}, nearest_gap(model.gap, r, order), sure, lost, said)
-
-
-def _cuts_are_sure(model: EmpiricalModel, r: Floats, order: Integers, margin: Margin, left: float) -> bool:
-    """Whether a second run decides alike, and finds the cuts affordable too."""
-    policy = first_within(model.gap, r, order)
-    largest = float(model.gap[np.arange(model.n_states), policy].max())
-    weight = 1.0 / np.maximum(r, 2.0**-1000)  # so that every state compares with 1
-    return left > margin.loss(largest) and gaps_are_sure(model.gap, 1.0, order, margin, weight)

@@ -8,7 +8,8 @@ from typing import Any
 
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
 from replicable_rl.queries.rules.affordable import AffordableTolerance
-from replicable_rl.queries.rules.cuts import Cuts, PublishedCuts, load_cuts
+from replicable_rl.queries.rules.cuts import Cuts, load_cuts
+from replicable_rl.queries.rules.published import PublishedCuts
 from replicable_rl.queries.rules.simple import (
     Greedy,
     PerturbedRewards,
