@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from replicable_rl.data.columns import PARTS, Columns, check_columns, is_missing, packed, said
+from replicable_rl.data.comparing import BLOCKS
 from replicable_rl.data.process import Label, plain, spoken, written_key
 from replicable_rl.data.stretches import PIECE, Sums, scale, stretch, within
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
@@ -54,6 +55,18 @@ class Facts:
         return scale(self.lowest, self.highest)
 
 
+class EpisodeFlaws(NamedTuple):
+    """What is wrong with the rows of episodes."""
+
+    broken: int  # steps that do not go on where the one before ended
+    tied: int  # steps that have no place of their own in the order
+    cut: int  # episodes that break off: their last step is not done
+    after: int  # steps that come after the end of their episode
+
+
+NO_FLAWS = EpisodeFlaws(0, 0, 0, 0)
+
+
 class Rows(Protocol):
     """Rows of a log, wherever they are. Queries are answered there; groups come back into ``engine``."""
 
@@ -69,28 +82,25 @@ class Rows(Protocol):
         ...
 
     def group(self, columns: Columns, facts: Facts) -> bool:
-        """Make the table ``grouped``: parts of the labels, d (done), r (reward), n, early, total (of the rewards).
+        """Make the table ``grouped``: parts of the labels, d (done), r (reward), n, b0, b1, ..., total (of rewards).
 
-        Where rewards are added up, r is the stretch in which they lie.
+        Of the n rows, b0 are in the first block of the log. Where rewards are added up, r is the stretch in which they
+        lie.
 
-        Return whether it is known which rows came early.
+        Return whether it is known in which blocks rows are.
         """
         ...
 
-    def first(self, columns: Columns) -> tuple[int, int, int]:
-        """Make the table ``firsts``: a state s, and n episodes that began there.
-
-        Return how many steps of episodes do not go on where the one before ended, how many have no place of their own
-        in the order, and how many episodes break off: their last step is not done.
-        """
+    def first(self, columns: Columns) -> EpisodeFlaws:
+        """Make the table ``firsts``: a state s, and n episodes that began there. Return what is wrong with episodes."""
         ...
 
     def where_label(self, columns: Columns, kind: str, label: Label) -> str:
         """Return where a name of ``kind``, "states" or "actions", is first: a file and a line if they are known."""
         ...
 
-    def where_reward(self, columns: Columns, low: float, high: float) -> tuple[str, float | None]:
-        """Return where the first reward outside a range is, and what it is: a file and a line if they are known."""
+    def rewards_outside(self, columns: Columns, low: float, high: float) -> tuple[int, str]:
+        """Return how many rewards are outside a range, and where the first is; "" if it is not known."""
         ...
 
     def complaint(self, columns: Columns, use: str, many: int) -> str:
@@ -109,10 +119,10 @@ class Counted:
     successor: NDArray[np.int64]
     reward: NDArray[np.float64]
     count: NDArray[np.int64]
-    early: NDArray[np.int64] | None  # of these, in the first half of the rows
+    blocks: NDArray[np.int64] | None  # of these, in each block of the log
     starts: NDArray[np.int64] | None  # episodes that began in each state
-    broken: int  # steps of episodes that do not go on where the one before ended
-    cut: int  # episodes whose last step is not done
+    ended: NDArray[np.int64] | None  # ends for which each state is named as the next one
+    flaws: EpisodeFlaws
     facts: Facts
     sums: Sums | None  # of the rewards of every outcome, where they are added up
 
@@ -129,11 +139,12 @@ def counted(rows: Rows, columns: Columns) -> Counted:
     many = number_groups(rows, columns)
     found = engine.arrays(
         "SELECT x.id AS s, y.id AS a, COALESCE(z.id, -1) AS t, c.r AS r, CAST(c.n AS BIGINT) AS n, "
-        f"CAST(c.early AS BIGINT) AS early, {summed('c.total')} FROM counts c "
+        f"{each_block('CAST(c.b{i} AS BIGINT) AS b{i}')}, {summed('c.total')} FROM counts c "
         "JOIN states x ON c.s = x.label JOIN actions y ON c.a = y.label LEFT JOIN states z ON c.t = z.label"
     )
     n = found["n"].astype(np.int64)
-    starts, broken, cut = _episodes(rows, columns, many) if columns.episode is not None else (None, 0, 0)
+    blocks = np.stack([found[f"b{i}"].astype(np.int64) for i in range(BLOCKS)], axis=1) if ordered else None
+    starts, flaws = (None, NO_FLAWS) if columns.episode is None else _episodes(rows, columns, many)
     return Counted(
         labels_of(engine, columns, "state"),
         labels_of(engine, columns, "action"),
@@ -142,10 +153,10 @@ def counted(rows: Rows, columns: Columns) -> Counted:
         found["t"].astype(np.int64),
         rewards_of(found, facts),
         n,
-        found["early"].astype(np.int64) if ordered else None,
+        blocks,
         starts,
-        broken,
-        cut,
+        None if columns.done is None else _ended(engine, columns, many),
+        flaws,
         facts,
         sums_of(found, facts) if facts.adds else None,
     )
@@ -158,9 +169,14 @@ def number_groups(rows: Rows, columns: Columns) -> int:
     rows.engine.rows(
         f"CREATE TEMP TABLE counts AS SELECT {names['state']} AS s, {names['action']} AS a, "
         f"CASE WHEN d THEN NULL ELSE {names['next_state']} END AS t, d, r + 0.0 AS r, SUM(n) AS n, "
-        "SUM(early) AS early, SUM(total) AS total FROM grouped GROUP BY 1, 2, 3, 4, 5"
+        f"{each_block('SUM(b{i}) AS b{i}')}, SUM(total) AS total FROM grouped GROUP BY 1, 2, 3, 4, 5"
     )
     return _number_labels(rows.engine)
+
+
+def each_block(query: str) -> str:
+    """Return a part of a query for all blocks of a log, in which {i} is the number of the block."""
+    return ", ".join(query.replace("{i}", str(i)) for i in range(BLOCKS))
 
 
 def summed(total: str) -> str:
@@ -236,20 +252,36 @@ def labels_of(engine: Engine, columns: Columns, use: str) -> list[Label]:
     return found
 
 
-def _episodes(rows: Rows, columns: Columns, many: int) -> tuple[NDArray[np.int64], int, int]:
-    """Return in which states episodes began, how many steps do not go on, and how many episodes break off."""
-    broken, tied, cut = rows.first(columns)
-    if tied:
+def _episodes(rows: Rows, columns: Columns, many: int) -> tuple[NDArray[np.int64], EpisodeFlaws]:
+    """Return in which states episodes began, and what is wrong with them."""
+    flaws = rows.first(columns)
+    if flaws.tied:
         raise InvalidInput(
-            f"{rows.engine.name}: {said('order')} {columns.order!r} must tell the rows of an episode apart, and {tied} "
-            "have the place of another one. Name a column that numbers the steps."
+            f"{rows.engine.name}: {said('order')} {columns.order!r} must tell the rows of an episode apart, and "
+            f"{flaws.tied} have the place of another one. Name a column that numbers the steps."
         )
     first = rows.engine.arrays(
         "SELECT x.id AS s, CAST(f.n AS BIGINT) AS n FROM firsts f JOIN states x ON f.s = x.label"
     )
-    starts = np.zeros(many, dtype=np.int64)
-    starts[first["s"].astype(np.int64)] = first["n"].astype(np.int64)
-    return starts, broken, cut
+    return _by_state(first, many), flaws
+
+
+def _ended(engine: Engine, columns: Columns, many: int) -> NDArray[np.int64]:
+    """Return how often each state is named as the next one where an episode ended; others than these are not asked."""
+    named = packed([f"t{i}" for i in range(len(columns.next_state))])
+    return _by_state(
+        engine.arrays(
+            f"SELECT x.id AS s, CAST(SUM(g.n) AS BIGINT) AS n FROM (SELECT {named} AS t, n FROM grouped WHERE d) g "
+            "JOIN states x ON g.t = x.label GROUP BY x.id"
+        ),
+        many,
+    )
+
+
+def _by_state(found: Mapping[str, NDArray[Any]], many: int) -> NDArray[np.int64]:
+    each = np.zeros(many, dtype=np.int64)
+    each[found["s"].astype(np.int64)] = found["n"].astype(np.int64)
+    return each
 
 
 def index_of(

@@ -11,8 +11,8 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from replicable_rl.data import naming
-from replicable_rl.data.columns import PARTS, RAW, Columns, binned, double, packed, quoted, said, truth
-from replicable_rl.data.counting import Facts
+from replicable_rl.data.columns import PARTS, RAW, Columns, binned, packed, quoted, said, truth
+from replicable_rl.data.counting import EpisodeFlaws, Facts, each_block
 from replicable_rl.data.local import LocalRows
 from replicable_rl.data.naming import literal
 from replicable_rl.data.text import TextFiles
@@ -78,10 +78,12 @@ class TextRows(LocalRows):
         }
         self.engine.rows("ALTER TABLE grouped RENAME TO written")
         chosen = ", ".join(f"{query} AS {name}" for name, query in parts.items())
-        self.engine.rows(f"CREATE TEMP TABLE grouped AS SELECT {chosen}, d, r, n, early, total FROM written")
+        self.engine.rows(
+            f"CREATE TEMP TABLE grouped AS SELECT {chosen}, d, r, n, {each_block('b{i}')}, total FROM written"
+        )
         return ordered
 
-    def first(self, columns: Columns) -> tuple[int, int, int]:
+    def first(self, columns: Columns) -> EpisodeFlaws:
         """Make the table ``firsts``, of names."""
         found = super().first(columns)
         self.engine.rows("ALTER TABLE firsts RENAME TO written_firsts")
@@ -104,12 +106,6 @@ class TextRows(LocalRows):
             ]
             found.append((use, columns.of(use)[0], self._before_the_end(columns, use, " AND ".join(conditions))))
         return self.text.place(self._search(found)[0])
-
-    def where_reward(self, columns: Columns, low: float, high: float) -> tuple[str, float | None]:
-        """Return the file and the line of the first reward outside a range, and what it is."""
-        wrong = f"{self._reward(columns)} < {double(low)} OR {self._reward(columns)} > {double(high)}"
-        ((row, value),) = self._wrong_rows(wrong, self._reward(columns))
-        return self.text.place(row), float(value)
 
     def _place(self, row: int) -> str:
         return self.text.place(row)
