@@ -30,6 +30,7 @@ import numpy as np
 
 from replicable_rl.algorithms.prediction import predicted_disagreement
 from replicable_rl.algorithms.promise import Promise
+from replicable_rl.data.few import left_out_of
 from replicable_rl.mdp import TabularMDP, allowed_of, forbid, greedy
 from replicable_rl.progress import track
 from replicable_rl.queries import Estimate, Plain, Query, Rounded, ingredient
@@ -73,7 +74,7 @@ def phased_value_iteration(
     gamma, units, known = source.gamma, Units.of(source), source.known_rewards
     rewards, allowed = None if known is None else units.reward(known), allowed_of(source)
     q = rewards if schedule.rising and rewards is not None else np.zeros((source.n_states, source.n_actions))
-    q = forbid(q, allowed)
+    q, few = forbid(q, allowed), np.divmod(left_out_of(source), source.n_actions)
     made, room = 0, np.inf if log_term and known is not None else -np.inf  # merged rewards hide how far they spread
     for t in track(range(schedule.iterations), "iterations"):
         best = q.max(axis=1)
@@ -84,6 +85,7 @@ def phased_value_iteration(
         means = counts.mean(asked)
         answer = query.answer(means.reshape(q.shape), t) - schedule.lowered[t]
         new = answer if rewards is None else rewards + gamma * answer
+        new[few] = gamma * best[few[0]]  # they stay where they are, with the lowest reward, which is 0 here
         if room > -np.inf:
             room = min(room, _room(query, counts, asked, means, t, spread, log_term))
         q, made = forbid(np.maximum(q, new) if schedule.rising else new, allowed), made + counts.calls

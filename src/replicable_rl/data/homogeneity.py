@@ -6,6 +6,9 @@ spread as a binomial number, so its tails are p-values, however unequal the samp
 number, sees a large change in one place. The other is the chi-square test of homogeneity, summed over all pairs, which
 sees small changes everywhere. Twice the smaller of both is a p-value, whatever they have to do with each other.
 
+Where outcomes are numbers, such as rewards, a third one asks whether those of one sample are larger: Wilcoxon's rank
+sums, whose squares are summed over all pairs, too. Ranks have no tails, so that no reward is too large for them.
+
 What is an outcome, and which samples are compared, is in :mod:`replicable_rl.data.comparing`.
 """
 
@@ -72,7 +75,30 @@ def homogeneity(group: Integers, one: Integers, two: Integers, *, parts: int | N
     x, y, of, usual = _cells(group, one, two, n_groups, _MANY, parts)
     chi = float(((x - usual * (x + y)) ** 2 / (usual * (1.0 - usual) * (x + y))).sum())
     everything = float(chi2.sf(chi, x.size - np.unique(of).size)) if x.size else 1.0
-    return Found(min(1.0, 2.0 * min(everything, least)), place, groups)
+    found = [least, everything] if parts is None else [least, everything, _by_rank(group, one, two, n_groups)]
+    return Found(min(1.0, len(found) * min(found)), place, groups)
+
+
+def _by_rank(group: Integers, one: Integers, two: Integers, n_groups: int) -> float:
+    """Return the p-value of rank sums: given all numbers of a group, those of the first sample are any of them.
+
+    >>> sizes = np.arange(100)
+    >>> _by_rank(np.zeros(100, int), sizes, 99 - sizes, 1) < 1e-9, _by_rank(np.zeros(100, int), sizes, sizes, 1)
+    (True, 1.0)
+    """
+    from scipy.stats import chi2
+
+    both = (one + two).astype(np.float64)
+    x, y, n = (np.bincount(group, weights=counts, minlength=n_groups) for counts in (one, two, both))
+    rank = np.cumsum(both) - both / 2.0 - (np.cumsum(n) - n)[group] - (n / 2.0)[group]  # from the middle of the group
+    total = np.bincount(group, weights=one * rank, minlength=n_groups)
+    squares = np.bincount(group, weights=both * rank * rank, minlength=n_groups)
+    largest = np.zeros(n_groups)
+    np.maximum.at(largest, group, both)
+    apart = np.minimum(x, y) * (1.0 - largest / np.maximum(n, 1.0))  # how many do not have the commonest number
+    told = apart >= _MANY
+    z = total[told] ** 2 / (x * y / np.maximum(n * (n - 1.0), 1.0) * squares)[told]
+    return float(chi2.sf(z.sum(), z.size)) if z.size else 1.0
 
 
 def _cells(
