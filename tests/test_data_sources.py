@@ -405,7 +405,8 @@ def test_broken_episodes_get_one_sentence(episodes: list[Any], said: str) -> Non
 
 
 @pytest.mark.filterwarnings("ignore:`:UserWarning")  # who wrote it, and with which code
-def test_a_real_minari_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kept_as", ["arrow", "hdf5"])  # the latter is what Minari takes where nobody says another
+def test_a_real_minari_data_set(kept_as: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     minari = pytest.importorskip("minari")
     import gymnasium
     from minari.data_collector import EpisodeBuffer
@@ -430,7 +431,8 @@ def test_a_real_minari_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         buffers.append(buffer)
     env.close()
     spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
-    dataset = minari.create_dataset_from_buffers("lake/test-v0", buffers, env=env, data_format="arrow", **spaces)
+    dataset = minari.create_dataset_from_buffers("lake/test-v0", buffers, env=env, data_format=kept_as, **spaces)
+    dataset = minari.load_dataset(dataset.id)
     names = ("state", "action", "reward", "next_state", "done", "episode")
     log = dict(zip(names, map(np.array, zip(*rows, strict=True)), strict=True))
     data = rr.from_transitions(dataset, gamma=0.9, states=range(16))
