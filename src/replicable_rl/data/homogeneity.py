@@ -88,17 +88,27 @@ def _by_rank(group: Integers, one: Integers, two: Integers, n_groups: int) -> fl
     """
     from scipy.stats import chi2
 
+    squares, apart = _squared_rank_sums(group, one, two, n_groups)
+    squares = squares[apart >= _MANY]
+    return float(chi2.sf(squares.sum(), squares.size)) if squares.size else 1.0
+
+
+def _squared_rank_sums(group: Integers, one: Integers, two: Integers, n_groups: int) -> tuple[Floats, Floats]:
+    """Return the square of the rank sum of the first sample over its variance, for every group: 1 on average.
+
+    And how many of the smaller sample do not have the number that is the commonest: if they are few, the sum is no
+    normal number.
+    """
     both = (one + two).astype(np.float64)
     x, y, n = (np.bincount(group, weights=counts, minlength=n_groups) for counts in (one, two, both))
-    rank = np.cumsum(both) - both / 2.0 - (np.cumsum(n) - n)[group] - (n / 2.0)[group]  # from the middle of the group
+    rank = np.cumsum(both) - both / 2.0 - (np.cumsum(n) - n / 2.0)[group]  # from the middle of the group
     total = np.bincount(group, weights=one * rank, minlength=n_groups)
-    squares = np.bincount(group, weights=both * rank * rank, minlength=n_groups)
+    spread = np.bincount(group, weights=both * rank * rank, minlength=n_groups)
+    variance = x * y / np.maximum(n * (n - 1.0), 1.0) * spread
     largest = np.zeros(n_groups)
     np.maximum.at(largest, group, both)
-    apart = np.minimum(x, y) * (1.0 - largest / np.maximum(n, 1.0))  # how many do not have the commonest number
-    told = apart >= _MANY
-    z = total[told] ** 2 / (x * y / np.maximum(n * (n - 1.0), 1.0) * squares)[told]
-    return float(chi2.sf(z.sum(), z.size)) if z.size else 1.0
+    apart = np.minimum(x, y) * (1.0 - largest / np.maximum(n, 1.0))
+    return np.divide(total**2, variance, out=np.zeros(n_groups), where=variance > 0.0), apart
 
 
 def _cells(
