@@ -202,8 +202,9 @@ def _contradictions(data: Dataset, is_left: NDArray[np.bool_]) -> Iterator[str]:
     if data.ended is not None:
         both = (data.ended[: is_left.size] > 0) & is_left
         if both.any():
-            many, rows = plural(int(both.sum()), "state"), plural(int(data.ended[: is_left.size][both].sum()), "row")
+            many, rows = int(both.sum()), plural(int(data.ended[: is_left.size][both].sum()), "row")
+            ends, left = ("ends", "is left") if many == 1 else ("end", "are left")
             yield (
-                f"{many} both end episodes ({rows}) and are left in other rows, such as "
+                f"{plural(many, 'state')} both {ends} episodes ({rows}) and {left} in other rows, such as "
                 f"{spoken(data.process.states[int(both.argmax())])}: is done also set where a recording just stopped"
             )
