@@ -85,11 +85,27 @@ def phased_value_iteration(
         means = counts.mean(asked)
         answer = query.answer(means.reshape(q.shape), t) - schedule.lowered[t]
         new = answer if rewards is None else rewards + gamma * answer
-        new[few] = gamma * best[few[0]]  # they stay where they are, with the lowest reward, which is 0 here
         if room > -np.inf:
             room = min(room, _room(query, counts, asked, means, t, spread, log_term))
         q, made = forbid(np.maximum(q, new) if schedule.rising else new, allowed), made + counts.calls
+        _leave_out(q, few, gamma)
     return Iterations(q, made, room - ARITHMETIC)
+
+
+def _leave_out(q: NDArray[np.float64], few: tuple[NDArray[np.int64], NDArray[np.int64]], gamma: float) -> None:
+    """Set Q where a log has few rows: staying where one is, with the lowest reward, 0, and then the best of the others.
+
+    Of the same iteration: answers that are rounded in each anew must not make it better than the others.
+
+    >>> q = np.array([[0.5, 0.8], [0.3, 0.4]])
+    >>> _leave_out(q, (np.array([0, 1, 1]), np.array([1, 0, 1])), 0.9)
+    >>> q.tolist()
+    [[0.5, 0.45], [0.0, 0.0]]
+    """
+    if few[0].size:
+        q[few] = -np.inf
+        best = q.max(axis=1)[few[0]]
+        q[few] = gamma * np.where(np.isfinite(best), best, 0.0)
 
 
 def _room(
