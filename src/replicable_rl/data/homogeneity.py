@@ -129,8 +129,9 @@ def _cells(
     kept = (x + y) * share[of] >= least  # the last cell of a group may still be too rare
     kept &= np.bincount(of[kept], minlength=n_groups)[of] >= 2
     x, y, of = x[kept], y[kept], of[kept]
-    nx, ny = (np.bincount(of, weights=counts, minlength=n_groups) for counts in (x, y))
-    return x, y, of, nx[of] / (nx[of] + ny[of])
+    nx, ny = (np.bincount(of, weights=counts, minlength=n_groups)[of] for counts in (x, y))
+    told = (nx > 0.0) & (ny > 0.0)  # what is left of a group may be of one sample alone
+    return x[told], y[told], of[told], nx[told] / (nx + ny)[told]
 
 
 def _with_neighbours(group: Integers, expected: Floats, enough: Floats) -> Integers:
