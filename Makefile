@@ -41,6 +41,7 @@ bench: $(VENV)/.benchmarking
 	$(BIN)/python -m benchmarks.proofs_decisions
 	$(BIN)/python -m benchmarks.frontier
 	$(BIN)/python -m benchmarks.forecasts
+	$(BIN)/python -m benchmarks.changes
 	$(BIN)/python -m benchmarks.collecting
 	$(BIN)/python -m benchmarks.stable
 

@@ -183,15 +183,25 @@ is about logs of half the size.
 
 {default}
 
-The mean error is **{error:.3f}** over the {cells} cells (the aim is at most {aim:g}): {verdict}. A single log is off by
-{single:.3f} on average. What it cannot know: pairs that it hardly saw. Where a process has states that are rarely
-reached, another log may see other pairs, and the forecast is too high{worst}.
+Two numbers, and they say different things:
+
+- **The mean forecast is off by {error:.3f}**, on average over the {cells} cells: of each cell, the forecasts of {logs}
+  logs are averaged first, then compared with the truth. It says how biased forecasts are. The aim is at most {aim:g},
+  and it is about this number: {verdict}.
+- **A single log's forecast is off by {single:.3f}**, on average over the same cells. This is what you have: one log,
+  and its noise on top of the bias. {single_verdict} So take the forecast of one log for a rough number; the column
+  *one log* says how rough.
+
+What a log cannot know: pairs that it hardly saw. Where a process has states that are rarely reached, another log may
+see other pairs, and the forecast is too high{worst}.
 
 ## The plain best action
 
 The bootstrap is too high where two actions are exactly as good. `diagnose` never says more than the halves do for this
-rule, and those are right on average for half the size ([why](data.md#what-the-forecast-can-and-cannot-say)).
-{plain_logs} logs each:
+rule, and those are right on average for half the size ([why](data.md#what-the-forecast-can-and-cannot-say)). The proof
+of that is for rows that are drawn independently, their number by Poisson's law. The logs here are played in episodes,
+so it does not cover them: their rows follow each other, and two halves by rows share the paths of their episodes. What
+the halves are worth on such logs is measured, not proved. {plain_logs} logs each:
 
 {plain}
 
@@ -326,6 +336,7 @@ def page(extent: Extent, kept: dict[str, Any]) -> str:
         aim=ERROR,
         verdict="met" if error <= ERROR else "not met",
         single=float(np.mean(single)),
+        single_verdict=f"It {'is within' if float(np.mean(single)) <= ERROR else 'misses'} {ERROR:g}.",
         worst=f" (by {mine[most]:.3f} for {process} at size {size}, the most)" if mine[most] > 0.0 else "",
         plain_logs=extent.plain_logs,
         plain=_cells(cells, PLAIN),

@@ -209,7 +209,7 @@ def test_a_log_that_changes_halfway_is_noticed() -> None:
     halves = long_log(50_000, seed=1), long_log(50_000, seed=2, first_row=changed)
     log = {name: np.concatenate([half[name] for half in halves]) for name in halves[0]}
     log["reward"] = np.zeros(100_000)
-    assert "look like two processes" in str(from_transitions(log, **NAMES).summary())
+    assert "looks like two processes" in str(from_transitions(log, **NAMES).summary())
     same = {name: np.concatenate([long_log(50_000, seed=seed)[name] for seed in (1, 2)]) for name in log}
     same["reward"] = np.zeros(100_000)
     assert not any("two processes" in warning for warning in from_transitions(same, **NAMES).summary().warnings)
@@ -241,10 +241,10 @@ BROKEN: dict[str, tuple[dict[str, Any] | str | bytes, dict[str, Any], str]] = {
         r"line 4: the reward must be a finite number, got '' \(2 rows are wrong\)",
     ),
     "negative gamma": (LOG, {"gamma": -0.5}, r"gamma must be a discount in \[0, 1\), got -0.5"),
-    "rewards outside the range": (
-        LOG,
-        {"reward_range": (0, 0.5)},
-        r"rewards must lie in reward_range \[0, 0.5\], got 1",
+    "nothing is earned after the end": (
+        {**LOG, "done": [0] * 6, "reward": [1.0] * 6},
+        {"reward_range": (1, 2), "done": "done"},
+        r"reward_range must hold 0, which is earned after the end",
     ),
     "not UTF-8": (csv_of(LOG).encode().replace(b"home", b"h\xffme"), {}, r"log.csv.*(UTF-8|utf-8)"),
     "lengths": ({**LOG, "reward": [0.0]}, {}, r"must have one length"),

@@ -212,7 +212,6 @@ def test_files_of_a_folder_may_order_their_columns(tmp_path: Path) -> None:
         ("a,go,1,b,c", {}, "has 5 fields, and the header has 4."),
         ("a,go,1,c", {"states": ["a", "b"]}, "states must name all that occur, and 'c' is not among the 2"),
         ("a,stay,1,b", {"actions": ["go"]}, "actions must name all that occur, and 'stay' is not among the 1"),
-        ("a,go,7,b", {"reward_range": (0, 5)}, "rewards must lie in reward_range [0, 5], got 7"),
         ("7,go,1,b", {}, "the state '7' is a whole number, and others are texts, such as 'a'"),
     ],
 )  # fmt: skip

@@ -21,6 +21,7 @@ import numpy as np
 
 from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
 from replicable_rl.algorithms.promise import Promise
+from replicable_rl.data.few import left_out_of
 from replicable_rl.mdp import optimal_values
 from replicable_rl.queries import Estimate, Plain, Query, Rounded, RStat, ingredient
 from replicable_rl.records import Run, Status, StatusCode
@@ -56,9 +57,9 @@ class _ApproximateMDP(Promise[ApproximateMDPPlan]):
         self._refuse_beyond_64_bits("calls", plan.calls)
         queries = RowQueries.of(self.estimate, shared, "approximate-mdp", plan.width, plan.form)
         counts = draw_from(source, plan.calls, rng)
-        learned = LearnedModel(source, unknown_reward=source.reward_range[1])
+        learned = LearnedModel(source, unknown_reward=source.reward_range[0])
         seen = counts.transitions(source.n_states, source.n_actions, source.reward_range[0])
-        learned.learn(np.flatnonzero(learned.unknown), seen, queries)
+        learned.learn(np.setdiff1d(np.flatnonzero(learned.unknown), left_out_of(source)), seen, queries)
         model = learned.to_mdp()
         best = optimal_values(model)
         outputs = {"model": model, "value": best.q, "policy": best.policy}

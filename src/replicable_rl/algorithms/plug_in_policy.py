@@ -19,6 +19,7 @@ import numpy as np
 
 from replicable_rl.algorithms.exploring import collect
 from replicable_rl.algorithms.promise import Promise, allowed_pairs
+from replicable_rl.data.few import taken_for_the_worst, threshold
 from replicable_rl.errors import InvalidInput, check_integer, speaking_as
 from replicable_rl.mdp import allowed_of, forbid, pairs_of
 from replicable_rl.mdp.allowed import first_allowed
@@ -55,8 +56,6 @@ if TYPE_CHECKING:
 _SETTINGS = ("width", "rate", "tolerance", "scale", "doubt")  # the parameter of a rule, by whatever name
 _AFFORDABLE = AffordableTolerance()
 _LONGEST_EPISODE, _MOST = 2**31 - 1, 2**200
-_FEW = 10.0  # samples of a pair of a log: with more, it counts, where there are not very many of the others
-_MOST_NAMED = 5  # pairs
 
 
 class Decided(NamedTuple):
@@ -234,18 +233,8 @@ class PlugInPolicy(Promise[PlugInPlan]):
 
 
 def fewest_samples(model: EmpiricalModel, shared: SharedRandomness | None) -> float:
-    """Return how many samples a pair of a log needs to count: a shared random number from 1 to some, or the latter.
-
-    A pair that one log saw twice and another one never would be worth something in one and the worst in the other.
-    Below a threshold both take it for the worst; it is random, so that few counts are close to it. It goes up to 10, or
-    to the root of what the middle pair has: with more data it grows, or two large logs would differ in the pairs that
-    hardly ever occur, and it grows slowly, so that in the end every pair counts. It is never above half of the middle.
-    """
-    tried = model.visits[model.visits > 0.0]
-    middle = float(np.median(tried)) if tried.size else 1.0
-    most = min(max(_FEW, math.sqrt(middle)), middle / 2.0)
-    u = 1.0 if shared is None else float(shared.uniform("decide/few", shape=1)[0])
-    return float(max(most, 1.0) ** u)
+    """Return how many samples a pair of a log needs to count, see :mod:`replicable_rl.data.few`."""
+    return threshold(model.visits, shared)
 
 
 def hardly_reached(model: EmpiricalModel, spent: float, shared: SharedRandomness) -> NDArray[np.bool_]:
@@ -266,19 +255,6 @@ def _left_at_default(outputs: Mapping[str, Any], ignored: NDArray[np.bool_], tab
     if "value" in left:  # the same value implies the same policy
         left["value"] = forbid(np.where(ignored[:, None], 0.0, left["value"]), allowed_of(table))
     return left
-
-
-def _too_few(source: Any, model: EmpiricalModel) -> str:
-    """Say which pairs are taken for the worst because they have too few samples."""
-    many, named = model.never_tried.size, getattr(source, "pair_names", None)
-    if named is None:
-        return f"{plural(many, 'pair')} of {pairs_of(model.table)} never tried, taken for the worst"
-    names = [named(pair) for pair in model.never_tried[:_MOST_NAMED].tolist()]
-    more = f" and {many - len(names)} more" if many > len(names) else ""
-    few = f"fewer than {number(model.fewest_counted, 3)} rows" if model.fewest_counted > 1.0 else "no rows"
-    return (
-        f"{plural(many, 'pair')} of {pairs_of(model.table)} with {few}, taken for the worst: {', '.join(names)}{more}"
-    )
 
 
 def _may_be_sure(plan: PlugInPlan, model: EmpiricalModel, decision: Decision) -> bool:
@@ -321,7 +297,8 @@ def _status(
         lower = f"no policy loses more than {at_stake:.2g}: lower it"
         said.append(f"epsilon={plan.epsilon:g} asks for nothing, for {lower}")
     if model.never_tried.size:
-        said.append(_too_few(source, model))
+        pairs, named = model.never_tried.tolist(), getattr(source, "pair_names", None)
+        said.append(taken_for_the_worst(pairs, pairs_of(model.table), model.fewest_counted, named))
     if ignored is not None and ignored.any() and policy is not None:
         followed = occupancy_of_actions(model.table, policy, np.zeros(model.n_states))
         share = float(followed.share[ignored].sum())

@@ -2,17 +2,20 @@
 
 from replicable_rl.data.alignment import align
 from replicable_rl.data.bins import Bins
+from replicable_rl.data.comparing import Change, Homogeneity, same_process
 from replicable_rl.data.dataset import Dataset, load_dataset
-from replicable_rl.data.homogeneity import Homogeneity
 from replicable_rl.data.logs import compare_logs, from_logs
+from replicable_rl.data.outside import Outside
 from replicable_rl.data.process import Process
 from replicable_rl.data.reading import from_transitions
-from replicable_rl.data.summary import Summary, same_process
+from replicable_rl.data.summary import Summary
 
 __all__ = [
     "Bins",
+    "Change",
     "Dataset",
     "Homogeneity",
+    "Outside",
     "Process",
     "Summary",
     "align",

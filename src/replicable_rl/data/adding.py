@@ -15,6 +15,7 @@ import numpy as np
 from replicable_rl.data.counting import MANY_REWARDS, Facts, rewards_of, summed, sums_of
 from replicable_rl.data.dataset import Dataset
 from replicable_rl.data.engine import Engine, engine
+from replicable_rl.data.outside import outside_of_both
 from replicable_rl.data.stretches import PIECE, changes, place, scale, within
 
 if TYPE_CHECKING:
@@ -96,7 +97,9 @@ def _by_means(one: Dataset, two: Dataset) -> Dataset:
 def _like(one: Dataset, two: Dataset, columns: Sequence[Any], width: float, sums: Sums | None = None) -> Dataset:
     """Return a data set of these outcomes, with the episodes of both logs."""
     state, action, successor, reward, count = columns
-    starts = None if one.starts is None or two.starts is None else one.starts + two.starts
-    broken, cut = one.broken + two.broken, one.cut + two.cut
-    more: dict[str, Any] = {"starts": starts, "broken": broken, "cut": cut, "width": width, "sums": sums}
+    more: dict[str, Any] = {name: getattr(one, name) + getattr(two, name) for name in ("broken", "cut", "after")}
+    for name in ("starts", "ended"):
+        first, second = getattr(one, name), getattr(two, name)
+        more[name] = None if first is None or second is None else first + second
+    more |= {"width": width, "sums": sums, "outside": outside_of_both(one.outside, two.outside)}
     return Dataset(one.process, state, action, successor, reward, count, **more)

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from replicable_rl.data.checks import moved_to
 from replicable_rl.data.dataset import Dataset
 from replicable_rl.data.labels import Label, written_key
+from replicable_rl.data.outside import outside_of_wider
 from replicable_rl.data.process import Process
 from replicable_rl.errors import InvalidInput, shown
 
@@ -201,13 +203,13 @@ def _moved(data: Dataset, process: Process) -> Dataset:
         for kind, ends in (("states", process.ends), ("actions", False))
     ]
     state, action, successor, reward, count = data.columns()
-    starts = None
-    if data.starts is not None:
-        starts = np.zeros(len(process.states), dtype=np.int64)
-        starts[at[0]] = data.starts
     moved = at[0][state], at[1][action], at[0][successor], reward, count
-    more: dict[str, Any] = {"broken": data.broken, "cut": data.cut, "width": data.width, "sums": data.sums}
-    return Dataset(process, *moved, early=data.early, starts=starts, **more)
+    of_states = {"starts": data.starts, "ended": data.ended}
+    more: dict[str, Any] = {
+        name: None if each is None else moved_to(at[0], each, len(process.states)) for name, each in of_states.items()
+    }
+    more |= {name: getattr(data, name) for name in ("broken", "cut", "after", "blocks", "width", "sums")}
+    return Dataset(process, *moved, **more, outside=outside_of_wider(data.outside, process.reward_range))
 
 
 def _places(own: Sequence[Label], common: Sequence[Label], ends: bool) -> np.ndarray[Any, np.dtype[np.int64]]:

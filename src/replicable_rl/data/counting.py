@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from replicable_rl.data.columns import Columns, check_columns, packed, said
+from replicable_rl.data.comparing import BLOCKS
 from replicable_rl.data.forms import as_name
 from replicable_rl.data.labels import Label, spoken, written_key
-from replicable_rl.data.numbering import labels_of, number_groups, part_names, refuse
+from replicable_rl.data.numbering import each_block, labels_of, number_groups, part_names, refuse
 from replicable_rl.data.stretches import PIECE, Sums, scale, stretch, within
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
 
@@ -52,6 +53,18 @@ class Facts:
         return scale(self.lowest, self.highest)
 
 
+class EpisodeFlaws(NamedTuple):
+    """What is wrong with the rows of episodes."""
+
+    broken: int  # steps that do not go on where the one before ended
+    tied: int  # steps that have no place of their own in the order
+    cut: int  # episodes that break off: their last step is not done
+    after: int  # steps that come after the end of their episode
+
+
+NO_FLAWS = EpisodeFlaws(0, 0, 0, 0)
+
+
 class Rows(Protocol):
     """Rows of a log, wherever they are. Queries are answered there; groups come back into ``engine``."""
 
@@ -67,28 +80,25 @@ class Rows(Protocol):
         ...
 
     def group(self, columns: Columns, facts: Facts) -> bool:
-        """Make the table ``grouped``: parts of the labels, d (done), r (reward), n, early, total (of the rewards).
+        """Make the table ``grouped``: parts of the labels, d (done), r (reward), n, b0, b1, ..., total (of rewards).
 
-        Where rewards are added up, r is the stretch in which they lie.
+        Of the n rows, b0 are in the first block of the log. Where rewards are added up, r is the stretch in which they
+        lie.
 
-        Return whether it is known which rows came early.
+        Return whether it is known in which blocks rows are.
         """
         ...
 
-    def first(self, columns: Columns) -> tuple[int, int, int]:
-        """Make the table ``firsts``: a state s, and n episodes that began there.
-
-        Return how many steps of episodes do not go on where the one before ended, how many have no place of their own
-        in the order, and how many episodes break off: their last step is not done.
-        """
+    def first(self, columns: Columns) -> EpisodeFlaws:
+        """Make the table ``firsts``: a state s, and n episodes that began there. Return what is wrong with episodes."""
         ...
 
     def where_label(self, columns: Columns, kind: str, label: Label) -> str:
         """Return where a name of ``kind``, "states" or "actions", is first: a file and a line if they are known."""
         ...
 
-    def where_reward(self, columns: Columns, low: float, high: float) -> tuple[str, float | None]:
-        """Return where the first reward outside a range is, and what it is: a file and a line if they are known."""
+    def rewards_outside(self, columns: Columns, low: float, high: float) -> tuple[int, str]:
+        """Return how many rewards are outside a range, and where the first is; "" if it is not known."""
         ...
 
     def complaint(self, columns: Columns, use: str, many: int) -> str:
@@ -107,10 +117,10 @@ class Counted:
     successor: NDArray[np.int64]
     reward: NDArray[np.float64]
     count: NDArray[np.int64]
-    early: NDArray[np.int64] | None  # of these, in the first half of the rows
+    blocks: NDArray[np.int64] | None  # of these, in each block of the log
     starts: NDArray[np.int64] | None  # episodes that began in each state
-    broken: int  # steps of episodes that do not go on where the one before ended
-    cut: int  # episodes whose last step is not done
+    ended: NDArray[np.int64] | None  # ends for which each state is named as the next one
+    flaws: EpisodeFlaws
     facts: Facts
     sums: Sums | None  # of the rewards of every outcome, where they are added up
 
@@ -127,11 +137,12 @@ def counted(rows: Rows, columns: Columns) -> Counted:
     many = number_groups(rows, columns)
     found = engine.arrays(
         "SELECT x.id AS s, y.id AS a, COALESCE(z.id, -1) AS t, c.r AS r, CAST(c.n AS BIGINT) AS n, "
-        f"CAST(c.early AS BIGINT) AS early, {summed('c.total')} FROM counts c "
+        f"{each_block('CAST(c.b{i} AS BIGINT) AS b{i}')}, {summed('c.total')} FROM counts c "
         "JOIN states x ON c.s = x.label JOIN actions y ON c.a = y.label LEFT JOIN states z ON c.t = z.label"
     )
     n = found["n"].astype(np.int64)
-    starts, broken, cut = _episodes(rows, columns, many) if columns.episode is not None else (None, 0, 0)
+    blocks = np.stack([found[f"b{i}"].astype(np.int64) for i in range(BLOCKS)], axis=1) if ordered else None
+    starts, flaws = (None, NO_FLAWS) if columns.episode is None else _episodes(rows, columns, many)
     return Counted(
         labels_of(engine, columns, "state"),
         labels_of(engine, columns, "action"),
@@ -140,10 +151,10 @@ def counted(rows: Rows, columns: Columns) -> Counted:
         found["t"].astype(np.int64),
         rewards_of(found, facts),
         n,
-        found["early"].astype(np.int64) if ordered else None,
+        blocks,
         starts,
-        broken,
-        cut,
+        None if columns.done is None else _ended(engine, columns, many),
+        flaws,
         facts,
         sums_of(found, facts) if facts.adds else None,
     )
@@ -172,13 +183,13 @@ def sums_of(found: Mapping[str, NDArray[Any]], facts: Facts) -> Sums:
     return Sums(found["high"].astype(np.int64), found["low"].astype(np.int64), facts.lowest, facts.highest)
 
 
-def _episodes(rows: Rows, columns: Columns, many: int) -> tuple[NDArray[np.int64], int, int]:
-    """Return in which states episodes began, how many steps do not go on, and how many episodes break off."""
-    broken, tied, cut = rows.first(columns)
-    if tied:
+def _episodes(rows: Rows, columns: Columns, many: int) -> tuple[NDArray[np.int64], EpisodeFlaws]:
+    """Return in which states episodes began, and what is wrong with them."""
+    flaws = rows.first(columns)
+    if flaws.tied:
         raise InvalidInput(
-            f"{rows.engine.name}: {said('order')} {columns.order!r} must tell the rows of an episode apart, and {tied} "
-            "have the place of another one. Name a column that numbers the steps."
+            f"{rows.engine.name}: {said('order')} {columns.order!r} must tell the rows of an episode apart, and "
+            f"{flaws.tied} have the place of another one. Name a column that numbers the steps."
         )
     parts = part_names(columns, "state")
     kinds = {str(name): str(kind) for name, kind, *_ in rows.engine.rows("DESCRIBE grouped")}
@@ -187,9 +198,26 @@ def _episodes(rows: Rows, columns: Columns, many: int) -> tuple[NDArray[np.int64
     first = rows.engine.arrays(
         f"SELECT x.id AS s, CAST(f.n AS BIGINT) AS n FROM firsts f JOIN states x ON {name} = x.label"
     )
-    starts = np.zeros(many, dtype=np.int64)
-    np.add.at(starts, first["s"].astype(np.int64), first["n"].astype(np.int64))  # groups may have one name
-    return starts, broken, cut
+    return _by_state(first, many), flaws
+
+
+def _ended(engine: Engine, columns: Columns, many: int) -> NDArray[np.int64]:
+    """Return how often each state is named as the next one where an episode ended; others than these are not asked."""
+    kinds = {str(name): str(kind) for name, kind, *_ in engine.rows("DESCRIBE grouped")}
+    named = packed([as_name(part, kinds[part]) for part in part_names(columns, "next_state")])
+    return _by_state(
+        engine.arrays(
+            f"SELECT x.id AS s, CAST(SUM(g.n) AS BIGINT) AS n FROM (SELECT {named} AS t, n FROM grouped WHERE d) g "
+            "JOIN states x ON g.t = x.label GROUP BY x.id"
+        ),
+        many,
+    )
+
+
+def _by_state(found: Mapping[str, NDArray[Any]], many: int) -> NDArray[np.int64]:
+    each = np.zeros(many, dtype=np.int64)
+    np.add.at(each, found["s"].astype(np.int64), found["n"].astype(np.int64))  # groups may have one name
+    return each
 
 
 def index_of(

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.canonical import array_digest, json_digest
+from replicable_rl.data.checks import check_blocks, whole
+from replicable_rl.data.outside import Outside, found_outside
 from replicable_rl.data.process import Process
 from replicable_rl.data.stretches import Sums
 from replicable_rl.display import Displayed
@@ -45,14 +47,20 @@ class Dataset(Displayed):
         What was seen: places in the names of the process.
     reward, count : (K,) numbers
         The reward of every outcome, and how often it was seen.
-    early : (K,) integers, optional
-        How often in the first half of the rows.
+    blocks : (K, B) integers, optional
+        How often in each of B blocks of the log, which are of about one size and follow each other in time.
     starts : (S,) integers, optional
         How many episodes began in each state.
     broken : int
         Steps of episodes that do not go on where the one before ended.
     cut : int
         Episodes that break off: their last row is not done.
+    after : int
+        Steps that come after the end of their episode.
+    ended : (S,) integers, optional
+        How many rows that are done name each state as the next one.
+    outside : Outside, optional
+        What is known of rewards outside the declared range, where ``reward`` holds means; else it is seen.
     width : float
         Where rewards take very many values, how long the stretches are of which ``reward`` holds the means; else 0.
     sums : Sums, optional
@@ -72,10 +80,13 @@ class Dataset(Displayed):
         reward: ArrayLike,
         count: ArrayLike,
         *,
-        early: ArrayLike | None = None,
+        blocks: ArrayLike | None = None,
         starts: ArrayLike | None = None,
         broken: int = 0,
         cut: int = 0,
+        after: int = 0,
+        ended: ArrayLike | None = None,
+        outside: Outside | None = None,
         width: float = 0.0,
         sums: Sums | None = None,
     ) -> None:
@@ -83,8 +94,10 @@ class Dataset(Displayed):
             raise InvalidInput(f"Dataset: process must be a Process, got {shown(process)}.")
         self.process, self.n_states, self.n_actions = process, len(process.states), len(process.actions)
         self.gamma, self.reward_range = process.gamma, process.reward_range
-        self.broken = check_integer("Dataset", "broken", broken, low=0, high=2**63 - 1)
-        self.cut = check_integer("Dataset", "cut", cut, low=0, high=2**63 - 1)
+        self.broken, self.cut, self.after = (
+            check_integer("Dataset", name, value, low=0, high=2**63 - 1)
+            for name, value in (("broken", broken), ("cut", cut), ("after", after))
+        )
         self.width = math.inf
         if not (isinstance(width, float) and math.isinf(width) and width > 0.0):
             self.width = check_real("Dataset", "width", width, low=0.0, high=2.0**1023, rule="0 or more")
@@ -93,14 +106,14 @@ class Dataset(Displayed):
             raise InvalidInput(f"Dataset: reward must hold one finite number for every outcome, got {shown(reward)}.")
         size = rewards.size
         states, actions, successors = (
-            _whole(name, values, size, below)
+            whole(name, values, size, below)
             for name, values, below in (
                 ("state", state, self.n_states),
                 ("action", action, self.n_actions),
                 ("successor", successor, self.n_states),
             )
         )
-        counts = _whole("count", count, size)
+        counts = whole("count", count, size)
         if size and counts.min() < 1:
             raise InvalidInput("Dataset: count must be 1 or more for every outcome. Leave out what was not seen.")
         key = (states * self.n_actions + actions) * self.n_states + successors
@@ -108,14 +121,16 @@ class Dataset(Displayed):
         self.key, self.reward, self.count = key[order], rewards[order] + 0.0, counts[order]
         self.allowed = None if process.allowed is None else np.array(process.allowed, dtype=np.bool_)
         self._refuse_forbidden()
-        self.early = None if early is None else _whole("early", early, size)[order]
-        if self.early is not None and (self.early > self.count).any():
-            raise InvalidInput("Dataset: early must not be larger than count.")
+        self.blocks = None if blocks is None else check_blocks(blocks, counts)[order]
         if sums is not None and (not isinstance(sums, Sums) or not size == len(sums.high) == len(sums.low)):
             raise InvalidInput(f"Dataset: sums must be Sums with one for every outcome, got {shown(sums)}.")
         self.sums = None if sums is None else sums._replace(high=sums.high[order], low=sums.low[order])
-        self.starts = None if starts is None else _whole("starts", starts, self.n_states).copy()
-        for array in (self.key, self.reward, self.count, self.early, self.starts, self.allowed):
+        self.starts = None if starts is None else whole("starts", starts, self.n_states).copy()
+        self.ended = None if ended is None else whole("ended", ended, self.n_states).copy()
+        if outside is not None and not isinstance(outside, Outside):
+            raise InvalidInput(f"Dataset: outside must be an Outside, got {shown(outside)}.")
+        self.outside = found_outside(self.reward, self.count, self.reward_range, not self.added_up, outside)
+        for array in (self.key, self.reward, self.count, self.blocks, self.starts, self.ended, self.allowed):
             if array is not None:
                 array.setflags(write=False)
 
@@ -162,6 +177,7 @@ class Dataset(Displayed):
 
     def counts_of(self, count: NDArray[np.int64], starts: NDArray[np.int64] | None) -> EpisodeCounts:
         """Return other counts of the same outcomes and first states, as of another log, in the same form."""
+        self.refuse_outside()
         low, times = self.reward_range[0], count.astype(np.float64)
         key, inverse, stays = self._transitions
         total = summed(inverse[: times.size], times, key.size)
@@ -217,6 +233,11 @@ class Dataset(Displayed):
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Return ``calls`` rows of every pair, at random; `solve` lets a run draw several times, every row once."""
         return self.replayed().draw(calls, rng)
+
+    def refuse_outside(self) -> None:
+        """Refuse to decide where rewards are outside the declared range."""
+        if self.outside is not None:
+            self.outside.refuse(self.reward_range, self.rows)
 
     def summary(self) -> Summary:
         """Return what is in the log, and what is wrong with it."""
@@ -277,7 +298,8 @@ class Dataset(Displayed):
         """Return other counts of the same outcomes and first states, as of another log."""
         seen = count > 0
         state, action, successor, reward, _ = (column[seen] for column in self.columns())
-        return Dataset(self.process, state, action, successor, reward, count[seen], starts=starts, width=self.width)
+        more: dict[str, Any] = {"starts": starts, "width": self.width, "outside": self.outside}
+        return Dataset(self.process, state, action, successor, reward, count[seen], **more)
 
     def columns(self) -> tuple[NDArray[Any], ...]:
         """Return state, action, successor, reward and count of every outcome."""
@@ -302,18 +324,6 @@ class Dataset(Displayed):
 
 def _stream(owner: str, seed: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64DXSM(check_integer(owner, "seed", seed, low=0, high=2**64 - 1)))
-
-
-def _whole(name: str, values: ArrayLike, size: int, below: int | None = None) -> NDArray[np.int64]:
-    """Return ``size`` whole numbers that are not negative, and below a bound if there is one."""
-    floats = check_numbers("Dataset", name, values)
-    if floats.shape != (size,) or not ((floats >= 0.0) & (floats < 2.0**53) & (floats == np.floor(floats))).all():
-        raise InvalidInput(
-            f"Dataset: {name} must hold {size} whole numbers that are not negative, got {shown(values)}."
-        )
-    if below is not None and (floats >= below).any():
-        raise InvalidInput(f"Dataset: {name} must hold places from 0 to {below - 1}, got {shown(values)}.")
-    return floats.astype(np.int64)
 
 
 def load_dataset(path: str | os.PathLike[str]) -> Dataset:

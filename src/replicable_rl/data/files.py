@@ -14,6 +14,7 @@ from replicable_rl.canonical import Json, canonical_json, parse_json, read_npz
 from replicable_rl.data.bins import bins_to_json, check_binned
 from replicable_rl.data.dataset import Dataset
 from replicable_rl.data.labels import EXACT, Label
+from replicable_rl.data.outside import Outside
 from replicable_rl.data.process import Process, check_initial, check_mask, check_names
 from replicable_rl.errors import InvalidFile, InvalidInput, check_real
 from replicable_rl.files import check_regular, replacing
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 _FORMAT = "replicable-rl dataset v1"
 _NEEDED = ("key", "reward", "count")
-_OPTIONAL = ("early", "starts")
+_OPTIONAL = ("blocks", "starts", "ended")
 _MOST_SAID = 1 << 32  # bytes of what a file says of itself
 
 
@@ -44,8 +45,10 @@ def write_dataset(data: Dataset, path: str | os.PathLike[str], **more: NDArray[A
         "width": data.width.hex(),
         "digest": data.sample.digest,
     }
-    if data.cut:
-        metadata["cut"] = data.cut
+    metadata |= {name: value for name in ("cut", "after") if (value := getattr(data, name))}
+    if data.outside is not None:
+        many, lowest, highest, where = data.outside
+        metadata["outside"] = [many, lowest.hex(), highest.hex(), where]
     if process.bins:  # files without bins are as they always were
         metadata["bins"] = bins_to_json(process.bins)
     if process.allowed is not None:
@@ -115,16 +118,19 @@ def _dataset(metadata: dict[str, Any], archive: dict[str, NDArray[Any]]) -> Data
         raise InvalidInput("counts of no transition")
     pair = key // n_states
     columns = pair // n_actions, pair % n_actions, key % n_states, arrays["reward"].astype(np.float64), count
-    early, starts = (arrays[name].astype(np.int64) if name in arrays else None for name in _OPTIONAL)
-    return Dataset(
-        process,
-        *columns,
-        early=early,
-        starts=starts,
-        broken=int(metadata["broken"]),
-        cut=int(metadata.get("cut", 0)),
-        width=_width(metadata),
-    )
+    if "early" in archive:  # files of older versions have two blocks, and name the rows of the first
+        early = archive["early"].astype(np.int64)
+        arrays["blocks"] = np.stack([early, count - early], axis=1)
+    more: dict[str, Any] = {name: arrays[name].astype(np.int64) for name in _OPTIONAL if name in arrays}
+    more |= {name: int(metadata.get(name, 0)) for name in ("broken", "cut", "after")}
+    return Dataset(process, *columns, **more, width=_width(metadata), outside=_outside(metadata))
+
+
+def _outside(metadata: dict[str, Any]) -> Outside | None:
+    if "outside" not in metadata:
+        return None
+    many, lowest, highest, where = metadata["outside"]
+    return Outside(int(many), float.fromhex(lowest), float.fromhex(highest), str(where))
 
 
 def _width(metadata: dict[str, Any]) -> float:

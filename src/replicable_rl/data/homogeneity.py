@@ -5,6 +5,11 @@ outcomes: given how often an outcome occurred in both samples together, how many
 spread as a binomial number, so its tails are p-values, however unequal the samples; the smallest of them, times their
 number, sees a large change in one place. The other is the chi-square test of homogeneity, summed over all pairs, which
 sees small changes everywhere. Twice the smaller of both is a p-value, whatever they have to do with each other.
+
+Where outcomes are numbers, such as rewards, a third one asks whether those of one sample are larger: Wilcoxon's rank
+sums, whose squares are summed over all pairs, too. Ranks have no tails, so that no reward is too large for them.
+
+What is an outcome, and which samples are compared, is in :mod:`replicable_rl.data.comparing`.
 """
 
 from __future__ import annotations
@@ -16,76 +21,136 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Integers = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
 _EXPECTED = 5.0  # in each cell of the smaller sample: rarer ones are put together
 _MANY = 20.0  # in each cell, for the chi-square law to hold well enough
+_TAILS = 2000  # cells whose tails are computed: those that deviate most
 
 
-class Homogeneity(NamedTuple):
-    """What the test found.
-
-    ``p_value`` is the probability of differences like these, or larger ones, between two samples of one process;
-    ``state`` and ``action`` are where they differ most, and ``pairs`` is how many pairs could be compared.
-    """
+class Found(NamedTuple):
+    """A p-value, the group with the outcome that differs most, and how many groups could be compared."""
 
     p_value: float
-    state: int
-    action: int
-    pairs: int
+    group: int
+    groups: int
 
 
-def homogeneity(
-    pair: NDArray[np.int64], one: NDArray[np.int64], two: NDArray[np.int64], n_actions: int
-) -> Homogeneity | None:
-    """Compare two counts of the same outcomes, which are sorted by pair; None where nothing can be compared."""
+def homogeneity(group: Integers, one: Integers, two: Integers, *, parts: int | None = None) -> Found | None:
+    """Compare two counts of the same outcomes; None where nothing can be compared.
+
+    Parameters
+    ----------
+    group : (K,) integers
+        What the outcomes are outcomes of, sorted: pairs, for example. How often each occurs in a sample says nothing.
+    one, two : (K,) integers
+        How often each outcome occurs in each sample.
+    parts : int, optional
+        Put neighbours together until a group has about so many cells: for outcomes that are numbers, in order.
+
+    Examples
+    --------
+    >>> coin = np.array([0, 0])
+    >>> homogeneity(coin, np.array([50, 50]), np.array([500, 500])).p_value
+    1.0
+    >>> homogeneity(coin, np.array([50, 50]), np.array([200, 800])).p_value < 1e-8
+    True
+    """
     from scipy.stats import binom, chi2
 
-    n_pairs = int(pair.max()) + 1 if pair.size else 0
-    x, y, of, usual = _cells(pair, one, two, n_pairs, _EXPECTED)
+    n_groups = int(group.max()) + 1 if group.size else 0
+    x, y, of, usual = _cells(group, one, two, n_groups, _EXPECTED, parts)
     if not x.size:
         return None
-    # Single outcomes: x of x + y are in the first sample.
+    # Single outcomes: x of x + y are in the first sample. Others than those that deviate most can only have larger p.
+    groups, cells = np.unique(of).size, x.size
+    if cells > _TAILS:
+        deviation = np.abs(x - usual * (x + y)) / np.sqrt(usual * (1.0 - usual) * (x + y))
+        most = np.argpartition(deviation, cells - _TAILS)[cells - _TAILS :]
+        x, y, of, usual = x[most], y[most], of[most], usual[most]
     each = np.minimum(1.0, 2.0 * np.minimum(binom.cdf(x, x + y, usual), binom.sf(x - 1.0, x + y, usual)))
-    least, place, pairs = float(each.min()) * each.size, int(of[np.argmin(each)]), np.unique(of).size
+    least, place = float(each.min()) * cells, int(of[np.argmin(each)])
     # All together: (x - expected)^2/variance, summed over the outcomes.
-    x, y, of, usual = _cells(pair, one, two, n_pairs, _MANY)
+    x, y, of, usual = _cells(group, one, two, n_groups, _MANY, parts)
     chi = float(((x - usual * (x + y)) ** 2 / (usual * (1.0 - usual) * (x + y))).sum())
     everything = float(chi2.sf(chi, x.size - np.unique(of).size)) if x.size else 1.0
-    return Homogeneity(min(1.0, 2.0 * min(everything, least)), *divmod(place, n_actions), pairs)
+    found = [least, everything] if parts is None else [least, everything, _by_rank(group, one, two, n_groups)]
+    return Found(min(1.0, len(found) * min(found)), place, groups)
+
+
+def _by_rank(group: Integers, one: Integers, two: Integers, n_groups: int) -> float:
+    """Return the p-value of rank sums: given all numbers of a group, those of the first sample are any of them.
+
+    >>> sizes = np.arange(100)
+    >>> _by_rank(np.zeros(100, int), sizes, 99 - sizes, 1) < 1e-9, _by_rank(np.zeros(100, int), sizes, sizes, 1)
+    (True, 1.0)
+    """
+    from scipy.stats import chi2
+
+    squares, apart = _squared_rank_sums(group, one, two, n_groups)
+    squares = squares[apart >= _MANY]
+    return float(chi2.sf(squares.sum(), squares.size)) if squares.size else 1.0
+
+
+def _squared_rank_sums(group: Integers, one: Integers, two: Integers, n_groups: int) -> tuple[Floats, Floats]:
+    """Return the square of the rank sum of the first sample over its variance, for every group: 1 on average.
+
+    And how many of the smaller sample do not have the number that is the commonest: if they are few, the sum is no
+    normal number.
+    """
+    both = (one + two).astype(np.float64)
+    x, y, n = (np.bincount(group, weights=counts, minlength=n_groups) for counts in (one, two, both))
+    rank = np.cumsum(both) - both / 2.0 - (np.cumsum(n) - n / 2.0)[group]  # from the middle of the group
+    total = np.bincount(group, weights=one * rank, minlength=n_groups)
+    spread = np.bincount(group, weights=both * rank * rank, minlength=n_groups)
+    variance = x * y / np.maximum(n * (n - 1.0), 1.0) * spread
+    largest = np.zeros(n_groups)
+    np.maximum.at(largest, group, both)
+    apart = np.minimum(x, y) * (1.0 - largest / np.maximum(n, 1.0))
+    return np.divide(total**2, variance, out=np.zeros(n_groups), where=variance > 0.0), apart
 
 
 def _cells(
-    pair: NDArray[np.int64], one: NDArray[np.int64], two: NDArray[np.int64], n_pairs: int, least: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
-    """Return both counts of every cell, its pair, and the share of that pair's rows that are in the first sample.
+    group: Integers, one: Integers, two: Integers, n_groups: int, least: float, parts: int | None
+) -> tuple[Floats, Floats, Integers, Floats]:
+    """Return both counts of every cell, its group, and the share of that group's rows that are in the first sample.
 
-    Cells have ``least`` rows or more, in the smaller sample, if the process is one; pairs with one cell tell nothing.
+    Cells have ``least`` rows or more, in the smaller sample, if the process is one; groups with one cell tell nothing.
     """
-    first, second = (np.bincount(pair, weights=counts, minlength=n_pairs) for counts in (one, two))
-    both = (first > 0.0) & (second > 0.0)
-    share = np.divide(np.minimum(first, second), first + second, out=np.zeros(n_pairs), where=both)
-    cell = _with_neighbours(pair, (one + two) * share[pair], least)
+    first, second = (np.bincount(group, weights=counts, minlength=n_groups) for counts in (one, two))
+    fewer = np.minimum(first, second)
+    share = np.divide(fewer, first + second, out=np.zeros(n_groups), where=fewer > 0.0)
+    enough = np.full(n_groups, least) if parts is None else np.maximum(least, fewer / parts)
+    cell = _with_neighbours(group, (one + two) * share[group], enough)
     x, y = (np.bincount(cell, weights=counts) for counts in (one, two))
     of = np.zeros(x.size, dtype=np.int64)
-    of[cell] = pair
-    kept = both[of] & ((x + y) * share[of] >= least)  # the last cell of a pair may still be too rare
-    kept &= np.bincount(of[kept], minlength=n_pairs)[of] >= 2
+    of[cell] = group
+    kept = (x + y) * share[of] >= least  # the last cell of a group may still be too rare
+    kept &= np.bincount(of[kept], minlength=n_groups)[of] >= 2
     x, y, of = x[kept], y[kept], of[kept]
-    nx, ny = (np.bincount(of, weights=counts, minlength=n_pairs) for counts in (x, y))
-    return x, y, of, nx[of] / (nx[of] + ny[of])
+    nx, ny = (np.bincount(of, weights=counts, minlength=n_groups)[of] for counts in (x, y))
+    told = (nx > 0.0) & (ny > 0.0)  # what is left of a group may be of one sample alone
+    return x[told], y[told], of[told], nx[told] / (nx + ny)[told]
 
 
-def _with_neighbours(pair: NDArray[np.int64], expected: NDArray[np.float64], least: float) -> NDArray[np.int64]:
-    """Return the cell of every outcome: its own, or one with neighbours of the same pair that are rare too.
+def _with_neighbours(group: Integers, expected: Floats, enough: Floats) -> Integers:
+    """Return the cell of every outcome: its own, or one with neighbours of the same group that are rare too.
 
-    >>> _with_neighbours(np.array([0, 0, 0, 0, 1]), np.array([90.0, 3.0, 2.5, 30.0, 1.0]), 5.0)
-    array([0, 2, 2, 1, 3])
+    >>> _with_neighbours(np.array([0, 0, 0, 0, 1]), np.array([90.0, 3.0, 2.5, 30.0, 1.0]), np.array([5.0, 5.0]))
+    array([2, 0, 0, 3, 1])
     """
-    rare = expected < least
-    before = np.cumsum(np.where(rare, expected, 0.0)) - np.where(rare, expected, 0.0)
-    start = np.concatenate([[True], np.diff(pair) != 0]) if pair.size else np.zeros(0, dtype=bool)
-    within = before - before[start][np.cumsum(start) - 1]  # of the rare ones of this pair, those before this one
+    rare = np.flatnonzero(expected < enough[group])
+    of, amount = group[rare], expected[rare]
+    start = np.concatenate([[True], np.diff(of) != 0]) if rare.size else np.zeros(0, dtype=bool)
+    before = np.cumsum(amount) - amount
+    within = before - before[start][np.cumsum(start) - 1]  # of the rare ones of this group, those before this one
     # A rare one opens a cell where a multiple of what is enough is passed; others have cells of their own.
-    block = np.where(rare, np.floor(within / least), -1.0)
-    key = np.stack([pair.astype(np.float64), block, np.where(rare, 0.0, np.arange(pair.size) + 1.0)])
-    _, cell = np.unique(key, axis=1, return_inverse=True)
-    return np.asarray(cell, dtype=np.int64).reshape(-1)
+    block = np.floor(within / enough[of])
+    opens = start.copy()
+    opens[1:] |= np.diff(block) != 0.0
+    cell = np.full(group.size, -1, dtype=np.int64)
+    cell[rare] = np.cumsum(opens) - 1
+    alone = cell < 0
+    cell[alone] = int(opens.sum()) + np.arange(int(alone.sum()))
+    return cell

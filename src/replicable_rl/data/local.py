@@ -24,14 +24,17 @@ from replicable_rl.data.columns import (
     said,
     truth,
 )
-from replicable_rl.data.counting import MANY_REWARDS, Facts
+from replicable_rl.data.comparing import BLOCKS
+from replicable_rl.data.counting import MANY_REWARDS, EpisodeFlaws, Facts
 from replicable_rl.data.engine import Engine
 from replicable_rl.data.forms import as_name, family
 from replicable_rl.data.naming import literal
+from replicable_rl.data.numbering import each_block
 from replicable_rl.errors import shown
 
 VIEW = "log"
 _MOST_ORDERED = 20_000_000  # rows of a frame whose order is looked at: one thread numbers them
+_MOST_SORTED = 5_000_000  # times from which it is seen where blocks begin
 _MOST_TEXT = 2**29  # bytes of text that are parsed into a table; more is parsed once for every query
 _UNPACKED = 10  # how much larger a compressed text may be
 _UNSURE = 4  # by what factor an approximate number of values may be wrong, and more
@@ -70,20 +73,20 @@ class LocalRows:
         return Facts(int(rows), wrong_rows, float(lowest or 0.0), float(highest or 0.0), int(distinct) > MANY_REWARDS)
 
     def group(self, columns: Columns, facts: Facts) -> bool:
-        """Make the table ``grouped``; return whether it is known which rows came early."""
+        """Make the table ``grouped``; return whether it is known in which block of the log each row is."""
         names = [f"{letter}{i}" for use, letter in PARTS.items() for i in range(len(columns.of(use)))]
-        early = self._early(facts.rows)
+        steps = self._in_blocks(columns, facts.rows)
         value = f"FLOOR(r * {double(1.0 / facts.width)})" if facts.adds else "r"
         total = f"SUM(CAST(FLOOR(r * {double(facts.scale)}) AS BIGINT))" if facts.adds else "0"
         self.engine.rows(
             f"CREATE TEMP TABLE grouped AS SELECT {', '.join(names)}, d, {value} AS r, COUNT(*) AS n, "
-            f"COUNT(*) FILTER (WHERE h) AS early, {total} AS total "
-            f"FROM (SELECT *, {early or 'false'} AS h FROM steps) GROUP BY {', '.join(names)}, d, {value}"
+            f"{each_block('COUNT(*) FILTER (WHERE b = {i}) AS b{i}' if steps else '0 AS b{i}')}, {total} AS total "
+            f"FROM ({steps or 'SELECT * FROM steps'}) GROUP BY {', '.join(names)}, d, {value}"
         )
-        return early is not None
+        return steps is not None
 
-    def first(self, columns: Columns) -> tuple[int, int, int]:
-        """Make the table ``firsts``; return steps that do not go on, steps without a place, episodes that break off."""
+    def first(self, columns: Columns) -> EpisodeFlaws:
+        """Make the table ``firsts``; return what is wrong with episodes."""
         s, t = ([f"{letter}{i}" for i in range(len(columns.state))] for letter in "st")
         several = self._numbered and len(self.engine.files) > 1
         place = self._order if columns.order else "rowid" if self._has_table else packed(["f", "i"]) if several else "i"
@@ -98,12 +101,13 @@ class LocalRows:
         differs = " OR ".join(
             f"{self._compared(i, f'came_{one}')} <> {self._compared(i, two)}" for i, (one, two) in both
         )
-        ((broken, tied),) = self.engine.rows(
-            f"SELECT COUNT(*) FILTER (WHERE {known} AND ({differs})), COUNT(*) FILTER (WHERE p = before) FROM "
-            f"(SELECT {', '.join(s)}, {came}, {place} AS p, lag({place}) OVER w AS before FROM steps "
-            f"WINDOW w AS (PARTITION BY e ORDER BY {place}))"
+        ((broken, tied, after),) = self.engine.rows(
+            f"SELECT COUNT(*) FILTER (WHERE {known} AND NOT over AND ({differs})), "
+            f"COUNT(*) FILTER (WHERE p = before), COUNT(*) FILTER (WHERE over) FROM "
+            f"(SELECT {', '.join(s)}, {came}, {place} AS p, lag({place}) OVER w AS before, lag(d) OVER w AS over "
+            f"FROM steps WINDOW w AS (PARTITION BY e ORDER BY {place}))"
         )
-        return int(broken), int(tied), cut
+        return EpisodeFlaws(int(broken), int(tied), cut, int(after))
 
     def complaint(self, columns: Columns, use: str, many: int) -> str:
         """Say in which row something is missing, or is not what it must be."""
@@ -141,11 +145,14 @@ class LocalRows:
             return f"({condition})"
         return f"({condition}) AND NOT {self._done(columns)}"
 
-    def where_reward(self, columns: Columns, low: float, high: float) -> tuple[str, float | None]:
-        """Return where the first reward outside a range is, and what it is."""
-        wrong = f"{self._reward(columns)} < {double(low)} OR {self._reward(columns)} > {double(high)}"
-        ((row, value),) = self._wrong_rows(wrong, self._reward(columns))
-        return self._place(row), float(value)
+    def rewards_outside(self, columns: Columns, low: float, high: float) -> tuple[int, str]:
+        """Return how many rewards are outside a range, and where the first is, if it is known."""
+        ((many,),) = self.engine.rows(f"SELECT COUNT(*) FROM steps WHERE {self._outside('r', low, high)}")
+        row, _ = self._wrong_rows(self._outside(self._reward(columns), low, high))[0]
+        return int(many), self._place(row)
+
+    def _outside(self, reward: str, low: float, high: float) -> str:
+        return f"{reward} < {double(low)} OR {reward} > {double(high)}"
 
     def _place(self, row: Any) -> str:
         file, number = row if isinstance(row, tuple) else (self.engine.name, row)
@@ -204,22 +211,42 @@ class LocalRows:
         """Whether the files number their rows themselves, in parallel."""
         return bool(self.parquet) and not {"filename", "file_row_number"} & set(self.kinds)
 
-    def _early(self, rows: int) -> str | None:
-        """Return the condition that a row is in the first half; None where it would cost too much to tell."""
-        if self._has_table:
-            return f"rowid < {rows // 2}"
-        if not self._numbered:
-            too_long = rows > _MOST_ORDERED or (self.engine.files and not self.parquet)
-            return None if too_long else f"i <= {rows // 2}"
-        if len(self.engine.files) == 1:
-            return f"i < {rows // 2}"
-        left = rows // 2
-        for file, size in self.engine.rows("SELECT f, COUNT(*) FROM steps GROUP BY f ORDER BY f"):
-            if left < size:
-                name = "'" + str(file).replace("'", "''") + "'"
-                return f"(f < {name} OR (f = {name} AND i < {left}))"
-            left -= size
-        return "true"
+    def _in_blocks(self, columns: Columns, rows: int) -> str | None:
+        """Return the query for the steps and their blocks b; None where it would cost too much to tell them."""
+        place = "rowid" if self._has_table else "i" if self._numbered else "i - 1"
+        too_long = rows > _MOST_ORDERED or (self.engine.files and not self.parquet)
+        if not self._has_table and not self._numbered and too_long:
+            return None
+        if columns.order is not None and self._is_time():
+            return self._in_time(rows)
+        several = self._numbered and len(self.engine.files) > 1
+        if several:
+            self.engine.rows(
+                "CREATE TEMP TABLE files AS SELECT f, SUM(n) OVER (ORDER BY f) - n AS before FROM "
+                "(SELECT f, COUNT(*) AS n FROM steps GROUP BY f)"
+            )
+        place, steps = ("before + i", "steps JOIN files USING (f)") if several else (place, "steps")
+        return f"SELECT *, CAST({place} AS BIGINT) * {BLOCKS} // {rows} AS b FROM {steps}"
+
+    def _is_time(self) -> bool:
+        """Whether the order says when a row came; the steps of episodes that all begin at one number do not."""
+        ((episodes, begin),) = self.engine.rows(
+            f"SELECT COUNT(*), COUNT(*) FILTER (WHERE o = lowest) FROM (SELECT MIN({self._order}) AS o FROM steps "
+            f"GROUP BY e), (SELECT MIN({self._order}) AS lowest FROM steps)"
+        )
+        return int(episodes) == 1 or 2 * int(begin) <= int(episodes)
+
+    def _in_time(self, rows: int) -> str:
+        """Return the query for the steps and their blocks, by the order; rows of one time are in one block."""
+        some = max(1, rows // _MOST_SORTED)  # of very many, a part that goes by their values: it is the same every time
+        self.engine.rows(
+            f"CREATE TEMP TABLE edges AS SELECT quantile_disc({self._order}, {[i / BLOCKS for i in range(1, BLOCKS)]}) "
+            f"AS q FROM steps WHERE hash({self._order}) % {some} = 0"
+        )
+        later = " + ".join(
+            f"CAST(COALESCE({self._order} > (SELECT q[{i}] FROM edges), false) AS INTEGER)" for i in range(1, BLOCKS)
+        )
+        return f"SELECT *, {later} AS b FROM steps"
 
     def _wrong(self, columns: Columns, use: str) -> str:
         """Return the condition that a row of the view is wrong."""

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from replicable_rl.data.alignment import align, checked_logs, named_logs
+from replicable_rl.data.comparing import same_process
 from replicable_rl.data.dataset import Dataset
 from replicable_rl.data.reading import from_transitions
-from replicable_rl.data.summary import ALARM, same_process
+from replicable_rl.data.summary import ALARM
 from replicable_rl.errors import check_in_open_interval
 from replicable_rl.progress import track
 from replicable_rl.progress_bar import bar_where_it_is_seen

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from replicable_rl.data.checks import moved_to
 from replicable_rl.data.columns import Columns, named_columns
-from replicable_rl.data.counting import Counted, Rows, counted, index_of
+from replicable_rl.data.counting import Facts, Rows, counted, index_of
 from replicable_rl.data.dataset import Dataset
 from replicable_rl.data.episodes import columns_of, is_minari
+from replicable_rl.data.outside import Outside
 from replicable_rl.data.pairs import are_pairs, read_pairs
 from replicable_rl.data.process import END, Process, by_state, check_flags, check_initial, check_mask, check_names
 from replicable_rl.data.source import opened
@@ -139,37 +141,40 @@ def _dataset(
     end = len(states)
     state, action = state_at[found.state], action_at[found.action]
     successor = np.where(found.successor < 0, end, state_at[found.successor])
-    bounds = _range(rows, columns, reward_range, found)
+    bounds = _range(rows, columns, reward_range, found.facts)
     process = Process((*states, END) if ends else states, actions, gamma, bounds)
     first = check_initial(by_state(initial, process.states), len(process.states))
     mask = check_mask(allowed, states, len(actions), ends)
     process = dataclasses.replace(process, initial=first, ends=ends, bins=columns.binned, allowed=mask)
-    starts = None
-    if found.starts is not None:
-        starts = np.zeros(len(process.states), dtype=np.int64)
-        starts[state_at] = found.starts
     outcomes = state, action, successor, found.reward, found.count
-    more: dict[str, Any] = {"early": found.early, "starts": starts, "broken": found.broken, "cut": found.cut}
-    return Dataset(process, *outcomes, **more, width=found.facts.width, sums=found.sums)
+    of_states = {"starts": found.starts, "ended": found.ended}
+    more: dict[str, Any] = {
+        name: None if each is None else moved_to(state_at, each, len(process.states))
+        for name, each in of_states.items()
+    }
+    flaws = found.flaws._asdict()
+    more |= {name: flaws[name] for name in ("broken", "cut", "after")}
+    more |= {"blocks": found.blocks, "width": found.facts.width, "sums": found.sums}
+    return Dataset(process, *outcomes, **more, outside=_outside(rows, columns, bounds, found.facts))
 
 
-def _range(rows: Rows, columns: Columns, declared: tuple[float, float] | None, found: Counted) -> tuple[float, float]:
-    rest = [] if columns.done is None else [0.0]  # nothing is earned after the end
-    facts = found.facts
-    low, high = min([facts.lowest, *rest]), max([facts.highest, *rest])
+def _range(rows: Rows, columns: Columns, declared: tuple[float, float] | None, facts: Facts) -> tuple[float, float]:
+    """Return the declared range of rewards, or that of those that were seen; nothing is earned after the end."""
     if declared is None:
-        return low, high
+        rest = [] if columns.done is None else [0.0]
+        return min([facts.lowest, *rest]), max([facts.highest, *rest])
     bottom, top = check_range("from_transitions", declared)
-    if low < bottom or high > top:
-        if bottom <= facts.lowest and facts.highest <= top:
-            raise InvalidInput(
-                f"{rows.engine.name}: reward_range must hold 0, which is earned after the end (done=...), got "
-                f"[{bottom:g}, {top:g}]. Widen it."
-            )
-        place, value = rows.where_reward(columns, bottom, top)
-        wrong = value if value is not None else facts.lowest if facts.lowest < bottom else facts.highest
+    if columns.done is not None and not bottom <= 0.0 <= top:
         raise InvalidInput(
-            f"{place}: rewards must lie in reward_range [{bottom:g}, {top:g}], got "
-            f"{wrong:g}. Widen reward_range or mend the log."
+            f"{rows.engine.name}: reward_range must hold 0, which is earned after the end (done=...), got "
+            f"[{bottom:g}, {top:g}]. Widen it."
         )
     return bottom, top
+
+
+def _outside(rows: Rows, columns: Columns, bounds: tuple[float, float], facts: Facts) -> Outside | None:
+    """Return what is known of the rewards outside the range; None if there are none."""
+    if bounds[0] <= facts.lowest and facts.highest <= bounds[1]:
+        return None
+    many, where = rows.rewards_outside(columns, *bounds)
+    return Outside(many, facts.lowest, facts.highest, where)

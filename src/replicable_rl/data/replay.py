@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from replicable_rl.data.few import largest_threshold, taken_for_the_worst, threshold
 from replicable_rl.errors import InvalidInput
+from replicable_rl.mdp import pairs_of
 from replicable_rl.sampling.counts import OutcomeCounts, check_calls
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from replicable_rl.data.dataset import Dataset
+    from replicable_rl.randomness import SharedRandomness
 
 
 def places(pair: NDArray[np.int64]) -> list[NDArray[np.int64]]:
@@ -73,23 +76,55 @@ class Replay:
     """
 
     def __init__(self, data: Dataset) -> None:
-        self._data, self._left = data, data.count.copy()
-        real = data.visits[: data.n_states - int(data.process.ends)]  # what comes after the end takes no rows
-        mask = None if data.allowed is None else data.allowed[: len(real)]
-        rows = real if mask is None else np.where(mask, real, np.iinfo(np.int64).max)
-        self.scarcest, self.fewest = data.pair_names(int(np.argmin(rows))), int(rows.min())
-        self.most_samples = self.fewest * data.n_states * data.n_actions  # as many are drawn of every pair
-        pairs, self._pair = np.arange(data.n_states * data.n_actions), data.key // data.n_states
+        data.refuse_outside()
+        self._data, self._left, self._pair = data, data.count.copy(), data.key // data.n_states
         self._places = places(self._pair)
-        ended = pairs // data.n_actions == data.n_states - 1 if data.process.ends else np.zeros(pairs.size, bool)
-        missing = np.zeros(pairs.size, bool) if data.allowed is None else ~data.allowed.reshape(-1)
-        self._free = ended | missing  # nobody asks for rows of them
-        stays = np.flatnonzero(ended)
+        pairs = np.arange(data.n_states * data.n_actions)
+        self._ended = (pairs // data.n_actions == data.n_states - 1) & data.process.ends  # they take no rows
+        self._missing = np.zeros(pairs.size, bool) if data.allowed is None else ~data.allowed.reshape(-1)
+        self._visits = np.where(self._ended, data.rows, data.visits.reshape(-1)).astype(np.float64)  # as in its counts
+        self._most = largest_threshold(self._visits)
+        asked = ~self._ended & ~self._missing
+        counts = asked & (self._visits >= self._most)
+        self.has_few = bool((asked & ~counts).any())  # whether some pairs may be taken for the worst
+        rows = np.where(counts, self._visits, np.inf)
+        self.scarcest, self.fewest = data.pair_names(int(np.argmin(rows))), int(rows.min()) if counts.any() else 0
+        self.most_samples = self.fewest * pairs_of(data)  # as many are drawn of every pair
+        self.left_out, self.fewest_counted = np.zeros(0, dtype=np.int64), 1.0
+        self._arrange()
+
+    def leave_out_few(self, shared: SharedRandomness, needed: int | None) -> None:
+        """Take pairs with few rows for the worst: every row of theirs comes back, with the lowest reward.
+
+        These are pairs with fewer rows than the shared random threshold, and those with fewer than are ``needed``, as
+        long as the threshold might have been above them: whether a run is possible does not depend on the seed.
+        """
+        self.fewest_counted = threshold(self._visits, shared)
+        if needed is not None:
+            self.fewest_counted = max(self.fewest_counted, min(float(needed), self._most))
+        few = (self._visits < self.fewest_counted) & ~self._ended & ~self._missing
+        self.left_out = np.flatnonzero(few)
+        self._arrange()
+
+    def said_of_few(self) -> str:
+        """Say which pairs are taken for the worst; "" if none are."""
+        if not self.left_out.size:
+            return ""
+        pairs = pairs_of(self._data) - int(self._ended.sum())
+        return taken_for_the_worst(self.left_out.tolist(), pairs, self.fewest_counted, self._data.pair_names)
+
+    def _arrange(self) -> None:
+        """Put the outcomes of the log, and what is known without it, in the order of pairs."""
+        data, ended = self._data, np.flatnonzero(self._ended)
+        stays = np.concatenate([ended, self.left_out])
+        self._asked = ~(self._ended | self._missing)  # of which pairs rows are handed out
+        self._asked[self.left_out] = False
         pair = np.concatenate([self._pair, stays])
         self._order = np.argsort(pair, kind="stable")
-        successor = np.concatenate([data.key % data.n_states, np.full(stays.size, data.n_states - 1)])[self._order]
-        reward = np.concatenate([data.reward, np.zeros(stays.size)])[self._order]
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(pair, minlength=pairs.size))]).astype(np.int64)
+        successor = np.concatenate([data.key % data.n_states, stays // data.n_actions])[self._order]
+        known = np.zeros(ended.size), np.full(self.left_out.size, data.reward_range[0])
+        reward = np.concatenate([data.reward, *known])[self._order]
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(pair, minlength=self._asked.size))]).astype(np.int64)
         self._outcomes = indptr, successor.astype(np.int32), reward
 
     def __getattr__(self, name: str) -> Any:
@@ -97,13 +132,13 @@ class Replay:
 
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Return ``calls`` rows of every pair that were not handed out before, at random."""
-        calls, pairs = check_calls("Dataset", calls), self._free.size
-        left = np.bincount(self._pair, weights=self._left, minlength=pairs).astype(np.int64)
-        self._refuse_beyond(calls, np.where(self._free, calls, left))
-        wanted = np.full(pairs, calls, dtype=np.int64)
+        calls = check_calls("Dataset", calls)
+        left = np.bincount(self._pair, weights=self._left, minlength=self._asked.size).astype(np.int64)
+        self._refuse_beyond(calls, np.where(self._asked, left, calls))
+        wanted = np.where(self._asked, calls, 0)
         count = drawn_by_pair(self._pair, self._left, wanted, rng, ranks=self._places)
         self._left -= count
-        after = np.full(self._order.size - count.size, calls)  # the end: nothing, for ever
+        after = np.full(self._order.size - count.size, calls)  # what stays where it is, for ever
         return OutcomeCounts(*self._outcomes, np.concatenate([count, after])[self._order], calls)
 
     @property

@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.data.homogeneity import Homogeneity, homogeneity
-from replicable_rl.data.stretches import changes, place
+from replicable_rl.data.comparing import Change, change_over_time
+from replicable_rl.data.process import Process
 from replicable_rl.display import Displayed
-from replicable_rl.errors import InvalidInput, shown
-from replicable_rl.wording import percent, plural
+from replicable_rl.wording import brief, percent, plural, visible
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from replicable_rl.canonical import Json
     from replicable_rl.data.dataset import Dataset
 
-ALARM = 1e-3  # a false alarm about two processes in one log: one in a thousand logs
+ALARM = 1e-3  # a false alarm about two processes in one log: one in a thousand logs, or less often
+_STATES, _ACTIONS = 5, 4  # of the behaviour, in the text
+_STATES_IN_JSON = 1000
+_LONGEST = 40  # letters of a name
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +42,14 @@ class Summary(Displayed):
         Samples of the pair that has fewest, and of the one in the middle, among those that were tried.
     behaviour : (S, A) floats
         The share of each action in each state; rows of zeros where nothing is known.
-    change : Homogeneity or None
-        Whether the first and the second half of the log look like one process; None where it cannot be told.
+    change : Change or None
+        Whether the log looks like one process over time; None where nobody knows when its rows came.
     warnings : tuple of str
         What should be looked at.
     pairs : int or None
         How many pairs there are where some actions are not allowed in every state; None: all.
+    process : Process
+        What states and actions are called.
     """
 
     rows: int
@@ -54,9 +60,10 @@ class Summary(Displayed):
     least: int
     median: int
     behaviour: NDArray[np.float64]
-    change: Homogeneity | None
+    change: Change | None
     warnings: tuple[str, ...]
-    pairs: int | None = None
+    pairs: int | None
+    process: Process
 
     def __str__(self) -> str:
         pairs = self.states * self.actions if self.pairs is None else self.pairs
@@ -66,9 +73,8 @@ class Summary(Displayed):
             f"{plural(self.median, 'time')} in the middle",
         ]
         if self.change is not None:
-            lines.append(
-                f"first half against second half: p = {self.change.p_value:.2g} ({plural(self.change.pairs, 'pair')})"
-            )
+            lines.append(f"one process over time: p = {self.change.p_value:.2g} ({plural(self.change.pairs, 'pair')})")
+        lines += self._behaviour()
         return "\n".join([*lines, *(f"Warning: {warning}." for warning in self.warnings)])
 
     def __repr__(self) -> str:
@@ -76,11 +82,46 @@ class Summary(Displayed):
         sizes = [plural(self.rows, "row"), plural(self.states, "state"), plural(self.actions, "action")]
         return f"Summary({', '.join(sizes)}{wrong})"
 
+    def _behaviour(self) -> list[str]:
+        """Return what was done in the first states that were left, a line each."""
+        left = np.flatnonzero(self.behaviour[: self.states].any(axis=1))
+        lines = ["actions taken:"] if left.size else []
+        for s in left[:_STATES].tolist():
+            often = np.argsort(-self.behaviour[s], kind="stable")[: np.count_nonzero(self.behaviour[s])].tolist()
+            shown = often if len(often) <= _ACTIONS + 1 else often[:_ACTIONS]
+            said = [f"{_name(self.process.action_names[a])} {percent(_rounded(self.behaviour[s, a]))}" for a in shown]
+            if len(shown) < len(often):
+                rest = float(self.behaviour[s, often[len(shown) :]].sum())
+                said.append(f"{len(often) - len(shown)} others {percent(_rounded(rest))}")
+            lines.append(f"  {_name(self.process.state_names[s])}: {', '.join(said)}")
+        more = left.size - _STATES
+        return [*lines, f"  {plural(more, 'more state')} in summary().behaviour"] if more > 0 else lines
+
     def to_json(self) -> dict[str, Json]:
-        """Return the JSON form, without the behaviour."""
+        """Return the JSON form, with the behaviour in the first 1000 states; ``behaviour_left_out`` counts the others.
+
+        The behaviour is a list of states with the shares of their actions, without those that were not taken.
+        """
         change = None if self.change is None else dict(self.change._asdict())
         names = ("rows", "states", "actions", "never_tried", "never_left", "least", "median")
-        return {**{name: getattr(self, name) for name in names}, "change": change, "warnings": list(self.warnings)}
+        left = np.flatnonzero(self.behaviour[: self.states].any(axis=1))
+        behaviour: list[Json] = [
+            {
+                "state": self.process.state_names[s],
+                "actions": {
+                    self.process.action_names[a]: float(self.behaviour[s, a])
+                    for a in np.flatnonzero(self.behaviour[s]).tolist()
+                },
+            }
+            for s in left[:_STATES_IN_JSON].tolist()
+        ]
+        return {
+            **{name: getattr(self, name) for name in names},
+            "change": change,
+            "behaviour": behaviour,
+            "behaviour_left_out": max(0, left.size - _STATES_IN_JSON),
+            "warnings": list(self.warnings),
+        }
 
 
 def summarise(data: Dataset) -> Summary:
@@ -92,9 +133,7 @@ def summarise(data: Dataset) -> Summary:
     shares = data.visits / np.maximum(data.visits.sum(axis=1, keepdims=True), 1)
     allowed = None if data.allowed is None else data.allowed[:real]
     never = visits == 0 if allowed is None else (visits == 0) & allowed
-    change = None
-    if data.early is not None:
-        change = _compared(data, data.key, data.reward, data.early, data.count - data.early, data.width)
+    change = change_over_time(data)
     return Summary(
         data.rows,
         real,
@@ -107,85 +146,64 @@ def summarise(data: Dataset) -> Summary:
         change,
         tuple(_warnings(data, visits, never, change)),
         None if allowed is None else int(allowed.sum()),
+        data.process,
     )
 
 
+def _name(name: str) -> str:
+    return brief(visible(" ".join(name.split())), _LONGEST)
+
+
+def _rounded(share: float) -> float:
+    """Return a share in per cent, with one digit more where it is below one.
+
+    >>> _rounded(0.3333), _rounded(0.00123)
+    (0.33, 0.001)
+    """
+    return round(float(share), 2 if share >= 0.005 else 3)
+
+
 def _warnings(
-    data: Dataset, visits: NDArray[np.int64], never: NDArray[np.bool_], change: Homogeneity | None
-) -> list[str]:
-    found, states = [], data.process.state_names
+    data: Dataset, visits: NDArray[np.int64], never: NDArray[np.bool_], change: Change | None
+) -> Iterator[str]:
+    if data.outside is not None:
+        said = data.outside.said(data.reward_range, data.rows)
+        yield f"{said}; widen reward_range or mend the log, nothing is decided on it as it is"
+    states = data.process.state_names
     lost = visits.sum(axis=1) == 0
     if never.any():
         some = f"such as {data.pair_names(int(never.argmax()))}"
-        found.append(f"{plural(int(never.sum()), 'pair')} never tried, {some}: nobody knows what they are worth")
+        yield f"{plural(int(never.sum()), 'pair')} never tried, {some}: nobody knows what they are worth"
     if lost.any():
         some = f"such as {states[int(np.argmax(lost))]}"
         why = "nobody saw what comes next" if data.process.ends else "is a column for the end missing (done=...)"
-        found.append(f"{plural(int(lost.sum()), 'state')} never left, {some}: {why}")
-    if data.broken:
-        found.append(f"{plural(data.broken, 'step')} of episodes do not go on where the step before ended")
+        yield f"{plural(int(lost.sum()), 'state')} never left, {some}: {why}"
+    yield from _contradictions(data, ~lost)
     if data.cut and data.starts is not None:
         every = plural(int(data.starts.sum()), "episode")
-        found.append(f"{data.cut} of {every} break{'s' * (data.cut == 1)} off: the last row is not done")
+        yield f"{data.cut} of {every} break{'s' * (data.cut == 1)} off: the last row is not done"
     if change is not None and change.p_value < ALARM:
         where = data.pair_names(change.state * data.n_actions + change.action)
-        found.append(
-            f"the first and the second half look like two processes (p = {change.p_value:.2g}, most of all {where}); a "
-            f"false alarm comes in {percent(ALARM)} of logs"
+        when = f"from {percent(change.begin)} to {percent(change.end)} of its rows"
+        yield (
+            f"the log looks like two processes: {when} it differs from the rest (p = {change.p_value:.2g}, most of all "
+            f"{where}); a false alarm comes in {percent(ALARM)} of logs, or less often"
         )
-    return found
 
 
-def same_process(one: Dataset, two: Dataset) -> Homogeneity | None:
-    """Test whether two logs come from one process; None where they have no pair in common that can be compared.
-
-    Parameters
-    ----------
-    one, two : Dataset
-        Read with the same names, discount and reward range.
-    """
-    from replicable_rl.data.dataset import Dataset
-
-    for name, data in (("one", one), ("two", two)):
-        if not isinstance(data, Dataset):
-            raise InvalidInput(f"same_process: {name} must be a Dataset, got {shown(data)}.")
-    if one.process != two.process:
-        raise InvalidInput(
-            "same_process: the logs are of two declared processes. Read both with the same states=..., actions=..., "
-            "gamma and reward_range."
-        )
-    key, reward = np.concatenate([one.key, two.key]), np.concatenate([one.reward, two.reward])
-    is_first = np.arange(key.size) < one.key.size
-    count = np.concatenate([one.count, two.count])
-    counts = np.where(is_first, count, 0), np.where(is_first, 0, count)
-    return _compared(one, key, reward, *counts, max(one.width, two.width))
-
-
-def _compared(
-    data: Dataset,
-    key: NDArray[np.int64],
-    reward: NDArray[np.float64],
-    one: NDArray[np.int64],
-    two: NDArray[np.int64],
-    width: float,
-) -> Homogeneity | None:
-    """Compare two counts of outcomes; where rewards take many values, by next states alone, and by their stretches too.
-
-    Stretches are many, and a change of next states would get lost among them.
-    """
-    if not width:
-        return _test(data, key, reward, one, two)
-    found = [_test(data, key, where, one, two) for where in (np.zeros(key.size), place(reward, width))]
-    known = sorted((test for test in found if test is not None), key=lambda test: test.p_value)
-    return known[0]._replace(p_value=min(1.0, len(found) * known[0].p_value)) if known else None
-
-
-def _test(
-    data: Dataset, key: NDArray[np.int64], where: NDArray[np.float64], one: NDArray[np.int64], two: NDArray[np.int64]
-) -> Homogeneity | None:
-    order = np.lexsort((where, key))
-    new = np.ones(order.size, dtype=bool)
-    new[1:] = changes(key[order]) | changes(where[order])
-    first = np.flatnonzero(new)
-    x, y = (np.add.reduceat(count[order], first) if order.size else count for count in (one, two))
-    return homogeneity(key[order][new] // data.n_states, x, y, data.n_actions)
+def _contradictions(data: Dataset, is_left: NDArray[np.bool_]) -> Iterator[str]:
+    """Say which rows contradict each other."""
+    if data.broken:
+        yield f"{plural(data.broken, 'step')} of episodes do not go on where the step before ended"
+    if data.after:
+        come = "comes" if data.after == 1 else "come"
+        yield f"{plural(data.after, 'row')} of episodes {come} after the end: the row before is done"
+    if data.ended is not None:
+        both = (data.ended[: is_left.size] > 0) & is_left
+        if both.any():
+            many, rows = int(both.sum()), plural(int(data.ended[: is_left.size][both].sum()), "row")
+            ends, left = ("ends", "is left") if many == 1 else ("end", "are left")
+            yield (
+                f"{plural(many, 'state')} both {ends} episodes ({rows}) and {left} in other rows, such as "
+                f"{data.process.state_names[int(both.argmax())]}: is done also set where a recording just stopped"
+            )

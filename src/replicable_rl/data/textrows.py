@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 from replicable_rl.data import labels, naming
 from replicable_rl.data.columns import PARTS, RAW, Columns, at_the_end, binned, number, packed, quoted, said, truth
-from replicable_rl.data.counting import Facts
+from replicable_rl.data.counting import EpisodeFlaws, Facts
 from replicable_rl.data.local import LocalRows
 from replicable_rl.data.naming import literal
+from replicable_rl.data.numbering import each_block
 from replicable_rl.data.text import TextFiles
 from replicable_rl.errors import InvalidInput, shown
 
@@ -77,10 +78,12 @@ class TextRows(LocalRows):
         }
         self.engine.rows("ALTER TABLE grouped RENAME TO written")
         chosen = ", ".join(f"{query} AS {name}" for name, query in parts.items())
-        self.engine.rows(f"CREATE TEMP TABLE grouped AS SELECT {chosen}, d, r, n, early, total FROM written")
+        self.engine.rows(
+            f"CREATE TEMP TABLE grouped AS SELECT {chosen}, d, r, n, {each_block('b{i}')}, total FROM written"
+        )
         return ordered
 
-    def first(self, columns: Columns) -> tuple[int, int, int]:
+    def first(self, columns: Columns) -> EpisodeFlaws:
         """Make the table ``firsts``, of names."""
         found = super().first(columns)
         self.engine.rows("ALTER TABLE firsts RENAME TO written_firsts")

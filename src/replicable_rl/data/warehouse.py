@@ -1,6 +1,7 @@
 """Rows in a database or a warehouse, through Ibis: the engine there groups them, and only groups come back.
 
-A table of SQL has no order, so nobody knows which rows came early, and episodes need a column that orders their steps.
+A table of SQL has no order, so episodes need a column that orders their steps, and only if that is a time somebody
+knows when rows came.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from replicable_rl.data.columns import PARTS, Columns, packed, truth
-from replicable_rl.data.counting import MANY_REWARDS, Facts
+from replicable_rl.data.comparing import BLOCKS
+from replicable_rl.data.counting import MANY_REWARDS, EpisodeFlaws, Facts
 from replicable_rl.data.forms import family
 from replicable_rl.data.local import complained
+from replicable_rl.data.numbering import each_block
 from replicable_rl.errors import InvalidInput
 from replicable_rl.wording import sentence
 
@@ -88,20 +91,24 @@ class WarehouseRows:
         return Facts(int(found["rows"]), wrong_rows, lowest, highest, distinct > MANY_REWARDS)
 
     def group(self, columns: Columns, facts: Facts) -> bool:
-        """Make the table ``grouped``; which rows came early is not known."""
+        """Make the table ``grouped``; return whether it is known in which block of the log each row is."""
         with self._in_one_sentence():
+            block = self._block(columns)
             rewards = self._reward(columns)
             keys = self._parts(columns)
             if columns.done is not None:
                 keys["d"] = self.table[columns.done]
             sums: dict[str, Any] = {"n": lambda rows: rows.count()}
+            beside = {} if block is None else {"b": block}
+            for i in range(BLOCKS) if block is not None else ():
+                sums[f"b{i}"] = lambda rows, i=i: (rows.b == i).ifelse(1, 0).sum()
             if facts.adds:
                 high, low = _halves(rewards, facts.scale)
                 keys["r"] = (rewards * (1.0 / facts.width)).floor()
-                selected = self.table.select(**keys, high=high, low=low)
+                selected = self.table.select(**keys, **beside, high=high, low=low)
                 sums |= {name: lambda rows, name=name: rows[name].sum() for name in ("high", "low")}
             else:
-                selected = self.table.select(**keys, r=rewards)
+                selected = self.table.select(**keys, **beside, r=rewards)
                 keys["r"] = rewards
             self._fetch(selected.group_by(list(keys)).aggregate(**sums))
         names = self._typed(columns)
@@ -109,14 +116,15 @@ class WarehouseRows:
         done = "false" if columns.done is None else truth("d", kinds["d"])
         value = "CAST(r AS DOUBLE)"
         total = f"CAST(high AS HUGEINT) * {int(_HALF)} + CAST(low AS HUGEINT)" if facts.adds else "0"
+        blocks = each_block("0 AS b{i}" if block is None else "b{i}")
         self.engine.rows(
-            f"CREATE TEMP TABLE grouped AS SELECT {names}, {done} AS d, {value} AS r, n, 0 AS early, "
+            f"CREATE TEMP TABLE grouped AS SELECT {names}, {done} AS d, {value} AS r, n, {blocks}, "
             f"{total} AS total FROM fetched"
         )
-        return False
+        return block is not None
 
-    def first(self, columns: Columns) -> tuple[int, int, int]:
-        """Make the table ``firsts``; return steps that do not go on, steps without a place, episodes that break off."""
+    def first(self, columns: Columns) -> EpisodeFlaws:
+        """Make the table ``firsts``; return what is wrong with episodes."""
         import ibis
 
         with self._in_one_sentence():
@@ -125,7 +133,7 @@ class WarehouseRows:
             over = ibis.literal(True) if columns.done is None else self._over(columns.done)
             steps = self.table.select(**parts, e=self.table[columns.episode], o=self.table[columns.order], over=over)
             within = ibis.window(group_by=steps.e, order_by=steps.o)
-            came = {f"came_{name}": steps[name].lag().over(within) for name in (*t, "o")}
+            came = {f"came_{name}": steps[name].lag().over(within) for name in (*t, "o", "over")}
             came["after"] = steps.o.lead().over(within)  # no place is missing, so only the last row has none after it
             steps = steps.mutate(place=ibis.row_number().over(within), **came)
             known, differs = ibis.literal(True), ibis.literal(False)
@@ -133,7 +141,8 @@ class WarehouseRows:
                 known &= steps[f"came_{one}"].notnull()
                 differs |= steps[f"came_{one}"] != steps[two]
             cut = steps.after.isnull() & ~steps.over
-            wrong = {"broken": known & differs, "tied": steps.came_o == steps.o, "cut": cut}
+            ended = steps.came_over.fill_null(False) & ibis.literal(columns.done is not None)
+            wrong = {"broken": known & ~ended & differs, "tied": steps.came_o == steps.o, "cut": cut, "after": ended}
             asked = {name: condition.fill_null(False).ifelse(1, 0).sum() for name, condition in wrong.items()}
             (found,) = steps.aggregate(**asked).to_pyarrow().to_pylist()
             self._fetch(steps.filter(steps.place == 0).group_by(s).aggregate(n=lambda rows: rows.count()))
@@ -141,7 +150,7 @@ class WarehouseRows:
             f"CREATE TEMP TABLE firsts AS SELECT {packed(s)} AS s, n FROM "
             f"(SELECT {self._typed(columns, ('state',))}, n FROM fetched)"
         )
-        return int(found["broken"] or 0), int(found["tied"] or 0), int(found["cut"] or 0)
+        return EpisodeFlaws(*(int(found[name] or 0) for name in EpisodeFlaws._fields))
 
     def complaint(self, columns: Columns, use: str, many: int) -> str:
         """Say what is missing, or is not what it must be; rows of a database have no numbers."""
@@ -152,15 +161,40 @@ class WarehouseRows:
         """Return the log; rows of a database have no numbers."""
         return self.engine.name
 
-    def where_reward(self, columns: Columns, low: float, high: float) -> tuple[str, float | None]:
-        """Return the log; rows of a database have no numbers."""
-        return self.engine.name, None
+    def rewards_outside(self, columns: Columns, low: float, high: float) -> tuple[int, str]:
+        """Return how many rewards are outside a range; rows of a database have no numbers."""
+        rewards = self._reward(columns)
+        with self._in_one_sentence():
+            outside = self.table.select(r=rewards).filter((rewards < low) | (rewards > high))
+            return int(outside.count().to_pyarrow().as_py()), ""
 
     # --- expressions ----------------------------------------------------------------------------
 
     def _reward(self, columns: Columns) -> Any:
         with self._in_one_sentence():
             return self.table[columns.reward].cast("float64")
+
+    def _block(self, columns: Columns) -> Any:
+        """Return in which block of the log a row is, by the order; None where that does not say when a row came.
+
+        The steps of episodes that all begin at one number do not.
+        """
+        import ibis
+
+        if columns.order is None:
+            return None
+        steps = self.table.select(e=self.table[columns.episode], o=self.table[columns.order])
+        firsts = steps.group_by("e").aggregate(o=steps.o.min())
+        begin = (firsts.o == firsts.o.min().as_scalar()).ifelse(1, 0).sum()
+        (found,) = firsts.aggregate(episodes=firsts.count(), begin=begin).to_pyarrow().to_pylist()
+        if found["episodes"] > 1 and 2 * int(found["begin"]) > found["episodes"]:
+            return None
+        tiles = steps.mutate(tile=ibis.ntile(BLOCKS).over(order_by=steps.o))  # rows of one time may be in two of them
+        ends = tiles.group_by("tile").aggregate(end=tiles.o.max()).order_by("tile").to_pyarrow()["end"].to_pylist()
+        order, block = self.table[columns.order], ibis.literal(0)
+        for end in ends[:-1]:  # but not in two blocks
+            block += (order > ibis.literal(end, order.type())).ifelse(1, 0)
+        return block
 
     def _over(self, done: str) -> Any:
         """Return whether an episode ended with a step; that it is true or false, or 1 or 0, is known by now."""

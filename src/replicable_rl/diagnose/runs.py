@@ -15,7 +15,7 @@ from replicable_rl.diagnose.forecast import Forecast
 from replicable_rl.diagnose.resampling import Rows
 from replicable_rl.errors import InvalidInput
 from replicable_rl.randomness import SharedRandomness, sample_stream
-from replicable_rl.solve.run import refuse_endless
+from replicable_rl.solve.run import prepare
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,8 +36,9 @@ class RunForecast(Forecast):
 
     def __init__(self, data: Dataset, algorithm: Any, resamples: int, seed: int) -> None:
         self.data, self.algorithm, self.resamples, self.seed = data, algorithm, resamples, seed
-        source = data.replayed()
-        algorithm.solve(source, SharedRandomness(seed), sample_stream(seed))
+        source, shared = data.replayed(), SharedRandomness(seed)
+        prepare(source, algorithm, shared)
+        algorithm.solve(source, shared, sample_stream(seed))
         self.takes = source.handed_out
         self._pair = data.key // data.n_states
         self._on_halves = algorithm
@@ -79,7 +80,6 @@ class RunForecast(Forecast):
         half = (rows.halves_by_pair(self._pair, rng) if self.takes else rows.halves(rng))[0].dataset(self.data)
         for algorithm, said in ((self.algorithm, ""), *self._halved()):
             try:
-                refuse_endless(half.replayed(), algorithm)
                 _policy(half, algorithm, SharedRandomness(self.seed), rng)
             except InvalidInput as error:
                 why = why or str(error)
@@ -97,5 +97,7 @@ class RunForecast(Forecast):
 
 
 def _policy(data: Dataset, algorithm: Any, shared: SharedRandomness, rng: np.random.Generator) -> NDArray[np.int64]:
-    policy: NDArray[np.int64] = algorithm.solve(data.replayed(), shared, rng).outputs["policy"]
+    source = data.replayed()
+    prepare(source, algorithm, shared)
+    policy: NDArray[np.int64] = algorithm.solve(source, shared, rng).outputs["policy"]
     return policy

@@ -146,7 +146,7 @@ def _log(found: Diagnosis) -> Iterator[Block]:
         ("rewards", " to ".join(number(end) for end in found.data.reward_range)),
     ]
     if summary.change is not None:
-        facts.append(("two halves in time", f"p = {summary.change.p_value:.2g}"))
+        facts.append(("one process over time", f"p = {summary.change.p_value:.2g}"))
     yield Facts(facts)
     yield Heading("How it was decided")
     how: list[tuple[str, Cell]] = [("algorithm", Code(one_line(algorithm_spec(algorithm).text, 200)))]

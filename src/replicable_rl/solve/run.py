@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, did_you_mean, shown
-from replicable_rl.mdp import TabularMDP, allowed_of
+from replicable_rl.mdp import TabularMDP, allowed_of, pairs_of
 from replicable_rl.mdp.allowed import check_policy_allowed
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
@@ -109,12 +109,14 @@ def _state(rng: np.random.Generator) -> tuple[object, ...]:
 
 
 def _made(problem: Any, source: Any, algorithm: Algorithm, spec: RunSpec) -> Run:
-    refuse_endless(source, algorithm)
+    shared = SharedRandomness(spec.shared_seed)
+    prepare(source, algorithm, shared)
     rng = sample_stream(spec.sample.seed if isinstance(spec.sample, Drawn) else 0)  # a recorded sample draws nothing
     unused = _state(rng)
     with ALONE if source is problem else contextlib.nullcontext():
-        run = algorithm.solve(source, SharedRandomness(spec.shared_seed), rng)
+        run = algorithm.solve(source, shared, rng)
     _check_run(run, source, algorithm)
+    run = _with_few(run, source)
     if type(source) in _DRAW_FROM_RNG and _state(rng) == unused:
         run = run.but(samples=0)  # nobody asked for a sample, whatever is reported
     estimated = getattr(problem, "estimated", False) or source.estimated  # which a sampler cannot take back
@@ -228,6 +230,24 @@ def _sample(problem: Any, sample_seed: int | None, sampler: str) -> Sample:
     return Drawn(check_integer("solve", "sample_seed", seed, low=0, high=MAX_SEED), sampler)
 
 
+def prepare(source: Any, algorithm: Algorithm, shared: SharedRandomness) -> None:
+    """Refuse a run that cannot end, and let a log know what a run with this shared seed takes of it."""
+    refuse_endless(source, algorithm)
+    if not hasattr(source, "leave_out_few"):
+        return
+    planned: Any = algorithm.plan(source) if isinstance(algorithm, PlanningAlgorithm) else None
+    if not getattr(planned, "recorded", False):  # it draws
+        source.leave_out_few(shared, None if planned is None else planned.samples // pairs_of(source))
+
+
+def _with_few(run: Run, source: Any) -> Run:
+    """Return the run of an algorithm that drew from a log with the pairs in its status that had too few rows."""
+    said = source.said_of_few() if hasattr(source, "said_of_few") and source.handed_out else ""
+    if not said or run.status is None:
+        return run
+    return run.but(status=dataclasses.replace(run.status, sentence=f"{run.status.sentence}; {said}"))
+
+
 def refuse_endless(source: Any, algorithm: Algorithm) -> None:
     """Refuse, before it starts, a run that steps more often than the problem can be stepped."""
     most = getattr(source, "most_samples", None)
@@ -243,7 +263,8 @@ def refuse_endless(source: Any, algorithm: Algorithm) -> None:
     remedy = f"With {name}={affordable} it would fit, and less would be claimed" if affordable else "It cannot fit"
     takes = f"{type(algorithm).__name__}: a run would take {number(planned.samples, 3)}"
     if hasattr(source, "replayed"):
-        fewest = f"the log has {plural(source.fewest, 'row')} of the pair with fewest, {sentence(source.scarcest, 80)}"
+        which = "the pair with fewest that counts" if source.has_few else "the pair with fewest"
+        fewest = f"the log has {plural(source.fewest, 'row')} of {which}, {sentence(source.scarcest, 80)}"
         raise SampleSizeTooLarge(f"{takes} rows, as many of every pair, and {fewest}. {remedy}.")
     raise SampleSizeTooLarge(
         f"{takes} steps of {type(source).__name__}, more than its budget of {number(most, 3)}. {remedy}; budget=... of "

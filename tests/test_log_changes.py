@@ -1,0 +1,252 @@
+"""Do two logs, or two times of one log, look like one process: what is found, and how often for nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import replicable_rl as rr
+from replicable_rl.data import comparing, homogeneity, local
+from tests.statistics import ALPHA, SEED
+
+pytestmark = pytest.mark.usefixtures("one_database")
+ROW = np.random.default_rng(1).dirichlet(np.ones(6), size=(6, 3))
+NAMES: dict[str, Any] = {"gamma": 0.9, "states": list(range(6)), "actions": list(range(3)), "reward_range": (-9.0, 9.0)}
+
+
+def log_of(rows: int, seed: int, off: float = 0.0, shift: float | None = None) -> dict[str, Any]:
+    """Return a log of one process; ``off`` of one row's probability goes elsewhere; rewards are normal if shifted."""
+    rng, shares = np.random.default_rng([SEED, seed]), ROW.copy()
+    shares[2, 1] += np.where(np.arange(6) == shares[2, 1].argmax(), -off, off / 5)
+    state, action = rng.integers(6, size=rows), rng.integers(3, size=rows)
+    successor = (rng.random((rows, 1)) > shares[state, action].cumsum(axis=1)).sum(axis=1).clip(0, 5)
+    reward = (successor == 0) * 1.0 if shift is None else rng.normal(shift, 1.0, rows).clip(-9.0, 9.0)
+    return {"state": state, "action": action, "reward": reward, "next_state": successor}
+
+
+def joined(*logs: dict[str, Any]) -> dict[str, Any]:
+    return {name: np.concatenate([log[name] for log in logs]) for name in logs[0]}
+
+
+def change(log: Any, **options: Any) -> rr.data.Change:
+    found = rr.from_transitions(log, **NAMES, **options).summary().change
+    assert found is not None
+    return found
+
+
+# --- over time ------------------------------------------------------------------------------------------------------
+
+
+def test_a_disturbance_that_passes_is_found() -> None:
+    """The middle half is of another process: halves of the log look alike. One row is off by 0.1, at 10^6 rows."""
+    quarter = 250_000
+    log = joined(log_of(quarter, 1), log_of(2 * quarter, 2, off=0.1), log_of(quarter, 3))
+    found = change(log)
+    assert found.p_value < 1e-6
+    assert (found.state, found.action) == (2, 1)
+    assert (found.begin, found.end) == (0.25, 0.75)
+    said = rr.from_transitions(log, **NAMES).summary().warnings
+    assert any("from 25 % to 75 % of its rows it differs from the rest" in one for one in said)
+
+
+@pytest.mark.parametrize("share", [0.125, 0.3, 0.5, 0.8])
+def test_a_change_at_any_time_is_found(share: float) -> None:
+    before = int(200_000 * share)
+    assert change(joined(log_of(before, 4), log_of(200_000 - before, 5, off=0.3))).p_value < 1e-6
+
+
+def test_the_order_says_when_rows_came(tmp_path: Path) -> None:
+    log = joined(log_of(30_000, 6), log_of(30_000, 7, off=0.3))
+    log |= {"t": np.arange(60_000), "day": np.arange(60_000) // 100, "visit": np.arange(60_000) // 10}
+    mixed = {name: column[np.random.default_rng(8).permutation(60_000)] for name, column in log.items()}
+    mixed["visit"] = mixed["t"] // 10
+    assert change(mixed).p_value > 0.01  # its rows come in any order
+    for source in (mixed, csv_of(mixed, tmp_path / "log.csv")):
+        found = change(source, episode="visit", order="t")
+        assert found.p_value < 1e-6
+        assert (found.begin, found.end) == (0.0, 0.5)
+    texts = mixed | {"t": np.char.zfill(mixed["t"].astype(str), 6), "visit": np.zeros(60_000, dtype=int)}
+    assert change(texts, episode="visit", order="t").p_value < 1e-6  # one episode: its order is the time
+
+
+def test_steps_within_episodes_are_no_time() -> None:
+    """Every episode begins at step 0: then the rows are taken in their own order."""
+    log = joined(log_of(30_000, 6), log_of(30_000, 7, off=0.3))
+    log |= {"step": np.arange(60_000) % 20, "visit": np.arange(60_000) // 20}
+    found = change(log, episode="visit", order="step")
+    assert found.p_value < 1e-6
+    assert (found.begin, found.end) == (0.0, 0.5)
+
+
+def test_a_database_takes_the_order_for_the_time() -> None:
+    ibis = pytest.importorskip("ibis")
+    log = joined(log_of(20_000, 6), log_of(20_000, 7, off=0.3))
+    log |= {"t": np.arange(40_000) // 2, "visit": np.arange(40_000) % 2 + 2 * (np.arange(40_000) // 400)}
+    backend = ibis.duckdb.connect()
+    backend.con.register("frame", log)
+    backend.con.execute("CREATE TABLE log AS SELECT * FROM frame ORDER BY random()")
+    there = rr.from_transitions(backend.table("log"), **NAMES, episode="visit", order="t")
+    here = rr.from_transitions(log, **NAMES, episode="visit", order="t")
+    backend.disconnect()
+    assert there == here
+    assert there.blocks is not None
+    assert here.blocks is not None
+    assert there.blocks.tolist() == here.blocks.tolist()
+    assert there.summary().change == here.summary().change
+
+
+def test_blocks_of_very_many_times_go_by_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = joined(log_of(20_000, 6), log_of(20_000, 7, off=0.3)) | {"t": np.arange(40_000), "visit": np.zeros(40_000)}
+    monkeypatch.setattr(local, "_MOST_SORTED", 2_000)
+    one, two = (rr.from_transitions(log, **NAMES, episode="visit", order="t") for _ in range(2))
+    assert one.blocks is not None
+    assert two.blocks is not None
+    assert one.blocks.tolist() == two.blocks.tolist()
+    assert (abs(one.blocks.sum(axis=0) - 5_000) < 1_500).all()
+    assert change(log, episode="visit", order="t").p_value < 1e-6
+
+
+def test_the_digest_does_not_know_the_time(tmp_path: Path) -> None:
+    log = log_of(5_000, 9)
+    mixed = {name: column[np.random.default_rng(8).permutation(5_000)] for name, column in log.items()}
+    one, two = rr.from_transitions(log, **NAMES), rr.from_transitions(mixed, **NAMES)
+    assert one == two
+    assert one.blocks is not None
+    assert two.blocks is not None
+    assert one.blocks.tolist() != two.blocks.tolist()
+    one.save(tmp_path / "log.npz")
+    assert rr.load_dataset(tmp_path / "log.npz").summary().change == one.summary().change
+
+
+def test_files_with_two_halves_are_read(tmp_path: Path) -> None:
+    """Older versions kept how many rows were in the first half."""
+    data = rr.from_transitions(joined(log_of(20_000, 6), log_of(20_000, 7, off=0.3)), **NAMES)
+    assert data.blocks is not None
+    data.save(tmp_path / "new.npz")
+    with np.load(tmp_path / "new.npz") as archive:
+        arrays = {name: archive[name] for name in archive.files if name != "blocks"}
+    np.savez(tmp_path / "old.npz", **arrays, early=data.blocks[:, :4].sum(axis=1))
+    old = rr.load_dataset(tmp_path / "old.npz")
+    found = old.summary().change
+    assert old == data
+    assert found is not None
+    assert found.p_value < 1e-6
+    assert (found.begin, found.end) == (0.0, 0.5)
+
+
+# --- false alarms ---------------------------------------------------------------------------------------------------
+
+
+def allowed(rate: float, times: int) -> int:
+    """Return how many alarms a correct test with this rate passes with probability 1 - ALPHA."""
+    return int(stats.binom.isf(ALPHA, times, rate))
+
+
+def test_false_alarms_over_time_are_as_rare_as_declared() -> None:
+    """At p < 0.01 at most one log in a hundred; measured, about one in two hundred: 28 runs of blocks overlap."""
+    alarms, times = {0.01: 0, 0.2: 0}, 100
+    mdp = rr.make("riverswim-v1")
+    for seed in range(times):
+        data = rr.from_transitions(mdp.to_transitions(samples=400, seed=SEED + seed), gamma=0.9)
+        found = data.summary().change
+        assert found is not None
+        for rate in alarms:
+            alarms[rate] += found.p_value < rate
+    for rate, many in alarms.items():
+        assert many <= allowed(rate, times)
+    assert alarms[0.2] > 0  # it is no test that never says anything
+
+
+@pytest.mark.parametrize("law", ["normal", "skewed"])
+def test_false_alarms_of_rewards_are_as_rare_as_declared(law: str) -> None:
+    """Of logs of very different sizes, also where rewards have a long tail."""
+    rng, alarms, times = np.random.default_rng([SEED, 3]), 0, 300
+    for _ in range(times):
+        rewards = rng.normal(size=8_400) if law == "normal" else rng.lognormal(0.0, 2.0, 8_400)
+        key = rng.integers(8, size=8_400) * 2
+        table = np.zeros((key.size, 2), dtype=np.int64)
+        table[:400, 0], table[400:, 1] = 1, 1
+        sizes: Any = SimpleNamespace(n_states=2, n_actions=1)
+        found = comparing._smallest(sizes, key, rewards, table, 2.0**-5, [(0, 1)])
+        alarms += found is not None and found.p_value < 0.01
+    assert alarms <= allowed(0.01, times)
+
+
+def test_rank_sums_of_rewards_that_are_nearly_all_the_same_are_not_used() -> None:
+    """One of 60 against one of 6000 is not 0: by a normal law that would be seven deviations, and it is 1 in 60."""
+    pair, one, two = np.zeros(2, dtype=int), np.array([59, 1]), np.array([5_999, 1])
+    squares, apart = homogeneity._squared_rank_sums(pair, one, two, 1)
+    assert squares[0] > 40.0
+    assert apart[0] < 1.0
+    assert homogeneity._by_rank(pair, one, two, 1) == 1.0
+
+
+# --- rewards that are numbers ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("rows", "shift", "whole"), [(1_100, 1.0, False), (5_000, 0.2, False), (1_100, 1.0, True)])
+def test_shifted_rewards_are_found(rows: int, shift: float, whole: bool) -> None:
+    """Means that are 23 and 10 standard deviations apart; also where rewards take fewer than a thousand values."""
+    for seed in range(3):
+        logs = [log_of(rows, 20 + seed, shift=0.0), log_of(rows, 30 + seed, shift=shift)]
+        if whole:
+            logs = [log | {"reward": np.round(log["reward"] * 20.0) / 20.0} for log in logs]
+        one, two = (rr.from_transitions(log, **NAMES) for log in logs)
+        assert one.added_up != whole
+        found = rr.same_process(one, two)
+        assert found is not None
+        assert found.p_value < 1e-6
+
+
+def test_rewards_that_only_spread_more_are_found() -> None:
+    one, two = log_of(5_000, 40, shift=0.0), log_of(5_000, 41, shift=0.0)
+    found = rr.same_process(
+        *(rr.from_transitions(log, **NAMES) for log in (one, two | {"reward": two["reward"] * 1.5}))
+    )
+    assert found is not None
+    assert found.p_value < 1e-6
+
+
+def test_rewards_that_change_their_next_states_are_found() -> None:
+    """Those of a pair are the same; which next state they come with is not."""
+    one, two = log_of(20_000, 42, shift=0.0), log_of(20_000, 43, shift=0.0)
+    for log, sign in ((one, 1.0), (two, -1.0)):
+        log["next_state"] = (np.arange(20_000) % 2).astype(int)
+        log["reward"] += np.where(log["next_state"] == 0, sign, -sign)
+    found = rr.same_process(*(rr.from_transitions(log, **NAMES) for log in (one, two)))
+    assert found is not None
+    assert found.p_value < 1e-6
+
+
+def test_rewards_that_change_for_a_time_are_found() -> None:
+    log = joined(log_of(6_000, 44, shift=0.0), log_of(4_000, 45, shift=0.5), log_of(6_000, 46, shift=0.0))
+    assert change(log).p_value < 1e-6
+
+
+def test_an_audit_of_logs_sees_shifted_rewards() -> None:
+    logs = rr.from_logs([log_of(1_100, 50, shift=0.0), log_of(1_100, 51, shift=1.0)], **NAMES)
+    assert rr.compare_logs(logs).differ
+
+
+def test_ranks_have_the_law_of_a_permutation() -> None:
+    """The mean of squared rank sums over all ways to choose three of five numbers, two of them equal, is 1."""
+    import itertools
+
+    total = []
+    numbers = np.array([0, 1, 1, 2, 3])
+    for chosen in itertools.combinations(range(5), 3):
+        one = np.bincount(numbers[list(chosen)], minlength=4)
+        both = np.bincount(numbers, minlength=4)
+        total.append(homogeneity._squared_rank_sums(np.zeros(4, dtype=int), one, both - one, 1)[0][0])
+    assert np.mean(total) == pytest.approx(1.0)
+
+
+def csv_of(log: dict[str, Any], path: Path) -> Path:
+    rows = zip(*(column.tolist() for column in log.values()), strict=True)
+    path.write_text("\n".join([",".join(log), *(",".join(map(str, row)) for row in rows)]) + "\n", encoding="utf-8")
+    return path
