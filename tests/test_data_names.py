@@ -302,7 +302,6 @@ def test_files_of_a_folder_are_named_with_their_rows(tmp_path: Path) -> None:
         (log_of(["a", "b"], [1.0, float("nan")]), {}, "2.parquet, row 2: the reward must be a finite number, got"),
         (log_of(["a", None]), {}, "2.parquet, row 2: the state is missing"),
         (log_of(["a", "c"]), {"states": ["a", "b"]}, "2.parquet, row 2: states must name all that occur, and 'c' is"),
-        (log_of(["a", "b"], [0.0, 5.0]), {"reward_range": (0, 1)}, "2.parquet, row 2: rewards must lie in"),
         ({name: good[name] for name in ("state", "action", "next_state")}, {},
          "2.parquet: there is no column 'reward' for the reward. It has state, action and next_state."),
         (log_of([1, 2]), {}, "2.parquet: the state in 'state' is of type BIGINT, and in"),
@@ -311,6 +310,10 @@ def test_files_of_a_folder_are_named_with_their_rows(tmp_path: Path) -> None:
     for i, (bad, options, said) in enumerate(cases):
         folder = folder_of(tmp_path / str(i), good, bad, good)
         assert refused(folder, **options).startswith(f"{folder}/{said}")
+    outside = folder_of(tmp_path / "outside", good, log_of(["a", "b"], [0.0, 5.0]), good)
+    found = from_transitions(outside, gamma=0.9, reward_range=(0, 1)).outside
+    assert found is not None
+    assert found.where == f"{outside}/2.parquet, row 2"
 
 
 def test_a_file_of_a_folder_that_is_damaged_or_has_no_values(tmp_path: Path) -> None:

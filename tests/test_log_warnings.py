@@ -94,7 +94,7 @@ def test_the_command_line_refuses_with_the_place(tmp_path: Path, capsys: pytest.
     path = str(csv_of(LOG, tmp_path / "log.csv"))
     assert main(["diagnose", path, "--gamma", "0.9", "--reward-range", "0", "1"]) == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert "2 of 6 rewards are outside reward_range [0, 1]" in said
+    assert "2 of 6 rewards are outside --reward-range [0, 1]" in said
     assert "log.csv, line 6" in said
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from replicable_rl.data.homogeneity import homogeneity
-from replicable_rl.data.stretches import place
+from replicable_rl.data.stretches import changes, place
 from replicable_rl.errors import InvalidInput, shown
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def _changes(*columns: NDArray[Any]) -> NDArray[np.bool_]:
     new = np.zeros(columns[0].size, dtype=np.bool_)
     new[:1] = True
     for column in columns:
-        new[1:] |= np.diff(column) != 0
+        new[1:] |= changes(column)
     return new
 
 
