@@ -631,6 +631,15 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "negative doubt": (changed(doubt=-1.0), "Cuts: doubt must be standard deviations, 0 to 2, got -1.0."),
     "a text for doubt": (changed(doubt="2"), "Cuts: doubt must be standard deviations, 0 to 2, got '2'."),
     "no doubt": (changed(doubt=0.0), "Cuts: the digest does not fit the content"),
+    "more than cuts": (json.dumps(CUTS.to_json() | {"more": 1}), "Cuts: the digest does not fit the content"),
+    "doubt in the first format": (
+        json.dumps(dataclasses.replace(CUTS, doubt=0.0).to_json() | {"doubt": 2.0}),
+        "Cuts: the digest does not fit the content",
+    ),
+    "the first format by another name": (
+        json.dumps(dataclasses.replace(CUTS, doubt=0.0).to_json() | {"format": "replicable-rl cuts v2", "doubt": 0.0}),
+        "Cuts: the digest does not fit the content",
+    ),
     "nothing": (
         json.dumps({"format": "replicable-rl cuts v1"}),
         "Cuts: tolerances must be a list of numbers, got None",

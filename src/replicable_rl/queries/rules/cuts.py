@@ -178,8 +178,8 @@ class Cuts(Displayed):
             data.get("doubt", math.nan) if named == _FORMAT else 0.0,
             _names(data["names"]) if "names" in data else None,
         )
-        digest = data.get("digest")
-        if not isinstance(digest, str) or digest != cuts.digest:
+        digest, whole = data.get("digest"), cuts.to_json()
+        if not isinstance(digest, str) or digest != cuts.digest or set(data) != set(whole) or named != whole["format"]:
             raise InvalidInput("Cuts: the digest does not fit the content: the cuts were changed, or are damaged.")
         return cuts
 
