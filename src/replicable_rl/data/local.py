@@ -226,7 +226,7 @@ class LocalRows:
                 "(SELECT f, COUNT(*) AS n FROM steps GROUP BY f)"
             )
         place, steps = ("before + i", "steps JOIN files USING (f)") if several else (place, "steps")
-        return f"SELECT *, CAST({place} AS BIGINT) * {BLOCKS} // {rows} AS b FROM {steps}"
+        return f"SELECT *, CAST(CAST({place} AS BIGINT) * {BLOCKS} // {rows} AS TINYINT) AS b FROM {steps}"
 
     def _is_time(self) -> bool:
         """Whether the order says when a row came; the steps of episodes that all begin at one number do not."""
