@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -55,3 +56,68 @@ def test_one_of_several_processes_compiles(tmp_path: Path) -> None:
         process.stdin.flush()
     compiled = [int(process.communicate(timeout=120)[0]) for process in started]
     assert sorted(compiled) == [0, 1]
+
+
+HELPER = """
+from replicable_rl.compiled import inlined
+
+
+@inlined
+def helper(x: float) -> float:
+    return x + 1.0
+"""
+KERNEL = """
+import sys
+from pathlib import Path
+
+from replicable_rl import compiled
+
+compiled.__file__ = __file__  # the kernel modules are those beside this file
+
+from _helper import helper
+
+
+@compiled.compiled
+def kernel(x: float) -> float:
+    return 10.0 * helper(x)
+
+
+print(kernel(1.0), sum(kernel.stats.cache_misses.values()))
+"""
+
+
+def test_a_kernel_is_compiled_again_where_its_helper_in_another_file_has_changed(tmp_path: Path) -> None:
+    def run() -> str:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        command = [sys.executable, "kernel.py"]
+        return subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True).stdout
+
+    (tmp_path / "kernel.py").write_text(KERNEL, encoding="utf-8")
+    (tmp_path / "_helper.py").write_text(HELPER, encoding="utf-8")
+    assert [run(), run()] == ["20.0 1\n", "20.0 0\n"]
+    (tmp_path / "_helper.py").write_text(HELPER.replace("1.0", "2.0"), encoding="utf-8")
+    assert run() == "30.0 1\n"
+
+
+def test_kernels_know_nothing_but_kernels() -> None:
+    """What a kernel was compiled with must be in the files by which it is found again."""
+    package = Path(sys.modules["replicable_rl"].__file__ or "").parent
+    known = {
+        ".".join(("replicable_rl", *path.relative_to(package).with_suffix("").parts)): path
+        for path in sorted(package.glob("**/*.py"))
+    }
+    for path in known.values():
+        imported = _imported(ast.parse(path.read_text(encoding="utf-8")))
+        if {"compiled", "inlined"} & imported.get("replicable_rl.compiled", set()):
+            assert path.match("_[!_]*.py"), path
+            others = {name for name in imported if name in known and not known[name].match("_[!_]*.py")}
+            assert others <= {"replicable_rl.compiled", "replicable_rl.mdp.rows"}, path
+
+
+def _imported(module: ast.Module) -> dict[str, set[str]]:
+    """Return the names that a module imports when it is loaded, by where they come from."""
+    found: dict[str, set[str]] = {}
+    for statement in module.body:
+        if isinstance(statement, ast.ImportFrom) and statement.module:
+            found.setdefault(statement.module, set()).update(alias.name for alias in statement.names)
+    return found

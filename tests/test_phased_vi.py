@@ -551,8 +551,10 @@ def test_offsets_are_addressed_by_iteration_state_and_action(monkeypatch: pytest
     monkeypatch.setattr(rr.SharedRandomness, "uniform", spy)
     rr.solve(rr.make("two-goals-v1"), COARSE, shared_seed=1, sample_seed=1)
     answers = [("rpvi/offset", (t,), (8, 4)) for t in range(12)]
-    rooms = [("rpvi/offset", (t,), (32,)) for t in range(12)]  # the same numbers, asked about again
-    assert asked == [one for both in zip(answers, rooms, strict=True) for one in both]
+    again = [one for one in asked if one not in answers]  # the same numbers, as long as all means are far from edges
+    assert [one for one in asked if one in answers] == answers
+    assert again == [("rpvi/offset", (t,), (32,)) for t in range(len(again))]
+    assert again
 
 
 # --- any query in the loop ------------------------------------------------------------------------------
@@ -645,8 +647,8 @@ def check_compiled(id: str, calls: int, monkeypatch: pytest.MonkeyPatch) -> None
                 given = schedule, query, sample_stream(SEED % 2**64), 12.0
                 compiled = module.phased_value_iteration(Counts(mdp), *given)
                 if not known:  # the listing cannot know how far the rewards of a source spread
-                    assert listing.room == -np.inf
-                    compiled = compiled._replace(room=-np.inf)
+                    assert not listing.far
+                    compiled = compiled._replace(far=False)
                 assert same_bits(listing, compiled)
 
 
@@ -677,7 +679,7 @@ KERNEL_MUTANTS = [
     ("width * offset[i], width", "width * offset[0], width", "two-goals-v1"),
     ("keys[t if keys.shape[0] > 0 else 0 :]", "keys", "two-goals-v1"),
     ("words[t]", "words[0]", "two-goals-v1"),
-    ("pair_reward[row + i] + gamma * lowered", "pair_reward[row + i] + lowered", "two-goals-v1"),
+    ("pair_reward[row + i] + gamma * answer[i]", "pair_reward[row + i] + answer[i]", "two-goals-v1"),
     ("outcome_reward[of_block + k] + gamma * x", "outcome_reward[of_block + k] + x", "chain-v1"),
     ("for a in range(1, n_actions)", "for a in range(2, n_actions)", "two-goals-v1"),
 ]

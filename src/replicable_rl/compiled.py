@@ -12,6 +12,8 @@ machine's mathematical library.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import itertools
 import os
 import time
@@ -55,7 +57,7 @@ def compiled(function: Kernel) -> Kernel:
     kernel: Any
     try:
         kernel = numba.njit(cache=True, **_OPTIONS)(function)
-        kernel._cache = _CompiledOnce(function)  # type: ignore[no-untyped-call]
+        kernel._cache = _CompiledOnce(function)
     except RuntimeError:  # nowhere to keep the compiled code: a read-only installation without a home
         kernel = numba.njit(**_OPTIONS)(function)
     return cast("Kernel", kernel)
@@ -65,9 +67,14 @@ class _CompiledOnce(FunctionCache):
     """The cache on disk of a kernel, which one process compiles while others that need it wait.
 
     Without it, all workers of an audit begin by compiling the same kernels, each for itself.
+    numba looks whether the file of a kernel has changed; its helpers are in other files, which count as well.
     """
 
     _lock: IO[bytes] | None = None
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]  # numba has no types
+        self._cache_file._source_stamp = f"{self._cache_file._source_stamp} {_kernels_digest()}"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]  # numba has no types
@@ -107,6 +114,15 @@ class _CompiledOnce(FunctionCache):
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+
+@functools.cache
+def _kernels_digest() -> str:
+    """Return the digest of all kernel modules, whose names begin with one underscore."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("**/_[!_]*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def inlined(function: Kernel) -> Kernel:

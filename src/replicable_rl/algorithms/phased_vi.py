@@ -75,7 +75,7 @@ def phased_value_iteration(
     rewards, allowed = None if known is None else units.reward(known), allowed_of(source)
     q = rewards if schedule.rising and rewards is not None else np.zeros((source.n_states, source.n_actions))
     q, few = forbid(q, allowed), np.divmod(left_out_of(source), source.n_actions)
-    made, room = 0, np.inf if log_term and known is not None else -np.inf  # merged rewards hide how far they spread
+    made, far = 0, log_term > 0.0 and known is not None  # merged rewards hide how far they spread
     for t in track(range(schedule.iterations), "iterations"):
         best = q.max(axis=1)
         spread = schedule.spread(float(best.max() - best.min()), gamma, known is not None)
@@ -85,11 +85,10 @@ def phased_value_iteration(
         means = counts.mean(asked)
         answer = query.answer(means.reshape(q.shape), t) - schedule.lowered[t]
         new = answer if rewards is None else rewards + gamma * answer
-        if room > -np.inf:
-            room = min(room, _room(query, counts, asked, means, t, spread, log_term))
+        far = far and _are_far(query, counts, asked, means, t, spread, log_term)
         q, made = forbid(np.maximum(q, new) if schedule.rising else new, allowed), made + counts.calls
         _leave_out(q, few, gamma)
-    return Iterations(q, made, room - ARITHMETIC)
+    return Iterations(q, made, far)
 
 
 def _leave_out(q: NDArray[np.float64], few: tuple[NDArray[np.int64], NDArray[np.int64]], gamma: float) -> None:
@@ -108,7 +107,7 @@ def _leave_out(q: NDArray[np.float64], few: tuple[NDArray[np.int64], NDArray[np.
         q[few] = gamma * np.where(np.isfinite(best), best, 0.0)
 
 
-def _room(
+def _are_far(
     query: Query,
     counts: OutcomeCounts,
     asked: NDArray[np.float64],
@@ -116,13 +115,13 @@ def _room(
     t: int,
     spread: float,
     log_term: float,
-) -> float:
-    """Return by how much every mean is further from the edges of its bin than another run's can be from it."""
+) -> bool:
+    """Whether every mean is further from the edges of its bin than another run's can be from it."""
     if counts.calls < 2 or not hasattr(query, "room"):
-        return -np.inf
+        return False
     needed = seed_margin(counts.variance(asked, means), float(counts.calls), spread, log_term)
-    rooms: NDArray[np.float64] = query.room(means, t) - needed
-    return float(rooms[np.diff(counts.indptr) > 0].min())  # rows without outcomes are of actions that are not allowed
+    far = query.room(means, t) - needed > ARITHMETIC
+    return bool(far[np.diff(counts.indptr) > 0].all())  # rows without outcomes are of actions that are not allowed
 
 
 class _Phased(Promise[PhasedVIPlan]):
@@ -162,7 +161,7 @@ class _Phased(Promise[PhasedVIPlan]):
         q = _middle(done.q, plan.value_error) if plan.schedule.rising else done.q
         q = Units.of(source).value_to_user(q)
         policy = greedy(q)  # of what is reported, so that the same value implies the same policy
-        claims, samples = plan.claims(good_seed=done.room > 0.0), plan.pairs * done.calls
+        claims, samples = plan.claims(good_seed=done.far), plan.pairs * done.calls
         return Run.of({"value": q, "policy": policy}, status=_status(plan), claims=claims, samples=samples)
 
 

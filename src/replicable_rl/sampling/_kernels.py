@@ -62,7 +62,8 @@ def draw_rows(
     open_rows = np.uint64(0)
     for i in range(np.uint64(first), np.uint64(last)):
         integers[AT, open_rows], integers[END, open_rows], integers[N, open_rows] = start[i], stop[i], left[i]
-        open_rows += np.uint64(_goes_on(start[i], stop[i], left[i], out))
+        if start[i] < stop[i]:  # a row without outcomes, of an action that is not allowed, takes nothing
+            open_rows += np.uint64(_goes_on(start[i], stop[i], left[i], out))
     while open_rows > 0:
         for j in range(open_rows):
             floats[P, j] = conditional[np.uint64(integers[AT, j])]
@@ -80,16 +81,12 @@ def draw_rows(
 
 @inlined
 def _goes_on(first: int, stop: int, left: int, out: Integers) -> bool:
-    """Return whether there is something to draw; if not, the last outcome of a row takes what is left.
-
-    A row without outcomes, of an action that is not allowed, takes nothing.
-    """
+    """Return whether there is something to draw; if not, the last outcome of a row takes what is left."""
     if left > 0 and first + 1 < stop:
         return True
     for k in range(first, stop - 1):
         out[k] = 0
-    if first < stop:
-        out[stop - 1] = left
+    out[stop - 1] = left
     return False
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
     Words = NDArray[np.uint64]
 
-WIDTH, LOWERED, REACH, RISING, LOG_TERM, SPREAD = range(6)  # the columns of ``steps``
+WIDTH, LOWERED, REACH, RISING, LOG_TERM, ARITHMETIC, SPREAD = range(7)  # the columns of ``steps``
 
 
 @compiled
@@ -37,22 +37,27 @@ def phased_iterations(
     n_actions: int,
     q: Floats,
     drawn: Integers,
-    room: Floats,
-) -> None:
-    """Run one iteration for every row of ``words``, with all the blocks of rows one after another."""
+) -> bool:
+    """Run one iteration for every row of ``words``, with all the blocks of rows one after another.
+
+    Return whether all means were far from the edges.
+    """
     n_blocks = -(-q.size // ROWS_PER_BLOCK)
-    value, rooms = np.empty(q.size // n_actions), np.empty(n_blocks)
+    value, far, all_far = np.empty(q.size // n_actions), np.empty(n_blocks, dtype=np.bool_), True
     for t in range(words.shape[0]):
         best_values(q, n_actions, value, np.int64(0), value.size)
         spread = value.max() - value.min()
         steps[t, SPREAD] = spread if pair_reward.size > 0 else (1.0 - gamma) + gamma * spread
         drawn[t] = calls_of(calls[t], steps[t, SPREAD], steps[t, REACH])
         key = keys[t if keys.shape[0] > 0 else 0 :]
+        if not all_far:
+            steps[t, LOG_TERM] = 0.0
         phased_blocks(
             indptr, next_state, conditional, outcome_reward, pair_reward, gamma, drawn[t], steps[t], words[t], key,
-            value, q, rooms, np.int64(0), n_blocks,
+            value, q, far, np.int64(0), n_blocks,
         )  # fmt: skip
-        room[t] = rooms.min()
+        all_far = all_far and far.all()
+    return all_far
 
 
 @inlined
@@ -88,7 +93,7 @@ def phased_blocks(
     keys: Words,
     value: Floats,
     q: Floats,
-    rooms: Floats,
+    far: NDArray[np.bool_],
     first: Index,
     last: Index,
 ) -> None:
@@ -97,10 +102,11 @@ def phased_blocks(
     Rewards are known, and in ``pair_reward``, or learned with the samples, and in ``outcome_reward``; the other
     is empty. ``keys[0]`` is that of the shared offsets; without keys the means are not rounded. ``step`` says what
     `theory.schedule` says of this iteration. Counts and offsets are made and used block by block, and never stored as
-    a whole. ``rooms`` says by how much the means of a block are further from the edges than they must be. A row without
-    outcomes is an action that is not allowed: its value is -inf.
+    a whole. ``far`` says whether all the means of a block are as far from the edges as they must be, which is looked at
+    where the log term is positive. A row without outcomes is an action that is not allowed: its value is -inf.
     """
     known, rounded, width, rising = pair_reward.size > 0, keys.shape[0] > 0, step[WIDTH], step[RISING] > 0.0
+    lowered, log_term, arithmetic, spread = step[LOWERED], step[LOG_TERM], step[ARITHMETIC], step[SPREAD]
     integers, floats = workspace(q.size)
     offset, answer = np.empty(ROWS_PER_BLOCK), np.empty(ROWS_PER_BLOCK)
     bounds = np.empty((3, ROWS_PER_BLOCK), dtype=np.int64)
@@ -114,35 +120,41 @@ def phased_blocks(
         size = draw_block(indptr, conditional, calls, words, block, integers, floats, bounds, count)
         if rounded:
             fill_uniform(keys[0], row, size, offset)
-        of_block = np.uint64(indptr[row])
+        of_block, empty = np.uint64(indptr[row]), 0
         for i in range(size):
             total = 0.0
+            empty += bounds[0, i] == bounds[1, i]
             for k in range(np.uint64(bounds[0, i]), np.uint64(bounds[1, i])):  # unsigned: no counting from the end
                 x = value[np.uint32(next_state[of_block + k])]
                 total += count[k] * (x if known else outcome_reward[of_block + k] + gamma * x)
             answer[i] = total
         for i in range(size):  # loops of their own, which become vector instructions
             answer[i] /= float(calls)
-        rooms[block] = np.inf if rounded and step[LOG_TERM] > 0.0 and calls > 1 else -np.inf
-        if rooms[block] > 0.0:
+        far[block] = rounded and log_term > 0.0 and calls > 1
+        if far[block]:
+            largest = 0.2501 * (float(calls) / float(calls - 1)) * (spread * spread)  # of all variances
+            enough = seed_margin(largest, float(calls), spread, log_term) + arithmetic
             for i in range(size):
-                if bounds[0, i] == bounds[1, i]:
+                room = room_of(answer[i], width * offset[i], width)
+                if room > enough or bounds[0, i] == bounds[1, i]:
                     continue
                 total = 0.0
                 for k in range(np.uint64(bounds[0, i]), np.uint64(bounds[1, i])):
                     x = value[np.uint32(next_state[of_block + k])]
                     off = (x if known else outcome_reward[of_block + k] + gamma * x) - answer[i]
                     total += count[k] * (off * off)
-                needed = seed_margin(total / float(calls - 1), float(calls), step[SPREAD], step[LOG_TERM])
-                rooms[block] = min(rooms[block], room_of(answer[i], width * offset[i], width) - needed)
+                needed = seed_margin(total / float(calls - 1), float(calls), spread, log_term)
+                if room - needed <= arithmetic:
+                    far[block] = False
+                    break
         if rounded:
             for i in range(size):
                 answer[i] = round_to_bin(answer[i], width * offset[i], width)
         for i in range(size):
-            lowered = answer[i] - step[LOWERED]
-            new = pair_reward[row + i] + gamma * lowered if known else lowered
+            answer[i] -= lowered
+            new = pair_reward[row + i] + gamma * answer[i] if known else answer[i]
             q[row + i] = max(q[row + i], new) if rising else new
-        for i in range(size):
+        for i in range(size if empty else 0):
             if bounds[0, i] == bounds[1, i]:
                 q[row + i] = -np.inf
 

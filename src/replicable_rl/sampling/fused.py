@@ -39,13 +39,13 @@ class Grid(NamedTuple):
 class Iterations(NamedTuple):
     """What the iterations came to.
 
-    ``q`` is normalised; ``calls`` are those of every pair, in all. ``room`` is positive where every mean was so far
-    from the edges of its bin that another run's cannot be beyond, see `theory.rstat.seed_margin`.
+    ``q`` is normalised; ``calls`` are those of every pair, in all. ``far`` says whether every mean was so far from the
+    edges of its bin that another run's cannot be beyond, see `theory.rstat.seed_margin`.
     """
 
     q: NDArray[np.float64]
     calls: int
-    room: float
+    far: bool
 
 
 def fused_iterations(source: object, query: object) -> Fused | None:
@@ -73,26 +73,28 @@ def fuse(problem: Problem, rows: Rows, conditional: NDArray[np.float64], query: 
         q, value = _start(pairs, pair_reward, schedule), np.empty(problem.n_states)
         q[np.diff(rows.indptr) == 0] = -np.inf  # actions that are not allowed
         blocks = n_blocks(rows.indptr)
-        many, made, least = blocks >= MANY_BLOCKS, 0, np.inf
+        many, made, far = blocks >= MANY_BLOCKS, 0, True
         at_once = 1 if many else max(1, _ROWS_AT_ONCE // pairs)
         with Team(blocks, whole_below=MANY_BLOCKS) as each_block, Team(value.size, whole_below=_MANY_STATES) as each:
             for t in range(0, schedule.iterations, at_once):
                 some = range(t, min(t + at_once, schedule.iterations))
-                words, keys, steps = stream_words(rng, len(some)), grid.keys(some), _steps(schedule, some, log_term)
+                words, keys = stream_words(rng, len(some)), grid.keys(some)
+                steps = _steps(schedule, some, log_term if far else 0.0)
                 drawn, calls = np.empty(len(some), dtype=np.int64), schedule.calls[t : some.stop]
-                room = np.empty(blocks if many else len(some))
                 if not many:
-                    _phased.phased_iterations(
-                        *table, np.ascontiguousarray(calls), steps, words, keys, problem.n_actions, q, drawn, room
+                    far &= _phased.phased_iterations(
+                        *table, np.ascontiguousarray(calls), steps, words, keys, problem.n_actions, q, drawn
                     )
                 else:  # one iteration on all the cores: the blocks of rows have streams of their own
                     each(_phased.best_values, q, problem.n_actions, value)
                     spread = schedule.spread(float(value.max() - value.min()), problem.gamma, known is not None)
                     steps[0, _phased.SPREAD], drawn[0] = spread, schedule.calls_at(t, spread)
-                    each_block(_phased.phased_blocks, *table, drawn[0], steps[0], words[0], keys, value, q, room)
-                made, least = made + sum(drawn.tolist()), min(least, float(room.min()))
+                    are_far = np.empty(blocks, dtype=np.bool_)
+                    each_block(_phased.phased_blocks, *table, drawn[0], steps[0], words[0], keys, value, q, are_far)
+                    far &= bool(are_far.all())
+                made += sum(drawn.tolist())
                 report("iterations", some.stop, schedule.iterations)
-        return Iterations(q.reshape(problem.n_states, problem.n_actions), made, least - ARITHMETIC)
+        return Iterations(q.reshape(problem.n_states, problem.n_actions), made, far)
 
     return iterate
 
@@ -103,8 +105,8 @@ def _start(pairs: int, pair_reward: NDArray[np.float64], schedule: Schedule) -> 
 
 def _steps(schedule: Schedule, some: range, log_term: float) -> NDArray[np.float64]:
     """Return what compiled iterations must know of the schedule; the last column is theirs to fill."""
-    steps, part = np.empty((len(some), 6)), slice(some.start, some.stop)
-    scalars = schedule.rising, log_term, 0.0
+    steps, part = np.empty((len(some), 7)), slice(some.start, some.stop)
+    scalars = schedule.rising, log_term, ARITHMETIC, 0.0
     columns: list[Any] = [schedule.widths[part], schedule.lowered[part], schedule.reach[part], *scalars]
     for i, column in enumerate(columns):
         steps[:, i] = column
