@@ -160,7 +160,8 @@ def array_digest(label: str, *arrays: NDArray[Any]) -> str:
     digest = hashlib.sha256(_heading(label, len(arrays)))
     for array in arrays:
         is_float = array.dtype.kind == "f"
-        if not np.can_cast(array.dtype, np.float64 if is_float else np.int64):
+        wanted = np.float64 if is_float else np.int64
+        if array.dtype != wanted and not np.can_cast(array.dtype, wanted):
             raise InvalidInput(f"{label}: {array.dtype} has no exact 64-bit form. Convert the array first.")
         digest.update(_description(is_float, array.shape))
         flat = np.ascontiguousarray(array).reshape(-1)

@@ -269,6 +269,8 @@ def whole_number(value: object) -> int | None:
     >>> whole_number(1e6), whole_number(1.5), whole_number("3")
     (1000000, None, None)
     """
+    if type(value) is int:
+        return value
     value = _scalar(value)
     try:
         if isinstance(value, numbers.Integral):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,8 +104,8 @@ class RStat:
         if not isinstance(self.label, str):
             raise InvalidInput(f"rstat: label must be a text such as 'my/offset', got {shown(self.label)}.")
         if isinstance(self.width, (np.ndarray, list, tuple)) and np.ndim(self.width) == 1:
-            width: float | Floats = check_numbers("rstat", "width", self.width)
-            narrowest = float(np.min(width)) if np.size(width) else 0.0
+            width: Any = check_numbers("rstat", "width", self.width)
+            narrowest = float(width.min()) if width.size else 0.0
             check_in_open_interval("rstat", "width", narrowest, 0.0, np.inf)
         else:
             width = check_in_open_interval("rstat", "width", self.width, 0.0, np.inf)

@@ -83,7 +83,7 @@ class SharedRandomness:
         ... )
         True
         """
-        self._key(label, (addresses.start,))  # which checks the label
+        _check_label(label)
         return _keys(self._text(label), addresses)
 
     def uniform_at(self, label: str, *address: int, index: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -105,10 +105,7 @@ class SharedRandomness:
         return _to_unit(words).reshape(positions.shape)
 
     def _key(self, label: str, address: tuple[int, ...]) -> NDArray[np.uint64]:
-        if not _LABEL.fullmatch(label):
-            raise InvalidInput(
-                f"SharedRandomness: a label is made of a-z, 0-9 and '/_.-', got {shown(label)}. Choose another label."
-            )
+        _check_label(label)
         numbers = ",".join(str(check_integer("SharedRandomness", "address", a, low=0, high=2**63 - 1)) for a in address)
         digest = hashlib.sha256(f"{self._text(label)}{numbers}\n".encode("ascii")).digest()
         return np.frombuffer(digest[:16], dtype="<u8").astype(np.uint64)
@@ -124,6 +121,13 @@ class SharedRandomness:
 
     def __repr__(self) -> str:
         return f"SharedRandomness({self._seed})"
+
+
+def _check_label(label: str) -> None:
+    if not _LABEL.fullmatch(label):
+        raise InvalidInput(
+            f"SharedRandomness: a label is made of a-z, 0-9 and '/_.-', got {shown(label)}. Choose another label."
+        )
 
 
 @functools.lru_cache(maxsize=4)  # an audit asks for the same keys in every run of a shared seed

@@ -325,5 +325,5 @@ def _check_fit(outputs: Mapping[str, Any]) -> None:
             f"Run: values of shape {q.shape} go with one action in 0..{q.shape[1] - 1} for every state, got a policy "
             f"of shape {policy.shape} with {policy.dtype} from {policy.min()} to {policy.max()}."
         )
-    if not np.isfinite(q[np.arange(policy.size), policy]).all():
+    if q.min() == -np.inf and not np.isfinite(q[np.arange(policy.size), policy]).all():
         raise InvalidInput("Run: the policy must take allowed actions, and takes one whose value is -inf.")

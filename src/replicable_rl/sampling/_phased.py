@@ -56,7 +56,7 @@ def phased_iterations(
             indptr, next_state, conditional, outcome_reward, pair_reward, gamma, drawn[t], steps[t], words[t], key,
             value, q, far, np.int64(0), n_blocks,
         )  # fmt: skip
-        all_far = all_far and far.all()
+        all_far = all_far and bool(far.all())
     return all_far
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from replicable_rl.mdp.allowed import allowed_of
 from replicable_rl.progress import report
 from replicable_rl.sampling.tables import MANY_BLOCKS, n_blocks, stream_words
 from replicable_rl.theory import Units
@@ -71,7 +72,8 @@ def fuse(problem: Problem, rows: Rows, conditional: NDArray[np.float64], query: 
         pair_reward = nothing if known is None else units.reward(known).reshape(-1)
         table = rows.indptr, rows.next_state, conditional, outcome_reward, pair_reward, problem.gamma
         q, value = _start(pairs, pair_reward, schedule), np.empty(problem.n_states)
-        q[np.diff(rows.indptr) == 0] = -np.inf  # actions that are not allowed
+        if allowed_of(problem) is not None:
+            q[np.diff(rows.indptr) == 0] = -np.inf
         blocks = n_blocks(rows.indptr)
         many, made, far = blocks >= MANY_BLOCKS, 0, True
         at_once = 1 if many else max(1, _ROWS_AT_ONCE // pairs)
