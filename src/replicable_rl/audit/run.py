@@ -162,9 +162,9 @@ def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> l
     asked: set[str] = set()
     audits = []
     for spec in specs:
-        if spec.family not in families:
-            families[spec.family] = store.runs(spec.family)
         keys = spec.keys
+        if spec.family not in families:
+            families[spec.family] = store.runs(spec.family, keys)
         audit = _Audit(spec, spec.job, families[spec.family], list(keys), on_error)
         for key, seeds in keys.items():
             there = audit.found.get(key)

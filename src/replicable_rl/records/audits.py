@@ -202,11 +202,13 @@ class AuditSpec(Displayed):
     @property
     def keys(self) -> dict[str, tuple[int, int | str]]:
         """The digests of all runs in the same order, each with its shared seed and its sample."""
-        key, seeds, each = self.family.key, self.seeds, range(self.runs_per_seed)
+        seeds, each = self.seeds, range(self.runs_per_seed)
         if self.logs is not None or self.seed_bits != _BITS:
-            return {key(shared, sample): (shared, sample) for shared in seeds for sample in self.samples(shared)}
-        samples = derived_seeds("sample", self.seed, (f"{shared}/{i}" for shared in seeds for i in each))
-        return {key(*pair): pair for pair in zip((shared for shared in seeds for _ in each), samples, strict=True)}
+            pairs = [(shared, sample) for shared in seeds for sample in self.samples(shared)]
+        else:
+            samples = derived_seeds("sample", self.seed, (f"{shared}/{i}" for shared in seeds for i in each))
+            pairs = list(zip((shared for shared in seeds for _ in each), samples, strict=True))
+        return dict(zip(map(bytes.hex, self.family.digests(pairs)), pairs, strict=True))
 
     def contains(self, other: AuditSpec) -> bool:
         """Whether this audit makes all runs of another one."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -220,15 +220,17 @@ class RunFamily:
 
     def key(self, shared_seed: int, sample: int | str) -> str:
         """Return the digest of the `RunSpec` with this shared seed and sample."""
-        return self.digest(shared_seed, sample).hex()
+        return self.digests([(shared_seed, sample)])[0].hex()
 
-    def digest(self, shared_seed: int, sample: int | str) -> bytes:
-        """Return the same as bytes."""
-        digest = self._hash.copy()
-        if self.sampler is None:
-            sample = f'{canonical_json(sample).decode()},"kind":"recorded'
-        digest.update(f'{sample}"}},"shared_seed":"{shared_seed}"}}'.encode())
-        return digest.digest()
+    def digests(self, seeds: Iterable[tuple[int, int | str]]) -> list[bytes]:
+        """Return the same as bytes, for many shared seeds and samples."""
+        found, recorded = [], self.sampler is None
+        for shared_seed, sample in seeds:
+            digest = self._hash.copy()
+            said = f'{canonical_json(sample).decode()},"kind":"recorded' if recorded else sample
+            digest.update(f'{said}"}},"shared_seed":"{shared_seed}"}}'.encode())
+            found.append(digest.digest())
+        return found
 
     def spec(self, shared_seed: int, sample: int | str) -> RunSpec:
         """Return the `RunSpec` with this shared seed and sample."""

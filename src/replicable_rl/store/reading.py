@@ -3,13 +3,15 @@
 import contextlib
 import functools
 import gc
-from collections.abc import Callable, Iterable, Iterator
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from replicable_rl.canonical import Json, parse_json
-from replicable_rl.records import Claims, Drawn, Fingerprints, ObjectSpec, Recorded, Run, RunFamily, RunSpec, Status
+from replicable_rl.records import Claims, Fingerprints, ObjectSpec, Run, RunFamily, RunSpec, Status
 from replicable_rl.records.run import KeptHistory, KeptOutputs
-from replicable_rl.store.seals import CANNOT_READ, check_seal, check_seal_of_run, pieces, text_digest
+from replicable_rl.store.seals import CANNOT_READ, check_seal, pieces, seals_of_runs, text_digest
 
 
 @contextlib.contextmanager
@@ -24,108 +26,184 @@ def without_collection() -> Iterator[None]:
             gc.enable()
 
 
-class _Kept(Run):
-    """A run of a family: its identity is built when it is asked for, and most runs are only counted."""
+def _part(name: str) -> Any:
+    """Return a field that is filled when it is asked for."""
+    return functools.cached_property(lambda run: run._parts[name])
 
+
+class _Kept(Run):
+    """A run of a family as its row says it: most are only counted, so that all else is built when it is asked for."""
+
+    _reader: "Reader"
     _family: RunFamily
-    _seeds: tuple[int, int | str]  # shared seed and sample
+    _row: tuple[Any, ...]
+
+    outputs, history, status, claims = (_part(name) for name in ("outputs", "history", "status", "claims"))
+    samples, seconds, made_with = (_part(name) for name in ("samples", "seconds", "made_with"))
 
     @functools.cached_property
-    def spec(self) -> RunSpec:  # a field that is filled later
+    def spec(self) -> RunSpec:
         """The identity of the run."""
-        return self._family.spec(*self._seeds)
+        return self._family.spec(*_seeds(self._family, self._row))
+
+    @functools.cached_property
+    def _parts(self) -> dict[str, Any]:
+        return self._reader.parts(self._row[3:])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {one.name: getattr(self, one.name) for one in fields(Run)}  # without the reader of all the others
 
 
-_OF_A_FAILURE = 4  # columns, with the seal
+Row = tuple[Any, ...]  # of a family: key, shared seed, sample, what only it says, its documents, its seal
+Seeds = Mapping[str, tuple[int, int | str]]  # shared seed and sample by key
+_OF_A_FAILURE, _OF_A_RUN = 4, 12  # columns: what a failure says, with the seal; a finished run, with key and seeds
+_AT_ONCE = 500
 _NOTHING: dict[str, Any] = {}  # one for all runs without a history: garbage is not looked for in it again
 
 
-class _Documents(dict[int, Any]):
-    """Documents by number, each read once."""
+def in_chunks(rows: sqlite3.Cursor) -> Iterator[list[Row]]:
+    """Yield so many rows at a time that they stay in the processor's cache while they are checked and taken in."""
+    while some := rows.fetchmany(_AT_ONCE):
+        yield some
 
-    def __init__(self, read: Callable[[int], str], parse: Callable[[str], Any]) -> None:
-        self._read, self._parse = read, parse
 
-    def __missing__(self, id: int) -> Any:
-        self[id] = value = self._parse(self._read(id))
+class _Documents(dict[Any, Any]):
+    """What documents say, by their numbers, each read once."""
+
+    def __init__(self, read: Callable[[Any], Any]) -> None:
+        self._read = read
+
+    def __missing__(self, number: Any) -> Any:
+        self[number] = value = self._read(number)
         return value
 
 
 class Reader:
     """Rows as runs; the store brings outputs when they are asked for; ``damaged`` names rows that are left out.
 
-    A row ends with what only it says, the numbers of its documents, and its seal, as `runs.py` selects them.
+    Rows are what `runs.py` selects.
     """
 
     def __init__(self, text: Callable[[int], str], fetch: Callable[[str, str], Any]) -> None:
         self._fetch = fetch
         self.damaged: list[str] = []
         self._outputs: dict[tuple[int, bytes], KeptOutputs] = {}  # equal ones once
-        self.families: dict[tuple[Any, ...], RunFamily] = {}  # by the numbers of problem and algorithm, and sampler
-        self._said: dict[tuple[Any, ...], tuple[bytes, dict[str, Any]]] = {}  # by documents: most rows have the same
+        self._families: dict[Row, RunFamily] = {}  # by documents, and sampler
+        self._said: dict[Row, tuple[bytes, dict[str, Any]]] = {}  # by documents: most rows have the same
         parsers = (ObjectSpec.from_json, _names, Status.from_json, Claims.from_json, _versions)
-        kinds = (_Documents(text, functools.partial(_parsed, parse)) for parse in parsers)
+        kinds = (_Documents(functools.partial(_parsed, parse, text)) for parse in parsers)
         self._objects, self.levels, self._statuses, self._claims, self._made_with = kinds
-        self._digests = _Documents(text, text_digest)
+        self._digests = _Documents(lambda number: text_digest(text(number)))
 
-    def of_family(self, family: RunFamily, rows: Iterable[tuple[Any, ...]]) -> dict[str, Run]:
-        """Return the runs in rows, finished or failed, by their keys; damaged ones are left out."""
+    def of_family(self, family: RunFamily, rows: sqlite3.Cursor, known: Seeds) -> dict[str, Run]:
+        """Return the runs in rows, finished or failed, by their keys; damaged ones are left out.
+
+        ``known`` are shared seeds and samples by their keys, as far as these were computed already.
+        """
         found: dict[str, Run] = {}
-        for row in rows:
-            key, shared, sample = row[:3]
-            try:
-                seeds = int(shared), sample if family.sampler is None else int(sample)
-                parts = self._parts(row[3:], key, family.digest(*seeds))
-            except CANNOT_READ as error:
-                self._leave_out(key, error)
+        for some in in_chunks(rows):
+            found |= self._some(family, some, known)
+        return found
+
+    def _some(self, family: RunFamily, rows: Sequence[Row], known: Seeds) -> dict[str, Run]:
+        found: dict[str, Run] = {}
+        for row, sealed in zip(rows, self._believed(family, rows, known), strict=True):
+            if sealed is None:
                 continue
-            parts["_family"], parts["_seeds"] = family, seeds
-            found[key.hex()] = run = object.__new__(_Kept)
+            parts = {"sealed": sealed, "_reader": self, "_family": family, "_row": row}
+            if len(row) == _OF_A_RUN:
+                outputs = self._outputs.get((row[7], row[3])) or self._read_outputs(row[7], row[3])
+                parts["fingerprints"] = outputs.fingerprints
+            else:
+                parts |= self.parts(row[3:])
+            found[row[0].hex()] = run = object.__new__(_Kept)
             object.__setattr__(run, "__dict__", parts)
         return found
 
-    def alone(self, row: tuple[Any, ...]) -> Run:
-        """Return the run in a row with its whole identity."""
-        key, problem, algorithm, sampler, shared, sample = row[:6]
-        drawn = Recorded(sample) if sampler is None else Drawn(int(sample), sampler)
-        spec = RunSpec(self._objects[problem], self._objects[algorithm], int(shared), drawn)
-        return Run(**self._parts(row[6:], key, bytes.fromhex(spec.digest)), spec=spec)
-
-    def intact(self, row: tuple[Any, ...]) -> bool:
-        """Whether a row of a finished run can be believed: it has the key of what it says was run, and its seal."""
-        key, problem, algorithm, sampler, shared, sample = row[:6]
+    def sound(self, ids: Row, rows: Sequence[Row]) -> list[Row]:
+        """Return the rows of a family, by its numbers, that can be believed; the others are named in ``damaged``."""
         try:
-            family = self.families.get(row[1:4])
-            if family is None:
-                family = RunFamily(self._objects[problem], self._objects[algorithm], sampler)
-                self.families[row[1:4]] = family
-            digest = family.digest(int(shared), sample if sampler is None else int(sample))
-            _check_key(key, digest)
-            prints, history, samples, seconds, *_, seal = row[6:]
-            digests, _ = self._said.get(row[10:14]) or self._read_documents(row[10:14])
-            if not check_seal_of_run(seal, key, prints, history, samples, seconds, digests):
-                self._parts(row[6:], key, digest)  # nothing vouches for it but that it can be read
+            believed = self._believed(self.family(ids), rows, {})
+        except CANNOT_READ as error:
+            for row in rows:
+                self._leave_out(row[0], error)
+            return []
+        return [row for row, sealed in zip(rows, believed, strict=True) if sealed is not None]
+
+    def _believed(self, family: RunFamily, rows: Sequence[Row], known: Seeds) -> Sequence[bool | None]:
+        """Say of every row of a family whether it has a seal; None of those that are left out.
+
+        A row must have the key of what it says was run, and its own seal, or, without one, a meaning.
+        """
+        if self._all_sealed(family, rows, known):
+            return [True] * len(rows)
+        return [self._is_believed(family, row) for row in rows]
+
+    def _is_believed(self, family: RunFamily, row: Row) -> bool | None:
+        key, own = row[0], row[3:]
+        try:
+            if [key] != family.digests([_seeds(family, row)]):
+                raise ValueError(f"run {key.hex()} is another than its key says")
+            sealed = self._is_sealed(key, own)
+            if not sealed:
+                self.parts(own)  # nothing vouches for it but that it can be read
         except CANNOT_READ as error:
             self._leave_out(key, error)
-            return False
-        return True
+            return None
+        return sealed
 
     def _leave_out(self, key: Any, error: Exception) -> None:
         shown = key.hex()[:16] if isinstance(key, bytes) else f"{key!r:.16}"
         self.damaged.append(f"run {shown}: {error}")
 
-    def _parts(self, row: tuple[Any, ...], key: bytes, digest: bytes) -> dict[str, Any]:
-        """Return all fields of a run but its identity, whose digest must be its key."""
-        _check_key(key, digest)
+    def _all_sealed(self, family: RunFamily, rows: Sequence[Row], known: Seeds) -> bool:
+        """Whether rows are all of finished runs with their own keys and seals: together, in half the time."""
+        if not rows or len(rows[0]) != _OF_A_RUN:
+            return False
+        try:
+            key, shared, sample, prints, history, samples, seconds, *documents, seal = zip(*rows, strict=True)
+            samples_of = sample if family.sampler is None else map(int, sample)
+            seeds = dict(zip(key, zip(map(int, shared), samples_of, strict=True), strict=True))
+            new = {one: of for one, of in seeds.items() if known.get(one.hex()) != of} if known else seeds
+            if list(new) != family.digests(new.values()):
+                return False
+            rest = [self._documents(numbers)[0] for numbers in zip(*documents, strict=True)]
+            return seals_of_runs(key, prints, history, samples, seconds, rest) == list(seal)
+        except CANNOT_READ:
+            return False
+
+    def alone(self, row: Row) -> Run:
+        """Return the run in a row, which begins with the numbers of its family, with its whole identity."""
+        family, found = self.family(row[:3]), row[3:]
+        sealed = self._is_believed(family, found)
+        if sealed is None:
+            raise ValueError(self.damaged.pop())
+        return Run(**self.parts(found[3:]), spec=family.spec(*_seeds(family, found)), sealed=sealed)
+
+    def family(self, ids: Row) -> RunFamily:
+        """Return the family with these documents and this sampler."""
+        if ids not in self._families:
+            problem, algorithm, sampler = ids
+            self._families[ids] = RunFamily(self._objects[problem], self._objects[algorithm], sampler)
+        return self._families[ids]
+
+    def _is_sealed(self, key: bytes, row: Row) -> bool:
+        """Whether a row has a seal; one that is not its own is refused."""
         if len(row) == _OF_A_FAILURE:
             seconds, error, made_with, seal = row
-            digests, said = self._read_documents((made_with,))
-            sealed = check_seal(seal, key, seconds, error, rest=digests)
-            failed = vars(Run.failed(None, error, _seconds(seconds))) | said | {"sealed": sealed}
-            return {name: part for name, part in failed.items() if name != "spec"}
-        prints, history, samples, seconds, levels, _, _, _, seal = row
-        digests, said = self._said.get(row[4:8]) or self._read_documents(row[4:8])
-        sealed = check_seal_of_run(seal, key, prints, history, samples, seconds, digests)
+            digests, _ = self._documents((made_with,))
+            return check_seal(seal, key, seconds, error, rest=digests)
+        prints, history, samples, seconds, *_, seal = row
+        digests, _ = self._documents(row[4:8])
+        return check_seal(seal, key, prints, history, samples, seconds, rest=digests)
+
+    def parts(self, row: Row) -> dict[str, Any]:
+        """Return all fields of a run but its identity."""
+        if len(row) == _OF_A_FAILURE:
+            seconds, error, made_with, _ = row
+            failed = vars(Run.failed(None, error, _seconds(seconds))) | self._documents((made_with,))[1]
+            return {name: part for name, part in failed.items() if name not in ("spec", "sealed")}
+        prints, history, samples, seconds, levels, *_ = row
         outputs = self._outputs.get((levels, prints)) or self._read_outputs(levels, prints)
         return {
             "fingerprints": outputs.fingerprints,
@@ -133,12 +211,13 @@ class Reader:
             "samples": None if samples is None else int(samples),
             "history": _NOTHING if history is None else KeptHistory(history.hex(), self._fetch),
             "seconds": _seconds(seconds),
-            "sealed": sealed,
-            **said,
+            **self._documents(row[4:8])[1],
         }
 
-    def _read_documents(self, numbers: tuple[Any, ...]) -> tuple[bytes, dict[str, Any]]:
+    def _documents(self, numbers: Row) -> tuple[bytes, dict[str, Any]]:
         """Return the pieces of a seal that documents make, and what they say of a run."""
+        if found := self._said.get(numbers):
+            return found
         digests = pieces(*(None if number is None else self._digests[number] for number in numbers))
         said = {"made_with": self._made_with[numbers[-1]]}
         if len(numbers) > 1:
@@ -158,13 +237,13 @@ class Reader:
         return outputs
 
 
-def _check_key(key: bytes, digest: bytes) -> None:
-    if key != digest:
-        raise ValueError(f"run {key.hex()} is another than its key says")
+def _seeds(family: RunFamily, row: Row) -> tuple[int, int | str]:
+    """Return the shared seed and the sample of a row."""
+    return int(row[1]), row[2] if family.sampler is None else int(row[2])
 
 
-def _parsed(parse: Callable[[Json], Any], text: str) -> Any:
-    return parse(parse_json(text))
+def _parsed(parse: Callable[[Json], Any], text: Callable[[int], str], number: int) -> Any:
+    return parse(parse_json(text(number)))
 
 
 def _names(data: Json) -> tuple[str, ...]:

@@ -19,11 +19,12 @@ from replicable_rl.errors import InvalidInput
 from replicable_rl.records import AuditSpec, Drawn, ObjectSpec, Run, RunFamily, in_order
 from replicable_rl.store.contents import decode
 from replicable_rl.store.database import Database
-from replicable_rl.store.reading import Reader, without_collection
+from replicable_rl.store.reading import Reader, Row, Seeds, in_chunks, without_collection
 from replicable_rl.store.schema import document, set_aside
 from replicable_rl.store.seals import CANNOT_READ, DamagedRecord, check_seal, seal, seal_column
 
-_IDENTITY = "key, problem, algorithm, sampler, shared_seed, sample"
+_FAMILY, _IN_IT = "problem, algorithm, sampler", "key, shared_seed, sample"
+_IDENTITY = f"{_FAMILY}, {_IN_IT}"
 _RUN = "digests, history, samples, seconds, levels, status, claims, made_with"  # the last four are documents
 _FAILURE = "seconds, error, made_with"
 _TABLES = ((_RUN, "runs"), (_FAILURE, "failures"))
@@ -106,10 +107,10 @@ class RunStore(Database):
     def _mend(self, insert: str, rows: Sequence[tuple[Any, ...]]) -> int:
         """Put runs in the place of damaged rows, which are set aside; return how many."""
         read = Reader(self._text, self.output)
-        sound = {key for (key, *_) in rows if (row := self._found("runs", _RUN, key)) and read.intact(row)}
-        damaged = [row for row in rows if row[0] not in sound]
+        there = {row[3]: self._found("runs", _RUN, row[3]) for row in rows}  # by key
+        damaged = [row for row in rows if (found := there[row[3]]) is None or not read.sound(found[:3], [found[3:]])]
         if damaged:
-            set_aside(self._connection, [row[0] for row in damaged])
+            set_aside(self._connection, [row[3] for row in damaged])
             self._connection.executemany(insert, damaged)
         return len(damaged)
 
@@ -138,20 +139,19 @@ class RunStore(Database):
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def runs(self, family: RunFamily) -> dict[str, Run]:
+    def runs(self, family: RunFamily, known: Seeds | None = None) -> dict[str, Run]:
         """Return the runs of a family by their keys; those that failed follow, unless they finished later.
 
-        Damaged ones are left out, and a warning names them.
+        Damaged ones are left out, and a warning names them. Whoever has computed keys says of which shared seeds and
+        samples they are, and they are not computed again.
         """
         with self._session() as connection, self._undamaged("a run"), without_collection():
             read = Reader(self._text, self.output)
             ids = (*(self._number_of(spec) for spec in (family.problem, family.algorithm)), family.sampler)
-            query = f"SELECT key, shared_seed, sample, {{}}, {{}} FROM {{}} WHERE {_OF_FAMILY} ORDER BY id"
+            query = f"SELECT {_IN_IT}, {{}}, {{}} FROM {{}} WHERE {_OF_FAMILY} ORDER BY id"
             finished, failed = (
-                read.of_family(
-                    family, connection.execute(query.format(columns, seal_column(connection, table), table), ids)
-                )
-                for columns, table in _TABLES
+                read.of_family(family, connection.execute(of_table, ids), known or {})
+                for of_table in (query.format(says, seal_column(connection, name), name) for says, name in _TABLES)
             )
             for key, run in failed.items():
                 finished.setdefault(key, run)
@@ -179,7 +179,7 @@ class RunStore(Database):
         with self._session() as connection:
             read, query = Reader(self._text, self.output), _by_key(connection, "runs", _RUN)
             rows = ((key, connection.execute(query, (self._blob(key),)).fetchone()) for key in keys)
-            return {key for key, row in rows if row and read.intact(row)}
+            return {key for key, row in rows if row and read.sound(row[:3], [row[3:]])}
 
     def _found(self, table: str, columns: str, key: bytes) -> tuple[Any, ...] | None:
         query = _by_key(self._connection, table, columns)
@@ -200,14 +200,17 @@ class RunStore(Database):
         >>> one.runs, one.shared_seeds, one.pairs, one.same["policy"] == result.agreement("policy").same
         (6, 3, 3, True)
         """
-        rows: dict[tuple[Any, ...], list[tuple[str, int, bytes]]] = defaultdict(list)
+        rows: dict[Row, list[tuple[str, int, bytes]]] = defaultdict(list)  # shared seed, levels, fingerprints
         with self._session() as connection, self._undamaged("a family"), without_collection():
             read = Reader(self._text, self.output)
             columns = f"{_IDENTITY}, {_RUN}, {seal_column(connection, 'runs')}"
-            for row in connection.execute(f"SELECT {columns} FROM runs ORDER BY id"):
-                if read.intact(row):
-                    rows[row[1:4]].append((row[4], row[10], row[6]))  # shared seed, levels, fingerprints
-            found = [_summary(read.families[ids], some, read.levels) for ids, some in rows.items()]
+            for chunk in in_chunks(connection.execute(f"SELECT {columns} FROM runs ORDER BY id")):
+                some: dict[Row, list[Row]] = defaultdict(list)
+                for row in chunk:
+                    some[row[:3]].append(row[3:])
+                for ids, of_family in some.items():
+                    rows[ids] += [(row[1], row[7], row[3]) for row in read.sound(ids, of_family)]
+            found = [_summary(read.family(ids), sound, read.levels) for ids, sound in rows.items() if sound]
         self._name_damaged(read.damaged)
         return found
 
@@ -272,12 +275,15 @@ def _summary(
     family: RunFamily, rows: Sequence[tuple[str, int, bytes]], levels: Mapping[int, Sequence[str]]
 ) -> FamilySummary:
     """Count the pairs that agree; rows are shared seeds, numbers of levels, and fingerprints."""
-    seeds, lists = Counter(shared for shared, _, _ in rows), {number: levels[number] for _, number, _ in rows}
+    shared, numbers, digests = zip(*rows, strict=True)
+    seeds, lists = Counter(shared), {number: levels[number] for number in set(numbers)}
     same = {}
     for level in in_order(name for names in lists.values() for name in names):
         start = {number: 32 * names.index(level) for number, names in lists.items() if level in names}
-        prints = ((shared, digests[start[n] : start[n] + 32]) for shared, n, digests in rows if n in start)
-        same[level] = _pairs(Counter(prints))
+        where = [start.get(number) for number in numbers]
+        prints = [None if i is None else digest[i : i + 32] for i, digest in zip(where, digests, strict=True)]
+        found = Counter(zip(shared, prints, strict=True))
+        same[level] = _pairs({pair: n for pair, n in found.items() if pair[1] is not None})
     return FamilySummary(family, len(rows), len(seeds), _pairs(seeds), same)
 
 
@@ -290,7 +296,7 @@ def _identity(run: Run, number: Callable[[Any], tuple[int, bytes]]) -> tuple[Any
     assert spec is not None, "it has a key"
     sample, ids = spec.sample, (number(spec.problem)[0], number(spec.algorithm)[0])
     drawn = (sample.sampler, str(sample.seed)) if isinstance(sample, Drawn) else (None, sample.digest)
-    return key, *ids, drawn[0], str(spec.shared_seed), drawn[1]
+    return *ids, drawn[0], key, str(spec.shared_seed), drawn[1]
 
 
 def _failure(run: Run, number: Callable[[Any], tuple[int, bytes]]) -> tuple[Any, ...]:

@@ -22,7 +22,7 @@ CREATE TABLE runs (
     seal BLOB
 );
 
-CREATE INDEX runs_of_a_family ON runs (problem, algorithm, sampler, shared_seed);
+CREATE INDEX runs_of_a_family ON runs (problem, algorithm, sampler);
 
 CREATE TABLE failures (
     id INTEGER PRIMARY KEY,
