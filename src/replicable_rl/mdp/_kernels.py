@@ -50,12 +50,14 @@ class Chain(NamedTuple):
 
 
 @compiled
-def row_means(indptr: Integers, weight: NDArray[np.generic], x: Floats, out: Floats, first: int, last: int) -> None:
-    """out[row] = sum of weight * x over the outcomes of the row, for the rows from ``first`` up to ``last``."""
+def row_means(
+    indptr: Integers, weight: NDArray[np.generic], x: Floats, low: float, out: Floats, first: int, last: int
+) -> None:
+    """out[row] = sum of weight * (x - low) over the outcomes of the row, for the rows from ``first`` up to ``last``."""
     for row in range(first, last):
         total = 0.0
         for k in range(indptr[row], indptr[row + 1]):
-            total += weight[k] * x[k]
+            total += weight[k] * (x[k] - low)
         out[row] = total
 
 

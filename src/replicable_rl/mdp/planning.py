@@ -154,7 +154,7 @@ def _followed(mdp: TabularMDP, policy: ArrayLike) -> Table:
         outcome = np.arange(indptr[-1]) + np.repeat(rows.indptr[row_of] - indptr[:-1], length)
         return Table(indptr, rows.next_state[outcome], rows.probability[outcome], reward[row_of], mdp.gamma, 1)
     mean = np.empty(n_states)
-    row_means(first, weight.reshape(-1), reward, mean, 0, n_states)
+    row_means(first, weight.reshape(-1), reward, 0.0, mean, 0, n_states)
     probability = rows.probability * np.repeat(weight.reshape(-1), np.diff(rows.indptr))
     return Table(rows.indptr[first], rows.next_state, probability, mean, mdp.gamma, 1)
 
@@ -213,10 +213,9 @@ def _expected_rewards(mdp: TabularMDP) -> NDArray[np.float64]:
     from replicable_rl.mdp._kernels import row_means
     from replicable_rl.mdp._sweeps import team
 
-    bottom, reward = mdp.reward_range[0], np.empty(mdp.rows.indptr.size - 1)
-    above = mdp.rows.reward - bottom if bottom else mdp.rows.reward  # a large table is not copied for nothing
+    reward = np.empty(mdp.rows.indptr.size - 1)
     with team(reward.size) as each:
-        each(row_means, mdp.rows.indptr, mdp.rows.probability, above, reward)
+        each(row_means, mdp.rows.indptr, mdp.rows.probability, mdp.rows.reward, mdp.reward_range[0], reward)
     return reward
 
 

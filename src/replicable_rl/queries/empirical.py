@@ -250,7 +250,7 @@ class EmpiricalModel:
 
         rows, out = self.table.rows, np.empty(self.visits.size)
         with team(out.size) as each:
-            each(row_means, rows.indptr, rows.probability, x, out)
+            each(row_means, rows.indptr, rows.probability, x, 0.0, out)
         return out.reshape(self.n_states, self.n_actions)
 
     def mean_error(self, delta: float, value_error: Floats | None = None) -> Floats:

@@ -52,7 +52,7 @@ class OutcomeCounts:
         from replicable_rl.mdp import _kernels
 
         total = np.empty(self.indptr.size - 1)
-        _kernels.row_means(self.indptr, self.count, outcome_values, total, 0, total.size)
+        _kernels.row_means(self.indptr, self.count, outcome_values, 0.0, total, 0, total.size)
         return total
 
     def transitions(self, n_states: int, n_actions: int, low: float = 0.0) -> TransitionCounts:
