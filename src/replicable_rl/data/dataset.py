@@ -185,8 +185,14 @@ class Dataset(Displayed):
         with np.errstate(over="ignore", invalid="ignore"):  # who decides refuses what is infinite
             excess = summed(inverse[: times.size], times * (self.reward - low), key.size)
             excess[stays] += times.sum() * (0.0 - low)
+            squares = None
+            if key.size < self.key.size + stays.size:  # a transition with several rewards
+                width = (self.reward_range[1] - low) or 1.0
+                squares = summed(inverse[: times.size], times * ((self.reward - low) / width) ** 2, key.size)
+                squares[stays] += times.sum() * (low / width) ** 2
         episodes, rows = 0 if starts is None else int(starts.sum()), int(count.sum())
-        return EpisodeCounts(self.n_states, self.n_actions, key, total, excess, episodes, rows, low=low, starts=starts)
+        more: dict[str, Any] = {"low": low, "squares": squares, "starts": starts}
+        return EpisodeCounts(self.n_states, self.n_actions, key, total, excess, episodes, rows, **more)
 
     @cached_property
     def _transitions(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

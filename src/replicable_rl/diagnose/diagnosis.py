@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from replicable_rl.canonical import Json
+    from replicable_rl.records import Status
 
 _LARGEST = 2**20  # times the log: more data are never asked for
 _SEARCHED = 100  # pairs of logs at most, at every size that is tried
@@ -98,6 +99,9 @@ class Diagnosis(Displayed):
         What is in the log, and what is wrong with it.
     rows_taken : int
         How many rows of every pair a run draws; 0 where it takes all, as plug-in policies do.
+    status : Status
+        What the run says of itself: what it cost, which pairs had too few rows, whether the loss allowed asks for
+        anything.
     """
 
     data: Dataset
@@ -112,6 +116,7 @@ class Diagnosis(Displayed):
     seed: int
     about_halves: str = ""
     rows_taken: int = 0
+    status: Status | None = None
     _known: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -148,12 +153,12 @@ class Diagnosis(Displayed):
             return self.data.rows
         if isinstance(self.algorithm.rule, Greedy):
             return None
-        low, high = 1.0, 2.0
+        low, high = 1.0, 4.0
         while not forecast.reaches(target, high):
-            low, high = high, 2.0 * high
+            low, high = high, 4.0 * high
             if high > _LARGEST:
                 return None
-        for _ in range(3):
+        for _ in range(4):  # to an eighth of a doubling
             middle = math.sqrt(low * high)
             low, high = (low, middle) if forecast.reaches(target, middle) else (middle, high)
         return math.ceil(self.data.rows * max(high, next_state))
@@ -165,10 +170,11 @@ class Diagnosis(Displayed):
         self._refuse_others("rules")
         others = [dataclasses.replace(self.algorithm, rule=SHIPPED[rule]()) for rule in _RULES]
         forecasts = [Forecast(self.data, other, self.resamples, self.seed) for other in others]
-        each: list[list[int]] = [[] for _ in forecasts]
-        for models, shared in forecasts[0].models("logs"):
-            for i, forecast in enumerate(forecasts):
-                each[i].append(corrected(tuple(forecast.decide(model, shared) for model in models)))
+
+        def all_rules(models: Any, shared: Any) -> list[int]:
+            return [corrected(tuple(one.decide(model, shared) for model in models)) for one in forecasts]
+
+        each = [list(of_rule) for of_rule in zip(*forecasts[0].each("logs", all_rules), strict=True)]
         plain = forecasts[_RULES.index("greedy")].of_halves(self.confidence)
         found = (one.bounded(extrapolated(x, self.confidence), plain) for one, x in zip(forecasts, each, strict=True))
         return dict(zip(_RULES, found, strict=True))
@@ -215,6 +221,7 @@ class Diagnosis(Displayed):
             "sample": self.data.sample.to_json(),
             "summary": self.summary.to_json(),
             "policy": policy,
+            "status": None if self.status is None else self.status.to_json(),
             "agreement": self.agreement.to_json(),
             "halves": None if self.halves is None else self.halves.to_json(),
             "states": [dict(one._asdict()) for one in self.states],
@@ -270,7 +277,8 @@ def diagnose(
     confidence = check_in_open_interval("diagnose", "confidence", confidence)
     shared_seed = check_integer("diagnose", "shared_seed", shared_seed, low=0, high=MAX_SEED)
     seed = check_integer("diagnose", "seed", seed, low=0, high=MAX_SEED)
-    policy = solve(data, chosen, shared_seed=shared_seed).outputs.get("policy")
+    run = solve(data, chosen, shared_seed=shared_seed)
+    policy = run.outputs.get("policy")
     if policy is None:
         raise InvalidInput(f"diagnose: {type(chosen).__name__} returns no policy, which is what two logs must share.")
     forecast = (Forecast if isinstance(chosen, PlugInPolicy) else RunForecast)(data, chosen, resamples, seed)
@@ -289,6 +297,7 @@ def diagnose(
         seed,
         about_halves=forecast.about_halves,
         rows_taken=forecast.takes,
+        status=run.status,
     )
 
 

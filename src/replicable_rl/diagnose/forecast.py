@@ -18,15 +18,16 @@ is never above that of the halves.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.diagnose.resampling import Rows
+from replicable_rl.diagnose.threads import in_order, threads_for
 from replicable_rl.progress import track
 from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.queries.rules import Greedy
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from replicable_rl.data import Dataset
 
     Policies = tuple[NDArray[np.int64], ...]
+    Models = tuple[EmpiricalModel, ...]
+    T = TypeVar("T")
 
 _SOME, _CLEAR = 20, 4.0  # a search goes on after so many draws, if their mean is so many standard errors off
 _FEW = 4.0  # as if so many more had been off by one: no interval is a point
@@ -69,19 +72,24 @@ class Forecast:
         policy: NDArray[np.int64] = self.algorithm.decide(model, self.plan, shared).decision.outputs["policy"]
         return policy
 
-    def models(self, what: str, scale: float = 1.0) -> Iterator[tuple[tuple[EmpiricalModel, ...], SharedRandomness]]:
-        """Yield models of resampled logs, and what they share.
+    def each(self, what: str, decide: Callable[[Models, SharedRandomness], T], scale: float = 1.0) -> Iterator[T]:
+        """Yield what is decided on the models of resampled logs, with what they share.
 
         "logs": two drawn from the log, and two from one that was drawn from it. "halves": its halves.
         """
-        for rng, shared in self.streams(what):
-            rows, drawn = Rows.of(self.data), tuple[Rows, ...]()
+        rows, data = Rows.of(self.data), self.data
+
+        def one(streams: tuple[np.random.Generator, SharedRandomness]) -> T:
+            rng, shared = streams
+            drawn: tuple[Rows, ...]
             if what == "halves":
                 drawn = rows.halves(rng)
             else:
                 other = rows.again(rng)
                 drawn = *(rows.again(rng, scale) for _ in range(2)), *(other.again(rng, scale) for _ in range(2))
-            yield tuple(EmpiricalModel(self.data, one.counts(self.data)) for one in drawn), shared
+            return decide(tuple(EmpiricalModel(data, each.counts(data)) for each in drawn), shared)
+
+        return in_order(one, self.streams(what), threads=threads_for(data.key.size))
 
     def streams(self, what: str) -> Iterator[tuple[np.random.Generator, SharedRandomness]]:
         """Yield what draws the logs of every resample, and what they share."""
@@ -91,8 +99,7 @@ class Forecast:
 
     def policies(self, what: str, scale: float = 1.0) -> Iterator[Policies]:
         """Yield what these logs decide."""
-        for models, shared in self.models(what, scale):
-            yield tuple(self.decide(model, shared) for model in models)
+        return self.each(what, lambda models, shared: tuple(self.decide(model, shared) for model in models), scale)
 
     def reaches(self, target: float, scale: float) -> bool:
         """Whether logs, so many times as large, agree often enough; no more are drawn than tell clearly.

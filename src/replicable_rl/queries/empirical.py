@@ -1,7 +1,8 @@
 r"""The empirical model of one batch of counts, its exact plan, and how far off both may be.
 
 Everything is normalised: rewards to [0, 1-gamma], values to [0, 1]. A pair that was never tried is taken for the worst
-there is, a self-loop without reward; who uses the model says how many such pairs there are.
+there is, a self-loop without reward; who uses the model says how many such pairs there are. Who decides on a log leaves
+such pairs out, so that no tolerance makes up for what nobody has seen.
 
 *The error of Q^ is one more planning problem.* Q^ - Q* = (error of a mean of r + gamma V*) + gamma P^(V^ - V*), and
 V* is fixed beforehand, so that with c(s, a) for the error of the mean
@@ -55,9 +56,18 @@ class EmpiricalModel:
         One batch; each pair has its own number of samples.
     fewest : float
         A pair with fewer samples counts as one that was never tried.
+    leave_out : bool
+        Whether such a pair is no action at all, in states that have others.
     """
 
-    def __init__(self, problem: Problem, counts: OutcomeCounts | TransitionCounts, *, fewest: float = 1.0) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        counts: OutcomeCounts | TransitionCounts,
+        *,
+        fewest: float = 1.0,
+        leave_out: bool = False,
+    ) -> None:
         self.n_states, self.n_actions, self.gamma = problem.n_states, problem.n_actions, problem.gamma
         self.known_rewards, self.spec = problem.known_rewards is not None, problem.spec
         self._evaluated = 0.0  # how far off what was evaluated or planned with other rewards may be
@@ -70,16 +80,22 @@ class EmpiricalModel:
             kept = enough[row]
             row, successor, reward, count = row[kept], successor[kept], reward[kept], count[kept]
             self.visits = np.where(enough, self.visits, 0.0)
-        self.allowed = allowed_of(problem)
+        self._declared = self.allowed = allowed_of(problem)
         untried = self.visits == 0.0
         self.never_tried = np.flatnonzero(untried if self.allowed is None else untried & self.allowed.reshape(-1))
-        if self.never_tried.size:
-            row = np.concatenate([row, self.never_tried])
+        worst, self._leaves_out = self.never_tried, leave_out
+        if leave_out and worst.size:
+            tried = ~untried.reshape(self.n_states, self.n_actions)
+            lost = ~tried.any(axis=1, keepdims=True)  # states that nobody left
+            self.allowed = tried | (lost if self.allowed is None else lost & self.allowed)
+            worst = worst[lost[worst // self.n_actions, 0]]
+        if worst.size:
+            row = np.concatenate([row, worst])
             order = np.argsort(row, kind="stable")
             row = row[order]
-            successor = np.concatenate([successor, (self.never_tried // self.n_actions).astype(np.int32)])[order]
-            reward = np.concatenate([reward, np.full(self.never_tried.size, problem.reward_range[0])])[order]
-            count = np.concatenate([count, np.ones(self.never_tried.size)])[order]
+            successor = np.concatenate([successor, (worst // self.n_actions).astype(np.int32)])[order]
+            reward = np.concatenate([reward, np.full(worst.size, problem.reward_range[0])])[order]
+            count = np.concatenate([count, np.ones(worst.size)])[order]
         share = count / np.maximum(self.visits, 1.0)[row]
         indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=pairs))])
         units = Units.of(problem)
@@ -94,10 +110,11 @@ class EmpiricalModel:
         )
 
     def at_least(self, fewest: float) -> EmpiricalModel:
-        """Return the model in which pairs with fewer samples count as never tried: itself, if there is none."""
-        if not ((self.visits > 0.0) & (self.visits < fewest)).any():
+        """Return the model without pairs that have fewer samples, in states that have others: itself, if all have."""
+        few = self.visits < fewest
+        if not (few if self._declared is None else few & self._declared.reshape(-1)).any():
             return self
-        return EmpiricalModel(*self._made_of, fewest=fewest)
+        return EmpiricalModel(*self._made_of, fewest=fewest, leave_out=True)
 
     @cached_property
     def best(self) -> Optimum:
@@ -127,7 +144,7 @@ class EmpiricalModel:
     @cached_property
     def fewest(self) -> float:
         """The samples of the pair that has fewest."""
-        return float((self.visits if self.allowed is None else self.visits[self.allowed.reshape(-1)]).min())
+        return float((self.visits if self._declared is None else self.visits[self._declared.reshape(-1)]).min())
 
     # --- losses ------------------------------------------------------------------------------------
 
@@ -226,7 +243,19 @@ class EmpiricalModel:
     @cached_property
     def spread(self) -> Floats:
         """The standard deviation of r + gamma V^ after each pair, (S, A): of one sample."""
-        return self._deviation(self.table.rows.reward, self.gamma)
+        found, of_rewards = self._deviation(self.table.rows.reward, self.gamma), self._reward_variance()
+        return found if of_rewards is None else np.sqrt(found * found + of_rewards.reshape(found.shape))
+
+    def _reward_variance(self) -> Floats | None:
+        """Return the mean variance of the rewards of a transition, of every pair; None where each has one reward."""
+        problem, counts = self._made_of
+        if self.known_rewards or not isinstance(counts, TransitionCounts) or counts.squares is None:
+            return None
+        low, high = problem.reward_range
+        excess, n = counts.excess / ((high - low) or 1.0), np.maximum(self.visits, 1.0)
+        apart = np.maximum(counts.squares - excess * (excess / np.maximum(counts.count, 1.0)), 0.0)
+        found: Floats = sums(counts.row, apart, n.size) / n * (1.0 - self.gamma) ** 2
+        return np.where(self.visits > 0.0, found, 0.0)
 
     def spread_of_some(self) -> float:
         """Return the largest of some of them, the first."""
@@ -279,6 +308,8 @@ class EmpiricalModel:
         A second run has as many samples of every pair; its bound is one number for all pairs, and fails with
         probability delta too. ``bound`` is "hoeffding" or "bernstein".
         """
+        if self._leaves_out:  # what they would be worth, nobody knows
+            return np.ones((self.n_states, self.n_actions)), 1.0
         c = self.mean_error(delta)
         w = self._planned(c)
         for _ in range(ROUNDS if bound == "bernstein" else 0):  # the closer V^ is known to be, the closer the variance

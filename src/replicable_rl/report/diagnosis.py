@@ -23,6 +23,7 @@ from replicable_rl.report.blocks import (
 from replicable_rl.report.diagnosis_text import (
     data_sentence,
     halves_sentence,
+    how_sentence,
     left_out_sentence,
     one_line,
     replication_sentence,
@@ -78,7 +79,7 @@ def _answer(found: Diagnosis, target: float, command: str | None) -> Iterator[Bl
     yield Intervals(rows, caption, command=command)
     halves = _HALVES if found.halves is not None else [Plain(halves_sentence(found))]
     more = data_sentence(found, target) if found.is_plug_in else left_out_sentence(found)
-    yield Text([_BOOTSTRAP, halves, [Plain(more)]])
+    yield Text([[Plain(how_sentence(found))], _BOOTSTRAP, halves, [Plain(more)]])
 
 
 def _halves_label(found: Diagnosis) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from replicable_rl.diagnose import Diagnosis, FragileState
 from replicable_rl.display import shows
 from replicable_rl.queries.rules import Greedy
+from replicable_rl.solve import algorithm_spec
 from replicable_rl.wording import brief, number, percent, plural, visible
 
 _SHOWN = 10  # states that are listed
@@ -31,6 +32,7 @@ def diagnosis_text(found: Diagnosis, width: int = 80, target: float | None = Non
     lines = [
         *str(found.summary).splitlines(),
         *_policy(found, width),
+        how_sentence(found),
         replication_sentence(found),
         halves_sentence(found),
         *_states(found),
@@ -69,6 +71,16 @@ def replication_sentence(found: Diagnosis) -> str:
         f"Another log {like} gives the same policy with probability {found.agreement} ({rests} "
         f"{plural(found.resamples, 'pair')} of logs, {percent(found.confidence)})."
     )
+
+
+def how_sentence(found: Diagnosis) -> str:
+    """Say by what the log decides, and what the run said of it."""
+    by = one_line(algorithm_spec(found.algorithm).text, 200)
+    if found.is_plug_in:
+        lost = f"{found.algorithm.epsilon:g} (values normalised to [0, 1])"
+        by = f"the rule {found.algorithm.rule.id}, which may lose {lost}"
+    said = "" if found.status is None else f": {visible(' '.join(found.status.sentence.split()))}"
+    return f"By {by}{said}."
 
 
 def halves_sentence(found: Diagnosis) -> str:

@@ -10,7 +10,7 @@ from replicable_rl.display import shows_in_notebooks
 from replicable_rl.mdp import TabularMDP, pairs_of
 from replicable_rl.queries.rules import Cuts
 from replicable_rl.report.decided import decided
-from replicable_rl.report.diagnosis_text import halves_sentence, one_line, replication_sentence, taken
+from replicable_rl.report.diagnosis_text import halves_sentence, how_sentence, one_line, replication_sentence, taken
 from replicable_rl.report.html import facts, more, paragraphs, table
 from replicable_rl.sampling.problem import Stepped
 from replicable_rl.theory import Plan, RStatPlan
@@ -73,7 +73,8 @@ def diagnosis_html(found: Diagnosis) -> str:
     warnings = [f"Warning: {warning}." for warning in found.summary.warnings]
     first, hidden = taken(found, _STATES, _LONGEST)
     policy = table("This log decides", ["state", "action"], [list(one) for one in first]) + more(hidden)
-    said = paragraphs(warnings) + policy + paragraphs([replication_sentence(found), halves_sentence(found)])
+    sentences = (how_sentence(found), replication_sentence(found), halves_sentence(found))
+    said = paragraphs(warnings) + policy + paragraphs(sentences)
     if not found.states:
         return said
     rows = [

@@ -72,7 +72,8 @@ class TransitionCounts:
     up to 2**53 and rounded to 53 bits beyond, because m episodes of H steps may pass 2**63.
 
     Rewards are summed above ``low``: ``excess`` is the sum of r - low. With the bottom of the reward range for ``low``
-    a large constant in all rewards costs no digits; with 0 it is the plain sum.
+    a large constant in all rewards costs no digits; with 0 it is the plain sum. ``squares`` is the sum of the squares
+    of r - low, in units of the width of the reward range, where a transition has rewards of several sizes.
     """
 
     n_states: int
@@ -81,6 +82,7 @@ class TransitionCounts:
     count: NDArray[np.float64]
     excess: NDArray[np.float64]
     low: float = field(default=0.0, kw_only=True)
+    squares: NDArray[np.float64] | None = field(default=None, kw_only=True)
 
     @property
     def row(self) -> NDArray[np.int64]:
