@@ -44,6 +44,11 @@ class TextRows(LocalRows):
         """Every column is what it is written as."""
         return dict.fromkeys(self.text.headers[0].names, RAW)
 
+    @property
+    def apart(self) -> bool:
+        """Whether two groups differ in what a part or the reward is, not only in how it is written."""
+        return not self._mended
+
     def facts(self, columns: Columns) -> Facts:
         """Look at the rewards, before the rows are grouped; an order is one of numbers, or one of texts."""
         facts = super().facts(columns)
@@ -76,11 +81,12 @@ class TextRows(LocalRows):
             for use, letter in PARTS.items()
             for i, made in enumerate(self._casts[use])
         }
-        self.engine.rows("ALTER TABLE grouped RENAME TO written")
-        chosen = ", ".join(f"{query} AS {name}" for name, query in parts.items())
-        self.engine.rows(
-            f"CREATE TEMP TABLE grouped AS SELECT {chosen}, d, r, n, {each_block('b{i}')}, total FROM written"
-        )
+        if any(name != query for name, query in parts.items()):  # else all names are texts, and stay what they are
+            self.engine.rows("ALTER TABLE grouped RENAME TO written")
+            chosen = ", ".join(f"{query} AS {name}" for name, query in parts.items())
+            self.engine.rows(
+                f"CREATE TEMP TABLE grouped AS SELECT {chosen}, d, r, n, {each_block('b{i}')}, total FROM written"
+            )
         return ordered
 
     def first(self, columns: Columns) -> EpisodeFlaws:
@@ -144,13 +150,15 @@ class TextRows(LocalRows):
     def _decide(self, columns: Columns, name: _Name) -> Query:
         """Return how the names of a column are read; refuse those that are missing or of several kinds."""
         is_json = self.text.is_json
-        self._refuse_missing(columns, name, _is_null if is_json else self._is_missing(name))
         letters = [f"{PARTS[use]}{name.place}" for use, _ in name.uses]
         ends = ["" if use != "next_state" else " WHERE NOT d" for use, _ in name.uses]
         each = " UNION ALL ".join(
             f"SELECT {one} AS v FROM grouped{end}" for one, end in zip(letters, ends, strict=True)
         )
         self.engine.rows(f"CREATE OR REPLACE TEMP TABLE names AS SELECT DISTINCT v FROM ({each})")
+        is_missing = _is_null if is_json else self._is_missing(name)
+        if self.engine.rows(f"SELECT 1 FROM names WHERE {is_missing('v')} LIMIT 1"):
+            self._refuse_missing(columns, name, is_missing)
         self._refuse_blanks(columns, name)
         asked = naming.declared_kind(name.declared) if name.declared else None
         if name.kind == "states" and naming.floats_of_pandas(self.engine.rows, is_json, asked):

@@ -44,6 +44,11 @@ class WarehouseRows:
     def __init__(self, engine: Engine, table: Any) -> None:
         self.engine, self.table = engine, table
 
+    @property
+    def apart(self) -> bool:
+        """Whether two groups differ in what a part or the reward is: some databases tell -0.0 from 0.0."""
+        return False
+
     @cached_property
     def kinds(self) -> dict[str, str]:
         """The type of every column, as DuckDB calls it; nothing is asked of the database."""
