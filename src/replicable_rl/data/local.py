@@ -27,9 +27,9 @@ from replicable_rl.data.columns import (
 from replicable_rl.data.comparing import BLOCKS
 from replicable_rl.data.counting import MANY_REWARDS, EpisodeFlaws, Facts
 from replicable_rl.data.engine import Engine
-from replicable_rl.data.forms import as_name, family
+from replicable_rl.data.forms import FLOATS, as_name, family
 from replicable_rl.data.naming import literal
-from replicable_rl.data.numbering import each_block
+from replicable_rl.data.wholes import must_be_whole, not_whole
 from replicable_rl.errors import shown
 
 VIEW = "log"
@@ -120,6 +120,11 @@ class LocalRows:
 
     def complaint(self, columns: Columns, use: str, many: int) -> str:
         """Say in which row something is missing, or is not what it must be."""
+        for column in columns.of(use) if use in PARTS else ():
+            if self.kinds[column] == FLOATS:
+                wrong = self._before_the_end(columns, use, not_whole(quoted(column)))
+                for row, value in self._wrong_rows(wrong, quoted(column)):
+                    return f"{self._place(row)}: {must_be_whole(use, value, many)} Mend the row, or make floats of all."
         given = [self._value(name, use) if use not in PARTS else quoted(name) for name in columns.of(use)]
         shows = " || ', ' || ".join(f"COALESCE(CAST({one} AS VARCHAR), '')" for one in given)
         ((row, value),) = self._wrong_rows(self._wrong(columns, use), shows)

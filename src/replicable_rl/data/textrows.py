@@ -11,16 +11,27 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from replicable_rl.data import labels, naming
-from replicable_rl.data.columns import PARTS, RAW, Columns, at_the_end, binned, number, packed, quoted, said, truth
+from replicable_rl.data.columns import (
+    PARTS,
+    RAW,
+    Columns,
+    at_the_end,
+    binned,
+    number,
+    packed,
+    quoted,
+    said,
+    truth,
+)
 from replicable_rl.data.counting import EpisodeFlaws, Facts
 from replicable_rl.data.local import LocalRows
 from replicable_rl.data.naming import literal
 from replicable_rl.data.numbering import each_block
 from replicable_rl.data.text import TextFiles
+from replicable_rl.data.wholes import Declared, declared_kind, part_of
 from replicable_rl.errors import InvalidInput, shown
 
 Query = Callable[[str], str]  # of an expression
-Declared = tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]
 
 
 class _Name(NamedTuple):
@@ -135,14 +146,8 @@ class TextRows(LocalRows):
         ):
             for place, bins in enumerate(columns.bins_of(uses[0])):
                 pairs = tuple((use, columns.of(use)[place]) for use in uses)
-                several = len(columns.of(uses[0])) > 1
-                if declared is not None and several:
-                    fits = all(isinstance(one, tuple) and len(one) > place for one in declared)
-                    own = tuple(one[place] for one in declared) if fits else None
-                else:
-                    own = declared
                 if bins is None:
-                    found.append(_Name(kind, place, pairs, own))
+                    found.append(_Name(kind, place, pairs, part_of(declared, place, len(columns.of(uses[0])))))
                 else:
                     self._refuse_missing(columns, _Name(kind, place, pairs, None), _is_null)
         return found
@@ -160,8 +165,9 @@ class TextRows(LocalRows):
         if self.engine.rows(f"SELECT 1 FROM names WHERE {is_missing('v')} LIMIT 1"):
             self._refuse_missing(columns, name, is_missing)
         self._refuse_blanks(columns, name)
-        asked = naming.declared_kind(name.declared) if name.declared else None
-        if name.kind == "states" and naming.floats_of_pandas(self.engine.rows, is_json, asked):
+        asked = declared_kind(name.declared or ())
+        floats = asked == "whole" or name.kind == "states"
+        if floats and naming.floats_of_pandas(self.engine.rows, is_json, asked):
             self._mended.add(name.place)
             return partial(naming.cast, kind="whole", is_json=is_json)
         if asked is None:

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from replicable_rl.data.columns import PARTS, Columns, packed, truth
+from replicable_rl.data.columns import PARTS, Columns, packed, truth, typed
 from replicable_rl.data.comparing import BLOCKS
 from replicable_rl.data.counting import MANY_REWARDS, EpisodeFlaws, Facts
-from replicable_rl.data.forms import family
+from replicable_rl.data.forms import FLOATS, family
 from replicable_rl.data.local import complained
 from replicable_rl.data.numbering import each_block
+from replicable_rl.data.wholes import must_be_whole, not_whole
 from replicable_rl.errors import InvalidInput
 from replicable_rl.wording import sentence
 
@@ -117,13 +118,11 @@ class WarehouseRows:
                 keys["r"] = rewards
             self._fetch(selected.group_by(list(keys)).aggregate(**sums))
         names = self._typed(columns)
-        kinds = {str(name): family(str(kind)) for name, kind, *_ in self.engine.rows("DESCRIBE fetched")}
-        done = "false" if columns.done is None else truth("d", kinds["d"])
         value = "CAST(r AS DOUBLE)"
         total = f"CAST(high AS HUGEINT) * {int(_HALF)} + CAST(low AS HUGEINT)" if facts.adds else "0"
         blocks = each_block("0 AS b{i}" if block is None else "b{i}")
         self.engine.rows(
-            f"CREATE TEMP TABLE grouped AS SELECT {names}, {done} AS d, {value} AS r, n, {blocks}, "
+            f"CREATE TEMP TABLE grouped AS SELECT {names}, {self._ended(columns)} AS d, {value} AS r, n, {blocks}, "
             f"{total} AS total FROM fetched"
         )
         return block is not None
@@ -160,6 +159,14 @@ class WarehouseRows:
     def complaint(self, columns: Columns, use: str, many: int) -> str:
         """Say what is missing, or is not what it must be; rows of a database have no numbers."""
         names = ", ".join(map(repr, columns.of(use)))
+        for place, column in enumerate(columns.of(use) if use in PARTS else ()):
+            if self.kinds[column] == FLOATS:
+                part = f"{PARTS[use]}{place}"
+                counts = f"NOT {self._ended(columns)}" if use == "next_state" else "true"
+                ((value,),) = self.engine.rows(f"SELECT MIN({part}) FROM fetched WHERE {counts} AND {not_whole(part)}")
+                if value is not None:
+                    said = must_be_whole(use, value, many)
+                    return f"{self.engine.name}: {said} Mend {column!r}, or make floats of all."
         return f"{self.engine.name}: {complained(use, None, many)} Mend what {names} holds, or leave the rows out."
 
     def where_label(self, columns: Columns, kind: str, label: Any) -> str:
@@ -208,6 +215,11 @@ class WarehouseRows:
             return column
         return column.lower().isin(["true", "1", "1.0"]) if kind == "VARCHAR" else column == 1
 
+    def _ended(self, columns: Columns) -> str:
+        """Return whether a group that came back ended its episode."""
+        kinds = {str(name): family(str(kind)) for name, kind, *_ in self.engine.rows("DESCRIBE fetched")}
+        return "false" if columns.done is None else truth("d", kinds["d"])
+
     def _parts(self, columns: Columns) -> dict[str, Any]:
         return {
             f"{letter}{place}": self.table[column] if bins is None else _binned(self.table[column], bins)
@@ -218,7 +230,7 @@ class WarehouseRows:
     def _typed(self, columns: Columns, uses: tuple[str, ...] = tuple(PARTS)) -> str:
         """Return the parts as they come back, in the types that DuckDB would have read."""
         return ", ".join(
-            f"CAST({PARTS[use]}{place} AS {self.kinds[column] if bins is None else 'INTEGER'}) AS {PARTS[use]}{place}"
+            f"{typed(f'{PARTS[use]}{place}', self.kinds[column] if bins is None else 'INTEGER')} AS {PARTS[use]}{place}"
             for use in uses
             for place, (column, bins) in enumerate(zip(columns.of(use), columns.bins_of(use), strict=True))
         )
