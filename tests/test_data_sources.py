@@ -388,8 +388,9 @@ def test_types_that_ibis_tells_badly(server: str, request: pytest.FixtureRequest
     backend = _in_duckdb() if server == "DuckDB" else request.getfixturevalue("postgres")
     if server == "PostgreSQL":
         _fill(backend.con, "spans", spans(), KINDS)
-    table, options = backend.table("spans"), {"gamma": 0.9, "action": "move", "reward": "pay"}
-    walks = {"episode": "walk", "order": "step"}
+    table = backend.table("spans")
+    options: dict[str, Any] = {"gamma": 0.9, "action": "move", "reward": "pay"}
+    walks: dict[str, Any] = {"episode": "walk", "order": "step"}
     here = {"state": SPANS, "action": [0, 1, 0], "reward": [0, 0, 1], "next_state": [*SPANS[1:], SPANS[0]]}
     here |= {"walk": [0, 0, 0], "step": [0, 1, 2]}
     found = rr.from_transitions(table, state="span", next_state="next_span", **options, **walks)
