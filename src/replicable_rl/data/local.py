@@ -83,7 +83,9 @@ class LocalRows:
         steps = self._in_blocks(columns, facts.rows)
         value = f"FLOOR(r * {double(1.0 / facts.width)})" if facts.adds else "r"
         total = f"SUM(CAST(FLOOR(r * {double(facts.scale)}) AS BIGINT))" if facts.adds else "0"
-        keys = ", ".join([*names, value, *(["d"] if columns.done else [])])  # a constant among them would cost time
+        keys = ", ".join(
+            [*names, value, *([] if columns.done is None else ["d"])]
+        )  # a constant among them would cost time
         blocks = [f"COUNT(*) FILTER (WHERE b = {i})" if steps else "0" for i in range(BLOCKS - 1)]
         blocks.append(f"COUNT(*) - ({' + '.join(blocks)})" if steps else "0")  # so would one more filter
         self.engine.rows(
