@@ -111,8 +111,8 @@ def check_columns(name: str, columns: Columns, kinds: Mapping[str, str]) -> None
         for column, bins in zip(columns.of(use), columns.bins_of(use), strict=True):
             if bins is None and kinds[column] != RAW and not are_names(kinds[column]):
                 raise InvalidInput(
-                    f"{name}: the column {column!r} holds {brief(kinds[column], 60)}, which is no name of a "
-                    f"{said(use)}. Convert it to texts, or take several columns."
+                    f"{name}: the column {column!r} holds {brief(kinds[column], 60)}, which is no name of "
+                    f"{one_of(use)}. Convert it to texts, or take several columns."
                 )
             if bins is not None and kinds[column].split("(")[0] not in (*_NUMBERS, RAW):
                 raise InvalidInput(f"{name}: bins need a column of numbers, got {kinds[column]} in {column!r}.")
@@ -217,3 +217,12 @@ def at_the_end(columns: Columns, use: str) -> str:
 def said(use: str) -> str:
     """Return what people call it."""
     return use.replace("_", " ")
+
+
+def one_of(use: str) -> str:
+    """Return what people call one of them.
+
+    >>> one_of("action"), one_of("next_state")
+    ('an action', 'a next state')
+    """
+    return f"{'an' if use[0] in 'aeiou' else 'a'} {said(use)}"

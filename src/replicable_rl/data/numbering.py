@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from replicable_rl.data.columns import PARTS, Columns, is_missing, packed, said
+from replicable_rl.data.columns import PARTS, Columns, is_missing, one_of, packed, said
 from replicable_rl.data.comparing import BLOCKS
 from replicable_rl.data.forms import as_name, unfit
 from replicable_rl.data.labels import Label, plain, written_key
@@ -77,8 +77,8 @@ def _check_form(engine: Engine, part: str, kind: str, use: str, column: str) -> 
     found = engine.rows(f"SELECT CAST({part} AS VARCHAR) {rows} AND ({condition}) LIMIT 1")
     if found:
         raise InvalidInput(
-            f"{engine.name}: the column {column!r} holds {what}, such as {shown(found[0][0])}, and names of a "
-            f"{said(use)} need one written form. Convert them to texts."
+            f"{engine.name}: the column {column!r} holds {what}, such as {shown(found[0][0])}, and names of "
+            f"{one_of(use)} need one written form. Convert them to texts."
         )
 
 
