@@ -198,10 +198,10 @@ see other pairs, and the forecast is too high{worst}.
 ## The plain best action
 
 The bootstrap is too high where two actions are exactly as good. `diagnose` never says more than the halves do for this
-rule, and those are right on average for half the size ([why](data.md#what-the-forecast-can-and-cannot-say)). The proof
-of that is for rows that are drawn independently, their number by Poisson's law. The logs here are played in episodes,
-so it does not cover them: their rows follow each other, and two halves by rows share the paths of their episodes. What
-the halves are worth on such logs is measured, not proved. {plain_logs} logs each:
+rule, and those are right on average for half the size ([why](diagnosis.md#what-the-forecast-can-and-cannot-say)). The
+proof of that is for rows that are drawn independently, their number by Poisson's law. The logs here are played in
+episodes, so it does not cover them: their rows follow each other, and two halves by rows share the paths of their
+episodes. What the halves are worth on such logs is measured, not proved. {plain_logs} logs each:
 
 {plain}
 

@@ -476,6 +476,6 @@ def test_rewards_of_two_scales_add_up_but_for_rounding(tmp_path: Path) -> None:
     assert added.width == folder.width > 0.0
     assert (added.key == folder.key).all()
     assert (added.count == folder.count).all()
-    np.testing.assert_allclose(added.reward, folder.reward, rtol=1e-12)  # docs/data.md says why it is not equal
+    np.testing.assert_allclose(added.reward, folder.reward, rtol=1e-12)  # docs/reading-logs.md says why it is not equal
     one, two = folder.split(2)
     assert one + two == folder

@@ -146,6 +146,30 @@ def test_an_audit_of_logs_follows() -> None:
     assert all("taken for the worst: 1 in 5" in str(run.status) for run in result.runs)
 
 
+@pytest.mark.parametrize("algorithm", ALL, ids=lambda one: one.id)
+def test_a_run_says_how_many_rows_it_took(algorithm: Any) -> None:
+    """A plan has 60 rows of all 12 pairs; those of a thin pair stay where they are, and nothing ends here."""
+    assert rr.plan(thin({}), algorithm).samples == 12 * 60
+    assert rr.solve(thin({}), algorithm, shared_seed=1).samples == 12 * 60
+    assert rr.solve(thin({(5, 1): 0, (4, 0): 9}), algorithm, shared_seed=1).samples == 10 * 60
+    audited = rr.audit({"one": thin({(5, 1): 2}), "two": thin({}, seed=2)}, algorithm, shared_seeds=1)
+    assert {run.samples for run in audited.runs} == {11 * 60, 12 * 60}
+
+
+def test_what_comes_after_the_end_takes_no_rows() -> None:
+    log = {"state": [0] * 40, "action": [0, 1] * 20, "reward": [1.0] * 40, "next_state": [0] * 40}
+    data = rr.from_transitions({**log, "done": [0, 0, 1, 1] * 10}, gamma=0.9, done="done")
+    learn = rr.ApproximateMDP(0.1, 0.1, calls=15)
+    assert rr.plan(data, learn).samples == 4 * 15  # two of the four pairs are after the end
+    assert rr.solve(data, learn, shared_seed=1).samples == 2 * 15
+
+
+def test_a_policy_from_the_whole_log_takes_all_rows() -> None:
+    data = thin({(5, 1): 2})
+    run = rr.solve(data, rr.PlugInPolicy(0.05, 0.05, 0.2), shared_seed=1)
+    assert run.samples == data.rows == 1102
+
+
 def test_somebody_elses_algorithm_gets_the_worst_too() -> None:
     class Draws:
         def solve(self, source: Any, shared: SharedRandomness, rng: np.random.Generator) -> rr.Run:
@@ -157,3 +181,4 @@ def test_somebody_elses_algorithm_gets_the_worst_too() -> None:
     run = rr.solve(thin({(5, 1): 0}), Draws(), shared_seed=1)
     assert run.policy[5] == 0
     assert "drew; 1 pair of 12 with" in str(run.status)
+    assert run.samples == 220  # whatever it says

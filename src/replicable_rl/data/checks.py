@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,24 +14,37 @@ if TYPE_CHECKING:
 
 def whole(name: str, values: ArrayLike, size: int, below: int | None = None) -> NDArray[np.int64]:
     """Return ``size`` whole numbers that are not negative, and below a bound if there is one."""
-    floats = check_numbers("Dataset", name, values)
-    if floats.shape != (size,) or not ((floats >= 0.0) & (floats < 2.0**53) & (floats == np.floor(floats))).all():
+    found = _numbers(name, values)
+    if found.shape != (size,) or not _are_whole(found):
         raise InvalidInput(
             f"Dataset: {name} must hold {size} whole numbers that are not negative, got {shown(values)}."
         )
-    if below is not None and (floats >= below).any():
+    if below is not None and (found >= below).any():
         raise InvalidInput(f"Dataset: {name} must hold places from 0 to {below - 1}, got {shown(values)}.")
-    return floats.astype(np.int64)
+    return found.astype(np.int64, copy=False)
+
+
+def _numbers(name: str, values: ArrayLike) -> NDArray[Any]:
+    """Return numbers as an array: floats, or the integers that an engine counted, as they are."""
+    counted = type(values) is np.ndarray and values.dtype == np.int64
+    return np.asarray(values) if counted else check_numbers("Dataset", name, values)
+
+
+def _are_whole(found: NDArray[Any]) -> bool:
+    if not found.size:
+        return True
+    fits = bool(found.min() >= 0 and found.max() < 2**53)  # not so where one is no number
+    return fits and (found.dtype.kind == "i" or bool((found == np.floor(found)).all()))
 
 
 def check_blocks(blocks: ArrayLike, count: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return how often each outcome occurs in each block of a log: together not more often than in all."""
-    floats = check_numbers("Dataset", "blocks", blocks)
-    if floats.ndim != 2 or floats.shape[0] != count.size:
+    given = _numbers("blocks", blocks)
+    if given.ndim != 2 or given.shape[0] != count.size:
         raise InvalidInput(
             f"Dataset: blocks must have a row for each of the {count.size} outcomes, got {shown(blocks)}."
         )
-    found = whole("blocks", floats.reshape(-1), floats.size).reshape(floats.shape)
+    found = whole("blocks", given.reshape(-1), given.size).reshape(given.shape)
     if (found.sum(axis=1) > count).any():
         raise InvalidInput("Dataset: the blocks of an outcome must not add up to more than its count.")
     return found

@@ -19,6 +19,7 @@ import numpy as np
 from replicable_rl.data.columns import said
 from replicable_rl.data.labels import EXACT, Label, a, is_missing_value, known, several, written_key
 from replicable_rl.data.naming import decided
+from replicable_rl.data.wholes import as_whole
 from replicable_rl.errors import InvalidInput, shown
 
 if TYPE_CHECKING:
@@ -97,11 +98,17 @@ def as_truths(values: Iterable[Any]) -> NDArray[np.int64]:
     return np.array([truth(value) for value in values], dtype=np.int64)
 
 
-def coded(columns: Mapping[str, Sequence[Any]], uses: Mapping[str, str], *, ranked: bool = False) -> Coded:
+def coded(
+    columns: Mapping[str, Sequence[Any]],
+    uses: Mapping[str, str],
+    *,
+    ranked: bool = False,
+    declared: str | None = None,
+) -> Coded:
     """Number the names of several columns together.
 
-    ``uses`` says what each column is for. Where they are ``ranked``, the numbers go by the values themselves, else by
-    their names.
+    ``uses`` says what each column is for, and ``declared`` what the declared names are, if there are some. Where they
+    are ``ranked``, the numbers go by the values themselves, else by their names.
 
     >>> coded({"x": ["b", None], "y": ["a", "b"]}, {"x": "state", "y": "next_state"})
     Coded(names=('a', 'b'), columns={'x': array([ 1, -1]), 'y': array([0, 1])})
@@ -109,7 +116,7 @@ def coded(columns: Mapping[str, Sequence[Any]], uses: Mapping[str, str], *, rank
     seen = _Seen(uses)
     for column, values in columns.items():
         seen.look_at(column, values)
-    names = seen.names()
+    names = seen.names(declared)
     keys = [written_key(name) for name in names]
     distinct = dict(zip(keys, names, strict=True))
     order = _sorted({key: one.value for key, one in zip(keys, seen.found, strict=True)} if ranked else distinct)
@@ -156,12 +163,12 @@ class _Seen:
         self.found.append(_Found(value, kind, name))
         return table[key]
 
-    def names(self) -> list[Label]:
+    def names(self, declared: str | None = None) -> list[Label]:
         """Return the names of all values; refuse them where they are of several kinds."""
         kind = self._one_kind([one.kind for one in self.found])
         names = [one.name for one in self.found]
         if kind == "number":
-            return self._floated(names)
+            return as_whole(names, self.uses.values(), declared) or self._floated(names)
         if kind == "tuple":  # every place in it by itself
             places = [[name[i] if i < len(name) else None for name in names] for i in range(max(map(len, names)))]
             for i, parts in enumerate(places):

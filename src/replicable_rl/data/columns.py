@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from replicable_rl.data.bins import Binned, Bins, check_bins
-from replicable_rl.data.forms import CODED, EMPTY, WHOLE, are_names
+from replicable_rl.data.forms import CODED, EMPTY, FLOATS, WHOLE, are_names
+from replicable_rl.data.labels import EXACT
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
 from replicable_rl.wording import brief, listed
 
 PARTS = {"state": "s", "action": "a", "next_state": "t"}  # what the parts of each are called in queries
 RAW = "RAW"  # the type of a column of a text file: what it holds is not known before all of it is read
-_NUMBERS = (*WHOLE, "DOUBLE", "DECIMAL")
+_NUMBERS = (*WHOLE, "DOUBLE", "DECIMAL", FLOATS)
 
 
 @dataclass(frozen=True)
@@ -110,8 +111,8 @@ def check_columns(name: str, columns: Columns, kinds: Mapping[str, str]) -> None
         for column, bins in zip(columns.of(use), columns.bins_of(use), strict=True):
             if bins is None and kinds[column] != RAW and not are_names(kinds[column]):
                 raise InvalidInput(
-                    f"{name}: the column {column!r} holds {brief(kinds[column], 60)}, which is no name of a "
-                    f"{said(use)}. Convert it to texts, or take several columns."
+                    f"{name}: the column {column!r} holds {brief(kinds[column], 60)}, which is no name of "
+                    f"{one_of(use)}. Convert it to texts, or take several columns."
                 )
             if bins is not None and kinds[column].split("(")[0] not in (*_NUMBERS, RAW):
                 raise InvalidInput(f"{name}: bins need a column of numbers, got {kinds[column]} in {column!r}.")
@@ -126,7 +127,7 @@ def check_columns(name: str, columns: Columns, kinds: Mapping[str, str]) -> None
 
 def alike(one: str, other: str) -> bool:
     """Whether two types hold names of one kind; a column without values may be of any."""
-    return one == other or {one, other} <= set(WHOLE) or EMPTY in (one, other)
+    return one == other or {one, other} <= {*WHOLE, FLOATS} or EMPTY in (one, other)
 
 
 def refuse_column(name: str, use: str, column: str, names: Sequence[str]) -> NoReturn:
@@ -140,12 +141,23 @@ def parts(columns: Columns, use: str, kinds: Mapping[str, str]) -> dict[str, str
     found = {}
     for place, (column, bins) in enumerate(zip(columns.of(use), columns.bins_of(use), strict=True)):
         if bins is None:
-            kind = "BIGINT" if kinds[column] == CODED else kinds[column]
-            expression = quoted(column) if kind == EMPTY else f"CAST({quoted(column)} AS {kind})"
+            expression = typed(quoted(column), kinds[column])
         else:
             expression = binned(f"CAST({quoted(column)} AS DOUBLE)", bins)
         found[f"{PARTS[use]}{place}"] = expression
     return found
+
+
+def typed(value: str, kind: str) -> str:
+    """Return a value of a column as what a type says it is."""
+    special = {EMPTY: value, FLOATS: whole(value), CODED: f"CAST({value} AS BIGINT)"}
+    return special.get(kind, f"CAST({value} AS {kind})")
+
+
+def whole(value: str) -> str:
+    """Return the whole number that a float is; missing where it is none, or so large that others are the same float."""
+    number = f"CAST({value} AS DOUBLE)"
+    return f"CASE WHEN {number} = floor({number}) AND abs({number}) < {EXACT} THEN CAST({number} AS BIGINT) END"
 
 
 def binned(value: str, bins: Bins) -> str:
@@ -205,3 +217,12 @@ def at_the_end(columns: Columns, use: str) -> str:
 def said(use: str) -> str:
     """Return what people call it."""
     return use.replace("_", " ")
+
+
+def one_of(use: str) -> str:
+    """Return what people call one of them.
+
+    >>> one_of("action"), one_of("next_state")
+    ('an action', 'a next state')
+    """
+    return f"{'an' if use[0] in 'aeiou' else 'a'} {said(use)}"

@@ -71,6 +71,11 @@ class Rows(Protocol):
     engine: Engine
 
     @property
+    def apart(self) -> bool:
+        """Whether two groups of ``grouped`` differ in what a part or the reward is, not only in how it is written."""
+        ...
+
+    @property
     def kinds(self) -> Mapping[str, str]:
         """The type of every column."""
         ...
@@ -137,18 +142,18 @@ def counted(rows: Rows, columns: Columns) -> Counted:
     many = number_groups(rows, columns)
     found = engine.arrays(
         "SELECT x.id AS s, y.id AS a, COALESCE(z.id, -1) AS t, c.r AS r, CAST(c.n AS BIGINT) AS n, "
-        f"{each_block('CAST(c.b{i} AS BIGINT) AS b{i}')}, {summed('c.total')} FROM counts c "
+        f"{each_block('CAST(c.b{i} AS BIGINT) AS b{i}')}{', ' + summed('c.total') if facts.adds else ''} FROM counts c "
         "JOIN states x ON c.s = x.label JOIN actions y ON c.a = y.label LEFT JOIN states z ON c.t = z.label"
     )
-    n = found["n"].astype(np.int64)
-    blocks = np.stack([found[f"b{i}"].astype(np.int64) for i in range(BLOCKS)], axis=1) if ordered else None
+    n = found["n"].astype(np.int64, copy=False)
+    blocks = np.stack([found[f"b{i}"] for i in range(BLOCKS)], axis=1).astype(np.int64, copy=False) if ordered else None
     starts, flaws = (None, NO_FLAWS) if columns.episode is None else _episodes(rows, columns, many)
     return Counted(
         labels_of(engine, columns, "state"),
         labels_of(engine, columns, "action"),
-        found["s"].astype(np.int64),
-        found["a"].astype(np.int64),
-        found["t"].astype(np.int64),
+        found["s"].astype(np.int64, copy=False),
+        found["a"].astype(np.int64, copy=False),
+        found["t"].astype(np.int64, copy=False),
         rewards_of(found, facts),
         n,
         blocks,

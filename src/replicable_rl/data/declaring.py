@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from replicable_rl.data.columns import RAW, Columns
+from replicable_rl.data.forms import FLOATS
 from replicable_rl.data.labels import Label
 from replicable_rl.data.naming import FORMS
 from replicable_rl.data.source import opened
@@ -22,6 +23,7 @@ def _truth(text: str) -> bool:
 _WHOLE = [f"{sign}{size}INT" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")] + [
     "INTEGER",
     "UINTEGER",
+    FLOATS,
 ]
 _READERS: dict[str, Callable[[str], Label]] = {
     **dict.fromkeys(_WHOLE, int),

@@ -13,9 +13,10 @@ _LARGE = ("UBIGINT", "HUGEINT", "UHUGEINT")
 WHOLE = ("BIGINT", "HUGEINT")  # of one kind: whole numbers
 ZONED = "TIMESTAMP WITH TIME ZONE"
 CODED = "CODED"  # numbers of names that Python read
+FLOATS = "FLOATS"  # floats that stand for whole numbers: NaN, where one is missing, made floats of them
 EMPTY = '"NULL"'  # a column without any value
 _PARTS = ("VARCHAR", "BOOLEAN", "DATE", "TIME", "TIMESTAMP", "DOUBLE", "UUID", "BLOB", *WHOLE)  # of lists
-_NAMES = ("TIMESTAMP_NS", "TIME_NS", "INTERVAL", ZONED, CODED, EMPTY, *_PARTS)
+_NAMES = ("TIMESTAMP_NS", "TIME_NS", "INTERVAL", ZONED, CODED, FLOATS, EMPTY, *_PARTS)
 
 
 def family(kind: str) -> str:

@@ -19,6 +19,7 @@ from replicable_rl.data.columns import PARTS, Columns, check_header, quoted, tru
 from replicable_rl.data.engine import Engine
 from replicable_rl.data.forms import CODED
 from replicable_rl.data.local import VIEW, LocalRows
+from replicable_rl.data.wholes import Declared, declared_kinds
 from replicable_rl.errors import InvalidInput, is_masked, shown
 from replicable_rl.wording import sentence
 
@@ -51,7 +52,7 @@ class FrameRows(LocalRows):
         return value
 
 
-def read_frame(duck: Engine, source: Any, columns: Columns) -> LocalRows:
+def read_frame(duck: Engine, source: Any, columns: Columns, declared: Declared = (None, None)) -> LocalRows:
     """Lend the rows of a frame, of an Arrow table or of a dictionary of arrays to an engine."""
     taken = _taken(source, columns)
     if taken is None:
@@ -66,7 +67,7 @@ def read_frame(duck: Engine, source: Any, columns: Columns) -> LocalRows:
         found = homogeneous(values)
         arrays[name] = values if found is None else found
     rows = FrameRows(duck, values=lists)
-    duck.codes, rows.read, physical = _laid_out(arrays, lists, columns)
+    duck.codes, rows.read, physical = _laid_out(arrays, lists, columns, declared)
     _register(duck, _GIVEN, _together([array for array, _ in physical.values()]), source)
     chosen = ", ".join(
         (f"NULLIF(c{i}, {MISSING})" if is_coded else f"c{i}") + f" AS {quoted(name)}"
@@ -80,17 +81,19 @@ _Physical = dict[str, tuple[Any, bool]]  # columns for the engine, and whether -
 
 
 def _laid_out(
-    arrays: Mapping[str, Any], lists: Mapping[str, list[Any]], columns: Columns
+    arrays: Mapping[str, Any], lists: Mapping[str, list[Any]], columns: Columns, declared: Declared
 ) -> tuple[dict[str, tuple[Any, ...]], dict[str, str], _Physical]:
     """Return what numbers of names stand for, by column; where everything else is, by use; and all columns."""
     codes: dict[str, tuple[Any, ...]] = {}
     read: dict[str, str] = {}
     physical: _Physical = {name: (array, False) for name, array in arrays.items() if not isinstance(array, list)}
+    asked = declared_kinds(columns, declared)
     for uses in _groups(columns):
         are_lists = any(name in lists for name in uses)
         types = {_type(arrays[name]) for name in uses}
         if None in types or (are_lists and types == {"int64", "float64"}):
-            found = coded({name: _named(arrays, name, use, columns) for name, use in uses.items()}, uses)
+            named = {name: _named(arrays, name, use, columns) for name, use in uses.items()}
+            found = coded(named, uses, declared=next(asked[name] for name in uses))
             codes |= dict.fromkeys(uses, found.names)
             physical |= {name: (numbers, True) for name, numbers in found.columns.items()}
     for use, column in _others(columns):

@@ -27,9 +27,9 @@ from replicable_rl.data.columns import (
 from replicable_rl.data.comparing import BLOCKS
 from replicable_rl.data.counting import MANY_REWARDS, EpisodeFlaws, Facts
 from replicable_rl.data.engine import Engine
-from replicable_rl.data.forms import as_name, family
+from replicable_rl.data.forms import FLOATS, as_name, family
 from replicable_rl.data.naming import literal
-from replicable_rl.data.numbering import each_block
+from replicable_rl.data.wholes import must_be_whole, not_whole
 from replicable_rl.errors import shown
 
 VIEW = "log"
@@ -46,6 +46,11 @@ class LocalRows:
 
     engine: Engine
     parquet: str = ""  # the call that reads the files with their row numbers, for Parquet
+
+    @property
+    def apart(self) -> bool:
+        """Whether two groups differ in what a part or the reward is: they are read as what they are."""
+        return True
 
     @cached_property
     def kinds(self) -> dict[str, str]:
@@ -78,21 +83,27 @@ class LocalRows:
         steps = self._in_blocks(columns, facts.rows)
         value = f"FLOOR(r * {double(1.0 / facts.width)})" if facts.adds else "r"
         total = f"SUM(CAST(FLOOR(r * {double(facts.scale)}) AS BIGINT))" if facts.adds else "0"
+        keys = ", ".join(
+            [*names, value, *([] if columns.done is None else ["d"])]
+        )  # a constant among them would cost time
+        blocks = [f"COUNT(*) FILTER (WHERE b = {i})" if steps else "0" for i in range(BLOCKS - 1)]
+        blocks.append(f"COUNT(*) - ({' + '.join(blocks)})" if steps else "0")  # so would one more filter
         self.engine.rows(
-            f"CREATE TEMP TABLE grouped AS SELECT {', '.join(names)}, d, {value} AS r, COUNT(*) AS n, "
-            f"{each_block('COUNT(*) FILTER (WHERE b = {i}) AS b{i}' if steps else '0 AS b{i}')}, {total} AS total "
-            f"FROM ({steps or 'SELECT * FROM steps'}) GROUP BY {', '.join(names)}, d, {value}"
+            f"CREATE TEMP TABLE grouped AS SELECT {', '.join(names)}, {_ended(columns)} AS d, {value} AS r, "
+            f"COUNT(*) AS n, {', '.join(f'{many} AS b{i}' for i, many in enumerate(blocks))}, {total} AS total "
+            f"FROM ({steps or 'SELECT * FROM steps'}) GROUP BY {keys}"
         )
         return steps is not None
 
     def first(self, columns: Columns) -> EpisodeFlaws:
         """Make the table ``firsts``; return what is wrong with episodes."""
         s, t = ([f"{letter}{i}" for i in range(len(columns.state))] for letter in "st")
-        several = self._numbered and len(self.engine.files) > 1
+        over, several = _ended(columns), self._numbered and len(self.engine.files) > 1
         place = self._order if columns.order else "rowid" if self._has_table else packed(["f", "i"]) if several else "i"
         self.engine.rows(
             "CREATE TEMP TABLE firsts AS SELECT s, COUNT(*) AS n, COUNT(*) FILTER (WHERE NOT over) AS cut FROM "
-            f"(SELECT arg_min({packed(s)}, {place}) AS s, arg_max(d, {place}) AS over FROM steps GROUP BY e) GROUP BY s"
+            f"(SELECT arg_min({packed(s)}, {place}) AS s, arg_max({over}, {place}) AS over FROM steps "
+            "GROUP BY e) GROUP BY s"
         )
         cut = int(self.engine.rows("SELECT SUM(cut) FROM firsts")[0][0]) if columns.done else 0
         came = ", ".join(f"lag({one}) OVER w AS came_{one}" for one in t)
@@ -104,13 +115,18 @@ class LocalRows:
         ((broken, tied, after),) = self.engine.rows(
             f"SELECT COUNT(*) FILTER (WHERE {known} AND NOT over AND ({differs})), "
             f"COUNT(*) FILTER (WHERE p = before), COUNT(*) FILTER (WHERE over) FROM "
-            f"(SELECT {', '.join(s)}, {came}, {place} AS p, lag({place}) OVER w AS before, lag(d) OVER w AS over "
+            f"(SELECT {', '.join(s)}, {came}, {place} AS p, lag({place}) OVER w AS before, lag({over}) OVER w AS over "
             f"FROM steps WINDOW w AS (PARTITION BY e ORDER BY {place}))"
         )
         return EpisodeFlaws(int(broken), int(tied), cut, int(after))
 
     def complaint(self, columns: Columns, use: str, many: int) -> str:
         """Say in which row something is missing, or is not what it must be."""
+        for column in columns.of(use) if use in PARTS else ():
+            if self.kinds[column] == FLOATS:
+                wrong = self._before_the_end(columns, use, not_whole(quoted(column)))
+                for row, value in self._wrong_rows(wrong, quoted(column)):
+                    return f"{self._place(row)}: {must_be_whole(use, value, many)} Mend the row, or make floats of all."
         given = [self._value(name, use) if use not in PARTS else quoted(name) for name in columns.of(use)]
         shows = " || ', ' || ".join(f"COALESCE(CAST({one} AS VARCHAR), '')" for one in given)
         ((row, value),) = self._wrong_rows(self._wrong(columns, use), shows)
@@ -194,7 +210,7 @@ class LocalRows:
 
     def _make_steps(self, columns: Columns) -> None:
         found = {name: part for use in PARTS for name, part in self._parts(columns, use).items()}
-        found["d"] = "false" if columns.done is None else self._done(columns)
+        found |= {} if columns.done is None else {"d": self._done(columns)}
         found["r"] = f"{self._reward(columns)} + 0.0"  # -0.0 is the same reward
         found |= {use[0]: self._value(one, use) for use in ("episode", "order") for one in columns.of(use)}
         selected = ", ".join(f"{expression} AS {name}" for name, expression in found.items())
@@ -275,6 +291,11 @@ class LocalRows:
 
     def _done(self, columns: Columns) -> str:
         return truth(self._value(columns.done or "", "done"), self.kinds[columns.done or ""])
+
+
+def _ended(columns: Columns) -> str:
+    """Return whether a step ended its episode; where no column says so, none did, and no row is asked."""
+    return "false" if columns.done is None else "d"
 
 
 def complained(use: str, value: object, many: int) -> str:

@@ -7,7 +7,7 @@ and '1' never become one. The one exception are states that are whole numbers: 2
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from replicable_rl.data.columns import RAW, number
@@ -90,16 +90,6 @@ def floats_of_pandas(rows: Callable[[str], list[Any]], is_json: bool, declared: 
     counts = ", ".join(f"COUNT(*) FILTER (WHERE {one})" for one in fits)
     ((every, whole, floats),) = rows(f"SELECT COUNT(*), {counts} FROM names")
     return floats > 0 and whole + floats == every and (whole > 0 or declared is not None)
-
-
-def declared_kind(names: Sequence[Any]) -> str | None:
-    """Return what declared names are: texts, whole numbers or numbers; None where all names decide.
-
-    >>> declared_kind(["1", "2"]), declared_kind([1, 2]), declared_kind([0.5, 1.0]), declared_kind([True, "x"])
-    ('text', 'whole', 'number', None)
-    """
-    types = {type(name) for name in names}
-    return {str: "text", int: "whole", float: "number"}.get(types.pop()) if len(types) == 1 else None
 
 
 def literal(value: Any) -> str:

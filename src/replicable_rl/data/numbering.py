@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from replicable_rl.data.columns import PARTS, Columns, is_missing, packed, said
+from replicable_rl.data.columns import PARTS, Columns, is_missing, one_of, packed, said
 from replicable_rl.data.comparing import BLOCKS
 from replicable_rl.data.forms import as_name, unfit
 from replicable_rl.data.labels import Label, plain, written_key
@@ -25,12 +25,17 @@ _MOST_STATES = 2_000_000
 def number_groups(rows: Rows, columns: Columns) -> int:
     """Make the tables ``counts``, ``states`` and ``actions`` of ``grouped``; return how many states there are."""
     kinds = _check_groups(rows, columns)
-    names = {use: packed([as_name(part, kinds[part]) for part in part_names(columns, use)]) for use in PARTS}
-    rows.engine.rows(
-        f"CREATE TEMP TABLE counts AS SELECT {names['state']} AS s, {names['action']} AS a, "
-        f"CASE WHEN d THEN NULL ELSE {names['next_state']} END AS t, d, r + 0.0 AS r, SUM(n) AS n, "
-        f"{each_block('SUM(b{i}) AS b{i}')}, SUM(total) AS total FROM grouped GROUP BY 1, 2, 3, 4, 5"
-    )
+    parts = {use: part_names(columns, use) for use in PARTS}
+    names = {use: packed([as_name(part, kinds[part]) for part in parts[use]]) for use in PARTS}
+    s, a, t = names.values()
+    if columns.done is None and rows.apart and all(names[use] == packed(parts[use]) for use in PARTS):
+        rows.engine.rows(f"CREATE TEMP VIEW counts AS SELECT {s} AS s, {a} AS a, {t} AS t, * FROM grouped")
+    else:  # several groups may have one name, and all that end have one next state
+        rows.engine.rows(
+            f"CREATE TEMP TABLE counts AS SELECT {s} AS s, {a} AS a, CASE WHEN d THEN NULL ELSE {t} END AS t, d, "
+            f"r + 0.0 AS r, SUM(n) AS n, {each_block('SUM(b{i}) AS b{i}')}, SUM(total) AS total FROM grouped "
+            "GROUP BY 1, 2, 3, 4, 5"
+        )
     return _number_labels(rows.engine)
 
 
@@ -72,8 +77,8 @@ def _check_form(engine: Engine, part: str, kind: str, use: str, column: str) -> 
     found = engine.rows(f"SELECT CAST({part} AS VARCHAR) {rows} AND ({condition}) LIMIT 1")
     if found:
         raise InvalidInput(
-            f"{engine.name}: the column {column!r} holds {what}, such as {shown(found[0][0])}, and names of a "
-            f"{said(use)} need one written form. Convert them to texts."
+            f"{engine.name}: the column {column!r} holds {what}, such as {shown(found[0][0])}, and names of "
+            f"{one_of(use)} need one written form. Convert them to texts."
         )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from replicable_rl.data.labels import Label
-    from replicable_rl.data.textrows import Declared
+    from replicable_rl.data.wholes import Declared
 
 
 class Pairs(NamedTuple):

@@ -23,7 +23,7 @@ from replicable_rl.sampling.problem import check_range
 
 if TYPE_CHECKING:
     from replicable_rl.data.bins import Bins
-    from replicable_rl.data.textrows import Declared
+    from replicable_rl.data.wholes import Declared
 
 
 def from_transitions(

@@ -147,6 +147,14 @@ class Replay:
         taken = np.bincount(self._pair, weights=self._data.count - self._left)
         return int(taken.max()) if taken.size else 0
 
+    @property
+    def rows_taken(self) -> int:
+        """How many rows were handed out, of all pairs together.
+
+        A plan counts as many of every pair. Pairs with few rows, and those after the end, take none.
+        """
+        return int((self._data.count - self._left).sum())
+
     def _refuse_beyond(self, calls: int, left: NDArray[np.int64]) -> None:
         short = left < calls
         if not short.any():

@@ -17,13 +17,15 @@ from replicable_rl.data.frames import read_frame
 from replicable_rl.data.local import VIEW, LocalRows
 from replicable_rl.data.parquet import check_files, parquet
 from replicable_rl.data.text import TextFiles
-from replicable_rl.data.textrows import Declared, TextRows
+from replicable_rl.data.textrows import TextRows
+from replicable_rl.data.wholes import Declared, with_whole_floats
 from replicable_rl.errors import InvalidFile, InvalidInput, shown
 from replicable_rl.files import check_regular
 
 if TYPE_CHECKING:
     from replicable_rl.data.columns import Columns
     from replicable_rl.data.counting import Rows
+    from replicable_rl.data.warehouse import WarehouseRows
 
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".parquet", ".jsonl", ".ndjson")
 
@@ -32,16 +34,21 @@ ENDINGS = (".csv", ".csv.gz", ".tsv", ".parquet", ".jsonl", ".ndjson")
 def opened(source: Any, columns: Columns, declared: Declared) -> Iterator[Rows]:
     """Lend the rows of a log, whatever kind of source it is."""
     with engine() as duck:
-        if isinstance(source, (str, os.PathLike)):
-            files = tuple(_files(source))
-            duck.source = os.fsdecode(source)
-            yield _of_files(duck, files, columns, declared)
-        elif is_ibis_table(source):
-            from replicable_rl.data.warehouse import WarehouseRows
+        rows = _rows(duck, source, columns, declared)
+        rows.kinds = with_whole_floats(columns, rows.kinds, declared)
+        yield rows
 
-            yield WarehouseRows(duck, source)
-        else:
-            yield read_frame(duck, source, columns)
+
+def _rows(duck: Engine, source: Any, columns: Columns, declared: Declared) -> LocalRows | WarehouseRows:
+    if isinstance(source, (str, os.PathLike)):
+        files = tuple(_files(source))
+        duck.source = os.fsdecode(source)
+        return _of_files(duck, files, columns, declared)
+    if is_ibis_table(source):
+        from replicable_rl.data.warehouse import WarehouseRows
+
+        return WarehouseRows(duck, source)
+    return read_frame(duck, source, columns, declared)
 
 
 def _of_files(duck: Engine, files: tuple[str, ...], columns: Columns, declared: Declared) -> LocalRows:

@@ -11,16 +11,27 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from replicable_rl.data import labels, naming
-from replicable_rl.data.columns import PARTS, RAW, Columns, at_the_end, binned, number, packed, quoted, said, truth
+from replicable_rl.data.columns import (
+    PARTS,
+    RAW,
+    Columns,
+    at_the_end,
+    binned,
+    number,
+    packed,
+    quoted,
+    said,
+    truth,
+)
 from replicable_rl.data.counting import EpisodeFlaws, Facts
 from replicable_rl.data.local import LocalRows
 from replicable_rl.data.naming import literal
 from replicable_rl.data.numbering import each_block
 from replicable_rl.data.text import TextFiles
+from replicable_rl.data.wholes import Declared, declared_kind, part_of
 from replicable_rl.errors import InvalidInput, shown
 
 Query = Callable[[str], str]  # of an expression
-Declared = tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]
 
 
 class _Name(NamedTuple):
@@ -43,6 +54,11 @@ class TextRows(LocalRows):
     def kinds(self) -> dict[str, str]:
         """Every column is what it is written as."""
         return dict.fromkeys(self.text.headers[0].names, RAW)
+
+    @property
+    def apart(self) -> bool:
+        """Whether two groups differ in what a part or the reward is, not only in how it is written."""
+        return not self._mended
 
     def facts(self, columns: Columns) -> Facts:
         """Look at the rewards, before the rows are grouped; an order is one of numbers, or one of texts."""
@@ -76,11 +92,12 @@ class TextRows(LocalRows):
             for use, letter in PARTS.items()
             for i, made in enumerate(self._casts[use])
         }
-        self.engine.rows("ALTER TABLE grouped RENAME TO written")
-        chosen = ", ".join(f"{query} AS {name}" for name, query in parts.items())
-        self.engine.rows(
-            f"CREATE TEMP TABLE grouped AS SELECT {chosen}, d, r, n, {each_block('b{i}')}, total FROM written"
-        )
+        if any(name != query for name, query in parts.items()):  # else all names are texts, and stay what they are
+            self.engine.rows("ALTER TABLE grouped RENAME TO written")
+            chosen = ", ".join(f"{query} AS {name}" for name, query in parts.items())
+            self.engine.rows(
+                f"CREATE TEMP TABLE grouped AS SELECT {chosen}, d, r, n, {each_block('b{i}')}, total FROM written"
+            )
         return ordered
 
     def first(self, columns: Columns) -> EpisodeFlaws:
@@ -129,14 +146,8 @@ class TextRows(LocalRows):
         ):
             for place, bins in enumerate(columns.bins_of(uses[0])):
                 pairs = tuple((use, columns.of(use)[place]) for use in uses)
-                several = len(columns.of(uses[0])) > 1
-                if declared is not None and several:
-                    fits = all(isinstance(one, tuple) and len(one) > place for one in declared)
-                    own = tuple(one[place] for one in declared) if fits else None
-                else:
-                    own = declared
                 if bins is None:
-                    found.append(_Name(kind, place, pairs, own))
+                    found.append(_Name(kind, place, pairs, part_of(declared, place, len(columns.of(uses[0])))))
                 else:
                     self._refuse_missing(columns, _Name(kind, place, pairs, None), _is_null)
         return found
@@ -144,16 +155,19 @@ class TextRows(LocalRows):
     def _decide(self, columns: Columns, name: _Name) -> Query:
         """Return how the names of a column are read; refuse those that are missing or of several kinds."""
         is_json = self.text.is_json
-        self._refuse_missing(columns, name, _is_null if is_json else self._is_missing(name))
         letters = [f"{PARTS[use]}{name.place}" for use, _ in name.uses]
         ends = ["" if use != "next_state" else " WHERE NOT d" for use, _ in name.uses]
         each = " UNION ALL ".join(
             f"SELECT {one} AS v FROM grouped{end}" for one, end in zip(letters, ends, strict=True)
         )
         self.engine.rows(f"CREATE OR REPLACE TEMP TABLE names AS SELECT DISTINCT v FROM ({each})")
+        is_missing = _is_null if is_json else self._is_missing(name)
+        if self.engine.rows(f"SELECT 1 FROM names WHERE {is_missing('v')} LIMIT 1"):
+            self._refuse_missing(columns, name, is_missing)
         self._refuse_blanks(columns, name)
-        asked = naming.declared_kind(name.declared) if name.declared else None
-        if name.kind == "states" and naming.floats_of_pandas(self.engine.rows, is_json, asked):
+        asked = declared_kind(name.declared or ())
+        floats = asked == "whole" or name.kind == "states"
+        if floats and naming.floats_of_pandas(self.engine.rows, is_json, asked):
             self._mended.add(name.place)
             return partial(naming.cast, kind="whole", is_json=is_json)
         if asked is None:

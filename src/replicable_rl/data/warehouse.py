@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from replicable_rl.data.columns import PARTS, Columns, packed, truth
+from replicable_rl.data.columns import PARTS, Columns, packed, truth, typed
 from replicable_rl.data.comparing import BLOCKS
 from replicable_rl.data.counting import MANY_REWARDS, EpisodeFlaws, Facts
-from replicable_rl.data.forms import family
+from replicable_rl.data.forms import FLOATS, family
 from replicable_rl.data.local import complained
 from replicable_rl.data.numbering import each_block
+from replicable_rl.data.wholes import must_be_whole, not_whole
 from replicable_rl.errors import InvalidInput
 from replicable_rl.wording import sentence
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _LARGEST = 1.7976931348623157e308  # what is above it is infinite; so is, in a comparison, what is no number
 _NO_NUMBERS = ("VARCHAR", "BLOB", "UUID", "JSON", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "INTERVAL")
+_HOUR_OF_ZONE = "TIME WITH TIME ZONE"
 _HALF = 2.0**30  # sums of parts of this size fit 64 bits, for 2**32 rows
 
 
@@ -44,9 +46,14 @@ class WarehouseRows:
     def __init__(self, engine: Engine, table: Any) -> None:
         self.engine, self.table = engine, table
 
+    @property
+    def apart(self) -> bool:
+        """Whether two groups differ in what a part or the reward is: some databases tell -0.0 from 0.0."""
+        return False
+
     @cached_property
     def kinds(self) -> dict[str, str]:
-        """The type of every column, as DuckDB calls it; nothing is asked of the database."""
+        """The type of every column, as DuckDB calls it; only about times of day the database is asked."""
         import pyarrow as pa
 
         found: dict[str, str] = {}
@@ -59,7 +66,17 @@ class WarehouseRows:
                     found[name] = str(kind)
                     continue
                 found[name] = family(str(self.engine.rows("DESCRIBE SELECT x FROM empty")[0][1]))
-        return found
+            return found | self._zoned([name for name, kind in found.items() if kind in ("TIME", "TIME_NS")])
+
+    def _zoned(self, hours: list[str]) -> dict[str, str]:
+        """Return which times of day have a time zone: Ibis has one type for both, and would leave the zone out."""
+        import ibis
+
+        if not hours or not self.table.get_backend().has_operation(ibis.expr.operations.TypeOf):
+            return {}
+        asked = self.table.select(**{name: self.table[name].typeof() for name in hours}).limit(1)
+        kinds = {name: kind for row in asked.to_pyarrow().to_pylist() for name, kind in row.items()}
+        return {name: _HOUR_OF_ZONE for name, kind in kinds.items() if str(kind).upper() == _HOUR_OF_ZONE}
 
     def facts(self, columns: Columns) -> Facts:
         """Look at the rewards, before the rows are grouped."""
@@ -72,6 +89,11 @@ class WarehouseRows:
             raise InvalidInput(
                 f"from_transitions: the reward must be a column of numbers, got {self.table[columns.reward].type()} in "
                 f"{columns.reward!r}. Convert it in the database, and look at what is no number there."
+            )
+        if columns.order is not None and self.kinds[columns.order] in ("INTERVAL", _HOUR_OF_ZONE):
+            raise InvalidInput(
+                f"from_transitions: the order must be a column of numbers, times or texts, got "
+                f"{self.kinds[columns.order].lower()} in {columns.order!r}. Convert it in the database."
             )
         rewards = self._reward(columns)
         is_finite = (rewards.abs() <= _LARGEST).fill_null(False)
@@ -112,13 +134,11 @@ class WarehouseRows:
                 keys["r"] = rewards
             self._fetch(selected.group_by(list(keys)).aggregate(**sums))
         names = self._typed(columns)
-        kinds = {str(name): family(str(kind)) for name, kind, *_ in self.engine.rows("DESCRIBE fetched")}
-        done = "false" if columns.done is None else truth("d", kinds["d"])
         value = "CAST(r AS DOUBLE)"
         total = f"CAST(high AS HUGEINT) * {int(_HALF)} + CAST(low AS HUGEINT)" if facts.adds else "0"
         blocks = each_block("0 AS b{i}" if block is None else "b{i}")
         self.engine.rows(
-            f"CREATE TEMP TABLE grouped AS SELECT {names}, {done} AS d, {value} AS r, n, {blocks}, "
+            f"CREATE TEMP TABLE grouped AS SELECT {names}, {self._ended(columns)} AS d, {value} AS r, n, {blocks}, "
             f"{total} AS total FROM fetched"
         )
         return block is not None
@@ -155,6 +175,14 @@ class WarehouseRows:
     def complaint(self, columns: Columns, use: str, many: int) -> str:
         """Say what is missing, or is not what it must be; rows of a database have no numbers."""
         names = ", ".join(map(repr, columns.of(use)))
+        for place, column in enumerate(columns.of(use) if use in PARTS else ()):
+            if self.kinds[column] == FLOATS:
+                part = f"{PARTS[use]}{place}"
+                counts = f"NOT {self._ended(columns)}" if use == "next_state" else "true"
+                ((value,),) = self.engine.rows(f"SELECT MIN({part}) FROM fetched WHERE {counts} AND {not_whole(part)}")
+                if value is not None:
+                    said = must_be_whole(use, value, many)
+                    return f"{self.engine.name}: {said} Mend {column!r}, or make floats of all."
         return f"{self.engine.name}: {complained(use, None, many)} Mend what {names} holds, or leave the rows out."
 
     def where_label(self, columns: Columns, kind: str, label: Any) -> str:
@@ -203,20 +231,31 @@ class WarehouseRows:
             return column
         return column.lower().isin(["true", "1", "1.0"]) if kind == "VARCHAR" else column == 1
 
+    def _ended(self, columns: Columns) -> str:
+        """Return whether a group that came back ended its episode."""
+        kinds = {str(name): family(str(kind)) for name, kind, *_ in self.engine.rows("DESCRIBE fetched")}
+        return "false" if columns.done is None else truth("d", kinds["d"])
+
     def _parts(self, columns: Columns) -> dict[str, Any]:
         return {
-            f"{letter}{place}": self.table[column] if bins is None else _binned(self.table[column], bins)
+            f"{letter}{place}": self._name(column) if bins is None else _binned(self.table[column], bins)
             for use, letter in PARTS.items()
             for place, (column, bins) in enumerate(zip(columns.of(use), columns.bins_of(use), strict=True))
         }
 
+    def _name(self, column: str) -> Any:
+        """Return a column of names; a duration as it is written, for Arrow has no type that databases use for them."""
+        return self.table[column].cast("string") if self.kinds[column] == "INTERVAL" else self.table[column]
+
     def _typed(self, columns: Columns, uses: tuple[str, ...] = tuple(PARTS)) -> str:
         """Return the parts as they come back, in the types that DuckDB would have read."""
-        return ", ".join(
-            f"CAST({PARTS[use]}{place} AS {self.kinds[column] if bins is None else 'INTEGER'}) AS {PARTS[use]}{place}"
-            for use in uses
-            for place, (column, bins) in enumerate(zip(columns.of(use), columns.bins_of(use), strict=True))
-        )
+        found = []
+        for use in uses:
+            for place, (column, bins) in enumerate(zip(columns.of(use), columns.bins_of(use), strict=True)):
+                part, kind = f"{PARTS[use]}{place}", self.kinds[column] if bins is None else "INTEGER"
+                value = f"replace({part}, '+', '')" if kind == "INTERVAL" else part  # PostgreSQL: -1 days +23:00:00
+                found.append(f"{typed(value, kind)} AS {part}")
+        return ", ".join(found)
 
     def _fetch(self, groups: Any) -> None:
         """Let the database count; its answer is the view ``fetched``."""

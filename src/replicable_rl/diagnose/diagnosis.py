@@ -1,6 +1,7 @@
 r"""What another log would have said: ``diagnose`` one log.
 
-How it forecasts is in :mod:`replicable_rl.diagnose.forecast`; docs/data.md and docs/forecasts.md say how right it is.
+How it forecasts is in :mod:`replicable_rl.diagnose.forecast`; docs/diagnosis.md and docs/forecasts.md say how
+right it is.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def _made(problem: Any, source: Any, algorithm: Algorithm, spec: RunSpec) -> Run
     with ALONE if source is problem else contextlib.nullcontext():
         run = algorithm.solve(source, shared, rng)
     _check_run(run, source, algorithm)
-    run = _with_few(run, source)
+    run = _of_a_log(run, source)
     if type(source) in _DRAW_FROM_RNG and _state(rng) == unused:
         run = run.but(samples=0)  # nobody asked for a sample, whatever is reported
     estimated = getattr(problem, "estimated", False) or source.estimated  # which a sampler cannot take back
@@ -240,9 +240,12 @@ def prepare(source: Any, algorithm: Algorithm, shared: SharedRandomness) -> None
         source.leave_out_few(shared, None if planned is None else planned.samples // pairs_of(source))
 
 
-def _with_few(run: Run, source: Any) -> Run:
-    """Return the run of an algorithm that drew from a log with the pairs in its status that had too few rows."""
-    said = source.said_of_few() if hasattr(source, "said_of_few") and source.handed_out else ""
+def _of_a_log(run: Run, source: Any) -> Run:
+    """Return the run of an algorithm that drew from a log with what it took, and which pairs had too few rows."""
+    taken = getattr(source, "rows_taken", 0)
+    if not taken:
+        return run
+    run, said = run.but(samples=taken), source.said_of_few()  # a plan counts rows of every pair
     if not said or run.status is None:
         return run
     return run.but(status=dataclasses.replace(run.status, sentence=f"{run.status.sentence}; {said}"))
