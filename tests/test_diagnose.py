@@ -20,6 +20,7 @@ from replicable_rl.diagnose import threads
 from replicable_rl.diagnose.forecast import Forecast, extrapolated
 from replicable_rl.diagnose.resampling import Rows
 from replicable_rl.diagnose.tail import times_for_the_next
+from replicable_rl.errors import InvalidInput
 from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.randomness import sample_stream
 from tests.test_data import LOG, NAMES, csv_of, long_log
@@ -653,3 +654,23 @@ def test_who_has_seen_enough_does_not_wait_for_the_rest() -> None:
 
     with pytest.raises(ZeroDivisionError):
         list(threads.in_order(fails, range(5), threads=2))
+
+
+def test_what_draws_fresh_samples_names_what_a_log_can_be_asked() -> None:
+    data = clicks(1, 20)
+    with pytest.raises(InvalidInput, match=r"^compare: draws fresh samples.*diagnose\(data\) says .*rules\(\)"):
+        rr.compare(data)
+    with pytest.raises(InvalidInput, match=r"^calibrate: draws fresh samples.*diagnose\(data\) says .*data_needed"):
+        rr.calibrate(data, rr.PlugInPolicy(0.1, 0.1, 0.2))
+    other = dataclasses.replace(data.process, gamma=0.5)
+    with pytest.raises(InvalidInput, match="^audit: logs of one process have one discount"):
+        rr.audit([data, rr.Dataset(other, *data.columns())], rr.PlugInPolicy(0.1, 0.1, 0.2))
+
+
+def test_who_follows_cuts_says_whether_the_policy_is_the_published_one() -> None:
+    cuts = rr.publish(clicks(1), rr.PlugInPolicy(0.01, 0.05, 0.2))
+    follow = rr.PlugInPolicy(0.01, 0.05, 0.2, rule=rr.rules.PublishedCuts(cuts))
+    assert str(rr.solve(clicks(2), follow, shared_seed=0).status).endswith("; the published policy")
+    other = dataclasses.replace(cuts, policy=1 - cuts.policy)
+    follow = rr.PlugInPolicy(0.01, 0.05, 0.2, rule=rr.rules.PublishedCuts(other))
+    assert "1 state decided otherwise than published" in str(rr.solve(clicks(2), follow, shared_seed=0).status)

@@ -27,6 +27,7 @@ import numpy as np
 from replicable_rl.audit.agreement import Agreement, Estimate, every_look, measure, one_look
 from replicable_rl.audit.states import StateAgreement, measure_states
 from replicable_rl.data import Dataset, align, compare_logs
+from replicable_rl.errors import called_as
 from replicable_rl.records import Logs, Run, RunSpec
 from replicable_rl.solve.run import refuse_endless, sampler_of, solve_as
 
@@ -50,7 +51,8 @@ class LogsJob:
 
 def opened_logs(logs: Any, algorithm: Any) -> tuple[Dataset, Logs, LogsJob]:
     """Return one of the logs, which stands for their process, what is known of all, and what makes their runs."""
-    named = align(logs)
+    with called_as("audit", "align"):
+        named = align(logs)
     first = next(iter(named.values()))
     sampler_of(first, algorithm)  # does the algorithm work on logs?
     record = compare_logs(named)

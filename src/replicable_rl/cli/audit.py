@@ -212,6 +212,8 @@ def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
             "audit: give PROBLEM and ALGORITHM, or --sweep FILE, or --store FILE alone; or logs and ALGORITHM; or "
             "module:function."
         )
+    if is_log(solved[0]) and is_log(name):
+        raise InvalidInput(f"audit: {name} is a log too. Name an algorithm after the logs, such as plug-in-policy-v1.")
     if len(solved) == 1 and is_log(solved[0]):
         raise InvalidInput(
             f"audit: {solved[0]} is one log, and others are needed to compare it with. Give two logs or more, or one "

@@ -7,6 +7,7 @@ from typing import Any
 
 from replicable_rl.audit import AuditResult, audit_spec, opened_store, run_audits
 from replicable_rl.audit.api import StoreLike
+from replicable_rl.data import Dataset
 from replicable_rl.diagnose.calibration import Calibration
 from replicable_rl.diagnose.losses import Losses
 from replicable_rl.diagnose.published import published_spec
@@ -187,8 +188,15 @@ def _losses(problem: Any, algorithm: Any, over: str | None) -> Losses | None:
     return Losses(problem, check_choice("calibrate", "over", over, ("initial", "worst")))
 
 
+def refuse_log(owner: str, problem: Any, what: str) -> None:
+    """Refuse a log, which has no fresh samples, and say what to ask instead."""
+    if isinstance(problem, Dataset):
+        raise InvalidInput(f"{owner}: draws fresh samples, and a log has none. diagnose(data) says {what}.")
+
+
 def _check(problem: Any, algorithm: Any, level: str, published: bool) -> None:
     check_level("calibrate", level)
+    refuse_log("calibrate", problem, "how many rows like these it takes: .data_needed()")
     if isinstance(problem, str) or not isinstance(problem, (TabularMDP, Problem)):
         hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
         raise InvalidInput(f"calibrate: problem must be a TabularMDP or a sampler, got {shown(problem)}.{hint}")

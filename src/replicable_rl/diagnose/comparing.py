@@ -7,7 +7,7 @@ from typing import Any
 
 from replicable_rl.audit.api import StoreLike, opened_store
 from replicable_rl.diagnose.advice import recommended
-from replicable_rl.diagnose.calibrating import calibrate
+from replicable_rl.diagnose.calibrating import calibrate, refuse_log
 from replicable_rl.diagnose.calibration import Calibration
 from replicable_rl.diagnose.candidates import PUBLISHED, REPLICATES, SOFTMAX, candidates
 from replicable_rl.diagnose.comparison import Compared, Comparison
@@ -79,6 +79,7 @@ def compare(
     'greedy'
     """
     owner = "compare"
+    refuse_log(owner, problem, "what every rule would do with it: .rules()")
     if isinstance(problem, str) or not isinstance(problem, (TabularMDP, Problem)):
         hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
         raise InvalidInput(f"{owner}: problem must be a TabularMDP or a sampler, got {shown(problem)}.{hint}")

@@ -75,7 +75,7 @@ def replication_sentence(found: Diagnosis) -> str:
 
 def how_sentence(found: Diagnosis) -> str:
     """Say by what the log decides, and what the run said of it."""
-    by = one_line(algorithm_spec(found.algorithm).text, 200)
+    by = one_line(algorithm_spec(found.algorithm).text, 200).replace(",", ", ")
     if found.is_plug_in:
         lost = f"{found.algorithm.epsilon:g} (values normalised to [0, 1])"
         by = f"the rule {found.algorithm.rule.id}, which may lose {lost}"

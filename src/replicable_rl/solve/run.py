@@ -268,7 +268,8 @@ def refuse_endless(source: Any, algorithm: Algorithm) -> None:
     if hasattr(source, "replayed"):
         which = "the pair with fewest that counts" if source.has_few else "the pair with fewest"
         fewest = f"the log has {plural(source.fewest, 'row')} of {which}, {sentence(source.scarcest, 80)}"
-        raise SampleSizeTooLarge(f"{takes} rows, as many of every pair, and {fewest}. {remedy}.")
+        each = number(planned.samples // pairs_of(source), 3)
+        raise SampleSizeTooLarge(f"{takes} rows, {each} of every pair, and {fewest}. {remedy}.")
     raise SampleSizeTooLarge(
         f"{takes} steps of {type(source).__name__}, more than its budget of {number(most, 3)}. {remedy}; budget=... of "
         "the problem allows more."

@@ -24,6 +24,7 @@ from replicable_rl.queries.rules.rule import Decision, first_within, nearest_gap
 from replicable_rl.queries.rules.simple import gaps_are_sure
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.theory import decisions
+from replicable_rl.wording import plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,6 +106,8 @@ class PublishedCuts:
             return own._replace(said=said)
         said = f"the published cuts cost at most {lost:.2g} on the empirical model"
         said += f", more than {tuning.spent:.2g} by no more than noise explains" if doubtful else ""
+        others = int((policy != self.cuts.policy).sum())
+        said += f"; {plural(others, 'state')} decided otherwise than published" if others else "; the published policy"
         sure = margin is not None and _cuts_are_sure(model, r, order, margin, tuning.spent - lost)
         return Decision({"policy": policy}, nearest_gap(model.gap, r, order), sure, lost, said)
 
