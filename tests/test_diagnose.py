@@ -663,7 +663,7 @@ def test_what_draws_fresh_samples_names_what_a_log_can_be_asked() -> None:
     with pytest.raises(InvalidInput, match=r"^calibrate: draws fresh samples.*diagnose\(data\) says .*data_needed"):
         rr.calibrate(data, rr.PlugInPolicy(0.1, 0.1, 0.2))
     other = dataclasses.replace(data.process, gamma=0.5)
-    with pytest.raises(InvalidInput, match="^audit: logs of one process have one discount"):
+    with pytest.raises(InvalidInput, match=r"^audit: logs of one process have one discount"):
         rr.audit([data, rr.Dataset(other, *data.columns())], rr.PlugInPolicy(0.1, 0.1, 0.2))
 
 
