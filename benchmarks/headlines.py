@@ -132,6 +132,8 @@ def _logs(book: Book) -> Iterator[Line]:
             yield f"{title}, {number(rows)} rows", speed, aim if rows >= 10**7 else ""
             peak = _best(book.find("logs", f"{title}, {logs.MEMORY}", rows=rows))
             yield "its peak memory", _shown(peak, "MB"), "≤ 2 GB" if title == logs.PARQUET else ""
+    if found := book.find("logs", logs.DIAGNOSIS):
+        yield f"{logs.DIAGNOSIS}, {number(int(found[-1].at['rows']))} rows", _shown(found[-1].best), "seconds"
 
 
 def _around(book: Book) -> Iterator[Line]:

@@ -18,6 +18,7 @@ from benchmarks.peers import absence, installed
 from benchmarks.timing import OURS, At, Measurement
 
 PARQUET, CSV = "Parquet to counts", "CSV to counts"
+DIAGNOSIS = "Parquet to a diagnosis, with the data needed and all rules"
 PROCESSORS, MEMORY = "processor time", "peak memory"
 PANDAS, POLARS = "pandas", "Polars"
 KEYS = ["state", "action", "next_state", "reward"]
@@ -44,6 +45,9 @@ def measure(sizes: Sizes) -> Iterator[Measurement]:
                 path = str(Path(folder) / f"log.{ending}")
                 write_log(path, rows)
                 yield from _side_by_side(title, path, rows, sizes)
+                if title == PARQUET and rows == 10**7:
+                    _, done = in_fresh_process(__name__, "diagnosed", path)
+                    yield Measurement("logs", DIAGNOSIS, OURS, {"rows": rows}, [done.seconds], note="Measured once.")
 
 
 def write_log(path: str, rows: int) -> None:
@@ -92,6 +96,17 @@ def count(by: str, path: str) -> Iterator[str]:
     counter("")
     yield "imports"
     yield f"{counter(path)} groups"
+
+
+def diagnosed(path: str) -> Iterator[str]:
+    """Do what ``replicable-rl diagnose`` does."""
+    import replicable_rl as rr
+
+    tiny = rr.from_transitions({"state": [0], "action": [0], "reward": [0.0], "next_state": [0]}, gamma=0.9)
+    rr.diagnose(tiny, resamples=2).text(target=0.95, rules=True)
+    yield "imports"
+    rr.diagnose(rr.from_transitions(path, gamma=0.9)).text(target=0.95, rules=True)
+    yield "diagnosed"
 
 
 def _ours(path: str) -> int:
