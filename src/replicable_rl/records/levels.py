@@ -7,7 +7,6 @@ adds one, and an audit compares it, a store keeps it, and a report shows it like
 its algorithm stands for and no others: a rule that decides publishes a policy and no values.
 """
 
-import contextlib
 import functools
 import hashlib
 import re
@@ -33,8 +32,11 @@ def freeze_array(name: str, output: Any) -> Any:
     if array.dtype.kind not in "iufb" or array.ndim == 0 or array.size == 0:
         raise InvalidInput(f"Run: {name} must be an array of numbers, got {array.dtype} of shape {array.shape}.")
     is_float, fits = array.dtype.kind == "f", array.dtype in (np.int64, np.float64)
-    with contextlib.nullcontext() if fits else np.errstate(over="ignore"):  # refused below
-        frozen = array.astype(np.float64) + 0.0 if is_float else array.astype(np.int64)  # -0.0 becomes 0.0
+    if fits:  # most do, and there are many runs
+        frozen = array + 0.0 if is_float else array.copy()  # -0.0 becomes 0.0
+    else:
+        with np.errstate(over="ignore"):  # refused below
+            frozen = array.astype(np.float64) + 0.0 if is_float else array.astype(np.int64)
     if is_float and np.isnan(frozen).any():
         raise InvalidInput(f"Run: {name} must hold numbers, got NaN. Find where the computation produced it.")
     if not fits and not np.can_cast(array.dtype, frozen.dtype) and not np.array_equal(frozen, array):
