@@ -676,7 +676,7 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
     monkeypatch.chdir(tmp_path)
     problem = ["two-goals-v1", "plug-in-policy-v1", *OPTIONS]
     assert main(["publish", *problem, "--sample-seed", "1", "--output", "cuts.json"]) == 0
-    assert "others decide with it by --rule cuts.json" in capsys.readouterr().out
+    assert "others use it by --rule cuts.json" in capsys.readouterr().out
     assert rr.rules.load_cuts("cuts.json") == CUTS
     assert main(["publish", *problem, "--sample-seed", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(Path("cuts.json").read_text())

@@ -63,5 +63,5 @@ def publish_command(
         print_note("Nothing was written; --output cuts.json keeps them.")
     else:
         own = "logs" if isinstance(solved, Dataset) else "samples"
-        print_note(f"{output}: others decide with it by --rule {shlex.quote(str(output))} on {own} of their own.")
+        print_note(f"{output}: others use it by --rule {shlex.quote(str(output))} on their own {own}.")
     return 0
