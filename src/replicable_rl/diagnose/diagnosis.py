@@ -169,16 +169,19 @@ class Diagnosis(Displayed):
     def rules(self) -> dict[str, Estimate]:
         """Return the agreement that every rule would have today, by the bootstrap; all decide on the same logs."""
         self._refuse_others("rules")
-        others = [dataclasses.replace(self.algorithm, rule=SHIPPED[rule]()) for rule in _RULES]
-        forecasts = [Forecast(self.data, other, self.resamples, self.seed) for other in others]
+        others = {name: rule for name in _RULES if (rule := SHIPPED[name]()) != self.algorithm.rule}
+        algorithms = (dataclasses.replace(self.algorithm, rule=rule) for rule in others.values())
+        forecasts = [Forecast(self.data, algorithm, self.resamples, self.seed) for algorithm in algorithms]
 
         def all_rules(models: Any, shared: Any) -> list[int]:
             return [corrected(tuple(one.decide(model, shared) for model in models)) for one in forecasts]
 
-        each = [list(of_rule) for of_rule in zip(*forecasts[0].each("logs", all_rules), strict=True)]
-        plain = forecasts[_RULES.index("greedy")].of_halves(self.confidence)
-        found = (one.bounded(extrapolated(x, self.confidence), plain) for one, x in zip(forecasts, each, strict=True))
-        return dict(zip(_RULES, found, strict=True))
+        each = zip(*forecasts[0].each("logs", all_rules), strict=True)
+        found = dict.fromkeys(_RULES, self.agreement)  # that of its own rule is known
+        for name, forecast, seen in zip(others, forecasts, each, strict=True):
+            halves = forecast.of_halves(self.confidence) if forecast.is_plain else None
+            found[name] = forecast.bounded(extrapolated(list(seen), self.confidence), halves)
+        return found
 
     def text(self, *, width: int = 80, target: float | None = None, rules: bool = False) -> str:
         """Return it as text; with how much data an agreement of ``target`` takes, and other rules, where asked for."""
