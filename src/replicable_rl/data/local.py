@@ -29,6 +29,7 @@ from replicable_rl.data.counting import MANY_REWARDS, EpisodeFlaws, Facts
 from replicable_rl.data.engine import Engine
 from replicable_rl.data.forms import FLOATS, as_name, family
 from replicable_rl.data.naming import literal
+from replicable_rl.data.packed import is_packed
 from replicable_rl.data.wholes import must_be_whole, not_whole
 from replicable_rl.errors import shown
 
@@ -203,7 +204,7 @@ class LocalRows:
     def _has_table(self) -> bool:
         """Whether the rows are parsed into a table: text that is not too large."""
         sizes = (
-            os.path.getsize(file) * (_UNPACKED if file.lower().endswith(".gz") else 1)  # noqa: PTH202
+            os.path.getsize(file) * (_UNPACKED if is_packed(file) else 1)  # noqa: PTH202
             for file in self.engine.files
         )
         return bool(self.engine.files) and not self.parquet and sum(sizes) <= _MOST_TEXT

@@ -6,15 +6,18 @@ Nothing is loaded here: a source becomes a view, and only counts ever leave the 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from replicable_rl.data.contents import check_content
 from replicable_rl.data.engine import Engine, engine
 from replicable_rl.data.frames import read_frame
 from replicable_rl.data.local import VIEW, LocalRows
+from replicable_rl.data.packed import checked_beside, refusing_unreadable
 from replicable_rl.data.parquet import check_files, parquet
 from replicable_rl.data.text import TextFiles
 from replicable_rl.data.textrows import TextRows
@@ -27,21 +30,25 @@ if TYPE_CHECKING:
     from replicable_rl.data.counting import Rows
     from replicable_rl.data.warehouse import WarehouseRows
 
-ENDINGS = (".csv", ".csv.gz", ".tsv", ".parquet", ".jsonl", ".ndjson")
+_TEXTS = (".csv", ".tsv", ".jsonl", ".ndjson")
+_PATTERN = "*?["
+ENDINGS = (*_TEXTS, *(f"{ending}.gz" for ending in _TEXTS), ".parquet")
 
 
 @contextlib.contextmanager
 def opened(source: Any, columns: Columns, declared: Declared) -> Iterator[Rows]:
     """Lend the rows of a log, whatever kind of source it is."""
-    with engine() as duck:
-        rows = _rows(duck, source, columns, declared)
+    files = tuple(_files(source)) if isinstance(source, (str, os.PathLike)) else ()
+    with checked_beside(files), engine() as duck:
+        rows = _rows(duck, source, files, columns, declared)
         rows.kinds = with_whole_floats(columns, rows.kinds, declared)
         yield rows
 
 
-def _rows(duck: Engine, source: Any, columns: Columns, declared: Declared) -> LocalRows | WarehouseRows:
-    if isinstance(source, (str, os.PathLike)):
-        files = tuple(_files(source))
+def _rows(
+    duck: Engine, source: Any, files: tuple[str, ...], columns: Columns, declared: Declared
+) -> LocalRows | WarehouseRows:
+    if files:
         duck.source = os.fsdecode(source)
         return _of_files(duck, files, columns, declared)
     if is_ibis_table(source):
@@ -78,20 +85,7 @@ def _files(source: str | os.PathLike[str]) -> list[str]:
         text = os.fsdecode(source)
     except Exception:  # whatever somebody's object raises
         raise InvalidInput(f"from_transitions: source must name a file, got {shown(source)}.") from None
-    path = Path(text)
-    if os.path.isdir(text):  # noqa: PTH112  # Path's own raises where a name is too long
-        try:
-            found = sorted(str(file) for file in path.rglob("*") if _ending(str(file)) and file.is_file())
-        except OSError as error:
-            raise InvalidFile(f"{text}: cannot be read ({error.strerror or error}).") from None
-        if not found:
-            raise InvalidFile(f"{text}: has no file that ends in {', '.join(ENDINGS)}.")
-    elif any(letter in text for letter in "*?[") and not os.path.exists(text):  # noqa: PTH110
-        found = sorted(str(file) for file in Path(path.anchor or ".").glob(str(path.relative_to(path.anchor or "."))))
-        if not found:
-            raise InvalidFile(f"{text}: no file fits this pattern.")
-    else:
-        found = [str(check_regular(text))]
+    found = _found(text)
     endings = {_ending(file) for file in found}
     if None in endings:
         wrong = next(file for file in found if _ending(file) is None)
@@ -101,9 +95,49 @@ def _files(source: str | os.PathLike[str]) -> list[str]:
             f"{text}: holds files of several kinds, {', '.join(sorted(map(str, endings)))}. Name one kind."
         )
     for file in found:
-        if os.path.getsize(check_regular(file)) == 0:  # noqa: PTH202  # as everywhere here
-            raise InvalidFile(f"{file}: is empty.")
+        check_content(str(check_regular(file)), str(_ending(file)))
     return found
+
+
+def _found(text: str) -> list[str]:
+    """Return the files that a text names."""
+    path = Path(text)
+    if os.path.isdir(text):  # noqa: PTH112  # Path's own raises where a name is too long
+        every = list(_inside(path))
+        found = sorted(str(path / file) for file in every if not _is_hidden(file.parts))
+        if not found:
+            but = ", but for those whose name, or folder, begins with . or _, which are left out" if every else ""
+            raise InvalidFile(f"{text}: has no file that ends in {', '.join(ENDINGS)}{but}.")
+        return found
+    if any(letter in text for letter in _PATTERN) and not os.path.exists(text):  # noqa: PTH110
+        known = list(itertools.takewhile(lambda part: not set(part) & set(_PATTERN), path.parts))
+        asked = "".join(part[0] for part in path.parts[len(known) :])
+        fit = Path(path.anchor or ".").glob(str(path.relative_to(path.anchor or ".")))
+        found = sorted(str(file) for file in fit if not _is_hidden(file.parts[len(known) :], asked))
+        if not found:
+            raise InvalidFile(f"{text}: no file fits this pattern.")
+        return found
+    return [str(check_regular(text))]
+
+
+def _inside(folder: Path) -> Iterator[Path]:
+    """Yield the logs of a folder and of the folders in it, whichever they are; one that cannot be read is refused."""
+
+    def fail(error: OSError) -> None:
+        with refusing_unreadable(str(error.filename)):
+            raise error
+
+    for where, _, names in os.walk(folder, onerror=fail):
+        yield from (Path(where, name).relative_to(folder) for name in names if _ending(name))
+
+
+def _is_hidden(parts: Sequence[str], asked: str = "") -> bool:
+    """Whether a path leads to a file that engines leave out, unless it is ``asked`` for by how names begin.
+
+    >>> _is_hidden(["day=1", "a.csv"]), _is_hidden(["_temporary", "a.csv"]), _is_hidden(["_a.csv"], asked="_")
+    (False, True, False)
+    """
+    return any(part[0] in "._" and part[0] not in asked for part in parts)
 
 
 def _ending(file: str) -> str | None:

@@ -10,20 +10,22 @@ import contextlib
 import csv
 import gzip
 import itertools
-import json
-import zlib
-from collections.abc import Iterable, Iterator
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
 
+from replicable_rl.data import jsonlines
 from replicable_rl.data.columns import Columns, check_header, quoted
+from replicable_rl.data.jsonlines import literal
+from replicable_rl.data.packed import is_packed, refusing_unreadable
 from replicable_rl.errors import InvalidFile, shown
 from replicable_rl.wording import plural, sentence
 
 _DELIMITERS = (",", ";", "\t", "|")
-_LOOKED_AT = 1000  # lines of JSON whose names of columns are looked at
+_ENDS = {"\n": "LF", "\r\n": "CRLF", "\r": "CR", "": "nothing"}
 _LONGEST = 2**24  # letters of a field, for Python's reader; DuckDB refuses sooner
 
 
@@ -33,6 +35,7 @@ class Header:
 
     names: tuple[str, ...]
     delimiter: str
+    is_marked: bool = False  # whether JSON lines begin with a byte order mark
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class TextFiles:
     @property
     def is_json(self) -> bool:
         """Whether the files hold JSON lines."""
-        return not self.files[0].lower().endswith((".csv", ".csv.gz", ".tsv"))
+        return not self.files[0].lower().removesuffix(".gz").endswith((".csv", ".tsv"))
 
     @cached_property
     def headers(self) -> tuple[Header, ...]:
@@ -60,8 +63,8 @@ class TextFiles:
         """Return what selects the columns, all of them as they are written."""
         parts = []
         for header, some in itertools.groupby(zip(self.headers, self.files, strict=True), key=lambda pair: pair[0]):
-            files = "[" + ", ".join(_literal(file) for _, file in some) + "]"
-            parts.append(self._json_query(files) if self.is_json else self._csv_query(header, files))
+            files = [file for _, file in some]
+            parts.append(self._json_query(header, files) if self.is_json else self._csv_query(header, files))
         return " UNION ALL ".join(parts)
 
     def place(self, row: int) -> str:
@@ -82,10 +85,26 @@ class TextFiles:
                 return f"{file}, line {line}: has {plural(fields, 'field')}, and the header has {many[file]}."
         return None
 
-    # --- comma-separated values -------------------------------------------------------------------
+    def mixed_ends(self) -> str | None:
+        """Say which row is the first that ends another way than the header does; None where there is none."""
+        for file, header in zip(self.files, self.headers, strict=True):
+            ends: list[str] = []
+            with _readable(file), _opened(file) as stream:
+                reader = _reader(_noting_ends(stream, ends), header.delimiter)
+                for _ in reader:  # ends inside of quotes do not matter: the last line of a row counts
+                    if ends[-1] not in ("", ends[0]):
+                        return (
+                            f"{file}, line {reader.line_num}: ends with {_ENDS[ends[-1]]}, and line 1 with "
+                            f"{_ENDS[ends[0]]}. Save the file with one kind of line ends."
+                        )
+        return None
+
+    @property
+    def _compression(self) -> str:
+        return "gzip" if is_packed(self.files[0]) else "none"
 
     def _csv_header(self, file: str) -> Header:
-        delimiters = ("\t", *_DELIMITERS) if file.lower().endswith(".tsv") else _DELIMITERS
+        delimiters = ("\t", *_DELIMITERS) if file.lower().removesuffix(".gz").endswith(".tsv") else _DELIMITERS
         with _readable(file):
             read = [(_header(file, one), one) for one in delimiters]
         if not read[0][0]:
@@ -96,22 +115,19 @@ class TextFiles:
             raise InvalidFile(f"{file}, line 1: two columns are called {shown(twice)}. Rename one.")
         return Header(tuple(names), delimiter)
 
-    def _csv_query(self, header: Header, files: str) -> str:
+    def _json_query(self, header: Header, files: Sequence[str]) -> str:
+        return jsonlines.query(files, self.columns.asked, compression=self._compression, is_marked=header.is_marked)
+
+    # --- comma-separated values -------------------------------------------------------------------
+
+    def _csv_query(self, header: Header, files: Sequence[str]) -> str:
         names = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(len(header.names)))
         chosen = ", ".join(f"c{header.names.index(name)} AS {quoted(name)}" for name in self.columns.asked)
-        zipped = ", compression='gzip'" if self.files[0].lower().endswith(".gz") else ""
         return (
-            f"SELECT {chosen} FROM read_csv({files}, columns={{{names}}}, auto_detect=false, header=true, "
-            f"delim={_literal(header.delimiter)}, quote='\"', escape='\"'{zipped})"
+            f"SELECT {chosen} FROM read_csv([{', '.join(map(literal, files))}], columns={{{names}}}, "
+            f"auto_detect=false, header=true, delim={literal(header.delimiter)}, quote='\"', escape='\"', "
+            f"compression='{self._compression}')"
         )
-
-    # --- JSON lines ---------------------------------------------------------------------------------
-
-    def _json_query(self, files: str) -> str:
-        names = ", ".join(f"{_literal(name)}: 'JSON'" for name in self.columns.asked)
-        chosen = ", ".join(f"CAST({quoted(name)} AS VARCHAR) AS {quoted(name)}" for name in self.columns.asked)
-        read = f"read_json({files}, format='newline_delimited', columns={{{names}}}, auto_detect=false)"
-        return f"SELECT {chosen} FROM {read}"
 
     # --- lines ----------------------------------------------------------------------------------------
 
@@ -139,28 +155,25 @@ def _reader(lines: Iterable[str], delimiter: str) -> Any:
     return csv.reader(lines, delimiter=delimiter)
 
 
-def _json_header(file: str, most: int | None = _LOOKED_AT) -> Header:
-    names: dict[str, None] = {}
-    with _readable(file), _opened(file) as stream:
-        for line, text in enumerate(itertools.islice(stream, most), start=1):
-            if text.strip():
-                try:
-                    row = json.loads(text)
-                except (ValueError, RecursionError):
-                    row = None
-                if not isinstance(row, dict):
-                    raise InvalidFile(
-                        f'{file}, line {line}: must be an object of JSON, such as {{"state": 1}}, got '
-                        f"{shown(text.strip())}."
-                    )
-                names |= dict.fromkeys(row)
-    return Header(tuple(names), "")
+def _noting_ends(lines: Iterable[str], ends: list[str]) -> Iterator[str]:
+    """Yield lines, and note how the first and the last of them ended."""
+    for line in lines:
+        end = line[len(line.rstrip("\r\n")) :]
+        ends[:] = [ends[0] if ends else end, end]
+        yield line
+
+
+def _json_header(file: str, most: int | None = jsonlines.LOOKED_AT) -> Header:
+    with _readable(file), Path(file).open("rb") if not is_packed(file) else gzip.open(file) as stream:
+        is_marked = stream.read(len(BOM_UTF8)) == BOM_UTF8
+    with _readable(file), _opened(file) as lines:
+        return Header(jsonlines.names_in(file, lines, most), "", is_marked)
 
 
 @contextlib.contextmanager
 def _opened(file: str, errors: str = "strict") -> Iterator[TextIO]:
     how: dict[str, Any] = {"mode": "rt", "encoding": "utf-8-sig", "newline": "", "errors": errors}
-    with gzip.open(file, **how) if file.lower().endswith(".gz") else Path(file).open(**how) as stream:
+    with gzip.open(file, **how) if is_packed(file) else Path(file).open(**how) as stream:
         yield stream
 
 
@@ -168,12 +181,11 @@ def _opened(file: str, errors: str = "strict") -> Iterator[TextIO]:
 def _readable(file: str) -> Iterator[None]:
     """Refuse what cannot be read, in one sentence."""
     try:
-        yield
+        with refusing_unreadable(file):
+            yield
     except UnicodeDecodeError:
         raise InvalidFile(f"{file}, line {_undecodable(file)}: is not UTF-8. Save the file as UTF-8.") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error):
-        raise InvalidFile(f"{file}: cannot be unpacked: it is damaged or breaks off.") from None
-    except (OSError, csv.Error) as error:
+    except csv.Error as error:
         raise InvalidFile(f"{file}: cannot be read ({sentence(error, 100)}).") from None
 
 
@@ -184,7 +196,3 @@ def _undecodable(file: str) -> int:
             if any("\udc80" <= letter <= "\udcff" for letter in text):
                 return line
     return 1
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
