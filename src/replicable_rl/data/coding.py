@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from replicable_rl.data.columns import said
+from replicable_rl.data.columns import infinite, said
 from replicable_rl.data.labels import EXACT, Label, a, is_missing_value, known, several, written_key
 from replicable_rl.data.naming import decided
 from replicable_rl.data.wholes import as_whole
@@ -81,6 +81,16 @@ def _number(value: Any) -> float:
         return np.nan
 
 
+def as_rewards(values: Iterable[Any]) -> NDArray[np.float64]:
+    """Return values as floats, and 1 and 0 also for the texts "true" and "false"; NaN where one is no number.
+
+    >>> as_rewards([0.5, "2.5", "True", False, "much"])
+    array([0.5, 2.5, 1. , 0. , nan])
+    """
+    texts = {"true": 1.0, "false": 0.0}
+    return as_numbers(texts.get(value.lower(), value) if isinstance(value, str) else value for value in values)
+
+
 def as_truths(values: Iterable[Any]) -> NDArray[np.int64]:
     """Return 1 and 0 for values that are true and false; MISSING where one is neither.
 
@@ -132,9 +142,11 @@ class _Seen:
         self.uses, self.found = uses, list[_Found]()
         self.numbers: dict[str, NDArray[np.int64]] = {}
         self._tables: dict[type, dict[Any, int]] = {type(None): {None: MISSING}}
+        self._column = ""  # that is looked at
 
     def look_at(self, column: str, values: Sequence[Any]) -> None:
         """Number the values of a column."""
+        self._column = column
         self.numbers[column] = np.fromiter(self._each(values), np.int64, len(values))
 
     def _each(self, values: Sequence[Any]) -> Iterator[int]:
@@ -155,6 +167,8 @@ class _Seen:
                 return table[key]
         if is_missing_value(value):
             return MISSING
+        if isinstance(value, (float, np.floating)) and np.isinf(value):
+            raise InvalidInput(infinite(f"from_transitions, row {row}", self.uses[self._column], value))
         try:
             kind, name = known(value)
         except InvalidInput as error:

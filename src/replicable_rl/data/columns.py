@@ -76,6 +76,11 @@ def named_columns(bins: Any, **given: Any) -> Columns:
         if not isinstance(column, str) and not (column is None and use != "reward"):
             raise InvalidInput(f"from_transitions: {use} must name a column, got {shown(column)}.")
         named[use] = column
+    if named["state"] == named["next_state"]:  # a part of it may be both: what never changes
+        raise InvalidInput(
+            f"from_transitions: state and next_state must be two columns, got {shown(given['state'])} for both. Name "
+            "the column of the state that comes next."
+        )
     if named["order"] is not None and named["episode"] is None:
         raise InvalidInput("from_transitions: order says how the rows of an episode follow each other. Name episode.")
     return Columns(**named, bins=check_bins(bins, named["state"], named["action"]))
@@ -85,6 +90,12 @@ def check_header(name: str, columns: Columns, header: Sequence[Any]) -> None:
     """Refuse a header that lacks a column, or has it twice; engines do not tell capitals from small letters."""
     for use in columns.uses:
         for column in columns.of(use):
+            number = next((one for one in header if str(one) == column and not isinstance(one, str)), None)
+            if column not in header and number is not None:
+                raise InvalidInput(
+                    f"{name}: the columns of a frame have texts for names, got the {type(number).__name__} {number!r}. "
+                    "Rename them: frame.columns = frame.columns.map(str)."
+                )
             if column not in header:
                 refuse_column(name, use, column, [str(one) for one in header])
             if list(header).count(column) > 1:
@@ -157,22 +168,31 @@ def typed(value: str, kind: str) -> str:
 def whole(value: str) -> str:
     """Return the whole number that a float is; missing where it is none, or so large that others are the same float."""
     number = f"CAST({value} AS DOUBLE)"
-    return f"CASE WHEN {number} = floor({number}) AND abs({number}) < {EXACT} THEN CAST({number} AS BIGINT) END"
+    fits = f"{number} = floor({number}) AND abs({number}) < {EXACT}"  # which DuckDB may believe of NaN: see is_nan
+    return f"CASE WHEN {fits} THEN TRY_CAST({number} AS BIGINT) END"
 
 
 def binned(value: str, bins: Bins) -> str:
     """Return the number of the bin of a value; missing where it is missing or no number."""
     steps = " ".join(f"WHEN {value} < {double(edge)} THEN {i}" for i, edge in enumerate(bins.edges))
-    return f"CASE WHEN {value} IS NULL OR isnan({value}) THEN NULL {steps} ELSE {len(bins.edges)} END"
+    return f"CASE WHEN {value} IS NULL OR {is_nan(value)} THEN NULL {steps} ELSE {len(bins.edges)} END"
 
 
 def is_missing(expressions: Sequence[str], types: Sequence[str]) -> str:
     """Return the condition that one of several parts is missing; what is not a number names nothing either."""
     each = [
-        f"{one} IS NULL" + (f" OR isnan({one})" if kind == "DOUBLE" else "")
+        f"{one} IS NULL" + (f" OR {is_nan(one)}" if kind == "DOUBLE" else "")
         for one, kind in zip(expressions, types, strict=True)
     ]
     return f"({' OR '.join(each)})"
+
+
+def is_nan(value: str) -> str:
+    """Return the condition that a float is no number.
+
+    Not by DuckDB's own: files of Parquet say how large their numbers are, without NaN, and it believes them.
+    """
+    return f"(NOT isfinite({value}) AND NOT isinf({value}))"
 
 
 def double(value: float) -> str:
@@ -184,6 +204,12 @@ def number(expression: str, kind: str) -> str:
     """Return a number, also where it is written as a text; missing where it is none. DuckDB reads '1_0' as 10."""
     value = f"TRY_CAST({expression} AS DOUBLE)"
     return f"CASE WHEN contains({expression}, '_') THEN NULL ELSE {value} END" if kind in ("VARCHAR", RAW) else value
+
+
+def earned(expression: str, kind: str) -> str:
+    """Return a reward: a number, or 1 and 0 for what is true and false; missing where it is neither."""
+    found = number(expression, kind)
+    return f"COALESCE({found}, CAST({truth(expression, kind)} AS DOUBLE))" if kind in ("VARCHAR", RAW) else found
 
 
 def packed(names: Sequence[str]) -> str:
@@ -212,6 +238,15 @@ def at_the_end(columns: Columns, use: str) -> str:
     """Return what else may be done about a name that is missing: where an episode ends, the next state may be."""
     ends = use == "next_state" and columns.done is None
     return ", or name the column that says where episodes end (done=...)" if ends else ""
+
+
+def infinite(place: str, use: str, value: object) -> str:
+    """Say that a name is infinite: logs in which numbers grew too large would have one state for all of them.
+
+    >>> infinite("log.csv, line 3", "next_state", float("inf"))
+    'log.csv, line 3: the next state must be a finite number, got inf. Mend the row, or make texts of all.'
+    """
+    return f"{place}: the {said(use)} must be a finite number, got {value}. Mend the row, or make texts of all."
 
 
 def said(use: str) -> str:

@@ -102,6 +102,14 @@ class Rows(Protocol):
         """Return where a name of ``kind``, "states" or "actions", is first: a file and a line if they are known."""
         ...
 
+    def where_pair(self, columns: Columns, state: Label, action: Label) -> str:
+        """Return where an action is first taken in a state: a file and a line if they are known."""
+        ...
+
+    def where_part(self, columns: Columns, use: str, place: int, value: Any) -> str:
+        """Return where a part of a state, an action or a next state is first: a file and a line if they are known."""
+        ...
+
     def rewards_outside(self, columns: Columns, low: float, high: float) -> tuple[int, str]:
         """Return how many rewards are outside a range, and where the first is; "" if it is not known."""
         ...

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from replicable_rl.data.coding import MISSING, as_numbers, as_truths, coded, homogeneous
+from replicable_rl.data.coding import MISSING, as_numbers, as_rewards, as_truths, coded, homogeneous
 from replicable_rl.data.columns import PARTS, Columns, check_header, quoted, truth
 from replicable_rl.data.engine import Engine
 from replicable_rl.data.forms import CODED
+from replicable_rl.data.labels import plain
 from replicable_rl.data.local import VIEW, LocalRows
 from replicable_rl.data.wholes import Declared, declared_kinds
 from replicable_rl.errors import InvalidInput, is_masked, shown
-from replicable_rl.wording import sentence
 
 _GIVEN = "given"
 
@@ -54,6 +54,7 @@ class FrameRows(LocalRows):
 
 def read_frame(duck: Engine, source: Any, columns: Columns, declared: Declared = (None, None)) -> LocalRows:
     """Lend the rows of a frame, of an Arrow table or of a dictionary of arrays to an engine."""
+    _refuse_streams(source)
     taken = _taken(source, columns)
     if taken is None:
         _register(duck, VIEW, source, source)
@@ -102,10 +103,14 @@ def _laid_out(
         values = _listed(arrays[column])
         name = column if use == "bins" else f"({use}) {column}"
         read |= {} if use == "bins" else {use: name}
-        if use in ("reward", "bins"):
+        if use == "reward":
+            physical[name] = as_rewards(values), False
+        elif use == "bins":
             physical[name] = as_numbers(values), False
         elif use == "done":
             physical[name] = as_truths(values), True
+        elif use == "order" and all(isinstance(value, (str, bytes)) for value in values if value is not None):
+            physical[name] = np.array([None if one is None else plain(one) for one in values], dtype=object), False
         else:
             physical[name] = coded({column: values}, {column: use}, ranked=use == "order").columns[column], True
     return codes, read, physical
@@ -152,6 +157,21 @@ def _others(columns: Columns) -> list[tuple[str, str]]:
 
 
 # --- columns of whatever somebody has -------------------------------------------------------------------
+
+
+def _refuse_streams(source: Any) -> None:
+    """Refuse what can be read only once, and what belongs to a connection of DuckDB: a log is read more than once."""
+    module, kind = type(source).__module__.partition(".")[0].lstrip("_"), type(source).__name__
+    if (module, kind) == ("pyarrow", "RecordBatchReader"):
+        raise InvalidInput(
+            "from_transitions: source is a reader of Arrow, which can be read only once. Hand over its table: "
+            "reader.read_all()."
+        )
+    if kind == "DuckDBPyRelation":
+        raise InvalidInput(
+            "from_transitions: source is a relation of DuckDB, which only its own connection can read. Hand over its "
+            "table: relation.to_arrow_table()."
+        )
 
 
 def _taken(source: Any, columns: Columns) -> dict[str, Any] | None:
@@ -301,8 +321,8 @@ def _together(columns: Sequence[Any]) -> Any:
 def _register(duck: Engine, name: str, columns: Any, source: Any) -> None:
     try:
         duck.connection.register(name, columns)
-    except Exception as error:  # whatever an engine makes of somebody's object
+    except Exception:  # whatever an engine makes of somebody's object
         raise InvalidInput(
             "from_transitions: source must be a file, a folder, a data frame, an Arrow or Ibis table, a Minari data "
-            f"set or a dictionary of arrays, got {shown(source)} ({sentence(error, 100)})."
+            f"set or a dictionary of arrays, got {shown(source)}."
         ) from None

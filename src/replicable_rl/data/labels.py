@@ -161,6 +161,8 @@ def _number(label: Any) -> tuple[str, Label]:
         number = float(label)
     except OverflowError:
         number = np.nan
+    if np.isinf(number):
+        raise _refusal(label, "a finite number")
     if number != label:
         raise _refusal(label, "a number that 64 bits hold exactly")
     return "number", number + 0.0  # -0.0 is the same name

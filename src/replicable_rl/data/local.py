@@ -7,15 +7,18 @@ columns for a first look and all of them for the GROUP BY. What is special about
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from replicable_rl.data.columns import (
     PARTS,
+    RAW,
     Columns,
     at_the_end,
     double,
+    earned,
     is_missing,
     number,
     packed,
@@ -31,7 +34,7 @@ from replicable_rl.data.forms import FLOATS, as_name, family
 from replicable_rl.data.naming import literal
 from replicable_rl.data.packed import is_packed
 from replicable_rl.data.wholes import must_be_whole, not_whole
-from replicable_rl.errors import shown
+from replicable_rl.errors import InvalidInput, shown
 
 VIEW = "log"
 _MOST_ORDERED = 20_000_000  # rows of a frame whose order is looked at: one thread numbers them
@@ -67,7 +70,8 @@ class LocalRows:
         """Look at the rewards, before the rows are grouped."""
         self._make_steps(columns)
         wrong = {"reward": "r IS NULL OR NOT isfinite(r)"}
-        wrong |= {use: f"{letter} IS NULL" for use, letter in (("episode", "e"), ("order", "o")) if columns.of(use)}
+        kinds = {str(name): family(str(kind)) for name, kind, *_ in self.engine.rows("DESCRIBE steps")}
+        wrong |= {use: is_missing([use[0]], [kinds[use[0]]]) for use in ("episode", "order") if columns.of(use)}
         counts = ", ".join(f"COUNT(*) FILTER (WHERE {what})" for what in wrong.values())
         ((rows, distinct, lowest, highest, *found),) = self.engine.rows(
             f"SELECT COUNT(*), APPROX_COUNT_DISTINCT(r), MIN(r) FILTER (WHERE isfinite(r)), "
@@ -76,7 +80,24 @@ class LocalRows:
         if MANY_REWARDS / _UNSURE < distinct < MANY_REWARDS * _UNSURE:  # whether they are many must not be a guess
             distinct = self.engine.rows("SELECT COUNT(DISTINCT r) FROM steps")[0][0]
         wrong_rows = dict(zip(wrong, map(int, found), strict=True))
+        if kinds.get("o") == "VARCHAR":
+            self._order = self._order_of_texts(columns)
         return Facts(int(rows), wrong_rows, float(lowest or 0.0), float(highest or 0.0), int(distinct) > MANY_REWARDS)
+
+    def _order_of_texts(self, columns: Columns) -> str:
+        """Return how an order of texts is compared: as numbers where all are numbers, and else as texts."""
+        place = _as_place("CAST(o AS VARCHAR)")
+        ((texts, every),) = self.engine.rows(
+            f"SELECT COUNT(*) FILTER (WHERE {place} IS NULL), COUNT(*) FROM steps WHERE o IS NOT NULL"
+        )
+        if 0 < texts < every:
+            given = f"CAST({self._value(columns.order or '', 'order')} AS VARCHAR)"
+            ((row, value),) = self._wrong_rows(f"{given} IS NOT NULL AND {_as_place(given)} IS NULL", given)
+            raise InvalidInput(
+                f"{self._place(row)}: the order {shown(value)} is no number, and others are. Mend the row or leave it "
+                "out."
+            )
+        return "CAST(o AS VARCHAR)" if texts else place
 
     def group(self, columns: Columns, facts: Facts) -> bool:
         """Make the table ``grouped``; return whether it is known in which block of the log each row is."""
@@ -137,15 +158,32 @@ class LocalRows:
 
     def where_label(self, columns: Columns, kind: str, label: Any) -> str:
         """Return where a name is first: the file and the row."""
-        found = []
-        for use in ("state", "next_state") if kind == "states" else ("action",):
-            values = label if len(columns.of(use)) > 1 else (label,)
-            if any(isinstance(value, tuple) for value in values):  # a list in the log
-                return self.engine.name
-            parts = enumerate(zip(self._parts(columns, use).values(), values, strict=True))
-            conditions = [self._is_named(columns, use, place, part, value) for place, (part, value) in parts]
-            found += self._wrong_rows(self._before_the_end(columns, use, " AND ".join(conditions)))
-        return self._place(min(found)[0]) if found else self.engine.name
+        uses = ("state", "next_state") if kind == "states" else ("action",)
+        return self._first_of([self._is_called(columns, use, label) for use in uses])
+
+    def where_pair(self, columns: Columns, state: Any, action: Any) -> str:
+        """Return where an action is first taken in a state: the file and the row."""
+        both = self._is_called(columns, "state", state), self._is_called(columns, "action", action)
+        return self._first_of([None if None in both else f"{both[0]} AND {both[1]}"])
+
+    def where_part(self, columns: Columns, use: str, place: int, value: Any) -> str:
+        """Return where a part of a name is first: the file and the row."""
+        part = list(self._parts(columns, use).values())[place]
+        return self._first_of([self._before_the_end(columns, use, self._is_named(columns, use, place, part, value))])
+
+    def _first_of(self, conditions: Sequence[str | None]) -> str:
+        """Return the first row in which one of some conditions holds; only the log where one is not known."""
+        found = [row for one in conditions if one is not None for row in self._wrong_rows(one)]
+        return self._place(min(found)[0]) if found and None not in conditions else self.engine.name
+
+    def _is_called(self, columns: Columns, use: str, label: Any) -> str | None:
+        """Return the condition that a state, an action or a next state has a name; None for a list in the log."""
+        values = label if len(columns.of(use)) > 1 else (label,)
+        if any(isinstance(value, tuple) for value in values):
+            return None
+        parts = enumerate(zip(self._parts(columns, use).values(), values, strict=True))
+        conditions = [self._is_named(columns, use, place, part, value) for place, (part, value) in parts]
+        return self._before_the_end(columns, use, " AND ".join(conditions))
 
     def _is_named(self, columns: Columns, use: str, place: int, part: str, name: Any) -> str:
         """Return the condition that a part of a state or an action has a name."""
@@ -272,7 +310,9 @@ class LocalRows:
         if use == "done":
             return f"{self._done(columns)} IS NULL"
         if use not in PARTS:
-            return f"{self._value(columns.of(use)[0], use)} IS NULL"
+            given = self._value(columns.of(use)[0], use)
+            kind = self.engine.rows(f"DESCRIBE SELECT {use[0]} FROM steps")[0][1]
+            return is_missing([given], [family(str(kind))])
         kinds = [
             "INTEGER" if bins else self.kinds[column]
             for column, bins in zip(columns.of(use), columns.bins_of(use), strict=True)
@@ -288,10 +328,15 @@ class LocalRows:
         return quoted(column)
 
     def _reward(self, columns: Columns) -> str:
-        return number(self._value(columns.reward, "reward"), self.kinds[columns.reward])
+        return earned(self._value(columns.reward, "reward"), self.kinds[columns.reward])
 
     def _done(self, columns: Columns) -> str:
         return truth(self._value(columns.done or "", "done"), self.kinds[columns.done or ""])
+
+
+def _as_place(order: str) -> str:
+    """Return a place in an episode as a number; missing where it is none."""
+    return number(order, RAW).replace("AS DOUBLE", "AS DECIMAL(38, 9)")
 
 
 def _ended(columns: Columns) -> str:

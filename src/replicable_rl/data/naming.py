@@ -26,6 +26,8 @@ FORMS = {  # of names in a text file, by the type that they get where all of the
     "TIMESTAMP": _TIME,
 }
 TYPES = {"whole": "HUGEINT", "number": "DOUBLE", "truth": "BOOLEAN", "date": "DATE", "time": "TIMESTAMP"}
+BLANKS = " \t\n\v\f\r\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+BLANKS += "\u2028\u2029\u202f\u205f\u3000\u200b\u2060\ufeff"  # the last three have no width
 MISSING = ("NA", "N/A", "NULL", "null", "NaN", "nan")
 
 
@@ -47,6 +49,16 @@ def kind_of(raw: str, is_json: bool) -> str:
         f"WHEN regexp_full_match({raw}, '{_NUMBER}') THEN 'number' "
         f"WHEN {raw} IN ('true', 'false', 'True', 'False') THEN 'truth' {times} ELSE 'text' END"
     )
+
+
+def trimmed(raw: str) -> str:
+    """Return the query for a value without blanks at its ends, also those that nobody sees."""
+    return f"trim({raw}, '{BLANKS}')"
+
+
+def is_none_of_json(raw: str) -> str:
+    """Return the condition that a value of JSON is missing: null, or NaN, which Python writes for it."""
+    return f"{raw} IS NULL OR {raw} IN ('NaN', 'nan', '-NaN', '-nan')"
 
 
 def unwrapped(raw: str, is_json: bool) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from replicable_rl.data.columns import PARTS, Columns, is_missing, one_of, packed, said
+from replicable_rl.data.columns import PARTS, Columns, infinite, is_missing, one_of, packed, said
 from replicable_rl.data.comparing import BLOCKS
 from replicable_rl.data.forms import as_name, unfit
 from replicable_rl.data.labels import Label, plain, written_key
@@ -62,9 +62,20 @@ def _check_groups(rows: Rows, columns: Columns) -> dict[str, str]:
     (found,) = rows.engine.rows(f"SELECT {sums} FROM grouped")
     refuse(rows, columns, dict(zip(wrong, map(int, found), strict=True)))
     for use in PARTS:
+        for place, part in enumerate(part_names(columns, use)):
+            if kinds[part] == "DOUBLE":
+                _refuse_infinite(rows, columns, use, place)
+    for use in PARTS:
         for part, column in zip(part_names(columns, use), columns.of(use), strict=True):
             _check_form(rows.engine, part, kinds[part], use, column)
     return kinds
+
+
+def _refuse_infinite(rows: Rows, columns: Columns, use: str, place: int) -> None:
+    """Refuse names that are infinite."""
+    part, ends = part_names(columns, use)[place], " AND NOT d" if use == "next_state" else ""
+    for (value,) in rows.engine.rows(f"SELECT {part} FROM grouped WHERE isinf({part}){ends} LIMIT 1"):
+        raise InvalidInput(infinite(rows.where_part(columns, use, place, value), use, value))
 
 
 def _check_form(engine: Engine, part: str, kind: str, use: str, column: str) -> None:

@@ -130,13 +130,14 @@ def by_state(initial: Any, states: Sequence[Label]) -> Any:
     return first
 
 
-def check_initial(initial: Any, n_states: int) -> tuple[float, ...] | None:
-    """Return the declared distribution of the first state."""
+def check_initial(initial: Any, n_states: int, ends: bool = False) -> tuple[float, ...] | None:
+    """Return the declared distribution of the first state; the last may be the one after the end."""
     if initial is None:
         return None
     first: NDArray[np.float64] = check_numbers("from_transitions", "initial", initial)
+    last = f', the last of them for "{END}"' if ends else ""
     if first.shape != (n_states,) or not (first >= 0.0).all() or abs(first.sum() - 1.0) > 1e-9:
         raise InvalidInput(
-            f"from_transitions: initial must hold {n_states} probabilities that sum to 1, got {shown(initial)}."
+            f"from_transitions: initial must hold {n_states} probabilities that sum to 1{last}, got {shown(initial)}."
         )
     return tuple(first.tolist())

@@ -22,6 +22,8 @@ from replicable_rl.errors import InvalidInput, check_real
 from replicable_rl.sampling.problem import check_range
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from replicable_rl.data.bins import Bins
     from replicable_rl.data.wholes import Declared
 
@@ -143,8 +145,10 @@ def _dataset(
     successor = np.where(found.successor < 0, end, state_at[found.successor])
     bounds = _range(rows, columns, reward_range, found.facts)
     process = Process((*states, END) if ends else states, actions, gamma, bounds)
-    first = check_initial(by_state(initial, process.states), len(process.states))
+    first = check_initial(by_state(initial, process.states), len(process.states), ends)
     mask = check_mask(allowed, states, len(actions), ends)
+    if mask is not None:
+        _refuse_forbidden(rows, columns, process, mask, state, action)
     process = dataclasses.replace(process, initial=first, ends=ends, bins=columns.binned, allowed=mask)
     outcomes = state, action, successor, found.reward, found.count
     of_states = {"starts": found.starts, "ended": found.ended}
@@ -156,6 +160,24 @@ def _dataset(
     more |= {name: flaws[name] for name in ("broken", "cut", "after")}
     more |= {"blocks": found.blocks, "width": found.facts.width, "sums": found.sums}
     return Dataset(process, *outcomes, **more, outside=_outside(rows, columns, bounds, found.facts))
+
+
+def _refuse_forbidden(
+    rows: Rows,
+    columns: Columns,
+    process: Process,
+    allowed: Sequence[Sequence[bool]],
+    state: NDArray[np.int64],
+    action: NDArray[np.int64],
+) -> None:
+    """Refuse a log with an action that is not allowed where it was taken."""
+    wrong = np.flatnonzero(~np.array(allowed)[state, action])
+    if wrong.size:
+        s, a = int(state[wrong[0]]), int(action[wrong[0]])
+        raise InvalidInput(
+            f"{rows.where_pair(columns, process.states[s], process.actions[a])}: the log has {process.action_names[a]} "
+            f"in {process.state_names[s]}, which is not allowed. Mend allowed or the log."
+        )
 
 
 def _range(rows: Rows, columns: Columns, declared: tuple[float, float] | None, facts: Facts) -> tuple[float, float]:

@@ -17,6 +17,7 @@ from replicable_rl.data.columns import (
     Columns,
     at_the_end,
     binned,
+    infinite,
     number,
     packed,
     quoted,
@@ -59,23 +60,6 @@ class TextRows(LocalRows):
     def apart(self) -> bool:
         """Whether two groups differ in what a part or the reward is, not only in how it is written."""
         return not self._mended
-
-    def facts(self, columns: Columns) -> Facts:
-        """Look at the rewards, before the rows are grouped; an order is one of numbers, or one of texts."""
-        facts = super().facts(columns)
-        if columns.order is not None:
-            ((texts, numbers),) = self.engine.rows(
-                f"SELECT COUNT(*) FILTER (WHERE {_place_of('o')} IS NULL), COUNT(*) FROM steps WHERE o IS NOT NULL"
-            )
-            self._order = "o" if texts else _place_of("o")
-            if 0 < texts < numbers:
-                wrong = f"{_place_of(self._value(columns.order))} IS NULL"
-                row, _, value = self._search([("order", columns.order, wrong)])
-                raise InvalidInput(
-                    f"{self.text.place(row)}: the order {shown(value)} is no number, and others are. Mend the row or "
-                    "leave it out."
-                )
-        return facts
 
     def group(self, columns: Columns, facts: Facts) -> bool:
         """Make the table ``grouped``, of rows with the same texts, and then of the names that these are."""
@@ -161,7 +145,7 @@ class TextRows(LocalRows):
             f"SELECT {one} AS v FROM grouped{end}" for one, end in zip(letters, ends, strict=True)
         )
         self.engine.rows(f"CREATE OR REPLACE TEMP TABLE names AS SELECT DISTINCT v FROM ({each})")
-        is_missing = _is_null if is_json else self._is_missing(name)
+        is_missing = naming.is_none_of_json if is_json else self._is_missing(name)
         if self.engine.rows(f"SELECT 1 FROM names WHERE {is_missing('v')} LIMIT 1"):
             self._refuse_missing(columns, name, is_missing)
         self._refuse_blanks(columns, name)
@@ -173,6 +157,8 @@ class TextRows(LocalRows):
         if asked is None:
             counts = self.engine.rows(f"SELECT {naming.kind_of('v', is_json)} AS k, COUNT(*) FROM names GROUP BY k")
             kind, wrong = naming.decided({str(k): int(many) for k, many in counts})
+            if kind in ("whole", "number"):
+                self._refuse_infinite(columns, name)
             if wrong is not None:
                 self._refuse_kind(columns, name, kind, wrong)
             if kind == "number":
@@ -195,10 +181,10 @@ class TextRows(LocalRows):
         known = {one for one in name.declared or () if isinstance(one, str)}
         marks = ", ".join(literal(mark) for mark in naming.MISSING if mark not in known)
         also = f" OR {{}} IN ({marks})" if marks else ""
-        declared = ", ".join(literal(one) for one in known if not one.strip(" \t"))
+        declared = ", ".join(literal(one) for one in known if not one.strip(naming.BLANKS))
         blank = f" AND {{}} NOT IN ({declared})" if declared else ""
         null = "false" if "" in known else "{} IS NULL"
-        return lambda raw: f"{null.format(raw)} OR (trim({raw}, ' \t') = ''{blank.format(raw)})" + also.format(raw)
+        return lambda raw: f"{null.format(raw)} OR ({naming.trimmed(raw)} = ''{blank.format(raw)})" + also.format(raw)
 
     def _refused(self, columns: Columns, name: _Name, condition: Query) -> tuple[str, str, Any]:
         """Return the place, the use and the value of the first name for which a condition holds."""
@@ -219,7 +205,8 @@ class TextRows(LocalRows):
             wrong = self._before_the_end(columns, use, condition(expression))
             row, _, value = self._search([(use, column, wrong)])
             bins = columns.bins_of(use)[name.place]
-            got = "" if value is None or not str(value).strip() else f", got {shown(value)}"
+            is_none = value is None or not str(value).strip() or (self.text.is_json and bins is None)
+            got = "" if is_none else f", got {shown(value)}"
             more = f" ({many} rows are wrong)" if many > 1 else ""
             rule = "must be a number, for it has bins" if bins and got else "is missing"
             declare = "" if bins or not got else f", or name it in {name.kind}=[...] if it is a name"
@@ -234,7 +221,7 @@ class TextRows(LocalRows):
         known = ", ".join(literal(one) for one in name.declared or () if isinstance(one, str))
 
         def condition(raw: str) -> str:
-            return f"{raw} <> trim({raw}, ' \t')" + (f" AND {raw} NOT IN ({known})" if known else "")
+            return f"{raw} <> {naming.trimmed(raw)}" + (f" AND {raw} NOT IN ({known})" if known else "")
 
         if self.engine.rows(f"SELECT 1 FROM names WHERE {condition('v')} LIMIT 1"):
             place, use, value = self._refused(columns, name, condition)
@@ -255,6 +242,16 @@ class TextRows(LocalRows):
             f"{place}: the {use} {shown(value)} is {labels.a(wrong)}, and others are {labels.several(kind)}, such as "
             f"{shown(example)}. Write them alike, or give {name.kind}=[...] as texts to read all of them as texts."
         )
+
+    def _refuse_infinite(self, columns: Columns, name: _Name) -> None:
+        """Refuse what is infinite among numbers."""
+
+        def condition(raw: str) -> str:
+            return f"COALESCE(isinf({number(raw, RAW)}), false)"
+
+        if self.engine.rows(f"SELECT 1 FROM names WHERE {condition('v')} LIMIT 1"):
+            place, use, value = self._refused(columns, name, condition)
+            raise InvalidInput(infinite(place, use, value))
 
     def _refuse_large(self, columns: Columns, name: _Name) -> None:
         """Refuse whole numbers among others that floats would round."""
@@ -307,15 +304,13 @@ class TextRows(LocalRows):
         }
 
     def _value(self, column: str, use: str = "") -> str:
-        return naming.unwrapped(quoted(column), self.text.is_json)
+        value = naming.unwrapped(quoted(column), self.text.is_json)
+        if self.text.is_json and use in ("episode", "order"):
+            return f"CASE WHEN NOT ({naming.is_none_of_json(quoted(column))}) THEN {value} END"
+        return value
 
     def _done(self, columns: Columns) -> str:
         return truth(self._value(columns.done or ""), RAW)
-
-
-def _place_of(order: str) -> str:
-    """Return a place in an episode as a number; missing where it is none."""
-    return number(order, RAW).replace("AS DOUBLE", "AS DECIMAL(38, 9)")
 
 
 def _as_it_is(raw: str) -> str:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _LARGEST = 1.7976931348623157e308  # what is above it is infinite; so is, in a comparison, what is no number
 _NO_NUMBERS = ("VARCHAR", "BLOB", "UUID", "JSON", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "INTERVAL")
 _HOUR_OF_ZONE = "TIME WITH TIME ZONE"
+_NO_ORDER = ("VARCHAR", "INTERVAL", _HOUR_OF_ZONE)  # every database sorts texts by rules of its own
 _HALF = 2.0**30  # sums of parts of this size fit 64 bits, for 2**32 rows
 
 
@@ -90,10 +91,10 @@ class WarehouseRows:
                 f"from_transitions: the reward must be a column of numbers, got {self.table[columns.reward].type()} in "
                 f"{columns.reward!r}. Convert it in the database, and look at what is no number there."
             )
-        if columns.order is not None and self.kinds[columns.order] in ("INTERVAL", _HOUR_OF_ZONE):
+        if columns.order is not None and self.kinds[columns.order] in _NO_ORDER:
             raise InvalidInput(
-                f"from_transitions: the order must be a column of numbers, times or texts, got "
-                f"{self.kinds[columns.order].lower()} in {columns.order!r}. Convert it in the database."
+                f"from_transitions: the order must be a column of numbers or times, got "
+                f"{self.table[columns.order].type()} in {columns.order!r}. Convert it in the database."
             )
         rewards = self._reward(columns)
         is_finite = (rewards.abs() <= _LARGEST).fill_null(False)
@@ -186,6 +187,14 @@ class WarehouseRows:
         return f"{self.engine.name}: {complained(use, None, many)} Mend what {names} holds, or leave the rows out."
 
     def where_label(self, columns: Columns, kind: str, label: Any) -> str:
+        """Return the log; rows of a database have no numbers."""
+        return self.engine.name
+
+    def where_pair(self, columns: Columns, state: Any, action: Any) -> str:
+        """Return the log; rows of a database have no numbers."""
+        return self.engine.name
+
+    def where_part(self, columns: Columns, use: str, place: int, value: Any) -> str:
         """Return the log; rows of a database have no numbers."""
         return self.engine.name
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from replicable_rl.data.columns import Columns, said, whole
+from replicable_rl.data.columns import Columns, is_nan, said, whole
 from replicable_rl.data.forms import FLOATS, WHOLE
 from replicable_rl.data.labels import EXACT, Label
 
@@ -77,7 +77,7 @@ def as_whole(names: Sequence[Label], uses: Iterable[str], declared: str | None) 
 
 def not_whole(value: str) -> str:
     """Return the condition that a float is there, and is no whole number."""
-    return f"{value} IS NOT NULL AND NOT isnan({value}) AND {whole(value)} IS NULL"
+    return f"{value} IS NOT NULL AND NOT {is_nan(value)} AND {whole(value)} IS NULL"
 
 
 def must_be_whole(use: str, value: float, many: int) -> str:
