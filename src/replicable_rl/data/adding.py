@@ -97,7 +97,9 @@ def _by_means(one: Dataset, two: Dataset) -> Dataset:
 def _like(one: Dataset, two: Dataset, columns: Sequence[Any], width: float, sums: Sums | None = None) -> Dataset:
     """Return a data set of these outcomes, with the episodes of both logs."""
     state, action, successor, reward, count = columns
-    more: dict[str, Any] = {name: getattr(one, name) + getattr(two, name) for name in ("broken", "cut", "after")}
+    more: dict[str, Any] = {
+        name: getattr(one, name) + getattr(two, name) for name in ("broken", "cut", "after", "joined")
+    }
     for name in ("starts", "ended"):
         first, second = getattr(one, name), getattr(two, name)
         more[name] = None if first is None or second is None else first + second

@@ -144,7 +144,7 @@ def alike(one: str, other: str) -> bool:
 def refuse_column(name: str, use: str, column: str, names: Sequence[str]) -> NoReturn:
     """Refuse a column that is not there."""
     hint = did_you_mean(column, names) or f" It has {listed(list(names)[:12]) if names else 'no columns'}."
-    raise InvalidInput(f"{name}: there is no column {column!r} for the {said(use)}.{hint}")
+    raise InvalidInput(f"{name}: there is no column {column!r} for {the(use)}.{hint}")
 
 
 def parts(columns: Columns, use: str, kinds: Mapping[str, str]) -> dict[str, str]:
@@ -247,6 +247,15 @@ def infinite(place: str, use: str, value: object) -> str:
     'log.csv, line 3: the next state must be a finite number, got inf. Mend the row, or make texts of all.'
     """
     return f"{place}: the {said(use)} must be a finite number, got {value}. Mend the row, or make texts of all."
+
+
+def the(use: str) -> str:
+    """Return what people call it in a sentence.
+
+    >>> the("next_state"), the("done")
+    ('the next state', 'done')
+    """
+    return use if use == "done" else f"the {said(use)}"
 
 
 def said(use: str) -> str:

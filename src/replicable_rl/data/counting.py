@@ -60,6 +60,7 @@ class EpisodeFlaws(NamedTuple):
     tied: int  # steps that have no place of their own in the order
     cut: int  # episodes that break off: their last step is not done
     after: int  # steps that come after the end of their episode
+    joined: int = 0  # episodes with rows in several files
 
 
 NO_FLAWS = EpisodeFlaws(0, 0, 0, 0)

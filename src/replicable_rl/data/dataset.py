@@ -57,6 +57,8 @@ class Dataset(Displayed):
         Episodes that break off: their last row is not done.
     after : int
         Steps that come after the end of their episode.
+    joined : int
+        Episodes with rows in several files.
     ended : (S,) integers, optional
         How many rows that are done name each state as the next one.
     outside : Outside, optional
@@ -85,6 +87,7 @@ class Dataset(Displayed):
         broken: int = 0,
         cut: int = 0,
         after: int = 0,
+        joined: int = 0,
         ended: ArrayLike | None = None,
         outside: Outside | None = None,
         width: float = 0.0,
@@ -94,9 +97,9 @@ class Dataset(Displayed):
             raise InvalidInput(f"Dataset: process must be a Process, got {shown(process)}.")
         self.process, self.n_states, self.n_actions = process, len(process.states), len(process.actions)
         self.gamma, self.reward_range = process.gamma, process.reward_range
-        self.broken, self.cut, self.after = (
+        self.broken, self.cut, self.after, self.joined = (
             check_integer("Dataset", name, value, low=0, high=2**63 - 1)
-            for name, value in (("broken", broken), ("cut", cut), ("after", after))
+            for name, value in (("broken", broken), ("cut", cut), ("after", after), ("joined", joined))
         )
         self.width = math.inf
         if not (isinstance(width, float) and math.isinf(width) and width > 0.0):

@@ -45,7 +45,7 @@ def write_dataset(data: Dataset, path: str | os.PathLike[str], **more: NDArray[A
         "width": data.width.hex(),
         "digest": data.sample.digest,
     }
-    metadata |= {name: value for name in ("cut", "after") if (value := getattr(data, name))}
+    metadata |= {name: value for name in ("cut", "after", "joined") if (value := getattr(data, name))}
     if data.outside is not None:
         many, lowest, highest, where = data.outside
         metadata["outside"] = [many, lowest.hex(), highest.hex(), where]
@@ -122,7 +122,7 @@ def _dataset(metadata: dict[str, Any], archive: dict[str, NDArray[Any]]) -> Data
         early = archive["early"].astype(np.int64)
         arrays["blocks"] = np.stack([early, count - early], axis=1)
     more: dict[str, Any] = {name: arrays[name].astype(np.int64) for name in _OPTIONAL if name in arrays}
-    more |= {name: int(metadata.get(name, 0)) for name in ("broken", "cut", "after")}
+    more |= {name: int(metadata.get(name, 0)) for name in ("broken", "cut", "after", "joined")}
     return Dataset(process, *columns, **more, width=_width(metadata), outside=_outside(metadata))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from replicable_rl.data.columns import quoted
 from replicable_rl.errors import InvalidFile, shown
 
+FILE = "(file)"  # the column that says in which file a row is
 LOOKED_AT = 1000  # lines whose names of columns are looked at
 
 
@@ -43,33 +44,41 @@ class _Object(list[tuple[str, Any]]):
     """An object of JSON, as the pairs that are written: a dictionary would keep the last of two."""
 
 
-def query(files: Sequence[str], names: Iterable[str], *, compression: str, is_marked: bool) -> str:
-    """Return what selects columns of files, all as they are written.
+def query(
+    files: Sequence[str], names: Iterable[str], *, compression: str, is_marked: bool, has_files: bool = False
+) -> str:
+    """Return what selects columns of files, all as they are written, and the file if rows are to say theirs.
 
     Files that begin with a byte order mark (``is_marked``) are read as lines of text, for DuckDB's reader of JSON does
     not take one.
     """
-    names = list(names)
+    names, of_file = list(names), of_files(has_files)
     source = f"[{', '.join(map(literal, files))}]"
     if is_marked:
         kinds = json.dumps(dict.fromkeys(names, "JSON"))
         lines = (
             f"read_csv({source}, columns={{'line': 'VARCHAR'}}, auto_detect=false, header=false, delim='\x01', "
-            f"quote='', escape='', strict_mode=false, compression='{compression}')"
+            f"quote='', escape='', strict_mode=false, compression='{compression}'{of_file})"
         )
         has_twice = "len(json_keys(line)) > len(list_distinct(json_keys(line)))"
         one = f"CASE WHEN {has_twice} THEN error('duplicate key') ELSE json_transform(line, {literal(kinds)}) END"
-        rows = f"(SELECT {one} AS r FROM {lines} WHERE trim(line) <> '')"
+        rows = f"(SELECT {one} AS r{f', {quoted(FILE)}' * has_files} FROM {lines} WHERE trim(line) <> '')"
         values = [f"r.{quoted(name)}" for name in names]
     else:
         kinds = ", ".join(f"{literal(name)}: 'JSON'" for name in names)
         rows = (
             f"read_json({source}, format='newline_delimited', columns={{{kinds}}}, auto_detect=false, "
-            f"compression='{compression}')"
+            f"compression='{compression}'{of_file})"
         )
         values = [quoted(name) for name in names]
     chosen = ", ".join(f"CAST({value} AS VARCHAR) AS {quoted(name)}" for value, name in zip(values, names, strict=True))
+    chosen += f", {quoted(FILE)}" if has_files else ""
     return f"SELECT {chosen} FROM {rows}"
+
+
+def of_files(has_files: bool) -> str:
+    """Return what makes rows say in which file they are."""
+    return f", filename='{FILE}'" if has_files else ""
 
 
 def literal(text: str) -> str:

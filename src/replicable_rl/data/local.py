@@ -24,13 +24,14 @@ from replicable_rl.data.columns import (
     packed,
     parts,
     quoted,
-    said,
+    the,
     truth,
 )
 from replicable_rl.data.comparing import BLOCKS
 from replicable_rl.data.counting import MANY_REWARDS, EpisodeFlaws, Facts
 from replicable_rl.data.engine import Engine
 from replicable_rl.data.forms import FLOATS, as_name, family
+from replicable_rl.data.jsonlines import FILE
 from replicable_rl.data.naming import literal
 from replicable_rl.data.packed import is_packed
 from replicable_rl.data.wholes import must_be_whole, not_whole
@@ -120,14 +121,15 @@ class LocalRows:
     def first(self, columns: Columns) -> EpisodeFlaws:
         """Make the table ``firsts``; return what is wrong with episodes."""
         s, t = ([f"{letter}{i}" for i in range(len(columns.state))] for letter in "st")
-        over, several = _ended(columns), self._numbered and len(self.engine.files) > 1
+        over, several = _ended(columns), self._numbered and self._has_files
         place = self._order if columns.order else "rowid" if self._has_table else packed(["f", "i"]) if several else "i"
         self.engine.rows(
-            "CREATE TEMP TABLE firsts AS SELECT s, COUNT(*) AS n, COUNT(*) FILTER (WHERE NOT over) AS cut FROM "
-            f"(SELECT arg_min({packed(s)}, {place}) AS s, arg_max({over}, {place}) AS over FROM steps "
-            "GROUP BY e) GROUP BY s"
+            "CREATE TEMP TABLE firsts AS SELECT s, COUNT(*) AS n, COUNT(*) FILTER (WHERE NOT over) AS cut, "
+            "COUNT(*) FILTER (WHERE several) AS joined FROM "
+            f"(SELECT arg_min({packed(s)}, {place}) AS s, arg_max({over}, {place}) AS over, "
+            f"{'MIN(f) <> MAX(f)' if self._has_files else 'false'} AS several FROM steps GROUP BY e) GROUP BY s"
         )
-        cut = int(self.engine.rows("SELECT SUM(cut) FROM firsts")[0][0]) if columns.done else 0
+        ((cut, joined),) = self.engine.rows("SELECT SUM(cut), SUM(joined) FROM firsts")
         came = ", ".join(f"lag({one}) OVER w AS came_{one}" for one in t)
         known = " AND ".join(f"came_{one} IS NOT NULL" for one in t)
         both = enumerate(zip(t, s, strict=True))
@@ -140,7 +142,7 @@ class LocalRows:
             f"(SELECT {', '.join(s)}, {came}, {place} AS p, lag({place}) OVER w AS before, lag({over}) OVER w AS over "
             f"FROM steps WINDOW w AS (PARTITION BY e ORDER BY {place}))"
         )
-        return EpisodeFlaws(int(broken), int(tied), cut, int(after))
+        return EpisodeFlaws(int(broken), int(tied), int(cut) if columns.done else 0, int(after), int(joined))
 
     def complaint(self, columns: Columns, use: str, many: int) -> str:
         """Say in which row something is missing, or is not what it must be."""
@@ -252,6 +254,7 @@ class LocalRows:
         found |= {} if columns.done is None else {"d": self._done(columns)}
         found["r"] = f"{self._reward(columns)} + 0.0"  # -0.0 is the same reward
         found |= {use[0]: self._value(one, use) for use in ("episode", "order") for one in columns.of(use)}
+        found |= {"f": quoted(FILE)} if self._has_files and not self._numbered else {}
         selected = ", ".join(f"{expression} AS {name}" for name, expression in found.items())
         if self._has_table:
             self.engine.rows(f"CREATE TEMP TABLE steps AS SELECT {selected} FROM {VIEW}")
@@ -260,6 +263,11 @@ class LocalRows:
             self.engine.rows(f"CREATE TEMP VIEW steps AS SELECT {selected}, {numbers} FROM {self.parquet}")
         else:
             self.engine.rows(f"CREATE TEMP VIEW steps AS SELECT {selected}, row_number() OVER () AS i FROM {VIEW}")
+
+    @property
+    def _has_files(self) -> bool:
+        """Whether the steps say in which of several files they are."""
+        return self._numbered and len(self.engine.files) > 1
 
     @cached_property
     def _numbered(self) -> bool:
@@ -274,7 +282,7 @@ class LocalRows:
             return None
         if columns.order is not None and self._is_time():
             return self._in_time(rows)
-        several = self._numbered and len(self.engine.files) > 1
+        several = self._numbered and self._has_files
         if several:
             self.engine.rows(
                 "CREATE TEMP TABLE files AS SELECT f, SUM(n) OVER (ORDER BY f) - n AS before FROM "
@@ -349,4 +357,4 @@ def complained(use: str, value: object, many: int) -> str:
     rules = {"reward": "must be a finite number", "done": "must be true or false, or 1 or 0"}
     got = f", got {shown(value)}" if use in rules and value is not None else ""
     more = f" ({many} rows are wrong)" if many > 1 else ""
-    return f"the {said(use)} {rules.get(use, 'is missing')}{got}{more}."
+    return f"{the(use)} {rules.get(use, 'is missing')}{got}{more}."

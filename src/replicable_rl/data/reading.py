@@ -157,7 +157,7 @@ def _dataset(
         for name, each in of_states.items()
     }
     flaws = found.flaws._asdict()
-    more |= {name: flaws[name] for name in ("broken", "cut", "after")}
+    more |= {name: flaws[name] for name in ("broken", "cut", "after", "joined")}
     more |= {"blocks": found.blocks, "width": found.facts.width, "sums": found.sums}
     return Dataset(process, *outcomes, **more, outside=_outside(rows, columns, bounds, found.facts))
 

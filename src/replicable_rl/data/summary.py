@@ -67,9 +67,11 @@ class Summary(Displayed):
 
     def __str__(self) -> str:
         pairs = self.states * self.actions if self.pairs is None else self.pairs
+        tried = pairs - self.never_tried
+        were = "was" if tried == 1 else "were"
         lines = [
             f"{plural(self.rows, 'row')}; {plural(self.states, 'state')}, {plural(self.actions, 'action')}",
-            f"{pairs - self.never_tried} of {plural(pairs, 'pair')} were tried: {plural(self.least, 'time')} at least, "
+            f"{tried} of {plural(pairs, 'pair')} {were} tried: {plural(self.least, 'time')} at least, "
             f"{plural(self.median, 'time')} in the middle",
         ]
         if self.change is not None:
@@ -194,10 +196,17 @@ def _warnings(
 def _contradictions(data: Dataset, is_left: NDArray[np.bool_]) -> Iterator[str]:
     """Say which rows contradict each other."""
     if data.broken:
-        yield f"{plural(data.broken, 'step')} of episodes do not go on where the step before ended"
+        go = "does not go on" if data.broken == 1 else "do not go on"
+        yield f"{plural(data.broken, 'step')} of episodes {go} where the step before ended"
     if data.after:
         come = "comes" if data.after == 1 else "come"
         yield f"{plural(data.after, 'row')} of episodes {come} after the end: the row before is done"
+    if data.joined and (data.broken or data.after):
+        have, are = ("has", "is") if data.joined == 1 else ("have", "are")
+        yield (
+            f"{plural(data.joined, 'episode')} {have} rows in several files and {are} read as one: if the files number "
+            "their episodes alike, rename these, or read the files one by one and add them up"
+        )
     if data.ended is not None:
         both = (data.ended[: is_left.size] > 0) & is_left
         if both.any():

@@ -19,7 +19,7 @@ from typing import Any, TextIO
 
 from replicable_rl.data import jsonlines
 from replicable_rl.data.columns import Columns, check_header, quoted
-from replicable_rl.data.jsonlines import literal
+from replicable_rl.data.jsonlines import FILE, literal
 from replicable_rl.data.packed import is_packed, refusing_unreadable
 from replicable_rl.errors import InvalidFile, shown
 from replicable_rl.wording import plural, sentence
@@ -66,6 +66,11 @@ class TextFiles:
             files = [file for _, file in some]
             parts.append(self._json_query(header, files) if self.is_json else self._csv_query(header, files))
         return " UNION ALL ".join(parts)
+
+    @property
+    def has_files(self) -> bool:
+        """Whether rows say in which file they are: where episodes could be in two of them."""
+        return len(self.files) > 1 and self.columns.episode is not None
 
     def place(self, row: int) -> str:
         """Return the file and the line of a row; rows of all files are counted from 1."""
@@ -116,17 +121,24 @@ class TextFiles:
         return Header(tuple(names), delimiter)
 
     def _json_query(self, header: Header, files: Sequence[str]) -> str:
-        return jsonlines.query(files, self.columns.asked, compression=self._compression, is_marked=header.is_marked)
+        return jsonlines.query(
+            files,
+            self.columns.asked,
+            compression=self._compression,
+            is_marked=header.is_marked,
+            has_files=self.has_files,
+        )
 
     # --- comma-separated values -------------------------------------------------------------------
 
     def _csv_query(self, header: Header, files: Sequence[str]) -> str:
         names = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(len(header.names)))
         chosen = ", ".join(f"c{header.names.index(name)} AS {quoted(name)}" for name in self.columns.asked)
+        chosen += f", {quoted(FILE)}" if self.has_files else ""
         return (
             f"SELECT {chosen} FROM read_csv([{', '.join(map(literal, files))}], columns={{{names}}}, "
             f"auto_detect=false, header=true, delim={literal(header.delimiter)}, quote='\"', escape='\"', "
-            f"compression='{self._compression}')"
+            f"compression='{self._compression}'{jsonlines.of_files(self.has_files)})"
         )
 
     # --- lines ----------------------------------------------------------------------------------------

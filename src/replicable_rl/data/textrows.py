@@ -61,6 +61,11 @@ class TextRows(LocalRows):
         """Whether two groups differ in what a part or the reward is, not only in how it is written."""
         return not self._mended
 
+    @property
+    def _has_files(self) -> bool:
+        """Whether the steps say in which of several files they are: where episodes could be in two of them."""
+        return self.text.has_files
+
     def group(self, columns: Columns, facts: Facts) -> bool:
         """Make the table ``grouped``, of rows with the same texts, and then of the names that these are."""
         ordered = super().group(columns, facts)

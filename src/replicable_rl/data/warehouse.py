@@ -171,7 +171,7 @@ class WarehouseRows:
             f"CREATE TEMP TABLE firsts AS SELECT {packed(s)} AS s, n FROM "
             f"(SELECT {self._typed(columns, ('state',))}, n FROM fetched)"
         )
-        return EpisodeFlaws(*(int(found[name] or 0) for name in EpisodeFlaws._fields))
+        return EpisodeFlaws(**{name: int(many or 0) for name, many in found.items()})
 
     def complaint(self, columns: Columns, use: str, many: int) -> str:
         """Say what is missing, or is not what it must be; rows of a database have no numbers."""
