@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from replicable_rl.data.homogeneity import homogeneity
+from replicable_rl.data.nearness import snapped
 from replicable_rl.data.stretches import changes, place
 from replicable_rl.errors import InvalidInput, shown
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 BLOCKS = 8  # of a log, in time
 _PARTS = 8  # of rewards, by their size
+_CLEAR = 1e-3  # p-values below it say that two samples differ
 _FEW = 16  # rewards of a pair: more are compared by their size
 
 
@@ -40,13 +42,16 @@ class Homogeneity(NamedTuple):
     """What the test found.
 
     ``p_value`` is the probability of differences like these, or larger ones, between two samples of one process;
-    ``state`` and ``action`` are where they differ most, and ``pairs`` is how many pairs could be compared.
+    ``state`` and ``action`` are where they differ most, and ``pairs`` is how many pairs could be compared. Where the
+    samples differ in nothing but tiny differences of rewards, ``apart`` is how large these are, as a share of the
+    largest reward; else 0.
     """
 
     p_value: float
     state: int
     action: int
     pairs: int
+    apart: float = 0.0
 
 
 class Change(NamedTuple):
@@ -62,6 +67,7 @@ class Change(NamedTuple):
     pairs: int
     begin: float
     end: float
+    apart: float = 0.0
 
 
 class _View(NamedTuple):
@@ -96,7 +102,7 @@ def same_process(one: Dataset, two: Dataset) -> Homogeneity | None:
     table = np.zeros((key.size, 2), dtype=np.int64)
     table[: one.key.size, 0], table[one.key.size :, 1] = one.count, two.count
     found = _smallest(one, key, reward, table, max(one.width, two.width), [(0, 1)])
-    return None if found is None else Homogeneity(*found[:4])
+    return None if found is None else Homogeneity(*found[:4], found.apart)
 
 
 def change_over_time(data: Dataset) -> Change | None:
@@ -109,6 +115,23 @@ def change_over_time(data: Dataset) -> Change | None:
 
 
 def _smallest(
+    data: Dataset,
+    key: NDArray[np.int64],
+    reward: NDArray[np.float64],
+    table: NDArray[np.int64],
+    width: float,
+    runs: Sequence[tuple[int, int]],
+) -> Change | None:
+    """Return where runs of blocks differ most from the other blocks, and whether only tiny parts of rewards do."""
+    found = _tested(data, key, reward, table, width, runs)
+    near = snapped(reward) if found is not None and found.p_value < _CLEAR else None
+    if found is None or near is None:
+        return found
+    rest = _tested(data, key, near.reward, table, width, runs)
+    return found if rest is not None and rest.p_value < _CLEAR else found._replace(apart=near.apart)
+
+
+def _tested(
     data: Dataset,
     key: NDArray[np.int64],
     reward: NDArray[np.float64],

@@ -104,8 +104,9 @@ def _compared(data: Sequence[Dataset]) -> Iterator[LogPair]:
     for i, j in track(both, "pairs of logs"):
         found = same_process(data[i], data[j])
         if found is not None:
-            where = (process.state_names[found.state], process.action_names[found.action])
-            yield LogPair(i, j, found.p_value, *(brief(name, _LONGEST) for name in where))
+            state = brief(process.state_names[found.state], _LONGEST)
+            action = brief(process.action_names[found.action], _LONGEST)
+            yield LogPair(i, j, found.p_value, state, action, found.apart)
 
 
 def _by_p_value(pair: LogPair) -> tuple[float, int, int]:

@@ -10,6 +10,7 @@ import numpy as np
 from replicable_rl.data.comparing import Change, change_over_time
 from replicable_rl.data.process import Process
 from replicable_rl.display import Displayed
+from replicable_rl.records.logs import nearly_alike
 from replicable_rl.wording import brief, percent, plural, visible
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def _warnings(
         when = f"from {percent(change.begin)} to {percent(change.end)} of its rows"
         yield (
             f"the log looks like two processes: {when} it differs from the rest (p = {change.p_value:.2g}, most of all "
-            f"{where}); a false alarm comes in {percent(ALARM)} of logs, or less often"
+            f"{where}{nearly_alike(change.apart)}); a false alarm comes in {percent(ALARM)} of logs, or less often"
         )
 
 
