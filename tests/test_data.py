@@ -156,7 +156,7 @@ def test_first_states_come_from_episodes() -> None:
     torn = {**log, "state": ["home", "home", "home", "road", "home", "road"]}
     broken = from_transitions(torn, gamma=0.9, episode="episode")
     assert broken.broken == 1
-    assert "1 step of episodes do not go on" in str(broken.summary())
+    assert "1 step of episodes does not go on" in str(broken.summary())
 
 
 def test_parts_add_up_to_the_whole(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_other_columns_of_objects_are_read_by_value() -> None:
     frame.loc[11, "reward"] = "1.5"  # as in a file
     assert 1.5 in from_transitions(frame, gamma=0.9).reward
     frame.loc[20, "done"] = "maybe"
-    assert "row 21: the done must be true or false, or 1 or 0, got 'maybe'" in refused(frame, done="done")
+    assert "row 21: done must be true or false, or 1 or 0, got 'maybe'" in refused(frame, done="done")
 
 
 def test_one_column_may_be_several_things() -> None:

@@ -245,13 +245,13 @@ def test_an_end_is_true_or_false(value: str, good: bool, tmp_path: Path) -> None
         assert read(tmp_path, row, header=header, done="done").rows == 2
     else:
         said = refused(tmp_path, row, header=header, done="done")
-        assert said.startswith(f"log.csv, line 3: the done must be true or false, or 1 or 0, got {value!r}")
+        assert said.startswith(f"log.csv, line 3: done must be true or false, or 1 or 0, got {value!r}")
 
 
 @pytest.mark.parametrize("value", [2, 0.5, np.nan])
 def test_an_end_in_a_frame_is_true_or_false(value: float) -> None:
     log = {"state": [0, 1], "action": [0, 0], "reward": [0, 1], "next_state": [1, 0], "done": [1, value]}
-    with pytest.raises(rr.InvalidInput, match="row 2: the done must be true or false, or 1 or 0"):
+    with pytest.raises(rr.InvalidInput, match="row 2: done must be true or false, or 1 or 0"):
         from_transitions(log, gamma=0.9, done="done")
 
 
@@ -285,7 +285,7 @@ def test_episodes_that_break_off_are_counted(tmp_path: Path) -> None:
     assert rr.load_dataset(tmp_path / "log.npz").cut == 1
     assert read(tmp_path, rows, header=header, episode="episode").cut == 0  # nobody says what an end is
     once = str(read(tmp_path, "a,go,1,a\n").summary())
-    assert once.startswith("1 row; 1 state, 1 action\n1 of 1 pair were tried: 1 time at least, 1 time in the middle")
+    assert once.startswith("1 row; 1 state, 1 action\n1 of 1 pair was tried: 1 time at least, 1 time in the middle")
 
 
 def test_bins_of_texts_need_numbers(tmp_path: Path) -> None:

@@ -1,0 +1,269 @@
+"""One rule for every kind of source: names, orders, rewards, what is missing; and the row of what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import replicable_rl as rr
+from replicable_rl.data import from_transitions
+
+pytestmark = pytest.mark.usefixtures("one_database")
+
+INF, NAN = float("inf"), float("nan")
+Log = dict[str, list[Any]]
+LOG: Log = {"state": ["a", "b"], "action": ["x", "y"], "reward": [1.0, 0.0], "next_state": ["b", "a"]}
+
+
+def _csv(log: Log, folder: Path) -> Any:
+    pd.DataFrame(log).to_csv(folder / "log.csv", index=False)
+    return folder / "log.csv"
+
+
+def _jsonl(log: Log, folder: Path) -> Any:
+    rows = zip(*log.values(), strict=True)
+    (folder / "log.jsonl").write_text("".join(json.dumps(dict(zip(log, row, strict=True))) + "\n" for row in rows))
+    return folder / "log.jsonl"
+
+
+def _parquet(log: Log, folder: Path) -> Any:
+    pl.DataFrame(log).write_parquet(folder / "log.parquet")  # it keeps NaN, and pandas would not
+    return folder / "log.parquet"
+
+
+SOURCES: dict[str, Callable[[Log, Path], Any]] = {
+    "dictionary": lambda log, _: log,
+    "objects": lambda log, _: {name: np.array(values, dtype=object) for name, values in log.items()},
+    "pandas": lambda log, _: pd.DataFrame(log),
+    "Polars": lambda log, _: pl.DataFrame(log),
+    "Arrow": lambda log, _: pa.table(log),
+    "Parquet": _parquet,
+    "CSV": _csv,
+    "JSON lines": _jsonl,
+}
+every_source = pytest.mark.parametrize("source", SOURCES)
+
+
+def refused(source: Any, **options: Any) -> str:
+    with pytest.raises(rr.InvalidInput) as refusal:
+        from_transitions(source, **{"gamma": 0.9, **options})
+    said = str(refusal.value)
+    assert "\n" not in said
+    return said
+
+
+def row_of(source: str, row: int) -> str:
+    """The place of a row, as messages name it."""
+    return (
+        f", line {row + 1}: " if source == "CSV" else f", line {row}: " if source == "JSON lines" else f", row {row}: "
+    )
+
+
+@every_source
+def test_an_order_of_texts_is_one_of_numbers_where_all_are(source: str, tmp_path: Path) -> None:
+    made = SOURCES[source]
+    walk: dict[str, Any] = {"gamma": 0.9, "episode": "walk", "order": "step"}
+    starts = {
+        steps: from_transitions(made({**LOG, "walk": [1, 1], "step": list(steps)}, tmp_path), **walk).starts.tolist()
+        for steps in (("9", "10"), ("10", "9"), ("b", "a"), ("a", "b"))
+    }
+    assert starts == {("9", "10"): [1, 0], ("10", "9"): [0, 1], ("b", "a"): [0, 1], ("a", "b"): [1, 0]}
+    said = refused(made({**LOG, "walk": [1, 1], "step": ["9", "x"]}, tmp_path), episode="walk", order="step")
+    assert f"{row_of(source, 2)}the order 'x' is no number, and others are." in said
+
+
+@every_source
+@pytest.mark.parametrize("use", ["state", "next_state"])
+def test_what_is_no_number_is_missing(source: str, use: str, tmp_path: Path) -> None:
+    numbers: Log = {**LOG, "state": [1.5, 2.5], "next_state": [2.5, 1.5]}
+    said = refused(SOURCES[source]({**numbers, use: [1.5, NAN]}, tmp_path))
+    assert f"{row_of(source, 2)}the {use.replace('_', ' ')} is missing. Mend the row or leave it out" in said
+
+
+@every_source
+def test_an_episode_that_is_no_number_is_missing(source: str, tmp_path: Path) -> None:
+    walks: Log = {**LOG, "walk": [1.0, NAN], "step": [0.0, 1.0]}
+    assert f"{row_of(source, 2)}the episode is missing" in refused(SOURCES[source](walks, tmp_path), episode="walk")
+    steps: Log = {**LOG, "walk": [1.0, 1.0], "step": [0.0, NAN]}
+    said = refused(SOURCES[source](steps, tmp_path), episode="walk", order="step")
+    assert f"{row_of(source, 2)}the order is missing" in said
+
+
+@every_source
+def test_no_name_is_infinite(source: str, tmp_path: Path) -> None:
+    numbers: Log = {**LOG, "state": [1.5, 2.5], "next_state": [2.5, 1.5]}
+    for use, value in (("state", INF), ("next_state", -INF)):
+        said = refused(SOURCES[source]({**numbers, use: [1.5, value]}, tmp_path))
+        assert f"{row_of(source, 2)}the {use.replace('_', ' ')} must be a finite number, got " in said
+    ends: Log = {**numbers, "next_state": [2.5, INF], "over": [False, True]}
+    assert from_transitions(SOURCES[source](ends, tmp_path), gamma=0.9, done="over").rows == 2
+
+
+def test_infinite_names_that_are_declared_or_written_otherwise(tmp_path: Path) -> None:
+    assert "a name must be a finite number, got inf" in refused(LOG, states=[1.5, INF])
+    for text in ("1e400", "1e+400", "inf", "-Infinity"):
+        path = tmp_path / "log.csv"
+        path.write_text(f"state,action,reward,next_state\n1,x,0,2\n2,x,0,{text}\n")
+        assert f"line 3: the next state must be a finite number, got {text}. Mend" in refused(path)
+    path.write_text("state,action,reward,next_state\nlow,x,0,inf\n")
+    assert from_transitions(path, gamma=0.9).process.states == ("inf", "low")  # texts are texts
+
+
+@every_source
+def test_true_and_false_are_rewards(source: str, tmp_path: Path) -> None:
+    plain = from_transitions(LOG, gamma=0.9)
+    assert from_transitions(SOURCES[source]({**LOG, "reward": [True, False]}, tmp_path), gamma=0.9) == plain
+    assert from_transitions(SOURCES[source]({**LOG, "reward": ["True", "false"]}, tmp_path), gamma=0.9) == plain
+    said = refused(SOURCES[source]({**LOG, "reward": ["1", "yes"]}, tmp_path))
+    assert f"{row_of(source, 2)}the reward must be a finite number, got 'yes'" in said
+
+
+@every_source
+def test_the_row_of_a_pair_that_is_not_allowed(source: str, tmp_path: Path) -> None:
+    said = refused(SOURCES[source](LOG, tmp_path), allowed={"state": ["a", "b", "a"], "action": ["x", "x", "y"]})
+    assert said.endswith(f"{row_of(source, 2)}the log has y in b, which is not allowed. Mend allowed or the log.")
+
+
+def test_numbers_that_a_parquet_file_does_not_tell(tmp_path: Path) -> None:
+    """Polars says how large numbers are without NaN, and DuckDB believes it of every row."""
+    rooms: Log = {**LOG, "state": [1, 2], "next_state": [2.0, NAN], "over": [False, True]}
+    assert from_transitions(_parquet(rooms, tmp_path), gamma=0.9, done="over").process.states == (1, 2, "(end)")
+    warm: Log = {**LOG, "state": [1.5, NAN], "next_state": [2.5, 1.5]}
+    assert "row 2: the state is missing" in refused(_parquet(warm, tmp_path), bins={"state": rr.Bins([2.0])})
+
+
+# --- names in text files --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a\xa0", "\u200ba", "a\u3000", "a\u2060"])
+def test_blanks_that_nobody_sees(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(f"state,action,reward,next_state\na,x,0,{name}\n", encoding="utf-8")
+    assert f"line 2: the next state {name!a} begins or ends with a blank" in refused(path)
+    assert from_transitions(path, gamma=0.9, states=["a", name]).process.states == ("a", name)
+    path.write_text(f"state,action,reward,next_state\na,x,0,{name.replace('a', '')}\n", encoding="utf-8")
+    assert "line 2: the next state is missing" in refused(path)
+
+
+# --- arguments and sources --------------------------------------------------------------------------------
+
+
+def test_a_state_and_the_next_one_are_two_columns() -> None:
+    assert refused(LOG, next_state="state") == (
+        "from_transitions: state and next_state must be two columns, got 'state' for both. Name the column of the "
+        "state that comes next."
+    )
+    fixed = {**LOG, "kind": [1, 1]}
+    assert from_transitions(fixed, gamma=0.9, state=["state", "kind"], next_state=["next_state", "kind"]).n_states == 2
+
+
+def test_sources_that_are_none() -> None:
+    rows = [dict(zip(LOG, row, strict=True)) for row in zip(*LOG.values(), strict=True)]
+    for source in (rows, [], None, iter(rows), {1, 2}, 5, b"log.csv", np.zeros(3, dtype=[("state", int)])):
+        said = refused(source)
+        assert said.startswith(
+            "from_transitions: source must be a file, a folder, a data frame, an Arrow or Ibis table"
+        )
+        assert "Error" not in said
+        assert "register" not in said
+    reader = pa.table(LOG).to_reader()
+    assert "source is a reader of Arrow, which can be read only once" in refused(reader)
+    assert from_transitions(reader.read_all(), gamma=0.9).rows == 2  # nothing was taken from it
+
+
+def test_a_relation_of_duckdb_has_a_table() -> None:
+    import duckdb
+
+    relation = duckdb.connect(":memory:").sql("SELECT 'a' AS state, 0 AS action, 1.0 AS reward, 'a' AS next_state")
+    assert refused(relation).endswith("Hand over its table: relation.to_arrow_table().")
+    assert from_transitions(relation.to_arrow_table(), gamma=0.9).rows == 1
+
+
+def test_columns_of_pandas_that_are_numbers() -> None:
+    frame = pd.DataFrame(np.zeros((3, 4)))
+    said = refused(frame, state="0", action="1", reward="2", next_state="3")
+    assert said == (
+        "from_transitions: the columns of a frame have texts for names, got the int 0. Rename them: frame.columns = "
+        "frame.columns.map(str)."
+    )
+
+
+def test_first_states_count_the_end() -> None:
+    said = refused({**LOG, "over": [0, 1]}, done="over", initial=[1, 0])
+    assert 'initial must hold 3 probabilities that sum to 1, the last of them for "(end)", got [1, 0]' in said
+
+
+# --- what a summary says ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["CSV", "JSON lines", "Parquet"])
+def test_episodes_of_several_files_are_named(kind: str, tmp_path: Path) -> None:
+    walk: Log = {**LOG, "next_state": ["b", ""], "walk": [1, 1], "over": [False, True]}
+    ends: dict[str, Any] = {"gamma": 0.9, "episode": "walk", "done": "over"}
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        SOURCES[kind](walk, tmp_path / name)
+    both, one = from_transitions(tmp_path, **ends), from_transitions(tmp_path / "one", **ends)
+    assert (both.joined, both.after, one.joined) == (1, 1, 0)
+    assert both != one + one  # one episode, and two
+    assert "1 episode has rows in several files and is read as one: if the files" in str(both.summary())
+    both.save(tmp_path / "both.npz")
+    assert rr.load_dataset(tmp_path / "both.npz").joined == 1
+    going_on = SOURCES[kind]({**walk, "over": [False, False], "next_state": ["b", "a"]}, tmp_path / "one")
+    assert going_on.exists()
+    assert "several files" not in str(from_transitions(tmp_path, **ends).summary())
+
+
+def test_one_is_and_two_are() -> None:
+    alone = from_transitions({**LOG, "action": ["x", "x"], "state": ["a", "a"], "next_state": ["a", "a"]}, gamma=0.9)
+    assert "\n1 of 1 pair was tried: 2 times at least" in str(alone.summary())
+    assert "\n2 of 4 pairs were tried: 1 time at least" in str(from_transitions(LOG, gamma=0.9).summary())
+    assert "there is no column 'over' for done. It has" in refused(LOG, done="over")
+
+
+# --- rewards that are nearly the same ---------------------------------------------------------------------
+
+
+def _many(rows: int, seed: int) -> Log:
+    rng = np.random.default_rng(seed)
+    state, after, action = (rng.integers(k, size=rows).tolist() for k in (3, 3, 2))
+    reward = np.where(rng.random(rows) < 0.5, 0.1, 0.7).tolist()
+    return {"state": state, "action": action, "reward": reward, "next_state": after}
+
+
+def _in_32_bits(values: list[float]) -> list[float]:
+    return [float(np.float32(value)) for value in values]
+
+
+def test_rewards_of_32_and_of_64_bits_are_named() -> None:
+    one, two = _many(2000, 1), _many(2000, 2)
+    short = {**two, "reward": _in_32_bits(two["reward"])}
+    found = rr.compare_logs(rr.from_logs([one, short], gamma=0.9))
+    assert "only rewards differ, by at most 1.7e-08 of the largest, which looks like another format" in found.sentence
+    assert type(found).from_json(json.loads(json.dumps(found.to_json()))) == found
+    moved = {**short, "next_state": [0] * 2000}
+    assert "only rewards" not in rr.compare_logs(rr.from_logs([one, moved], gamma=0.9)).sentence
+    alike = rr.compare_logs(rr.from_logs([one, two], gamma=0.9))
+    assert not alike.differ
+    assert "apart" not in alike.to_json()["pairs"][0]  # as it always was: stores know audits by it
+
+
+@pytest.mark.parametrize("how", ["noise", "32 bits"])
+def test_half_a_log_with_other_numbers_is_named(how: str) -> None:
+    log = _many(3000, 3)
+    late = np.array(log["reward"][1500:])
+    late = np.float32(late) if how == "32 bits" else late + np.random.default_rng(4).normal(size=1500) * 1e-15
+    (said,) = from_transitions({**log, "reward": log["reward"][:1500] + late.tolist()}, gamma=0.9).summary().warnings
+    assert "the log looks like two processes" in said
+    assert "only rewards differ, by at most" in said
+    shifted = log["reward"][:1500] + (np.array(log["reward"][1500:]) * 1.001).tolist()
+    (said,) = from_transitions({**log, "reward": shifted}, gamma=0.9).summary().warnings
+    assert "only rewards differ" not in said
