@@ -259,8 +259,9 @@ class Dataset(Displayed):
     def __add__(self, other: Dataset) -> Dataset:
         """Return both logs as one; they must be of one process. ``sum(logs)`` adds up several.
 
-        For logs that `from_transitions` read it is what reading both files together gives, to the last bit, with one
-        exception. Rewards of more than 1000 values are added up as whole multiples of a power of two, which goes by the
+        For logs that `from_transitions` read it is what reading both files together gives, to the last bit, with two
+        exceptions. An episode of one name in both files is one episode there, and two here. And rewards of more than
+        1000 values are added up as whole multiples of a power of two, which goes by the
         largest of them. Where the logs differ in that power, nobody can tell from the sums of one what they would have
         been with that of the other: then the means are equal but for rounding, and the digest is another one. It is
         also where a log was split, or saved and loaded: sums are not kept then.

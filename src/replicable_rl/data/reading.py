@@ -51,8 +51,8 @@ def from_transitions(
     Parameters
     ----------
     source : path, data frame, Arrow table, Ibis table, Minari data set, or dictionary of arrays
-        A file that ends in .csv, .csv.gz, .tsv, .parquet, .jsonl or .ndjson, a folder or a pattern of such files, a
-        pandas or Polars data frame, an Arrow table, or a dictionary with an array for every column. A table of Ibis is
+        A file that ends in .csv, .tsv, .jsonl or .ndjson, or in these with .gz behind, or in .parquet, a folder or a
+        pattern of such files, a pandas or Polars data frame, an Arrow table, or a dictionary with an array for every column. A table of Ibis is
         counted by its own database. A Minari data set has the columns state, action, reward, next_state, done and
         episode.
     gamma : float
@@ -68,7 +68,8 @@ def from_transitions(
         The column that says which episode a row belongs to: first states are learned from it. The rows of an episode
         are in order, or ``order`` says how.
     order : str, optional
-        The column that orders the rows of an episode, such as a step or a time. Tables in a database need it.
+        The column that orders the rows of an episode, such as a step or a time. Tables in a database need it. Texts
+        count as numbers where all of them are numbers.
     bins : dict of Bins, optional
         Columns of numbers to bin, by name; the columns of next states have the bins of their states.
     reward_range : (low, high), optional
