@@ -261,10 +261,10 @@ class Dataset(Displayed):
 
         For logs that `from_transitions` read it is what reading both files together gives, to the last bit, with two
         exceptions. An episode of one name in both files is one episode there, and two here. And rewards of more than
-        1000 values are added up as whole multiples of a power of two, which goes by the
-        largest of them. Where the logs differ in that power, nobody can tell from the sums of one what they would have
-        been with that of the other: then the means are equal but for rounding, and the digest is another one. It is
-        also where a log was split, or saved and loaded: sums are not kept then.
+        1000 values are added up as whole multiples of a power of two, which goes by the largest of them. Where the logs
+        differ in that power, nobody can tell from the sums of one what they would have been with that of the other:
+        then the means are equal but for rounding, and the digest is another one. It is also where a log was split, or
+        saved and loaded: sums are not kept then.
         """
         if not isinstance(other, Dataset) or other.process != self.process:
             raise InvalidInput(

@@ -52,9 +52,9 @@ def from_transitions(
     ----------
     source : path, data frame, Arrow table, Ibis table, Minari data set, or dictionary of arrays
         A file that ends in .csv, .tsv, .jsonl or .ndjson, or in these with .gz behind, or in .parquet, a folder or a
-        pattern of such files, a pandas or Polars data frame, an Arrow table, or a dictionary with an array for every column. A table of Ibis is
-        counted by its own database. A Minari data set has the columns state, action, reward, next_state, done and
-        episode.
+        pattern of such files, a pandas or Polars data frame, an Arrow table, or a dictionary with an array for every
+        column. A table of Ibis is counted by its own database. A Minari data set has the columns state, action, reward,
+        next_state, done and episode.
     gamma : float
         Discount in [0, 1).
     state, action, next_state : str, or list of str
