@@ -19,7 +19,8 @@ from replicable_rl.data.columns import PARTS, Columns, check_header, quoted, tru
 from replicable_rl.data.engine import Engine
 from replicable_rl.data.forms import CODED
 from replicable_rl.data.labels import plain
-from replicable_rl.data.local import VIEW, LocalRows
+from replicable_rl.data.local import LocalRows
+from replicable_rl.data.viewed import VIEW
 from replicable_rl.data.wholes import Declared, declared_kinds
 from replicable_rl.errors import InvalidInput, is_masked, shown
 

@@ -7,37 +7,27 @@ columns for a first look and all of them for the GROUP BY. What is special about
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from replicable_rl.data.columns import (
     PARTS,
     RAW,
     Columns,
-    at_the_end,
     double,
-    earned,
     is_missing,
     number,
     packed,
-    parts,
     quoted,
-    the,
-    truth,
 )
 from replicable_rl.data.comparing import BLOCKS
 from replicable_rl.data.counting import MANY_REWARDS, EpisodeFlaws, Facts
-from replicable_rl.data.engine import Engine
-from replicable_rl.data.forms import FLOATS, as_name, family
+from replicable_rl.data.forms import family
 from replicable_rl.data.jsonlines import FILE
-from replicable_rl.data.naming import literal
 from replicable_rl.data.packed import is_packed
-from replicable_rl.data.wholes import must_be_whole, not_whole
+from replicable_rl.data.viewed import VIEW, ViewedRows
 from replicable_rl.errors import InvalidInput, shown
 
-VIEW = "log"
 _MOST_ORDERED = 20_000_000  # rows of a frame whose order is looked at: one thread numbers them
 _MOST_SORTED = 5_000_000  # times from which it is seen where blocks begin
 _MOST_TEXT = 2**29  # bytes of text that are parsed into a table; more is parsed once for every query
@@ -46,22 +36,13 @@ _UNSURE = 4  # by what factor an approximate number of values may be wrong, and 
 
 
 @dataclass
-class LocalRows:
+class LocalRows(ViewedRows):
     """The rows of a view ``log``. They become ``steps``: a table where text is parsed, a view elsewhere."""
-
-    engine: Engine
-    parquet: str = ""  # the call that reads the files with their row numbers, for Parquet
 
     @property
     def apart(self) -> bool:
         """Whether two groups differ in what a part or the reward is: they are read as what they are."""
         return True
-
-    @cached_property
-    def kinds(self) -> dict[str, str]:
-        """The type of every column."""
-        described = self.engine.rows(f"DESCRIBE SELECT * FROM {VIEW}")
-        return {str(name): family(str(kind)) for name, kind, *_ in described}
 
     _order: str = "o"  # how places in an episode are compared
 
@@ -144,64 +125,6 @@ class LocalRows:
         )
         return EpisodeFlaws(int(broken), int(tied), int(cut) if columns.done else 0, int(after), int(joined))
 
-    def complaint(self, columns: Columns, use: str, many: int) -> str:
-        """Say in which row something is missing, or is not what it must be."""
-        for column in columns.of(use) if use in PARTS else ():
-            if self.kinds[column] == FLOATS:
-                wrong = self._before_the_end(columns, use, not_whole(quoted(column)))
-                for row, value in self._wrong_rows(wrong, quoted(column)):
-                    return f"{self._place(row)}: {must_be_whole(use, value, many)} Mend the row, or make floats of all."
-        given = [self._value(name, use) if use not in PARTS else quoted(name) for name in columns.of(use)]
-        shows = " || ', ' || ".join(f"COALESCE(CAST({one} AS VARCHAR), '')" for one in given)
-        ((row, value),) = self._wrong_rows(self._wrong(columns, use), shows)
-        value = self._shown(columns, use, row, value)
-        mend = f"Mend the row or leave it out{at_the_end(columns, use)}."
-        return f"{self._place(row)}: {complained(use, value, many)} {mend}"
-
-    def where_label(self, columns: Columns, kind: str, label: Any) -> str:
-        """Return where a name is first: the file and the row."""
-        uses = ("state", "next_state") if kind == "states" else ("action",)
-        return self._first_of([self._is_called(columns, use, label) for use in uses])
-
-    def where_pair(self, columns: Columns, state: Any, action: Any) -> str:
-        """Return where an action is first taken in a state: the file and the row."""
-        both = self._is_called(columns, "state", state), self._is_called(columns, "action", action)
-        return self._first_of([None if None in both else f"{both[0]} AND {both[1]}"])
-
-    def where_part(self, columns: Columns, use: str, place: int, value: Any) -> str:
-        """Return where a part of a name is first: the file and the row."""
-        part = list(self._parts(columns, use).values())[place]
-        return self._first_of([self._before_the_end(columns, use, self._is_named(columns, use, place, part, value))])
-
-    def _first_of(self, conditions: Sequence[str | None]) -> str:
-        """Return the first row in which one of some conditions holds; only the log where one is not known."""
-        found = [row for one in conditions if one is not None for row in self._wrong_rows(one)]
-        return self._place(min(found)[0]) if found and None not in conditions else self.engine.name
-
-    def _is_called(self, columns: Columns, use: str, label: Any) -> str | None:
-        """Return the condition that a state, an action or a next state has a name; None for a list in the log."""
-        values = label if len(columns.of(use)) > 1 else (label,)
-        if any(isinstance(value, tuple) for value in values):
-            return None
-        parts = enumerate(zip(self._parts(columns, use).values(), values, strict=True))
-        conditions = [self._is_named(columns, use, place, part, value) for place, (part, value) in parts]
-        return self._before_the_end(columns, use, " AND ".join(conditions))
-
-    def _is_named(self, columns: Columns, use: str, place: int, part: str, name: Any) -> str:
-        """Return the condition that a part of a state or an action has a name."""
-        column, bins = columns.of(use)[place], columns.bins_of(use)[place]
-        codes = self.engine.codes.get(column) if bins is None else bins.labels
-        return f"{self._named(use, place, column, part)} = {literal(name) if codes is None else codes.index(name)}"
-
-    def _named(self, use: str, place: int, column: str, part: str) -> str:
-        return as_name(part, self.kinds[column])
-
-    def _before_the_end(self, columns: Columns, use: str, condition: str) -> str:
-        """Return the condition for rows that count: what comes after the end need not be named."""
-        if use != "next_state" or columns.done is None:
-            return f"({condition})"
-        return f"({condition}) AND NOT {self._done(columns)}"
-
     def rewards_outside(self, columns: Columns, low: float, high: float) -> tuple[int, str]:
         """Return how many rewards are outside a range, and where the first is, if it is known."""
         ((many,),) = self.engine.rows(f"SELECT COUNT(*) FROM steps WHERE {self._outside('r', low, high)}")
@@ -211,32 +134,9 @@ class LocalRows:
     def _outside(self, reward: str, low: float, high: float) -> str:
         return f"{reward} < {double(low)} OR {reward} > {double(high)}"
 
-    def _place(self, row: Any) -> str:
-        file, number = row if isinstance(row, tuple) else (self.engine.name, row)
-        return f"{file}, row {number}"
-
     def _compared(self, place: int, part: str) -> str:
         """Return a part of a state as it is compared with that of the step before."""
         return part
-
-    def _shown(self, columns: Columns, use: str, row: Any, value: Any) -> Any:
-        """Return the value of a row as messages show it."""
-        return value
-
-    def _wrong_rows(self, condition: str, shows: str = "NULL") -> list[tuple[Any, Any]]:
-        """Return the first row in which a condition holds, counted from 1 and with its file, and what it shows."""
-        if self._numbered:
-            # Not by WHERE: where a file says how large its numbers are, the engine skips parts that hold NaN.
-            place, held = packed(["filename", "file_row_number"]), f"FILTER (WHERE {condition})"
-            ((at, found),) = self.engine.rows(
-                f"SELECT MIN({place}) {held}, arg_min(struct_pack(v := {shows}), {place}) {held} FROM {self.parquet}"
-            )
-            return [] if at is None else [((str(at["c0"]), int(at["c1"]) + 1), found["v"])]
-        found = self.engine.rows(
-            f'SELECT "(row)", {shows} FROM (SELECT *, row_number() OVER () AS "(row)" FROM {VIEW}) '
-            f'WHERE {condition} ORDER BY "(row)" LIMIT 1'
-        )
-        return [(int(row), value) for row, value in found]
 
     # --- how rows become steps ------------------------------------------------------------------
 
@@ -268,11 +168,6 @@ class LocalRows:
     def _has_files(self) -> bool:
         """Whether the steps say in which of several files they are."""
         return self._numbered and len(self.engine.files) > 1
-
-    @cached_property
-    def _numbered(self) -> bool:
-        """Whether the files number their rows themselves, in parallel."""
-        return bool(self.parquet) and not {"filename", "file_row_number"} & set(self.kinds)
 
     def _in_blocks(self, columns: Columns, rows: int) -> str | None:
         """Return the query for the steps and their blocks b; None where it would cost too much to tell them."""
@@ -311,36 +206,6 @@ class LocalRows:
         )
         return f"SELECT *, {later} AS b FROM steps"
 
-    def _wrong(self, columns: Columns, use: str) -> str:
-        """Return the condition that a row of the view is wrong."""
-        if use == "reward":
-            return f"{self._reward(columns)} IS NULL OR NOT isfinite({self._reward(columns)})"
-        if use == "done":
-            return f"{self._done(columns)} IS NULL"
-        if use not in PARTS:
-            given = self._value(columns.of(use)[0], use)
-            kind = self.engine.rows(f"DESCRIBE SELECT {use[0]} FROM steps")[0][1]
-            return is_missing([given], [family(str(kind))])
-        kinds = [
-            "INTEGER" if bins else self.kinds[column]
-            for column, bins in zip(columns.of(use), columns.bins_of(use), strict=True)
-        ]
-        missing = is_missing(list(self._parts(columns, use).values()), kinds)
-        ends = use == "next_state" and columns.done is not None
-        return f"{missing} AND NOT COALESCE({self._done(columns)}, false)" if ends else missing
-
-    def _parts(self, columns: Columns, use: str) -> dict[str, str]:
-        return parts(columns, use, self.kinds)
-
-    def _value(self, column: str, use: str = "") -> str:
-        return quoted(column)
-
-    def _reward(self, columns: Columns) -> str:
-        return earned(self._value(columns.reward, "reward"), self.kinds[columns.reward])
-
-    def _done(self, columns: Columns) -> str:
-        return truth(self._value(columns.done or "", "done"), self.kinds[columns.done or ""])
-
 
 def _as_place(order: str) -> str:
     """Return a place in an episode as a number; missing where it is none."""
@@ -350,11 +215,3 @@ def _as_place(order: str) -> str:
 def _ended(columns: Columns) -> str:
     """Return whether a step ended its episode; where no column says so, none did, and no row is asked."""
     return "false" if columns.done is None else "d"
-
-
-def complained(use: str, value: object, many: int) -> str:
-    """Say what is wrong with a value, and how often; None where the value is not known."""
-    rules = {"reward": "must be a finite number", "done": "must be true or false, or 1 or 0"}
-    got = f", got {shown(value)}" if use in rules and value is not None else ""
-    more = f" ({many} rows are wrong)" if many > 1 else ""
-    return f"{the(use)} {rules.get(use, 'is missing')}{got}{more}."

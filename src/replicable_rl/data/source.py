@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 from replicable_rl.data.contents import check_content
 from replicable_rl.data.engine import Engine, engine
 from replicable_rl.data.frames import read_frame
-from replicable_rl.data.local import VIEW, LocalRows
+from replicable_rl.data.local import LocalRows
 from replicable_rl.data.packed import checked_beside, refusing_unreadable
 from replicable_rl.data.parquet import check_files, parquet
 from replicable_rl.data.text import TextFiles
 from replicable_rl.data.textrows import TextRows
+from replicable_rl.data.viewed import VIEW
 from replicable_rl.data.wholes import Declared, with_whole_floats
 from replicable_rl.errors import InvalidFile, InvalidInput, shown
 from replicable_rl.files import check_regular

@@ -16,8 +16,8 @@ from replicable_rl.data.columns import PARTS, Columns, packed, truth, typed
 from replicable_rl.data.comparing import BLOCKS
 from replicable_rl.data.counting import MANY_REWARDS, EpisodeFlaws, Facts
 from replicable_rl.data.forms import FLOATS, family
-from replicable_rl.data.local import complained
 from replicable_rl.data.numbering import each_block
+from replicable_rl.data.viewed import complained
 from replicable_rl.data.wholes import must_be_whole, not_whole
 from replicable_rl.errors import InvalidInput
 from replicable_rl.wording import sentence
