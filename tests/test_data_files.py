@@ -106,6 +106,7 @@ def test_damage_is_what_is_said_of_a_damaged_file(tmp_path: Path) -> None:
         ("log.csv", (HEADER + ROWS).encode("utf-16"), "is UTF-16. Save the file as UTF-8."),
         ("log.csv", b"SQLite format 3\x00", "is a database of SQLite. Read its table with Ibis."),
         ("log.csv", b"", "is empty."),
+        ("log.parquet", b"abc", "is no Parquet file, or breaks off."),
     ],
 )
 def test_what_a_file_is_if_not_what_its_name_says(name: str, data: bytes, said: str, tmp_path: Path) -> None:
@@ -152,6 +153,15 @@ def test_the_line_that_ends_another_way(tmp_path: Path) -> None:
     assert refused(path) == (
         f"{path}, line 4: ends with CRLF, and line 1 with LF. Save the file with one kind of line ends."
     )
+
+
+def test_who_stops_a_query_is_not_told_of_an_error() -> None:
+    from replicable_rl.data import engine
+
+    with engine.engine() as duck, pytest.raises(KeyboardInterrupt), duck.in_one_sentence():
+        raise RuntimeError("Query interrupted")  # what DuckDB makes of Ctrl-C
+    with engine.engine() as duck, pytest.raises(RuntimeError, match="else"), duck.in_one_sentence():
+        raise RuntimeError("something else")
 
 
 # --- folders -----------------------------------------------------------------------------------------

@@ -51,6 +51,10 @@ class Engine:
 
         try:
             yield
+        except (duckdb.InterruptException, RuntimeError) as error:  # Ctrl-C, where a query was running
+            if "interrupt" in str(error).lower():
+                raise KeyboardInterrupt from None
+            raise
         except (duckdb.Error, UnicodeDecodeError) as error:
             raise InvalidFile(self._in_text(str(error)) or _explained(self.files, str(error))) from None
 
@@ -94,6 +98,7 @@ def _explained(files: tuple[str, ...], text: str) -> str:
         ("gzip", "cannot be unpacked: it is damaged or breaks off"),
         ("zlib", "cannot be unpacked: it is damaged or breaks off"),
         ("no magic bytes", "is not what its name says"),
+        ("too small to be a parquet", "is no Parquet file, or breaks off"),
         ("no files found", "no such file"),
         ("maximum line size", "has a line that is too long: a quote may not be closed"),
         ("unterminated quote", "has a quote that is not closed"),
