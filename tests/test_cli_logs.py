@@ -64,7 +64,7 @@ def test_a_log_is_solved_published_and_followed(folder: Path) -> None:
 
     printed = good(["publish", "one.csv", *POLICY, *COLUMNS, "-o", "cuts.json"], folder)
     assert "one.csv: 81 rows\n" in printed
-    assert "on logs of their own" in printed
+    assert "on their own logs" in printed
     assert json.loads((folder / "cuts.json").read_text())["names"]["states"] == ["home", "road", "(end)"]
     told = json.loads(good(["solve", "two.csv", *POLICY, *COLUMNS, *SEED, "--rule", "cuts.json", "--json"], folder))
     assert RIGHT.items() <= told["policy"].items()
