@@ -225,8 +225,8 @@ def test_what_is_probably_out_of_reach_does_not_count() -> None:
 def test_a_log_that_agrees_may_still_be_too_small() -> None:
     data = tail_of([400, 100, 20, 5], 5)
     found = rr.diagnose(data, rr.PlugInPolicy(0.5, 0.05, 0.2), resamples=20, seed=1)
-    assert float(found.agreement) >= 0.7
-    assert (found.data_needed(0.7) or 0) >= 1000 * data.rows
+    assert float(found.agreement) >= 0.95
+    assert (found.data_needed(0.95) or 0) >= 1000 * data.rows
     assert found.data_needed(0.5) == data.rows
 
 
@@ -601,20 +601,20 @@ def test_rewards_of_one_size_have_no_spread() -> None:
     assert log.counts.squares is None
 
 
-@pytest.mark.parametrize(
-    "rule", ["affordable", "greedy", "rounded", "gumbel", "perturbed", rr.rules.RandomTolerance(0.3)]
-)
-def test_what_nobody_tried_is_not_decided_where_something_was(rule: Any) -> None:
+def test_a_run_says_where_it_takes_what_nobody_tried() -> None:
     rows = 1000
-    log = {"state": ["s"] * rows, "action": ["tried"] * rows, "reward": [0.0] * rows, "next_state": ["s"] * rows}
+    log = {"state": ["s"] * rows, "action": ["tried"] * rows, "reward": [1.0] * rows, "next_state": ["s"] * rows}
     names: dict[str, Any] = {"states": ["s", "unknown"], "actions": ["never", "tried"], "reward_range": (0.0, 1.0)}
     data = rr.from_transitions(log, gamma=0.99, **names)
-    for seed in range(5):
-        run = rr.solve(data, rr.PlugInPolicy(0.3, 0.05, 0.2, rule=rule), shared_seed=seed)
-        assert run.policy[0] == 1
-        assert run.status is not None
-        assert "1 state has no action with as many rows" in run.status.sentence
-        assert "in unknown" in run.status.sentence.rsplit(":", 1)[1]
+    for rule, taken in (
+        (rr.rules.RandomTolerance(0.3), "never in s, never in unknown"),
+        ("greedy", "never in unknown"),
+    ):
+        run = rr.solve(data, rr.PlugInPolicy(0.3, 0.05, 0.2, rule=rule), shared_seed=0)
+        assert str(run.status).endswith(f"; taken all the same: {taken}")
+    only = rr.from_transitions(log, gamma=0.99, **names, allowed=[[False, True], [True, True]])
+    run = rr.solve(only, rr.PlugInPolicy(0.3, 0.05, 0.2, rule=wide), shared_seed=0)
+    assert run.policy[0] == 1
 
 
 def test_a_diagnosis_says_what_the_run_says() -> None:

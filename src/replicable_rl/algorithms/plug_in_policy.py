@@ -19,7 +19,7 @@ import numpy as np
 
 from replicable_rl.algorithms.exploring import collect
 from replicable_rl.algorithms.promise import Promise, allowed_pairs
-from replicable_rl.data.few import decided_without, taken_for_the_worst, threshold
+from replicable_rl.data.few import taken_all_the_same, taken_for_the_worst, threshold
 from replicable_rl.errors import InvalidInput, check_integer, speaking_as
 from replicable_rl.mdp import allowed_of, forbid, pairs_of
 from replicable_rl.mdp.allowed import first_allowed
@@ -301,7 +301,7 @@ def _status(
         said.append(taken_for_the_worst(pairs, pairs_of(source), model.fewest_counted, named))
         if named is not None and policy is not None:
             taken = np.intersect1d(pairs, np.arange(model.n_states) * model.n_actions + policy)
-            said += decided_without(taken.tolist(), named)
+            said += taken_all_the_same(taken.tolist(), named)
     if ignored is not None and ignored.any() and policy is not None:
         followed = occupancy_of_actions(model.table, policy, np.zeros(model.n_states))
         share = float(followed.share[ignored].sum())

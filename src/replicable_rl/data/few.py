@@ -59,25 +59,19 @@ def taken_for_the_worst(pairs: Sequence[int], of: int, fewest: float, named: Cal
     many = f"{plural(len(pairs), 'pair')} of {of}"
     if named is None:
         return f"{many} never tried, taken for the worst"
-    names = [named(pair) for pair in pairs[:_MOST_NAMED]]
-    more = f" and {len(pairs) - len(names)} more" if len(pairs) > len(names) else ""
     few = f"fewer than {number(fewest, 3)} rows" if fewest > 1.0 else "no rows"
-    return f"{many} with {few}, taken for the worst: {', '.join(names)}{more}"
+    return f"{many} with {few}, taken for the worst: {_names(pairs, named)}"
 
 
-def decided_without(pairs: Sequence[int], named: Callable[[int], str]) -> list[str]:
-    """Say where a pair with too few rows is taken, because the state has no other: as the first action there is.
+def taken_all_the_same(pairs: Sequence[int], named: Callable[[int], str]) -> list[str]:
+    """Say where a pair with too few samples is taken: within the loss that is allowed, or for want of others.
 
-    >>> decided_without([3], "go in state {}".format)
-    ['1 state has no action with as many rows and is left at the first: go in state 3']
+    >>> taken_all_the_same([3], "go in state {}".format)
+    ['taken all the same: go in state 3']
     """
-    if not len(pairs):
-        return []
-    names = [named(int(pair)) for pair in pairs[:_MOST_NAMED]]
-    more = f" and {len(pairs) - len(names)} more" if len(pairs) > len(names) else ""
-    have = (
-        "1 state has no action with as many rows and is"
-        if len(pairs) == 1
-        else (f"{len(pairs)} states have no action with as many rows and are")
-    )
-    return [f"{have} left at the first: {', '.join(names)}{more}"]
+    return [f"taken all the same: {_names(pairs, named)}"] if pairs else []
+
+
+def _names(pairs: Sequence[int], named: Callable[[int], str]) -> str:
+    names = [named(pair) for pair in pairs[:_MOST_NAMED]]
+    return ", ".join(names) + (f" and {len(pairs) - len(names)} more" if len(pairs) > len(names) else "")

@@ -1,8 +1,7 @@
 r"""The empirical model of one batch of counts, its exact plan, and how far off both may be.
 
 Everything is normalised: rewards to [0, 1-gamma], values to [0, 1]. A pair that was never tried is taken for the worst
-there is, a self-loop without reward; who uses the model says how many such pairs there are. Who decides on a log leaves
-such pairs out, so that no tolerance makes up for what nobody has seen.
+there is, a self-loop without reward; who uses the model says how many such pairs there are.
 
 *The error of Q^ is one more planning problem.* Q^ - Q* = (error of a mean of r + gamma V*) + gamma P^(V^ - V*), and
 V* is fixed beforehand, so that with c(s, a) for the error of the mean
@@ -56,18 +55,9 @@ class EmpiricalModel:
         One batch; each pair has its own number of samples.
     fewest : float
         A pair with fewer samples counts as one that was never tried.
-    leave_out : bool
-        Whether such a pair is no action at all, in states that have others.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        counts: OutcomeCounts | TransitionCounts,
-        *,
-        fewest: float = 1.0,
-        leave_out: bool = False,
-    ) -> None:
+    def __init__(self, problem: Problem, counts: OutcomeCounts | TransitionCounts, *, fewest: float = 1.0) -> None:
         self.n_states, self.n_actions, self.gamma = problem.n_states, problem.n_actions, problem.gamma
         self.known_rewards, self.spec = problem.known_rewards is not None, problem.spec
         self._evaluated = 0.0  # how far off what was evaluated or planned with other rewards may be
@@ -80,22 +70,16 @@ class EmpiricalModel:
             kept = enough[row]
             row, successor, reward, count = row[kept], successor[kept], reward[kept], count[kept]
             self.visits = np.where(enough, self.visits, 0.0)
-        self._declared = self.allowed = allowed_of(problem)
+        self.allowed = allowed_of(problem)
         untried = self.visits == 0.0
         self.never_tried = np.flatnonzero(untried if self.allowed is None else untried & self.allowed.reshape(-1))
-        worst, self._leaves_out = self.never_tried, leave_out
-        if leave_out and worst.size:
-            tried = ~untried.reshape(self.n_states, self.n_actions)
-            lost = ~tried.any(axis=1, keepdims=True)  # states that nobody left
-            self.allowed = tried | (lost if self.allowed is None else lost & self.allowed)
-            worst = worst[lost[worst // self.n_actions, 0]]
-        if worst.size:
-            row = np.concatenate([row, worst])
+        if self.never_tried.size:
+            row = np.concatenate([row, self.never_tried])
             order = np.argsort(row, kind="stable")
             row = row[order]
-            successor = np.concatenate([successor, (worst // self.n_actions).astype(np.int32)])[order]
-            reward = np.concatenate([reward, np.full(worst.size, problem.reward_range[0])])[order]
-            count = np.concatenate([count, np.ones(worst.size)])[order]
+            successor = np.concatenate([successor, (self.never_tried // self.n_actions).astype(np.int32)])[order]
+            reward = np.concatenate([reward, np.full(self.never_tried.size, problem.reward_range[0])])[order]
+            count = np.concatenate([count, np.ones(self.never_tried.size)])[order]
         share = count / np.maximum(self.visits, 1.0)[row]
         indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=pairs))])
         units = Units.of(problem)
@@ -110,11 +94,10 @@ class EmpiricalModel:
         )
 
     def at_least(self, fewest: float) -> EmpiricalModel:
-        """Return the model without pairs that have fewer samples, in states that have others: itself, if all have."""
-        few = self.visits < fewest
-        if not (few if self._declared is None else few & self._declared.reshape(-1)).any():
+        """Return the model in which pairs with fewer samples count as never tried: itself, if there is none."""
+        if not ((self.visits > 0.0) & (self.visits < fewest)).any():
             return self
-        return EmpiricalModel(*self._made_of, fewest=fewest, leave_out=True)
+        return EmpiricalModel(*self._made_of, fewest=fewest)
 
     @cached_property
     def best(self) -> Optimum:
@@ -144,7 +127,7 @@ class EmpiricalModel:
     @cached_property
     def fewest(self) -> float:
         """The samples of the pair that has fewest."""
-        return float((self.visits if self._declared is None else self.visits[self._declared.reshape(-1)]).min())
+        return float((self.visits if self.allowed is None else self.visits[self.allowed.reshape(-1)]).min())
 
     # --- losses ------------------------------------------------------------------------------------
 
@@ -308,8 +291,6 @@ class EmpiricalModel:
         A second run has as many samples of every pair; its bound is one number for all pairs, and fails with
         probability delta too. ``bound`` is "hoeffding" or "bernstein".
         """
-        if self._leaves_out:  # what they would be worth, nobody knows
-            return np.ones((self.n_states, self.n_actions)), 1.0
         c = self.mean_error(delta)
         w = self._planned(c)
         for _ in range(ROUNDS if bound == "bernstein" else 0):  # the closer V^ is known to be, the closer the variance
