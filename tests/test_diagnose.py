@@ -602,14 +602,11 @@ def test_rewards_of_one_size_have_no_spread() -> None:
 
 
 def test_a_run_says_where_it_takes_what_nobody_tried() -> None:
-    rows = 1000
+    rows, wide = 1000, rr.rules.RandomTolerance(0.3)
     log = {"state": ["s"] * rows, "action": ["tried"] * rows, "reward": [1.0] * rows, "next_state": ["s"] * rows}
     names: dict[str, Any] = {"states": ["s", "unknown"], "actions": ["never", "tried"], "reward_range": (0.0, 1.0)}
     data = rr.from_transitions(log, gamma=0.99, **names)
-    for rule, taken in (
-        (rr.rules.RandomTolerance(0.3), "never in s, never in unknown"),
-        ("greedy", "never in unknown"),
-    ):
+    for rule, taken in ((wide, "never in s, never in unknown"), ("greedy", "never in unknown")):
         run = rr.solve(data, rr.PlugInPolicy(0.3, 0.05, 0.2, rule=rule), shared_seed=0)
         assert str(run.status).endswith(f"; taken all the same: {taken}")
     only = rr.from_transitions(log, gamma=0.99, **names, allowed=[[False, True], [True, True]])
