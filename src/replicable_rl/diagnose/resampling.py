@@ -8,6 +8,9 @@ Poisson form: also the number of rows is random, as it is where somebody behaves
 another log would say if the process were the one that was estimated. The halves are independent logs of the true
 process, of half the size.
 
+Where outcomes are very many, both are drawn by the compiled sampler, by the same law: of every pair Poisson many rows,
+split among its outcomes; and of two outcomes with 1/2 each, as many as there are rows.
+
 An algorithm that draws asks for so many rows of every pair. Its logs have as many rows of every pair as this one, and
 what varies is what they say:
 
@@ -18,11 +21,13 @@ what varies is what they say:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from replicable_rl.data.replay import drawn_by_pair
+from replicable_rl.sampling.tables import conditional_probabilities, stream_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,22 +36,43 @@ if TYPE_CHECKING:
     from replicable_rl.sampling.counts import EpisodeCounts
 
 
+_VERY_MANY = 100_000  # outcomes
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """How often every outcome of a data set occurs in a log, and in which states its episodes begin."""
+    """How often every outcome of a data set occurs in a log, and in which states its episodes begin.
+
+    ``ends`` says where the outcomes of a pair end, and those of the next begin, where outcomes are very many.
+    """
 
     count: NDArray[np.int64]
     starts: NDArray[np.int64] | None
+    ends: NDArray[np.int64] | None = None
 
     @classmethod
     def of(cls, data: Dataset) -> Rows:
         """Return those of the data set itself."""
-        return cls(data.count, data.starts)
+        if data.key.size < _VERY_MANY:
+            return cls(data.count, data.starts)
+        pair = data.key // data.n_states
+        return cls(data.count, data.starts, np.append(np.flatnonzero(np.diff(pair, prepend=-1)), pair.size))
 
     def again(self, rng: np.random.Generator, scale: float = 1.0) -> Rows:
         """Return another log with about ``scale`` times as many rows."""
         starts = self._starts_again(rng, scale)
-        return Rows(rng.poisson(self.count * scale), starts)
+        if self.ends is None:
+            return Rows(rng.poisson(self.count * scale), starts)
+        each, conditional = self._by_pair
+        return Rows(_split(self.ends, conditional, rng.poisson(each * scale), rng), starts, self.ends)
+
+    @cached_property
+    def _by_pair(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """How many rows every pair has, and the conditional probabilities of its outcomes."""
+        assert self.ends is not None, "asked for where outcomes are very many"
+        each = np.add.reduceat(self.count, self.ends[:-1])
+        share = self.count / np.repeat(np.maximum(each, 1), np.diff(self.ends))
+        return each, conditional_probabilities(self.ends, share)
 
     def again_by_pair(self, pair: NDArray[np.int64], rng: np.random.Generator) -> Rows:
         """Return another log with as many rows of every pair; ``pair`` is that of every outcome."""
@@ -67,8 +93,12 @@ class Rows:
 
     def halves(self, rng: np.random.Generator) -> tuple[Rows, Rows]:
         """Return two disjoint parts of the log, each row in one of them by a coin."""
-        one = rng.binomial(self.count, 0.5)
-        return Rows(one, self.starts), Rows(self.count - one, self.starts)
+        if self.ends is None:
+            one = rng.binomial(self.count, 0.5)
+        else:
+            coins = np.tile([0.5, -0.0], self.count.size)  # the second side takes what is left
+            one = _split(np.arange(0, coins.size + 1, 2), coins, self.count, rng)[::2]
+        return Rows(one, self.starts, self.ends), Rows(self.count - one, self.starts, self.ends)
 
     def counts(self, data: Dataset) -> EpisodeCounts:
         """Return them as counts of transitions."""
@@ -77,6 +107,20 @@ class Rows:
     def dataset(self, data: Dataset) -> Dataset:
         """Return them as a data set of the same process."""
         return data.with_counts(self.count, self.starts)
+
+
+def _split(
+    ends: NDArray[np.int64],
+    conditional: NDArray[np.float64],
+    rows: NDArray[np.int64],
+    rng: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Return so many rows of every pair, or of whatever ``ends`` divides, as counts of their outcomes."""
+    from replicable_rl.sampling._kernels import multinomial_rows
+
+    count = np.empty(conditional.size, dtype=np.int64)
+    multinomial_rows(ends, conditional, rows, stream_words(rng, 1)[0], count)
+    return count
 
 
 def _of_pairs(pair: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:
