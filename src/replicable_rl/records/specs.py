@@ -232,15 +232,15 @@ class RunFamily:
             found.append(digest.digest())
         return found
 
-    def spec(self, shared_seed: int, sample: int | str) -> RunSpec:
-        """Return the `RunSpec` with this shared seed and sample."""
+    def spec(self, shared_seed: int, sample: int | str, key: str | None = None) -> RunSpec:
+        """Return the `RunSpec` with this shared seed and sample, and with its key where that is known."""
         spec = object.__new__(RunSpec)  # the seeds of an audit need no check
         spec.__dict__.update(
             problem=self.problem,
             algorithm=self.algorithm,
             shared_seed=shared_seed,
             sample=Recorded(str(sample)) if self.sampler is None else Drawn(int(sample), self.sampler),
-            digest=self.key(shared_seed, sample),
+            digest=key or self.key(shared_seed, sample),
         )
         return spec
 

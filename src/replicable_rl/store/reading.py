@@ -44,7 +44,12 @@ class _Kept(Run):
     @functools.cached_property
     def spec(self) -> RunSpec:
         """The identity of the run."""
-        return self._family.spec(*_seeds(self._family, self._row))
+        return self._family.spec(*_seeds(self._family, self._row), self._row[0].hex())
+
+    @property
+    def shared_seed(self) -> int:
+        """The shared seed."""
+        return self.spec.shared_seed if "spec" in vars(self) else int(self._row[1])
 
     @functools.cached_property
     def _parts(self) -> dict[str, Any]:
