@@ -705,8 +705,10 @@ def test_a_log_with_very_many_outcomes_is_diagnosed(monkeypatch: pytest.MonkeyPa
     ends = Rows.of(data).ends
     assert ends is not None
     assert ends.tolist() == [0, 2, 4]
+    assert rr.diagnose(data).resamples == 50
     found = rr.diagnose(data, resamples=40, seed=1)
     monkeypatch.undo()
+    assert rr.diagnose(data).resamples == 200
     other = rr.diagnose(data, resamples=40, seed=1)
     assert found.agreement.low <= other.agreement.high
     assert other.agreement.low <= found.agreement.high

@@ -39,7 +39,10 @@ def diagnose_command(
         ),
     ] = None,
     shared_seed: Annotated[str, Option(metavar="SEED", help="With which the log decides.")] = "0",
-    resamples: Annotated[str, Option(metavar="N", help="Pairs of new logs, and splits into halves.")] = "200",
+    resamples: Annotated[
+        str | None,
+        Option(metavar="N", help="Pairs of new logs, and splits into halves.  [default: 200; 50 for huge logs]"),
+    ] = None,
     target: Annotated[float, Option(metavar="X", help="Agreement to find the data for.")] = 0.95,
     seed: Annotated[str, Option(metavar="SEED", help="What the resampling follows from.")] = "0",
     report: Annotated[Path | None, Option(metavar="FILE", help="Also make a page, such as page.html.")] = None,
@@ -57,7 +60,7 @@ def diagnose_command(
     if report is not None and (report.is_file() or not report.exists()):  # a pipe is opened once only
         refuse_early(replacing(report))
     target = check_in_open_interval("diagnose", "--target", target)
-    numbers = {"shared_seed": shared_seed, "resamples": resamples, "seed": seed}
+    numbers = {"shared_seed": shared_seed, "seed": seed} | ({} if resamples is None else {"resamples": resamples})
     with progress_bar(), naming_options():
         data = read_log("diagnose", log, columns)
         asked = {name: whole(f"--{name.replace('_', '-')}", text) for name, text in numbers.items()}
@@ -78,7 +81,7 @@ def diagnose_command(
 
 def _command(log: Path, algorithm: str | None, given: dict[str, Any]) -> str:
     """Return the command that finds the same; what is as usual is left out."""
-    usual = {"shared_seed": "0", "resamples": "200", "target": 0.95, "seed": "0"}
+    usual = {"shared_seed": "0", "target": 0.95, "seed": "0"}
     told = {name: value for name, value in given.items() if value != usual.get(name)}
     words = [word for name, option in given_options(told).items() for word in _words(option, told[name])]
     return shlex.join(

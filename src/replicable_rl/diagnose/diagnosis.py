@@ -20,6 +20,7 @@ from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.data import Dataset, Summary
 from replicable_rl.diagnose.forecast import Forecast, corrected, extrapolated
+from replicable_rl.diagnose.resampling import usual_resamples
 from replicable_rl.diagnose.runs import RunForecast
 from replicable_rl.diagnose.tail import times_for_the_next
 from replicable_rl.display import Displayed
@@ -244,7 +245,7 @@ def diagnose(
     algorithm: Any = None,
     *,
     shared_seed: int = 0,
-    resamples: int = 200,
+    resamples: int | None = None,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Diagnosis:
@@ -259,8 +260,9 @@ def diagnose(
         loss of 0.05 (values normalised to [0, 1]) and takes the rule "affordable".
     shared_seed : int
         With which the log itself decides.
-    resamples : int
-        Pairs of new logs, and splits into halves.
+    resamples : int, optional
+        Pairs of new logs, and splits into halves. None: 200, and fewer where a log has very many different outcomes,
+        at least 50.
     confidence : float
         Of the intervals.
     seed : int
@@ -277,7 +279,8 @@ def diagnose(
         raise InvalidInput(f"diagnose: data must be a Dataset, as from_transitions returns it, got {shown(data)}.")
     chosen = PlugInPolicy(0.05, 0.05, 0.2) if algorithm is None else algorithm
     _refuse(chosen)
-    resamples = check_integer("diagnose", "resamples", resamples, low=2, high=10**6)
+    many = usual_resamples(data.key.size) if resamples is None else resamples
+    many = check_integer("diagnose", "resamples", many, low=2, high=10**6)
     confidence = check_in_open_interval("diagnose", "confidence", confidence)
     shared_seed = check_integer("diagnose", "shared_seed", shared_seed, low=0, high=MAX_SEED)
     seed = check_integer("diagnose", "seed", seed, low=0, high=MAX_SEED)
@@ -285,7 +288,7 @@ def diagnose(
     policy = run.outputs.get("policy")
     if policy is None:
         raise InvalidInput(f"diagnose: {type(chosen).__name__} returns no policy, which is what two logs must share.")
-    forecast = (Forecast if isinstance(chosen, PlugInPolicy) else RunForecast)(data, chosen, resamples, seed)
+    forecast = (Forecast if isinstance(chosen, PlugInPolicy) else RunForecast)(data, chosen, many, seed)
     agreement, halves = forecast.estimates(confidence)
     fragile = tuple(_fragile(data, policy, forecast))
     return Diagnosis(
@@ -296,7 +299,7 @@ def diagnose(
         halves,
         fragile,
         data.summary(),
-        resamples,
+        many,
         confidence,
         seed,
         about_halves=forecast.about_halves,
