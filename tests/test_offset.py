@@ -314,7 +314,13 @@ def check_planning() -> None:
 
 
 MUTANTS: dict[str, tuple[Any, str, str, str, Check]] = {
-    "rewards with their bottom": (planning, "_expected_rewards", "reward - bottom", "reward", check_planning),
+    "rewards with their bottom": (
+        planning,
+        "_expected_rewards",
+        "mdp.reward_range[0], reward",
+        "0.0, reward",
+        check_planning,
+    ),
     "values without the bottom": (planning, "_solve", "shift + bottom", "shift", check_planning),
     "the bottom is exact": (planning, "_solve", "5.0 * 2.0**-53", "0.0", check_planning),
     "no problem is refused": (Promise, "plan", "Units.of(problem", "type(problem", lambda: test_the_attack("RMax")),

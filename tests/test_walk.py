@@ -180,9 +180,9 @@ def test_reading_builds_no_identity_that_nobody_asks_for(monkeypatch: pytest.Mon
     built: list[tuple[int, int]] = []
     real = RunFamily.spec
 
-    def spec(self: RunFamily, shared_seed: int, sample_seed: int) -> rr.RunSpec:
+    def spec(self: RunFamily, shared_seed: int, sample_seed: int, key: str | None = None) -> rr.RunSpec:
         built.append((shared_seed, sample_seed))
-        return real(self, shared_seed, sample_seed)
+        return real(self, shared_seed, sample_seed, key)
 
     monkeypatch.setattr(RunFamily, "spec", spec)
     found = rr.audit(rr.make("chain-v1"), SHIPPED[0], shared_seeds=10, store=store)
