@@ -15,6 +15,7 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.data import from_transitions
+from tests.test_data_files import refused
 
 pytestmark = pytest.mark.usefixtures("one_database")
 
@@ -50,14 +51,6 @@ SOURCES: dict[str, Callable[[Log, Path], Any]] = {
     "JSON lines": _jsonl,
 }
 every_source = pytest.mark.parametrize("source", SOURCES)
-
-
-def refused(source: Any, **options: Any) -> str:
-    with pytest.raises(rr.InvalidInput) as refusal:
-        from_transitions(source, **{"gamma": 0.9, **options})
-    said = str(refusal.value)
-    assert "\n" not in said
-    return said
 
 
 def row_of(source: str, row: int) -> str:

@@ -123,24 +123,20 @@ def _smallest(
     runs: Sequence[tuple[int, int]],
 ) -> Change | None:
     """Return where runs of blocks differ most from the other blocks, and whether only tiny parts of rewards do."""
-    found = _tested(data, key, reward, table, width, runs)
+
+    def with_rewards(reward: NDArray[np.float64]) -> Change | None:
+        return _tested(list(_views(key, reward, table, width, data.n_states)), runs, table.shape[1], data.n_actions)
+
+    found = with_rewards(reward)
     near = snapped(reward) if found is not None and found.p_value < _CLEAR else None
     if found is None or near is None:
         return found
-    rest = _tested(data, key, near.reward, table, width, runs)
+    rest = with_rewards(near.reward)
     return found if rest is not None and rest.p_value < _CLEAR else found._replace(apart=near.apart)
 
 
-def _tested(
-    data: Dataset,
-    key: NDArray[np.int64],
-    reward: NDArray[np.float64],
-    table: NDArray[np.int64],
-    width: float,
-    runs: Sequence[tuple[int, int]],
-) -> Change | None:
+def _tested(views: Sequence[_View], runs: Sequence[tuple[int, int]], blocks: int, n_actions: int) -> Change | None:
     """Return where runs of blocks differ most from the other blocks, corrected for the number of tests."""
-    views = list(_views(key, reward, table, width, data.n_states))
     found: list[tuple[Found, _View, tuple[int, int]]] = []
     for view in views:
         up_to = np.concatenate([np.zeros((len(view.table), 1), np.int64), np.cumsum(view.table, axis=1)], axis=1)
@@ -152,8 +148,8 @@ def _tested(
         return None
     least, view, (i, j) = min(found, key=lambda one: one[0].p_value)
     p_value = min(1.0, len(views) * len(runs) * least.p_value)
-    pairs, blocks = max((test.groups for test, view, _ in found if view.of_pairs), default=0), table.shape[1]
-    return Change(p_value, *divmod(int(view.pair[least.group]), data.n_actions), pairs, i / blocks, j / blocks)
+    pairs = max((test.groups for test, view, _ in found if view.of_pairs), default=0)
+    return Change(p_value, *divmod(int(view.pair[least.group]), n_actions), pairs, i / blocks, j / blocks)
 
 
 def _views(
