@@ -75,8 +75,8 @@ PARTS = (
     ),
 )
 NO_TIES = ("riverswim", "garnet", "machine-repair", "machine-repair-50", "Taxi")  # where the plain model may do
-MANY, VERY_MANY = 400, 40_000  # pairs, where a comparison is close, and where an aim is in doubt
-LOOKS = 4  # at aims in doubt, in the life of this page: with 100, 400, 10 000 and 40 000 pairs
+MANY, VERY_MANY = 400, 200_000  # pairs, where a comparison is close, and where an aim is in doubt
+LOOKS = 5  # at aims in doubt, in the life of this page: with 100, 400, 10 000, 40 000 and 200 000 pairs
 BESIDE = tuple(Extent(MANY, (n,), problems=NO_TIES, rules=(DEFAULT, PLAIN)) for n in (10**3, 10**4))
 
 

@@ -8,7 +8,7 @@ import random
 import re
 import sqlite3
 import zipfile
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ _ROWS = {
     "documents": "json",
     "audits": "json seal",
     "contents": "digest data",
+    "blocks": "first last problem algorithm sampler seal",
 }
 
 
@@ -130,9 +131,12 @@ def _change_row(path: Path, rng: random.Random) -> None:
             connection.execute(f"DROP TRIGGER {name}")
         table = rng.choice(list(_ROWS))
         column = rng.choice(_ROWS[table].split())
-        (rows,) = connection.execute(f"SELECT max(id) FROM {table}").fetchone()
-        id, other = rng.randint(1, rows), rng.randint(1, rows)
-        copied = f"(SELECT {column} FROM {table} WHERE id = {other})"
+        ids = [id for (id,) in connection.execute(f"SELECT rowid FROM {table}")]
+        id, other = rng.choice(ids), rng.choice(ids)
+        copied = f"(SELECT {column} FROM {table} WHERE rowid = {other})"
         digit = f"replace({column}, '{rng.randrange(10)}', '{rng.randrange(10)}')"
-        value = rng.choice((*_CELLS, copied, copied, digit, digit, "seal" if table in ("runs", "audits") else "id"))
-        connection.execute(f"UPDATE OR IGNORE {table} SET {column} = {value} WHERE id = {id}")
+        value = rng.choice(
+            (*_CELLS, copied, copied, digit, digit, "seal" if table in ("runs", "audits", "blocks") else "id")
+        )
+        with suppress(sqlite3.IntegrityError):  # the first row of a block is a whole number
+            connection.execute(f"UPDATE OR IGNORE {table} SET {column} = {value} WHERE rowid = {id}")

@@ -25,7 +25,7 @@ from replicable_rl.records import (
     StatusCode,
 )
 from replicable_rl.solve.files import load_run, save_run
-from replicable_rl.store import RunStore
+from replicable_rl.store import RunStore, packed
 
 _SWEEP = """shared_seeds = 3
 
@@ -72,8 +72,14 @@ def _read_run(path: Path) -> str:
 
 
 def _write_store(path: Path) -> None:
+    """Write a store with a block of rows, and with rows that are in none."""
+    result = rr.audit(rr.make("two-goals-v1"), rr.PhasedVI(0.1, 0.01, calls=20, iterations=3), shared_seeds=28)
+    contents: dict[str, bytes] = {}
+    runs = [packed(run, contents) for run in result.runs]
     with RunStore(path) as store:
-        rr.audit(rr.make("two-goals-v1"), rr.PhasedVI(0.1, 0.01, calls=20, iterations=3), shared_seeds=3, store=store)
+        store.add(runs[:2], contents)
+        store.add(runs[2:], {})
+        store.add_audit(result.spec)
 
 
 def _read_store(path: Path) -> set[str]:

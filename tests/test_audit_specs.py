@@ -141,9 +141,9 @@ class WatchedStore(rr.RunStore):
     asked: Counter[RunFamily]
     kept: Counter[str]
 
-    def runs(self, family: RunFamily, known: Any = None) -> dict[str, rr.Run]:
+    def runs(self, family: RunFamily) -> dict[str, rr.Run]:
         self.__dict__.setdefault("asked", Counter())[family] += 1
-        return super().runs(family, known)
+        return super().runs(family)
 
     def add(self, runs: Any, contents: Any) -> int:
         self.__dict__.setdefault("kept", Counter()).update(run.key for run in runs)

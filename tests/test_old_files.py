@@ -1,6 +1,7 @@
 """Files of every version are read: what they held is what they hold.
 
-``tests/vectors/v1`` was written by version 1, ``tests/vectors/v2`` by ``tests/vectors/store_v2.py``.
+``tests/vectors/v1`` was written by version 1, ``v2`` by ``tests/vectors/store_v2.py``, also later, when rows had seals,
+and ``v3`` by ``tests/vectors/store_v3.py``.
 """
 
 from __future__ import annotations
@@ -147,13 +148,13 @@ def test_stores_of_version_1_are_read_and_stay_as_they_are(path: Path) -> None:
 
 
 @pytest.mark.parametrize("closed", [False, True])
-def test_the_first_write_makes_it_a_store_of_version_2(path: Path, closed: bool) -> None:
+def test_the_first_write_makes_it_a_store_of_today(path: Path, closed: bool) -> None:
     with RunStore(path) as store:
         kept = found([run for family in FAMILIES[:2] for run in store.runs(family).values()])
         if closed:
             store.close()
         store.add_audit(OTHER)
-        assert version(path) == 2
+        assert version(path) == 3
         assert store.audits() == [*AUDITS, OTHER]
         assert found([run for family in FAMILIES[:2] for run in store.runs(family).values()]) == kept
     check_content(path)
@@ -169,7 +170,7 @@ def test_an_audit_of_version_1_is_resumed_and_extended(path: Path) -> None:
     watch, spec = Made(), AuditSpec(CHAIN, RPVI, shared_seeds=4, rho=0.2)
     audit(spec, path, watch.run)
     assert watch.specs == spec.runs[6:]
-    assert version(path) == 2
+    assert version(path) == 3
     with RunStore(path) as store:
         assert [runs for _, runs in store.families()] == [8, 6, 1]
         assert store.audits() == [*AUDITS, spec]
@@ -206,13 +207,13 @@ for statement in range(0, 1000, 8):
     versions.append(version(path))
     check_content(path)
     closed.add([], {{}})
-    assert version(path) == 2
+    assert version(path) == 3
     assert len(closed.runs(FAMILIES[1])) == 6
 print(versions)
 """
     versions = json.loads(processes(1, code, path)[0])
     assert versions == sorted(versions)
-    assert set(versions) == {1, 2}
+    assert set(versions) == {1, 3}
     assert len(versions) > 8
 
 
@@ -224,7 +225,7 @@ with RunStore(sys.argv[2]) as store:
     print(len(store.runs(FAMILIES[0])), len(store.audits()))
 """
     assert processes(2, code, path) == ["40 3\n"] * 2
-    assert version(path) == 2
+    assert version(path) == 3
     change(path, "DELETE FROM audits WHERE id > 2")
     with RunStore(path) as store:
         assert [runs for _, runs in store.families()] == [40, 6, 1]
@@ -506,18 +507,26 @@ def test_problems_of_version_1_are_read(tmp_path: Path) -> None:
         assert (again, again.digest, again.labels) == (mdp, mdp.digest, mdp.labels)
 
 
-# --- stores of version 2 -----------------------------------------------------------------------------
+# --- stores of versions 2 and 3 -----------------------------------------------------------------------------
 
 
-def test_stores_of_version_2_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "runs.sqlite"
-    shutil.copyfile(V2 / "store-v2.sqlite", path)
+@pytest.mark.parametrize("name", ["v2/store-v2", "v2/store-v2-sealed", "v3/store-v3"])
+def test_stores_of_later_versions_are_read(tmp_path: Path, name: str) -> None:
+    path, golden = tmp_path / "runs.sqlite", V2.parent / f"{name}.sqlite"
+    said = json.loads(golden.with_suffix(".json").read_text())
+    shutil.copyfile(golden, path)
     with RunStore(path) as store:
-        assert store_v2.described(store) == json.loads((V2 / "store-v2.json").read_text())
+        assert store_v2.described(store) == said
         runs, watch = sum(n for _, n in store.families()), Made()
         for spec in store.audits():
             audit(spec, store, watch.run)
         assert watch.specs == []
         assert sum(n for _, n in store.families()) == runs
+        assert version(path) == int(name[1])  # nothing was written
+        store.add_audit(OTHER)
+        assert version(path) == 3
+    change(path, "DELETE FROM audits WHERE json LIKE '%other%'")
     with closing(RunStore(path)) as store:
-        assert store_v2.described(store) == json.loads((V2 / "store-v2.json").read_text())
+        assert store_v2.described(store) == said
+        sealed = {run.sealed for spec in store.audits() for run in store.runs(spec.family).values()}
+        assert sealed == {name != "v2/store-v2"}

@@ -151,7 +151,7 @@ def test_file_is_wal_with_one_row_for_every_run_under_the_digest_of_its_spec(pat
     kept = rows(path, "SELECT lower(hex(key)), sampler, shared_seed, sample FROM runs ORDER BY id")
     assert kept == [(one.digest, "counts-v1", str(one.shared_seed), str(one.sample_seed)) for one in spec.runs]
     assert rows(path, "PRAGMA journal_mode") == [("wal",)]
-    assert rows(path, "PRAGMA user_version") == [(2,)]
+    assert rows(path, "PRAGMA user_version") == [(3,)]
     assert sorted(path.parent.iterdir()) == [path]  # closed: the log has gone into the file
 
 
@@ -737,7 +737,7 @@ print(kept)
         (["CREATE TABLE notes (x)"], "of another program"),
         (["CREATE TABLE runs (key)", "PRAGMA user_version = 2"], "of another program"),
         (["PRAGMA application_id = 1", "PRAGMA user_version = 2"], "of another program"),
-        (["PRAGMA user_version = 3"], "schema version 3; this release reads versions 1 and 2. Upgrade replicable-rl"),
+        (["PRAGMA user_version = 4"], "schema version 4; this release reads versions 1 to 3. Upgrade replicable-rl"),
         (["PRAGMA user_version = 0"], "schema version 0; .* Use the release that wrote it"),
         (["PRAGMA user_version = 1"], r"the file is damaged \("),
     ],

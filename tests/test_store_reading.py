@@ -5,16 +5,21 @@ from __future__ import annotations
 import copy
 import pickle
 import sqlite3
+import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.store.reading import _AT_ONCE
+from replicable_rl.records import LEVELS
+from replicable_rl.store import packed
+from replicable_rl.store.contents import deflated, inflated
+from replicable_rl.store.reading import Reader
 from replicable_rl.store.seals import DamagedRecord
 
-SEEDS = _AT_ONCE // 2 + 5  # two runs each: more rows than are looked at together
+SEEDS, ALONE, LAST = 60, 10, 120  # two runs each; the first ten rows are in no block
 
 
 def trained(shared_seed: int, sample_seed: int) -> list[int]:
@@ -23,8 +28,15 @@ def trained(shared_seed: int, sample_seed: int) -> list[int]:
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store: ten runs, and a block of all others."""
     path = tmp_path_factory.mktemp("reading") / "runs.sqlite"
-    rr.audit_callable(trained, shared_seeds=SEEDS, store=path, version="1")
+    result = rr.audit_callable(trained, shared_seeds=SEEDS, version="1")
+    contents: dict[str, bytes] = {}
+    runs = [packed(run, contents) for run in result.runs]
+    with rr.RunStore(path) as store:
+        store.add(runs[:ALONE], contents)
+        store.add(runs[ALONE:], {})
+        store.add_audit(result.spec)
     return path
 
 
@@ -74,12 +86,13 @@ CHANGES = {
     "the claims": "UPDATE runs SET claims = made_with WHERE id = ?",
     "a document that is not there": "UPDATE runs SET status = 999 WHERE id = ?",
     "another seal": "UPDATE runs SET seal = zeroblob(32) WHERE id = ?",
+    "no seal that it could be": "UPDATE runs SET seal = x'' WHERE id = ?",
     "another key": "UPDATE runs SET key = zeroblob(32) WHERE id = ?",
 }
 
 
 @pytest.mark.parametrize("what", CHANGES)
-@pytest.mark.parametrize("place", [1, _AT_ONCE + 3])
+@pytest.mark.parametrize("place", [1, ALONE + 1, LAST])
 def test_of_many_rows_the_changed_one_is_left_out(kept: Path, tmp_path: Path, what: str, place: int) -> None:
     path = changed(kept, tmp_path, CHANGES[what], place)
     with rr.RunStore(kept) as store:
@@ -110,3 +123,136 @@ def test_rows_without_a_seal_are_read_among_others(kept: Path, tmp_path: Path) -
         runs = store.runs(*families(store))
         assert [run.sealed for run in runs.values()] == [True, False] * SEEDS
         assert store.summary()[0].runs == 2 * SEEDS
+
+
+# --- blocks -----------------------------------------------------------------------------------------------
+
+
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Return where the keys are noted of all rows that are checked by their own seals."""
+    checked: list[bytes] = []
+    original = Reader._is_believed
+
+    def noted(self: Reader, family: Any, row: Any) -> bool | None:
+        checked.append(row[0])
+        return original(self, family, row)
+
+    monkeypatch.setattr(Reader, "_is_believed", noted)
+    return checked
+
+
+def test_rows_of_a_block_are_checked_at_once(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with rr.RunStore(kept) as store:
+        checked = one_by_one(monkeypatch)
+        (family,) = families(store)
+        assert len(checked) == ALONE
+        runs = store.runs(family)
+        assert checked[ALONE:] == [bytes.fromhex(key) for key in list(runs)[:ALONE]]
+        assert all(run.sealed for run in runs.values())
+
+
+IN_BLOCKS = {
+    "none": "DELETE FROM blocks",
+    "another seal": "UPDATE blocks SET seal = zeroblob(32)",
+    "no seal": "UPDATE blocks SET seal = ''",
+    "a larger one": "UPDATE blocks SET first = 1",
+    "a later one": "UPDATE blocks SET first = 40",
+    "a smaller one": "UPDATE blocks SET last = 70",
+    "a longer one": "UPDATE blocks SET last = 10000",
+    "one without an end": "UPDATE blocks SET last = 9223372036854775807",
+    "one that ends before it begins": "UPDATE blocks SET last = -1",
+    "an end that is none": "UPDATE blocks SET last = 'far'",
+    "one below all ids": "UPDATE blocks SET first = -9223372036854775808, last = -9223372036854775807",
+    "one inside of another": "INSERT INTO blocks SELECT 50, 60, problem, algorithm, sampler, seal FROM blocks",
+    "two that overlap": "INSERT INTO blocks SELECT 5, 60, problem, algorithm, sampler, seal FROM blocks",
+    "another family": "UPDATE blocks SET algorithm = problem",
+    "a family that is not there": "UPDATE blocks SET problem = 999",
+    "another sampler": "UPDATE blocks SET sampler = 'other'",
+}
+
+
+AS_BEFORE = ("one inside of another", "a longer one")  # the block still has its rows and no others
+
+
+@pytest.mark.parametrize("what", IN_BLOCKS)
+def test_whatever_blocks_say_all_rows_are_read(
+    kept: Path, tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = changed(kept, tmp_path, IN_BLOCKS[what])
+    with rr.RunStore(kept) as sound, rr.RunStore(path) as store:
+        (family,) = families(sound)
+        expected, counted = sound.runs(family), sound.summary()
+        checked = one_by_one(monkeypatch)
+        assert store.runs(family) == expected
+        assert len(checked) == (ALONE if what in AS_BEFORE else LAST)
+        assert store.summary() == counted
+        assert store.damaged == []
+
+
+def test_documents_belong_to_a_block(kept: Path, tmp_path: Path) -> None:
+    """A document that all rows name is changed, such as what made them."""
+    path = changed(kept, tmp_path, "UPDATE documents SET json = replace(json, 'numpy', 'numpi')")
+    with rr.RunStore(kept) as store:
+        (family,) = families(store)
+    with rr.RunStore(path) as store, pytest.warns(DamagedRecord, match=f"{LAST} records"):
+        assert store.runs(family) == {}
+
+
+def test_a_row_that_is_gone_takes_no_other_with_it(kept: Path, tmp_path: Path) -> None:
+    path = tmp_path / "changed.sqlite"
+    with sqlite3.connect(kept) as source, sqlite3.connect(path) as connection:
+        source.backup(connection)
+        connection.execute("DROP TRIGGER finished_runs_are_never_deleted")
+        connection.execute("DELETE FROM runs WHERE id = 50")
+    with rr.RunStore(path) as store:
+        (family,) = families(store)
+        assert len(store.runs(family)) == LAST - 1
+        assert store.damaged == []
+    again = rr.audit_callable(trained, shared_seeds=SEEDS, store=path, version="1")
+    assert len(again.runs) == LAST
+
+
+def test_families_in_one_batch_have_no_block_and_are_read(tmp_path: Path) -> None:
+    runs, contents = [], dict[str, bytes]()
+    for version in ("1", "2"):
+        result = rr.audit_callable(trained, shared_seeds=SEEDS, version=version)
+        runs += [packed(run, contents) for run in result.runs]
+    with rr.RunStore(tmp_path / "runs.sqlite") as store:
+        store.add(runs, contents)
+        assert [len(store.runs(family)) for family in families(store)] == [LAST, LAST]
+        store.add([run.but(seconds=1.0) for run in runs], contents)  # none of them is new
+        assert [one.runs for one in store.summary()] == [LAST, LAST]
+    with sqlite3.connect(tmp_path / "runs.sqlite") as connection:
+        assert connection.execute("SELECT count(*) FROM blocks").fetchone() == (0,)
+
+
+# --- contents ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"x", bytes(2**16), bytes(2**16 + 1), b"\0z", b"\0z" + bytes(9), bytes(range(256))]
+)
+def test_contents_are_what_they_were(data: bytes) -> None:
+    assert inflated(deflated(data)) == data
+
+
+@pytest.mark.parametrize(
+    "spoil", [lambda data: data[:-1], lambda data: data + b"x", lambda data: b"\0z", lambda data: data[:9]]
+)
+def test_what_is_not_deflated_is_refused(spoil: Any) -> None:
+    with pytest.raises((ValueError, zlib.error)):
+        inflated(spoil(deflated(bytes(range(64)) * 9)))
+
+
+def test_a_content_that_grows_without_end_is_refused() -> None:
+    work = zlib.compressobj(9, zlib.DEFLATED, -12)
+    bomb = b"\0z" + work.compress(bytes(2**24)) + work.flush()
+    with pytest.raises(ValueError, match="not deflated as it should be"):
+        inflated(bomb)
+
+
+def test_contents_of_older_versions_are_as_their_levels_encoded_them() -> None:
+    data = LEVELS["policy"].encode(np.array([0, 1, 2]))
+    assert inflated(data) == data
+    assert inflated(deflated(data)) == data
+    assert len(deflated(data)) < len(data) / 3

@@ -164,7 +164,7 @@ def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> l
     for spec in specs:
         keys = spec.keys
         if spec.family not in families:
-            families[spec.family] = store.runs(spec.family, keys)
+            families[spec.family] = store.runs(spec.family)
         audit = _Audit(spec, spec.job, families[spec.family], list(keys), on_error)
         for key, seeds in keys.items():
             there = audit.found.get(key)

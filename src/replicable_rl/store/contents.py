@@ -1,6 +1,11 @@
-"""Outputs and histories as bytes by fingerprint, and back; nothing is ever unpickled."""
+"""Outputs and histories as bytes by fingerprint, and back; nothing is ever unpickled.
+
+Of a small table most is its header, so that small contents are deflated. To inflate one takes no more than the size
+that any of them has.
+"""
 
 import io
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +17,14 @@ from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.records import LEVELS, Run, history_digest, level_of
 
 HISTORY = "history"  # what a history is called beside the levels
+_DEFLATED = b"\0z"  # what a deflated content begins with; no level of ours begins so
+_SMALL = 2**16  # bytes
+_WINDOW, _LEVEL, _MEMORY = -12, 6, 4  # small, for to set up a larger window takes longer than the work
+# Frozen for ever: what most contents begin with.
+_USUAL = (
+    b"\x93NUMPY\x01\0>\0{'descr': '<f8', 'fortran_order': False, 'shape': (8, 4), }    \n\0\0\0\0\0\0\0\0"
+    b"\x93NUMPY\x01\0>\0{'descr': '<i8', 'fortran_order': False, 'shape': ("
+)
 
 
 def packed(run: Run, contents: dict[str, bytes], **changes: Any) -> Run:
@@ -26,11 +39,35 @@ def packed(run: Run, contents: dict[str, bytes], **changes: Any) -> Run:
     """
     for name, digest in run.fingerprints.items():
         if digest not in contents:
-            contents[digest] = level_of(name).encode(run.outputs[name])
+            contents[digest] = deflated(level_of(name).encode(run.outputs[name]))
     history = run.history_digest
     if history is not None and history not in contents:
         contents[history] = _encode_history(run.history)
     return run.kept(None, history, **changes)
+
+
+def deflated(data: bytes) -> bytes:
+    """Return a content as it is stored: small ones take less room so.
+
+    >>> len(deflated(bytes(1000))), inflated(deflated(b"content"))
+    (12, b'content')
+    """
+    if len(data) > _SMALL:
+        return data
+    work = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, _USUAL)
+    small = _DEFLATED + work.compress(data) + work.flush()
+    return small if len(small) < len(data) or data.startswith(_DEFLATED) else data
+
+
+def inflated(data: bytes) -> bytes:
+    """Return a content as its level encoded it."""
+    if not data.startswith(_DEFLATED):
+        return data
+    work = zlib.decompressobj(_WINDOW, _USUAL)
+    content = work.decompress(data[len(_DEFLATED) :], _SMALL + 1)
+    if len(content) > _SMALL or not work.eof or work.unused_data:
+        raise ValueError("it is not deflated as it should be")
+    return content
 
 
 def decode(owner: str, name: str, data: bytes, digest: str) -> Any:
@@ -40,6 +77,7 @@ def decode(owner: str, name: str, data: bytes, digest: str) -> Any:
             f"{owner}: no level is called {name!r}; load the module that registers it (--plugin MODULE)."
         )
     try:
+        data = inflated(data)
         if name == HISTORY:
             output: Any = _decode_history(data)
             same = history_digest(output) == digest

@@ -11,8 +11,7 @@ from typing import Any, Self
 from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.store.connection import Copy, connect, gone, restore
-from replicable_rl.store.schema import restore_triggers, transaction
-from replicable_rl.store.seals import add_seal_columns
+from replicable_rl.store.schema import bring_up_to_date, transaction
 
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: a table is not there
 
@@ -78,8 +77,7 @@ class Database(Displayed):
             try:
                 with transaction(connection, "IMMEDIATE"):
                     if self._file is None:
-                        add_seal_columns(connection)
-                        restore_triggers(connection)
+                        bring_up_to_date(connection)
                     yield connection
                 self._file = self._file or self._identity()
             except BaseException:

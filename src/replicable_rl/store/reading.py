@@ -4,14 +4,15 @@ import contextlib
 import functools
 import gc
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
 from replicable_rl.canonical import Json, parse_json
 from replicable_rl.records import Claims, Fingerprints, ObjectSpec, Run, RunFamily, RunSpec, Status
 from replicable_rl.records.run import KeptHistory, KeptOutputs
-from replicable_rl.store.seals import CANNOT_READ, check_seal, pieces, seals_of_runs, text_digest
+from replicable_rl.store.blocks import Row, Stretch, block_seal
+from replicable_rl.store.seals import CANNOT_READ, check_seal, pieces, text_digest
 
 
 @contextlib.contextmanager
@@ -59,8 +60,6 @@ class _Kept(Run):
         return {one.name: getattr(self, one.name) for one in fields(Run)}  # without the reader of all the others
 
 
-Row = tuple[Any, ...]  # of a family: key, shared seed, sample, what only it says, its documents, its seal
-Seeds = Mapping[str, tuple[int, int | str]]  # shared seed and sample by key
 _OF_A_FAILURE, _OF_A_RUN = 4, 12  # columns: what a failure says, with the seal; a finished run, with key and seeds
 _AT_ONCE = 500
 _NOTHING: dict[str, Any] = {}  # one for all runs without a history: garbage is not looked for in it again
@@ -100,19 +99,15 @@ class Reader:
         self._objects, self.levels, self._statuses, self._claims, self._made_with = kinds
         self._digests = _Documents(lambda number: text_digest(text(number)))
 
-    def of_family(self, family: RunFamily, rows: sqlite3.Cursor, known: Seeds) -> dict[str, Run]:
+    def of_family(self, family: RunFamily, rows: Sequence[Row], *, vouched: bool = False) -> dict[str, Run]:
         """Return the runs in rows, finished or failed, by their keys; damaged ones are left out.
 
-        ``known`` are shared seeds and samples by their keys, as far as these were computed already.
+        A row is key, shared seed, sample, what only it says, its documents, its seal; those that a block vouches for
+        are not looked at one by one.
         """
         found: dict[str, Run] = {}
-        for some in in_chunks(rows):
-            found |= self._some(family, some, known)
-        return found
-
-    def _some(self, family: RunFamily, rows: Sequence[Row], known: Seeds) -> dict[str, Run]:
-        found: dict[str, Run] = {}
-        for row, sealed in zip(rows, self._believed(family, rows, known), strict=True):
+        for row in rows:
+            sealed = True if vouched else self._is_believed(family, row)
             if sealed is None:
                 continue
             parts = {"sealed": sealed, "_reader": self, "_family": family, "_row": row}
@@ -125,26 +120,35 @@ class Reader:
             object.__setattr__(run, "__dict__", parts)
         return found
 
+    def block_seal(self, ids: Row, rows: list[Row]) -> bytes:
+        """Return the digest that a block of a family, by its numbers, must have."""
+        problem, algorithm, sampler = ids
+        of_family = pieces(self._digests[problem], self._digests[algorithm], sampler)
+        named = dict.fromkeys(row[7:11] for row in rows)
+        return block_seal(rows, b"".join([of_family, *(self._documents(numbers)[0] for numbers in named)]))
+
+    def vouched(self, block: Stretch, rows: list[Row]) -> bool:
+        """Whether these rows are those of a block, as they were added."""
+        try:
+            return self.block_seal(block.family, rows) == block.seal
+        except CANNOT_READ:
+            return False
+
     def sound(self, ids: Row, rows: Sequence[Row]) -> list[Row]:
         """Return the rows of a family, by its numbers, that can be believed; the others are named in ``damaged``."""
         try:
-            believed = self._believed(self.family(ids), rows, {})
+            family = self.family(ids)
         except CANNOT_READ as error:
             for row in rows:
                 self._leave_out(row[0], error)
             return []
-        return [row for row, sealed in zip(rows, believed, strict=True) if sealed is not None]
-
-    def _believed(self, family: RunFamily, rows: Sequence[Row], known: Seeds) -> Sequence[bool | None]:
-        """Say of every row of a family whether it has a seal; None of those that are left out.
-
-        A row must have the key of what it says was run, and its own seal, or, without one, a meaning.
-        """
-        if self._all_sealed(family, rows, known):
-            return [True] * len(rows)
-        return [self._is_believed(family, row) for row in rows]
+        return [row for row in rows if self._is_believed(family, row) is not None]
 
     def _is_believed(self, family: RunFamily, row: Row) -> bool | None:
+        """Say of a row of a family whether it has a seal; None where it is left out.
+
+        It must have the key of what it says was run, and its own seal, or, without one, a meaning.
+        """
         key, own = row[0], row[3:]
         try:
             if [key] != family.digests([_seeds(family, row)]):
@@ -160,22 +164,6 @@ class Reader:
     def _leave_out(self, key: Any, error: Exception) -> None:
         shown = key.hex()[:16] if isinstance(key, bytes) else f"{key!r:.16}"
         self.damaged.append(f"run {shown}: {error}")
-
-    def _all_sealed(self, family: RunFamily, rows: Sequence[Row], known: Seeds) -> bool:
-        """Whether rows are all of finished runs with their own keys and seals: together, in half the time."""
-        if not rows or len(rows[0]) != _OF_A_RUN:
-            return False
-        try:
-            key, shared, sample, prints, history, samples, seconds, *documents, seal = zip(*rows, strict=True)
-            samples_of = sample if family.sampler is None else map(int, sample)
-            seeds = dict(zip(key, zip(map(int, shared), samples_of, strict=True), strict=True))
-            new = {one: of for one, of in seeds.items() if known.get(one.hex()) != of} if known else seeds
-            if list(new) != family.digests(new.values()):
-                return False
-            rest = [self._documents(numbers)[0] for numbers in zip(*documents, strict=True)]
-            return seals_of_runs(key, prints, history, samples, seconds, rest) == list(seal)
-        except CANNOT_READ:
-            return False
 
     def alone(self, row: Row) -> Run:
         """Return the run in a row, which begins with the numbers of its family, with its whole identity."""

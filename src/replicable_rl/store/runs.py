@@ -4,22 +4,24 @@ A run is *finished* when its row is committed. Rows are added in batches, each o
 it needs, so that a process killed at any moment leaves whole rows and no others. Two processes may add to one file:
 the first to finish a run keeps it, and since a run is a function of its key, the second has found the same.
 
-What is read is checked: a row must have the key of what it says was run, and its seal. A row that was changed is named
-in a warning and left out, and the run that an audit makes in its place puts it aside.
+What is read is checked: a row must have the key of what it says was run, and its seal, unless a whole block of rows is
+as it was added. A row that was changed is named in a warning and left out, and the run that an audit makes in its place
+puts it aside.
 """
 
 import sqlite3
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from replicable_rl.canonical import canonical_json, parse_json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.records import AuditSpec, Drawn, ObjectSpec, Run, RunFamily, in_order
+from replicable_rl.store.blocks import Row, family_of, stretches
 from replicable_rl.store.contents import decode
 from replicable_rl.store.database import Database
-from replicable_rl.store.reading import Reader, Row, Seeds, in_chunks, without_collection
+from replicable_rl.store.reading import Reader, in_chunks, without_collection
 from replicable_rl.store.schema import document, set_aside
 from replicable_rl.store.seals import CANNOT_READ, DamagedRecord, check_seal, seal, seal_column
 
@@ -54,7 +56,7 @@ class RunStore(Database):
     After :meth:`close` a store in a file can still be used: it is opened for the length of each call, and
     never made again. A copy (``copy.deepcopy``, ``pickle``) of a store in a file names the same file; a copy
     of one in memory has its content. A file that cannot be written can be read. A file of version 1 is read as it was
-    when it was opened, and the first write to it makes it one of version 2, which version 1 does not read.
+    when it was opened. The first write to a file of version 1 or 2 makes it one of version 3, which they do not read.
 
     Examples
     --------
@@ -88,6 +90,8 @@ class RunStore(Database):
             new = connection.total_changes - before
             if new < len(finished):  # another process was faster, or what is there is damaged
                 new += self._mend(insert, finished)
+            elif family := family_of(finished):
+                self._add_block(family, finished)
             connection.executemany(_insert("OR REPLACE", "failures", f"{_IDENTITY}, {_FAILURE}, seal"), failed)
             connection.executemany(
                 _insert("OR IGNORE", "contents", "digest, data"),
@@ -103,6 +107,13 @@ class RunStore(Database):
                 return
         with self._transaction() as connection:
             connection.execute(_insert("OR IGNORE", "audits", "json, seal"), (text, seal(text)))
+
+    def _add_block(self, family: Row, rows: Sequence[Row]) -> None:
+        """Give rows of one family, which were added just now, one digest for all."""
+        (last,) = self._connection.execute("SELECT last_insert_rowid()").fetchone()
+        digest = Reader(self._text, self.output).block_seal(family, [row[3:] for row in rows])
+        insert = _insert("OR REPLACE", "blocks", f"first, last, {_FAMILY}, seal")
+        self._connection.execute(insert, (last - len(rows) + 1, last, *family, digest))
 
     def _mend(self, insert: str, rows: Sequence[tuple[Any, ...]]) -> int:
         """Put runs in the place of damaged rows, which are set aside; return how many."""
@@ -139,24 +150,48 @@ class RunStore(Database):
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def runs(self, family: RunFamily, known: Seeds | None = None) -> dict[str, Run]:
+    def runs(self, family: RunFamily) -> dict[str, Run]:
         """Return the runs of a family by their keys; those that failed follow, unless they finished later.
 
-        Damaged ones are left out, and a warning names them. Whoever has computed keys says of which shared seeds and
-        samples they are, and they are not computed again.
+        Damaged ones are left out, and a warning names them.
         """
+        found: dict[str, Run] = {}
         with self._session() as connection, self._undamaged("a run"), without_collection():
             read = Reader(self._text, self.output)
             ids = (*(self._number_of(spec) for spec in (family.problem, family.algorithm)), family.sampler)
-            query = f"SELECT {_IN_IT}, {{}}, {{}} FROM {{}} WHERE {_OF_FAMILY} ORDER BY id"
-            finished, failed = (
-                read.of_family(family, connection.execute(of_table, ids), known or {})
-                for of_table in (query.format(says, seal_column(connection, name), name) for says, name in _TABLES)
-            )
-            for key, run in failed.items():
-                finished.setdefault(key, run)
+            for _, rows, vouched in self._finished(connection, read, ids):
+                found |= read.of_family(family, rows, vouched=vouched)
+            query = f"SELECT {_IN_IT}, {_FAILURE}, {seal_column(connection, 'failures')} FROM failures"
+            failed = connection.execute(f"{query} WHERE {_OF_FAMILY} ORDER BY id", ids).fetchall()
+            for key, run in read.of_family(family, failed).items():
+                found.setdefault(key, run)
         self._name_damaged(read.damaged)
-        return finished
+        return found
+
+    def _finished(
+        self, connection: sqlite3.Connection, read: Reader, family: Row | None = None
+    ) -> Iterator[tuple[Row, list[Row], bool]]:
+        """Yield the rows of finished runs in their order, with the numbers of their family, a block or some at a time.
+
+        Also say whether a block vouches for them. Without a ``family`` all are yielded.
+        """
+        columns, within = f"{_RUN}, {seal_column(connection, 'runs')} FROM runs", "id BETWEEN ? AND ?"
+        of_block = f"SELECT {_IN_IT}, {columns} NOT INDEXED WHERE {within} AND {_OF_FAMILY} ORDER BY id"
+        of_one = f"AND {_OF_FAMILY}" if family else ""
+        of_others = f"SELECT {_IDENTITY}, {columns} WHERE {within} {of_one} ORDER BY id"
+        for part in stretches(connection, family):
+            ends = part.first, part.last
+            if part.seal is not None:
+                rows = connection.execute(of_block, (*ends, *part.family)).fetchall()
+                if read.vouched(part, rows):
+                    yield part.family, rows, True
+                    continue
+            for chunk in in_chunks(connection.execute(of_others, (*ends, *(family or ())))):
+                some: dict[Row, list[Row]] = defaultdict(list)
+                for row in chunk:
+                    some[row[:3]].append(row[3:])
+                for ids, of_family in some.items():
+                    yield ids, of_family, False
 
     def run(self, key: str) -> Run:
         """Return the run with this key; one that failed only where it did not finish later.
@@ -203,13 +238,8 @@ class RunStore(Database):
         rows: dict[Row, list[tuple[str, int, bytes]]] = defaultdict(list)  # shared seed, levels, fingerprints
         with self._session() as connection, self._undamaged("a family"), without_collection():
             read = Reader(self._text, self.output)
-            columns = f"{_IDENTITY}, {_RUN}, {seal_column(connection, 'runs')}"
-            for chunk in in_chunks(connection.execute(f"SELECT {columns} FROM runs ORDER BY id")):
-                some: dict[Row, list[Row]] = defaultdict(list)
-                for row in chunk:
-                    some[row[:3]].append(row[3:])
-                for ids, of_family in some.items():
-                    rows[ids] += [(row[1], row[7], row[3]) for row in read.sound(ids, of_family)]
+            for ids, some, vouched in self._finished(connection, read):
+                rows[ids] += [(row[1], row[7], row[3]) for row in (some if vouched else read.sound(ids, some))]
             found = [_summary(read.family(ids), sound, read.levels) for ids, sound in rows.items() if sound]
         self._name_damaged(read.damaged)
         return found

@@ -6,9 +6,11 @@ their names, and ``digests`` their fingerprints of 32 bytes, one after the other
 histories, once for every fingerprint. ``failures`` says which runs raised; a later success of the same run goes to
 ``runs`` and counts. ``audits`` says which runs belong together, and what was asked of them. ``sample`` is the seed of
 a sample that ``sampler`` drew, or the digest of one that was recorded, which has no sampler. Seeds and numbers of
-samples are decimal text, for they pass SQLite's 63 bits. ``seal`` is the digest of a row (``seals.py``).
+samples are decimal text, for they pass SQLite's 63 bits. ``seal`` is the digest of a row (``seals.py``), and of all
+rows from the ``first`` to the ``last`` of a block (``blocks.py``).
 
-A file of schema version 1 is read from a copy in memory, and is itself upgraded by the first write to it.
+A file of schema version 1 is read from a copy in memory; one of version 2 has whole digests, no blocks, and contents as
+levels encode them. Each is itself upgraded by the first write to it.
 """
 
 import contextlib
@@ -20,10 +22,10 @@ from typing import Literal
 
 from replicable_rl.canonical import Json, canonical_json
 from replicable_rl.errors import InvalidFile
-from replicable_rl.store.seals import text_digest
+from replicable_rl.store.seals import add_seal_columns, text_digest
 
 APPLICATION_ID = 0x7252_4C31  # "rRL1": what `file` and this module know a store by
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 _TABLES = Path(__file__).with_name("schema.sql")
 
@@ -47,6 +49,16 @@ def make_tables(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def bring_up_to_date(connection: sqlite3.Connection) -> None:
+    """Give a file of version 2 what it lacks, and any file the triggers that somebody dropped; in a transaction."""
+    add_seal_columns(connection)
+    for statement in _statements():
+        if statement.startswith("CREATE TABLE IF NOT EXISTS"):
+            connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    restore_triggers(connection)
 
 
 def restore_triggers(connection: sqlite3.Connection) -> None:
@@ -97,10 +109,10 @@ def version_of(path: str, connection: sqlite3.Connection) -> int | None:
             return None
     if application != APPLICATION_ID:
         raise InvalidFile(f"{path}: is an SQLite file of another program. Name another file.")
-    if version not in (1, SCHEMA_VERSION):
+    if not 1 <= version <= SCHEMA_VERSION:
         newer = "Upgrade replicable-rl" if version > SCHEMA_VERSION else "Use the release that wrote it"
         raise InvalidFile(
-            f"{path}: is a run store of schema version {version}; this release reads versions 1 and {SCHEMA_VERSION}. "
+            f"{path}: is a run store of schema version {version}; this release reads versions 1 to {SCHEMA_VERSION}. "
             f"{newer}, or name another file."
         )
     return int(version)

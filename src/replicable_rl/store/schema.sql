@@ -22,7 +22,7 @@ CREATE TABLE runs (
     seal BLOB
 );
 
-CREATE INDEX runs_of_a_family ON runs (problem, algorithm, sampler);
+CREATE INDEX runs_of_a_family ON runs (problem, algorithm);
 
 CREATE TABLE failures (
     id INTEGER PRIMARY KEY,
@@ -38,7 +38,16 @@ CREATE TABLE failures (
     seal BLOB
 );
 
-CREATE INDEX failures_of_a_family ON failures (problem, algorithm, sampler);
+CREATE INDEX failures_of_a_family ON failures (problem, algorithm);
+
+CREATE TABLE IF NOT EXISTS blocks (
+    first INTEGER PRIMARY KEY,
+    last INTEGER NOT NULL,
+    problem INTEGER NOT NULL REFERENCES documents,
+    algorithm INTEGER NOT NULL REFERENCES documents,
+    sampler TEXT,
+    seal BLOB NOT NULL
+);
 
 CREATE TABLE contents (
     id INTEGER PRIMARY KEY,
