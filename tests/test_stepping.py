@@ -21,6 +21,7 @@ from scipy import stats
 import replicable_rl as rr
 from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.progress import listening
+from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import Counts, EpisodeCounts, EpisodicEnv, EpisodicModel
 from replicable_rl.sampling import stepping as module
@@ -436,6 +437,35 @@ def test_spaces_must_be_discrete() -> None:
         EpisodicEnv(Scripted([0], actions=MultiDiscrete([2, 2])), **LAKE)
     with pytest.raises(rr.InvalidInput, match=r"must be Discrete spaces, got None and None"):
         EpisodicEnv(object(), **LAKE)
+
+
+class Lottery(gymnasium.Env[Any, Any]):
+    """One place; a ticket pays 0 or 4, and one in ten ends the game."""
+
+    observation_space, action_space = Discrete(1), Discrete(1)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        return 0, 4.0 * float(self.np_random.random() < 0.5), bool(self.np_random.random() < 0.1), False, {}
+
+
+@pytest.mark.parametrize("mode", [None, *MODES])
+def test_the_noise_of_rewards_belongs_to_what_was_seen(mode: AutoresetMode | None) -> None:
+    """The rewards are 0 and 4 of a range of 8 that begins at -2: squares are (2/8)^2 and (6/8)^2."""
+    made = Lottery() if mode is None else vector(Lottery, mode)
+    lottery = EpisodicEnv(made, gamma=0.9, reward_range=(-2.0, 6.0))
+    one, two = (lottery.play([0, 0], 200, 5, sample_stream(seed)) for seed in (1, 2))
+    for seen in (one, two, one + two):
+        assert seen.squares is not None
+        paid = seen.reward_sum / 4.0
+        by_hand = (paid * 36.0 + (seen.count - paid) * 4.0) / 64.0
+        assert seen.squares == pytest.approx(by_hand)
+    model = EmpiricalModel(lottery, one + two)
+    of_rewards = np.sqrt(model.spread**2 - model.spread_between**2)
+    assert of_rewards[:, 0] == pytest.approx([0.1 * 4.0 / 8.0 * 0.5, 0.0], rel=0.02)  # nothing after the end
 
 
 @pytest.mark.parametrize(("reward", "shown"), [(1.5, "1.5"), (-0.1, "-0.1"), (math.nan, "nan"), (math.inf, "inf")])

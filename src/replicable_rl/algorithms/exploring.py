@@ -50,7 +50,7 @@ def curious(model: EmpiricalModel, *, rewarded: bool) -> NDArray[np.int64]:
     most, n = 1.0 - model.gamma, model.visits.reshape(model.n_states, model.n_actions)
     some, value = np.maximum(n, 1.0), model.best.value
     if rewarded:
-        bonus = 2.0 * model.spread / np.sqrt(some) + (value.max() - value.min()) / some
+        bonus = 2.0 * model.spread_between / np.sqrt(some) + (value.max() - value.min()) / some
         promised = model.rewards + np.minimum(most, bonus)
     else:
         promised = np.minimum(most, 0.5 / np.sqrt(some))

@@ -226,17 +226,24 @@ class EmpiricalModel:
     @cached_property
     def spread(self) -> Floats:
         """The standard deviation of r + gamma V^ after each pair, (S, A): of one sample."""
-        found, of_rewards = self._deviation(self.table.rows.reward, self.gamma), self._reward_variance()
+        found, of_rewards = self.spread_between, self._reward_variance()
         return found if of_rewards is None else np.sqrt(found * found + of_rewards.reshape(found.shape))
+
+    @cached_property
+    def spread_between(self) -> Floats:
+        """The same, as if every transition had one reward, the mean of those that came with it."""
+        return self._deviation(self.table.rows.reward, self.gamma)
 
     def _reward_variance(self) -> Floats | None:
         """Return the mean variance of the rewards of a transition, of every pair; None where each has one reward."""
         problem, counts = self._made_of
-        if self.known_rewards or not isinstance(counts, TransitionCounts) or counts.squares is None:
+        if self.known_rewards or counts.squares is None:
             return None
         low, high = problem.reward_range
-        excess, n = counts.excess / ((high - low) or 1.0), np.maximum(self.visits, 1.0)
-        apart = np.maximum(counts.squares - excess * (excess / np.maximum(counts.count, 1.0)), 0.0)
+        sum_of = counts.excess if isinstance(counts, TransitionCounts) else (counts.reward - low) * counts.count
+        excess, n = sum_of / ((high - low) or 1.0), np.maximum(self.visits, 1.0)
+        apart = counts.squares - excess * (excess / np.maximum(counts.count, 1.0))
+        apart = np.where(apart > _ROUNDED_SUM * counts.squares, apart, 0.0)  # one reward has no variance
         found: Floats = sums(counts.row, apart, n.size) / n * (1.0 - self.gamma) ** 2
         return np.where(self.visits > 0.0, found, 0.0)
 
@@ -312,8 +319,7 @@ def _outcomes(
     seen = counts.count > 0
     count = counts.count[seen].astype(np.float64, copy=False)
     if isinstance(counts, OutcomeCounts):
-        row = np.repeat(np.arange(counts.indptr.size - 1), np.diff(counts.indptr))[seen]
-        reward = counts.reward[seen]
+        row, reward = counts.row[seen], counts.reward[seen]
     else:
         row, reward = counts.row[seen], np.clip(counts.low + counts.excess[seen] / count, *problem.reward_range)
     if problem.known_rewards is not None:  # the proofs rely on them, whatever came with the samples

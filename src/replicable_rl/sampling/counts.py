@@ -23,7 +23,8 @@ class OutcomeCounts:
 
     Row s*A + a owns the slice ``indptr[row]:indptr[row + 1]``; its counts sum to ``calls``
     (the exact process is the probabilities with one call). ``reward`` is the reward of an
-    outcome, or the mean reward observed with it.
+    outcome, or the mean reward observed with it; then ``squares`` is the sum of the squares of all of them, above the
+    lowest there may be and in units of the width of the reward range.
     """
 
     indptr: NDArray[np.int64]
@@ -31,6 +32,12 @@ class OutcomeCounts:
     reward: NDArray[np.float64]
     count: NDArray[np.int64] | NDArray[np.float64]
     calls: int
+    squares: NDArray[np.float64] | None = field(default=None, kw_only=True)
+
+    @property
+    def row(self) -> NDArray[np.int64]:
+        """The pair s*A + a of every outcome."""
+        return np.repeat(np.arange(self.indptr.size - 1), np.diff(self.indptr))
 
     def mean(self, outcome_values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return, for every row, the empirical mean of a function of the outcome.
@@ -57,8 +64,7 @@ class OutcomeCounts:
 
     def transitions(self, n_states: int, n_actions: int, low: float = 0.0) -> TransitionCounts:
         """Return the same counts, merged by successor; rewards are summed above ``low``."""
-        row = np.repeat(np.arange(self.indptr.size - 1), np.diff(self.indptr))
-        key, inverse = np.unique(row * n_states + self.next_state, return_inverse=True)
+        key, inverse = np.unique(self.row * n_states + self.next_state, return_inverse=True)
         count = sums(inverse, self.count.astype(np.float64), key.size)
         excess = sums(inverse, self.count * (self.reward - low), key.size)
         return TransitionCounts(n_states, n_actions, key, count, excess, low=low)
@@ -132,16 +138,30 @@ class EpisodeCounts(TransitionCounts):
                 f"{(other.n_states, other.n_actions)}."
             )
         more = _moved(other.excess, other.low - self.low, other.count)
-        if self.key is other.key:  # two rounds on one table
-            key, count, excess = self.key, self.count + other.count, self.excess + more
-        else:
-            key, inverse = np.unique(np.concatenate([self.key, other.key]), return_inverse=True)
-            count = sums(inverse, np.concatenate([self.count, other.count]), key.size)
-            excess = sums(inverse, np.concatenate([self.excess, more]), key.size)
-        episodes, steps = self.episodes + other.episodes, self.steps + other.steps
-        starts = None if self.starts is None or other.starts is None else self.starts + other.starts
-        sizes = self.n_states, self.n_actions
-        return EpisodeCounts(*sizes, key, count, excess, episodes, steps, low=self.low, starts=starts)
+        key, place = self.key, None
+        if key is not other.key:  # as in two rounds on one table
+            key, place = np.unique(np.concatenate([self.key, other.key]), return_inverse=True)
+
+        def both(one: NDArray[np.float64], two: NDArray[np.float64]) -> NDArray[np.float64]:
+            return one + two if place is None else sums(place, np.concatenate([one, two]), key.size)
+
+        squares, starts = None, None
+        if self.squares is not None and other.squares is not None and self.low == other.low:
+            squares = both(self.squares, other.squares)
+        if self.starts is not None and other.starts is not None:
+            starts = self.starts + other.starts
+        return EpisodeCounts(
+            self.n_states,
+            self.n_actions,
+            key,
+            both(self.count, other.count),
+            both(self.excess, more),
+            self.episodes + other.episodes,
+            self.steps + other.steps,
+            low=self.low,
+            squares=squares,
+            starts=starts,
+        )
 
 
 def _moved(excess: NDArray[np.float64], by: float, count: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -157,24 +177,43 @@ def draw_from(source: GenerativeModel, calls: int, rng: np.random.Generator) -> 
     return counts
 
 
-# Counts on their way: keys of transitions, how often, and the sums of their rewards.
-Tally = tuple["NDArray[np.int64]", "NDArray[np.int64]", "NDArray[np.float64]"]
+# Counts on their way: keys of transitions, how often, the sums of their rewards, and of the squares of these.
+Tally = tuple["NDArray[np.int64]", "NDArray[np.int64]", "NDArray[np.float64]", "NDArray[np.float64]"]
 
 
-def tally(key: NDArray[np.int64], count: NDArray[np.int64], reward: NDArray[np.float64]) -> Tally:
-    """Return the distinct keys, sorted, with the sums of their counts and rewards."""
+def tally(
+    key: NDArray[np.int64], count: NDArray[np.int64], reward: NDArray[np.float64], squares: NDArray[np.float64]
+) -> Tally:
+    """Return the distinct keys, sorted, with the sums of their counts, rewards and squares."""
     unique, inverse = np.unique(key, return_inverse=True)
     counts = np.zeros(unique.size, dtype=np.int64)
     np.add.at(counts, inverse, count)
-    return unique, counts, sums(inverse, reward, unique.size)
+    return unique, counts, sums(inverse, reward, unique.size), sums(inverse, squares, unique.size)
+
+
+def tally_of(
+    key: NDArray[np.int64],
+    reward: NDArray[np.float64],
+    reward_range: tuple[float, float],
+    times: int | NDArray[np.int64] = 1,
+) -> Tally:
+    """Return the tally of transitions that were each seen so many times, with one reward.
+
+    >>> key, count, excess, squares = tally_of(np.array([7, 7]), np.array([1.0, 3.0]), (1.0, 5.0))
+    >>> key.tolist(), count.tolist(), excess.tolist(), squares.tolist()
+    ([7], [2], [2.0], [0.25])
+    """
+    low, high = reward_range
+    above, count = reward - low, np.full(key.size, times, dtype=np.int64)
+    return tally(key, count, times * above, times * (above / ((high - low) or 1.0)) ** 2)
 
 
 def merge_tallies(tallies: Iterator[Tally]) -> Tally:
     """Merge tallies as they come, so that memory is bounded by the distinct transitions."""
     merged = next(tallies)
     for more in tallies:
-        key, count, reward = (np.concatenate(pair) for pair in zip(merged, more, strict=True))
-        merged = tally(key, count, reward)
+        key, count, reward, squares = (np.concatenate(pair) for pair in zip(merged, more, strict=True))
+        merged = tally(key, count, reward, squares)
     return merged
 
 

@@ -12,7 +12,7 @@ from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_
 from replicable_rl.mdp import allowed_of, check_allowed
 from replicable_rl.progress import report
 from replicable_rl.records import ObjectSpec
-from replicable_rl.sampling.counts import OutcomeCounts, Tally, check_calls, merge_tallies, tally
+from replicable_rl.sampling.counts import OutcomeCounts, Tally, check_calls, merge_tallies, tally_of
 from replicable_rl.sampling.problem import BUDGET, Stepped
 
 if TYPE_CHECKING:
@@ -144,29 +144,24 @@ class Simulator(Stepped):
         """Draw ``calls`` fresh successors of every pair and return their counts."""
         calls, n_rows = check_calls("Simulator", calls), self.n_states * self.n_actions
         self.refuse_beyond_budget(calls * self.pairs, "Pass fewer calls or raise budget.")
-        # An outcome is a (row, next state); with it go its count and the sum of its rewards, above the lowest.
-        key, count, excess = merge_tallies(self._batches(calls, rng))
+        # An outcome is a (row, next state); with it go its count and the sums of its rewards, above the lowest.
+        key, count, excess, squares = merge_tallies(self._batches(calls, rng))
         row = key // self.n_states
         indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_rows))]).astype(np.int64)
         reward = np.clip(self.reward_range[0] + excess / count, *self.reward_range)
-        return OutcomeCounts(indptr, (key % self.n_states).astype(np.int32), reward, count, calls)
+        return OutcomeCounts(indptr, (key % self.n_states).astype(np.int32), reward, count, calls, squares=squares)
 
     def _batches(self, calls: int, rng: np.random.Generator) -> Iterator[Tally]:
-        total, low = self.pairs * calls, self.reward_range[0]
+        total = self.pairs * calls
         for start in range(0, total, _CHUNK):
             row = self.row_of(np.arange(start, min(start + _CHUNK, total), dtype=np.int64) // calls)
             successor, reward = self.steps(row // self.n_actions, row % self.n_actions, rng)
-            key, once = row * self.n_states + successor, np.ones(row.size, dtype=np.int64)
-            yield tally(key, once, reward - low)
+            yield tally_of(row * self.n_states + successor, reward, self.reward_range)
             if total > _CHUNK:
                 report("samples", min(start + _CHUNK, total), total)
         if self.ends:  # what comes after the end is known: nothing, for ever
             row = np.arange(self.stepped_states * self.n_actions, self.n_states * self.n_actions, dtype=np.int64)
-            yield tally(
-                row * self.n_states + self.n_states - 1,
-                np.full(row.size, calls),
-                np.full(row.size, calls * (0.0 - low)),
-            )
+            yield tally_of(row * self.n_states + self.n_states - 1, np.zeros(row.size), self.reward_range, calls)
 
     def steps(
         self, state: NDArray[np.int64], action: NDArray[np.int64], rng: np.random.Generator

@@ -20,7 +20,7 @@ from replicable_rl.errors import InvalidInput, check_integer, did_you_mean, show
 from replicable_rl.mdp import action_probabilities, allowed_of, check_allowed
 from replicable_rl.progress import track
 from replicable_rl.records import ObjectSpec
-from replicable_rl.sampling.counts import EpisodeCounts, Tally, check_horizon, merge_tallies, tally
+from replicable_rl.sampling.counts import EpisodeCounts, Tally, check_horizon, merge_tallies, tally_of
 from replicable_rl.sampling.masks import ACTION_MASK, Masks
 from replicable_rl.sampling.problem import BUDGET, Stepped
 from replicable_rl.sampling.vectors import autoreset_mode, before_autoreset
@@ -145,12 +145,13 @@ class EpisodicEnv(Stepped):
         weights = action_probabilities("EpisodicEnv", policy, self.n_states, self.n_actions, allowed_of(self))
         batches = self._vector_batches if self.is_vector else self._single_batches
         seen = _Seen(self.n_states)
-        key, count, reward = merge_tallies(batches(cumulated(weights), episodes, horizon, rng, seen))
+        played = merge_tallies(batches(cumulated(weights), episodes, horizon, rng, seen))
         if seen.absorbed:
-            key, count, reward = merge_tallies(iter([(key, count, reward), self._after_the_end(weights, seen, rng)]))
+            played = merge_tallies(iter([played, self._after_the_end(weights, seen, rng)]))
+        key, count, reward, squares = played
         counted = key, count.astype(np.float64), reward, episodes, seen.steps
-        low = self.reward_range[0]
-        return EpisodeCounts(self.n_states, self.n_actions, *counted, low=low, starts=seen.starts)
+        more: dict[str, Any] = {"low": self.reward_range[0], "squares": squares, "starts": seen.starts}
+        return EpisodeCounts(self.n_states, self.n_actions, *counted, **more)
 
     def _single_batches(
         self, choice: NDArray[np.float64], episodes: int, horizon: int, rng: np.random.Generator, seen: _Seen
@@ -220,7 +221,7 @@ class EpisodicEnv(Stepped):
                 f"{reward[np.argmax(bad)]:g}. Widen reward_range."
             )
         seen.steps += key.size
-        return tally(key.astype(np.int64), np.ones(key.size, dtype=np.int64), reward - low)
+        return tally_of(key.astype(np.int64), reward, self.reward_range)
 
     def check_masks(self, state: NDArray[np.int64], info: Any, of: NDArray[np.bool_]) -> None:
         """Refuse what ``info`` says of the actions of some parts, where it is asked and is not what is known."""
@@ -265,8 +266,7 @@ class EpisodicEnv(Stepped):
         spent = rng.multinomial(seen.absorbed, weights[end])
         actions = np.flatnonzero(spent)
         key = (end * self.n_actions + actions) * self.n_states + end
-        count = spent[actions].astype(np.int64)
-        return tally(key, count, count.astype(np.float64) * (0.0 - self.reward_range[0]))
+        return tally_of(key, np.zeros(key.size), self.reward_range, spent[actions])
 
 
 class _Seen:

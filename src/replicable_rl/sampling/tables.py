@@ -15,12 +15,12 @@ is the pair it left, the state it reached and the reward, so that is what is kep
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from replicable_rl.mdp import TabularMDP, action_probabilities, allowed_of, chosen_actions
-from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts, check_calls, check_horizon
+from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts, check_calls, check_horizon, sums
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -67,6 +67,22 @@ class Table:
         key, steps, low = self._transitions[0], episodes * horizon, self.reward_range[0]
         count, excess = np.zeros(key.size), np.zeros(key.size)
         return EpisodeCounts(self.n_states, self.n_actions, key, count, excess, episodes, steps, low=low)
+
+    @cached_property
+    def _several_rewards(self) -> bool:
+        """Whether some transition has rewards of several sizes, which are outcomes of their own."""
+        key, transition = self._transitions
+        return key.size < transition.size
+
+    def _seen(self, count: NDArray[np.float64], episodes: int, horizon: int) -> EpisodeCounts:
+        """Return counts of outcomes as counts of transitions."""
+        (key, transition), (low, high) = self._transitions, self.reward_range
+        above = self.mdp.rows.reward - low
+        total, excess = (sums(transition, count * each, key.size) for each in (1.0, above))
+        squares = sums(transition, count * (above / ((high - low) or 1.0)) ** 2, key.size)
+        counted = key, total, excess, episodes, episodes * horizon
+        more: dict[str, Any] = {"low": low, "squares": squares if self._several_rewards else None}
+        return EpisodeCounts(self.n_states, self.n_actions, *counted, **more)
 
 
 class Counts(Table):
@@ -123,6 +139,10 @@ class Counts(Table):
         table = (*self._start, rows.indptr, rows.next_state, self._conditional)
         decisions = _decisions(policy, self.n_states, self.n_actions, allowed_of(self))
         played = *table, *decisions, episodes, horizon, stream_words(rng, 1)[0]
+        if self._several_rewards:
+            count, unused = np.zeros(rows.reward.size), np.zeros(rows.reward.size)
+            _kernels.propagate(*played, np.arange(count.size), rows.reward, count, unused, seen.low)
+            return self._seen(count, episodes, horizon)
         _kernels.propagate(*played, self._transitions[1], rows.reward, seen.count, seen.excess, seen.low)
         return seen
 
@@ -159,8 +179,6 @@ class PerSample(Table):
 
     def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
         """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
-        from replicable_rl.sampling import _kernels
-
         episodes, horizon = check_calls("PerSample", episodes, "episodes"), check_horizon(horizon)
         weights = action_probabilities("PerSample", policy, self.n_states, self.n_actions, allowed_of(self))
         rows = self.mdp.rows
@@ -178,9 +196,7 @@ class PerSample(Table):
             drawn = np.clip(drawn, rows.indptr[pair], rows.indptr[pair + 1] - 1)
             count += np.bincount(drawn, minlength=count.size)
             state = rows.next_state[drawn]
-        seen = self._nothing_yet(episodes, horizon)
-        _kernels.merge(self._transitions[1], rows.reward, count, seen.count, seen.excess, seen.low)
-        return seen
+        return self._seen(count, episodes, horizon)
 
 
 def _decisions(
