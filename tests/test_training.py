@@ -164,8 +164,12 @@ def test_a_failed_run_earns_nothing_and_the_others_count() -> None:
 
 
 def test_workers_measure_the_same_returns() -> None:
-    one, two = (rr.audit_callable(coins, shared_seeds=3, evaluate=earned, n_jobs=jobs) for jobs in (1, 2))
+    one, two = (rr.audit_callable(coins, shared_seeds=6, evaluate=earned, n_jobs=jobs) for jobs in (1, 2))
     assert one.to_json() == two.to_json()
+    assert one.returns is not None
+    assert two.returns is not None
+    assert one.returns.per_run == two.returns.per_run
+    assert len(set(map(str, one.returns.per_run))) == 12  # every run has episodes of its own
 
 
 # --- episodes in an environment ----------------------------------------------------------------------------
