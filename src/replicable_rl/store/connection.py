@@ -38,6 +38,7 @@ def connect(path: str | None, *, create: bool = True, write: bool = False) -> sq
 def restore(content: bytes) -> sqlite3.Connection:
     """Return a store in memory with the content that another one had, as SQLite serialises it."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    connection.text_factory = _text
     with _closed_on_error(connection), contextlib.closing(sqlite3.connect(":memory:")) as source:
         source.deserialize(content)
         source.backup(connection)  # one that is deserialised itself could not grow beyond 1 GiB
@@ -70,12 +71,18 @@ def _connect_to_read(path: str, uri: str, *, write: bool) -> sqlite3.Connection:
 def _opened(path: str, uri: str, *, create: bool, write: bool = False) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, timeout=_WAIT, isolation_level=None, check_same_thread=False, uri=True)
     with _closed_on_error(connection):
+        connection.text_factory = _text
         connection.execute(f"PRAGMA busy_timeout = {int(_WAIT * 1000)}")
         if not _prepare(path, connection, create=create, write=write):
             with contextlib.closing(connection):
                 return _copied(path, connection)
         connection.execute("PRAGMA synchronous = NORMAL")  # with WAL: a killed process loses nothing
     return connection
+
+
+def _text(data: bytes) -> str:
+    """Read a text whose bytes may be damaged: its digest is then another, and only its row is left out."""
+    return data.decode("utf-8", "surrogateescape")
 
 
 @contextlib.contextmanager

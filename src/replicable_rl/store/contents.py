@@ -4,6 +4,7 @@ Of a small table most is its header, so that small contents are deflated. To inf
 that any of them has.
 """
 
+import contextlib
 import io
 import zlib
 from collections.abc import Mapping
@@ -12,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.canonical import json_text, parse_json
+from replicable_rl.canonical import json_text, parse_json, read_npz
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.records import LEVELS, Run, history_digest, level_of
 
 HISTORY = "history"  # what a history is called beside the levels
-_DEFLATED = b"\0z"  # what a deflated content begins with; no level of ours begins so
+_DEFLATED, _RAW = b"\0z", b"\0r"  # what a content begins with that is deflated, or would else look like one of these
 _SMALL = 2**16  # bytes
-_WINDOW, _LEVEL, _MEMORY = -12, 6, 4  # small, for to set up a larger window takes longer than the work
+_WINDOW, _LEVEL, _MEMORY = -12, 6, 4  # small: it takes longer to set up a larger window than to do the work
 # Frozen for ever: what most contents begin with.
 _USUAL = (
     b"\x93NUMPY\x01\0>\0{'descr': '<f8', 'fortran_order': False, 'shape': (8, 4), }    \n\0\0\0\0\0\0\0\0"
@@ -52,22 +53,26 @@ def deflated(data: bytes) -> bytes:
     >>> len(deflated(bytes(1000))), inflated(deflated(b"content"))
     (12, b'content')
     """
-    if len(data) > _SMALL:
-        return data
-    work = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, _USUAL)
-    small = _DEFLATED + work.compress(data) + work.flush()
-    return small if len(small) < len(data) or data.startswith(_DEFLATED) else data
+    marked = data.startswith((_DEFLATED, _RAW))
+    if len(data) <= _SMALL:
+        work = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, _USUAL)
+        small = _DEFLATED + work.compress(data) + work.flush()
+        if marked or len(small) < len(data):
+            return small
+    return _RAW + data if marked else data
 
 
 def inflated(data: bytes) -> bytes:
-    """Return a content as its level encoded it."""
-    if not data.startswith(_DEFLATED):
-        return data
-    work = zlib.decompressobj(_WINDOW, _USUAL)
-    content = work.decompress(data[len(_DEFLATED) :], _SMALL + 1)
-    if len(content) > _SMALL or not work.eof or work.unused_data:
-        raise ValueError("it is not deflated as it should be")
-    return content
+    """Return a content as its level encoded it; version 2 stored it so, whatever it begins with."""
+    if data.startswith(_RAW):
+        return data[len(_RAW) :]
+    with contextlib.suppress(zlib.error):
+        if data.startswith(_DEFLATED):
+            work = zlib.decompressobj(_WINDOW, _USUAL)
+            content = work.decompress(data[len(_DEFLATED) :], _SMALL + 1)
+            if work.eof and len(content) <= _SMALL and not work.unused_data:
+                return content
+    return data
 
 
 def decode(owner: str, name: str, data: bytes, digest: str) -> Any:
@@ -76,22 +81,15 @@ def decode(owner: str, name: str, data: bytes, digest: str) -> Any:
         raise InvalidInput(
             f"{owner}: no level is called {name!r}; load the module that registers it (--plugin MODULE)."
         )
-    try:
-        data = inflated(data)
-        if name == HISTORY:
-            output: Any = _decode_history(data)
-            same = history_digest(output) == digest
-        else:
-            output = LEVELS[name].decode(data)
-            same = LEVELS[name].digest(name, output) == digest
-        if not same:
-            raise ValueError("its content does not have this fingerprint")  # worded below
-    except Exception as error:  # whatever numpy, zipfile or json say of bytes that they cannot read
-        reason = str(error).rstrip(".")
-        raise InvalidFile(
-            f"{owner}: {name} {digest[:16]}: is damaged ({reason}). Make its runs again in another file."
-        ) from None
-    return output
+    reason = "its content does not have this fingerprint"
+    for content in dict.fromkeys((inflated(data), data)) if isinstance(data, bytes) else ():  # the second: version 2
+        try:
+            output = _decode_history(content) if name == HISTORY else LEVELS[name].decode(content)
+            if (history_digest(output) if name == HISTORY else LEVELS[name].digest(name, output)) == digest:
+                return output
+        except Exception as error:  # whatever numpy, zipfile or json say of bytes that they cannot read
+            reason = str(error).rstrip(".")
+    raise InvalidFile(f"{owner}: {name} {digest[:16]}: is damaged ({reason}). Make its runs again in another file.")
 
 
 def _encode_history(history: Mapping[str, NDArray[np.float64]]) -> bytes:
@@ -103,8 +101,7 @@ def _encode_history(history: Mapping[str, NDArray[np.float64]]) -> bytes:
 
 
 def _decode_history(data: bytes) -> dict[str, NDArray[np.float64]]:
-    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-        names, *columns = (archive[name] for name in archive.files)
+    names, *columns = read_npz(io.BytesIO(data)).values()
     for column in columns:
         column.setflags(write=False)
     return dict(zip(parse_json(names.tobytes()), columns, strict=True))

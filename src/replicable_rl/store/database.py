@@ -129,7 +129,7 @@ class Database(Displayed):
         """Say of content that cannot be understood that it is damaged."""
         try:
             yield
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             if isinstance(error, InvalidFile):
                 raise
             raise self._damaged(f"{what}: {error}") from None

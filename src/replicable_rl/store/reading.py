@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
-from replicable_rl.canonical import Json, parse_json
+from replicable_rl.canonical import Json, canonical_json, parse_json
 from replicable_rl.records import Claims, Fingerprints, ObjectSpec, Run, RunFamily, RunSpec, Status
 from replicable_rl.records.run import KeptHistory, KeptOutputs
 from replicable_rl.store.blocks import Row, Stretch, block_seal
@@ -128,9 +128,9 @@ class Reader:
         return block_seal(rows, b"".join([of_family, *(self._documents(numbers)[0] for numbers in named)]))
 
     def vouched(self, block: Stretch, rows: list[Row]) -> bool:
-        """Whether these rows are those of a block, as they were added."""
+        """Whether these rows are those of a block, as they were added, and all that there are."""
         try:
-            return self.block_seal(block.family, rows) == block.seal
+            return len(rows) == block.last - block.first + 1 and self.block_seal(block.family, rows) == block.seal
         except CANNOT_READ:
             return False
 
@@ -151,6 +151,7 @@ class Reader:
         """
         key, own = row[0], row[3:]
         try:
+            _check_types(own)
             if [key] != family.digests([_seeds(family, row)]):
                 raise ValueError(f"run {key.hex()} is another than its key says")
             sealed = self._is_sealed(key, own)
@@ -177,8 +178,15 @@ class Reader:
         """Return the family with these documents and this sampler."""
         if ids not in self._families:
             problem, algorithm, sampler = ids
-            self._families[ids] = RunFamily(self._objects[problem], self._objects[algorithm], sampler)
+            self._families[ids] = RunFamily(self._own(problem), self._own(algorithm), sampler)
         return self._families[ids]
+
+    def _own(self, number: int) -> ObjectSpec:
+        """Return the problem or algorithm that a document says in its own words: by these it is found."""
+        spec: ObjectSpec = self._objects[number]
+        if text_digest(canonical_json(spec.to_json()).decode()) != self._digests[number]:
+            raise ValueError(f"document {number} was changed")
+        return spec
 
     def _is_sealed(self, key: bytes, row: Row) -> bool:
         """Whether a row has a seal; one that is not its own is refused."""
@@ -232,7 +240,25 @@ class Reader:
 
 def _seeds(family: RunFamily, row: Row) -> tuple[int, int | str]:
     """Return the shared seed and the sample of a row."""
-    return int(row[1]), row[2] if family.sampler is None else int(row[2])
+    return _seed(row[1]), row[2] if family.sampler is None else _seed(row[2])
+
+
+def _seed(text: Any) -> int:
+    if type(text) is not str or str(int(text)) != text:
+        raise ValueError(f"no seed is written {text!r:.60}")
+    return int(text)
+
+
+def _check_types(own: Row) -> None:
+    """Refuse what a seal does not tell apart, such as a text and its bytes."""
+    *said, sealed = own
+    kinds = (float, str, int) if len(own) == _OF_A_FAILURE else (bytes, bytes, str, float, int, int, int, int)
+    may_lack = () if len(own) == _OF_A_FAILURE else (1, 2, 5)  # history, samples, status
+    for i, (value, kind) in enumerate(zip(said, kinds, strict=True)):
+        if type(value) is not kind and not (value is None and i in may_lack):
+            raise TypeError(f"expected {kind.__name__}, got {value!r:.60}")
+    if sealed is not None and type(sealed) is not bytes:
+        raise TypeError(f"no seal is {sealed!r:.60}")
 
 
 def _parsed(parse: Callable[[Json], Any], text: Callable[[int], str], number: int) -> Any:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from replicable_rl.canonical import canonical_json, parse_json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.records import AuditSpec, Drawn, ObjectSpec, Run, RunFamily, in_order
-from replicable_rl.store.blocks import Row, family_of, stretches
+from replicable_rl.store.blocks import Row, as_written, family_of, stretches
 from replicable_rl.store.contents import decode
 from replicable_rl.store.database import Database
 from replicable_rl.store.reading import Reader, in_chunks, without_collection
@@ -94,7 +94,8 @@ class RunStore(Database):
                 self._add_block(family, finished)
             connection.executemany(_insert("OR REPLACE", "failures", f"{_IDENTITY}, {_FAILURE}, seal"), failed)
             connection.executemany(
-                _insert("OR IGNORE", "contents", "digest, data"),
+                f"{_insert('', 'contents', 'digest, data')} ON CONFLICT (digest) DO UPDATE SET data = excluded.data "
+                "WHERE data IS NOT excluded.data",  # what is there may be damaged
                 [(bytes.fromhex(digest), data) for digest, data in contents.items()],
             )
         return new
@@ -122,7 +123,10 @@ class RunStore(Database):
         damaged = [row for row in rows if (found := there[row[3]]) is None or not read.sound(found[:3], [found[3:]])]
         if damaged:
             set_aside(self._connection, [row[3] for row in damaged])
+            before = self._connection.total_changes
             self._connection.executemany(insert, damaged)
+            if self._connection.total_changes - before < len(damaged):
+                raise self._damaged("it takes no more rows")
         return len(damaged)
 
     def _row(self, run: Run, number: Callable[[Any], tuple[int, bytes]]) -> tuple[Any, ...]:
@@ -182,7 +186,7 @@ class RunStore(Database):
         for part in stretches(connection, family):
             ends = part.first, part.last
             if part.seal is not None:
-                rows = connection.execute(of_block, (*ends, *part.family)).fetchall()
+                rows = as_written(connection, of_block, (*ends, *part.family))
                 if read.vouched(part, rows):
                     yield part.family, rows, True
                     continue
@@ -273,7 +277,9 @@ class RunStore(Database):
             query = "SELECT data FROM contents WHERE digest = ?"
             row = connection.execute(query, (self._blob(digest),)).fetchone()
         if row is None:
-            raise InvalidInput(f"{self}: holds nothing with the fingerprint {digest}.")
+            raise InvalidInput(
+                f"{self}: holds nothing with the fingerprint {digest}. Make its runs again in another file."
+            )
         return decode(repr(self), level, row[0], digest)
 
     def outputs(self, level: str, digests: Iterable[str]) -> dict[str, Any]:

@@ -68,5 +68,5 @@ CREATE TRIGGER finished_runs_are_never_deleted BEFORE DELETE ON runs
 BEGIN SELECT RAISE(ABORT, 'finished runs are never deleted'); END;
 
 CREATE TRIGGER finished_runs_are_never_replaced BEFORE INSERT ON runs
-WHEN EXISTS (SELECT 1 FROM runs WHERE key = NEW.key OR id = NEW.id)
+WHEN EXISTS (SELECT 1 FROM runs WHERE key = NEW.key OR (id = NEW.id AND NEW.id <> -1)) -- -1: none was given
 BEGIN SELECT RAISE(IGNORE); END;
