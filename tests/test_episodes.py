@@ -284,8 +284,8 @@ def test_wrong_reward_sums_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("sampler", [Counts, PerSample])
-def test_squares_of_rewards_are_kept_where_a_transition_has_several(sampler: type[Counts | PerSample]) -> None:
-    """The rewards are 0 and 1 of a range from -1 to 1: their squares are 1/4 and 1."""
+def test_how_far_rewards_are_apart_is_kept_where_a_transition_has_several(sampler: type[Counts | PerSample]) -> None:
+    """The rewards are 0 and 1 of a range from -1 to 1."""
     rng = sample_stream(SEED)
     one, two = (sampler(forked()).play([0, 1, 0, 0], 40, 3, rng) for _ in range(2))
     for seen in (one, two, one + two):
@@ -293,7 +293,7 @@ def test_squares_of_rewards_are_kept_where_a_transition_has_several(sampler: typ
         where = int(np.flatnonzero(seen.key == (1 * 2 + 1) * 4 + 2)[0])
         paid, count = seen.reward_sum[where], seen.count[where]
         assert 0.0 < paid < count
-        assert seen.squares[where] == pytest.approx(paid + (count - paid) / 4.0)
+        assert seen.squares[where] == pytest.approx(paid * (count - paid) / count / 4.0)
     assert sampler(rr.make("chain-v1")).play([0] * 5, 40, 3, rng).squares is None
 
 

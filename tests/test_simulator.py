@@ -531,3 +531,17 @@ def test_who_follows_cuts_of_a_simulator_with_random_rewards_decides_alike() -> 
         runs = [rr.solve(ring, follow, shared_seed=0, sample_seed=100 + 4 * lab + i) for i in range(4)]
         same += sum(np.array_equal(run.policy, cuts.policy) for run in runs)
     assert same >= 42  # of 48
+
+
+@pytest.mark.parametrize("wide", [1.0, 1e3, 1e6, 1e9])
+def test_the_noise_of_rewards_is_seen_in_wide_ranges(wide: float) -> None:
+    """The rewards are 80 and 20, far from both ends of the range that was promised."""
+    reward_range = (-100.0 * wide, 100.0 * wide)
+
+    def step(states: Any, actions: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+        return states, np.where(rng.random(states.size) < 0.5, 80.0, 20.0)
+
+    sizes: dict[str, Any] = {"n_states": 1, "n_actions": 1, "gamma": 0.9, "reward_range": reward_range}
+    one = rr.Simulator(step, vectorized=True, **sizes)
+    spread = EmpiricalModel(one, one.draw(200_000, np.random.default_rng(2))).spread[0, 0]
+    assert spread == pytest.approx(30.0 / (200.0 * wide) * 0.1, rel=0.01)

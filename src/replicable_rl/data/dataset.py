@@ -17,7 +17,7 @@ from replicable_rl.data.stretches import Sums
 from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidInput, check_integer, check_numbers, check_real, shown
 from replicable_rl.records import Recorded
-from replicable_rl.sampling.counts import EpisodeCounts
+from replicable_rl.sampling.counts import EpisodeCounts, width_of
 from replicable_rl.sampling.counts import sums as summed
 from replicable_rl.wording import plural
 
@@ -181,7 +181,7 @@ class Dataset(Displayed):
     def counts_of(self, count: NDArray[np.int64], starts: NDArray[np.int64] | None) -> EpisodeCounts:
         """Return other counts of the same outcomes and first states, as of another log, in the same form."""
         self.refuse_outside()
-        low, times = self.reward_range[0], count.astype(np.float64)
+        low, width, times = self.reward_range[0], width_of(self.reward_range), count.astype(np.float64)
         key, inverse, stays = self._transitions
         total = summed(inverse[: times.size], times, key.size)
         total[stays] += times.sum()  # what comes after the end is known: nothing, for ever
@@ -190,11 +190,11 @@ class Dataset(Displayed):
             excess[stays] += times.sum() * (0.0 - low)
             squares = None
             if key.size < self.key.size + stays.size:  # a transition with several rewards
-                width = (self.reward_range[1] - low) or 1.0
-                squares = summed(inverse[: times.size], times * ((self.reward - low) / width) ** 2, key.size)
-                squares[stays] += times.sum() * (low / width) ** 2
+                mean, place = excess / np.maximum(total, 1.0), inverse[: times.size]
+                squares = summed(place, times * ((self.reward - low - mean[place]) / width) ** 2, key.size)
+                squares[stays] += times.sum() * ((0.0 - low - mean[stays]) / width) ** 2
         episodes, rows = 0 if starts is None else int(starts.sum()), int(count.sum())
-        more: dict[str, Any] = {"low": low, "squares": squares, "starts": starts}
+        more: dict[str, Any] = {"low": low, "width": width, "squares": squares, "starts": starts}
         return EpisodeCounts(self.n_states, self.n_actions, key, total, excess, episodes, rows, **more)
 
     @cached_property

@@ -236,15 +236,11 @@ class EmpiricalModel:
 
     def _reward_variance(self) -> Floats | None:
         """Return the mean variance of the rewards of a transition, of every pair; None where each has one reward."""
-        problem, counts = self._made_of
+        _, counts = self._made_of
         if self.known_rewards or counts.squares is None:
             return None
-        low, high = problem.reward_range
-        sum_of = counts.excess if isinstance(counts, TransitionCounts) else (counts.reward - low) * counts.count
-        excess, n = sum_of / ((high - low) or 1.0), np.maximum(self.visits, 1.0)
-        apart = counts.squares - excess * (excess / np.maximum(counts.count, 1.0))
-        apart = np.where(apart > _ROUNDED_SUM * counts.squares, apart, 0.0)  # one reward has no variance
-        found: Floats = sums(counts.row, apart, n.size) / n * (1.0 - self.gamma) ** 2
+        n = np.maximum(self.visits, 1.0)
+        found: Floats = sums(counts.row, counts.squares, n.size) / n * (1.0 - self.gamma) ** 2
         return np.where(self.visits > 0.0, found, 0.0)
 
     def spread_of_some(self) -> float:

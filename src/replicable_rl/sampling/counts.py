@@ -23,8 +23,8 @@ class OutcomeCounts:
 
     Row s*A + a owns the slice ``indptr[row]:indptr[row + 1]``; its counts sum to ``calls``
     (the exact process is the probabilities with one call). ``reward`` is the reward of an
-    outcome, or the mean reward observed with it; then ``squares`` is the sum of the squares of all of them, above the
-    lowest there may be and in units of the width of the reward range.
+    outcome, or the mean reward observed with it; then ``squares`` is the sum of the squares of how far they were from
+    it, in units of the width of the reward range.
     """
 
     indptr: NDArray[np.int64]
@@ -78,8 +78,9 @@ class TransitionCounts:
     up to 2**53 and rounded to 53 bits beyond, because m episodes of H steps may pass 2**63.
 
     Rewards are summed above ``low``: ``excess`` is the sum of r - low. With the bottom of the reward range for ``low``
-    a large constant in all rewards costs no digits; with 0 it is the plain sum. ``squares`` is the sum of the squares
-    of r - low, in units of the width of the reward range, where a transition has rewards of several sizes.
+    a large constant in all rewards costs no digits; with 0 it is the plain sum. Where a transition has rewards of
+    several sizes, ``squares`` is the sum of the squares of how far they are from their mean, in units of ``width``,
+    that of the reward range.
     """
 
     n_states: int
@@ -88,6 +89,7 @@ class TransitionCounts:
     count: NDArray[np.float64]
     excess: NDArray[np.float64]
     low: float = field(default=0.0, kw_only=True)
+    width: float = field(default=1.0, kw_only=True)
     squares: NDArray[np.float64] | None = field(default=None, kw_only=True)
 
     @property
@@ -138,30 +140,48 @@ class EpisodeCounts(TransitionCounts):
                 f"{(other.n_states, other.n_actions)}."
             )
         more = _moved(other.excess, other.low - self.low, other.count)
-        key, place = self.key, None
-        if key is not other.key:  # as in two rounds on one table
+        key, place = self.key, np.tile(np.arange(self.key.size), 2)
+        if key is not other.key:  # which it is in two rounds on one table
             key, place = np.unique(np.concatenate([self.key, other.key]), return_inverse=True)
-
-        def both(one: NDArray[np.float64], two: NDArray[np.float64]) -> NDArray[np.float64]:
-            return one + two if place is None else sums(place, np.concatenate([one, two]), key.size)
-
-        squares, starts = None, None
-        if self.squares is not None and other.squares is not None and self.low == other.low:
-            squares = both(self.squares, other.squares)
-        if self.starts is not None and other.starts is not None:
-            starts = self.starts + other.starts
+        count, excess = np.concatenate([self.count, other.count]), np.concatenate([self.excess, more])
+        squares = None
+        if self.squares is not None and other.squares is not None and self.width == other.width:
+            squares = np.concatenate([self.squares, other.squares])
+        total, summed, apart = pooled(place, count, excess, squares, self.width, key.size)
         return EpisodeCounts(
             self.n_states,
             self.n_actions,
             key,
-            both(self.count, other.count),
-            both(self.excess, more),
+            total,
+            summed,
             self.episodes + other.episodes,
             self.steps + other.steps,
             low=self.low,
-            squares=squares,
-            starts=starts,
+            width=self.width,
+            squares=apart,
+            starts=None if self.starts is None or other.starts is None else self.starts + other.starts,
         )
+
+
+def pooled(
+    place: NDArray[np.int64],
+    count: NDArray[np.float64],
+    excess: NDArray[np.float64],
+    squares: NDArray[np.float64] | float | None,
+    width: float,
+    size: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64] | None]:
+    """Return counts, sums and squares of groups of parts: squares within the parts, and between their means.
+
+    >>> place, once = np.zeros(2, dtype=np.int64), np.ones(2)
+    >>> [total.tolist() for total in pooled(place, once, np.array([1.0, 3.0]), 0.0, 4.0, 1)]
+    [[2.0], [4.0], [0.125]]
+    """
+    total, summed = sums(place, count, size), sums(place, excess, size)
+    if squares is None:
+        return total, summed, None
+    off = excess / np.maximum(count, 1.0) - (summed / np.maximum(total, 1.0))[place]
+    return total, summed, sums(place, squares + count * (off / width) ** 2, size)
 
 
 def _moved(excess: NDArray[np.float64], by: float, count: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -177,18 +197,24 @@ def draw_from(source: GenerativeModel, calls: int, rng: np.random.Generator) -> 
     return counts
 
 
-# Counts on their way: keys of transitions, how often, the sums of their rewards, and of the squares of these.
+# Counts on their way: keys of transitions, how often, the sums of their rewards, and how far these are apart.
 Tally = tuple["NDArray[np.int64]", "NDArray[np.int64]", "NDArray[np.float64]", "NDArray[np.float64]"]
 
 
 def tally(
-    key: NDArray[np.int64], count: NDArray[np.int64], reward: NDArray[np.float64], squares: NDArray[np.float64]
+    key: NDArray[np.int64],
+    count: NDArray[np.int64],
+    excess: NDArray[np.float64],
+    squares: NDArray[np.float64] | float,
+    width: float,
 ) -> Tally:
-    """Return the distinct keys, sorted, with the sums of their counts, rewards and squares."""
+    """Return the distinct keys, sorted, with the sums of their counts and rewards, and how far these are apart."""
     unique, inverse = np.unique(key, return_inverse=True)
     counts = np.zeros(unique.size, dtype=np.int64)
     np.add.at(counts, inverse, count)
-    return unique, counts, sums(inverse, reward, unique.size), sums(inverse, squares, unique.size)
+    _, summed, apart = pooled(inverse, count.astype(np.float64), excess, squares, width, unique.size)
+    assert apart is not None
+    return unique, counts, summed, apart
 
 
 def tally_of(
@@ -201,19 +227,24 @@ def tally_of(
 
     >>> key, count, excess, squares = tally_of(np.array([7, 7]), np.array([1.0, 3.0]), (1.0, 5.0))
     >>> key.tolist(), count.tolist(), excess.tolist(), squares.tolist()
-    ([7], [2], [2.0], [0.25])
+    ([7], [2], [2.0], [0.125])
     """
-    low, high = reward_range
-    above, count = reward - low, np.full(key.size, times, dtype=np.int64)
-    return tally(key, count, times * above, times * (above / ((high - low) or 1.0)) ** 2)
+    return tally(
+        key, np.full(key.size, times, dtype=np.int64), times * (reward - reward_range[0]), 0.0, width_of(reward_range)
+    )
 
 
-def merge_tallies(tallies: Iterator[Tally]) -> Tally:
+def width_of(reward_range: tuple[float, float]) -> float:
+    """Return the width of a reward range, and 1 where there is one reward only."""
+    return (reward_range[1] - reward_range[0]) or 1.0
+
+
+def merge_tallies(tallies: Iterator[Tally], width: float) -> Tally:
     """Merge tallies as they come, so that memory is bounded by the distinct transitions."""
     merged = next(tallies)
     for more in tallies:
         key, count, reward, squares = (np.concatenate(pair) for pair in zip(merged, more, strict=True))
-        merged = tally(key, count, reward, squares)
+        merged = tally(key, count, reward, squares, width)
     return merged
 
 

@@ -20,7 +20,7 @@ from replicable_rl.errors import InvalidInput, check_integer, did_you_mean, show
 from replicable_rl.mdp import action_probabilities, allowed_of, check_allowed
 from replicable_rl.progress import track
 from replicable_rl.records import ObjectSpec
-from replicable_rl.sampling.counts import EpisodeCounts, Tally, check_horizon, merge_tallies, tally_of
+from replicable_rl.sampling.counts import EpisodeCounts, Tally, check_horizon, merge_tallies, tally_of, width_of
 from replicable_rl.sampling.masks import ACTION_MASK, Masks
 from replicable_rl.sampling.problem import BUDGET, Stepped
 from replicable_rl.sampling.vectors import autoreset_mode, before_autoreset
@@ -145,12 +145,17 @@ class EpisodicEnv(Stepped):
         weights = action_probabilities("EpisodicEnv", policy, self.n_states, self.n_actions, allowed_of(self))
         batches = self._vector_batches if self.is_vector else self._single_batches
         seen = _Seen(self.n_states)
-        played = merge_tallies(batches(cumulated(weights), episodes, horizon, rng, seen))
+        width = width_of(self.reward_range)
+        played = merge_tallies(batches(cumulated(weights), episodes, horizon, rng, seen), width)
         if seen.absorbed:
-            played = merge_tallies(iter([played, self._after_the_end(weights, seen, rng)]))
-        key, count, reward, squares = played
-        counted = key, count.astype(np.float64), reward, episodes, seen.steps
-        more: dict[str, Any] = {"low": self.reward_range[0], "squares": squares, "starts": seen.starts}
+            played = merge_tallies(iter([played, self._after_the_end(weights, seen, rng)]), width)
+        more: dict[str, Any] = {
+            "low": self.reward_range[0],
+            "width": width,
+            "squares": played[3],
+            "starts": seen.starts,
+        }
+        counted = played[0], played[1].astype(np.float64), played[2], episodes, seen.steps
         return EpisodeCounts(self.n_states, self.n_actions, *counted, **more)
 
     def _single_batches(

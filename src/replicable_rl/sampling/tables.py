@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from replicable_rl.mdp import TabularMDP, action_probabilities, allowed_of, chosen_actions
-from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts, check_calls, check_horizon, sums
+from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts, check_calls, check_horizon, pooled, width_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -76,12 +76,11 @@ class Table:
 
     def _seen(self, count: NDArray[np.float64], episodes: int, horizon: int) -> EpisodeCounts:
         """Return counts of outcomes as counts of transitions."""
-        (key, transition), (low, high) = self._transitions, self.reward_range
-        above = self.mdp.rows.reward - low
-        total, excess = (sums(transition, count * each, key.size) for each in (1.0, above))
-        squares = sums(transition, count * (above / ((high - low) or 1.0)) ** 2, key.size)
-        counted = key, total, excess, episodes, episodes * horizon
-        more: dict[str, Any] = {"low": low, "squares": squares if self._several_rewards else None}
+        (key, transition), low, width = self._transitions, self.reward_range[0], width_of(self.reward_range)
+        apart, excess = 0.0 if self._several_rewards else None, count * (self.mdp.rows.reward - low)
+        total, summed, squares = pooled(transition, count, excess, apart, width, key.size)
+        counted = key, total, summed, episodes, episodes * horizon
+        more: dict[str, Any] = {"low": low, "width": width, "squares": squares}
         return EpisodeCounts(self.n_states, self.n_actions, *counted, **more)
 
 
