@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from replicable_rl.algorithms.exploring import collect
+from replicable_rl.algorithms.ignoring import Ignored, hardly_reached, left_at_default
 from replicable_rl.algorithms.promise import Promise, allowed_pairs
 from replicable_rl.data.few import taken_all_the_same, taken_for_the_worst, threshold
 from replicable_rl.errors import InvalidInput, check_integer, speaking_as
-from replicable_rl.mdp import allowed_of, forbid, pairs_of
-from replicable_rl.mdp.allowed import first_allowed
-from replicable_rl.mdp.occupancy import occupancy_of_actions
+from replicable_rl.mdp import allowed_of, pairs_of
 from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.queries.rules import (
     AffordableTolerance,
@@ -35,7 +34,6 @@ from replicable_rl.queries.rules import (
     Tuning,
     as_rule,
 )
-from replicable_rl.queries.rules.affordable import state_shares
 from replicable_rl.queries.rules.rule import action_order
 from replicable_rl.records import Run, Status, StatusCode
 from replicable_rl.sampling import EpisodicModel, draw_from
@@ -45,11 +43,6 @@ from replicable_rl.theory.plug_in import SPENT
 from replicable_rl.wording import number, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from replicable_rl.mdp import TabularMDP
     from replicable_rl.randomness import SharedRandomness
     from replicable_rl.sampling import Problem
 
@@ -63,7 +56,7 @@ class Decided(NamedTuple):
 
     decision: Decision
     model: EmpiricalModel
-    ignored: NDArray[np.bool_] | None
+    ignored: Ignored | None
 
 
 @dataclass(frozen=True)
@@ -169,7 +162,8 @@ class PlugInPolicy(Promise[PlugInPlan]):
                 "lower horizon."
             )
         sizes = problem.n_states, problem.n_actions
-        plan = self._plan(*sizes, gamma=problem.gamma, known_rewards=False, pairs=allowed_pairs(problem))
+        enough = replace(self, budget=max(self.budget, sizes[0] * sizes[1]))  # it need not try every pair
+        plan = enough._plan(*sizes, gamma=problem.gamma, known_rewards=False, pairs=allowed_pairs(problem))
         spent = SPENT * self.epsilon
         return replace(plan, horizon=horizon, budget=self.budget, spent=spent, estimated=problem.estimated)
 
@@ -215,16 +209,16 @@ class PlugInPolicy(Promise[PlugInPlan]):
         In a log, pairs with fewer samples than a shared random threshold are left out of the model.
         """
         rule: Any = self.rule
+        published = isinstance(rule, PublishedCuts)  # who published them could not know a later seed
         if plan.recorded:
-            published = isinstance(rule, PublishedCuts)  # who published them could not know a later seed
             model = model.at_least(fewest_samples(model, None if published else shared))
-        ignored = hardly_reached(model, plan.spent, shared) if plan.explores else None
-        tuning = self.tuning(plan)._replace(ignored=ignored)
+        ignored = hardly_reached(model, plan.spent, shared) if plan.explores and not published else None
+        tuning = self.tuning(plan)._replace(ignored=None if ignored is None else ignored.states)
         decision: Decision = rule.decide(model, shared, tuning)
         if not plan.explores and _may_be_sure(plan, model, decision):
             decision = rule.decide(model, shared, tuning, Margin.of(model, self.delta))
         if ignored is not None:
-            decision = decision._replace(outputs=_left_at_default(decision.outputs, ignored, model.table))
+            decision = decision._replace(outputs=left_at_default(decision.outputs, ignored.states, model.table))
         return Decided(decision, model, ignored)
 
     def tuning(self, plan: PlugInPlan) -> Tuning:
@@ -235,26 +229,6 @@ class PlugInPolicy(Promise[PlugInPlan]):
 def fewest_samples(model: EmpiricalModel, shared: SharedRandomness | None) -> float:
     """Return how many samples a pair of a log needs to count, see :mod:`replicable_rl.data.few`."""
     return threshold(model.visits, shared)
-
-
-def hardly_reached(model: EmpiricalModel, spent: float, shared: SharedRandomness) -> NDArray[np.bool_]:
-    """Return which states may be ignored: their share is below a shared random threshold.
-
-    The threshold is so low that all of them together cost at most the loss that the rule may spend.
-    """
-    u = float(shared.uniform("decide/ignored", shape=1)[0])
-    threshold = spent * (1.0 - model.gamma) * (1.0 + u) / (2.0 * model.n_states)
-    return state_shares(model, spent) < threshold
-
-
-def _left_at_default(outputs: Mapping[str, Any], ignored: NDArray[np.bool_], table: TabularMDP) -> dict[str, Any]:
-    """Return outputs with the first allowed action in the ignored states, and the least value, of which it is best."""
-    left = dict(outputs)
-    if "policy" in left:
-        left["policy"] = np.where(ignored, first_allowed(table), left["policy"])
-    if "value" in left:  # the same value implies the same policy
-        left["value"] = forbid(np.where(ignored[:, None], 0.0, left["value"]), allowed_of(table))
-    return left
 
 
 def _may_be_sure(plan: PlugInPlan, model: EmpiricalModel, decision: Decision) -> bool:
@@ -286,15 +260,17 @@ def _status(
     plan: PlugInPlan,
     decision: Decision,
     samples: int,
-    ignored: NDArray[np.bool_] | None,
+    ignored: Ignored | None,
 ) -> Status:
     """Say what was decided on what data, what the data did not reach, and whether anything was asked."""
     policy = decision.outputs.get("policy")
     said = [f"decided from {number(samples)} samples"]
     said += [decision.said] if decision.said else []
     at_stake = model.most_to_lose(plan.over)
-    if at_stake <= plan.epsilon and plan.spent > 0.0:
-        lower = f"no policy loses more than {at_stake:.2g}: lower it"
+    if not model.best.value.any():
+        said.append("no sample had a reward above the lowest that there may be, so that all policies look alike")
+    elif at_stake <= plan.epsilon and plan.spent > 0.0:
+        lower = f"no policy loses more than {at_stake:.2g} on the empirical model: lower it"
         said.append(f"epsilon={plan.epsilon:g} asks for nothing, for {lower}")
     if model.never_tried.size:
         pairs, named = model.never_tried.tolist(), getattr(source, "pair_names", None)
@@ -302,11 +278,9 @@ def _status(
         if named is not None and policy is not None:
             taken = np.intersect1d(pairs, np.arange(model.n_states) * model.n_actions + policy)
             said += taken_all_the_same(taken.tolist(), named)
-    if ignored is not None and ignored.any() and policy is not None:
-        followed = occupancy_of_actions(model.table, policy, np.zeros(model.n_states))
-        share = float(followed.share[ignored].sum())
-        cost = min(1.0, share / (1.0 - model.gamma))
-        many = plural(int(ignored.sum()), "state")
-        first = "action 0" if allowed_of(source) is None else "the first allowed action"
-        said.append(f"{many} hardly ever reached and left at {first}, which costs at most {cost:.2g}")
+    if ignored is not None and ignored.states.any() and policy is not None:
+        many, first = plural(int(ignored.states.sum()), "state"), "the first allowed action"
+        first = "action 0" if allowed_of(source) is None else first
+        costs = f"which costs at most {ignored.cost:.2g} on the empirical model"
+        said.append(f"{many} hardly ever reached and left at {first}, {costs}")
     return Status(StatusCode.COMPLETED, "; ".join(said))

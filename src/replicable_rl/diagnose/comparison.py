@@ -126,6 +126,12 @@ class Comparison(Displayed):
         raise InvalidInput(f"Comparison: there is no {shown(name)}. It has: {', '.join(known)}.")
 
     @property
+    def asked(self) -> str:
+        """What was asked of every line; of losses only where they are known."""
+        text = f"same policy with probability at least {1.0 - self.rho:.6g}"
+        return text if self.gain is None else f"{text}, mean loss at most {self.epsilon:.4g}"
+
+    @property
     def met(self) -> bool | None:
         """Whether anything meets all that is asked; None where that cannot be told of all."""
         verdicts = [row.met for row in self.rows]

@@ -105,27 +105,34 @@ def _excludes_little(epsilon: float, gain: float | None) -> str:
     )
 
 
+_KNOWN_LOSSES = (
+    "Samples, in all, are measured: the fewest at which two runs have the same policy often enough and lose little "
+    "enough. The proof's are what is proved to be enough for any problem of this size. Losses are means, in values "
+    "normalised to [0, 1], in the units of your rewards, and by what the best policy gains over the uniform one."
+)
+_UNKNOWN_LOSSES = (
+    "Samples, in all, are measured: the fewest at which two runs have the same policy often enough. What a policy "
+    "loses is not known where the problem is no table. The proof's are what is proved to be enough for any problem of "
+    "this size."
+)
+
+
 @shows("comparison table")
 def comparison_table(found: Comparison, width: int = _WIDTH) -> str:
     """Return the lines, what they mean, and which to use."""
     width = max(width, NARROWEST)
     table, missing = laid_out(_compared(found.rows), width)
     share = "" if not found.gain else f", {percent(round(found.epsilon / found.gain, 4))} of the gain over uniform"
-    asked = f"same policy with probability at least {1.0 - found.rho:.6g}, mean loss at most {found.epsilon:.4g}{share}"
     lines = [
         *_wrapped(_text(found.problem), width),
-        *_wrapped(f"Asked: {asked}. All intervals of all lines hold at once, {percent(found.confidence)}.", width),
+        *_wrapped(
+            f"Asked: {found.asked}{share}. All intervals of all lines hold at once, {percent(found.confidence)}.", width
+        ),
         "",
         *table,
         "",
         *_wrapped(f"{found.why} {_excludes_little(found.epsilon, found.gain)}".rstrip(), width),
-        *_wrapped(
-            "Samples, in all, are measured: the fewest at which two runs have the same policy often enough and lose "
-            "little enough. The proof's are what is proved to be enough for any problem of this size. Losses are "
-            "means, in values normalised to [0, 1], in the units of your rewards, and by what the best policy gains "
-            "over the uniform one.",
-            width,
-        ),
+        *_wrapped(_UNKNOWN_LOSSES if found.gain is None else _KNOWN_LOSSES, width),
         *_wrapped(left_out(missing), width),
     ]
     return "\n".join(lines)

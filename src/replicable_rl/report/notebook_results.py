@@ -173,9 +173,8 @@ def comparison_html(found: Comparison) -> str:
         ]
         for row in found.rows
     ]
-    asked = f"same policy with probability at least {1.0 - found.rho:.6g}, mean loss at most {found.epsilon:.4g}"
     columns = ["", "samples, measured", "samples, proved", "loss", "made to repeat"]
-    return table(f"{brief(found.problem.text, _SPEC)}: {asked}", columns, rows) + paragraphs([found.why])
+    return table(f"{brief(found.problem.text, _SPEC)}: {found.asked}", columns, rows) + paragraphs([found.why])
 
 
 @shows_in_notebooks(RunStore)

@@ -6,17 +6,19 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from replicable_rl.algorithms import PlugInPolicy
+from replicable_rl.algorithms.ignoring import hardly_reached
 from replicable_rl.algorithms.plug_in_policy import fewest_samples
 from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput, check_integer, shown
 from replicable_rl.progress import track
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.queries.empirical import EmpiricalModel
-from replicable_rl.queries.rules import AffordableTolerance, Cuts, choose_cuts
+from replicable_rl.queries.rules import Cuts, choose_cuts
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
 from replicable_rl.records import COUNTS
 from replicable_rl.solve.run import refuse_endless, source_of
 from replicable_rl.theory import PlugInPlan
+from replicable_rl.theory.plug_in import SPENT
 
 _MOST_TRIES = 10**6
 
@@ -52,14 +54,12 @@ def publish(problem: Any, algorithm: PlugInPolicy, *, sample_seed: int | None = 
     True
     """
     model, plan = _estimated(problem, algorithm, sample_seed, sampler, "publish")
-    order = getattr(algorithm.rule, "order", None)
-    if not plan.spent > 0.0:  # the rule itself spends nothing, and cuts do
-        n = None if plan.explores else plan.per_pair
-        usual = replace(algorithm, rule=AffordableTolerance(), samples=n, budget=plan.budget)
-        plan = usual.plan(source_of(problem, usual, sampler)[0])
     if plan.recorded:
         model = model.at_least(fewest_samples(model, None))  # as everybody does who uses the cuts
-    cuts = choose_cuts(model, algorithm.tuning(plan), order)
+    tuning = algorithm.tuning(plan)._replace(spent=SPENT * algorithm.epsilon)  # whatever the rule itself would spend
+    if plan.explores:
+        tuning = tuning._replace(ignored=hardly_reached(model, tuning.spent, None).states)
+    cuts = choose_cuts(model, tuning, getattr(algorithm.rule, "order", None))
     return replace(cuts, names=problem.labels) if isinstance(problem, Dataset) else cuts  # no id stands for a log
 
 

@@ -197,7 +197,8 @@ def _fewest(
     """Return the fewest samples of a pair that keep both promises, what the rule spends, and its parameter."""
     found: list[tuple[int, float, float]] = []
     second_run = rule not in (decisions.GREEDY, decisions.SOFTMAX, decisions.PUBLISHED)
-    for part in (0.0,) if rule == decisions.GREEDY else _PARTS:
+    only = {decisions.GREEDY: (0.0,), decisions.PUBLISHED: (SPENT,)}  # who publishes spends as much, at every size
+    for part in only.get(rule, _PARTS):
         spent = part * epsilon
         tuned = _tuned(sizes, rules, spent, delta, parameter)
 

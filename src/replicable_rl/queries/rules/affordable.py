@@ -82,7 +82,7 @@ class AffordableTolerance:
                 if affordable:
                     break
             else:  # what the bound on the losses excludes, up to rounding
-                policy, sure = model.best.policy, False
+                policy, sure, lost, x = model.best.policy, False, 0.0, 0.0
         said = f"tolerance {x:g}, which costs at most {lost:.2g} on the empirical model"
         return Decision({"policy": policy}, nearest, sure, lost, said)
 

@@ -57,7 +57,10 @@ def choose_cuts(model: EmpiricalModel, tuning: Tuning, order: tuple[int, ...] | 
     orders = [action_order(order, model.n_actions)]
     if order is None:
         orders.append(_covering_order(model, share, tuning.spent, orders[0]))
-    found = (cuts for preferred in orders for cuts in _Chooser(model, tuning, noise, share, preferred).all())
+    found: list[_Candidate] = []
+    for ignored in (tuning.ignored, None):  # an order may begin with another action than was thought of
+        few = tuning._replace(ignored=ignored)
+        found = found or [cuts for one in orders for cuts in _Chooser(model, few, noise, share, one).all()]
     best = min(found, key=lambda cuts: (max(cuts.differ, _CERTAIN), cuts.lost))
     numbers = best.tolerances, best.policy, best.room, tuple(best.order.tolist())
     return Cuts(*numbers, model.spec, tuning.spent, model.fewest, DOUBT)
@@ -90,7 +93,7 @@ class _Chooser:
 
         from replicable_rl.queries.rules import _kernels
 
-        gap, states = self.model.gap, np.arange(self.model.n_states)
+        gap, states, ignored = self.model.gap, np.arange(self.model.n_states), self.tuning.ignored
         cut, room = np.zeros_like(gap), np.full_like(gap, -1.0)  # -1: no cut makes a state take this action
         free = self.tuning.spent * (1.0 - self.model.gamma)  # a gap that may be lost in every step
         _kernels.widest(gap, self.noise, self.order, _ENOUGH, free, cut, room)
@@ -102,15 +105,17 @@ class _Chooser:
             taken = np.argmin(score, axis=1)
             if last is not None and np.array_equal(taken, last):
                 continue
-            last, r = taken, cut[states, taken]
+            last, r, left = taken, cut[states, taken], room[states, taken]
+            if ignored is not None:  # they take the first action whatever the data say: nothing is compared
+                r, left = np.where(ignored, 1.0, r), np.where(ignored, np.inf, left)
             policy = first_within(gap, r, self.order)
             lost = self.model.loss(policy, self.tuning.over, _CLOSE * self.tuning.spent)
             if lost > (1.0 - 2.0 * _CLOSE) * self.tuning.spent and not np.array_equal(policy, self.model.best.policy):
                 return
             off = self.model.loss_deviation(policy, self.tuning.over) + 2.0**-1000
             too_dear = 2.0 * float(ndtr((lost - self.tuning.spent - DOUBT * off) / (_BOTH * off)))
-            chance = float(differ[states, taken].sum()) + too_dear
-            yield _Candidate(chance, lost, r, policy, room[states, taken], self.order)
+            chance = float(2.0 * ndtr(-left / _BOTH).sum()) + too_dear
+            yield _Candidate(chance, lost, r, policy, left, self.order)
 
 
 def _covering_order(model: EmpiricalModel, share: Floats, spent: float, usual: Integers) -> Integers:

@@ -1,0 +1,123 @@
+"""States that are hardly ever reached may be ignored, and that may not cost more than is said."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import replicable_rl as rr
+from replicable_rl.algorithms import ignoring
+from replicable_rl.data import Dataset, Process
+from replicable_rl.randomness import SharedRandomness, sample_stream
+from replicable_rl.sampling import Counts
+from replicable_rl.theory.plug_in import SPENT, plug_in_policy
+from tests.mutants import plant
+
+
+def corridor(length: int = 30, gamma: float = 0.95) -> rr.TabularMDP:
+    """Left and right; only the far end pays. By chance nobody gets there in time, and the best policy does."""
+    P, R = np.zeros((length, 2, length)), np.zeros((length, 2))
+    for s in range(length):
+        P[s, 0, max(s - 1, 0)] = P[s, 1, min(s + 1, length - 1)] = 1.0
+    R[-1] = 1.0
+    return rr.TabularMDP.from_dense(P, R, gamma=gamma, initial=[1.0] + [0.0] * (length - 1))
+
+
+def loss_of(mdp: rr.TabularMDP, policy: NDArray[np.int64]) -> float:
+    best = rr.optimal_values(mdp).value
+    return float((1.0 - mdp.gamma) * mdp.initial @ (best - rr.evaluate_policy(mdp, policy).value))
+
+
+def log_of(mdp: rr.TabularMDP, calls: int) -> Dataset:
+    """Return a log in which every pair was tried so often."""
+    drawn = Counts(mdp).draw(calls, sample_stream(3))
+    some = drawn.count > 0
+    row = drawn.row[some]
+    states, actions = tuple(range(mdp.n_states)), tuple(range(mdp.n_actions))
+    process = Process(states, actions, mdp.gamma, mdp.reward_range, tuple(mdp.initial.tolist()))
+    parts = row // mdp.n_actions, row % mdp.n_actions, drawn.next_state[some], drawn.reward[some], drawn.count[some]
+    return Dataset(process, *parts)
+
+
+def check_corridor() -> None:
+    mdp = corridor()
+    for rule in ("affordable", "greedy", "tolerance"):
+        algorithm = rr.PlugInPolicy(0.05, 0.05, 0.2, rule=rule, budget=3 * 10**5, horizon=100)
+        run = rr.solve(mdp, algorithm, shared_seed=1, sample_seed=1)
+        assert loss_of(mdp, run.policy) < 0.05
+    log = rr.solve(log_of(mdp, 500), rr.PlugInPolicy(0.05, 0.05, 0.2), shared_seed=1)
+    assert loss_of(mdp, log.policy) < 0.05
+
+
+def test_what_lies_on_the_way_is_not_ignored() -> None:
+    check_corridor()
+
+
+def test_a_threshold_that_asks_for_no_cost_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, ignoring, "hardly_reached", "if affordable:", "if True:")
+    monkeypatch.setattr("replicable_rl.algorithms.plug_in_policy.hardly_reached", ignoring.hardly_reached)
+    with pytest.raises(AssertionError):
+        check_corridor()
+
+
+@pytest.mark.parametrize("problem", ["machine-repair-v1", "two-goals-v1", "admission-v1", "riverswim-v1"])
+def test_ignoring_costs_what_is_said(problem: str) -> None:
+    """The said bound is one on the model; with so many steps the true cost is near it."""
+    mdp = rr.make(problem)
+    algorithm = rr.PlugInPolicy(0.05, 0.05, 0.2, rule="greedy", budget=10**6, horizon=100)
+    run = rr.solve(mdp, algorithm, shared_seed=2, sample_seed=2)
+    said = re.search(r"left at action 0, which costs at most ([\d.e-]+) on the empirical model", str(run.status))
+    assert loss_of(mdp, run.policy) <= (0.0 if said is None else float(said[1])) + 0.01
+    assert said is None or float(said[1]) <= 0.05 / 2
+
+
+def test_labs_that_follow_cuts_from_episodes_decide_alike() -> None:
+    """Who publishes ignores states too, and says so in the cuts; who follows ignores none by a seed of its own."""
+    mdp, same = rr.make("machine-repair-v1"), 0
+    algorithm = rr.PlugInPolicy(0.05, 0.05, 0.2, budget=2 * 10**5, horizon=100)
+    cuts = rr.publish(mdp, algorithm, sample_seed=1)
+    assert np.isinf(cuts.margins).any()
+    follow = rr.PlugInPolicy(0.05, 0.05, 0.2, budget=2 * 10**5, horizon=100, rule=rr.rules.PublishedCuts(cuts))
+    for seed in range(10):
+        run = rr.solve(mdp, follow, shared_seed=seed, sample_seed=100 + seed)
+        alike = bool(np.array_equal(run.policy, cuts.policy))
+        same += alike
+        assert ("the published policy" in str(run.status)) == alike
+    assert same >= 9
+
+
+def test_who_publishes_spends_what_who_follows_may() -> None:
+    """Whatever the rule and however many samples: else more samples would speak against good cuts."""
+    for n in (10, 10**6, 10**12):
+        plan = plug_in_policy(20, 4, 0.9, 0.05, 0.01, 0.2, rule="published", samples=n, known_rewards=False)
+        assert plan.spent == SPENT * 0.05
+    problem = rr.make("two-goals-v1")
+    found = [
+        rr.publish(problem, rr.PlugInPolicy(0.5, 0.05, 0.2, rule=rule, samples=2**37), sample_seed=1).digest
+        for rule in ("affordable", "rounded", "tolerance", "greedy")
+    ]
+    assert len(set(found)) == 1
+
+
+def test_no_reward_is_not_called_a_large_epsilon() -> None:
+    lake = rr.from_gymnasium("FrozenLake-v1", gamma=0.95, map_name="8x8")
+    algorithm = rr.PlugInPolicy(0.001, 0.05, 0.2, budget=200, horizon=50)
+    said = str(rr.solve(lake, algorithm, shared_seed=1, sample_seed=1).status)
+    assert "no sample had a reward above the lowest that there may be" in said
+    assert "asks for nothing" not in said
+
+
+def test_a_state_is_ignored_by_two_shared_numbers() -> None:
+    """The first is the one that it always was."""
+    one, two = (SharedRandomness(5).uniform("decide/ignored", shape=n) for n in (1, 2))
+    assert one[0] == two[0]
+
+
+def test_few_steps_need_not_try_every_pair() -> None:
+    mdp = rr.make("garnet-v1", n_states=300, n_actions=4)
+    run = rr.solve(mdp, rr.PlugInPolicy(0.1, 0.05, 0.2, budget=500, horizon=50), shared_seed=1, sample_seed=1)
+    assert run.samples is not None
+    assert run.samples <= 500
