@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import KW_ONLY, InitVar, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
