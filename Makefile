@@ -68,9 +68,11 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 # Also what the tests need: linters, and the libraries of the extras.
-$(VENV)/.developing: $(VENV)/.installed
+# In one go, so that the package is built and its needs are resolved once.
+$(VENV)/.developing: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
 	$(PIP) --editable '.[dev]'
-	touch $@
+	touch $(VENV)/.installed $@
 
 # Also the peers to compare with, one by one: the benchmarks go without one that cannot be installed.
 $(VENV)/.benchmarking: $(VENV)/.installed

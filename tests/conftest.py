@@ -6,8 +6,10 @@ it, makes property tests look for new examples in CI too.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +21,20 @@ from tests import commands  # noqa: F401  # it notes what ships before any test 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+    from replicable_rl.testing.processes import Worker
+
+gc.disable()  # while tests are collected: all that is made then stays, and looking for garbage in it takes seconds
+
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("fresh", deadline=None)
 if not os.access(Path.cwd(), os.W_OK):  # hypothesis keeps what failed in the folder that it is started from
     settings.register_profile("fresh", deadline=None, database=None)
 settings.load_profile("fixed" if "CI" in os.environ and "REPLICABLE_RL_TEST_SEED" not in os.environ else "fresh")
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # nor is it looked at again
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
@@ -44,3 +55,19 @@ def one_database(database: DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(
         duckdb, "connect", lambda *where, **how: connect(*where, **how) if where or how else database.cursor()
     )
+
+
+@pytest.fixture(scope="session")
+def worker() -> Iterator[Worker]:
+    from replicable_rl.testing.processes import Worker
+
+    with Worker() as started:
+        yield started
+
+
+@pytest.fixture
+def one_worker(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One other process for all conformance suites: it takes a second to start, and each suite starts its own."""
+    from replicable_rl.testing import conformance
+
+    monkeypatch.setattr(conformance, "Worker", lambda: nullcontext(worker))

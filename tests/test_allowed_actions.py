@@ -55,6 +55,8 @@ def masked(seed: int, kind: str = "known") -> rr.TabularMDP:
     return rr.TabularMDP.from_dense(P, R, gamma=0.8, allowed=allowed)
 
 
+pytestmark = pytest.mark.usefixtures("one_database")
+
 KINDS = ("known", "learned", "ties")
 problems = st.builds(masked, st.integers(0, 2**32 - 1), st.sampled_from(KINDS))
 

@@ -114,6 +114,13 @@ def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
 # --- a Dask cluster: a scheduler and workers, each a process of its own -----------------------------
 
 
+# A cluster watches itself, a hundred times a second, for a dashboard that nobody opens here.
+UNWATCHED = {
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "500ms",
+}
+
+
 class Cluster:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -126,7 +133,7 @@ class Cluster:
     def _start(self, kind: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{kind}.log").open("ab") as log:
             command = [sys.executable, "-m", "dask", kind, *arguments, "--no-dashboard"]
-            return subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder)
+            return subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, env={**os.environ, **UNWATCHED})
 
     def add_worker(self) -> subprocess.Popen[bytes]:
         self.workers.append(self._start("worker", self.address, "--nthreads", "1", "--no-nanny"))

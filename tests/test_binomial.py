@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import decimal
 import functools
 import inspect
@@ -295,12 +296,22 @@ PLANTED: dict[str, tuple[str, str, Callable[[dict[str, Any]], None]]] = {
 }
 
 
+def with_callers(before: str, after: str) -> ast.Module:
+    """Return the functions that differ and those that call them: all others stay compiled as they are."""
+    bodies = (ast.parse(text).body for text in (before, after))
+    old, new = ([each for each in body if isinstance(each, ast.FunctionDef)] for body in bodies)
+    found = {two.name for one, two in zip(old, new, strict=True) if ast.dump(one) != ast.dump(two)}
+    for _ in new:  # as often as calls can be nested
+        found |= {each.name for each in new if found & {n.id for n in ast.walk(each) if isinstance(n, ast.Name)}}
+    return ast.Module([each for each in new if each.name in found], [])
+
+
 @pytest.mark.parametrize("name", PLANTED)
 def test_planted_bias_of_a_thousandth_is_caught(name: str) -> None:
     old, new, check = PLANTED[name]
     source = inspect.getsource(module)
     assert source.count(old) == 1
-    namespace: dict[str, Any] = {"__name__": "planted"}
-    exec(compile(source.replace(old, new), "<planted>", "exec"), namespace)
+    namespace: dict[str, Any] = {**vars(module), "__name__": "planted"}
+    exec(compile(with_callers(source, source.replace(old, new)), "<planted>", "exec"), namespace)
     with pytest.raises(AssertionError):
         check(namespace)

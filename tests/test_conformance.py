@@ -10,8 +10,7 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from collections.abc import Callable
 from dataclasses import KW_ONLY, InitVar, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -50,17 +49,7 @@ SHIPPED = [
 
 PROBLEM = rr.make("two-goals-v1")
 
-
-@pytest.fixture(scope="module")
-def worker() -> Iterator[Worker]:
-    with Worker() as started:
-        yield started
-
-
-@pytest.fixture(autouse=True)
-def one_worker_for_all_suites(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process takes a second to start, and a suite starts its own."""
-    monkeypatch.setattr(conformance, "Worker", lambda: nullcontext(worker))
+pytestmark = pytest.mark.usefixtures("one_worker")
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.randomness import sample_stream
 from tests.test_data import LOG, NAMES, csv_of, long_log
 
+pytestmark = pytest.mark.usefixtures("one_database")
+
 DECIDE = rr.PlugInPolicy(0.02, 0.05, 0.2)
 
 

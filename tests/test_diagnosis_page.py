@@ -21,6 +21,8 @@ from tests.test_cli import Run
 from tests.test_data import long_log
 from tests.test_report_page import Elements
 
+pytestmark = pytest.mark.usefixtures("one_database")
+
 EVIL = "</td><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\n=cmd|' /C calc'!A1"
 
 

@@ -312,6 +312,7 @@ def test_serial_threads_and_processes_are_the_same(size: dict[str, Any]) -> None
     ],
     ids=lambda algorithm: algorithm_spec(algorithm).text,
 )
+@pytest.mark.usefixtures("one_worker")
 def test_the_conformance_suite_passes(algorithm: Any) -> None:
     check_algorithm(algorithm, problems=[GRID])  # the default rule on others: test_conformance.py
 
@@ -331,6 +332,7 @@ class LastNearlyBest:
         return Decision({"policy": model.n_actions - 1 - np.argmax(within[:, ::-1], axis=1)}, said="took the last")
 
 
+@pytest.mark.usefixtures("one_worker")
 def test_a_rule_of_ones_own() -> None:
     algorithm = plug_in(rule=LastNearlyBest(), samples=1000)
     run = rr.solve(GRID, algorithm, shared_seed=1, sample_seed=1)
