@@ -10,6 +10,7 @@ from replicable_rl.experiments.shares import modal_share, unique_share
 from replicable_rl.records import ObjectSpec
 from replicable_rl.registry import make
 from replicable_rl.theory import phased_vi
+from replicable_rl.wording import interval
 
 EPSILON, DELTA, RHO = 0.02, 0.001, 0.2
 BASE = 13_000  # the paper's m
@@ -192,7 +193,7 @@ def _within(rows: Iterable[Row], name: str) -> bool:
 
 
 def _range(rows: list[Row], name: str) -> str:
-    return f"{min(row[name] for row in rows):.3f}–{max(row[name] for row in rows):.3f}"
+    return interval(min(row[name] for row in rows), max(row[name] for row in rows))
 
 
 def _listed(multiples: list[int]) -> str:
