@@ -111,7 +111,9 @@ class Kept:
             return None
         data, archive = read_all(self.path)
         if "collection" not in archive:
-            raise InvalidFile(f"{self.path}: is a saved data set, not one that collect(keep=...) wrote. Name another file.")
+            raise InvalidFile(
+                f"{self.path}: is a saved data set, not one that collect(keep=...) wrote. Name another file."
+            )
         try:
             record = parse_json(archive["collection"].tobytes())
             if not isinstance(record, dict) or record.get("format") != _FORMAT:
