@@ -166,7 +166,7 @@ def _moved(mdp: rr.TabularMDP, pair: int) -> rr.TabularMDP:
 # --- the page ---------------------------------------------------------------------------------------------------
 
 _TEXT = """\
-# What one log says about another, and what other logs did say
+# How well one log forecasts what other logs say
 
 `make bench` writes this page (`python -m benchmarks.forecasts` alone, half an hour). Logs are played by the uniform
 policy in episodes of {steps} steps, on eight processes. The loss allowed is 5 % of what the best policy gains over the

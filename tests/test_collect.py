@@ -501,7 +501,7 @@ def test_other_batches_are_refused(tmp_path: Path) -> None:
 def test_what_is_no_collection_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "kept.npz"
     rr.collect(simulator(few), 10, sample_seed=1).save(path)
-    with pytest.raises(InvalidFile, match="a data set that no collection was kept in"):
+    with pytest.raises(InvalidFile, match=r"is a saved data set, not one that collect\(keep=\.\.\.\) wrote"):
         rr.collect(simulator(few), 20, keep=path)
     rr.make("chain-v1").save(path)
     with pytest.raises(InvalidFile, match="no replicable-rl dataset v1 file"):

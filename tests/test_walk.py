@@ -317,6 +317,22 @@ def test_no_public_signature_has_an_owner() -> None:
     assert checked > 100
 
 
+ONE_PLACE = {
+    r"\bjson\.(dumps?|loads?)\(": ["canonical.py", "data/jsonlines.py"],  # which reads other people's rows
+    r"\bproduct\(": ["records/combinations.py"],
+    r"in enumerate\(line\)": ["mdp/labels.py"],
+    r"\.[0-9]f\}–": [],  # an interval: wording.interval
+    r"p = \{": ["wording.py"],
+}
+
+
+@pytest.mark.parametrize("pattern", ONE_PLACE)
+def test_one_module_does_it_for_all(pattern: str) -> None:
+    """JSON, combinations of values, cells of a map, intervals and p-values."""
+    found = [path.relative_to(SOURCE).as_posix() for path in MODULES if re.search(pattern, path.read_text("utf-8"))]
+    assert found == ONE_PLACE[pattern]
+
+
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_modules_can_be_read_in_one_sitting(path: Path) -> None:
     if path.name != "_kernels.py":  # compiled loops, which must be in one module to be compiled together

@@ -17,6 +17,24 @@ def number(x: float | None, digits: int = 4) -> str:
     return str(int(x)) if isinstance(x, Integral) and abs(x) < 10**9 else f"{x:.{digits}g}"
 
 
+def number_range(low: float, high: float) -> str:
+    """Write the ends of a range; one number where both read alike.
+
+    >>> number_range(0.5, 12), number_range(0.5, 0.50000001)
+    ('0.5 to 12', '0.5')
+    """
+    return number(low) if number(low) == number(high) else f"{number(low)} to {number(high)}"
+
+
+def short_loss(x: float | None) -> str:
+    """Write a loss in a few letters; what is below the rounding of planning is 0; a dash for None.
+
+    >>> short_loss(0.0), short_loss(4e-9), short_loss(0.01234), short_loss(3.21e-5), short_loss(None)
+    ('0', '0', '0.012', '3.2e-05', '-')
+    """
+    return "0" if x is not None and abs(x) < 1e-7 else number(x, 2)
+
+
 def apart(one: float, two: float) -> tuple[str, str]:
     """Write two numbers with as many digits as it takes to tell them apart.
 
@@ -29,6 +47,42 @@ def apart(one: float, two: float) -> tuple[str, str]:
             return texts
     exact = tuple(str(int(x)) if isinstance(x, Integral) else f"{x:.17g}" for x in (one, two))
     return exact[0], exact[1]
+
+
+def share(x: float, digits: int = 3) -> str:
+    """Write an agreement, a share or a probability.
+
+    >>> share(0.9), share(2 / 3, 2)
+    ('0.900', '0.67')
+    """
+    return f"{x:.{digits}f}"
+
+
+def interval(low: float, high: float, digits: int = 3) -> str:
+    """Write the interval of an agreement, a share or a probability.
+
+    >>> interval(0.8, 0.95)
+    '0.800–0.950'
+    """
+    return f"{share(low, digits)}–{share(high, digits)}"
+
+
+def with_interval(x: float, low: float, high: float, digits: int = 3) -> str:
+    """Write an estimate with its interval.
+
+    >>> with_interval(0.9, 0.8, 0.95)
+    '0.900 (0.800–0.950)'
+    """
+    return f"{share(x, digits)} ({interval(low, high, digits)})"
+
+
+def p_value(p: float) -> str:
+    """Write how likely chance alone makes a difference as large.
+
+    >>> p_value(0.0312)
+    'p = 0.031'
+    """
+    return f"p = {number(p, 2)}"
 
 
 def bound(probability: float | None) -> str:
@@ -45,13 +99,13 @@ def minus(text: str) -> str:
     return text.replace("-", "−")
 
 
-def percent(share: float) -> str:
+def percent(part: float) -> str:
     """Write a share, such as a confidence, in per cent with all of its digits.
 
     >>> percent(0.95), percent(0.999)
     ('95 %', '99.9 %')
     """
-    return f"{100 * share:.10g} %"
+    return f"{100 * part:.10g} %"
 
 
 def plural(count: int, noun: str) -> str:

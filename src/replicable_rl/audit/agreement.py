@@ -33,6 +33,7 @@ import numpy as np
 from replicable_rl.audit.every_look import mean_at_every_look
 from replicable_rl.audit.intervals import bounded_mean, clopper_pearson
 from replicable_rl.display import Displayed, described
+from replicable_rl.wording import interval, share, with_interval
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,7 +69,7 @@ class Estimate(float, Displayed):
         return Estimate, (float(self), self.low, self.high)
 
     def __str__(self) -> str:
-        return f"{float(self):.3f} ({self.low:.3f}–{self.high:.3f})"
+        return with_interval(self, self.low, self.high)
 
     def __repr__(self) -> str:
         return f"Estimate({float(self)!r}, {self.low!r}, {self.high!r})"
@@ -128,8 +129,8 @@ class Agreement(Displayed):
         return described(self, f"{self.level}: {self.every_look}, {self.same} of {self.pairs} pairs the same")
 
     def __str__(self) -> str:
-        always, once = (f"{one.low:.3f}–{one.high:.3f}" for one in (self.every_look, self.value))
-        said = f"same {self.level} in {self.same} of {self.pairs} pairs: agreement {self.estimate:.3f}"
+        always, once = (interval(one.low, one.high) for one in (self.every_look, self.value))
+        said = f"same {self.level} in {self.same} of {self.pairs} pairs: agreement {share(self.estimate)}"
         return f"{said} ({always}; at one look {once})"
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from replicable_rl.audit.sampled import suspicion
 from replicable_rl.mdp import evaluate_policy, optimal_values, uniform_policy
+from replicable_rl.wording import number
 
 if TYPE_CHECKING:
     from replicable_rl.audit.result import AuditResult
@@ -49,7 +50,7 @@ def _no_better(result: AuditResult) -> str:
         below = float(found.mean) <= float(found.uniform)
         how = "are no better than" if below else "are not shown to be better than"
         said = f"The returns {how} those of the uniform policy"
-        return f"{said}: {float(found.mean):.4g} against {float(found.uniform):.4g}."
+        return f"{said}: {number(float(found.mean))} against {number(float(found.uniform))}."
     if result.mdp is None or result.mdp.n_states > _LARGE or "policy" not in result.levels:
         return ""
     if len(result.classes("policy")) > _MANY:
@@ -64,4 +65,4 @@ def _no_better(result: AuditResult) -> str:
     if mean > uniform.expected_return + off or best <= uniform.expected_return + 2.0 * off:
         return ""  # better, or there is nothing to be learned
     said = "The policies are no better than the uniform one: they return"
-    return f"{said} {mean:.4g} on average, and it returns {uniform.expected_return:.4g}."
+    return f"{said} {number(mean)} on average, and it returns {number(uniform.expected_return)}."

@@ -10,7 +10,7 @@ from replicable_rl.audit.agreement import Estimate
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.records import Claim, Claims, Measurement
-from replicable_rl.wording import brief, plural
+from replicable_rl.wording import brief, number, plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,6 +81,6 @@ def in_one_line(result: AuditResult) -> str:
     size = f"{plural(result.spec.n_seeds, 'shared seed')} × {plural(result.spec.runs_per_seed, 'run')}"
     said = ", ".join(f"same {level} {found.every_look}" for level, found in result.agreements.items())
     of = f"{result.problem.text}, {result.algorithm.text}"
-    said += "" if result.returns is None or not said else f"; mean return {float(result.returns.mean):.4g}"
+    said += "" if result.returns is None or not said else f"; mean return {number(float(result.returns.mean))}"
     none = "every run failed" if result.runs else "no run has finished"
     return f"{brief(of, 200)}: {size}; {said or none}"

@@ -20,7 +20,6 @@ A problem may also be ``file = "saved.npz"``, found from where the sweep is, or 
 A parameter that is a list itself is written as a list of lists.
 """
 
-import itertools
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -35,7 +34,7 @@ from replicable_rl.errors import InvalidFile, InvalidInput, did_you_mean
 from replicable_rl.files import read_file
 from replicable_rl.mdp import TabularMDP, load_mdp
 from replicable_rl.progress_bar import bar_where_it_is_seen
-from replicable_rl.records import AuditSpec, ObjectSpec
+from replicable_rl.records import AuditSpec, ObjectSpec, combinations
 from replicable_rl.registry import build, make_algorithm
 
 _LARGEST = 1 << 24  # bytes of a sweep
@@ -79,10 +78,10 @@ def load_sweep(path: str | os.PathLike[str], *, in_store: bool = False, **settin
         if name not in known:
             hint = did_you_mean(name, known) or f" A sweep has: {', '.join(known)}."
             raise InvalidFile(f"{path}: a sweep has no entry {name!r}.{hint}")
-    problems, algorithms = (list(_built(path, kind, data)) for kind in ("problem", "algorithm"))
+    built = {kind: list(_built(path, kind, data)) for kind in ("problem", "algorithm")}
     chosen = {name: _whole(data[name]) for name in _SETTINGS if name in data} | settings
     try:
-        return [audit_spec(*pair, in_store=in_store, **chosen) for pair in itertools.product(problems, algorithms)]
+        return [audit_spec(**pair, in_store=in_store, **chosen) for pair in combinations(**built)]
     except InvalidInput as error:
         raise InvalidFile(f"{path}: {error}") from None
 
@@ -101,10 +100,9 @@ def _built(path: str | os.PathLike[str], kind: str, data: Mapping[str, Any]) -> 
         for name, value in table.items():
             if value == []:
                 raise InvalidFile(f"{path}: the list of {name!r} of {id} is empty. Give it a value or leave it out.")
-        swept = [value if isinstance(value, list) else [value] for value in table.values()]
-        for values in itertools.product(*swept):
+        swept = {name: value if isinstance(value, list) else [value] for name, value in table.items()}
+        for params in combinations(**{name: map(_whole, values) for name, values in swept.items()}):
             try:
-                params = {name: _whole(value) for name, value in zip(table, values, strict=True)}
                 yield build(ObjectSpec(id, params)) if kind == "problem" else make_algorithm(id, **params)
             except InvalidInput as error:
                 raise InvalidFile(f"{path}: {error}") from None

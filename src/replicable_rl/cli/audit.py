@@ -41,7 +41,7 @@ from replicable_rl.records import AuditSpec, check_level
 from replicable_rl.registry import parse_object, resolve_problem
 from replicable_rl.report.audit_tables import summary_lines
 from replicable_rl.store import RunStore
-from replicable_rl.wording import plural
+from replicable_rl.wording import number, plural
 
 _MET, _NOT_MET, _CANNOT_TELL = 0, 1, 2  # exit codes
 
@@ -180,7 +180,7 @@ def _show(result: AuditResult) -> None:
     level = result.spec.level
     print_all(result.table(level if level in result.levels else result.levels[-1], width=text_width()))
     if sys.stdout.isatty():
-        print_note(f"Time of all runs: {result.seconds:.3g} s.")
+        print_note(f"Time of all runs: {number(result.seconds, 3)} s.")
 
 
 def _show_traceback(results: Sequence[AuditResult]) -> None:
@@ -290,9 +290,9 @@ def _stored(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditResult
         raise InvalidFile(f"{store}: {holds}; name a problem and an algorithm to make one.")
     if asked["level"] is not None and not any(asked["level"] in result.levels for result in results):
         check_level("audit", asked["level"])  # a level of somebody's own needs no plugin if the runs have it
-    for number, result in enumerate(results, start=1):
+    for i, result in enumerate(results, start=1):
         if not asked["as_json"]:
-            _tell(str(number), result)
+            _tell(str(i), result)
     return results
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import platform
 import signal
@@ -18,6 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
+from replicable_rl.canonical import parse_json
 from replicable_rl.cli.output import terminal_width
 from replicable_rl.report.drawing import can_encode
 from replicable_rl.wording import plural, sentence
@@ -68,7 +68,7 @@ def _tried(*arguments: str) -> Any:
     if done.returncode < 0:
         raise _Failed(f"the process was ended by {signal.Signals(-done.returncode).name}")
     try:
-        return json.loads(done.stdout.splitlines()[-1])
+        return parse_json(done.stdout.splitlines()[-1])
     except (IndexError, ValueError):
         last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
         raise _Failed(sentence(last, 200)) from None

@@ -64,7 +64,7 @@ def show_plans(mdp: TabularMDP | Dataset, planned: Sequence[tuple[Any, Plan]], n
         predict = _predictor(mdp, algorithm)
         if predict is not None and plan.rho is not None:
             differ = predict(mdp, plan)
-            out.print(f"Predicted (central limit theorem): two runs differ with probability {differ:.2g}.")
+            out.print(f"Predicted (central limit theorem): two runs differ with probability {number(differ, 2)}.")
 
 
 def _side_by_side(plan: PlanTable, width: int) -> Iterator[Table]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import json
 import sqlite3
 import sys
 import time
 from typing import Any, cast
 
+from replicable_rl.canonical import json_text
 from replicable_rl.wording import sentence
 
 
@@ -66,4 +66,4 @@ if __name__ == "__main__":
         "importing": lambda: importing(arguments),
         "locking": lambda: locking(*arguments),
     }
-    print(json.dumps(tried[what]()))
+    print(json_text(tried[what]()))

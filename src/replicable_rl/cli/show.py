@@ -23,7 +23,7 @@ from replicable_rl.report.decided import Decided
 from replicable_rl.report.drawing import can_encode, grid
 from replicable_rl.report.layout import NARROWEST
 from replicable_rl.theory.plug_in_plan import PROBABILITIES
-from replicable_rl.wording import number, plural, visible
+from replicable_rl.wording import number, plural, share, visible
 
 _MAX_ROWS = 40  # states shown in a table
 _MAX_COLUMNS = 6  # action values shown beside a state
@@ -75,7 +75,7 @@ def show_run(mdp: TabularMDP | Dataset, run: Run, seconds: float, name: str) -> 
     for level in reversed(in_order(run.fingerprints)):
         facts.add_row(level, run.fingerprints[level])
     if out.is_terminal and not is_quiet():
-        facts.add_row("time", f"{seconds:.3g} s")
+        facts.add_row("time", f"{number(seconds, 3)} s")
     out.print()
     out.print(facts)
 
@@ -138,7 +138,7 @@ def _probability_table(mdp: TabularMDP | Dataset, probability: NDArray[np.float6
         table.add_column(column, justify="left" if i < 2 else "right", overflow="fold", min_width=5 if i > 1 else None)
     for s in range(min(last, _MAX_ROWS)):
         likely, state = int(probability[s].argmax()), mdp.labels.states[s] if mdp.labels.states else str(s)
-        shares = (f"{probability[s, a]:.3f}" if allowed is None or allowed[s, a] else _NONE for a in range(len(shown)))
+        shares = (share(probability[s, a]) if allowed is None or allowed[s, a] else _NONE for a in range(len(shown)))
         table.add_row(state, names[likely], *shares)
     if last > _MAX_ROWS:
         table.caption = f"{last - _MAX_ROWS} more states: --json or --save shows all."
@@ -183,7 +183,7 @@ def show_cuts(mdp: TabularMDP | Dataset, cuts: Cuts, name: str) -> None:
         number_column = column in ("tolerance", "margin")
         table.add_column(column, justify="right" if number_column else "left", overflow="fold", no_wrap=number_column)
     for s in range(min(last, _MAX_ROWS)):
-        cells = f"{cuts.tolerances[s]:.4g}", f"{cuts.margins[s]:.3g}"
+        cells = number(cuts.tolerances[s]), number(cuts.margins[s], 3)
         table.add_row(states[s], names[cuts.policy[s]], *cells)
     if last > _MAX_ROWS:
         table.caption = f"{last - _MAX_ROWS} more states: --json or --output shows all."

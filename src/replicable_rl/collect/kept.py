@@ -111,11 +111,13 @@ class Kept:
             return None
         data, archive = read_all(self.path)
         if "collection" not in archive:
-            raise InvalidFile(f"{self.path}: is a data set that no collection was kept in. Name another file.")
+            raise InvalidFile(
+                f"{self.path}: is a saved data set, not one that collect(keep=...) wrote. Name another file."
+            )
         try:
             record = parse_json(archive["collection"].tobytes())
             if not isinstance(record, dict) or record.get("format") != _FORMAT:
-                raise InvalidInput("another format")
+                raise InvalidInput(f"the collection in it is no {_FORMAT}")
             return _Record(record, data, archive)
         except (InvalidInput, KeyError, TypeError, ValueError, OverflowError) as error:
             raise InvalidFile(f"{self.path}: is no {_FORMAT} file, or is damaged ({error!s:.120}).") from None

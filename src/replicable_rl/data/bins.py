@@ -121,7 +121,7 @@ def check_binned(data: Any) -> tuple[Binned, ...]:
     found = []
     for use, place, edges in data:
         if use not in ("state", "action"):
-            raise InvalidInput("bins of neither states nor actions")
+            raise InvalidInput(f"Dataset: bins must be those of a state or an action, got {shown(use)}")
         place = check_integer("Dataset", "bins", place, low=0, high=2**31)
         found.append(Binned(use, place, tuple(Bins(tuple(map(float, edges))).edges)))
     return tuple(found)

@@ -100,7 +100,7 @@ def _dataset(metadata: dict[str, Any], archive: dict[str, NDArray[Any]]) -> Data
     states = check_names("states", [_untagged(label) for label in metadata["states"]])
     actions = check_names("actions", [_untagged(label) for label in metadata["actions"]])
     if states is None or actions is None:
-        raise InvalidInput("names are missing")
+        raise InvalidInput("Dataset: states and actions must have names")
     gamma = check_real(
         "Dataset", "gamma", metadata["gamma"], low=0.0, high=float(np.nextafter(1.0, 0.0)), rule="a discount in [0, 1)"
     )
@@ -115,7 +115,7 @@ def _dataset(metadata: dict[str, Any], archive: dict[str, NDArray[Any]]) -> Data
     key, count = arrays["key"].astype(np.int64), arrays["count"].astype(np.int64)
     n_states, n_actions = len(states), len(actions)
     if key.size and (key.min() < 0 or key.max() >= n_states * n_actions * n_states or count.min() < 1):
-        raise InvalidInput("counts of no transition")
+        raise InvalidInput("Dataset: a count must be 1 or more, of states and actions that are named")
     pair = key // n_states
     columns = pair // n_actions, pair % n_actions, key % n_states, arrays["reward"].astype(np.float64), count
     if "early" in archive:  # files of older versions have two blocks, and name the rows of the first

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from replicable_rl.canonical import json_text
 from replicable_rl.data.columns import quoted
 from replicable_rl.errors import InvalidFile, shown
 
@@ -55,7 +56,7 @@ def query(
     names, of_file = list(names), of_files(has_files)
     source = f"[{', '.join(map(literal, files))}]"
     if is_marked:
-        kinds = json.dumps(dict.fromkeys(names, "JSON"))
+        kinds = json_text(dict.fromkeys(names, "JSON"))
         lines = (
             f"read_csv({source}, columns={{'line': 'VARCHAR'}}, auto_detect=false, header=false, delim='\x01', "
             f"quote='', escape='', strict_mode=false, compression='{compression}'{of_file})"

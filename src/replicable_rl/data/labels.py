@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import json
 import numbers
 import uuid
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from replicable_rl.canonical import Json
+from replicable_rl.canonical import Json, json_text
 from replicable_rl.errors import InvalidInput, shown
 
 Label = Any  # a text, a number, a truth value, a date, a time, or a tuple of them
@@ -100,7 +99,7 @@ def _part(label: Label) -> str:
     """Return a part of a label: no comma, quote or blank at its ends can be taken for what is between parts."""
     text = spoken(label)
     plain = text == text.strip() != "" and not set(text) & {",", '"'}
-    return text if plain and not isinstance(label, tuple) else json.dumps(text, ensure_ascii=False)
+    return text if plain and not isinstance(label, tuple) else json_text(text, ascii=False)
 
 
 def written(label: Label) -> Json:

@@ -11,7 +11,7 @@ from replicable_rl.data.comparing import Change, change_over_time
 from replicable_rl.data.process import Process
 from replicable_rl.display import Displayed
 from replicable_rl.records.logs import nearly_alike
-from replicable_rl.wording import brief, percent, plural, visible
+from replicable_rl.wording import brief, p_value, percent, plural, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +76,7 @@ class Summary(Displayed):
             f"{plural(self.median, 'time')} in the middle",
         ]
         if self.change is not None:
-            lines.append(f"one process over time: p = {self.change.p_value:.2g} ({plural(self.change.pairs, 'pair')})")
+            lines.append(f"one process over time: {p_value(self.change.p_value)} ({plural(self.change.pairs, 'pair')})")
         lines += self._behaviour()
         return "\n".join([*lines, *(f"Warning: {warning}." for warning in self.warnings)])
 
@@ -189,8 +189,8 @@ def _warnings(
         where = data.pair_names(change.state * data.n_actions + change.action)
         when = f"from {percent(change.begin)} to {percent(change.end)} of its rows"
         yield (
-            f"the log looks like two processes: {when} it differs from the rest (p = {change.p_value:.2g}, most of all "
-            f"{where}{nearly_alike(change.apart)}); a false alarm comes in {percent(ALARM)} of logs, or less often"
+            f"the log looks like two processes: {when} it differs from the rest ({p_value(change.p_value)}, most of "
+            f"all {where}{nearly_alike(change.apart)}); a false alarm comes in {percent(ALARM)} of logs, or less often"
         )
 
 

@@ -101,8 +101,8 @@ class Calibration(Displayed):
     @property
     def asked(self) -> str:
         """What was asked, in words."""
-        text = f"same {self.level} with probability at least {1.0 - self.rho:.6g}"
-        return text if self.epsilon is None else f"{text}, mean loss at most {self.epsilon:.6g}"
+        text = f"same {self.level} with probability at least {number(1.0 - self.rho, 6)}"
+        return text if self.epsilon is None else f"{text}, mean loss at most {number(self.epsilon, 6)}"
 
     def __str__(self) -> str:
         return self.table()

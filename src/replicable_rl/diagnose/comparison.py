@@ -126,6 +126,97 @@ class Comparison(Displayed):
         raise InvalidInput(f"Comparison: there is no {shown(name)}. It has: {', '.join(known)}.")
 
     @property
+    def met(self) -> bool | None:
+        """Whether a size was found that meets all that is asked; None where that cannot be told."""
+        return False if self.calibration is None else self.calibration.met
+
+    @property
+    def samples(self) -> int | None:
+        """Samples in all, measured."""
+        return None if self.calibration is None else self.calibration.samples
+
+    @property
+    def theory(self) -> int | None:
+        """Samples in all that the proof needs; None where there is no proof."""
+        return None if self.calibration is None else self.calibration.theory
+
+    @property
+    def loss(self) -> float | None:
+        """The mean loss at this size, in values normalised to [0, 1]."""
+        point = None if self.calibration is None else self.calibration.point
+        return None if point is None or point.loss is None else float(point.loss)
+
+    @property
+    def loss_in_units(self) -> float | None:
+        """The same in the user's units."""
+        return None if self.loss is None or self.calibration is None else self.loss * self.calibration.unit
+
+    @property
+    def loss_share(self) -> float | None:
+        """The same as a share of what the best policy gains over the uniform one; None where that is nothing."""
+        gain = None if self.calibration is None else self.calibration.gain
+        return None if self.loss is None or not gain or gain < 1e-9 else self.loss / gain
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON form."""
+        return {
+            "name": self.name,
+            "replicates": self.replicates,
+            "met": self.met,
+            "samples": decimal(self.samples),
+            "theory": decimal(self.theory),
+            "loss": self.loss,
+            "loss_in_units": self.loss_in_units,
+            "loss_share": self.loss_share,
+            "calibration": None if self.calibration is None else self.calibration.to_json(),
+        }
+
+
+@dataclass(frozen=True)
+class Comparison(Displayed):
+    """Rules and algorithms side by side on one problem; immutable.
+
+    Attributes
+    ----------
+    problem : ObjectSpec
+        What was solved.
+    rows : tuple of Compared
+        A line for each rule and algorithm. All intervals of all lines hold at once, with the confidence.
+    rho, epsilon, delta, confidence : float
+        What was asked.
+    gain : float or None
+        What the best policy gains over the uniform one, in values normalised to [0, 1]; None where the problem is no
+        table.
+    unit : float
+        One normalised unit in the user's own.
+    publish : bool
+        Whether the first lab may publish something for the others.
+    recommended : str or None
+        The name of the line to use; None where none meets all that is asked.
+    why : str
+        The reason, in a sentence.
+    """
+
+    problem: ObjectSpec
+    rows: tuple[Compared, ...]
+    rho: float
+    epsilon: float
+    delta: float
+    confidence: float
+    gain: float | None
+    unit: float
+    publish: bool
+    recommended: str | None
+    why: str
+
+    def __getitem__(self, name: str) -> Compared:
+        for row in self.rows:
+            if row.name == name:
+                return row
+        known = [row.name for row in self.rows]
+        raise InvalidInput(f"Comparison: there is no {shown(name)}. It has: {', '.join(known)}.")
+
+    @property
     def asked(self) -> str:
         """What was asked of every line; of losses only where they are known."""
         text = f"same policy with probability at least {1.0 - self.rho:.6g}"

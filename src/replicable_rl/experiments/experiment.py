@@ -21,6 +21,7 @@ from replicable_rl.mdp import TabularMDP
 from replicable_rl.plotting import Figure
 from replicable_rl.records import AuditSpec, ObjectSpec
 from replicable_rl.registry import build
+from replicable_rl.wording import with_interval
 
 SHARED_SEED = 2023  # the published seed, where one is enough
 CONFIDENCE = 0.95  # of every interval
@@ -101,7 +102,7 @@ def shown(row: Mapping[str, Any], name: str) -> str:
     >>> shown({"share": 0.9, "share_low": 0.8, "share_high": 0.95}, "share")
     '0.900 (0.800–0.950)'
     """
-    return f"{row[name]:.3f} ({row[f'{name}_low']:.3f}–{row[f'{name}_high']:.3f})"
+    return with_interval(row[name], row[f"{name}_low"], row[f"{name}_high"])
 
 
 class Numbers(NamedTuple):

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from replicable_rl.errors import InvalidInput, check_choice, check_integer
+from replicable_rl.mdp import Labels
 
 START = "G.G\n.#.\n.S."
 BRUSHES = {"wall": "#", "free": ".", "start": "S", "goal": "G"}
@@ -50,8 +51,7 @@ def squares(text: str) -> list[Square]:
     names = {letter: name for name, letter in BRUSHES.items()}
     return [
         Square(_SIGNS.get(letter, letter if letter in names else "?"), names.get(letter, "not known"), (row, column))
-        for row, line in enumerate(lines)
-        for column, letter in enumerate(line)
+        for row, column, letter, _ in Labels(layout=tuple(lines)).cells()
     ]
 
 

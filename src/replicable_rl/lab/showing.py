@@ -14,7 +14,7 @@ import numpy as np
 from replicable_rl.errors import InvalidInput
 from replicable_rl.lab.measuring import TARGET, Audited, Compared, Diagnosed, TwoRuns
 from replicable_rl.plotting import save_figure, styled
-from replicable_rl.report.audit_blocks import interval, verdict
+from replicable_rl.report.audit_blocks import agreement_bar, verdict
 from replicable_rl.report.audit_tables import headline
 from replicable_rl.report.blocks import (
     Callout,
@@ -110,7 +110,7 @@ def agreement_html(found: Audited) -> str:
         f"How often two runs with one shared seed and fresh samples are identical: {sure} intervals that hold however "
         "often you look. The dashed line is 1 − ρ: met where the whole bar lies right of it."
     )
-    rows = [interval(result, one) for one in result.levels]
+    rows = [agreement_bar(result, one) for one in result.levels]
     blocks: list[Block] = [
         Callout([Plain(headline(result, level))], "plain" if mark is None else mark.tone),
         Intervals(rows, caption, command=found.command),

@@ -2,6 +2,7 @@
 
 from replicable_rl.records.audits import AuditSpec, derived_seed
 from replicable_rl.records.claims import APPROXIMATE, CERTIFICATE, THIS_SEED, Claim, Claims, Measurement, shortfall
+from replicable_rl.records.combinations import combinations
 from replicable_rl.records.levels import LEVELS, Level, check_level, implied, in_order, level_of, register_level
 from replicable_rl.records.logs import LogPair, Logs
 from replicable_rl.records.plugins import is_reloaded, load_plugins
@@ -46,6 +47,7 @@ __all__ = [
     "StatusCode",
     "Training",
     "check_level",
+    "combinations",
     "derived_seed",
     "history_digest",
     "implied",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from replicable_rl.canonical import Json
 from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real, shown
-from replicable_rl.wording import brief, listed, percent, plural
+from replicable_rl.wording import brief, listed, number, p_value, percent, plural
 
 if TYPE_CHECKING:
     from replicable_rl.records.run import Run
@@ -49,7 +49,7 @@ def nearly_alike(apart: float) -> str:
     '; only rewards differ, by at most 1.5e-09 of the largest, which looks like another format of numbers, or rounding'
     """
     looks = "which looks like another format of numbers, or rounding"
-    return f"; only rewards differ, by at most {apart:.2g} of the largest, {looks}" if apart else ""
+    return f"; only rewards differ, by at most {number(apart, 2)} of the largest, {looks}" if apart else ""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Logs:
             )
         alarm = f"A false alarm comes in {percent(self.alarm)} of audits."
         if not self.differ:
-            least = f"smallest p = {self.pairs[0].p_value:.2g}, corrected for their number" if self.pairs else ""
+            least = f"smallest {p_value(self.pairs[0].p_value)}, corrected for their number" if self.pairs else ""
             said = f"No difference between the logs was found ({plural(self.compared, 'pair')} of logs compared"
             return f"{said}{', ' * bool(least)}{least}). A small one may be there."
         named = [self._named(pair) for pair in self.pairs[: min(_NAMED, self.differing)]]
@@ -137,7 +137,7 @@ class Logs:
         names = (brief(self.names[i], _LONGEST) for i in (pair.one, pair.two))
         near = nearly_alike(pair.apart)
         where = f"action {brief(pair.action, _LONGEST)} in state {brief(pair.state, _LONGEST)}"
-        return f"{' and '.join(names)} differ by more than chance (p = {pair.p_value:.2g}, most of all {where}{near})"
+        return f"{' and '.join(names)} differ by more than chance ({p_value(pair.p_value)}, most of all {where}{near})"
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON form."""

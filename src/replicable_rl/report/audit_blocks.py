@@ -7,7 +7,7 @@ from replicable_rl.audit import AuditResult
 from replicable_rl.canonical import Json
 from replicable_rl.paper import cited
 from replicable_rl.records import Logs, parameter_text
-from replicable_rl.report.audit_tables import NOTHING_YET, headline, number_range, promise, unfinished
+from replicable_rl.report.audit_tables import NOTHING_YET, headline, promise, unfinished
 from replicable_rl.report.blocks import (
     Callout,
     Cell,
@@ -27,7 +27,7 @@ from replicable_rl.report.page import Block
 from replicable_rl.report.policy_blocks import output_blocks
 from replicable_rl.report.training_blocks import training_blocks
 from replicable_rl.report.training_texts import LOSES_TOO_MUCH, loss_verdict
-from replicable_rl.wording import brief, number, percent, plural
+from replicable_rl.wording import brief, interval, number, number_range, percent, plural, share
 
 _PARAMETERS = 40
 _FAILURES = 5
@@ -59,7 +59,7 @@ def verdict(result: AuditResult, level: str) -> Mark | None:
     return None if asked is None else Mark(*_VERDICTS[result.judged(asked, level)])
 
 
-def interval(result: AuditResult, level: str) -> Interval:
+def agreement_bar(result: AuditResult, level: str) -> Interval:
     """Return the agreement at a level as a bar: the interval that holds at every look, for it gives the verdict."""
     found, mark = result.agreement(level).every_look, verdict(result, level)
     tone: Tone = "plain" if mark is None else mark.tone
@@ -126,7 +126,7 @@ def _value(value: Json) -> Cell:
 
 
 def _figure(result: AuditResult, command: str | None) -> Intervals:
-    rows = [interval(result, level) for level in result.levels]
+    rows = [agreement_bar(result, level) for level in result.levels]
     sure = percent(result.spec.confidence)
     samples = "fresh samples" if result.logs is None else "different logs"
     caption = f"How often two runs with one shared seed and {samples} give identical results: {sure} intervals "
@@ -142,9 +142,9 @@ def _levels(result: AuditResult) -> DataTable:
     columns = ["level", "same pairs", "pairs", "agreement", "one look", "every look", *shares, "groups"]
     rows: list[list[Cell]] = [
         [
-            *(level, found.same, found.pairs, f"{found.estimate:.3f}"),
-            *(f"{one.low:.3f}–{one.high:.3f}" for one in (found.value, found.every_look)),
-            *(f"{float(share):.3f}" for share in (found.modal_share, found.unique_share)),
+            *(level, found.same, found.pairs, share(found.estimate)),
+            *(interval(one.low, one.high) for one in (found.value, found.every_look)),
+            *map(share, (found.modal_share, found.unique_share)),
             len(result.classes(level)),
         ]
         for level, found in result.agreements.items()

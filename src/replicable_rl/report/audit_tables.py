@@ -21,7 +21,7 @@ from replicable_rl.report.training_texts import (
     unknown_returns,
     warnings_text,
 )
-from replicable_rl.wording import brief, number, percent, plural
+from replicable_rl.wording import brief, interval, number, number_range, percent, plural, share
 
 _WIDTH = 80
 _SHOWN = 6  # states listed by name
@@ -48,9 +48,9 @@ def headline(result: AuditResult, level: str, require: float | None = None) -> s
     if require is None and level == result.spec.level:
         require = result.spec.require
     if promised is not None:
-        text += f", 1−ρ = {promised:.6g} {_verdict(result, promised, level)}{_finest(result, promised, level)}"
+        text += f", 1−ρ = {number(promised, 6)} {_verdict(result, promised, level)}{_finest(result, promised, level)}"
     if require is not None and (promised is None or abs(require - promised) > 1e-12):
-        text += f", required {require:.6g} {_verdict(result, require, level)}"
+        text += f", required {number(require, 6)} {_verdict(result, require, level)}"
     asked = promised is not None or require is not None
     return f"{text}{loss_verdict(result) if asked else ''}."
 
@@ -127,15 +127,15 @@ def _columns(found: list[Agreement]) -> list[Column]:
     pairs = [f"{one.same} of {one.pairs}" for one in found]
     short = [f"{one.same:.4g} of {one.pairs:.4g}" for one in found]
     fitting = [long if len(long) <= _LEFT - width else few for long, few in zip(pairs, short, strict=True)]
-    looks = [[f"{x.low:.3f}–{x.high:.3f}" for x in (one.value, one.every_look)] for one in found]
+    looks = [[interval(x.low, x.high) for x in (one.value, one.every_look)] for one in found]
     return [
         Column("level", levels, width, "<"),
         Column("pairs the same", fitting, _LEFT - width),
-        Column("agreement", [f"{one.estimate:.3f}" for one in found], 11),
+        Column("agreement", [share(one.estimate) for one in found], 11),
         Column("one look", [one for one, _ in looks], 13, rank=1),
         Column("every look", [every for _, every in looks], 13),
-        Column("modal", [f"{float(one.modal_share):.3f}" for one in found], 7, rank=3),
-        Column("unique", [f"{float(one.unique_share):.3f}" for one in found], 8, rank=3),
+        Column("modal", [share(one.modal_share) for one in found], 7, rank=3),
+        Column("unique", [share(one.unique_share) for one in found], 8, rank=3),
     ]
 
 
@@ -181,8 +181,9 @@ def worth_text(result: AuditResult, level: str) -> str:
     loss = max(one.loss + one.error for one in result.policies)  # certified, so that "at most" is true
     worst = max(one.worst_loss + one.normalised_error for one in result.policies)
     return (
-        f"{count}: return {number_range(min(returns), max(returns))}, loss against the optimum at most {loss:.3g} "
-        f"(from the worst state, in values normalised to [0, 1]: {worst:.3g}). {loss_text(result)}"
+        f"{count}: return {number_range(min(returns), max(returns))}, loss against the optimum at most "
+        f"{number(loss, 3)} (from the worst state, in values normalised to [0, 1]: {number(worst, 3)}). "
+        f"{loss_text(result)}"
     )
 
 
@@ -201,11 +202,6 @@ def _failed(result: AuditResult) -> str:
         f"{len(failed)} of {len(result.runs)} runs failed and count as different from every other. The first: "
         f"shared seed {failed[0].shared_seed}, {sample_of(result, failed[0])}: {failed[0].error}"
     )
-
-
-def number_range(low: float, high: float) -> str:
-    """Write the ends of a range; one number where both read alike."""
-    return number(low) if number(low) == number(high) else f"{number(low)} to {number(high)}"
 
 
 def _wrapped(text: str, width: int = _WIDTH) -> list[str]:

@@ -10,7 +10,14 @@ from replicable_rl.audit import AuditResult, read_audits
 from replicable_rl.audit.reading import current
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval, did_you_mean
 from replicable_rl.records import LEVELS, AuditSpec, RunFamily, in_order
-from replicable_rl.report.audit_blocks import asked_for, audit_blocks, interval, process_callout, shown_level, verdict
+from replicable_rl.report.audit_blocks import (
+    agreement_bar,
+    asked_for,
+    audit_blocks,
+    process_callout,
+    shown_level,
+    verdict,
+)
 from replicable_rl.report.audit_tables import unfinished
 from replicable_rl.report.blocks import Callout, Cell, Code, DataTable, Interval, Intervals, Plain
 from replicable_rl.report.commands import audit_command
@@ -172,7 +179,7 @@ def _bar(result: AuditResult, number: int) -> Interval | None:
         return None
     more = f", {_size(result)}{'' if level == 'policy' else f', {level}'}"
     label = (Code(brief(result.algorithm.text, 60)), " on ", Code(brief(_subject(result), 40)), more)
-    return replace(interval(result, level), label=label, href=f"#audit-{number}" if number <= _SECTIONS else None)
+    return replace(agreement_bar(result, level), label=label, href=f"#audit-{number}" if number <= _SECTIONS else None)
 
 
 def _line(result: AuditResult, levels: Sequence[str]) -> list[Cell]:

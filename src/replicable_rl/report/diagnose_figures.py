@@ -24,6 +24,7 @@ from replicable_rl.plotting import (
     save_as,
     styled,
 )
+from replicable_rl.wording import number
 
 _NEAR = 100.0  # times the largest size: what the proof needs is drawn as a line up to here, and else said
 
@@ -142,7 +143,7 @@ def draw_comparison(found: Comparison) -> Figure:
     panel.plot([], [], "D", color=RED, markerfacecolor="white", label="proved")
     panel.set_yticks(range(len(rows)), [row.name for row in rows])
     panel.set_ylim(-0.6, len(rows) - 0.4)
-    panel.set_xlabel(f"samples in all for agreement {1.0 - found.rho:g} and loss {found.epsilon:.3g}")
+    panel.set_xlabel(f"samples in all for agreement {1.0 - found.rho:g} and loss {number(found.epsilon, 3)}")
     panel.set_title(found.problem.id)
     panel.legend(loc="best")
     return figure

@@ -9,7 +9,7 @@ from replicable_rl.diagnose import Calibration, Compared, Comparison, Point
 from replicable_rl.display import shows
 from replicable_rl.records import ObjectSpec
 from replicable_rl.report.layout import NARROWEST, Column, laid_out, left_out
-from replicable_rl.wording import brief, number, percent, plural
+from replicable_rl.wording import brief, number, percent, plural, short_loss
 
 _WIDTH = 80
 _UNPROVED = "no proof"
@@ -39,7 +39,7 @@ def calibration_table(found: Calibration, width: int = _WIDTH) -> str:
 
 
 def _curve(size: str, points: Sequence[Point]) -> list[Column]:
-    agreements = [f"{float(x):.3f} ({x.low:.3f}–{x.high:.3f})" for x in (point.agreement for point in points)]
+    agreements = [str(point.agreement) for point in points]
     return [
         Column(size, [number(point.size) for point in points], 13),
         Column("in all", [number(point.samples) for point in points], 11, rank=1),
@@ -51,8 +51,13 @@ def _curve(size: str, points: Sequence[Point]) -> list[Column]:
 
 
 def _loss(point: Point) -> str:
-    loss = "-" if point.loss is None else f"{short_loss(float(point.loss))} (≤ {short_loss(point.loss.high)})"
+    loss = loss_of(point)
     return loss if len(loss) < 18 else loss.replace("≤ ", "≤")  # the column has no more room
+
+
+def loss_of(point: Point) -> str:
+    """Write the mean loss at a size, and what it is at most."""
+    return "-" if point.loss is None else f"{short_loss(point.loss)} (≤ {short_loss(point.loss.high)})"
 
 
 def _named(found: Calibration) -> str:
@@ -100,9 +105,14 @@ def _excludes_little(epsilon: float, gain: float | None) -> str:
     """Warn of an epsilon that policies without any sense meet: in normalised values they may lose very little."""
     if gain is None or epsilon < gain:
         return ""
-    return (
-        f"Even the uniform policy loses only {short_loss(gain)}: a loss of {epsilon:.3g} excludes little. Ask for less."
-    )
+    lost, asked = short_loss(gain), number(epsilon, 3)
+    return f"Even the uniform policy loses only {lost}: a loss of {asked} excludes little. Ask for less."
+
+
+def asked_of(found: Comparison) -> str:
+    """Say what was asked of every line; of losses only where they are known."""
+    asked = f"same policy with probability at least {number(1.0 - found.rho, 6)}"
+    return asked if found.gain is None else f"{asked}, mean loss at most {number(found.epsilon)}"
 
 
 _KNOWN_LOSSES = (
@@ -126,7 +136,8 @@ def comparison_table(found: Comparison, width: int = _WIDTH) -> str:
     lines = [
         *_wrapped(_text(found.problem), width),
         *_wrapped(
-            f"Asked: {found.asked}{share}. All intervals of all lines hold at once, {percent(found.confidence)}.", width
+            f"Asked: {asked_of(found)}{share}. All intervals of all lines hold at once, {percent(found.confidence)}.",
+            width,
         ),
         "",
         *table,
@@ -144,8 +155,8 @@ def _compared(rows: Sequence[Compared]) -> list[Column]:
         Column("", names, max(12, *(len(name) + 2 for name in names)), "<"),
         Column("samples", [_measured(row) for row in rows], 10),
         Column("proof", [_proved(row) for row in rows], 10),
-        Column("loss", [_or_dash(row.loss) for row in rows], 9),
-        Column("in units", [_or_dash(row.loss_in_units) for row in rows], 10, rank=3),
+        Column("loss", [short_loss(row.loss) for row in rows], 9),
+        Column("in units", [short_loss(row.loss_in_units) for row in rows], 10, rank=3),
         Column("of gain", [_percent(row.loss_share) for row in rows], 9, rank=2),
         Column("made to repeat", [row.replicates for row in rows], 0, "<", gap=2, rank=1),
     ]
@@ -165,19 +176,6 @@ def _proved(row: Compared) -> str:
 
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{short_loss(100.0 * share)} %"
-
-
-def _or_dash(x: float | None) -> str:
-    return "-" if x is None else short_loss(x)
-
-
-def short_loss(x: float) -> str:
-    """Write a loss in a few letters; what is below the rounding of planning is 0.
-
-    >>> short_loss(0.0), short_loss(4e-9), short_loss(0.01234), short_loss(3.21e-5)
-    ('0', '0', '0.012', '3.2e-05')
-    """
-    return "0" if abs(x) < 1e-7 else f"{x:.2g}"
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -31,7 +31,7 @@ from replicable_rl.report.diagnosis_text import (
 )
 from replicable_rl.report.page import Block, Page, Section
 from replicable_rl.solve import algorithm_spec
-from replicable_rl.wording import brief, number, percent, plural
+from replicable_rl.wording import brief, number, p_value, percent, plural
 
 _STATES = 50  # fragile states in the table
 _POLICY = 100  # states of the policy in the table
@@ -147,7 +147,7 @@ def _log(found: Diagnosis) -> Iterator[Block]:
         ("rewards", " to ".join(number(end) for end in found.data.reward_range)),
     ]
     if summary.change is not None:
-        facts.append(("one process over time", f"p = {summary.change.p_value:.2g}"))
+        facts.append(("one process over time", p_value(summary.change.p_value)))
     yield Facts(facts)
     yield Heading("How it was decided")
     how: list[tuple[str, Cell]] = [("algorithm", Code(one_line(algorithm_spec(algorithm).text, 200)))]

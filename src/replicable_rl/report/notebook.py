@@ -117,8 +117,8 @@ def cuts_html(cuts: Cuts) -> str:
         [
             one_line(named.state(s), _LONGEST),
             one_line(named.action(int(cuts.policy[s])), _LONGEST),
-            f"{cuts.tolerances[s]:.4g}",
-            f"{cuts.margins[s]:.3g}",
+            number(cuts.tolerances[s]),
+            number(cuts.margins[s], 3),
         ]
         for s in nearest
     ]

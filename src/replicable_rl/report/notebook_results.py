@@ -8,14 +8,14 @@ from replicable_rl.display import shows_in_notebooks
 from replicable_rl.errors import InvalidInput
 from replicable_rl.records import AuditSpec, Claims, Run, Status, in_order
 from replicable_rl.report.audit_tables import actions_taken, headline, state_name, unfinished, worth_text
-from replicable_rl.report.diagnose_tables import found_sentence, proof_sentence, short_loss
+from replicable_rl.report.diagnose_tables import asked_of, found_sentence, loss_of, proof_sentence
 from replicable_rl.report.diagnosis_text import one_line
 from replicable_rl.report.drawing import draw
 from replicable_rl.report.html import facts, more, paragraphs, table
 from replicable_rl.report.log_texts import first_of_all
 from replicable_rl.report.training_texts import closeness_text, returns_text, warnings_text
 from replicable_rl.store import RunStore
-from replicable_rl.wording import brief, number, percent, plural
+from replicable_rl.wording import brief, interval, number, percent, plural, share, short_loss
 
 _ROWS = 8
 _DRAWN = 400  # states of a policy that is drawn
@@ -97,9 +97,9 @@ def _levels(title: str, found: list[Agreement]) -> str:
         [
             one.level,
             f"{one.same} of {one.pairs}",
-            f"{one.estimate:.3f}",
-            *(f"{look.low:.3f}–{look.high:.3f}" for look in (one.value, one.every_look)),
-            *(f"{float(share):.3f}" for share in (one.modal_share, one.unique_share)),
+            share(one.estimate),
+            *(interval(look.low, look.high) for look in (one.value, one.every_look)),
+            *map(share, (one.modal_share, one.unique_share)),
         ]
         for one in found
     ]
@@ -148,7 +148,7 @@ def calibration_html(found: Calibration) -> str:
             number(point.samples),
             str(point.pairs),
             str(point.agreement),
-            "-" if point.loss is None else f"{short_loss(float(point.loss))} (≤ {short_loss(point.loss.high)})",
+            loss_of(point),
             point.verdict,
         ]
         for point in found.points
@@ -168,13 +168,13 @@ def comparison_html(found: Comparison) -> str:
             brief(row.name, _LONGEST),
             {True: number(row.samples), False: "not met", None: "undecided"}[row.met],
             number(row.theory, 3) if row.theory is not None else "no proof",
-            "-" if row.loss is None else short_loss(row.loss),
+            short_loss(row.loss),
             row.replicates,
         ]
         for row in found.rows
     ]
     columns = ["", "samples, measured", "samples, proved", "loss", "made to repeat"]
-    return table(f"{brief(found.problem.text, _SPEC)}: {found.asked}", columns, rows) + paragraphs([found.why])
+    return table(f"{brief(found.problem.text, _SPEC)}: {asked_of(found)}", columns, rows) + paragraphs([found.why])
 
 
 @shows_in_notebooks(RunStore)

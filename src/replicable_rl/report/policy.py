@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp.labels import OPEN_CELLS, Cell, Labels
 from replicable_rl.report.blocks import Inline
-from replicable_rl.wording import listed, minus
+from replicable_rl.wording import listed, minus, number
 
 MOST_STATES = 400  # drawn in one picture; more are no picture any more
 _DIGITS = 4  # after the point, where two numbers are the same or differ early
@@ -251,5 +251,5 @@ def _lead(q: NDArray[np.float64], chosen: int, actions: Sequence[str]) -> str:
     (best,) = top
     rest = np.delete(np.arange(q.size), best)
     rival = int(rest[np.argmax(q[rest])])
-    said = f"{actions[best]} leads {actions[rival]} by {minus(f'{float(q[best] - q[rival]):.2g}')}"
+    said = f"{actions[best]} leads {actions[rival]} by {minus(number(float(q[best] - q[rival]), 2))}"
     return said if best == chosen else f"{said}, yet {actions[chosen]} is chosen"

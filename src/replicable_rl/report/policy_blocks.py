@@ -16,7 +16,7 @@ from replicable_rl.report.commands import solve_command
 from replicable_rl.report.log_texts import sample_of
 from replicable_rl.report.page import Block
 from replicable_rl.report.policy import picture_of, policy_run
-from replicable_rl.wording import brief
+from replicable_rl.wording import brief, share
 
 _CLASSES = 8
 _VALUED = 50  # distinct policies whose returns are computed
@@ -46,8 +46,8 @@ def _classes(result: AuditResult, level: str) -> DataTable:
     worth = {one.fingerprint: one for one in result.policies or ()} if valued else {}
     rows: list[list[Cell]] = []
     for one in classes[:_CLASSES]:
-        share, value = f"{one.runs / len(result.runs):.3f}", worth.get(one.fingerprint)
-        row: list[Cell] = [Code(one.fingerprint[:16]), one.runs, share, one.shared_seeds]
+        value = worth.get(one.fingerprint)
+        row: list[Cell] = [Code(one.fingerprint[:16]), one.runs, share(one.runs / len(result.runs)), one.shared_seeds]
         rows.append([*row, value.expected_return, value.loss] if value else row)
     columns = [level, "runs", "share of runs", "shared seeds"]
     caption = "The most common ones over all shared seeds, by the beginning of their fingerprints."
@@ -73,7 +73,7 @@ def _states(result: AuditResult, distinct: int) -> Iterator[Block]:
         yield Text([f"Two runs take the same action in every {noun} ({S}){where}."])
         return
     rows: list[list[Cell]] = [
-        [brief(state_name(result, s), 60), f"{states.per_state[s]:.3f}", actions_taken(some, s, _ACTIONS)]
+        [brief(state_name(result, s), 60), share(states.per_state[s]), actions_taken(some, s, _ACTIONS)]
         for s in states.differing[:_STATES].tolist()
     ]
     caption = (

@@ -81,8 +81,8 @@ def closeness_text(result: AuditResult) -> str:
         return ""
     return (
         f"Actions at most {found.tolerance:g} apart on every observation: {found.close} of {found.pairs} pairs, "
-        f"{found.every_look}; on {found.observations} of the observations. They are {found.mean_distance:.3g} apart on "
-        f"average, and {found.largest_distance:.3g} at most."
+        f"{found.every_look}; on {found.observations} of the observations. They are "
+        f"{number(found.mean_distance, 3)} apart on average, and {number(found.largest_distance, 3)} at most."
     )
 
 

@@ -194,7 +194,7 @@ def fresh_samples(case: Case) -> None:
                 "shared gives every run the same data."
             )
     if first and len(alike) == len(first):
-        raise DoesNotApply("what is drawn here looks the same from every generator")
+        raise DoesNotApply("on this problem every sample seed draws the same samples")
 
 
 def sample_count(case: Case) -> None:

@@ -21,6 +21,7 @@ from replicable_rl.mdp import TabularMDP
 from replicable_rl.records import ObjectSpec
 from replicable_rl.registry import build
 from replicable_rl.theory import PhasedVIPlan, phased_vi
+from replicable_rl.wording import with_interval
 
 Row = dict[str, Any]
 
@@ -173,4 +174,4 @@ def slope_text(row: Row) -> str:
         return "too few points for a slope"
     if row["slope_low"] is None or row["slope_high"] is None:
         return f"slope {row['slope']:.2f} (no interval)"
-    return f"slope {row['slope']:.2f} ({row['slope_low']:.2f}–{row['slope_high']:.2f})"
+    return f"slope {with_interval(row['slope'], row['slope_low'], row['slope_high'], 2)}"

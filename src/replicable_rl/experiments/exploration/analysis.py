@@ -7,7 +7,7 @@ from replicable_rl.audit import AuditResult
 from replicable_rl.audit.agreement import measure
 from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
 from replicable_rl.experiments.experiment import CONFIDENCE, SHARED_SEED, Scale, Study, Verdict, judged, shown, study
-from replicable_rl.records import ObjectSpec
+from replicable_rl.records import ObjectSpec, combinations
 
 GRID = ObjectSpec("two-goals-v1")
 KNIFE_EDGE = ObjectSpec("gridworld-v1", {"layout": "G.S#S.G", "slip": 0.0})
@@ -27,15 +27,17 @@ STORY_EPISODES = 100
 
 def design(scale: Scale) -> list[Study]:
     """Return the 2 x 2 over m on the grid, both thresholds on the other problem, and runs to lay side by side."""
-    pairs = max(2, scale.pairs // 2)
-    studies = [_study("grid", GRID, variant, m, pairs) for variant in VARIANTS for m in scale.some(EPISODES, every=3)]
-    studies += [
-        _study("knife edge", KNIFE_EDGE, variant, m, pairs)
-        for variant, (_, estimate) in VARIANTS.items()
-        for m in scale.some(EPISODES[::2], every=3)
-        if estimate == "rstat"
+    seeds, thresholds = (
+        max(2, scale.pairs // 2),
+        [name for name, (_, estimate) in VARIANTS.items() if estimate == "rstat"],
+    )
+    grid = combinations(variant=VARIANTS, episodes=scale.some(EPISODES, every=3))
+    edge = combinations(variant=thresholds, episodes=scale.some(EPISODES[::2], every=3))
+    return [
+        *(_study("grid", GRID, **point, seeds=seeds) for point in grid),
+        *(_study("knife edge", KNIFE_EDGE, **point, seeds=seeds) for point in edge),
+        *(_study("stories", GRID, one, STORY_EPISODES, (SHARED_SEED,), STORIES) for one in ENDS),
     ]
-    return [*studies, *(_study("stories", GRID, one, STORY_EPISODES, (SHARED_SEED,), STORIES) for one in ENDS)]
 
 
 def _study(

@@ -44,7 +44,7 @@ def _comparison(dataset: Dataset, grid: str, algorithm: str) -> Comparison:
         f"{name:6}  {one[level][:16]}  {two[level][:16]}  {'the same' if one[level] == two[level] else 'different'}"
         for name, level in (("Q", "value"), ("policy", "policy"))
     ]
-    facts.append(f"probability of ending in the left goal: {one['left']:.3g} and {two['left']:.3g}")
+    facts.append(f"probability of ending in the left goal: {number(one['left'], 3)} and {number(two['left'], 3)}")
     facts += [f"samples a run: {number(int(one['samples']))}", one["claims"]]
     return Comparison(algorithm, make(grid), policies, q, facts)
 

@@ -24,6 +24,7 @@ from replicable_rl.mdp import TabularMDP
 from replicable_rl.records import ObjectSpec, Run
 from replicable_rl.registry import build, make
 from replicable_rl.theory import phased_vi
+from replicable_rl.wording import share
 
 GRIDS = ("two-goals-v1", "two-goals-wide-v1")
 EPSILON, DELTA, RHO = 0.1, 0.001, 0.2
@@ -137,7 +138,7 @@ def verdicts(dataset: Dataset) -> list[Verdict]:
             "Phased Q-learning returns different policies from different samples, and they prefer different goals",
             "fig:policy_difference",
             f"{plain['policy_classes']} policies in {plain['runs']} runs; two of them end in the left goal with "
-            f"probability {left['left']:.3f} and {right['left']:.3f} (exact)",
+            f"probability {share(left['left'])} and {share(right['left'])} (exact)",
             HELD if dataset.details["headline"]["other_goal"] else NOT_HELD,
         ),
         Verdict(

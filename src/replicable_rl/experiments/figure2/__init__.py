@@ -13,6 +13,7 @@ from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.experiment import Experiment
 from replicable_rl.experiments.figure2.analysis import analyse, design, verdicts
 from replicable_rl.experiments.figure2.figure import draw
+from replicable_rl.wording import share
 
 
 def _summary(dataset: Dataset) -> str:
@@ -20,8 +21,8 @@ def _summary(dataset: Dataset) -> str:
     rho_sq, parts = points.distinct("rho_sq")[0], []
     for grid in points.distinct("problem"):
         rows = points.where(problem=grid, rho_sq=rho_sq)
-        shares = (f"{row['modal_share']:.2f} at x{row['multiple']}" for row in (rows[0], rows[-1]))
-        agree = (f"{row['agreement']:.2f}" for row in (rows[0], rows[-1]))
+        shares = (f"{share(row['modal_share'], 2)} at x{row['multiple']}" for row in (rows[0], rows[-1]))
+        agree = (share(row["agreement"], 2) for row in (rows[0], rows[-1]))
         parts.append(f"{grid}: modal share {' to '.join(shares)}, pairwise agreement {' to '.join(agree)}")
     return f"{'; '.join(parts)} (rho_SQ = {rho_sq:g})"
 

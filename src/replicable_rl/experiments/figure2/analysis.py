@@ -1,15 +1,16 @@
 """Runs under one shared seed for the shares, pairs under many for the agreement, and the paper's claims about both."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from replicable_rl.audit import AuditResult
 from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
 from replicable_rl.experiments.experiment import CONFIDENCE, SHARED_SEED, Scale, Study, Verdict, judged, shown, study
 from replicable_rl.experiments.shares import modal_share, unique_share
-from replicable_rl.records import ObjectSpec
+from replicable_rl.records import ObjectSpec, combinations
 from replicable_rl.registry import make
 from replicable_rl.theory import phased_vi
+from replicable_rl.wording import interval
 
 EPSILON, DELTA, RHO = 0.02, 0.001, 0.2
 BASE = 13_000  # the paper's m
@@ -26,16 +27,17 @@ Curve = list[Row]  # one rho_SQ on one grid, over the multiples
 
 def design(scale: Scale) -> list[Study]:
     """Return, for every point, many runs under the published seed, and pairs of runs under seeds of their own."""
-    studies = []
-    for grid in GRIDS:
-        for rho_sq in RHO_SQ if not scale.quick else RHO_SQ[::2]:
-            for multiple in scale.some(MULTIPLES):
-                calls = BASE * multiple
-                point = {"problem": grid, "multiple": multiple, "calls": calls, "rho_sq": rho_sq}
-                algorithm = ObjectSpec("rpvi-v1", {**PROMISE, "rho_sq": rho_sq, "calls": calls})
-                studies.append(study(point, grid, algorithm, (SHARED_SEED,), scale.runs))
-                studies.append(study(point, grid, algorithm, scale.pairs))
-    return studies
+    rhos, multiples = RHO_SQ if not scale.quick else RHO_SQ[::2], scale.some(MULTIPLES)
+    points = combinations(problem=GRIDS, rho_sq=rhos, multiple=multiples)
+    return [one for point in points for one in _studies(scale, **point)]
+
+
+def _studies(scale: Scale, problem: str, rho_sq: float, multiple: int) -> Iterator[Study]:
+    calls = BASE * multiple
+    point = {"problem": problem, "multiple": multiple, "calls": calls, "rho_sq": rho_sq}
+    algorithm = ObjectSpec("rpvi-v1", {**PROMISE, "rho_sq": rho_sq, "calls": calls})
+    yield study(point, problem, algorithm, (SHARED_SEED,), scale.runs)
+    yield study(point, problem, algorithm, scale.pairs)
 
 
 def analyse(studies: Sequence[Study], results: Sequence[AuditResult]) -> Dataset:
@@ -192,7 +194,7 @@ def _within(rows: Iterable[Row], name: str) -> bool:
 
 
 def _range(rows: list[Row], name: str) -> str:
-    return f"{min(row[name] for row in rows):.3f}–{max(row[name] for row in rows):.3f}"
+    return interval(min(row[name] for row in rows), max(row[name] for row in rows))
 
 
 def _listed(multiples: list[int]) -> str:
