@@ -14,7 +14,7 @@ from replicable_rl.theory import MAX_CALLS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.sampling.problem import GenerativeModel
+    from replicable_rl.sampling.problem import GenerativeModel, Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,12 +239,32 @@ def width_of(reward_range: tuple[float, float]) -> float:
     return (reward_range[1] - reward_range[0]) or 1.0
 
 
-def merge_tallies(tallies: Iterator[Tally], width: float) -> Tally:
+def episode_counts(
+    problem: Problem, played: Tally, episodes: int, steps: int, starts: NDArray[np.int64]
+) -> EpisodeCounts:
+    """Return what episodes saw."""
+    key, count, excess, squares = played
+    return EpisodeCounts(
+        problem.n_states,
+        problem.n_actions,
+        key,
+        count.astype(np.float64),
+        excess,
+        episodes,
+        steps,
+        low=problem.reward_range[0],
+        width=width_of(problem.reward_range),
+        squares=squares,
+        starts=starts,
+    )
+
+
+def merge_tallies(tallies: Iterator[Tally], reward_range: tuple[float, float]) -> Tally:
     """Merge tallies as they come, so that memory is bounded by the distinct transitions."""
     merged = next(tallies)
     for more in tallies:
         key, count, reward, squares = (np.concatenate(pair) for pair in zip(merged, more, strict=True))
-        merged = tally(key, count, reward, squares, width)
+        merged = tally(key, count, reward, squares, width_of(reward_range))
     return merged
 
 

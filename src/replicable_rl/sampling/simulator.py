@@ -12,7 +12,7 @@ from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_
 from replicable_rl.mdp import allowed_of, check_allowed
 from replicable_rl.progress import report
 from replicable_rl.records import ObjectSpec
-from replicable_rl.sampling.counts import OutcomeCounts, Tally, check_calls, merge_tallies, tally_of, width_of
+from replicable_rl.sampling.counts import OutcomeCounts, Tally, check_calls, merge_tallies, tally_of
 from replicable_rl.sampling.problem import BUDGET, Stepped
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Simulator(Stepped):
         calls, n_rows = check_calls("Simulator", calls), self.n_states * self.n_actions
         self.refuse_beyond_budget(calls * self.pairs, "Pass fewer calls or raise budget.")
         # An outcome is a (row, next state); with it go its count and the sums of its rewards, above the lowest.
-        key, count, excess, squares = merge_tallies(self._batches(calls, rng), width_of(self.reward_range))
+        key, count, excess, squares = merge_tallies(self._batches(calls, rng), self.reward_range)
         row = key // self.n_states
         indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_rows))]).astype(np.int64)
         reward = np.clip(self.reward_range[0] + excess / count, *self.reward_range)

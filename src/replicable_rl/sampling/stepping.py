@@ -20,7 +20,7 @@ from replicable_rl.errors import InvalidInput, check_integer, did_you_mean, show
 from replicable_rl.mdp import action_probabilities, allowed_of, check_allowed
 from replicable_rl.progress import track
 from replicable_rl.records import ObjectSpec
-from replicable_rl.sampling.counts import EpisodeCounts, Tally, check_horizon, merge_tallies, tally_of, width_of
+from replicable_rl.sampling.counts import EpisodeCounts, Tally, check_horizon, episode_counts, merge_tallies, tally_of
 from replicable_rl.sampling.masks import ACTION_MASK, Masks
 from replicable_rl.sampling.problem import BUDGET, Stepped
 from replicable_rl.sampling.vectors import autoreset_mode, before_autoreset
@@ -145,18 +145,10 @@ class EpisodicEnv(Stepped):
         weights = action_probabilities("EpisodicEnv", policy, self.n_states, self.n_actions, allowed_of(self))
         batches = self._vector_batches if self.is_vector else self._single_batches
         seen = _Seen(self.n_states)
-        width = width_of(self.reward_range)
-        played = merge_tallies(batches(cumulated(weights), episodes, horizon, rng, seen), width)
+        played = merge_tallies(batches(cumulated(weights), episodes, horizon, rng, seen), self.reward_range)
         if seen.absorbed:
-            played = merge_tallies(iter([played, self._after_the_end(weights, seen, rng)]), width)
-        more: dict[str, Any] = {
-            "low": self.reward_range[0],
-            "width": width,
-            "squares": played[3],
-            "starts": seen.starts,
-        }
-        counted = played[0], played[1].astype(np.float64), played[2], episodes, seen.steps
-        return EpisodeCounts(self.n_states, self.n_actions, *counted, **more)
+            played = merge_tallies(iter([played, self._after_the_end(weights, seen, rng)]), self.reward_range)
+        return episode_counts(self, played, episodes, seen.steps, seen.starts)
 
     def _single_batches(
         self, choice: NDArray[np.float64], episodes: int, horizon: int, rng: np.random.Generator, seen: _Seen
