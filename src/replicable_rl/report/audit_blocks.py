@@ -41,12 +41,12 @@ _VERDICTS: dict[bool | None, tuple[str, Tone]] = {
 
 def shown_level(result: AuditResult) -> str | None:
     """Return the level that decides: the one that is asked about, or the last that the runs have."""
-    return result.spec.level if result.spec.level in result.levels else next(reversed(result.levels), None)
+    return result.level if result.level in result.levels else next(reversed(result.levels), None)
 
 
 def asked_for(result: AuditResult, level: str) -> float | None:
     """Return the agreement that is required at a level, or else what is promised, 1 - rho."""
-    if result.spec.require is not None and level == result.spec.level:
+    if result.spec.require is not None and level == result.level:
         return result.spec.require
     return promise(result)
 
