@@ -51,12 +51,12 @@ def publish(problem: Any, algorithm: PlugInPolicy, *, sample_seed: int | None = 
     >>> rr.solve(mdp, theirs, shared_seed=0, sample_seed=2).policy.tolist() == cuts.policy.tolist()
     True
     """
-    model, plan = _estimated(problem, algorithm, sample_seed, sampler, "publish")
+    source, model, plan = _estimated(problem, algorithm, sample_seed, sampler, "publish")
     order = getattr(algorithm.rule, "order", None)
     if not plan.spent > 0.0:  # the rule itself spends nothing, and cuts do
         n = None if plan.explores else plan.per_pair
         usual = replace(algorithm, rule=AffordableTolerance(), samples=n, budget=plan.budget)
-        plan = usual.plan(source_of(problem, usual, sampler)[0])
+        plan = usual.plan(source)
     if plan.recorded:
         model = model.at_least(fewest_samples(model, None))  # as everybody does who uses the cuts
     cuts = choose_cuts(model, algorithm.tuning(plan), order)
@@ -96,7 +96,7 @@ def find_seed(
     True
     """
     tries = check_integer("find_seed", "tries", tries, low=1, high=_MOST_TRIES)
-    model, plan = _estimated(problem, algorithm, sample_seed, sampler, "find_seed")
+    _, model, plan = _estimated(problem, algorithm, sample_seed, sampler, "find_seed")
     best = FoundSeed(0, -1.0, False)
     for seed in track(range(tries), "seeds"):
         decision = algorithm.decide(model, plan, SharedRandomness(seed)).decision
@@ -109,7 +109,8 @@ def find_seed(
 
 def _estimated(
     problem: Any, algorithm: Any, sample_seed: int | None, sampler: str, owner: str
-) -> tuple[EmpiricalModel, PlugInPlan]:
+) -> tuple[Any, EmpiricalModel, PlugInPlan]:
+    """Return the source, the empirical model of fresh samples from it, and what was planned."""
     if not isinstance(algorithm, PlugInPolicy):
         raise InvalidInput(f"{owner}: algorithm must be a PlugInPolicy, got {shown(algorithm)}.")
     source, _ = source_of(problem, algorithm, sampler)
@@ -120,4 +121,4 @@ def _estimated(
         fresh_seed() if sample_seed is None else check_integer(owner, "sample_seed", sample_seed, low=0, high=MAX_SEED)
     )
     plan = algorithm.plan(source)
-    return algorithm.estimate(source, plan, sample_stream(seed))[0], plan
+    return source, algorithm.estimate(source, plan, sample_stream(seed))[0], plan
