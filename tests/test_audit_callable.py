@@ -117,8 +117,10 @@ def test_a_level_alone_is_enough(weights: str) -> None:
     assert result.agreement(weights).estimate == 1.0
     assert result.policies is None
     assert weights in str(result)
+    assert result.agreement() == result.agreement(weights)  # what else could be meant
+    assert result.outputs().keys() == result.outputs(weights).keys()
     with pytest.raises(InvalidInput, match=f"there is no policy to compare; train produces {weights}"):
-        result.agreement()
+        result.agreement("policy")
 
 
 def test_a_level_that_nobody_registered_is_refused() -> None:

@@ -354,6 +354,88 @@ def test_a_store_can_be_judged_without_the_file(doors: rr.TabularMDP, algorithm:
     assert "Same policy in 4 of 4 pairs" in judged.out
 
 
+LEVEL_ALONE = """
+from dataclasses import dataclass
+from typing import Any, ClassVar
+import replicable_rl as rr
+
+rr.register_level(rr.Level("first-reward"))
+
+@rr.register_algorithm
+@dataclass(frozen=True)
+class FirstReward:
+    calls: int = 3
+    id: ClassVar[str] = "first-reward-v1"
+
+    def solve(self, source: Any, shared: rr.SharedRandomness, rng: Any) -> rr.Run:
+        counts = source.draw(self.calls, rng)
+        return rr.Run.of({"first-reward": counts.count[:2] > 5000}, samples=self.calls * 4)
+"""
+ALONE = ("chain-v1", "first-reward-v1")
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Callable[..., Result]:
+    """Commands in a folder whose module has an algorithm that stands for a level of its own, and for no other."""
+    (tmp_path / "level_alone.py").write_text(LEVEL_ALONE, encoding="utf-8")
+
+    def call_there(*arguments: object) -> Result:
+        words = ["--plugin", "level_alone", *map(str, arguments)]
+        return run_here(words, tmp_path, {"COLUMNS": "80", "NO_COLOR": "1"})
+
+    return call_there
+
+
+def test_a_level_alone_is_the_one_that_is_meant(alone: Callable[..., Result], tmp_path: Path) -> None:
+    """Nobody names a level, and the runs have no policy: commands and results judge the level that they have."""
+    seeds = ("--shared-seeds", 20, "--store", "runs.sqlite")
+    made = alone("audit", *ALONE, *seeds, "--require", 0.5)
+    assert (made.code, made.err) == (0, "")
+    said = "Same first-reward in 20 of 20 pairs"
+    assert said in made.out
+    assert "required 0.5 met" in " ".join(made.out.split())
+    for require, code in ((0.5, 0), (0.999, 2)):
+        judged = alone("audit", "--store", "runs.sqlite", "--require", require)
+        assert (judged.code, judged.err) == (code, "")
+        assert said in judged.out
+    told = json.loads(alone("audit", "--store", "runs.sqlite", "--json").out)
+    assert [one["level"] for one in told] == ["first-reward"]
+    with rr.RunStore(tmp_path / "runs.sqlite") as store:
+        (result,) = rr.read_audits(store)
+    assert result.level == "first-reward"
+    assert result.agreement() == result.agreement("first-reward")
+    assert (result.meets(0.5), result.meets(0.999), result.verdict()) == (True, None, True)
+    assert result.claim().level == "first-reward"
+    assert result.table() == str(result)
+    assert result.classes() == result.classes("first-reward")
+    assert result.class_sizes() == result.class_sizes("first-reward")
+    assert "required 0.5 met" in repr(store_page(tmp_path / "runs.sqlite").page)
+
+
+def test_a_level_that_somebody_names_is_not_replaced(alone: Callable[..., Result]) -> None:
+    seeds = ("--shared-seeds", 20, "--store", "runs.sqlite")
+    refused = alone("audit", *ALONE, *seeds, "--level", "policy", "--require", 0.5)
+    assert (refused.code, refused.out) == (2, "")
+    assert "there is no policy to compare; first-reward-v1 produces first-reward" in refused.err
+    judged = alone("audit", "--store", "runs.sqlite", "--level", "policy", "--require", 0.5)
+    assert (judged.code, judged.err) == (2, "")
+    assert "No run of it has a policy." in judged.out
+
+
+def test_solve_says_nothing_of_a_status_that_there_is_not(alone: Callable[..., Result]) -> None:
+    solved = alone("solve", *ALONE, "--shared-seed", 1, "--sample-seed", 1)
+    assert (solved.code, solved.err) == (0, "")
+    assert "first-reward" in solved.out
+    assert "status" not in solved.out
+    assert "None" not in solved.out
+
+
+def test_a_calibration_asks_for_the_level_alone(alone: Callable[..., Result]) -> None:
+    found = alone("calibrate", *ALONE, "--rho", 0.5, "--start", 1, "--most", 4, "--shared-seeds", 40, "--json")
+    assert (found.code, found.err) == (0, "")
+    assert json.loads(found.out)["asked"]["level"] == "first-reward"
+
+
 def test_a_file_that_is_not_there() -> None:
     missing = run_here(["--plugin", "examples.nothing", "list"], ROOT)
     assert missing.code == 2

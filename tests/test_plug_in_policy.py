@@ -353,6 +353,44 @@ def test_a_rule_of_ones_own() -> None:
         plug_in(rule=Impostor())
 
 
+def test_a_rule_of_ones_own_refuses_a_problem_before_a_sample_is_drawn() -> None:
+    drawn: list[int] = []
+
+    def step(state: int, action: int, rng: np.random.Generator) -> tuple[int, float]:
+        drawn.append(state)
+        return two_rooms(state, action, rng)
+
+    @dataclass(frozen=True)
+    class ForThreeActions(LastNearlyBest):
+        def check_problem(self, problem: Any) -> None:
+            if problem.n_actions != 3:
+                raise InvalidInput(f"ForThreeActions: there are {problem.n_actions}.")
+
+    problem = rr.Simulator(step, n_states=2, n_actions=2, gamma=0.5, reward_range=(0.0, 1.0))
+    with pytest.raises(InvalidInput, match=r"^ForThreeActions: there are 2\.$"):
+        rr.solve(problem, plug_in(rule=ForThreeActions(), samples=10), shared_seed=1, sample_seed=1)
+    assert not drawn
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_which_pairs_of_a_log_count_for_published_cuts_follows_from_no_later_seed(
+    published: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = rr.from_transitions(
+        {"state": [0, 1], "action": [0, 0], "reward": [0.0, 1.0], "next_state": [1, 0]}, gamma=0.9
+    )
+    rule = rr.rules.PublishedCuts(rr.publish(log, plug_in())) if published else rr.rules.AffordableTolerance()
+    known: list[Any] = []
+
+    def fewest(model: EmpiricalModel, shared: SharedRandomness | None) -> float:
+        known.append(shared)
+        return 0.0
+
+    monkeypatch.setattr("replicable_rl.algorithms.plug_in_policy.fewest_samples", fewest)
+    rr.solve(log, plug_in(rule=rule), shared_seed=1)
+    assert [one is None for one in known] == [published]
+
+
 # --- exploration -----------------------------------------------------------------------------------
 
 

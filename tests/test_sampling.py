@@ -13,7 +13,16 @@ from scipy import stats
 import replicable_rl as rr
 from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import MAX_CALLS, Counts, EpisodicModel, GenerativeModel, PerSample, Problem, check_source
+from replicable_rl.sampling import (
+    MAX_CALLS,
+    Counts,
+    EpisodicModel,
+    GenerativeModel,
+    PerSample,
+    Problem,
+    check_source,
+    kind_of,
+)
 from replicable_rl.sampling import _kernels as kernels
 from replicable_rl.sampling.tables import n_blocks, stream_words
 from tests.statistics import ALPHA, SEED, goodness_of_fit, same_law
@@ -230,3 +239,18 @@ def test_a_source_that_says_too_little_is_told_what_is_missing() -> None:
 
     with pytest.raises(rr.InvalidInput, match=r"got Half\. It has no initial and estimated\.$"):
         check_source(Half())
+
+
+def test_a_source_says_how_its_samples_are_had() -> None:
+    table = rr.make("chain-v1")
+    pytest.importorskip("gymnasium")
+    log = rr.from_transitions(
+        {"state": [0, 1], "action": [0, 0], "reward": [0.0, 1.0], "next_state": [1, 0]}, gamma=0.9
+    )
+    simulator = rr.Simulator(
+        lambda state, action, rng: (0, 0.0), n_states=1, n_actions=1, gamma=0.9, reward_range=(0.0, 1.0)
+    )
+    lake = rr.EpisodicEnv("FrozenLake-v1", gamma=0.9, reward_range=(0.0, 1.0))
+    assert [kind_of(one) for one in (table, Counts(table), simulator)] == ["drawn"] * 3  # a table is drawn and played
+    assert kind_of(lake) == "played"
+    assert [kind_of(one) for one in (log, log.replayed())] == ["recorded"] * 2

@@ -6,8 +6,9 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import replicable_rl as rr
+from replicable_rl.adapters.q_rules import BestBin, NearlyBest, QRule
 from tests.test_rules import bandit, policy_of
 
 SEED = 2023
@@ -71,6 +73,33 @@ def test_rounded_values_are_near_and_decide(q: Any, width: float, seed: int) -> 
     assert np.abs(rounded - q).max() <= width / 2 + 1e-9
     chosen = actions(q, width, seed, rule="rounded")
     assert (rounded[np.arange(len(q)), chosen] == rounded.max(axis=1)).all()
+
+
+@pytest.mark.parametrize(("short", "rule"), [("tolerance", NearlyBest()), ("rounded", BestBin())])
+def test_a_short_id_stands_for_a_rule(short: str, rule: QRule) -> None:
+    q = np.random.default_rng(SEED).normal(0.0, 0.2, (200, 4))
+    assert actions(q, 0.1, SEED, rule=short) == actions(q, 0.1, SEED, rule=rule) != actions(q, 0.0, SEED)
+    assert repr(rr.StableDecisions(q, 0.1, rule=rule, shared_seed=1)) == repr(
+        rr.StableDecisions(q, 0.1, rule=short, shared_seed=1)
+    )
+
+
+def test_a_rule_of_ones_own() -> None:
+    @dataclass(frozen=True)
+    class NotTheWorst:
+        id: ClassVar[str] = "not-the-worst"
+        positive: ClassVar[bool] = True
+
+        def good(self, q: Any, x: float, numbers: Any) -> Any:
+            return q > q.min(axis=1, keepdims=True) + x * numbers("mine", 1)
+
+    q = np.array([[0.0, 1.0, 3.0], [2.0, 0.0, 0.01]])
+    assert actions(q, 0.5, order=(1, 0, 2), rule=NotTheWorst()) == [1, 0]
+    assert "rule='not-the-worst'" in repr(rr.StableDecisions(q, 0.5, rule=NotTheWorst(), shared_seed=1))
+    with pytest.raises(rr.InvalidInput, match=r"tolerance must be positive for rule='not-the-worst'"):
+        actions(q, 0.0, rule=NotTheWorst())
+    with pytest.raises(rr.InvalidInput, match=r"rule must be 'tolerance' or 'rounded', got"):
+        actions(q, 0.5, rule=NotTheWorst)
 
 
 def test_shared_numbers_are_frozen() -> None:

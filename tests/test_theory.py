@@ -6,7 +6,9 @@ import inspect
 import json
 import math
 import textwrap
+from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -61,6 +63,37 @@ def test_rstat_inverses(rho_delta: tuple[float, float], tau: float, form: Form) 
     back = rstat(rho, delta, samples=plan.samples, form=form)
     assert back.tolerance <= tau * (1 + 1e-9)
     assert back.samples == plan.samples
+
+
+@given(probabilities, st.floats(1e-3, 0.9), forms, st.sampled_from(["sharp", "tight"]))
+def test_a_plan_of_a_query_claims_what_is_proved_and_no_more(
+    rho_delta: tuple[float, float], tau: float, form: Form, bound: Literal["sharp", "tight"]
+) -> None:
+    rho, delta = rho_delta
+    plan = rr.theory.rstat(rho, delta, tolerance=tau, form=form, bound=bound)
+    claims = plan.claims()
+    assert claims.accuracy is not None
+    assert claims.replicability is not None
+    assert (claims.accuracy.bound, claims.accuracy.failure, claims.replicability.bound) == (tau, delta, rho)
+    assert all(claim.source.startswith("the sharp form of ") == (bound == "sharp") for claim in claims)
+    assert list(plan.table().columns) == ["sharp", "tight"]
+    few = replace(plan, samples=max(1, plan.samples // 8))
+    error = math.sqrt(math.log(2 / delta) / (2 * few.samples)) + plan.width * (0.5 if form == "midpoint" else 1)
+    differ = 1 / (plan.width * math.sqrt(math.pi * few.samples))  # of the tight form, less than it promises
+    assert (few.claims().accuracy is None) == (error > tau * (1 + 1e-12))
+    assert (few.claims().replicability is None) == (differ > rho * (1 + 1e-12))
+
+
+def test_a_query_with_too_few_samples_says_what_holds_instead() -> None:
+    plan = replace(rr.theory.rstat(0.2, 0.01, tolerance=0.1), samples=900)
+    assert plan.claims().missing == {
+        "accuracy": "the bound at these parameters is 0.101, above tolerance=0.1",
+        "replicability": "the bound at these parameters is 0.203, above rho=0.2",
+    }
+    assert list(plan.table().columns) == ["this query", "sharp", "tight"]
+    assert plan.table().closing.startswith("With n = 900: nothing is proved about accuracy (the bound")
+    assert list(rr.theory.rstat(0.01, 0.1, tolerance=0.1).table().columns) == ["sharp"]  # tight: 2*delta < rho
+    assert "samples n" in plan._repr_html_()
 
 
 def test_rstat_rho_promises_nothing_with_too_few() -> None:

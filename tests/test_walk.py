@@ -105,6 +105,12 @@ def test_what_is_a_source_is_not_converted(conversions: Counter[str]) -> None:
     assert got == [source]
 
 
+@pytest.mark.parametrize("rule", ["affordable", "greedy"])  # the latter spends no loss, and cuts do
+def test_who_publishes_converts_the_problem_once(rule: str, conversions: Counter[str]) -> None:
+    rr.publish(rr.make("chain-v1"), rr.PlugInPolicy(0.1, 0.01, 0.2, rule=rule, samples=50), sample_seed=1)
+    assert conversions["sampler"] == 1
+
+
 def test_a_plan_converts_nothing(conversions: Counter[str]) -> None:
     for algorithm in SHIPPED:
         rr.plan(rr.make("chain-v1"), algorithm)
@@ -134,6 +140,19 @@ def test_an_audit_names_its_algorithm_once_for_all_runs(monkeypatch: pytest.Monk
     few, audited = len(named), rr.audit(rr.make("chain-v1"), SHIPPED[0], shared_seeds=20)
     assert few == len(named) - few > 0
     assert {run.spec.algorithm for run in audited.runs if run.spec} == {real(SHIPPED[0])}
+
+
+ASKED = re.compile(r"(?:hasattr|isinstance)\((?:source|problem|query|rule|self\.rule), (.*?)\)")
+
+
+def test_algorithms_never_ask_what_they_were_given() -> None:
+    """But for what the protocol of queries leaves to each of them; a source says its kind in sampling/problem.py."""
+    asked = {
+        (path.name, found)
+        for path in sorted((SOURCE / "algorithms").glob("*.py"))
+        for found in ASKED.findall(path.read_text(encoding="utf-8"))
+    }
+    assert {found for _, found in asked} == {'"room"'}, asked
 
 
 def test_all_that_ships_is_walked() -> None:

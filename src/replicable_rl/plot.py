@@ -284,9 +284,9 @@ def _agreements(results: tuple[Any, ...], level: str | None) -> list[tuple[str, 
             rows.append((one.level, one, None))
             continue
         _check("plot.agreement", "a result", one, AuditResult)
-        levels = [level] if level is not None else list(one.levels) if len(results) == 1 else ["policy"]
-        for each in levels:
-            rows.append((each if len(results) == 1 else _of(one, results), one.agreement(each), one.rho))
+        levels = list(one.levels) if level is None and len(results) == 1 else [level]
+        for found in map(one.agreement, levels):
+            rows.append((found.level if len(results) == 1 else _of(one, results), found, one.rho))
     if not rows:
         raise InvalidInput("plot.agreement: every run of this audit failed, so there is nothing to draw.")
     return rows

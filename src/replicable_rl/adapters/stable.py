@@ -14,12 +14,14 @@ they are in cell 0. Who numbers cells of the observations (states, squares of a 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from replicable_rl.adapters.q_functions import QFunction, as_array, as_q_functions, batch_of_one
-from replicable_rl.errors import InvalidInput, check_choice, check_integer, check_real, shown, speaking_as
+from replicable_rl.adapters.q_rules import QRule, as_q_rule, gaps_of
+from replicable_rl.errors import InvalidInput, check_integer, check_real, shown, speaking_as
 from replicable_rl.queries.rules.rule import action_order, check_order
 from replicable_rl.randomness import MAX_SEED, SharedRandomness
 
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 _OWNER = "StableDecisions"
-_RULES = ("tolerance", "rounded")
 _MOST_CELLS = 2**40
 _LARGEST, _POSSIBLE = 1e100, "0, or a number from 1e-100 to 1e100"
 
@@ -54,8 +55,9 @@ class StableDecisions:
     tolerance : float
         x: how much Q-value a decision may give up, in the units of Q. The tolerance that is used is x(1+U), between x
         and 2x. 0: the best action; only exact ties are left to the shared order.
-    rule : {"tolerance", "rounded"}
-        Take the first action whose Q-value is nearly the largest, or round Q-values to bins of width x first.
+    rule : {"tolerance", "rounded"} or object
+        Take the first action whose Q-value is nearly the largest, or round Q-values to bins of width x first; or an
+        object of your own with an ``id`` and ``good(q, x, numbers)``, see `QRule`.
     shared_seed : int
         The shared seed: publish it. Agents with the same one share their choice.
     order : tuple of int, optional
@@ -88,25 +90,28 @@ class StableDecisions:
     q_functions: Any
     tolerance: float
     _: KW_ONLY
-    rule: Literal["tolerance", "rounded"] = "tolerance"
+    rule: QRule | str = "tolerance"
     shared_seed: int
     order: tuple[int, ...] | None = None
     cells: Callable[[Any], ArrayLike] | None = None
     _members: tuple[QFunction, ...] = field(init=False)
+    _rule: QRule = field(init=False)
 
     def __post_init__(self) -> None:
-        rule = check_choice(_OWNER, "rule", self.rule, _RULES)
+        rule = as_q_rule(_OWNER, self.rule)
         tolerance = check_real(_OWNER, "tolerance", self.tolerance, low=0.0, high=_LARGEST, rule=_POSSIBLE)
         if 0.0 < tolerance < 1.0 / _LARGEST:
             raise InvalidInput(f"{_OWNER}: tolerance must be {_POSSIBLE}, got {shown(self.tolerance)}.")
-        if rule == "rounded" and tolerance == 0.0:
-            raise InvalidInput(f"{_OWNER}: tolerance must be positive for rule='rounded', which it gives bins, got 0.")
+        if tolerance == 0.0 and getattr(rule, "positive", False):
+            raise InvalidInput(
+                f"{_OWNER}: tolerance must be positive for rule={rule.id!r}, which it gives bins, got 0."
+            )
         if self.cells is not None and (not callable(self.cells) or isinstance(self.cells, type)):
             raise InvalidInput(f"{_OWNER}: cells must be a function of observations, got {shown(self.cells)}.")
         with speaking_as(_OWNER):
             order = check_order(self.order)
         normal = {
-            "rule": rule,
+            "_rule": rule,
             "tolerance": tolerance,
             "shared_seed": check_integer(_OWNER, "shared_seed", self.shared_seed, low=0, high=MAX_SEED),
             "order": order,
@@ -121,14 +126,10 @@ class StableDecisions:
         """Return the actions, one for each of the observations along the first axis."""
         q = self.values(observations)
         place, cells = self._places(q.shape[1]), self._cells(observations, len(q))
-        if self.rule == "tolerance":
-            r = self.tolerance * (1.0 + self._numbers("decide/tolerance", cells, 1))
-            good = gaps_of(q) <= r
-        else:
-            rounded = self._rounded(q, cells)
-            good = rounded == rounded.max(axis=1, keepdims=True)
+        numbers = partial(self._numbers, cells)
+        good = self._rule.good(q, self.tolerance, numbers)
         if place is None:
-            place = self._numbers("decide/order", cells, q.shape[1])
+            place = numbers("decide/order", q.shape[1])
         first: Integers = np.where(good, place, np.inf).argmin(axis=1)  # of the good ones
         return first
 
@@ -176,14 +177,14 @@ class StableDecisions:
 
     def __repr__(self) -> str:
         count = len(self._members)
-        said = f"{count} Q-function{'s' if count > 1 else ''}, tolerance={self.tolerance:g}, rule={self.rule!r}"
+        said = f"{count} Q-function{'s' if count > 1 else ''}, tolerance={self.tolerance:g}, rule={self._rule.id!r}"
         order = "" if self.order is None else f", order={shown(self.order)}"
         cells = "" if self.cells is None else ", cells=..."
         return f"{_OWNER}({said}, shared_seed={self.shared_seed}{order}{cells})"
 
     # --- the shared numbers ------------------------------------------------------------------
 
-    def _numbers(self, label: str, cells: Integers | None, each: int) -> Floats:
+    def _numbers(self, cells: Integers | None, label: str, each: int) -> Floats:
         """Return ``each`` shared numbers for every cell, (n, each); (1, each) where there is but one."""
         shared = SharedRandomness(self.shared_seed)
         if cells is None:
@@ -196,12 +197,6 @@ class StableDecisions:
             return None
         with speaking_as(_OWNER):
             return np.argsort(action_order(self.order, n_actions)).astype(np.float64)
-
-    def _rounded(self, q: Floats, cells: Integers | None) -> Floats:
-        """Return the middle of every entry's bin; the answer depends on the bin alone."""
-        offset = self._numbers("decide/action-offset", cells, q.shape[1])
-        middle: Floats = (np.floor(q / self.tolerance - offset) + offset + 0.5) * self.tolerance
-        return middle
 
     def _cells(self, observations: Any, count: int) -> Integers | None:
         if self.cells is None:
@@ -216,9 +211,3 @@ class StableDecisions:
         if wrong.size:
             raise InvalidInput(f"{_OWNER}: cells must lie in 0..2**40, got {wrong[0]}. Number them from 0 on.")
         return found.astype(np.int64)
-
-
-def gaps_of(q: Floats) -> Floats:
-    """Return how much worse than the best of its row every entry is."""
-    gap: Floats = q.max(axis=1, keepdims=True) - q
-    return gap

@@ -28,15 +28,12 @@ from replicable_rl.queries.rules import (
     AffordableTolerance,
     Decision,
     Margin,
-    PublishedCuts,
-    RandomTolerance,
     Rule,
     Tuning,
     as_rule,
 )
-from replicable_rl.queries.rules.rule import action_order
 from replicable_rl.records import Run, Status, StatusCode
-from replicable_rl.sampling import EpisodicModel, draw_from
+from replicable_rl.sampling import EpisodicModel, draw_from, kind_of
 from replicable_rl.theory import PlugInPlan, Units, plug_in_policy
 from replicable_rl.theory.decisions import EXACT
 from replicable_rl.theory.plug_in import SPENT
@@ -123,16 +120,12 @@ class PlugInPolicy(Promise[PlugInPlan]):
 
     def plan(self, problem: Problem) -> PlugInPlan:
         """Return what a run on this problem will do, and what may be claimed of it."""
-        if isinstance(self.rule, PublishedCuts):
-            self.rule.check_problem(problem)
-        elif isinstance(self.rule, (AffordableTolerance, RandomTolerance)):
-            with speaking_as(type(self.rule).__name__):
-                action_order(self.rule.order, problem.n_actions)  # refused before a sample is drawn
-        if self.horizon is not None or (hasattr(problem, "play") and not hasattr(problem, "draw")):
-            return self._exploring(problem)
-        if hasattr(problem, "counts"):
-            return self._recorded(problem)
-        return super().plan(problem)
+        fits = getattr(self.rule, "check_problem", None)
+        if fits is not None:
+            fits(problem)  # refused before a sample is drawn
+        kind = "played" if self.horizon is not None else kind_of(problem)
+        plan = {"played": self._exploring, "recorded": self._recorded, "drawn": super().plan}[kind]
+        return plan(problem)
 
     def _plan(
         self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool, pairs: int | None = None
@@ -209,7 +202,7 @@ class PlugInPolicy(Promise[PlugInPlan]):
         In a log, pairs with fewer samples than a shared random threshold are left out of the model.
         """
         rule: Any = self.rule
-        published = isinstance(rule, PublishedCuts)  # who published them could not know a later seed
+        published = getattr(rule, "published", False)  # who published it could not know a later seed
         if plan.recorded:
             model = model.at_least(fewest_samples(model, None if published else shared))
         ignored = hardly_reached(model, plan.spent, shared) if plan.explores and not published else None

@@ -24,7 +24,7 @@ from replicable_rl.display import Displayed, described, shown
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real
 from replicable_rl.files import write_csv, write_text
 from replicable_rl.mdp import Labels, TabularMDP
-from replicable_rl.records import OWN, AuditSpec, Claim, Logs, ObjectSpec, Run, in_order, level_of
+from replicable_rl.records import OWN, AuditSpec, Claim, Logs, ObjectSpec, Run, in_order, level_of, usual_level
 from replicable_rl.store import RunStore
 
 if TYPE_CHECKING:
@@ -104,6 +104,11 @@ class AuditResult(Displayed):
         """The levels that the runs have, each before what it implies."""
         return in_order(set().union(*(run.fingerprints for run in self.runs)))
 
+    @property
+    def level(self) -> str:
+        """The level in question: the one that the spec names, or, of runs without a policy, the last that they have."""
+        return usual_level(self.levels) if self.spec.level == "policy" else self.spec.level
+
     @cached_property
     def agreements(self) -> dict[str, Agreement]:
         """The agreement at every level there is."""
@@ -113,8 +118,8 @@ class AuditResult(Displayed):
             for level in self.levels
         }
 
-    def agreement(self, level: str = "policy") -> Agreement:
-        """Return pairwise agreement, intervals and shares at a level.
+    def agreement(self, level: str | None = None) -> Agreement:
+        """Return pairwise agreement, intervals and shares at a level; None: the policy, or the last level there is.
 
         >>> import replicable_rl as rr
         >>> result = rr.audit(rr.make("two-goals-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2), shared_seeds=20)
@@ -123,7 +128,7 @@ class AuditResult(Displayed):
         """
         return self.agreements[self._check_level(level)]
 
-    def meets(self, required: float, level: str = "policy") -> bool | None:
+    def meets(self, required: float, level: str | None = None) -> bool | None:
         """Whether the agreement is at least ``required``: None where the runs cannot tell.
 
         It goes by the interval that holds at every look, so an audit may be extended until it tells; and where
@@ -149,15 +154,13 @@ class AuditResult(Displayed):
         >>> result.meets(0.7), result.accuracy.kept, result.verdict()
         (True, 0, False)
         """
-        level = self.spec.level if level is None else level
-        asked = self.spec.require if self.spec.require is not None and level == self.spec.level else None
+        level = self.level if level is None else level
+        asked = self.spec.require if level == self.level else None
         if asked is None and self.rho is not None:
             asked = min(1.0 - self.rho, float(np.nextafter(1.0, 0.0)))
-        if asked is None or level not in self.levels:
-            return None
-        return self.judged(asked, level)
+        return None if asked is None or level not in self.levels else self.judged(asked, level)
 
-    def judged(self, required: float, level: str = "policy") -> bool | None:
+    def judged(self, required: float, level: str | None = None) -> bool | None:
         """Whether the agreement is at least ``required`` (:meth:`meets`) and no loss speaks against it."""
         unknown = None if self.loss_not_judged else True
         both = [self.meets(required, level), unknown if self.accuracy is None else self.accuracy.met]
@@ -208,7 +211,6 @@ class AuditResult(Displayed):
         rule = "a number that is not negative"
         tolerance = check_real("within", "tolerance", tolerance, low=0.0, high=1e300, rule=rule)
         R, confidence = self.spec.runs_per_seed, self.spec.confidence
-        self._check_level("policy")
         return measure_closeness(self.outputs("policy"), self._prints("policy"), R, confidence, tolerance)
 
     @cached_property
@@ -221,7 +223,7 @@ class AuditResult(Displayed):
         """That nothing was fresh in any run, so that agreement shows nothing, and why; '' where that is not known."""
         return unsampled(self.spec, self.runs)
 
-    def claim(self, level: str = "policy") -> Claim:
+    def claim(self, level: str | None = None) -> Claim:
         """Return what was measured about a second run, as a claim that carries its measurement.
 
         Its interval is the one that holds at every look.
@@ -233,11 +235,11 @@ class AuditResult(Displayed):
         """
         return measured_claim(self, level)
 
-    def classes(self, level: str = "policy") -> tuple[OutputClass, ...]:
+    def classes(self, level: str | None = None) -> tuple[OutputClass, ...]:
         """Return the classes of identical outputs over all shared seeds, largest first."""
         return classes_of(self._prints(self._check_level(level)), self.runs)
 
-    def class_sizes(self, level: str = "policy") -> dict[int, tuple[int, ...]]:
+    def class_sizes(self, level: str | None = None) -> dict[int, tuple[int, ...]]:
         """Return, for every shared seed, the sizes of its classes, largest first; a failed run is its own class."""
         return sizes_of(self._prints(self._check_level(level)), self.spec)
 
@@ -284,11 +286,10 @@ class AuditResult(Displayed):
 
     # --- out of here -----------------------------------------------------------------------------
 
-    def table(self, level: str = "policy", *, require: float | None = None, width: int = 80) -> str:
+    def table(self, level: str | None = None, *, require: float | None = None, width: int = 80) -> str:
         """Return what was found as text, 80 columns wide; where ``width`` is less, columns are left out."""
         width = check_integer("AuditResult.table", "width", width, low=1, high=10**4)
-        text: str = shown("audit table", self, self._check_level(level), require, width)
-        return text
+        return str(shown("audit table", self, self._check_level(level), require, width))
 
     def __repr__(self) -> str:
         return described(self, in_one_line(self))
@@ -296,7 +297,7 @@ class AuditResult(Displayed):
     def __str__(self) -> str:
         if not self.levels:
             return f"audit of {self.algorithm.text}: every run failed"
-        return self.table("policy" if "policy" in self.levels else self.levels[-1])
+        return self.table()
 
     def to_json(self, *, timing: bool = False) -> dict[str, Json]:
         """Return everything found as JSON; the time, which no repetition repeats, only when asked for."""
@@ -329,8 +330,9 @@ class AuditResult(Displayed):
     def _fetched(self) -> dict[str, dict[str, Any]]:
         return {}
 
-    def outputs(self, level: str = "policy") -> dict[str, Any]:
+    def outputs(self, level: str | None = None) -> dict[str, Any]:
         """Return every distinct output at a level by its fingerprint."""
+        level = self._check_level(level)
         if level not in self._fetched:
             self._fetched[level] = self.store.outputs(level, [one.fingerprint for one in self.classes(level)])
         return self._fetched[level]
@@ -338,7 +340,8 @@ class AuditResult(Displayed):
     def _prints(self, level: str) -> list[str | None]:
         return [run.fingerprints.get(level) for run in self.runs]
 
-    def _check_level(self, level: str) -> str:
+    def _check_level(self, level: str | None) -> str:
+        level = usual_level(self.levels) if level is None else level
         if isinstance(level, str) and level in self.levels:
             return level
         level_of(level)

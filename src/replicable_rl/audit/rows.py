@@ -56,16 +56,16 @@ def frame_of(rows: list[dict[str, Json]]) -> pd.DataFrame:
     return frame
 
 
-def measured_claim(result: AuditResult, level: str) -> Claim:
+def measured_claim(result: AuditResult, level: str | None) -> Claim:
     """Return what was measured about a second run; of an estimated problem, about the estimate alone."""
     found = result.agreement(level)
     low, high = found.every_look.low, found.every_look.high
     seen = Measurement(found.estimate, low, high, result.spec.confidence, found.pairs)
-    said = f"two runs have the same {level} in {found.same} of {found.pairs} pairs, agreement {found.every_look}"
+    said = f"two runs have the same {found.level} in {found.same} of {found.pairs} pairs, agreement {found.every_look}"
     said += f" ({result.unsampled.rstrip('.')})" if result.unsampled else ""
     logs = "the logs are independent samples of one process"
     logs += ", which a test denies" if result.logs is not None and result.logs.differ else ""
-    given: dict[str, Any] = {"level": level, "conditions": () if result.logs is None else (logs,)}
+    given: dict[str, Any] = {"level": found.level, "conditions": () if result.logs is None else (logs,)}
     claim = Claim("replicability", "measured", said, 1.0 - low, "audit", **given, measurement=seen)
     return Claims((claim,)).about_an_estimate().made[0] if _is_estimated(result) else claim
 

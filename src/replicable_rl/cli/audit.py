@@ -96,7 +96,9 @@ def audit_command(
     level: Annotated[
         str | None,
         Option(
-            metavar="LEVEL", help="What must agree (see `list`).  [default: policy]", autocompletion=complete.levels
+            metavar="LEVEL",
+            help="What must agree (see `list`).  [default: policy, if there is one]",
+            autocompletion=complete.levels,
         ),
     ] = None,
     evaluate: Annotated[
@@ -150,8 +152,8 @@ def audit_command(
     many = stored or sweep is not None
     settings = _settings(asked, stored)
     results = _stored(asked, settings) if stored else _made(_specs(asked, settings), asked)
-    if not many and (level is not None or require is not None) and results[0].levels:
-        results[0].agreement(results[0].spec.level)  # in every form, it says which levels there are
+    if not many and level is not None and results[0].levels:
+        results[0].agreement(level)  # in every form, it says which levels there are
     if csv_file is not None:
         both = ({"problem": result.problem.text, "algorithm": result.algorithm.text} for result in results)
         write_csv(csv_file, [what | row for what, one in zip(both, results, strict=True) for row in one.rows()])
@@ -161,24 +163,23 @@ def audit_command(
     elif not many:
         _show(results[0])
     _show_traceback(results)
-    codes = {_verdict(result) for result in results}
+    codes = {_verdict(result, level) for result in results}
     return next(code for code in (_NOT_MET, _CANNOT_TELL, _MET) if code in codes)
 
 
-def _verdict(result: AuditResult) -> int:
-    """Return the exit code of what was asked of an audit."""
+def _verdict(result: AuditResult, level: str | None) -> int:
+    """Return the exit code of what was asked of an audit, at the level that was named."""
     if result.spec.require is None:
         return _MET
-    return {True: _MET, False: _NOT_MET, None: _CANNOT_TELL}[result.verdict()]
+    return {True: _MET, False: _NOT_MET, None: _CANNOT_TELL}[result.verdict(level)]
 
 
 def _show(result: AuditResult) -> None:
-    """Print the table of an audit; of a level that the runs have, if they have no policy and none was asked for."""
+    """Print the table of an audit."""
     if not result.levels:  # every run failed, and the summary says why
         _tell("1", result)
         return
-    level = result.spec.level
-    print_all(result.table(level if level in result.levels else result.levels[-1], width=text_width()))
+    print_all(result.table(result.level, width=text_width()))
     if sys.stdout.isatty():
         print_note(f"Time of all runs: {number(result.seconds, 3)} s.")
 
@@ -256,7 +257,7 @@ def _made(specs: Sequence[AuditSpec], asked: dict[str, Any]) -> list[AuditResult
         for result in run_audits(specs, opened, n_jobs=n_jobs, on_error=asked["on_error"] or "raise"):
             results.append(result)
             if tell:
-                _tell(f"{len(results)}/{len(specs)}", result)
+                _tell(f"{len(results)}/{len(specs)}", result, asked["level"])
     return results
 
 
@@ -292,7 +293,7 @@ def _stored(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditResult
         check_level("audit", asked["level"])  # a level of somebody's own needs no plugin if the runs have it
     for i, result in enumerate(results, start=1):
         if not asked["as_json"]:
-            _tell(str(i), result)
+            _tell(str(i), result, asked["level"])
     return results
 
 
@@ -317,5 +318,5 @@ def _settings(asked: dict[str, Any], stored: bool) -> dict[str, Any]:
     return settings | {name: asked[name] for name in ("confidence", "sampler") if asked[name] is not None}
 
 
-def _tell(number: str, result: AuditResult) -> None:
-    print_all("\n".join(summary_lines(number, result, text_width())))
+def _tell(number: str, result: AuditResult, level: str | None = None) -> None:
+    print_all("\n".join(summary_lines(number, result, text_width(), level)))

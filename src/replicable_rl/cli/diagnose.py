@@ -45,8 +45,13 @@ def calibrate_command(
     algorithm: AlgorithmId,
     confidence: Confidence = 0.95,
     level: Annotated[
-        str, Option(metavar="LEVEL", help="What must agree (see `list`).", autocompletion=complete.levels)
-    ] = "policy",
+        str | None,
+        Option(
+            metavar="LEVEL",
+            help="What must agree (see `list`).  [default: policy, if there is one]",
+            autocompletion=complete.levels,
+        ),
+    ] = None,
     size: Annotated[
         str | None,
         Option(

@@ -25,7 +25,7 @@ from replicable_rl.errors import (
 from replicable_rl.mdp import TabularMDP, pairs_of
 from replicable_rl.progress import within
 from replicable_rl.progress_bar import bar_where_it_is_seen
-from replicable_rl.records import AuditSpec, ObjectSpec, check_level
+from replicable_rl.records import AuditSpec, ObjectSpec, check_level, usual_level
 from replicable_rl.sampling import Problem
 from replicable_rl.solve import Algorithm
 from replicable_rl.store import RunStore
@@ -43,7 +43,7 @@ def calibrate(
     epsilon: float | None = None,
     *,
     confidence: float = 0.95,
-    level: str = "policy",
+    level: str | None = None,
     over: str | None = None,
     size: str | None = None,
     start: int | None = None,
@@ -72,8 +72,8 @@ def calibrate(
         policy.
     confidence : float
         Of all intervals of the search together.
-    level : str
-        What two runs must have in common.
+    level : str, optional
+        What two runs must have in common; None: the policy, or else the last level that runs have.
     over : {"initial", "worst"}, optional
         Whether the loss is that from the initial distribution, or of the worst state; None: what the algorithm has.
     size : str, optional
@@ -106,14 +106,15 @@ def calibrate(
     epsilon = None if losses is None else epsilon
     each = 1.0 - (1.0 - confidence) / (len(sizes) * (1 if epsilon is None else 2))  # both are asked at every size
     question = Question(rho, epsilon, each, shared_seeds)
-    settings: dict[str, Any] = {"confidence": each, "level": level, "rho": rho, "require": 1.0 - rho, "seed": seed}
+    settings: dict[str, Any] = {"confidence": each, "rho": rho, "require": 1.0 - rho, "seed": seed}
+    settings |= {} if level is None else {"level": level}
     make: Callable[..., AuditSpec] = published_spec if published else audit_spec
 
     def spec(value: int, pairs: int) -> AuditSpec:
         return make(problem, sized.at(value), in_store=store is not None, shared_seeds=pairs, **settings)
 
     with opened_store(store) as opened:
-        runs = _Runs(spec, sized.name, opened, losses, n_jobs)
+        runs = _Runs(spec, sized.name, level, opened, losses, n_jobs)
         points = search(sizes, lambda value: look_at(value, question, lambda pairs: runs.measure(value, pairs)))
     named = spec(sizes[0], 1)
     params = {name: value for name, value in named.algorithm.params.items() if name != sized.name}
@@ -125,7 +126,7 @@ def calibrate(
         rho=rho,
         epsilon=epsilon,
         confidence=confidence,
-        level=level,
+        level=usual_level(runs.levels) if level is None else level,
         levels=runs.levels,
         over="initial" if losses is None else losses.over,
         theory=None if published else proved_samples(problem, algorithm, rho, epsilon),
@@ -143,11 +144,12 @@ class _Runs:
         self,
         spec: Callable[[int, int], AuditSpec],
         size_name: str,
+        level: str | None,
         store: RunStore,
         losses: Losses | None,
         n_jobs: int | None,
     ) -> None:
-        self._spec, self._size_name = spec, size_name
+        self._spec, self._size_name, self._level = spec, size_name, level
         self._store, self._losses, self._n_jobs = store, losses, n_jobs
         self.levels: tuple[str, ...] = ()
 
@@ -157,7 +159,7 @@ class _Runs:
         with within(f"{self._size_name}={number(size)}"):
             (result,) = run_audits([self._spec(size, pairs)], self._store, n_jobs=self._n_jobs)
         self.levels = result.levels
-        agreement = result.agreement(result.spec.level).every_look
+        agreement = result.agreement(self._level).every_look
         drawn = [run.samples for run in result.runs if run.samples is not None]
         samples = max(drawn) if len(drawn) == len(result.runs) else None
         of_runs = None if self._losses is None else self._losses.of_runs(result)
@@ -194,8 +196,9 @@ def refuse_log(owner: str, problem: Any, what: str) -> None:
         raise InvalidInput(f"{owner}: draws fresh samples, and a log has none. diagnose(data) says {what}.")
 
 
-def _check(problem: Any, algorithm: Any, level: str, published: bool) -> None:
-    check_level("calibrate", level)
+def _check(problem: Any, algorithm: Any, level: str | None, published: bool) -> None:
+    if level is not None:
+        check_level("calibrate", level)
     refuse_log("calibrate", problem, "how many rows like these it takes: .data_needed()")
     if isinstance(problem, str) or not isinstance(problem, (TabularMDP, Problem)):
         hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""

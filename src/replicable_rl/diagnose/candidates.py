@@ -7,7 +7,7 @@ from typing import Any
 
 from replicable_rl.algorithms import PlugInPolicy, ReplicableApproximateMDP, ReplicablePhasedVI, ReplicableRMax
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
-from replicable_rl.mdp import TabularMDP
+from replicable_rl.sampling import kind_of
 from replicable_rl.solve import Algorithm
 
 PLAIN, PUBLISHED, SOFTMAX, DEFAULT = "greedy", "published", "softmax", "affordable"
@@ -34,7 +34,7 @@ def candidates(
     problem: Any, asked: Iterable[Any] | None, promise: tuple[float, float, float], over: str, horizon: int | None
 ) -> dict[str, Any]:
     """Return the algorithms by their names."""
-    draws = isinstance(problem, TabularMDP) or hasattr(problem, "draw")
+    draws = kind_of(problem) != "played"
     if asked is None:
         asked = [*_RULES, *((_PHASED, _MODEL) if draws else ()), *(() if horizon is None else (_RMAX,))]
     if isinstance(asked, str):

@@ -99,7 +99,7 @@ class Audited:
     @property
     def level(self) -> str:
         """The level that is shown: the policy, if the runs have one."""
-        return "policy" if "policy" in self.result.levels else self.result.levels[-1]
+        return self.result.level
 
 
 def audited(setting: Setting, pairs: int) -> Audited:

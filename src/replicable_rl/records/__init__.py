@@ -3,7 +3,16 @@
 from replicable_rl.records.audits import AuditSpec, derived_seed
 from replicable_rl.records.claims import APPROXIMATE, CERTIFICATE, THIS_SEED, Claim, Claims, Measurement, shortfall
 from replicable_rl.records.combinations import combinations
-from replicable_rl.records.levels import LEVELS, Level, check_level, implied, in_order, level_of, register_level
+from replicable_rl.records.levels import (
+    LEVELS,
+    Level,
+    check_level,
+    implied,
+    in_order,
+    level_of,
+    register_level,
+    usual_level,
+)
 from replicable_rl.records.logs import LogPair, Logs
 from replicable_rl.records.plugins import is_reloaded, load_plugins
 from replicable_rl.records.run import Fingerprints, Run, history_digest, made_with
@@ -59,4 +68,5 @@ __all__ = [
     "parameter_text",
     "register_level",
     "shortfall",
+    "usual_level",
 ]

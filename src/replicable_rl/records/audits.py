@@ -75,7 +75,7 @@ class AuditSpec(Displayed):
     require : float or None
         The agreement that is asked for at ``level``.
     level : str
-        What the question is about.
+        What the question is about. "policy": of runs without one, about the last level that they have.
     shared, fresh : str
         Which randomness the runs of a pair have in common, and which they do not.
     seed_bits : {64, 32}

@@ -153,6 +153,16 @@ def in_order(names: Iterable[str]) -> tuple[str, ...]:
     return _ordered(tuple(names), tuple(LEVELS))
 
 
+def usual_level(names: Iterable[str]) -> str:
+    """Return the level that counts where nobody names one: the policy, or else the last of those that there are.
+
+    >>> usual_level(["policy", "value"]), usual_level(["bytes"]), usual_level([])
+    ('policy', 'bytes', 'policy')
+    """
+    ordered = in_order(names)
+    return ordered[-1] if ordered and "policy" not in ordered else "policy"
+
+
 @functools.lru_cache(maxsize=64)
 def _ordered(names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
     order = {name: i for i, name in enumerate(known)}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from replicable_rl.audit import AuditResult
 from replicable_rl.canonical import Json
 from replicable_rl.paper import cited
-from replicable_rl.records import Logs, parameter_text
+from replicable_rl.records import Logs, parameter_text, usual_level
 from replicable_rl.report.audit_tables import NOTHING_YET, headline, promise, unfinished
 from replicable_rl.report.blocks import (
     Callout,
@@ -40,13 +40,14 @@ _VERDICTS: dict[bool | None, tuple[str, Tone]] = {
 
 
 def shown_level(result: AuditResult) -> str | None:
-    """Return the level that decides: the one that is asked about, or the last that the runs have."""
-    return result.spec.level if result.spec.level in result.levels else next(reversed(result.levels), None)
+    """Return the level that decides: the one that is asked about, or the usual one of these runs."""
+    level = result.level if result.level in result.levels else usual_level(result.levels)
+    return level if result.levels else None
 
 
 def asked_for(result: AuditResult, level: str) -> float | None:
     """Return the agreement that is required at a level, or else what is promised, 1 - rho."""
-    if result.spec.require is not None and level == result.spec.level:
+    if result.spec.require is not None and level == result.level:
         return result.spec.require
     return promise(result)
 

@@ -45,7 +45,7 @@ def headline(result: AuditResult, level: str, require: float | None = None) -> s
     found = result.agreement(level)
     text = f"Same {level} in {found.same} of {found.pairs} {compared(result)}: agreement {found.every_look}"
     promised = promise(result)
-    if require is None and level == result.spec.level:
+    if require is None and level == result.level:
         require = result.spec.require
     if promised is not None:
         text += f", 1−ρ = {number(promised, 6)} {_verdict(result, promised, level)}{_finest(result, promised, level)}"
@@ -71,9 +71,9 @@ def _verdict(result: AuditResult, asked: float, level: str) -> str:
     return "not shown" if result.unsampled else undecided(result)
 
 
-def summary_lines(number: str, result: AuditResult, width: int = _WIDTH) -> list[str]:
+def summary_lines(number: str, result: AuditResult, width: int = _WIDTH, level: str | None = None) -> list[str]:
     """Return one audit of many in a few lines: what was run, the headline, and what is missing."""
-    level, indent = result.spec.level, " " * (len(number) + 2)
+    level, indent = level or result.level, " " * (len(number) + 2)
     lacking = f"No run of it has a {level}." if result.runs else NOTHING_YET
     found = headline(result, level) if level in result.levels else lacking
     texts = (
@@ -241,7 +241,7 @@ def result_json(result: AuditResult, timing: bool) -> dict[str, Json]:
         "confidence": spec.confidence,
         "rho": result.rho,
         "require": spec.require,
-        "level": spec.level,
+        "level": result.level,
         "randomness": {"shared": spec.shared, "fresh": fresh(spec, result.runs)},
         **training_json(result),
         "unsampled": result.unsampled or None,

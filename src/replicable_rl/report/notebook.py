@@ -92,20 +92,13 @@ def diagnosis_html(found: Diagnosis) -> str:
 
 
 @shows_in_notebooks(Plan)
-def plan_html(plan: Plan) -> str:
+@shows_in_notebooks(RStatPlan)
+def plan_html(plan: Plan | RStatPlan) -> str:
     """Return the variants of an algorithm side by side, and what is claimed of a run."""
     made = plan.table()
     cells = zip(made.labels, *made.columns.values(), strict=True)
     rows = [[label, *(one if isinstance(one, str) else number(one) for one in line)] for label, *line in cells]
     return table(made.heading, ["", *made.columns], rows) + paragraphs([made.closing])
-
-
-@shows_in_notebooks(RStatPlan)
-def query_plan_html(plan: RStatPlan) -> str:
-    """Return the parameters of one query."""
-    names = ("rho", "delta", "form", "tolerance", "sampling_tolerance", "width", "samples")
-    values = ((name, getattr(plan, name)) for name in names)
-    return facts("rSTAT", [(name, value if isinstance(value, str) else number(value)) for name, value in values])
 
 
 @shows_in_notebooks(Cuts)

@@ -6,7 +6,7 @@ from replicable_rl.audit import Agreement, AuditResult, Estimate
 from replicable_rl.diagnose import Calibration, Comparison
 from replicable_rl.display import shows_in_notebooks
 from replicable_rl.errors import InvalidInput
-from replicable_rl.records import AuditSpec, Claims, Run, Status, in_order
+from replicable_rl.records import AuditSpec, Claims, Run, Status, in_order, usual_level
 from replicable_rl.report.audit_tables import actions_taken, headline, state_name, unfinished, worth_text
 from replicable_rl.report.diagnose_tables import asked_of, found_sentence, loss_of, proof_sentence
 from replicable_rl.report.diagnosis_text import one_line
@@ -79,12 +79,12 @@ def agreement_html(found: Agreement) -> str:
 @shows_in_notebooks(AuditResult)
 def audit_html(result: AuditResult) -> str:
     """Return what to doubt, the agreement at every level, the verdict, what was learned, and where runs differ."""
-    level = "policy" if "policy" in result.levels else result.levels[-1] if result.levels else ""
     of = f"{brief(result.problem.text, _SPEC)}, {brief(result.algorithm.text, _SPEC)}"
     title = f"Audit of {of}: {_size(result.spec)}, {percent(result.spec.confidence)} intervals"
-    if not level:
+    if not result.levels:
         none = "Every run failed, or none has finished."
         return paragraphs([*warnings_text(result), title, none, unfinished(result)])
+    level = usual_level(result.levels)
     failed = f"{len(result.failures)} of {plural(len(result.runs), 'run')} failed." if result.failures else ""
     first = [first_of_all(result), *warnings_text(result)]
     learned = [closeness_text(result), worth_text(result, level), returns_text(result)]

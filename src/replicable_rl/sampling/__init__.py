@@ -2,7 +2,7 @@
 
 from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts, TransitionCounts, draw_from
 from replicable_rl.sampling.fused import Fused, Grid, Iterations, fused_iterations
-from replicable_rl.sampling.problem import EpisodicModel, GenerativeModel, Problem, check_source
+from replicable_rl.sampling.problem import EpisodicModel, GenerativeModel, Problem, check_source, kind_of
 from replicable_rl.sampling.simulator import Simulator
 from replicable_rl.sampling.stepping import EpisodicEnv
 from replicable_rl.sampling.stints import Stint
@@ -29,4 +29,5 @@ __all__ = [
     "check_source",
     "draw_from",
     "fused_iterations",
+    "kind_of",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from replicable_rl.records import ObjectSpec
     from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts
 
+Kind = Literal["drawn", "played", "recorded"]
 BUDGET = 10**9  # steps of one run, where nobody says otherwise: more would hardly end
 
 
@@ -30,7 +31,7 @@ class Problem(Protocol):
 
     A problem may also have ``allowed``, an (S, A) table of truth values that says which actions each state has. Without
     it, every state has all of them. Pairs that are not allowed are not sampled, and what ``known_rewards`` says of them
-    means nothing.
+    means nothing. A log has ``counts``, what was recorded, and ``unproved``, why nothing is proved of a run on it.
     """
 
     @property
@@ -70,6 +71,16 @@ class EpisodicModel(Problem, Protocol):
     def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
         """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
         ...
+
+
+def kind_of(problem: Problem) -> Kind:
+    """Return how the samples of a problem are had: "drawn" of every pair, "played" in episodes, or "recorded".
+
+    A problem that can be drawn and played is drawn; so is a table, of which a sampler draws.
+    """
+    if hasattr(problem, "play") and not hasattr(problem, "draw"):
+        return "played"
+    return "recorded" if hasattr(problem, "counts") else "drawn"
 
 
 def check_source(problem: object, sampler: str | None = None) -> GenerativeModel | EpisodicModel:

@@ -31,8 +31,8 @@ from typing import ClassVar, Literal
 
 from replicable_rl.errors import InvalidInput, check_choice, check_flag, check_integer, check_real, check_share
 from replicable_rl.records import Claim
-from replicable_rl.theory.plan import MAX_CALLS, RSTAT, Cell, Pairs, PlanTable
-from replicable_rl.theory.query_plan import SHARP_FORM, QueryPlan, query_parameters
+from replicable_rl.theory.plan import MAX_CALLS, RSTAT, SHARP_FORM, Cell, Pairs, PlanTable
+from replicable_rl.theory.query_plan import QueryPlan, query_parameters
 from replicable_rl.theory.rstat import (
     BOUNDS,
     Bound,

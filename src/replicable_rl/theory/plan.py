@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import ClassVar, NamedTuple
@@ -16,6 +16,7 @@ from replicable_rl.wording import apart, number
 
 MAX_CALLS = 2**63 - 1  # what 64 bits can count
 SLACK = 1.0 + 1e-13  # a promise met up to the rounding of these formulas is met
+SHARP_FORM = "the sharp form of "  # begins the source of a claim
 RSTAT, PLAIN = "rstat", "plain"  # the ids of the estimates that the proofs know
 _NOT_PROMISED = "this algorithm promises nothing about a second run"
 
@@ -120,27 +121,34 @@ class Plan(Displayed):
 
     def _table(self, heading: str, variants: Mapping[str, Mapping[str, Cell]], run: str) -> PlanTable:
         """Return a table from the cells of every variant, by their labels; ``run`` names the size of a run."""
-        labels = tuple(next(iter(variants.values())))
-        columns = {name: list(cells.values()) for name, cells in variants.items()}
-        return PlanTable(heading, labels, columns, self._closing(run))
-
-    def _closing(self, run: str) -> str:
-        """Say in one sentence what is claimed of a run, and of what there is no claim."""
-        claims, said = self.claims(), []
-        for about in ("accuracy", "replicability"):
-            claim = claims.accuracy if about == "accuracy" else claims.replicability
-            if claim is None:
-                why = claims.missing[about]
-                said.append(why if why == _NOT_PROMISED else cited(f"nothing is proved about {about} ({why})"))
-            elif about == "accuracy":
-                said.append(f"accuracy is {claim.kind}{claim.proviso}")
-            else:
-                promised, reached = f"{claim.bound:g}", f"{self.rho_proved:.3g}"
-                less = claim.kind == "proved" and float(reached) < float(promised)
-                ground = f"{claim.kind}; the bound reached is {reached}" if less else claim.kind
-                said.append(f"two runs differ with probability at most {promised} ({ground}){claim.proviso}")
+        made = plan_table(heading, variants, run, self.claims(), self.rho_proved)
         estimate = " All of this is about the estimated table." * self.estimated
-        return f"With {run}: {'; '.join(said)}.{estimate}"
+        return made._replace(closing=made.closing + estimate)
+
+
+def plan_table(
+    heading: str, variants: Mapping[str, Mapping[str, Cell]], run: str, claims: Claims, rho_proved: float | None
+) -> PlanTable:
+    """Return a table from the cells of every variant, by their labels, and what is claimed of a run of this size."""
+    labels = tuple(next(iter(variants.values())))
+    columns = {name: list(cells.values()) for name, cells in variants.items()}
+    return PlanTable(heading, labels, columns, f"With {run}: {'; '.join(_said(claims, rho_proved))}.")
+
+
+def _said(claims: Claims, rho_proved: float | None) -> Iterator[str]:
+    """Say what is claimed of a run, and of what there is no claim."""
+    for about in ("accuracy", "replicability"):
+        claim = claims.accuracy if about == "accuracy" else claims.replicability
+        if claim is None:
+            why = claims.missing[about]
+            yield why if why == _NOT_PROMISED else cited(f"nothing is proved about {about} ({why})")
+        elif about == "accuracy":
+            yield f"accuracy is {claim.kind}{claim.proviso}"
+        else:
+            promised, reached = f"{claim.bound:g}", f"{rho_proved:.3g}"
+            less = claim.kind == "proved" and float(reached) < float(promised)
+            ground = f"{claim.kind}; the bound reached is {reached}" if less else claim.kind
+            yield f"two runs differ with probability at most {promised} ({ground}){claim.proviso}"
 
 
 def check_pairs(owner: str, allowed_pairs: int | None, n_states: int, n_actions: int) -> int | None:

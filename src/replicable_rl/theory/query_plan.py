@@ -14,10 +14,9 @@ from typing import Any, ClassVar
 from replicable_rl.errors import InvalidInput, check_integer, check_share
 from replicable_rl.paper import cited
 from replicable_rl.records import THIS_SEED, Claim, Claims
-from replicable_rl.theory.plan import PLAIN, RSTAT, SLACK, Pairs, Plan, claim_if, claims_of
+from replicable_rl.theory.plan import PLAIN, RSTAT, SHARP_FORM, SLACK, Pairs, Plan, claim_if, claims_of
 from replicable_rl.theory.rstat import hoeffding_radius, hoeffding_samples, split_tolerance
 
-SHARP_FORM = "the sharp form of "  # begins the source of a claim
 _MOST_DOUBLINGS = 256  # of calls: more are never asked for
 
 

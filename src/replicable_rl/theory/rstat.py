@@ -21,6 +21,7 @@ The proofs are in ``docs/proofs.md``.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -39,6 +40,9 @@ from replicable_rl.errors import (
     shown,
 )
 from replicable_rl.paper import cited
+from replicable_rl.records import Claim, Claims
+from replicable_rl.theory.plan import SHARP_FORM, SLACK, Cell, PlanTable, claims_of, plan_table
+from replicable_rl.wording import apart, number
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -50,6 +54,7 @@ Bound = Literal["sharp", "tight", "printed"]
 Rho = TypeVar("Rho", float, float | None)
 _FORMS = ("midpoint", "zero-preserving")
 BOUNDS = ("sharp", "tight", "printed")
+_SAMPLED = ("the samples are independent and the query lies in [0, 1]",)
 ROUNDING = 1.0 + 2.0**-20  # what `few_bits` may take, and more
 _BITS = 24
 ARITHMETIC = 2.0**-40  # more than what 64-bit numbers lose in two means of a million outcomes
@@ -57,7 +62,7 @@ ARITHMETIC = 2.0**-40  # more than what 64-bit numbers lose in two means of a mi
 
 @dataclass(frozen=True)
 class RStatPlan(Displayed):
-    """Parameters of one replicable query.
+    """Parameters of one replicable query, and what is proved of it.
 
     Attributes
     ----------
@@ -76,6 +81,59 @@ class RStatPlan(Displayed):
     sampling_tolerance: float
     width: float
     samples: int
+
+    @property
+    def rho_proved(self) -> float:
+        """Bound on the probability that two runs get different answers; 1 when nothing is proved."""
+        return min(1.0, mean_distance(self.samples) / self.width)  # always below the bound by the deviation
+
+    @property
+    def error_proved(self) -> float:
+        """Bound on |answer - E| that holds with probability 1 - delta."""
+        return hoeffding_radius(self.samples, self.delta) + pieces_of(self.form) * self.width / 2.0
+
+    def claims(self) -> Claims:
+        """Return what is proved of one query, about accuracy and about replicability apart.
+
+        >>> print(rstat(rho=0.2, delta=0.01, tolerance=0.1).claims().replicability)
+        proved (the sharp form of Theorem 2.1, thm:rep-sq): two runs get the same answer, except with probability 0.2,
+        if the samples are independent and the query lies in [0, 1].
+        """
+        by_deviation = 2.0 * hoeffding_radius(self.samples, self.delta) / self.width + 2.0 * self.delta
+        source = f"{SHARP_FORM * (by_deviation > self.rho * SLACK)}thm:rep-sq"
+        near = f"the answer is within {self.tolerance:g} of the mean, except with probability {self.delta:g}"
+        same = f"two runs get the same answer, except with probability {self.rho:g}"
+        right = Claim("accuracy", "proved", near, self.tolerance, source, self.delta, conditions=_SAMPLED)
+        again = Claim("replicability", "proved", same, self.rho, source, conditions=_SAMPLED)
+        return claims_of(_within(right, "tolerance", self.error_proved), _within(again, "rho", self.rho_proved))
+
+    def table(self) -> PlanTable:
+        """Return the sharp and the tight form beside each other, and beside a query that is neither.
+
+        >>> made = rstat(rho=0.2, delta=0.01, tolerance=0.1).table()
+        >>> dict(zip(made.labels, zip(*made.columns.values())))["samples n"]
+        (924, 11385)
+        """
+        forms = {}
+        for name in ("sharp", "tight"):
+            with contextlib.suppress(InvalidInput):  # a form that cannot be had has no column
+                forms[name] = rstat(self.rho, self.delta, tolerance=self.tolerance, form=self.form, bound=name)
+        if not any(self.samples == one.samples and math.isclose(self.width, one.width) for one in forms.values()):
+            forms = {"this query": self} | forms
+        heading = f"one query, {self.form} form: rho={self.rho:g}, delta={self.delta:g}"
+        columns = {name: one._column for name, one in forms.items()}
+        return plan_table(heading, columns, f"n = {number(self.samples)}", self.claims(), self.rho_proved)
+
+    @property
+    def _column(self) -> dict[str, Cell]:
+        return {
+            "tolerance tau": self.tolerance,
+            "of it for sampling": self.sampling_tolerance,
+            "bin width beta": self.width,
+            "samples n": self.samples,
+            "bound: error": self.error_proved,
+            "bound: runs differ": self.rho_proved,
+        }
 
 
 def rstat(
@@ -262,6 +320,14 @@ def pieces_of(form: str) -> int:
     if not (isinstance(form, str) and form in _FORMS):
         raise InvalidInput(f"theory.rstat: form must be one of {', '.join(_FORMS)}, got {shown(form)}.")
     return 1 if form == "midpoint" else 2
+
+
+def _within(claim: Claim, name: str, reached: float) -> Claim | str:
+    """Return a claim if the bound that holds is no larger than what it names, or say what holds instead."""
+    if reached <= claim.bound * SLACK:
+        return claim
+    holds, asked = apart(reached, claim.bound)
+    return f"the bound at these parameters is {holds}, above {name}={asked}"
 
 
 def _two_sided_tail(x: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from replicable_rl.errors import speaking_as
 from replicable_rl.mdp.occupancy import discounted_steps, occupancy
-from replicable_rl.queries.rules.rule import Decision, action_order, check_order, first_within_weighted, sizes_of
+from replicable_rl.queries.rules.rule import Decision, Ordered, action_order, first_within_weighted, sizes_of
 from replicable_rl.queries.rules.simple import gaps_are_sure
 from replicable_rl.theory import decisions
 from replicable_rl.theory.decisions import FLOOR, LEAST, POWER, SOFTENING, tolerances
@@ -39,7 +38,7 @@ _FEW_ACTIONS = 8  # from here on numpy adds up in another order
 
 
 @dataclass(frozen=True)
-class AffordableTolerance:
+class AffordableTolerance(Ordered):
     """The first action that is nearly the best, by the coarsest tolerance whose estimated loss stays within epsilon.
 
     Parameters
@@ -51,10 +50,6 @@ class AffordableTolerance:
     order: tuple[int, ...] | None = None
 
     id: ClassVar[str] = decisions.AFFORDABLE
-
-    def __post_init__(self) -> None:
-        with speaking_as(type(self).__name__):
-            object.__setattr__(self, "order", check_order(self.order))
 
     def decide(
         self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning, margin: Margin | None = None

@@ -52,6 +52,7 @@ class PublishedCuts:
     cuts: Cuts
 
     id: ClassVar[str] = decisions.PUBLISHED
+    published: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.cuts, Cuts):

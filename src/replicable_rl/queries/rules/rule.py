@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from replicable_rl.display import short_repr
-from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, shown
+from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, shown, speaking_as
 from replicable_rl.theory.decisions import ROUNDING, Sizes
 
 if TYPE_CHECKING:
@@ -116,7 +116,11 @@ class Decision(NamedTuple):
 
 
 class Rule(Protocol):
-    """Decides from an empirical model and shared numbers, and from nothing else."""
+    """Decides from an empirical model and shared numbers, and from nothing else.
+
+    A rule may also have ``check_problem(problem)``, which refuses a problem before a sample is drawn, and
+    ``published``, true where it was fixed before the shared seed: which pairs of a log count is then not drawn from it.
+    """
 
     @property
     def id(self) -> str: ...  # noqa: D102
@@ -126,6 +130,21 @@ class Rule(Protocol):
     ) -> Decision:
         """Return the decision; with a margin, also whether it is a sure one."""
         ...
+
+
+class Ordered:
+    """What rules have in common that prefer actions in an order."""
+
+    order: tuple[int, ...] | None
+
+    def __post_init__(self) -> None:
+        with speaking_as(type(self).__name__):
+            object.__setattr__(self, "order", check_order(self.order))
+
+    def check_problem(self, problem: Any) -> None:
+        """Refuse a problem whose actions are not those of the order."""
+        with speaking_as(type(self).__name__):
+            action_order(self.order, problem.n_actions)
 
 
 def action_order(order: tuple[int, ...] | None, n_actions: int) -> Integers:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from replicable_rl.errors import speaking_as
 from replicable_rl.mdp import forbid, greedy
 from replicable_rl.queries.rounding import rstat
 from replicable_rl.queries.rules.rule import (
     Decision,
+    Ordered,
     action_order,
-    check_order,
     check_parameter,
     first_within,
     nearest_gap,
@@ -122,7 +121,7 @@ class SharedGumbel:
 
 
 @dataclass(frozen=True)
-class RandomTolerance:
+class RandomTolerance(Ordered):
     """The first action that is at most x(1+U) worse than the best, with one shared uniform U for all states.
 
     Parameters
@@ -140,8 +139,7 @@ class RandomTolerance:
 
     def __post_init__(self) -> None:
         check_parameter(self, "tolerance")
-        with speaking_as(type(self).__name__):
-            object.__setattr__(self, "order", check_order(self.order))
+        super().__post_init__()
 
     def decide(
         self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning, margin: Margin | None = None
