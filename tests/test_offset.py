@@ -355,15 +355,15 @@ MUTANTS: dict[str, tuple[Any, str, str, str, Check]] = {
     "steps": (
         rr.EpisodicEnv,
         "_tally",
-        "reward - low)",
-        "reward)",
+        "reward, self.reward_range)",
+        "reward, (0.0, high))",
         test_episodes_that_are_stepped_sum_rewards_above_the_bottom_of_their_range,
     ),
     "after the end": (
         rr.EpisodicEnv,
         "_after_the_end",
-        "count.astype(np.float64) * (0.0 - self.reward_range[0])",
-        "np.zeros(count.size)",
+        "np.zeros(key.size)",
+        "np.full(key.size, self.reward_range[0])",
         test_episodes_that_are_stepped_sum_rewards_above_the_bottom_of_their_range,
     ),
     "a simulator": (
