@@ -274,9 +274,7 @@ def test_stochastic_rewards_are_summed() -> None:
 
 
 def test_wrong_reward_sums_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    mean = "np.full_like({0}, {0}.mean())"
-    plant(monkeypatch, Counts, "play", "rows.reward, seen.count", mean.format("rows.reward") + ", seen.count")
-    plant(monkeypatch, Counts, "_seen", "self.mdp.rows.reward", mean.format("self.mdp.rows.reward"))
+    plant(monkeypatch, Counts, "play", "rows.reward, *", "np.full_like(rows.reward, rows.reward.mean()), *")
     with pytest.raises(AssertionError):
         check_reward_law()
     with pytest.raises(AssertionError):

@@ -163,8 +163,10 @@ def propagate(
     count: Floats,
     excess: Floats,
     low: float,
+    squares: Floats,
+    width: float,
 ) -> None:
-    """Add to ``count`` and ``excess`` the transitions in ``horizon`` steps of ``episodes`` episodes.
+    """Add to ``count``, ``excess`` and ``squares`` the transitions in ``horizon`` steps of ``episodes`` episodes.
 
     ``here[s]`` episodes are in state s; they take ``action[s]``, or where that is -1 choose by the conditional
     probabilities ``choice``, and move on together. Only states that some episode has reached are touched.
@@ -227,17 +229,33 @@ def propagate(
                     arrived += np.uint64((before == 0) & (times > 0))
                     outcome_count[k] += times
         n_reached = np.int64(arrived)
-    merge(transition, reward, outcome_count, count, excess, low)
+    merge(transition, reward, outcome_count, count, excess, low, squares, width)
 
 
 @compiled
 def merge(
-    transition: Integers, reward: Floats, outcome_count: Floats, count: Floats, excess: Floats, low: float
+    transition: Integers,
+    reward: Floats,
+    outcome_count: Floats,
+    count: Floats,
+    excess: Floats,
+    low: float,
+    squares: Floats,
+    width: float,
 ) -> None:
-    """Add the counts of outcomes, and their rewards above ``low``, to those of the transitions they belong to."""
+    """Add the counts of outcomes, and their rewards above ``low``, to those of the transitions they belong to.
+
+    Where all of these were nothing yet, also how far rewards are from their mean, unless ``squares`` is empty.
+    """
     for k in range(transition.size):
         count[np.uint64(transition[k])] += outcome_count[k]
         excess[np.uint64(transition[k])] += outcome_count[k] * (reward[k] - low)
+    if squares.size > 0:
+        for k in range(transition.size):
+            at = np.uint64(transition[k])
+            if outcome_count[k] > 0.0:
+                off = (reward[k] - low - excess[at] / count[at]) / width
+                squares[at] += outcome_count[k] * off * off
 
 
 @inlined

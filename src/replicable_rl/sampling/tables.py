@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from replicable_rl.mdp import TabularMDP, action_probabilities, allowed_of, chosen_actions
-from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts, check_calls, check_horizon, pooled, width_of
+from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts, check_calls, check_horizon, width_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -65,23 +65,18 @@ class Table:
     def _nothing_yet(self, episodes: int, horizon: int) -> EpisodeCounts:
         """Return the counts of no transition, to add to."""
         key, steps, low = self._transitions[0], episodes * horizon, self.reward_range[0]
+        more: dict[str, Any] = {"low": low, "width": width_of(self.reward_range)}
+        more |= {"squares": np.zeros(key.size) if self._several_rewards else None}
         count, excess = np.zeros(key.size), np.zeros(key.size)
-        return EpisodeCounts(self.n_states, self.n_actions, key, count, excess, episodes, steps, low=low)
+        return EpisodeCounts(self.n_states, self.n_actions, key, count, excess, episodes, steps, **more)
 
     @cached_property
     def _several_rewards(self) -> bool:
         """Whether some transition has rewards of several sizes, which are outcomes of their own."""
-        key, transition = self._transitions
-        return key.size < transition.size
-
-    def _seen(self, count: NDArray[np.float64], episodes: int, horizon: int) -> EpisodeCounts:
-        """Return counts of outcomes as counts of transitions."""
-        (key, transition), low, width = self._transitions, self.reward_range[0], width_of(self.reward_range)
-        apart, excess = 0.0 if self._several_rewards else None, count * (self.mdp.rows.reward - low)
-        total, summed, squares = pooled(transition, count, excess, apart, width, key.size)
-        counted = key, total, summed, episodes, episodes * horizon
-        more: dict[str, Any] = {"low": low, "width": width, "squares": squares}
-        return EpisodeCounts(self.n_states, self.n_actions, *counted, **more)
+        (key, transition), reward = self._transitions, self.mdp.rows.reward
+        last = np.empty(key.size)
+        last[transition] = reward
+        return bool((last[transition] != reward).any())
 
 
 class Counts(Table):
@@ -138,11 +133,7 @@ class Counts(Table):
         table = (*self._start, rows.indptr, rows.next_state, self._conditional)
         decisions = _decisions(policy, self.n_states, self.n_actions, allowed_of(self))
         played = *table, *decisions, episodes, horizon, stream_words(rng, 1)[0]
-        if self._several_rewards:
-            count, unused = np.zeros(rows.reward.size), np.zeros(rows.reward.size)
-            _kernels.propagate(*played, np.arange(count.size), rows.reward, count, unused, seen.low)
-            return self._seen(count, episodes, horizon)
-        _kernels.propagate(*played, self._transitions[1], rows.reward, seen.count, seen.excess, seen.low)
+        _kernels.propagate(*played, self._transitions[1], rows.reward, *_to_add_to(seen))
         return seen
 
     def fused(self, query: object) -> Fused | None:
@@ -178,6 +169,8 @@ class PerSample(Table):
 
     def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
         """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
+        from replicable_rl.sampling import _kernels
+
         episodes, horizon = check_calls("PerSample", episodes, "episodes"), check_horizon(horizon)
         weights = action_probabilities("PerSample", policy, self.n_states, self.n_actions, allowed_of(self))
         rows = self.mdp.rows
@@ -195,7 +188,19 @@ class PerSample(Table):
             drawn = np.clip(drawn, rows.indptr[pair], rows.indptr[pair + 1] - 1)
             count += np.bincount(drawn, minlength=count.size)
             state = rows.next_state[drawn]
-        return self._seen(count, episodes, horizon)
+        seen = self._nothing_yet(episodes, horizon)
+        _kernels.merge(self._transitions[1], rows.reward, count, *_to_add_to(seen))
+        return seen
+
+
+_NONE = np.empty(0)
+
+
+def _to_add_to(
+    seen: EpisodeCounts,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float, NDArray[np.float64], float]:
+    """Return what a kernel adds to."""
+    return seen.count, seen.excess, seen.low, _NONE if seen.squares is None else seen.squares, seen.width
 
 
 def _decisions(
