@@ -237,7 +237,10 @@ class AuditResult(Displayed):
 
     def classes(self, level: str | None = None) -> tuple[OutputClass, ...]:
         """Return the classes of identical outputs over all shared seeds, largest first."""
-        return classes_of(self._prints(self._check_level(level)), self.runs)
+        if (key := ("classes", self._check_level(level))) not in self._known:
+            self._known[key] = classes_of(self._prints(key[1]), self.runs)
+        found: tuple[OutputClass, ...] = self._known[key]
+        return found
 
     def class_sizes(self, level: str | None = None) -> dict[int, tuple[int, ...]]:
         """Return, for every shared seed, the sizes of its classes, largest first; a failed run is its own class."""
@@ -295,14 +298,11 @@ class AuditResult(Displayed):
         return described(self, in_one_line(self))
 
     def __str__(self) -> str:
-        if not self.levels:
-            return f"audit of {self.algorithm.text}: every run failed"
-        return self.table()
+        return self.table() if self.levels else f"audit of {self.algorithm.text}: every run failed"
 
     def to_json(self, *, timing: bool = False) -> dict[str, Json]:
         """Return everything found as JSON; the time, which no repetition repeats, only when asked for."""
-        data: dict[str, Json] = shown("audit JSON", self, timing)
-        return data
+        return dict(shown("audit JSON", self, timing))
 
     def rows(self, *, timing: bool = False) -> list[dict[str, Json]]:
         """Return one row for every run: seeds, fingerprints, samples, status, return and loss.
@@ -327,15 +327,15 @@ class AuditResult(Displayed):
     # --- inside ----------------------------------------------------------------------------------
 
     @cached_property
-    def _fetched(self) -> dict[str, dict[str, Any]]:
+    def _known(self) -> dict[tuple[str, str], Any]:  # of very many runs it takes long to find it again
         return {}
 
     def outputs(self, level: str | None = None) -> dict[str, Any]:
         """Return every distinct output at a level by its fingerprint."""
-        level = self._check_level(level)
-        if level not in self._fetched:
-            self._fetched[level] = self.store.outputs(level, [one.fingerprint for one in self.classes(level)])
-        return self._fetched[level]
+        if (key := ("outputs", self._check_level(level))) not in self._known:
+            self._known[key] = self.store.outputs(key[1], [one.fingerprint for one in self.classes(level)])
+        found: dict[str, Any] = self._known[key]
+        return found
 
     def _prints(self, level: str) -> list[str | None]:
         return [run.fingerprints.get(level) for run in self.runs]
