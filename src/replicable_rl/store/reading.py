@@ -32,6 +32,11 @@ def _part(name: str) -> Any:
     return functools.cached_property(lambda run: run._parts[name])
 
 
+def _document(name: str) -> Any:
+    """Return a field that a document says, and most runs of a family have alike."""
+    return functools.cached_property(lambda run: run._reader.said(run._row)[name])
+
+
 class _Kept(Run):
     """A run of a family as its row says it: most are only counted, so that all else is built when it is asked for."""
 
@@ -39,8 +44,9 @@ class _Kept(Run):
     _family: RunFamily
     _row: tuple[Any, ...]
 
-    outputs, history, status, claims = (_part(name) for name in ("outputs", "history", "status", "claims"))
-    samples, seconds, made_with = (_part(name) for name in ("samples", "seconds", "made_with"))
+    outputs, history, seconds = (_part(name) for name in ("outputs", "history", "seconds"))
+    samples = functools.cached_property(lambda run: None if run._row[5] is None else int(run._row[5]))
+    status, claims, made_with = (_document(name) for name in ("status", "claims", "made_with"))
 
     @functools.cached_property
     def spec(self) -> RunSpec:
@@ -214,6 +220,10 @@ class Reader:
             "seconds": _seconds(seconds),
             **self._documents(row[4:8])[1],
         }
+
+    def said(self, row: Row) -> dict[str, Any]:
+        """Return what the documents of a finished run say, by field."""
+        return self._documents(row[7:11])[1]
 
     def _documents(self, numbers: Row) -> tuple[bytes, dict[str, Any]]:
         """Return the pieces of a seal that documents make, and what they say of a run."""
