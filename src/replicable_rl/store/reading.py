@@ -4,7 +4,7 @@ import contextlib
 import functools
 import gc
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -27,14 +27,20 @@ def without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _part(name: str) -> Any:
-    """Return a field that is filled when it is asked for."""
-    return functools.cached_property(lambda run: run._parts[name])
+class _Filled:
+    """A field that is filled when it is asked for: what `functools.cached_property` does, without its lock."""
 
+    def __init__(self, fill: Callable[[Any], Any]) -> None:
+        self._fill = fill
 
-def _document(name: str) -> Any:
-    """Return a field that a document says, and most runs of a family have alike."""
-    return functools.cached_property(lambda run: run._reader.said(run._row)[name])
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, run: Any, owner: type | None = None) -> Any:
+        if run is None:
+            return self
+        run.__dict__[self._name] = value = self._fill(run)
+        return value
 
 
 class _Kept(Run):
@@ -44,9 +50,13 @@ class _Kept(Run):
     _family: RunFamily
     _row: tuple[Any, ...]
 
-    outputs, history, seconds = (_part(name) for name in ("outputs", "history", "seconds"))
-    samples = functools.cached_property(lambda run: None if run._row[5] is None else int(run._row[5]))
-    status, claims, made_with = (_document(name) for name in ("status", "claims", "made_with"))
+    outputs: Any = _Filled(lambda run: run._parts["outputs"])
+    history: Any = _Filled(lambda run: run._reader.history(run._row[4]))
+    samples: Any = _Filled(lambda run: None if run._row[5] is None else int(run._row[5]))
+    seconds: Any = _Filled(lambda run: run._parts["seconds"])
+    status: Any = _Filled(lambda run: run._reader.said(run._row)["status"])
+    claims: Any = _Filled(lambda run: run._reader.said(run._row)["claims"])
+    made_with: Any = _Filled(lambda run: run._reader.said(run._row)["made_with"])
 
     @functools.cached_property
     def spec(self) -> RunSpec:
@@ -216,10 +226,14 @@ class Reader:
             "fingerprints": outputs.fingerprints,
             "outputs": outputs,
             "samples": None if samples is None else int(samples),
-            "history": _NOTHING if history is None else KeptHistory(history.hex(), self._fetch),
+            "history": self.history(history),
             "seconds": _seconds(seconds),
             **self._documents(row[4:8])[1],
         }
+
+    def history(self, digest: bytes | None) -> Mapping[str, Any]:
+        """Return a history, which is fetched when it is looked at."""
+        return _NOTHING if digest is None else KeptHistory(digest.hex(), self._fetch)
 
     def said(self, row: Row) -> dict[str, Any]:
         """Return what the documents of a finished run say, by field."""
