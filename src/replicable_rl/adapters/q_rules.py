@@ -25,7 +25,10 @@ class QRule(Protocol):
     """
 
     @property
-    def id(self) -> str: ...  # noqa: D102
+    def id(self) -> str:
+        """What it is called."""
+        ...
+
     def good(self, q: Floats, x: float, numbers: Numbers) -> NDArray[np.bool_]:
         """Return which actions are good, (n, A); a function of the values, the tolerance x and shared numbers alone."""
         ...
