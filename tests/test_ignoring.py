@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,6 +88,20 @@ def test_labs_that_follow_cuts_from_episodes_decide_alike() -> None:
         same += alike
         assert ("the published policy" in str(run.status)) == alike
     assert same >= 9
+
+
+def test_who_follows_cuts_ignores_no_state_by_another_order() -> None:
+    """The publisher prefers action 1, also in states that are ignored; nobody else's first action counts."""
+    mdp, steps = rr.make("machine-repair-v1"), dict[str, Any](budget=10**5, horizon=100)
+    mine = rr.PlugInPolicy(0.05, 0.05, 0.2, rule=rr.rules.AffordableTolerance(order=(1, 0)), **steps)
+    cuts = rr.publish(mdp, mine, sample_seed=1)
+    ignored = np.isinf(cuts.margins)
+    assert ignored.any()
+    assert (cuts.policy[ignored] == 1).all()
+    follow = rr.PlugInPolicy(0.05, 0.05, 0.2, rule=rr.rules.PublishedCuts(cuts), **steps)
+    for seed in range(4):
+        run = rr.solve(mdp, follow, shared_seed=seed, sample_seed=50 + seed)
+        assert run.policy[ignored].tolist() == cuts.policy[ignored].tolist()
 
 
 def test_who_publishes_spends_what_who_follows_may() -> None:

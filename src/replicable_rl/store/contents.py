@@ -70,7 +70,7 @@ def inflated(data: bytes) -> bytes:
         if data.startswith(_DEFLATED):
             work = zlib.decompressobj(_WINDOW, _USUAL)
             content = work.decompress(data[len(_DEFLATED) :], _SMALL + 1)
-            if work.eof and len(content) <= _SMALL and not work.unused_data:
+            if work.eof and not work.unused_data:
                 return content
     return data
 
