@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from scipy import stats
 
 import replicable_rl as rr
 from replicable_rl.adapters.playing import acting
+from replicable_rl.audit import workers
 from replicable_rl.audit.returns import mean_with_interval
 from replicable_rl.errors import InvalidInput
 from replicable_rl.records import AuditSpec, ObjectSpec, Training
@@ -610,6 +612,34 @@ def test_a_failed_run_keeps_its_traceback(n_jobs: int) -> None:
     assert pickle.loads(pickle.dumps(failed.value)).traceback == told  # noqa: S301  # our own bytes
     result = rr.audit_callable(deep, shared_seeds=2, n_jobs=n_jobs, on_error="record")
     assert result.failures[0].traceback == told
+
+
+def test_a_pool_that_stops_while_it_is_handed_work_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """joblib's pool then died of a KeyError in a thread of its own, and the screen showed it."""
+    from joblib.externals.loky import process_executor
+
+    pool = process_executor._ExecutorManagerThread
+    stop, stopped = pool.flag_executor_shutting_down, []
+
+    def handed_work_and_stopped(self: Any) -> None:
+        if self.executor_flags.kill_workers:
+            stopped.append(self.work_ids_queue.put(10**9))
+        stop(self)
+
+    monkeypatch.setattr(pool, "flag_executor_shutting_down", handed_work_and_stopped)
+    with pytest.raises(rr.RunFailed, match="exploded"):
+        rr.audit_callable(deep, shared_seeds=2, n_jobs=2)
+    assert stopped  # pytest makes an error of what a thread raises
+
+
+def test_other_troubles_of_threads_are_still_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", heard.append)
+    workers._leave_stopped_pools_in_peace.__wrapped__()  # type: ignore[attr-defined]  # of the hook above
+    thread = threading.Thread(target=lambda: {}["nothing"])
+    thread.start()
+    thread.join()
+    assert [type(told.exc_value) for told in heard] == [KeyError]
 
 
 def test_a_refusal_of_ours_has_no_traceback() -> None:

@@ -125,6 +125,7 @@ def _on_joblib(calls: Iterator[Call], n_jobs: int | None, workers: int, prefer: 
 
     # A worker that has loaded a large library is replaced by a fresh one, and joblib says so in a thread of its own.
     warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given", category=UserWarning)
+    _leave_stopped_pools_in_peace()
     try:
         parallel = joblib.Parallel(n_jobs=n_jobs, batch_size=1, prefer=prefer, return_as="generator_unordered")
     except ValueError:  # Ray and multiprocessing return lists only: go round by round
@@ -140,6 +141,22 @@ def _on_joblib(calls: Iterator[Call], n_jobs: int | None, workers: int, prefer: 
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # joblib has advice for those who stop early
                 batches.close()
+
+
+@functools.cache
+def _leave_stopped_pools_in_peace() -> None:
+    """Keep one traceback from the screen: joblib's pool forgets its work when it is stopped, and may then ask for it.
+
+    It does when a chunk was handed to it in the very moment in which it was stopped; its workers have ended by then.
+    """
+    heard = threading.excepthook
+
+    def hook(told: threading.ExceptHookArgs) -> None:
+        stopped = getattr(getattr(told.thread, "executor_flags", None), "shutdown", False)
+        if not (stopped and issubclass(told.exc_type, KeyError)):
+            heard(told)
+
+    threading.excepthook = hook
 
 
 def _on_dask(backend: Any, calls: Iterator[Call], workers: int) -> Iterator[Batch]:
