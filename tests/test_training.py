@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -597,6 +598,11 @@ def deeper(sample_seed: int) -> list[int]:
     raise ArithmeticError("the learning rate exploded")
 
 
+def slowly(shared_seed: int, sample_seed: int) -> list[int]:
+    time.sleep(0.1)
+    return deeper(sample_seed)
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_failed_run_keeps_its_traceback(n_jobs: int) -> None:
     with pytest.raises(rr.RunFailed) as failed:
@@ -628,15 +634,16 @@ def test_a_pool_that_stops_while_it_is_handed_work_says_nothing(monkeypatch: pyt
 
     monkeypatch.setattr(pool, "flag_executor_shutting_down", handed_work_and_stopped)
     with pytest.raises(rr.RunFailed, match="exploded"):
-        rr.audit_callable(deep, shared_seeds=2, n_jobs=2)
+        rr.audit_callable(slowly, shared_seeds=8, n_jobs=2)  # others are under way when the first has failed
     assert stopped  # pytest makes an error of what a thread raises
 
 
 def test_other_troubles_of_threads_are_still_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", heard.append)
-    workers._leave_stopped_pools_in_peace.__wrapped__()  # type: ignore[attr-defined]  # of the hook above
-    thread = threading.Thread(target=lambda: {}["nothing"])
+    workers._leave_stopped_pools_in_peace.__wrapped__()
+    nothing: dict[str, int] = {}
+    thread = threading.Thread(target=lambda: nothing["there"])
     thread.start()
     thread.join()
     assert [type(told.exc_value) for told in heard] == [KeyError]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from replicable_rl.display import short_repr
 from replicable_rl.mdp import TabularMDP, evaluate_policy, optimal_values
-from replicable_rl.records import AuditSpec, Run
+from replicable_rl.records import AuditSpec
 
 
 @dataclass(frozen=True)
@@ -45,21 +45,32 @@ class PolicyValue:
     __repr__ = short_repr
 
 
-def classes_of(outputs: Sequence[str | None], runs: Sequence[Run]) -> tuple[OutputClass, ...]:
+def by_seed(outputs: Sequence[str | None], runs_per_seed: int) -> Iterator[tuple[str | None, ...]]:
+    """Yield the outputs of every shared seed; to keep them all would take long where there are very many.
+
+    >>> list(by_seed(["a", "a", "b", None], 2))
+    [('a', 'a'), ('b', None)]
+    """
+    return zip(*[iter(outputs)] * runs_per_seed, strict=True)
+
+
+def classes_of(outputs: Sequence[str | None], runs_per_seed: int) -> tuple[OutputClass, ...]:
     """Return the classes of identical outputs, largest first."""
-    seeds = defaultdict(set)
-    for output, run in zip(outputs, runs, strict=True):
-        seeds[output].add(run.shared_seed)
-    sizes = Counter(outputs)
-    found = [OutputClass(name, size, len(seeds[name])) for name, size in sizes.items() if name is not None]
+    sizes: Counter[str | None] = Counter()
+    seeds: Counter[str | None] = Counter()
+    for group, times in Counter(by_seed(outputs, runs_per_seed)).items():  # most seeds are like many others
+        for output, size in Counter(group).items():
+            sizes[output] += times * size
+            seeds[output] += times
+    found = [OutputClass(name, size, seeds[name]) for name, size in sizes.items() if name is not None]
     return tuple(sorted(found, key=lambda one: (-one.runs, one.fingerprint)))
 
 
 def sizes_of(outputs: Sequence[str | None], spec: AuditSpec) -> dict[int, tuple[int, ...]]:
     """Return, for every shared seed, the sizes of its classes, largest first; a failed run is its own class."""
-    sizes, R = {}, spec.runs_per_seed
-    for j, seed in enumerate(spec.seeds):
-        counted = Counter(outputs[j * R : (j + 1) * R])
+    sizes = {}
+    for seed, group in zip(spec.seeds, by_seed(outputs, spec.runs_per_seed), strict=True):
+        counted = Counter(group)
         failed = counted.pop(None, 0)
         sizes[seed] = tuple(sorted([*counted.values(), *[1] * failed], reverse=True))
     return sizes

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.audit.agreement import Estimate, every_look, one_look
+from replicable_rl.audit.classes import by_seed
 from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput
 
@@ -71,7 +72,7 @@ def measure_closeness(
     """
     if len({policy.shape for policy in policies.values()}) > 1:
         raise InvalidInput("audit: the runs returned actions of several shapes, so they have no distance.")
-    groups = [outputs[i : i + runs_per_seed] for i in range(0, len(outputs), runs_per_seed)]
+    groups = list(by_seed(outputs, runs_per_seed))
     per_pair = runs_per_seed * (runs_per_seed - 1) // 2
     if per_pair * len(groups) > _MOST:
         raise InvalidInput(f"audit: {per_pair * len(groups)} pairs are too many to be compared by distance.")

@@ -114,7 +114,7 @@ class AuditResult(Displayed):
         """The agreement at every level there is."""
         measured = measure if self.logs is None else measure_logs
         return {
-            level: measured(level, self._prints(level), self.spec.runs_per_seed, self.spec.confidence)
+            level: measured(level, self._prints[level], self.spec.runs_per_seed, self.spec.confidence)
             for level in self.levels
         }
 
@@ -179,7 +179,7 @@ class AuditResult(Displayed):
             return None
         worst = promised.over == "worst"
         lost = {one.fingerprint: one.worst_loss if worst else one.loss / self._span for one in self.policies}
-        losses = [lost.get(one) if one is not None else None for one in self._prints("policy")]
+        losses = [lost.get(one) if one is not None else None for one in self._prints["policy"]]
         return measure_accuracy(promised, losses, self.spec.runs_per_seed, self.spec.confidence)
 
     @cached_property
@@ -211,7 +211,7 @@ class AuditResult(Displayed):
         rule = "a number that is not negative"
         tolerance = check_real("within", "tolerance", tolerance, low=0.0, high=1e300, rule=rule)
         R, confidence = self.spec.runs_per_seed, self.spec.confidence
-        return measure_closeness(self.outputs("policy"), self._prints("policy"), R, confidence, tolerance)
+        return measure_closeness(self.outputs("policy"), self._prints["policy"], R, confidence, tolerance)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -238,20 +238,20 @@ class AuditResult(Displayed):
     def classes(self, level: str | None = None) -> tuple[OutputClass, ...]:
         """Return the classes of identical outputs over all shared seeds, largest first."""
         if (key := ("classes", self._check_level(level))) not in self._known:
-            self._known[key] = classes_of(self._prints(key[1]), self.runs)
+            self._known[key] = classes_of(self._prints[key[1]], self.spec.runs_per_seed)
         found: tuple[OutputClass, ...] = self._known[key]
         return found
 
     def class_sizes(self, level: str | None = None) -> dict[int, tuple[int, ...]]:
         """Return, for every shared seed, the sizes of its classes, largest first; a failed run is its own class."""
-        return sizes_of(self._prints(self._check_level(level)), self.spec)
+        return sizes_of(self._prints[self._check_level(level)], self.spec)
 
     @cached_property
     def states(self) -> StateAgreement:
         """Agreement of the action in every state (or observation of the probe set)."""
         R, confidence = self.spec.runs_per_seed, self.spec.confidence
         measured = measure_states if self.logs is None else measure_states_of_logs
-        return measured(self.outputs("policy"), self._prints("policy"), R, confidence)
+        return measured(self.outputs("policy"), self._prints["policy"], R, confidence)
 
     def actions(self, state: int) -> dict[Any, int]:
         """Return which actions the runs take in a state, and how many runs take each.
@@ -261,7 +261,7 @@ class AuditResult(Displayed):
         >>> sum(result.actions(0).values())
         40
         """
-        return actions_of(self.outputs("policy"), self._prints("policy"), state)
+        return actions_of(self.outputs("policy"), self._prints["policy"], state)
 
     @cached_property
     def policies(self) -> tuple[PolicyValue, ...] | None:
@@ -337,8 +337,9 @@ class AuditResult(Displayed):
         found: dict[str, Any] = self._known[key]
         return found
 
-    def _prints(self, level: str) -> list[str | None]:
-        return [run.fingerprints.get(level) for run in self.runs]
+    @cached_property
+    def _prints(self) -> dict[str, list[str | None]]:
+        return {level: [run.fingerprints.get(level) for run in self.runs] for level in self.levels}
 
     def _check_level(self, level: str | None) -> str:
         level = usual_level(self.levels) if level is None else level

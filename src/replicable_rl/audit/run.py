@@ -6,6 +6,7 @@ has no influence on any result: runs are looked up by their keys.
 """
 
 import contextlib
+import itertools
 import random
 import threading
 import time
@@ -140,9 +141,9 @@ class _Audit:
     @property
     def is_whole(self) -> bool:
         """Whether every run is there."""
-        while self.there < len(self.keys) and self.keys[self.there] in self.found:
-            self.there += 1
-        return self.there == len(self.keys)
+        keys, found, last = self.keys, self.found, len(self.keys)
+        self.there = next((i for i in range(self.there, last) if keys[i] not in found), last)
+        return self.there == last
 
     def result(self, store: RunStore) -> AuditResult:
         """Return what the runs show."""
@@ -166,12 +167,12 @@ def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> l
         if spec.family not in families:
             families[spec.family] = store.runs(spec.family)
         audit = _Audit(spec, spec.job, families[spec.family], list(keys), on_error)
-        for key, seeds in keys.items():
-            there = audit.found.get(key)
-            if there is None or (there.error is not None and on_error == "raise"):
-                audit.found.pop(key, None)
-                if key not in asked:  # those of two audits are made once
-                    audit.missing.append(spec.family.spec(*seeds))
+        if on_error == "raise":
+            for key in [key for key, run in audit.found.items() if run.error is not None and key in keys]:
+                del audit.found[key]
+        for key in itertools.filterfalse(audit.found.__contains__, keys):
+            if key not in asked:  # those of two audits are made once
+                audit.missing.append(spec.family.spec(*keys[key]))
         asked.update(run.digest for run in audit.missing)
         audits.append(audit)
     for audit in audits:

@@ -65,8 +65,8 @@ def _reads(code: types.CodeType, name: str) -> bool:
 
 def fresh(spec: AuditSpec, runs: Sequence[Run]) -> str:
     """Say what was fresh in every run: what the audit says, or nothing, where no run drew a sample."""
-    drawn = [run.samples for run in runs if run.error is None]
-    said = _NOTHING_DRAWN if drawn and not any(samples != 0 for samples in drawn) else spec.fresh
+    drawn = next((run.samples for run in runs if run.error is None and run.samples != 0), 0)  # None: nobody knows
+    said = _NOTHING_DRAWN if drawn == 0 and any(run.error is None for run in runs) else spec.fresh
     if not said.startswith("nothing, ") or not _differ(runs):
         return said
     return _UNSEEDED if said == IGNORED_BY_TRAIN else f"no data, {said.removeprefix('nothing, ')}"
@@ -109,9 +109,10 @@ def other_versions(runs: Sequence[Run]) -> str:
 
 def versions(runs: Sequence[Run]) -> list[tuple[Mapping[str, str], int]]:
     """Return what the runs were made with, and how many with each, the most common first."""
-    several = {id(run.made_with): run.made_with for run in runs}  # nearly all have the same object
+    made = [run.made_with for run in runs]
+    several = dict(zip(map(id, made), made, strict=True))  # nearly all have the same object
     counted: Counter[tuple[tuple[str, str], ...]] = Counter()
-    for one, count in Counter(id(run.made_with) for run in runs).items():
+    for one, count in Counter(map(id, made)).items():
         counted[tuple(sorted(several[one].items()))] += count
     return [(dict(by), count) for by, count in sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))]
 

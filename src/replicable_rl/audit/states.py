@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.audit.agreement import Estimate, action_agreement
+from replicable_rl.audit.classes import by_seed
 from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput
 
@@ -49,22 +50,23 @@ def measure_states(
     A failed run (None) agrees with nothing in any state.
     """
     # Seeds whose runs fell into the same classes agree in the same states: each kind is compared once.
-    groups = [
-        tuple(sorted(Counter(filter(None, outputs[i : i + runs_per_seed])).items()))
-        for i in range(0, len(outputs), runs_per_seed)
-    ]
+    groups = Counter(by_seed(outputs, runs_per_seed))
+    kinds = {group: tuple(sorted(Counter(filter(None, group)).items())) for group in groups}
     if len({policy.shape for policy in policies.values()}) > 1:
         raise InvalidInput("audit: the runs returned policies of several shapes, so their states cannot be compared.")
     pairs = runs_per_seed * (runs_per_seed - 1) / 2
     total = np.zeros(len(next(iter(policies.values()))))
     share: dict[object, float] = {}
-    for group, times in Counter(groups).items():
-        agreement = _same_action([(policies[policy], size) for policy, size in group], total.size) / pairs
-        share[group] = float(agreement.mean())
-        total += times * agreement
-    per_state = total / len(groups)
+    times: Counter[object] = Counter()
+    for group, seeds in groups.items():
+        times[kinds[group]] += seeds
+    for kind in dict.fromkeys(kinds.values()):
+        agreement = _same_action([(policies[policy], size) for policy, size in kind], total.size) / pairs
+        share[kind] = float(agreement.mean())
+        total += times[kind] * agreement
+    per_state = total / groups.total()
     differing = np.flatnonzero(per_state < 1.0)
-    per_seed = np.array([share[group] for group in groups])
+    per_seed = np.array([share[kinds[group]] for group in by_seed(outputs, runs_per_seed)])
     least_first = differing[np.argsort(per_state[differing], kind="stable")]
     return StateAgreement(per_state, *action_agreement(per_seed, confidence), least_first)
 

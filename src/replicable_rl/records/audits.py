@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -24,6 +25,7 @@ from replicable_rl.records.training import Training
 from replicable_rl.wording import brief, plural
 
 _MOST = 10**7
+_FIRST = struct.Struct("<Q24x").unpack  # the first 64 bits of a digest
 _BITS = 64  # of a seed; other people's code gets seeds of 32
 _OPTIONAL = {"seed_bits", "logs", "training"}  # in the JSON form only where they say something
 _SHARED, _FRESH = "what the algorithm draws from the shared seed", "every sample"
@@ -49,7 +51,7 @@ def derived_seeds(label: str, address: int, ends: Iterable[str]) -> Iterator[int
     for end in ends:
         digest = start.copy()
         digest.update(end.encode("ascii"))
-        yield int.from_bytes(digest.digest()[:8], "little")
+        yield _FIRST(digest.digest())[0]
 
 
 @dataclass(frozen=True)
