@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import importlib
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -582,6 +583,44 @@ def test_what_is_left_at_its_default_is_not_said_and_what_is_given_as_a_list_or_
     for rate, said in ((1, 1), (True, True), (np.float64(0.25), 0.25), (1.0, 1.0)):
         (found,) = algorithm_spec(Layered(rate=rate)).params.values()
         assert (found, type(found)) == (said, type(said))
+
+
+def test_specs_that_are_kept_for_many_runs_are_never_those_of_another_algorithm() -> None:
+    """A spec of plain values is made once; all that it says must be what it is known by."""
+
+    @dataclass
+    class Tuned:
+        rate: float = 0.5
+        more: Any = None
+
+    def said(algorithm: Any) -> str:
+        return json.dumps(algorithm_spec(algorithm).to_json())
+
+    assert algorithm_spec(Tuned(0.1)) is algorithm_spec(Tuned(0.1))  # it is kept
+    assert len({said(Tuned(rate)) for rate in (1, 1.0, True)}) == 3  # equal, and not the same
+    tuned = Tuned(0.1, "a")
+    before = said(tuned)
+    tuned.rate = 0.2
+    assert said(tuned) == said(Tuned(0.2, "a")) != before
+    tuned.more = [1]
+    one = said(tuned)
+    tuned.more.append(2)
+    assert said(tuned) != one  # what can change is looked at every time
+    for name, value in (("id", "tuned-v1"), ("version", "2"), ("id", "tuned-v2")):
+        unnamed = said(Tuned(0.1))
+        setattr(Tuned, name, value)
+        assert said(Tuned(0.1)) != unnamed
+
+    class Heir(Tuned):
+        pass
+
+    assert said(Heir(0.1)) != said(Tuned(0.1))
+    other = Tuned.__new__(Tuned)
+    other.more, other.rate = 0.1, 0.2  # in another order
+    assert said(other) == said(Tuned(0.2, 0.1)) != said(Tuned(0.1, 0.2))
+    other.id = "mine-v1"  # type: ignore[attr-defined]
+    assert algorithm_spec(other).id == "mine-v1"
+    assert said(Slotted(1)) != said(Slotted(2))
 
 
 @pytest.mark.parametrize(

@@ -290,7 +290,10 @@ def test_a_document_in_other_words_is_damaged(kept: Path, tmp_path: Path, how: s
 ODD = [b"", b"x", bytes(2**16), bytes(2**16 + 1), bytes(range(256))]
 
 
-@pytest.mark.parametrize("data", [*ODD, *(mark + data for data in ODD for mark in (b"\0z", b"\0r"))], ids=range(15))
+MARKS = (b"\0z", b"\0b", b"\0r")
+
+
+@pytest.mark.parametrize("data", [*ODD, *(mark + data for data in ODD for mark in MARKS)], ids=range(20))
 def test_contents_are_what_they_were(data: bytes) -> None:
     assert inflated(deflated(data)) == data
 
@@ -308,7 +311,54 @@ def test_a_content_does_not_grow_without_end() -> None:
     assert inflated(bomb) == bomb
 
 
-@pytest.mark.parametrize("mark", [b"\0z", b"\0r"])
+FLOATS = {
+    "a table": np.random.default_rng(1).normal(size=(8, 4)) + 9.0,
+    "of columns": np.asfortranarray(np.random.default_rng(1).normal(size=(5, 3))),
+    "one number": np.array(-0.0),
+    "no numbers": np.empty((3, 0)),
+    "infinite": np.array([[-np.inf, 1.0]]),
+    "of 32 bits": np.ones(9, dtype=np.float32),
+    "the other way round": np.arange(3.0).astype(">f8"),
+    "as many as may be": np.arange(8176.0),
+    "one more": np.arange(8177.0),
+}
+
+
+def saved(array: Any) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_floats_are_what_they_were(name: str) -> None:
+    data = saved(FLOATS[name])
+    assert inflated(deflated(data)) == data
+    for size in (0, 7, 10, 40, len(data) - 1):
+        assert inflated(deflated(data[:size])) == data[:size]
+
+
+def test_floats_of_like_size_take_less_room_than_their_bytes() -> None:
+    assert len(deflated(saved(FLOATS["a table"]))) < 8 * 32
+
+
+def test_floats_whose_bytes_are_damaged_are_never_other_floats_without_a_word() -> None:
+    level, rng = LEVELS["value"], np.random.default_rng(3)
+    q = FLOATS["a table"]
+    data, digest = deflated(level.encode(q)), level.digest("value", q)
+    assert data[:2] == b"\0b"
+    for _ in range(2000):
+        spoilt = bytearray(data)
+        for place in rng.integers(len(data), size=rng.integers(1, 4)).tolist():
+            spoilt[place] = int(rng.integers(256))
+        if bytes(spoilt) != data:
+            try:
+                assert decode("here", "value", bytes(spoilt), digest).tolist() == q.tolist()
+            except rr.InvalidInput as error:
+                assert "is damaged" in str(error)  # noqa: PT017  # some change nothing that counts
+
+
+@pytest.mark.parametrize("mark", MARKS)
 def test_a_level_of_version_2_may_begin_as_it_likes(mark: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     level = Level(
         "odd",

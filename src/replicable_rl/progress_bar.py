@@ -34,8 +34,11 @@ def bar_where_it_is_seen() -> Iterator[None]:
         return
     try:
         view = _view()
-        with contextlib.nullcontext() if view is None else _shown(view):
+        if view is None:
             yield
+        else:
+            with _shown(view):
+                yield
     finally:
         _only_one.release()
 
@@ -226,12 +229,11 @@ class _Notebook:
 
 def _view() -> _View | None:
     """Return where a person would see a bar; None where nobody would."""
-    if is_silenced():
-        return None
-    if _in_a_notebook():
-        return _Notebook()
     is_terminal = sys.stderr is not None and hasattr(sys.stderr, "isatty") and sys.stderr.isatty()
-    return _Terminal() if is_terminal else None
+    in_a_notebook = _in_a_notebook()
+    if not (is_terminal or in_a_notebook) or is_silenced():
+        return None
+    return _Notebook() if in_a_notebook else _Terminal()
 
 
 def _in_a_notebook() -> bool:

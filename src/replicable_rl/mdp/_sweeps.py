@@ -79,6 +79,11 @@ class Sweeps:
         self._solved: NDArray[Any] | None = None
         self._each = team(n_states, step)
 
+    @property
+    def longest(self) -> int:
+        """How many outcomes the longest row has."""
+        return longest_row(self._chain)
+
     def __enter__(self) -> Sweeps:
         return self
 
@@ -215,14 +220,21 @@ class BlockSweeps(Sweeps):
 
 def room_for_policies(table: Table, solve: bool) -> Chain:
     """Return a chain that holds the rows of any policy: in every state there is room for its longest row."""
-    length = np.diff(table.indptr).reshape(-1, table.n_actions)
-    longest = reduce(np.maximum, length.T) if table.n_actions < table.n_states else length.max(axis=1)  # the faster one
-    indptr = np.concatenate(([0], np.cumsum(longest)))
-    size, n_states = int(indptr[-1]), table.n_states
+    n_states = table.n_states
+    length = (table.indptr[1:] - table.indptr[:-1]).reshape(-1, table.n_actions)
+    longest = reduce(np.maximum, length.T) if table.n_actions < n_states else length.max(axis=1)  # the faster one
+    indptr = np.zeros(n_states + 1, dtype=np.int64)
+    np.cumsum(longest, out=indptr[1:])
+    size = int(indptr[-1])
     in_single = not solve and 1.0 - table.gamma >= _SINGLE_FROM
     weight: NDArray[np.floating[Any]] = np.empty(size, dtype=np.float32) if in_single else np.empty(size)
     solved = np.empty((2, n_states if solve else 0))
     return Chain(indptr, np.empty(size, dtype=np.int32), weight, *solved)
+
+
+def longest_row(chain: Chain) -> int:
+    """Return how many outcomes the longest row has that a chain has room for."""
+    return int((chain.indptr[1:] - chain.indptr[:-1]).max())
 
 
 def extremes(parts: list[Any]) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ import numpy as np
 from replicable_rl.mdp import _kernels
 from replicable_rl.mdp._following import weighted_sum
 from replicable_rl.mdp._kernels import Table
-from replicable_rl.mdp._sweeps import MANY_STATES, extremes, have_near_successors, room_for_policies, team
+from replicable_rl.mdp._sweeps import MANY_STATES, extremes, have_near_successors, longest_row, room_for_policies, team
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,7 +48,7 @@ class PolicyLosses:
         self._chain = room_for_policies(self._table, solve=False)
         index = np.int32 if self._table.indptr.size < 2**31 else np.int64
         self._copied = np.full(mdp.n_states, -1, dtype=index)
-        self._longest = int(np.diff(self._chain.indptr).max())
+        self._longest = longest_row(self._chain)
 
     def between(self, policy: NDArray[np.int64], gap: Floats, limit: float, over: str) -> tuple[float, float]:
         """Return bounds on the loss of a policy: both on one side of ``limit``, if some sweeps can tell.

@@ -170,8 +170,9 @@ def _solve(
 
     width, bottom = reward_range[1] - reward_range[0], reward_range[0] / (1.0 - table.gamma)
     added = 5.0 * 2.0**-53 * abs(bottom) + 2.0**-1074 if bottom else 0.0  # what rounding may lose with the bottom
-    longest, certify, stop = int(np.diff(table.indptr).max()), True, math.inf
+    certify, stop = True, math.inf
     with sweeps_over(table, (0.0, width)) as sweeps:
+        longest = sweeps.longest
         while True:
             tired = sweeps.tire()
             if tired or certify or not isinstance(sweeps, BlockSweeps):

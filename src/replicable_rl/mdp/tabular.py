@@ -278,7 +278,8 @@ class TabularMDP(Displayed):
     @cached_property
     def allowed(self) -> NDArray[np.bool_]:
         """Which actions each state has, (S, A): those whose rows are not empty."""
-        return _read_only((np.diff(self.rows.indptr) > 0).reshape(self.n_states, self.n_actions))
+        ends = self.rows.indptr
+        return _read_only((ends[1:] > ends[:-1]).reshape(self.n_states, self.n_actions))
 
     @cached_property
     def known_rewards(self) -> NDArray[np.float64] | None:

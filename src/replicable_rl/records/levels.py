@@ -184,7 +184,7 @@ def _freeze_value(name: str, output: Any) -> Any:
     """Values are an (S, A) table of floats, finite but for actions that are not allowed: -inf, and not all of them."""
     q = freeze_array(name, output)
     q = freeze_array(name, q.astype(np.float64)) if q.dtype.kind == "i" else q
-    if q.ndim != 2 or not np.isfinite(q.max(axis=1)).all():
+    if q.ndim != 2 or not (np.isfinite(q).all() or np.isfinite(q.max(axis=1)).all()):
         raise InvalidInput(f"Run: {name} must be a finite (S, A) table, got shape {q.shape}.")
     return q
 

@@ -322,7 +322,7 @@ def _check_fit(outputs: Mapping[str, Any]) -> None:
     if q is None or policy is None:
         return
     fits = policy.shape == q.shape[:1] and policy.dtype.kind == "i"
-    if not fits or policy.min() < 0 or policy.max() >= q.shape[1]:
+    if not fits or policy.view(np.uint64).max() >= q.shape[1]:  # -1 is 2**64 - 1
         raise InvalidInput(
             f"Run: values of shape {q.shape} go with one action in 0..{q.shape[1] - 1} for every state, got a policy "
             f"of shape {policy.shape} with {policy.dtype} from {policy.min()} to {policy.max()}."

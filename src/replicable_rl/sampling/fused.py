@@ -8,7 +8,7 @@ by its *grid*: the width of the bins, and the keys of the shared offsets at ever
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -108,8 +108,7 @@ def _start(pairs: int, pair_reward: NDArray[np.float64], schedule: Schedule) -> 
 def _steps(schedule: Schedule, some: range, log_term: float) -> NDArray[np.float64]:
     """Return what compiled iterations must know of the schedule; the last column is theirs to fill."""
     steps, part = np.empty((len(some), 7)), slice(some.start, some.stop)
-    scalars = schedule.rising, log_term, ARITHMETIC, 0.0
-    columns: list[Any] = [schedule.widths[part], schedule.lowered[part], schedule.reach[part], *scalars]
-    for i, column in enumerate(columns):
-        steps[:, i] = column
+    for i, column in enumerate((schedule.widths, schedule.lowered, schedule.reach)):
+        steps[:, i] = column[part]
+    steps[:, 3:] = schedule.rising, log_term, ARITHMETIC, 0.0
     return steps

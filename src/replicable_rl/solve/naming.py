@@ -5,7 +5,7 @@ import functools
 import math
 import numbers
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,9 +17,42 @@ from replicable_rl.records import ObjectSpec
 
 def algorithm_spec(algorithm: object) -> ObjectSpec:
     """Return id and parameters of an algorithm; parameters left to the theorem are left out."""
+    kind: Any = type(algorithm)
+    own, held, fields = vars(kind), getattr(algorithm, "__dict__", {}), _defaults(kind)
+    if "__dataclass_fields__" not in own or held.keys() != fields.keys():
+        return _named(algorithm)
+    values = own.get("id"), own.get("version"), *(held[name] for name in fields)
+    if not all(type(value) in _PLAIN for value in values):
+        return _named(algorithm)
+    return _kept(_Said((kind, *values, *map(type, values)), algorithm))  # by types too, for True is 1
+
+
+_PLAIN = frozenset((bool, int, float, str, type(None)))
+
+
+class _Said(NamedTuple):
+    """An algorithm, and plain values that say all that its spec says: it is known by these."""
+
+    values: tuple[Any, ...]
+    algorithm: object
+
+    def __hash__(self) -> int:
+        return hash(self.values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Said) and self.values == other.values
+
+
+@functools.lru_cache(maxsize=256)
+def _kept(one: _Said) -> ObjectSpec:
+    """Name an algorithm once for many runs."""
+    return _named(one.algorithm)
+
+
+def _named(algorithm: object) -> ObjectSpec:
     kind = type(algorithm)
     own = {**vars(kind), **getattr(algorithm, "__dict__", {})}  # an id that is inherited means another algorithm
-    name = own.get("id", f"{kind.__module__}.{kind.__qualname__}")
+    name = own.get("id", _full_name(kind))
     version = {"version": own["version"]} if "version" in own else {}
     if not dataclasses.is_dataclass(algorithm) and not version and "id" not in own:
         return ObjectSpec(name, {"repr": repr(algorithm)})  # which no store takes
@@ -29,16 +62,21 @@ def algorithm_spec(algorithm: object) -> ObjectSpec:
 def settings_of(thing: object) -> dict[str, Any]:
     """Return the fields of a dataclass, or the attributes of another object, without its id and version."""
     kind: Any = type(thing)
-    settings = {name: getattr(thing, name) for name in _defaults(kind)}
-    if "__dataclass_fields__" not in vars(kind):  # also an heir of a dataclass, which is none itself
-        state: Any = object.__getstate__(thing)  # with slots: a pair
-        for held in state if isinstance(state, tuple) else [state]:
-            settings |= held or {}
+    if "__dataclass_fields__" in vars(kind):
+        return {name: getattr(thing, name) for name in _defaults(kind) if name not in ("id", "version")}
+    settings = {name: getattr(thing, name) for name in _defaults(kind)}  # an heir of a dataclass, which is none itself
+    state: Any = object.__getstate__(thing)  # with slots: a pair
+    for held in state if isinstance(state, tuple) else [state]:
+        settings |= held or {}
     return {
         name: value
         for name, value in settings.items()
         if name not in ("id", "version") and not isinstance(getattr(kind, name, None), functools.cached_property)
     }
+
+
+def _full_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 @functools.lru_cache(maxsize=256)
@@ -73,8 +111,8 @@ def said(value: Any) -> Json:
     if isinstance(value, Cuts):
         return value.digest
     if is_ingredient(value):
-        name = getattr(value, "id", f"{type(value).__module__}.{type(value).__qualname__}")
         kind: Any = type(value)
+        name = getattr(value, "id", _full_name(kind))
         left = {key for key, default in _defaults(kind).items() if default is None}  # None: as the plan says
         given = {key: item for key, item in settings_of(value).items() if item is not None or key not in left}
         settings = {key: said(item) for key, item in given.items()}

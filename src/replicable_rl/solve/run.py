@@ -156,8 +156,9 @@ def source_of(problem: Any, algorithm: object, sampler: str = COUNTS) -> tuple[A
     if sampler == OWN:  # a log is handed out anew in every run
         return (problem.replayed() if hasattr(problem, "replayed") else problem), sampler
     source = SAMPLERS[sampler](problem)
-    if type(source) not in (Counts, PerSample):  # somebody's own: does it have what a source has?
-        check_source(source, sampler)
+    if type(source) in (Counts, PerSample):
+        return source, sampler
+    check_source(source, sampler)  # somebody's own: does it have what a source has?
     _check_needs(algorithm, source, f"the sampler {sampler}")
     allowed: Any = getattr(source, "allowed", None)
     if allowed_of(problem) is not None and (allowed is None or not np.array_equal(allowed, problem.allowed)):
@@ -301,8 +302,8 @@ def _check_run(run: object, source: Problem, algorithm: Algorithm) -> None:
                 f"{name}: the problem has {S} states and {A} actions, so a {level} has shape {shape}; got "
                 f"{run.outputs[level].shape}."
             )
-    policy = run.outputs.get("policy")
-    if policy is not None and (policy.dtype.kind != "i" or policy.min() < 0 or policy.max() >= A):
+    policy = run.outputs.get("policy")  # below, -1 is 2**64 - 1
+    if policy is not None and (policy.dtype.kind != "i" or policy.astype(np.uint64, copy=False).max() >= A):
         raise InvalidInput(f"{name}: the actions of a policy must be integers in 0..{A - 1}.")
     for one in (policy, run.outputs.get("action-probabilities")):
         if one is not None:

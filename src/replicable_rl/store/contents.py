@@ -1,7 +1,8 @@
 """Outputs and histories as bytes by fingerprint, and back; nothing is ever unpickled.
 
-Of a small table most is its header, so that small contents are deflated. To inflate one takes no more than the size
-that any of them has.
+Of a small table most is its header, so that small contents are deflated. The bytes of floats are put together by their
+place first, for numbers of like size have like exponents. To inflate one takes no more than the size that any of them
+has.
 """
 
 import contextlib
@@ -18,7 +19,9 @@ from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.records import LEVELS, Run, history_digest, level_of
 
 HISTORY = "history"  # what a history is called beside the levels
-_DEFLATED, _RAW = b"\0z", b"\0r"  # what a content begins with that is deflated, or would else look like one of these
+# What a content begins with that is deflated, or so by bytes, or would else look like one of these.
+_DEFLATED, _BY_BYTES, _RAW = _MARKS = b"\0z", b"\0b", b"\0r"
+_NUMPY = b"\x93NUMPY\x01\0"  # what an array begins with
 _SMALL = 2**16  # bytes
 _WINDOW, _LEVEL, _MEMORY = -12, 6, 4  # small: it takes longer to set up a larger window than to do the work
 # Frozen for ever: what most contents begin with.
@@ -53,10 +56,11 @@ def deflated(data: bytes) -> bytes:
     >>> len(deflated(bytes(1000))), inflated(deflated(b"content"))
     (12, b'content')
     """
-    marked = data.startswith((_DEFLATED, _RAW))
+    marked = data.startswith(_MARKS)
     if len(data) <= _SMALL:
+        mark, said = (_BY_BYTES, _by_bytes(data)) if _holds_floats(data) else (_DEFLATED, data)
         work = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, _USUAL)
-        small = _DEFLATED + work.compress(data) + work.flush()
+        small = mark + work.compress(said) + work.flush()
         if marked or len(small) < len(data):
             return small
     return _RAW + data if marked else data
@@ -67,12 +71,33 @@ def inflated(data: bytes) -> bytes:
     if data.startswith(_RAW):
         return data[len(_RAW) :]
     with contextlib.suppress(zlib.error):
-        if data.startswith(_DEFLATED):
+        if data.startswith((_DEFLATED, _BY_BYTES)):
             work = zlib.decompressobj(_WINDOW, _USUAL)
             content = work.decompress(data[len(_DEFLATED) :], _SMALL + 1)
             if work.eof and not work.unused_data:
-                return content
+                if data.startswith(_DEFLATED):
+                    return content
+                if _holds_floats(content):
+                    return _by_bytes(content, back=True)
     return data
+
+
+def _holds_floats(content: bytes) -> bool:
+    """Whether a content is an array of 64-bit floats, as numpy writes it."""
+    start, size = _start(content), len(content)
+    return content.startswith(_NUMPY) and b"'<f8'" in content[:start] and start <= size and (size - start) % 8 == 0
+
+
+def _start(content: bytes) -> int:
+    """Return where the numbers of an array begin."""
+    return len(_NUMPY) + 2 + int.from_bytes(content[len(_NUMPY) : len(_NUMPY) + 2], "little")
+
+
+def _by_bytes(content: bytes, *, back: bool = False) -> bytes:
+    """Return an array of floats with the bytes of one place together, or ``back`` from there."""
+    start = _start(content)
+    numbers = np.frombuffer(content, dtype=np.uint8, offset=start)
+    return content[:start] + numbers.reshape((8, -1) if back else (-1, 8)).T.tobytes()
 
 
 def decode(owner: str, name: str, data: bytes, digest: str) -> Any:
