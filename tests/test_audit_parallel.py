@@ -424,7 +424,7 @@ def kill_command(seeds: int, store: Path, workers: int, moment: Callable[[], Non
 
 def test_killed_twenty_times_and_resumed_finds_the_same(grid: rr.TabularMDP, tmp_path: Path) -> None:
     """At random moments, but before the audit could end; 2 of the 20 hit the command, one of them with workers."""
-    rng, store, seeds = random.Random(SEED), tmp_path / "runs.sqlite", 600
+    rng, store, seeds = random.Random(SEED), tmp_path / "runs.sqlite", 1500
     counts = [0]
     nursery = Nursery(seeds, store)
     try:

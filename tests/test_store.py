@@ -14,6 +14,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -281,8 +282,11 @@ def test_damaged_contents_are_found_out(path: Path, kind: str, damage: str) -> N
         dict(kept.history) if kind == "history" else kept.outputs[kind]
 
 
+SECOND_HALF = "key = CAST(substr(key, 1, 16) || '0123456789abcdef' AS BLOB)"  # the other one is indexed
+
+
 @pytest.mark.parametrize(
-    "column", ["sample = '7'", "shared_seed = '7'", "problem = algorithm", "sampler = 'own'", "key = x'00'"]
+    "column", ["sample = '7'", "shared_seed = '7'", "problem = algorithm", "sampler = 'own'", "key = x'00'", SECOND_HALF]
 )
 def test_rows_that_were_changed_are_found_out(path: Path, column: str) -> None:
     run, _ = audit(audit_of(VALUES, 1), path)
@@ -294,6 +298,29 @@ def test_rows_that_were_changed_are_found_out(path: Path, column: str) -> None:
         assert store.finished([run.key]) == set()
         with pytest.raises(InvalidInput, match=r"is another than its key says|no run has the key"):
             store.run(run.key)
+
+
+@pytest.mark.parametrize("column", ["key = x'00'", SECOND_HALF, "seconds = 7.0"])
+@pytest.mark.parametrize("n", [1, 60])
+def test_rows_that_were_changed_are_made_again(path: Path, column: str, n: int) -> None:
+    """Also where the half of their key that is indexed is the right one."""
+    runs = audit(audit_of(VALUES, n), path)
+    change(path, "DROP TRIGGER finished_runs_never_change", f"UPDATE runs SET {column} WHERE id = 1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DamagedRecord)
+        assert found(audit(audit_of(VALUES, n), path)) == found(runs)
+        with RunStore(path) as store:
+            assert counts(store) == [2 * n]
+            assert store.finished(run.key for run in runs) == {run.key for run in runs}
+
+
+def test_half_a_key_is_no_key(path: Path) -> None:
+    run, *_ = audit(audit_of(VALUES, 1), path)
+    with RunStore(path) as store:
+        for key in (run.key[:32], run.key[:32] + "00" * 16, run.key + "00"):
+            assert store.finished([key]) == set()
+            with pytest.raises(InvalidInput, match="no run has the key"):
+                store.run(key)
 
 
 def test_results_read_their_file_wherever_the_process_has_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from replicable_rl.store.blocks import Row, as_written, family_of, stretches
 from replicable_rl.store.contents import decode
 from replicable_rl.store.database import Database
 from replicable_rl.store.reading import Reader, in_chunks, without_collection
-from replicable_rl.store.schema import document, set_aside
+from replicable_rl.store.schema import BY_KEY, document, set_aside
 from replicable_rl.store.seals import CANNOT_READ, DamagedRecord, check_seal, seal, seal_column
 
 _FAMILY, _IN_IT = "problem, algorithm, sampler", "key, shared_seed, sample"
@@ -341,7 +341,7 @@ def _failure(run: Run, number: Callable[[Any], tuple[int, bytes]]) -> tuple[Any,
 
 
 def _by_key(connection: sqlite3.Connection, table: str, columns: str) -> str:
-    return f"SELECT {_IDENTITY}, {columns}, {seal_column(connection, table)} FROM {table} WHERE key = ?"
+    return f"SELECT {_IDENTITY}, {columns}, {seal_column(connection, table)} FROM {table} WHERE {BY_KEY}"
 
 
 def _insert(what: str, table: str, columns: str) -> str:

@@ -7,7 +7,7 @@ histories, once for every fingerprint. ``failures`` says which runs raised; a la
 ``runs`` and counts. ``audits`` says which runs belong together, and what was asked of them. ``sample`` is the seed of
 a sample that ``sampler`` drew, or the digest of one that was recorded, which has no sampler. Seeds and numbers of
 samples are decimal text, for they pass SQLite's 63 bits. ``seal`` is the digest of a row (``seals.py``), and of all
-rows from the ``first`` to the ``last`` of a block (``blocks.py``).
+rows from the ``first`` to the ``last`` of a block (``blocks.py``). Half of a key is indexed: no two share that either.
 
 A file of schema version 1 is read from a copy in memory; one of version 2 has whole digests, no blocks, and contents as
 levels encode them. Each is itself upgraded by the first write to it.
@@ -24,6 +24,7 @@ from replicable_rl.canonical import Json, canonical_json
 from replicable_rl.errors import InvalidFile
 from replicable_rl.store.seals import add_seal_columns, text_digest
 
+BY_KEY = "substr(key, 1, 16) = substr(?1, 1, 16) AND key = ?1"  # half of it is indexed; in version 2, all of it
 APPLICATION_ID = 0x7252_4C31  # "rRL1": what `file` and this module know a store by
 SCHEMA_VERSION = 3
 
@@ -75,9 +76,11 @@ def set_aside(connection: sqlite3.Connection, keys: Iterable[bytes]) -> None:
     """Move damaged rows out of the way of the runs that take their place; in a transaction."""
     connection.execute("CREATE TABLE IF NOT EXISTS damaged AS SELECT * FROM runs WHERE 0")
     connection.execute("DROP TRIGGER finished_runs_are_never_deleted")
+    halves = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'runs_by_key'").fetchone()
+    in_its_place = "substr(key, 1, 16) = substr(?, 1, 16)" if halves else "key = ?"  # what no two rows may share
     for key in keys:
-        connection.execute("INSERT INTO damaged SELECT * FROM runs WHERE key = ?", (key,))
-        connection.execute("DELETE FROM runs WHERE key = ?", (key,))
+        connection.execute(f"INSERT INTO damaged SELECT * FROM runs WHERE {in_its_place}", (key,))
+        connection.execute(f"DELETE FROM runs WHERE {in_its_place}", (key,))
     restore_triggers(connection)
 
 

@@ -5,7 +5,7 @@ CREATE TABLE IF NOT EXISTS documents (
 
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY,
-    key BLOB NOT NULL UNIQUE,
+    key BLOB NOT NULL,
     problem INTEGER NOT NULL REFERENCES documents,
     algorithm INTEGER NOT NULL REFERENCES documents,
     sampler TEXT,
@@ -21,6 +21,8 @@ CREATE TABLE runs (
     made_with INTEGER NOT NULL REFERENCES documents,
     seal BLOB
 );
+
+CREATE UNIQUE INDEX runs_by_key ON runs (substr(key, 1, 16));
 
 CREATE INDEX runs_of_a_family ON runs (problem, algorithm);
 
@@ -68,5 +70,6 @@ CREATE TRIGGER finished_runs_are_never_deleted BEFORE DELETE ON runs
 BEGIN SELECT RAISE(ABORT, 'finished runs are never deleted'); END;
 
 CREATE TRIGGER finished_runs_are_never_replaced BEFORE INSERT ON runs
-WHEN EXISTS (SELECT 1 FROM runs WHERE key = NEW.key OR (id = NEW.id AND NEW.id <> -1)) -- -1: none was given
+WHEN EXISTS (SELECT 1 FROM runs WHERE substr(key, 1, 16) = substr(NEW.key, 1, 16) AND key = NEW.key)
+OR EXISTS (SELECT 1 FROM runs WHERE id = NEW.id AND NEW.id <> -1) -- -1: none was given
 BEGIN SELECT RAISE(IGNORE); END;
