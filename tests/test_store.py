@@ -286,7 +286,8 @@ SECOND_HALF = "key = CAST(substr(key, 1, 16) || '0123456789abcdef' AS BLOB)"  # 
 
 
 @pytest.mark.parametrize(
-    "column", ["sample = '7'", "shared_seed = '7'", "problem = algorithm", "sampler = 'own'", "key = x'00'", SECOND_HALF]
+    "column",
+    ["sample = '7'", "shared_seed = '7'", "problem = algorithm", "sampler = 'own'", "key = x'00'", SECOND_HALF],
 )
 def test_rows_that_were_changed_are_found_out(path: Path, column: str) -> None:
     run, _ = audit(audit_of(VALUES, 1), path)
