@@ -480,6 +480,18 @@ def test_interrupted_command_keeps_what_has_finished(grid: rr.TabularMDP, tmp_pa
     assert everything(resumed, tmp_path) == everything(rr.audit(grid, RPVI, shared_seeds=20), tmp_path)
 
 
+def interrupted(shared_seed: int, sample_seed: int) -> list[int]:
+    os.kill(os.getpid(), signal.SIGINT)
+    asked = "import signal; raise SystemExit(signal.getsignal(signal.SIGINT) is not signal.default_int_handler)"
+    return [subprocess.run([sys.executable, "-c", asked], check=False).returncode]
+
+
+def test_workers_leave_ctrl_c_to_the_parent_and_programs_that_they_start_do_not() -> None:
+    """A worker that was idle between two chunks printed a traceback."""
+    result = rr.audit_callable(interrupted, shared_seeds=2, n_jobs=2)
+    assert [run.policy.tolist() for run in result.runs] == [[0]] * 4
+
+
 # --- what workers get -------------------------------------------------------------------------------
 
 QUICK: Sequence[Algorithm] = (

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import itertools
 import os
+import signal
 import sys
 import threading
 import time
@@ -98,7 +99,7 @@ def _run_chunk(
     parent: int | None,
 ) -> Batch:
     if parent not in (None, os.getpid()):
-        _end_with(parent)
+        _belong_to(parent)
     register_again(own)  # levels and samplers of the program that this process has not run
     return number, *run_chunk(job, specs, on_error)
 
@@ -109,8 +110,13 @@ def _are_children(backend: Any) -> bool:
 
 
 @functools.cache
-def _end_with(parent: int | None) -> None:
-    """End this worker soon after its parent has gone, however that ended: nobody waits for its runs any more."""
+def _belong_to(parent: int | None) -> None:
+    """Leave Ctrl-C to the parent, which ends this worker, and end it soon after the parent has gone in another way.
+
+    Ctrl-C reaches every process of a terminal. Between two chunks a worker would answer with a traceback.
+    """
+    with contextlib.suppress(ValueError):  # not the main thread, which Ctrl-C does not reach
+        signal.signal(signal.SIGINT, lambda *_: None)  # and not SIG_IGN, which programs that a run starts would inherit
 
     def look() -> None:
         while os.getppid() == parent:

@@ -156,7 +156,7 @@ def source_of(problem: Any, algorithm: object, sampler: str = COUNTS) -> tuple[A
     if sampler == OWN:  # a log is handed out anew in every run
         return (problem.replayed() if hasattr(problem, "replayed") else problem), sampler
     source = SAMPLERS[sampler](problem)
-    if type(source) in (Counts, PerSample):
+    if SAMPLERS[sampler] in (Counts, PerSample):
         return source, sampler
     check_source(source, sampler)  # somebody's own: does it have what a source has?
     _check_needs(algorithm, source, f"the sampler {sampler}")
