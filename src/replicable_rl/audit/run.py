@@ -227,7 +227,8 @@ class _Queue:
         """Take note of how long runs last, and get out of the way of another process."""
         with self._lock:
             seconds = sum(run.seconds for run in runs)
-            self._paces[number] = [self._paces[number][0] + seconds, self._paces[number][1] + len(runs)]
+            before = self._paces[number]  # counts half: the first run may have waited for a compiler
+            self._paces[number] = [before[0] / 2.0 + seconds, before[1] / 2.0 + len(runs)]
             self._seconds, self._runs = self._seconds + seconds, self._runs + len(runs)
             if rivals:  # it works in the same order and would be met at every chunk
                 random.Random().shuffle(self._left[number])
