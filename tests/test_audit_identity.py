@@ -621,6 +621,9 @@ def test_specs_that_are_kept_for_many_runs_are_never_those_of_another_algorithm(
     other.id = "mine-v1"  # type: ignore[attr-defined]
     assert algorithm_spec(other).id == "mine-v1"
     assert said(Slotted(1)) != said(Slotted(2))
+    assert [algorithm_spec(Layered(rate=zero)).text for zero in (-0.0, 0.0)] == [
+        f"{Layered.__module__}.Layered:rate={zero}" for zero in ("-0.0", "0.0")
+    ]
 
 
 @pytest.mark.parametrize(

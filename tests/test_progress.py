@@ -391,3 +391,20 @@ def test_the_command_line_says_the_time_left_once_a_minute(monkeypatch: pytest.M
             now[0] += 45.0
     assert errors.getvalue() == "2 of 4 runs, 1.33/min, 1 min 30 s left\n4 of 4 runs, 1.33/min, 0 s left\n"
     assert progress.is_heard() is False
+
+
+@pytest.mark.parametrize("quiet", ["", "1"])
+@pytest.mark.parametrize("stream", ["closed", "broken", "none", "bare"])
+def test_no_bar_and_no_trouble_where_nobody_can_tell_a_terminal(
+    quiet: str, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken(io.StringIO):
+        def isatty(self) -> bool:
+            raise OSError("gone")
+
+    closed = io.StringIO()
+    closed.close()
+    streams: dict[str, Any] = {"closed": closed, "broken": Broken(), "none": None, "bare": object()}
+    monkeypatch.setenv("REPLICABLE_RL_QUIET", quiet)
+    monkeypatch.setattr(sys, "stderr", streams[stream])
+    assert rr.solve(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seed=1, sample_seed=1).samples

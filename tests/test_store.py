@@ -315,6 +315,58 @@ def test_rows_that_were_changed_are_made_again(path: Path, column: str, n: int) 
             assert store.finished(run.key for run in runs) == {run.key for run in runs}
 
 
+@pytest.mark.parametrize("golden", ["v2/store-v2-sealed", "v3/store-v3"])
+def test_a_key_that_lost_a_bit_in_its_row_and_not_in_its_index(path: Path, golden: str) -> None:
+    """The index of version 2 holds whole keys, and went on to say that the run is there."""
+    shutil.copyfile(Path(__file__).parent / f"vectors/{golden}.sqlite", path)
+    run, *_ = runs = audit(audit_of(VALUES, 40), path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute("PRAGMA journal_mode = DELETE")
+    content, key = bytearray(path.read_bytes()), bytes.fromhex(run.key)
+    places = [at for at in range(len(content)) if content.startswith(key, at)]
+    assert len(places) == (2 if golden.startswith("v2") else 1)
+    for place in places:
+        spoilt = bytearray(content)
+        spoilt[place + 3] ^= 0x55
+        path.write_bytes(spoilt)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DamagedRecord)
+            try:
+                assert found(audit(audit_of(VALUES, 40), path)) == found(runs)
+            except InvalidFile as error:
+                assert "the file is damaged" in str(error)  # noqa: PT017  # of an index that is not in order
+
+
+def test_nobody_replaces_a_run_by_half_of_its_key(path: Path) -> None:
+    audit(audit_of(VALUES, 2), path)
+    before, half = rows(path, "SELECT * FROM runs"), "CAST(substr(key, 1, 16) || zeroblob(16) AS BLOB)"
+    columns = "problem, algorithm, sampler, shared_seed, sample, levels, digests, samples, seconds, claims, made_with"
+    for what in ("OR REPLACE", "OR IGNORE"):
+        change(path, f"INSERT {what} INTO runs (key, {columns}) SELECT {half}, {columns} FROM runs WHERE id = 2")
+        assert rows(path, "SELECT * FROM runs") == before
+
+
+def test_an_index_that_somebody_dropped_is_made_again(path: Path) -> None:
+    audit(audit_of(VALUES, 2), path)
+    change(path, "DROP INDEX runs_by_key")
+    runs = audit(audit_of(VALUES, 3), path)
+    assert rows(path, "SELECT name FROM sqlite_master WHERE name = 'runs_by_key'")
+    change(path, "DROP INDEX runs_by_key", *TWICE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DamagedRecord)
+        assert found(audit(audit_of(VALUES, 4), path)[: len(runs)]) == found(
+            runs
+        )  # rows that are there twice do not matter
+
+
+TWICE = (
+    "DROP TRIGGER finished_runs_are_never_replaced",
+    "INSERT INTO runs SELECT id + 100, " + "key, problem, algorithm, sampler, shared_seed, sample, levels, digests, "
+    "history, samples, seconds, status, claims, made_with, seal FROM runs WHERE id < 3",
+)
+
+
 def test_half_a_key_is_no_key(path: Path) -> None:
     run, *_ = audit(audit_of(VALUES, 1), path)
     with RunStore(path) as store:

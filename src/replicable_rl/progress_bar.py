@@ -229,11 +229,20 @@ class _Notebook:
 
 def _view() -> _View | None:
     """Return where a person would see a bar; None where nobody would."""
-    is_terminal = sys.stderr is not None and hasattr(sys.stderr, "isatty") and sys.stderr.isatty()
-    in_a_notebook = _in_a_notebook()
-    if not (is_terminal or in_a_notebook) or is_silenced():
+    if _in_a_notebook():
+        view: _View = _Notebook()
+    elif _is_a_terminal():
+        view = _Terminal()
+    else:
         return None
-    return _Notebook() if in_a_notebook else _Terminal()
+    return None if is_silenced() else view
+
+
+def _is_a_terminal() -> bool:
+    """Whether standard error is a terminal; one that is closed, or that cannot say, is none."""
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        return bool(sys.stderr.isatty())
+    return False
 
 
 def _in_a_notebook() -> bool:

@@ -96,6 +96,7 @@ def _results(
     for audit in queue.audits:  # what another process made meanwhile
         audit.found |= store.runs(audit.spec.family) if not audit.is_whole else {}
     yield from waiting.whole(store)
+    waiting.refuse(store)
 
 
 @dataclass(eq=False)
@@ -209,6 +210,11 @@ class _Waiting:
         """Yield the results of those that come next and are whole."""
         while self._audits and self._audits[-1].is_whole:
             yield self._audits.pop().result(store)
+
+    def refuse(self, store: RunStore) -> None:
+        """Refuse a file that has runs when it is written, and has not when it is read."""
+        if self._audits:
+            raise InvalidFile(f"{store.path or 'run store'}: the file is damaged. Restore it from a copy.")
 
 
 class _Queue:

@@ -21,10 +21,11 @@ def algorithm_spec(algorithm: object) -> ObjectSpec:
     own, held, fields = vars(kind), getattr(algorithm, "__dict__", {}), _defaults(kind)
     if "__dataclass_fields__" not in own or held.keys() != fields.keys():
         return _named(algorithm)
-    values = own.get("id"), own.get("version"), *(held[name] for name in fields)
+    values = own.get("id"), own.get("version"), *(getattr(algorithm, name) for name in fields)
     if not all(type(value) in _PLAIN for value in values):
         return _named(algorithm)
-    return _kept(_Said((kind, *values, *map(type, values)), algorithm))  # by types too, for True is 1
+    # By what Python writes, for True is 1, and -0.0 is 0.0.
+    return _kept(_Said((kind, _full_name(kind), "id" in own, "version" in own, repr(values)), algorithm))
 
 
 _PLAIN = frozenset((bool, int, float, str, type(None)))

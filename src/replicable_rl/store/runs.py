@@ -341,7 +341,9 @@ def _failure(run: Run, number: Callable[[Any], tuple[int, bytes]]) -> tuple[Any,
 
 
 def _by_key(connection: sqlite3.Connection, table: str, columns: str) -> str:
-    return f"SELECT {_IDENTITY}, {columns}, {seal_column(connection, table)} FROM {table} WHERE {BY_KEY}"
+    """Return the query of a row by its key; it reads all of the row, for an index may hold what the row has lost."""
+    columns = f"{_IDENTITY}, {columns}, {seal_column(connection, table)}"
+    return f"SELECT {columns} FROM {table} NOT INDEXED WHERE id = (SELECT id FROM {table} WHERE {BY_KEY})"
 
 
 def _insert(what: str, table: str, columns: str) -> str:

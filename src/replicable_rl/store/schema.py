@@ -25,6 +25,7 @@ from replicable_rl.errors import InvalidFile
 from replicable_rl.store.seals import add_seal_columns, text_digest
 
 BY_KEY = "substr(key, 1, 16) = substr(?1, 1, 16) AND key = ?1"  # half of it is indexed; in version 2, all of it
+_HALF, _WHOLE = "substr(key, 1, 16) = substr(NEW.key, 1, 16)", "key = NEW.key"
 APPLICATION_ID = 0x7252_4C31  # "rRL1": what `file` and this module know a store by
 SCHEMA_VERSION = 3
 
@@ -58,6 +59,9 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
     for statement in _statements():
         if statement.startswith("CREATE TABLE IF NOT EXISTS"):
             connection.execute(statement)
+        elif statement.startswith("CREATE UNIQUE INDEX") and _same_key(connection) is None:
+            with contextlib.suppress(sqlite3.IntegrityError):  # somebody dropped it, and added rows twice
+                connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     restore_triggers(connection)
 
@@ -65,7 +69,9 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
 def restore_triggers(connection: sqlite3.Connection) -> None:
     """Make the triggers again that somebody dropped or changed; in a transaction."""
     there = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"))
-    for statement in _statements():
+    same_key = _same_key(connection) or _WHOLE
+    for written in _statements():
+        statement = written.replace(_HALF, same_key)
         name = statement.split(maxsplit=3)[2]
         if statement.startswith("CREATE TRIGGER") and there.get(name) != statement.rstrip(";"):
             connection.execute(f"DROP TRIGGER IF EXISTS {name}")
@@ -76,12 +82,17 @@ def set_aside(connection: sqlite3.Connection, keys: Iterable[bytes]) -> None:
     """Move damaged rows out of the way of the runs that take their place; in a transaction."""
     connection.execute("CREATE TABLE IF NOT EXISTS damaged AS SELECT * FROM runs WHERE 0")
     connection.execute("DROP TRIGGER finished_runs_are_never_deleted")
-    halves = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'runs_by_key'").fetchone()
-    in_its_place = "substr(key, 1, 16) = substr(?, 1, 16)" if halves else "key = ?"  # what no two rows may share
+    in_its_place = (_same_key(connection) or _WHOLE).replace("NEW.key", "?")
     for key in keys:
         connection.execute(f"INSERT INTO damaged SELECT * FROM runs WHERE {in_its_place}", (key,))
         connection.execute(f"DELETE FROM runs WHERE {in_its_place}", (key,))
     restore_triggers(connection)
+
+
+def _same_key(connection: sqlite3.Connection) -> str | None:
+    """Return what no two rows of a file share: half of the key, or in version 2 all of it; None: nothing forbids it."""
+    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
+    return _HALF if "runs_by_key" in there else _WHOLE if "sqlite_autoindex_runs_1" in there else None
 
 
 @functools.cache

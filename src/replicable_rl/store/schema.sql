@@ -70,6 +70,6 @@ CREATE TRIGGER finished_runs_are_never_deleted BEFORE DELETE ON runs
 BEGIN SELECT RAISE(ABORT, 'finished runs are never deleted'); END;
 
 CREATE TRIGGER finished_runs_are_never_replaced BEFORE INSERT ON runs
-WHEN EXISTS (SELECT 1 FROM runs WHERE substr(key, 1, 16) = substr(NEW.key, 1, 16) AND key = NEW.key)
+WHEN EXISTS (SELECT 1 FROM runs WHERE substr(key, 1, 16) = substr(NEW.key, 1, 16))
 OR EXISTS (SELECT 1 FROM runs WHERE id = NEW.id AND NEW.id <> -1) -- -1: none was given
 BEGIN SELECT RAISE(IGNORE); END;
