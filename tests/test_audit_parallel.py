@@ -711,6 +711,16 @@ def test_store_that_cannot_be_asked_from_a_thread_does_not_stop_the_audit(
     assert len(result.runs) == finished_runs(tmp_path / "runs.sqlite") == 40
 
 
+def test_a_file_that_says_of_runs_that_they_are_there_and_has_them_not(
+    grid: rr.TabularMDP, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An audit that never became whole ended in a bare ValueError."""
+    monkeypatch.setattr(rr.RunStore, "finished", lambda store, keys: set(keys))
+    monkeypatch.setattr(rr.RunStore, "runs", lambda store, family: {})
+    with pytest.raises(InvalidFile, match=r"runs\.sqlite: the file is damaged"):
+        rr.audit(grid, RPVI, shared_seeds=2, store=tmp_path / "runs.sqlite")
+
+
 # --- backends by name -------------------------------------------------------------------------------
 
 
