@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 import replicable_rl as rr
 from replicable_rl.algorithms import ignoring
 from replicable_rl.data import Dataset, Process
+from replicable_rl.mdp import allowed_of
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.sampling import Counts
 from replicable_rl.theory.plug_in import SPENT, plug_in_policy
@@ -38,7 +39,9 @@ def log_of(mdp: rr.TabularMDP, calls: int) -> Dataset:
     some = drawn.count > 0
     row = drawn.row[some]
     states, actions = tuple(range(mdp.n_states)), tuple(range(mdp.n_actions))
-    process = Process(states, actions, mdp.gamma, mdp.reward_range, tuple(mdp.initial.tolist()))
+    mask = allowed_of(mdp)
+    allowed = None if mask is None else tuple(map(tuple, mask.tolist()))
+    process = Process(states, actions, mdp.gamma, mdp.reward_range, tuple(mdp.initial.tolist()), allowed=allowed)
     parts = row // mdp.n_actions, row % mdp.n_actions, drawn.next_state[some], drawn.reward[some], drawn.count[some]
     return Dataset(process, *parts)
 
@@ -58,8 +61,9 @@ def test_what_lies_on_the_way_is_not_ignored() -> None:
 
 
 def test_a_threshold_that_asks_for_no_cost_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch, ignoring, "hardly_reached", "if affordable:", "if True:")
-    monkeypatch.setattr("replicable_rl.algorithms.plug_in_policy.hardly_reached", ignoring.hardly_reached)
+    for name, asked, bug in (("hardly_reached", "affordable", "True"), ("left_at_default", "not affordable", "False")):
+        plant(monkeypatch, ignoring, name, f"if {asked}:", f"if {bug}:")
+        monkeypatch.setattr(f"replicable_rl.algorithms.plug_in_policy.{name}", getattr(ignoring, name))
     with pytest.raises(AssertionError):
         check_corridor()
 
@@ -70,9 +74,75 @@ def test_ignoring_costs_what_is_said(problem: str) -> None:
     mdp = rr.make(problem)
     algorithm = rr.PlugInPolicy(0.05, 0.05, 0.2, rule="greedy", budget=10**6, horizon=100)
     run = rr.solve(mdp, algorithm, shared_seed=2, sample_seed=2)
-    said = re.search(r"left at action 0, which costs at most ([\d.e-]+) on the empirical model", str(run.status))
+    said = re.search(r"left at action 0, with which the whole policy loses ([\d.e-]+) on", str(run.status))
     assert loss_of(mdp, run.policy) <= (0.0 if said is None else float(said[1])) + 0.01
     assert said is None or float(said[1]) <= 0.05 / 2
+
+
+def bold(first: str = "other") -> rr.TabularMDP:
+    """Four states in a row, and a goal. A bold action leads on, nearly as good; at the end, one action is a trap.
+
+    The best policy goes to the goal at once, so that the last states are hardly ever reached. Where the bold action
+    is preferred, they are, and there the trap is what nobody has decided: action 0, or the first that is allowed.
+    """
+    P, R = np.zeros((6, 10, 6)), np.ones((6, 10))
+    trap, goal, allowed = 4, 5, np.ones((6, 10), dtype=np.bool_)
+    P[:, :, goal] = 1.0
+    P[trap], R[trap] = np.eye(6)[trap], 1.0
+    ahead = {"always 0": (0, 0, 0, 0), "mask": (0, 0, 1, 1), "reversed": (9, 9, 0, 0)}[first]
+    for s, action in enumerate(ahead):
+        P[s, action], R[s, action] = np.eye(6)[s + 1], 0.99
+    R[trap, 1 if first == "mask" else 0] = 0.0
+    if first == "mask":
+        allowed[2:, 0] = False
+    P[~allowed] = 0.0
+    return rr.TabularMDP.from_dense(P, R, gamma=0.9, initial=np.eye(6)[0], allowed=allowed)
+
+
+@pytest.mark.parametrize(
+    ("first", "rule"),
+    [
+        ("always 0", "tolerance"),
+        ("always 0", "affordable"),
+        ("mask", "affordable"),
+        ("mask", "tolerance"),
+        ("reversed", rr.rules.AffordableTolerance(tuple(range(9, -1, -1)))),
+        ("reversed", rr.rules.RandomTolerance(None, tuple(range(9, -1, -1)))),
+    ],
+)
+def test_a_rule_that_goes_where_the_best_policy_does_not(first: str, rule: Any) -> None:
+    """What is ignored is priced for the policy that the rule decides, and not for the best one."""
+    mdp = bold(first)
+    algorithm = rr.PlugInPolicy(0.1, 0.01, 0.2, rule=rule, budget=10**5, horizon=30)
+    for seed in range(3):
+        run = rr.solve(mdp, algorithm, shared_seed=seed, sample_seed=1)
+        lost = loss_of(mdp, run.policy)
+        assert lost < 0.1
+        said = re.search(r"left at .*, with which the whole policy loses ([\d.e-]+) on", str(run.status))
+        assert said is None or lost == pytest.approx(float(said[1]), abs=0.01)
+    log = rr.solve(log_of(mdp, 2000), rr.PlugInPolicy(0.1, 0.01, 0.2, rule=rule), shared_seed=1)
+    assert loss_of(mdp, log.policy) < 0.1
+
+
+def test_ignored_states_get_the_first_allowed_action_of_the_order() -> None:
+    mdp = bold("reversed")
+    rule = rr.rules.AffordableTolerance(tuple(range(9, -1, -1)))
+    run = rr.solve(
+        mdp, rr.PlugInPolicy(0.1, 0.01, 0.2, rule=rule, budget=10**5, horizon=30), shared_seed=0, sample_seed=1
+    )
+    assert "3 states hardly ever reached and left at action 9" in str(run.status)
+    assert run.policy[3:].tolist() == [9, 9, 9]
+
+
+def test_where_the_worst_state_counts_a_state_that_costs_is_not_ignored() -> None:
+    """However seldom it is reached: epsilon is then about every state."""
+    P, R = np.zeros((3, 2, 3)), np.array([[0.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    P[0, :, 1], P[0, :, 2] = 0.999, 0.001
+    P[1, :, 0], P[2, :, 0] = 1.0, 1.0
+    mdp = rr.TabularMDP.from_dense(P, R, gamma=0.9, initial=[1.0, 0.0, 0.0])
+    for over, action in (("initial", 0), ("worst", 1)):
+        algorithm = rr.PlugInPolicy(0.05, 0.05, 0.2, budget=10**5, horizon=20, over=over, rule="tolerance")
+        assert rr.solve(mdp, algorithm, shared_seed=1, sample_seed=1).policy[2] == action
 
 
 def test_labs_that_follow_cuts_from_episodes_decide_alike() -> None:

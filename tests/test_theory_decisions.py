@@ -17,6 +17,7 @@ import replicable_rl as rr
 from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.queries.rules import AffordableTolerance, Tuning
 from replicable_rl.randomness import SharedRandomness
+from replicable_rl.records import APPROXIMATE
 from replicable_rl.theory import decisions, plug_in_policy, plug_in_policy_epsilon
 from replicable_rl.theory.decisions import PROMISES, Sizes
 from tests.mutants import plant
@@ -93,6 +94,35 @@ def test_plans_are_monotone() -> None:
         assert base <= n(known_rewards=False, rule=rule)
     assert n(over="worst") < n()  # no weights
     assert plug_in_policy(8, 1, 0.9, 0.1, 0.001, 0.2).rho_proved == 0.0  # one action, one policy
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_row_of_a_rule_is_that_of_a_run_with_it(rule: str) -> None:
+    """Whatever is asked: the rows of a table are for one problem and one promise."""
+    asked: dict[str, Any] = {"known_rewards": False, "over": "worst", "allowed_pairs": 9}
+    table = plug_in_policy(8, 4, 0.8, 0.1, 0.01, 0.3, rule=rule, **asked).table()
+    this_run, row = table.labels.index("this run"), table.labels.index(rule)
+    for cells in table.columns.values():
+        assert cells[this_run] == cells[row]
+
+
+def test_softmax_claims_only_what_is_not_true_anyway() -> None:
+    """Log-ratios lie within -lambda and lambda, and are 691 at most where no probability is below 1e-300."""
+    for samples in (1, 100, 10**4, 10**6, 10**8):
+        for epsilon in (0.01, 0.2):
+            plan = plug_in_policy(8, 4, 0.9, epsilon, 0.01, 0.2, rule="softmax", samples=samples)
+            anyway = 2.0 * min(plan.parameter, math.log(1e300))
+            close = [claim for claim in plan.claims() if claim.definition == APPROXIMATE]
+            assert bool(close) == (plan.log_ratio < anyway)
+            assert plan.claims().missing["replicability"].startswith("softmax policies are close in two runs, never")
+            assert ("more samples prove more" in plan.claims().missing["replicability"]) == (not close)
+    assert not list(plug_in_policy(8, 4, 0.9, 0.2, 0.01, 0.2, rule="softmax", samples=1).claims())
+
+
+def test_a_discount_that_prints_as_1_is_written_in_full() -> None:
+    plan = plug_in_policy(2, 2, 1.0 - 2.0**-50, 0.1, 0.01, 0.2, samples=10)
+    why = plan.claims(off=5.0).missing["accuracy"]
+    assert why == "with gamma=0.9999999999999991 planning is off by up to 5, and proofs allow 1e-10: lower gamma"
 
 
 @pytest.mark.parametrize("rule", RULES[:6])

@@ -25,6 +25,7 @@ from replicable_rl.errors import InvalidInput, check_integer, speaking_as
 from replicable_rl.mdp import allowed_of, pairs_of
 from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.queries.rules import (
+    SHIPPED,
     AffordableTolerance,
     Decision,
     Margin,
@@ -32,6 +33,8 @@ from replicable_rl.queries.rules import (
     Tuning,
     as_rule,
 )
+from replicable_rl.queries.rules.rule import preferred_first
+from replicable_rl.queries.rules.table import decided_by
 from replicable_rl.records import Run, Status, StatusCode
 from replicable_rl.sampling import EpisodicModel, draw_from, kind_of
 from replicable_rl.theory import PlugInPlan, Units, plug_in_policy
@@ -205,14 +208,18 @@ class PlugInPolicy(Promise[PlugInPlan]):
         published = getattr(rule, "published", False)  # who published it could not know a later seed
         if plan.recorded:
             model = model.at_least(fewest_samples(model, None if published else shared))
-        ignored = hardly_reached(model, plan.spent, shared) if plan.explores and not published else None
-        tuning = self.tuning(plan)._replace(ignored=None if ignored is None else ignored.states)
-        decision: Decision = rule.decide(model, shared, tuning)
-        if not plan.explores and _may_be_sure(plan, model, decision):
-            decision = rule.decide(model, shared, tuning, Margin.of(model, self.delta))
+        tuning, ignored = self.tuning(plan), None
+        if plan.explores and not published:
+            ignored = hardly_reached(model, tuning, shared, preferred_first(rule, model.n_actions))
         if ignored is not None:
-            decision = decision._replace(outputs=left_at_default(decision.outputs, ignored.states, model.table))
-        return Decided(decision, model, ignored)
+            decision = decided_by(rule, model, shared, tuning._replace(ignored=ignored.states))
+            left = left_at_default(decision, ignored, model, tuning, shared)
+            if left is not None:
+                return Decided(left, model, ignored)
+        decision = decided_by(rule, model, shared, tuning)
+        if not plan.explores and rule.id in SHIPPED and _may_be_sure(plan, model, decision):
+            decision = decided_by(rule, model, shared, tuning, Margin.of(model, self.delta))
+        return Decided(decision, model, None)
 
     def tuning(self, plan: PlugInPlan) -> Tuning:
         """Return what the plan tells the rule."""
@@ -271,9 +278,9 @@ def _status(
         if named is not None and policy is not None:
             taken = np.intersect1d(pairs, np.arange(model.n_states) * model.n_actions + policy)
             said += taken_all_the_same(taken.tolist(), named)
-    if ignored is not None and ignored.states.any() and policy is not None:
+    if ignored is not None and policy is not None:
         many, first = plural(int(ignored.states.sum()), "state"), "the first allowed action"
-        first = "action 0" if allowed_of(source) is None else first
-        costs = f"which costs at most {ignored.cost:.2g} on the empirical model"
-        said.append(f"{many} hardly ever reached and left at {first}, {costs}")
+        first = f"action {ignored.actions[0]}" if allowed_of(source) is None else first
+        lost = f"{max(model.loss(policy, plan.over), 0.0):.2g} on the empirical model"
+        said.append(f"{many} hardly ever reached and left at {first}, with which the whole policy loses {lost}")
     return Status(StatusCode.COMPLETED, "; ".join(said))

@@ -86,10 +86,11 @@ def forbid(table: NDArray[np.float64], allowed: Mask | None) -> NDArray[np.float
     return table if allowed is None else np.where(allowed, table, -np.inf)
 
 
-def first_allowed(problem: Any) -> NDArray[np.int64]:
-    """Return the lowest-numbered action of every state."""
+def first_allowed(problem: Any, order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the first allowed action of every state, in an order of the actions."""
     mask = allowed_of(problem)
-    return np.zeros(problem.n_states, dtype=np.int64) if mask is None else mask.argmax(axis=1)
+    first = np.zeros(problem.n_states, dtype=np.int64) if mask is None else mask[:, order].argmax(axis=1)
+    return order[first]
 
 
 def uniform_policy(problem: Any) -> NDArray[np.float64]:

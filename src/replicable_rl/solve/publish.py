@@ -14,10 +14,12 @@ from replicable_rl.progress import track
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.queries.rules import Cuts, choose_cuts
+from replicable_rl.queries.rules.rule import action_order
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
 from replicable_rl.records import COUNTS
 from replicable_rl.solve.run import refuse_endless, source_of
 from replicable_rl.theory import PlugInPlan
+from replicable_rl.theory.decisions import WITHOUT_SHARED
 from replicable_rl.theory.plug_in import SPENT
 
 _MOST_TRIES = 10**6
@@ -57,9 +59,11 @@ def publish(problem: Any, algorithm: PlugInPolicy, *, sample_seed: int | None = 
     if plan.recorded:
         model = model.at_least(fewest_samples(model, None))  # as everybody does who uses the cuts
     tuning = algorithm.tuning(plan)._replace(spent=SPENT * algorithm.epsilon)  # whatever the rule itself would spend
+    order = getattr(algorithm.rule, "order", None)
     if plan.explores:
-        tuning = tuning._replace(ignored=hardly_reached(model, tuning.spent, None).states)
-    cuts = choose_cuts(model, tuning, getattr(algorithm.rule, "order", None))
+        few = hardly_reached(model, tuning, None, action_order(order, model.n_actions))
+        tuning = tuning._replace(ignored=None if few is None else few.states)
+    cuts = choose_cuts(model, tuning, order)
     return replace(cuts, names=problem.labels) if isinstance(problem, Dataset) else cuts  # no id stands for a log
 
 
@@ -96,6 +100,12 @@ def find_seed(
     True
     """
     tries = check_integer("find_seed", "tries", tries, low=1, high=_MOST_TRIES)
+    rule = getattr(getattr(algorithm, "rule", None), "id", None)
+    if rule in WITHOUT_SHARED:
+        raise InvalidInput(
+            f"find_seed: rule={rule} uses no shared numbers, so that no seed is better than another. Choose a rule "
+            "that does, such as rule='affordable'."
+        )
     model, plan = _estimated(problem, algorithm, sample_seed, sampler, "find_seed")
     best = FoundSeed(0, -1.0, False)
     for seed in track(range(tries), "seeds"):

@@ -47,6 +47,7 @@ DOUBT = 2.0  # standard deviations by which a lab's data must speak against publ
 LEAST = 0.8  # of the loss that may be spent: where the window of the threshold begins
 GREEDY, ROUNDED, GUMBEL, TOLERANCE = "greedy", "rounded", "gumbel", "tolerance"
 PERTURBED, SOFTMAX, AFFORDABLE, PUBLISHED = "perturbed", "softmax", "affordable", "published"
+WITHOUT_SHARED = GREEDY, SOFTMAX, PUBLISHED  # rules that use no shared number
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -118,6 +119,11 @@ class PlugInPlan(Plan):
         """Of softmax: log-ratios of action probabilities of two runs differ by at most this, 4 lambda e."""
         return 4.0 * self.parameter * self.sizes.value_error(self.per_pair, self.delta)
 
+    @property
+    def _log_ratio_anyway(self) -> float:
+        """What two log-ratios never differ by, without any proof: values lie in [0, 1], probabilities above 1e-300."""
+        return 2.0 * min(self.parameter, math.log(1e300))
+
     def claims(self, *, sure: bool = False, off: float = 0.0) -> Claims:
         """Return what may be claimed of a run.
 
@@ -125,10 +131,10 @@ class PlugInPlan(Plan):
         its model may be, in values normalised to [0, 1]: discounts very near 1 leave too few digits for a proof.
         """
         if off > decisions.EXACT:
-            why = f"planning with gamma={self.gamma:.12g} is certified to {off:.1g} only, and proofs allow 1e-10"
+            why = f"with gamma={self.gamma!r} planning is off by up to {off:.1g}, and proofs allow 1e-10: lower gamma"
             return Claims(missing={"accuracy": why, "replicability": why})
         made = self._claims
-        if sure and 2.0 * self.delta < 1.0:
+        if sure and self.rule in PROMISES and 2.0 * self.delta < 1.0:
             made = made.and_of_this_seed(self._sure_claim)
         return self._ending_at_the_table(made)
 
@@ -188,9 +194,14 @@ class PlugInPlan(Plan):
             f"except with probability {wrong:g}"
         )
         close = Claim("replicability", "proved", said, wrong, _SOURCE, level=PROBABILITIES, definition=APPROXIMATE)
-        missing = {"replicability": "softmax policies are close in two runs, never identical"}
-        made = (accuracy, close) if isinstance(accuracy, Claim) else (close,)
-        return Claims(made, missing if isinstance(accuracy, Claim) else {"accuracy": accuracy, **missing})
+        missing, anyway = "softmax policies are close in two runs, never identical", self._log_ratio_anyway
+        if self.log_ratio >= anyway:
+            missing += (
+                f"; the bound on the distance of their log-ratios, {self.log_ratio:.3g}, is no less than the "
+                f"{anyway:.3g} that they never exceed: more samples prove more"
+            )
+        made = claims_of(accuracy, missing)
+        return made if self.log_ratio >= anyway else replace(made, made=(*made, close))
 
     @property
     def _where(self) -> str:
@@ -220,9 +231,9 @@ class PlugInPlan(Plan):
     def _like(self, rule: str) -> PlugInPlan:
         from replicable_rl.theory.plug_in import plug_in_policy
 
-        kind: dict[str, Any] = {"known_rewards": self.known_rewards, "over": self.over, "rule": rule}
-        rho = self.rho or 0.5
-        return plug_in_policy(self.n_states, self.n_actions, self.gamma, self.epsilon, self.delta, rho, **kind)
+        names = "n_states", "n_actions", "gamma", "epsilon", "delta", "known_rewards", "over", "allowed_pairs"
+        same: dict[str, Any] = {name: getattr(self, name) for name in names}
+        return plug_in_policy(**same, rho=self.rho or 0.5, rule=rule)
 
     @property
     def _row(self) -> dict[str, Cell]:

@@ -31,7 +31,7 @@ class Tuning(NamedTuple):
 
     ``spent`` is the loss that the rule may spend, ``parameter`` its own parameter, and ``over`` whether losses are
     those from the first state on or of the worst state. ``ignored``, (S,), marks states that are hardly ever reached:
-    they get the first action.
+    they get the first allowed action, in the rule's order.
     """
 
     spent: float
@@ -145,6 +145,11 @@ class Ordered:
         """Refuse a problem whose actions are not those of the order."""
         with speaking_as(type(self).__name__):
             action_order(self.order, problem.n_actions)
+
+
+def preferred_first(rule: Any, n_actions: int) -> Integers:
+    """Return the order in which a rule takes actions where it need not look at the data."""
+    return action_order(rule.order, n_actions) if isinstance(rule, Ordered) else np.arange(n_actions)
 
 
 def action_order(order: tuple[int, ...] | None, n_actions: int) -> Integers:

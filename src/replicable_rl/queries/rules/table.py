@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
+from replicable_rl.mdp.policies import chosen_actions
 from replicable_rl.queries.rules.affordable import AffordableTolerance
 from replicable_rl.queries.rules.cuts import Cuts, load_cuts
 from replicable_rl.queries.rules.published import PublishedCuts
+from replicable_rl.queries.rules.rule import Decision
 from replicable_rl.queries.rules.simple import (
     Greedy,
     PerturbedRewards,
@@ -18,6 +20,11 @@ from replicable_rl.queries.rules.simple import (
     SharedGumbel,
     Softmax,
 )
+
+if TYPE_CHECKING:
+    from replicable_rl.queries.empirical import EmpiricalModel
+    from replicable_rl.queries.rules.rule import Margin, Tuning
+    from replicable_rl.randomness import SharedRandomness
 
 SHIPPED: dict[str, Any] = {
     rule.id: rule
@@ -32,6 +39,26 @@ SHIPPED: dict[str, Any] = {
         Greedy,
     )
 }
+
+
+def decided_by(
+    rule: Any, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning, margin: Margin | None = None
+) -> Decision:
+    """Return what a rule decides; one of your own cannot say that it is sure, for nothing is proved of it."""
+    decision: Decision = rule.decide(model, shared, tuning, margin)
+    if rule.id in SHIPPED:
+        return decision
+    outputs = decision.outputs if isinstance(decision, Decision) else None
+    if not isinstance(outputs, Mapping):
+        given = decision if outputs is None else outputs
+        raise InvalidInput(
+            f"PlugInPolicy: decide of the rule {rule.id!r} must return rules.Decision({{'policy': actions}}), "
+            f"got {shown(given)}."
+        )
+    sizes = model.n_states, model.n_actions
+    if "policy" in outputs and chosen_actions("PlugInPolicy", outputs["policy"], *sizes, model.allowed) is None:
+        raise InvalidInput(f"PlugInPolicy: the policy of the rule {rule.id!r} must be one action for every state.")
+    return decision._replace(sure=False)
 
 
 def as_rule(value: Any) -> Any:
