@@ -496,6 +496,24 @@ def test_a_state_below_the_shared_threshold_costs_what_is_said() -> None:
 # --- published cuts --------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("samples", "few"), [(1, True), (20, True), (49, True), (50, False), (1000, False)])
+def test_margins_from_few_samples_are_said_to_say_little(samples: int, few: bool) -> None:
+    """With one sample nothing varies, and every margin is the largest there is."""
+    cuts = rr.publish(GRID, plug_in(samples=samples), sample_seed=1)
+    fewest = "1 sample" if samples == 1 else f"{samples} samples"
+    said = f"They say little here: a pair has only {fewest}, and below 50 a deviation is hardly known."
+    assert (said in cuts.about_margins) == few
+    assert (said in str(cuts)) == few
+    assert ("deviations, hardly known)" in repr(cuts)) == few
+    assert (said in cuts._repr_html_()) == few
+
+
+def test_the_command_says_that_margins_from_few_samples_say_little(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--epsilon", "0.02", "--delta", "0.01", "--rho", "0.2", "--samples", "1", "--sample-seed", "1"]
+    assert main(["publish", "two-goals-v1", "plug-in-policy-v1", *given]) == 0
+    assert "They say little here: a pair has only 1 sample" in " ".join(capsys.readouterr().out.split())
+
+
 def test_cuts_go_from_one_lab_to_another(tmp_path: Path) -> None:
     CUTS.save(tmp_path / "cuts.json")
     theirs = plug_in(samples=1000, rule=str(tmp_path / "cuts.json"))

@@ -40,7 +40,7 @@ from replicable_rl.sampling import EpisodicModel, draw_from, kind_of
 from replicable_rl.theory import PlugInPlan, Units, plug_in_policy
 from replicable_rl.theory.decisions import EXACT
 from replicable_rl.theory.plug_in import SPENT
-from replicable_rl.wording import number, plural
+from replicable_rl.wording import number, plural, short_loss
 
 if TYPE_CHECKING:
     from replicable_rl.randomness import SharedRandomness
@@ -281,6 +281,6 @@ def _status(
     if ignored is not None and policy is not None:
         many, first = plural(int(ignored.states.sum()), "state"), "the first allowed action"
         first = f"action {ignored.actions[0]}" if allowed_of(source) is None else first
-        lost = f"{max(model.loss(policy, plan.over), 0.0):.2g} on the empirical model"
+        lost = f"{short_loss(model.loss(policy, plan.over))} on the empirical model"
         said.append(f"{many} hardly ever reached and left at {first}, with which the whole policy loses {lost}")
     return Status(StatusCode.COMPLETED, "; ".join(said))

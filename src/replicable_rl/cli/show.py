@@ -190,5 +190,4 @@ def show_cuts(mdp: TabularMDP | Dataset, cuts: Cuts, name: str) -> None:
         table.caption = f"{last - _MAX_ROWS} more states: --json or --output shows all."
     out.print(title(mdp, name, f"{number(cuts.samples)} samples of every pair" * isinstance(mdp, TabularMDP)))
     out.print(table)
-    least = number(float(cuts.margins.min()), 3)
-    out.print(f"Margins are in standard deviations of a gap; the least is {least}.")
+    out.print(cuts.about_margins)

@@ -120,7 +120,8 @@ def cuts_html(cuts: Cuts) -> str:
     title = (
         f"Cuts for {of}, epsilon {cuts.epsilon:g}: the states with the least margins, in standard deviations of a gap"
     )
-    return table(title, ["state", "action", "tolerance", "margin"], rows) + more(cuts.policy.size - len(rows))
+    made = table(title, ["state", "action", "tolerance", "margin"], rows) + more(cuts.policy.size - len(rows))
+    return made + paragraphs([cuts.about_margins])
 
 
 def _some(what: str, count: int, names: Sequence[str] | None) -> tuple[str, str]:

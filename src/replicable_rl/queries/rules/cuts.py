@@ -32,7 +32,7 @@ from replicable_rl.queries.rules.rule import (
 )
 from replicable_rl.records import ObjectSpec
 from replicable_rl.theory import decisions
-from replicable_rl.wording import number, visible
+from replicable_rl.wording import number, plural, visible
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,6 +44,7 @@ _FORMAT = "replicable-rl cuts v2"
 _FORMAT_1 = "replicable-rl cuts v1"  # without doubt
 _MOST_BYTES = 1 << 28
 _SHOWN = 10  # states that a text lists
+_FEW = 50  # samples: a deviation that n of them tell is off by one part in sqrt(2(n - 1)), a tenth
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,14 +119,26 @@ class Cuts(Displayed):
     def __repr__(self) -> str:
         least = number(float(self.margins.min()), 3)
         of = self.problem.text if self.names is None else "a log"
-        return f"Cuts({of}: {self.tolerances.size} states, least margin {least} deviations)"
+        known = "" if self.samples >= _FEW else ", hardly known"
+        return f"Cuts({of}: {self.tolerances.size} states, least margin {least} deviations{known})"
+
+    @property
+    def about_margins(self) -> str:
+        """What margins are, and whether there are too few samples for them to say much."""
+        least = number(float(self.margins.min()), 3)
+        said = f"Margins are in standard deviations of a gap; the least is {least}."
+        if self.samples >= _FEW:
+            return said
+        few = "no samples" if self.samples == 0 else f"only {plural(int(self.samples), 'sample')}"
+        return f"{said} They say little here: a pair has {few}, and below {_FEW} a deviation is hardly known."
 
     def __str__(self) -> str:
         named, last = self.names or Labels(), self.policy.size - bool(self.problem.params.get("ends"))
         states, actions = named.states or range(last), named.actions or range(len(self.order))
         shown = self.policy[: min(last, _SHOWN)].tolist()  # nothing is decided after the end
         lines = [visible(f"  {states[s]}: {actions[a]}") for s, a in enumerate(shown)]
-        return "\n".join([repr(self), *lines, *([f"  and {last - _SHOWN} more"] if last > _SHOWN else [])])
+        more = [f"  and {last - _SHOWN} more"] if last > _SHOWN else []
+        return "\n".join([repr(self), *lines, *more, *([self.about_margins] if self.samples < _FEW else [])])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Cuts) and other.digest == self.digest
