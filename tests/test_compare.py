@@ -199,6 +199,40 @@ def test_bad_input_is_refused_in_a_sentence(asked: dict[str, Any], said: str) ->
     assert str(refusal.value).startswith(said)
 
 
+def test_where_losses_are_not_known_epsilon_is_named() -> None:
+    """It decides what the rules may spend, and so which of them agree."""
+
+    def step(state: int, action: int, rng: Any) -> tuple[int, float]:
+        return int(rng.random() < 0.5), float(action)
+
+    problem = rr.Simulator(step, n_states=2, n_actions=2, gamma=0.5, reward_range=(0.0, 1.0), version="1")
+    asked: dict[str, Any] = {"algorithms": ["greedy"], "start": 4, "most": 4, "shared_seeds": 5}
+    for epsilon in (0.1, 0.025):
+        found = rr.compare(problem, epsilon=epsilon, **asked)
+        assert f"probability at least 0.8, with epsilon={epsilon}." in " ".join(found.table().split())
+        assert f"with epsilon={epsilon}" in found._repr_html_()
+    assert "epsilon is what the rules may spend" in " ".join(found.table().split())
+
+
+def test_a_start_that_no_episode_fits_into_is_refused_by_its_name() -> None:
+    """Nobody gave a budget: its sizes are what is tried."""
+    lake = rr.EpisodicEnv("FrozenLake-v1", gamma=0.95, reward_range=(0, 1), version="1")
+    asked: dict[str, Any] = {"epsilon": 1e-4, "algorithms": ["greedy"], "most": 2000, "shared_seeds": 30}
+    said = (
+        r"^compare: start must allow the smallest run, an episode of 245 steps, got 100\. Raise start, such as to 256, "
+    )
+    with pytest.raises(rr.InvalidInput, match=f"{said}or give a smaller horizon\\.$"):
+        rr.compare(lake, start=100, **asked)
+    drawn = rr.PlugInPolicy(0.1, 0.01, 0.2, budget=100)
+    with pytest.raises(
+        rr.InvalidInput, match=r"start must allow the smallest run, got 20\. Raise start, such as to 32\.$"
+    ):
+        rr.calibrate(rr.make("two-goals-v1"), drawn, start=20)
+    unfit = rr.PlugInPolicy(0.1, 0.01, 0.2, rule=rr.rules.RandomTolerance(order=(0, 1)))
+    with pytest.raises(rr.InvalidInput, match="order must name each of the actions"):  # no size would do
+        rr.calibrate(rr.make("two-goals-v1"), unfit, start=20)
+
+
 def test_problems_that_cannot_be_compared_are_refused() -> None:
     with pytest.raises(rr.InvalidInput, match="compare: problem must be a TabularMDP or a sampler, got 'chain-v1'"):
         rr.compare("chain-v1")

@@ -663,6 +663,10 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
         solved(horizon=20, budget=19),
         "PlugInPolicy: budget must allow one episode of 20 steps, got 19. Raise budget or lower horizon.",
     ),
+    (
+        solved(lake(), budget=19),
+        "PlugInPolicy: budget must allow one episode of 63 steps, got 19. Raise budget or give a horizon, the steps of",
+    ),
     (solved(simulator(), horizon=20, budget=100), "PlugInPolicy: needs the methods of EpisodicModel, which Simulator"),
     (lambda: rr.publish(GRID, rr.PhasedVI(0.1, 0.01)), "publish: algorithm must be a PlugInPolicy, got PhasedVI("),  # type: ignore[arg-type]
     (lambda: rr.find_seed(GRID, plug_in(rule="greedy")), "find_seed: rule=greedy uses no shared numbers, so that no"),

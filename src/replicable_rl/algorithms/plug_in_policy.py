@@ -153,9 +153,10 @@ class PlugInPolicy(Promise[PlugInPlan]):
                 "many. Give budget=... such as 10**6."
             )
         if self.budget < horizon:
+            shorter = "give a horizon, the steps of an episode" if self.horizon is None else "lower horizon"
             raise InvalidInput(
                 f"PlugInPolicy: budget must allow one episode of {horizon} steps, got {self.budget}. Raise budget or "
-                "lower horizon."
+                f"{shorter}."
             )
         sizes = problem.n_states, problem.n_actions
         enough = replace(self, budget=max(self.budget, sizes[0] * sizes[1]))  # it need not try every pair

@@ -132,7 +132,9 @@ def compare_command(
             autocompletion=complete.names("initial", "worst"),
         ),
     ] = "initial",
-    horizon: Annotated[str | None, Option(metavar="N", help="Steps of an episode, for R-max.")] = None,
+    horizon: Annotated[
+        str | None, Option(metavar="N", help="Steps of an episode, for R-max and problems that are only played.")
+    ] = None,
     publish: Annotated[bool, Option("--publish", help="The first lab may publish cuts for the others.")] = False,
     start: Start = None,
     most: Most = None,

@@ -37,7 +37,10 @@ def largest_threshold(visits: NDArray[np.float64]) -> float:
 
 
 def threshold(visits: NDArray[np.float64], shared: SharedRandomness | None) -> float:
-    """Return how many samples a pair needs to count: a shared random number from 1 to the largest, or the latter."""
+    """Return how many samples a pair needs to count: a shared random number from 1 to the largest threshold.
+
+    Without shared numbers it is the largest threshold.
+    """
     u = 1.0 if shared is None else float(shared.uniform("decide/few", shape=1)[0])
     return float(largest_threshold(visits) ** u)
 

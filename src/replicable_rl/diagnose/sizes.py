@@ -68,7 +68,12 @@ class Sized:
             start = check_integer(owner, "start", start, low=1, high=MAX_CALLS)
         first = self._first(problem) if start is None else start
         last = by_default if most is None else check_integer(owner, "most", most, low=1, high=MAX_CALLS)
-        self._planned(problem, self.at(first or 1))  # says what is wrong, if even this cannot be planned
+        try:
+            self._planned(problem, self.at(first or 1))  # says what is wrong, if even this cannot be planned
+        except InvalidInput:
+            if start is not None:
+                self._refuse_start(problem, start, owner)
+            raise
         first = first or 1
         if last < first:
             if most is not None:
@@ -77,6 +82,19 @@ class Sized:
         sizes = grid(first, last)
         allowed = getattr(problem, "most_samples", None)
         return sizes if most is not None or allowed is None else self._within(problem, sizes, allowed)
+
+    def _refuse_start(self, problem: Any, start: int, owner: str) -> None:
+        """Say that ``start`` is too small, if that is what is wrong: nobody gave the parameter that takes its value."""
+        enough = self._first(problem)
+        if enough is None or enough <= start:
+            return
+        steps = getattr(self._planned(problem, self.at(enough)), "horizon", None)
+        least, shorter = (
+            ("", "") if steps is None else (f", an episode of {steps} steps", ", or give a smaller horizon")
+        )
+        raise InvalidInput(
+            f"{owner}: start must allow the smallest run{least}, got {start}. Raise start, such as to {enough}{shorter}."
+        )
 
     def _within(self, problem: Any, sizes: list[int], allowed: int) -> list[int]:
         """Leave out sizes that take more steps than the problem allows."""

@@ -156,10 +156,11 @@ class EmpiricalModel:
     def loses_at_most(
         self, policy: Integers, limit: float, over: str = "initial", *, roughly: bool = False
     ) -> tuple[bool, float]:
-        """Return whether a policy loses at most ``limit``, and what it loses at most if so, or at least if not.
+        """Return whether a policy loses at most ``limit``, and a bound on its loss.
 
-        It is evaluated as closely as the answer needs, and so exactly: the answer is that of the exact loss, unless
-        that is within 1e-10 of the limit. ``roughly``: where the answer is no, how much need not be known.
+        If it does, it loses at most the bound; if not, at least the bound. The policy is evaluated as closely as the
+        answer needs, which is that of the exact loss, unless that is within 1e-10 of the limit. ``roughly``: where the
+        answer is no, how much need not be known.
         """
         off = 2.0 / (1.0 - self.gamma) * self.best.error
         for least, most in self._bounds(policy, limit, over, limit + off if roughly else math.inf):

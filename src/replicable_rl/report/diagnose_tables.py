@@ -110,9 +110,9 @@ def _excludes_little(epsilon: float, gain: float | None) -> str:
 
 
 def asked_of(found: Comparison) -> str:
-    """Say what was asked of every line; of losses only where they are known."""
-    asked = f"same policy with probability at least {number(1.0 - found.rho, 6)}"
-    return asked if found.gain is None else f"{asked}, mean loss at most {number(found.epsilon)}"
+    """Say what was asked of every line; where losses are not known, epsilon says what the rules may spend."""
+    asked, epsilon = f"same policy with probability at least {number(1.0 - found.rho, 6)}", number(found.epsilon)
+    return f"{asked}, with epsilon={epsilon}" if found.gain is None else f"{asked}, mean loss at most {epsilon}"
 
 
 _KNOWN_LOSSES = (
@@ -122,8 +122,8 @@ _KNOWN_LOSSES = (
 )
 _UNKNOWN_LOSSES = (
     "Samples, in all, are measured: the fewest at which two runs have the same policy often enough. What a policy "
-    "loses is not known where the problem is no table. The proof's are what is proved to be enough for any problem of "
-    "this size."
+    "loses is not known where the problem is no table; epsilon is what the rules may spend, by their own data. The "
+    "proof's are what is proved to be enough for any problem of this size."
 )
 
 

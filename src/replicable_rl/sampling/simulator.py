@@ -183,7 +183,7 @@ class Simulator(Stepped):
         reward: NDArray[np.float64],
         done: NDArray[Any] | None,
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return next states and rewards if they are such, what is done in the last state."""
+        """Return next states and rewards; refuse answers that are none. After the end comes the last state."""
         if successor.shape != state.shape or reward.shape != state.shape or successor.dtype.kind not in "iu":
             raise InvalidInput(
                 f"{self}: {self._stepping} must return next states (integers) and rewards, one for each state "

@@ -232,7 +232,7 @@ def _sample(problem: Any, sample_seed: int | None, sampler: str) -> Sample:
 
 
 def prepare(source: Any, algorithm: Algorithm, shared: SharedRandomness) -> None:
-    """Refuse a run that cannot end, and let a log know what a run with this shared seed takes of it."""
+    """Refuse a run that cannot end. Tell a log which shared seed the run has: it decides which pairs count."""
     refuse_endless(source, algorithm)
     if not hasattr(source, "leave_out_few"):
         return

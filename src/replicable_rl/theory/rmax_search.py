@@ -196,7 +196,7 @@ def _fewest(kind: Kind, task: Task, choice: Choice, goal: Goal) -> Choice | None
 
 
 def _obstacles(kind: Kind, task: Task, given: Given) -> tuple[tuple[str, float], ...]:
-    """Return what keeps the promise about accuracy from being proved however large m is, and what would do."""
+    """Return the parameters that keep accuracy from being proved at any m, each with a value that would do."""
     found: list[tuple[str, float]] = []
     room = task.epsilon / 2.0 - task.planning  # for rounding and for gamma^H, as m grows without end
     if room <= 0.0:

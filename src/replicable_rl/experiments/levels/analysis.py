@@ -63,7 +63,7 @@ def verdicts(dataset: Dataset) -> list[Verdict]:
 
 
 def _easier(table: Table, algorithm: str, easy: str, hard: str) -> Verdict:
-    """Compare two levels of the same runs: on which grids is there a size where one agrees more often, clearly."""
+    """Compare two levels of the same runs: count the grids on which, at some size, one clearly agrees more often."""
     grids = table.distinct("problem")
     clear, alike, text = 0, True, ""
     for grid in grids:
