@@ -89,12 +89,10 @@ class Sized:
         if enough is None or enough <= start:
             return
         steps = getattr(self._planned(problem, self.at(enough)), "horizon", None)
-        least, shorter = (
-            ("", "") if steps is None else (f", an episode of {steps} steps", ", or give a smaller horizon")
-        )
-        raise InvalidInput(
-            f"{owner}: start must allow the smallest run{least}, got {start}. Raise start, such as to {enough}{shorter}."
-        )
+        plays = steps is not None
+        least, shorter = f", an episode of {steps} steps" * plays, ", or give a smaller horizon" * plays
+        remedy = f"Raise start, such as to {enough}{shorter}"
+        raise InvalidInput(f"{owner}: start must allow the smallest run{least}, got {start}. {remedy}.")
 
     def _within(self, problem: Any, sizes: list[int], allowed: int) -> list[int]:
         """Leave out sizes that take more steps than the problem allows."""
