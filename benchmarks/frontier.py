@@ -48,6 +48,7 @@ from replicable_rl.experiments.frontier.curves import (
 )
 from replicable_rl.experiments.frontier.figure import draw
 from replicable_rl.store import RunStore
+from replicable_rl.wording import percent
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE, PICTURE = ROOT / "docs" / "frontier.md", ROOT / "docs" / "frontier.svg"
@@ -258,7 +259,7 @@ def _doubts(at_aims: Dataset) -> str:
         lines.append([row["problem"], row["rule"], power(row["size"]), agreement, f"{100 * row['loss']:.1f} %", stands])
     head = (
         f"Where so many pairs cannot tell, {VERY_MANY} of them at the size of the aim do better (intervals of "
-        f"{confidence:.2%}, for it is the look number {LOOKS}):"
+        f"{percent(confidence)}, because these aims have been looked at {LOOKS} times):"
     )
     return f"{head}\n\n{_grid(['problem', 'rule', 'samples per pair', 'agreement', 'mean loss', ''], lines)}"
 
