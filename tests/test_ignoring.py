@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,23 @@ def test_a_rule_that_goes_where_the_best_policy_does_not(first: str, rule: Any) 
         assert said is None or lost == pytest.approx(float(said[1]), abs=0.01)
     log = rr.solve(log_of(mdp, 2000), rr.PlugInPolicy(0.1, 0.01, 0.2, rule=rule), shared_seed=1)
     assert loss_of(mdp, log.policy) < 0.1
+
+
+@pytest.mark.parametrize("first", ["always 0", "mask", "reversed"])
+def test_cuts_from_episodes_and_logs_cost_what_is_allowed(first: str) -> None:
+    """Who publishes ignores states too, in the order of the cuts."""
+    mdp = bold(first)
+    order = tuple(range(9, -1, -1)) if first == "reversed" else None
+    promise = rr.PlugInPolicy(0.1, 0.01, 0.2, rule=rr.rules.AffordableTolerance(order))
+    cases: list[tuple[Any, rr.PlugInPolicy, int | None]] = [
+        (mdp, replace(promise, budget=10**5, horizon=30), 1),
+        (log_of(mdp, 2000), promise, None),
+    ]
+    for problem, algorithm, seed in cases:
+        cuts = rr.publish(problem, algorithm, sample_seed=seed)
+        assert loss_of(mdp, cuts.policy) < 0.1
+        follow = replace(algorithm, rule=rr.rules.PublishedCuts(cuts))
+        assert loss_of(mdp, rr.solve(problem, follow, shared_seed=1, sample_seed=seed).policy) < 0.1
 
 
 def test_ignored_states_get_the_first_allowed_action_of_the_order() -> None:
