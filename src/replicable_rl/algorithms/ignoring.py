@@ -42,7 +42,7 @@ def hardly_reached(
 ) -> Ignored | None:
     """Return which states may be ignored: their share is below a threshold, and they cost the best policy little.
 
-    That is at most half of what the rule may spend; None, if there are no such states.
+    That is, from the first state on, at most half of what the rule may spend; None, if there are no such states.
     """
     u, w = _IN_THE_MIDDLE if shared is None else shared.uniform("decide/ignored", shape=2).tolist()
     threshold = tuning.spent * (1.0 - model.gamma) * (1.0 + u) / (2.0 * model.n_states)
@@ -53,7 +53,7 @@ def hardly_reached(
             break
         if many != before:
             policy = np.where(states, actions, model.best.policy)
-            affordable, _ = model.loses_at_most(policy, tuning.spent * (1.0 + w) / 4.0, tuning.over)
+            affordable, _ = model.loses_at_most(policy, tuning.spent * (1.0 + w) / 4.0)
             if affordable:
                 return Ignored(states, actions)
         threshold, before = threshold / 2.0, many
