@@ -1027,6 +1027,28 @@ def test_names_that_no_level_has(name: Any) -> None:
         Level(name)
 
 
+@pytest.mark.parametrize("suffix", ["", "npy", ".", ".NPY", "/../../evil.npy", ".npy/", ".a.b", None, 5], ids=repr)
+def test_suffixes_that_no_level_has(suffix: Any) -> None:
+    with pytest.raises(rr.InvalidInput, match=r"^Level: suffix must be a dot and lower-case letters or digits"):
+        Level("weights", suffix=suffix)
+
+
+def test_no_level_has_the_name_of_something_else_that_a_run_has(tmp_path: Path) -> None:
+    chain = rr.make("chain-v1")
+    result = rr.audit(chain, rr.PhasedVI(0.2, 0.1, calls=5, iterations=2), shared_seeds=1)
+
+    def train(shared_seed: int, sample_seed: int) -> list[int]:
+        return [0] * 5
+
+    measured = rr.audit_callable(train, evaluate=lambda policy: [1.0, 2.0], problem=chain, shared_seeds=1)
+    rows = result.rows(timing=True)[0].keys() | measured.rows()[0].keys()
+    taken = rows - {*result.levels} | {"problem", "algorithm", "log", "history"}
+    assert len(taken) >= 15
+    for name in taken:
+        with pytest.raises(rr.InvalidInput, match=f"^Level: every run has '{name}' beside its levels"):
+            Level(name)
+
+
 def test_a_level_of_ones_own_keeps_outputs_of_its_own_kind() -> None:
     def freeze(name: str, output: Any) -> str:
         if not isinstance(output, str):
