@@ -25,7 +25,7 @@ from hypothesis.extra import numpy as hnp
 
 import replicable_rl as rr
 from replicable_rl import canonical, errors, wording
-from replicable_rl.canonical import array_digest, canonical_json, json_digest
+from replicable_rl.canonical import array_digest, canonical_json, json_digest, parse_json
 from replicable_rl.progress import listening, track
 from replicable_rl.records import (
     LEVELS,
@@ -350,8 +350,13 @@ def test_a_spec_keeps_its_own_copy_of_the_parameters() -> None:
 def test_numbers_of_numpy_are_the_numbers_they_hold() -> None:
     given_spec = ObjectSpec("a", {"x": np.float64(0.5), "n": np.int32(3), "many": (1, 2)})
     assert given_spec.to_json() == {"id": "a", "params": {"x": 0.5, "n": 3, "many": [1, 2]}}
-    assert given_spec.text == "a:x=0.5,n=3,many=[1, 2]"
+    assert given_spec.text == "a:many=[1, 2],n=3,x=0.5"
     assert ObjectSpec("a").text == "a"
+
+
+def test_a_text_is_the_same_before_and_after_a_store() -> None:
+    made = ObjectSpec("a", {"m": 20, "grid": {"id": "grid", "width": 0.3}})
+    assert ObjectSpec.from_json(parse_json(canonical_json(made.to_json()))).text == made.text
 
 
 @pytest.mark.parametrize("value", [..., {1, 2}, b"x", 1j, np.zeros(2), NAN, INF], ids=repr)
