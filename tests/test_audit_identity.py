@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from pathlib import Path
@@ -23,14 +23,17 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.audit import audit_spec
-from replicable_rl.audit.identity import code_digest, looks_different
+from replicable_rl.audit.identity import changed_parts, code_digest
 from replicable_rl.canonical import array_digest
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge
+from replicable_rl.records import LEVELS
+from replicable_rl.records.levels import freeze_array
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS
 from replicable_rl.sampling import Counts
 from replicable_rl.solve import algorithm_spec
 
 GRID = rr.make("two-goals-v1")
+FEW = rr.PhasedVI(0.1, 0.01, calls=5, iterations=3)
 NAMELESS = "is code of your own, which a store knows only by the version that you give it"
 CHANGED = "has changed since its runs in .* were made. Give the changed code another version"
 
@@ -473,7 +476,7 @@ def test_objects_that_answer_to_every_name_are_harmless() -> None:
 
 
 def test_another_python_compiles_the_same_code_differently(tmp_path: Path) -> None:
-    assert not looks_different(None, code_digest(closing_over(0)))
+    assert not changed_parts([None], code_digest(closing_over(0)))
     store = rr.RunStore(tmp_path / "runs.sqlite")
     train = closing_over(0)
     digest = code_digest(train)
@@ -767,9 +770,93 @@ def test_two_programs_of_one_name_are_refused_in_one_call_too(monkeypatch: pytes
     assert not store.audits()
 
 
-# --- problems ------------------------------------------------------------------------------------------------
+# --- levels --------------------------------------------------------------------------------------------------
 
-FEW = rr.PhasedVI(0.1, 0.01, calls=5, iterations=3)
+
+@pytest.fixture
+def level(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Register a level of one's own with other functions than before, as an edited file would."""
+
+    def register(name: str = "my-words", **functions: Any) -> None:
+        monkeypatch.setitem(LEVELS, name, rr.Level(name, **functions))
+
+    return register
+
+
+@dataclass(frozen=True)
+class Wordy:
+    """Always says the same."""
+
+    id: ClassVar[str] = "wordy"
+    version: ClassVar[str] = "1"
+
+    def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
+        return rr.Run.of({"my-words": [1, 2]}, samples=0)
+
+
+def wordy_training(shared_seed: int, sample_seed: int) -> rr.Run:
+    return rr.Run.of({"my-words": [1, 2]})
+
+
+def doubled(name: str, output: Any) -> Any:
+    return freeze_array(name, np.asarray(output) * 2)
+
+
+def longer(name: str, output: Any) -> str:
+    return array_digest(f"my {name}", output)
+
+
+@pytest.mark.parametrize("change", [{"freeze": doubled}, {"digest": longer}], ids=["freeze", "digest"])
+@pytest.mark.parametrize("way", ["audit", "audit_callable"])
+def test_a_store_never_mixes_runs_of_two_levels_of_one_name(way: str, change: Any, level: Any, tmp_path: Path) -> None:
+    store = tmp_path / "runs.sqlite"
+
+    def made(seeds: int) -> rr.AuditResult:
+        if way == "audit_callable":
+            return rr.audit_callable(wordy_training, shared_seeds=seeds, store=store, version="1")
+        return rr.audit(GRID, Wordy(), shared_seeds=seeds, store=store)
+
+    level()
+    assert made(2).seconds == made(2).seconds
+    level(**change)
+    id = "wordy_training" if way == "audit_callable" else "wordy"
+    with pytest.raises(InvalidInput) as refused:
+        made(3)
+    assert str(refused.value) == (
+        f"audit: the code of the level my-words has changed since its runs in {store} were made. Give {id} another id "
+        "or version."
+    )
+    level()
+    assert made(3).agreement().estimate == 1.0
+
+
+def test_a_level_that_the_runs_do_not_have_may_change(level: Any, tmp_path: Path) -> None:
+    store = tmp_path / "runs.sqlite"
+    one = rr.audit(GRID, FEW, shared_seeds=2, store=store)  # before there is a level
+    for change in ({}, {"freeze": doubled}, {"digest": longer}):
+        level(**change)
+        assert rr.audit(GRID, FEW, shared_seeds=2, store=store).seconds == one.seconds
+
+
+def test_a_level_that_no_run_could_be_made_with_may_be_mended(level: Any, tmp_path: Path) -> None:
+    store = tmp_path / "runs.sqlite"
+    level(freeze=lambda name, output: 1 / 0)
+    with pytest.raises(rr.RunFailed, match="division by zero"):
+        rr.audit(GRID, Wordy(), shared_seeds=2, store=store)
+    level()
+    assert len({rr.audit(GRID, Wordy(), shared_seeds=2, store=store).seconds for _ in range(2)}) == 1
+
+
+def test_stores_of_before_levels_were_looked_at_are_extended(level: Any) -> None:
+    level()
+    store, spec = rr.RunStore(), audit_spec(GRID, Wordy(), shared_seeds=2)
+    older = (spec.code or "").partition("+level ")[0]
+    assert older != spec.code
+    (before,) = rr.run_audits([replace(spec, code=older)], store)
+    assert rr.audit(GRID, Wordy(), shared_seeds=3, store=store).runs[:4] == before.runs
+
+
+# --- problems ------------------------------------------------------------------------------------------------
 
 
 def simulator(share: float, **options: Any) -> rr.Simulator:

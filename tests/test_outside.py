@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import importlib
 import json
 import pickle
@@ -12,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 COMMAND = Path(sys.executable).parent / "replicable-rl"
 IDS = {"good-actions", "two-doors-v1", "good-enough-v1", "numpy-multinomial-v1"}
 NUMPY = "numpy-multinomial-v1"
+UNSAID = "completed: the code that ran does not say how it ended"
 
 
 @pytest.fixture
@@ -422,12 +424,35 @@ def test_a_level_that_somebody_names_is_not_replaced(alone: Callable[..., Result
     assert "No run of it has a policy." in judged.out
 
 
-def test_solve_says_nothing_of_a_status_that_there_is_not(alone: Callable[..., Result]) -> None:
+def test_solve_says_of_a_status_that_there_is_not_that_nobody_said_it(alone: Callable[..., Result]) -> None:
     solved = alone("solve", *ALONE, "--shared-seed", 1, "--sample-seed", 1)
     assert (solved.code, solved.err) == (0, "")
     assert "first-reward" in solved.out
-    assert "status" not in solved.out
+    assert f"status {UNSAID}" in " ".join(solved.out.split())
     assert "None" not in solved.out
+
+
+@dataclasses.dataclass(frozen=True)
+class Silent:
+    """Says nothing of how its runs end."""
+
+    id: ClassVar[str] = "silent-v1"
+
+    def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
+        return rr.Run.of({"policy": [0] * source.n_states}, samples=0)
+
+
+def test_no_run_ends_without_a_word() -> None:
+    chain, store = rr.make("chain-v1"), rr.RunStore()
+    run = rr.solve(chain, Silent(), shared_seed=1, sample_seed=1)
+    assert str(run.status) == UNSAID
+    audited = rr.audit(chain, Silent(), shared_seeds=1)
+    trained = rr.audit_callable(
+        lambda shared, sample: rr.Run.of({"policy": [0]}), shared_seeds=1, store=store, version="1"
+    )
+    assert {one.status for one in (*audited.runs, *trained.runs)} == {run.status}
+    with pytest.raises(rr.testing.ConformanceError, match="status must be a Status with a StatusCode, got None"):
+        rr.testing.check_algorithm(Silent(), problems=[chain])
 
 
 def test_a_calibration_asks_for_the_level_alone(alone: Callable[..., Result]) -> None:
@@ -475,6 +500,35 @@ def test_workers_know_what_the_program_itself_registered(algorithm: str, level: 
     (tmp_path / "program.py").write_text(IN_MAIN.replace("ALGORITHM", algorithm), encoding="utf-8")
     ended = subprocess.run([sys.executable, tmp_path / "program.py"], capture_output=True, text=True, check=False)
     assert ended.stdout == f"{level} 4\n", ended.stderr
+
+
+@dataclasses.dataclass(frozen=True)
+class Lying:
+    """Says that its runs have the same of what implies the policy, and takes a policy from its samples."""
+
+    id: ClassVar[str] = "lying-v1"
+
+    def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
+        counts = source.draw(7, rng)
+        policy = rr.greedy(counts.mean(counts.reward).reshape(source.n_states, source.n_actions))
+        return rr.Run.of({"strong": [1], "policy": policy})
+
+
+def test_an_audit_doubts_a_level_that_implies_nothing_of_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LEVELS, "strong", rr.Level("strong", implies=("policy",)))
+    rng = np.random.default_rng(0)
+    noisy = rr.TabularMDP.from_dense(np.full((3, 2, 3), 1 / 3), rng.random((3, 2, 3)), gamma=0.9)
+    result = rr.audit(noisy, Lying(), shared_seeds=10)
+    same = result.agreement("policy").same
+    assert same < 10
+    said = (
+        f"10 pairs have the same strong and {same} the same policy, although strong implies policy: one of the two is "
+        "not what its level says."
+    )
+    assert said in result.warnings
+    assert "although strong implies" in " ".join(str(result).split())
+    monkeypatch.setitem(LEVELS, "strong", rr.Level("strong"))
+    assert said not in rr.audit(noisy, Lying(), shared_seeds=10).warnings
 
 
 # --- data that somebody recorded ----------------------------------------------------------------

@@ -25,7 +25,7 @@ from hypothesis.extra import numpy as hnp
 
 import replicable_rl as rr
 from replicable_rl import canonical, errors, wording
-from replicable_rl.canonical import array_digest, canonical_json, json_digest
+from replicable_rl.canonical import array_digest, canonical_json, json_digest, parse_json
 from replicable_rl.progress import listening, track
 from replicable_rl.records import (
     LEVELS,
@@ -350,8 +350,13 @@ def test_a_spec_keeps_its_own_copy_of_the_parameters() -> None:
 def test_numbers_of_numpy_are_the_numbers_they_hold() -> None:
     given_spec = ObjectSpec("a", {"x": np.float64(0.5), "n": np.int32(3), "many": (1, 2)})
     assert given_spec.to_json() == {"id": "a", "params": {"x": 0.5, "n": 3, "many": [1, 2]}}
-    assert given_spec.text == "a:x=0.5,n=3,many=[1, 2]"
+    assert given_spec.text == "a:many=[1, 2],n=3,x=0.5"
     assert ObjectSpec("a").text == "a"
+
+
+def test_a_text_is_the_same_before_and_after_a_store() -> None:
+    made = ObjectSpec("a", {"m": 20, "grid": {"id": "grid", "width": 0.3}})
+    assert ObjectSpec.from_json(parse_json(canonical_json(made.to_json()))).text == made.text
 
 
 @pytest.mark.parametrize("value", [..., {1, 2}, b"x", 1j, np.zeros(2), NAN, INF], ids=repr)
@@ -1025,6 +1030,28 @@ rr.register_level(rr.Level("letters", encode=packed, decode=lambda data: data[0]
 def test_names_that_no_level_has(name: Any) -> None:
     with pytest.raises(rr.InvalidInput, match=r"^Level: name must be lower-case letters"):
         Level(name)
+
+
+@pytest.mark.parametrize("suffix", ["", "npy", ".", ".NPY", "/../../evil.npy", ".npy/", ".a.b", None, 5], ids=repr)
+def test_suffixes_that_no_level_has(suffix: Any) -> None:
+    with pytest.raises(rr.InvalidInput, match=r"^Level: suffix must be a dot and lower-case letters or digits"):
+        Level("weights", suffix=suffix)
+
+
+def test_no_level_has_the_name_of_something_else_that_a_run_has(tmp_path: Path) -> None:
+    chain = rr.make("chain-v1")
+    result = rr.audit(chain, rr.PhasedVI(0.2, 0.1, calls=5, iterations=2), shared_seeds=1)
+
+    def train(shared_seed: int, sample_seed: int) -> list[int]:
+        return [0] * 5
+
+    measured = rr.audit_callable(train, evaluate=lambda policy: [1.0, 2.0], problem=chain, shared_seeds=1)
+    rows = result.rows(timing=True)[0].keys() | measured.rows()[0].keys()
+    taken = rows - {*result.levels} | {"problem", "algorithm", "log", "history"}
+    assert len(taken) >= 15
+    for name in taken:
+        with pytest.raises(rr.InvalidInput, match=f"^Level: every run has '{name}' beside its levels"):
+            Level(name)
 
 
 def test_a_level_of_ones_own_keeps_outputs_of_its_own_kind() -> None:

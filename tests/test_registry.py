@@ -144,7 +144,7 @@ def test_algorithm_defaults_are_no_part_of_the_spec() -> None:
     given_all = make_algorithm("rpvi-v1", epsilon=0.1, delta=0.001, rho=0.2, target="policy", calls=None)
     spec = rr.solve(make("chain-v1"), given_all, shared_seed=1, sample_seed=1).spec
     assert spec is not None
-    assert spec.algorithm.text == "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2"
+    assert spec.algorithm.text == "rpvi-v1:delta=0.001,epsilon=0.1,rho=0.2"
 
 
 @pytest.mark.parametrize("calls", [1, 2**53 - 1, 2**53, 2**53 + 1, 10**16, 2**63 - 1, -(2**70)])

@@ -21,7 +21,7 @@ from replicable_rl.adapters.probes import check_probe
 from replicable_rl.adapters.sb3 import StableBaselines3
 from replicable_rl.audit import AuditResult, opened_store, run_audits
 from replicable_rl.audit.api import StoreLike
-from replicable_rl.audit.identity import content, refuse_misnamed, refuse_nameless, seen
+from replicable_rl.audit.identity import content, own_levels, refuse_misnamed, refuse_nameless, seen
 from replicable_rl.audit.jobs import OnError
 from replicable_rl.audit.sampled import DIFFERENT_DATA, DRAWN_BY_TRAIN, IGNORED_BY_TRAIN, SAME_DATA, ignores_sample_seed
 from replicable_rl.canonical import Json
@@ -184,7 +184,7 @@ def callable_spec(
         shared=adapter.shared_randomness if adapter else _SHARED,
         fresh=adapter.fresh_randomness if adapter else DRAWN_BY_TRAIN,
         training=_asked(evaluate, uniform, tolerance, epsilon, delta, problem),
-        code=seen(code | ({} if evaluate is None else {"evaluate": [evaluate]})),
+        code=seen(code | ({} if evaluate is None else {"evaluate": [evaluate]}) | own_levels()),
         job=TrainJob(train, observations, problem, evaluate),
         **settings,
     )

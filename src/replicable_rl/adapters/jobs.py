@@ -15,7 +15,7 @@ from replicable_rl.audit.returns import RETURNS
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.mdp import TabularMDP, allowed_of, greedy
 from replicable_rl.mdp.allowed import check_policy_allowed
-from replicable_rl.records import Run, RunSpec, Status, StatusCode, derived_seed
+from replicable_rl.records import UNSAID, Run, RunSpec, Status, StatusCode, derived_seed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,7 +48,7 @@ class TrainJob:
     def _run(self, returned: Any) -> Run:
         if isinstance(returned, Run):
             self._check(dict(returned.outputs))
-            return returned
+            return returned if returned.status else returned.but(status=UNSAID)
         tables = self._tables(returned)
         self._check(tables)
         return Run.of(tables, status=_status(_words(tables)))

@@ -6,6 +6,7 @@ have learned nothing. Each doubt is a plain sentence; they are shown before ever
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from replicable_rl.audit.sampled import suspicion
 from replicable_rl.mdp import evaluate_policy, optimal_values, uniform_policy
+from replicable_rl.records import implied
 from replicable_rl.wording import number
 
 if TYPE_CHECKING:
@@ -24,7 +26,19 @@ _LARGE = 20_000  # states of a problem that is planned for its uniform policy
 
 def doubts(result: AuditResult) -> Iterator[str]:
     """Yield what there is to doubt, the gravest first."""
-    yield from (said for said in (result.unsampled, suspicion(result), _constant(result), _no_better(result)) if said)
+    known = (result.unsampled, suspicion(result), *_not_implied(result), _constant(result), _no_better(result))
+    yield from (said for said in known if said)
+
+
+def _not_implied(result: AuditResult) -> Iterator[str]:
+    """Say of a level that runs are the same at it and not at one that it implies."""
+    found = result.agreements
+    for level, other in itertools.permutations(found, 2):
+        if other in implied(level) and found[level].same > found[other].same:
+            yield (
+                f"{found[level].same} pairs have the same {level} and {found[other].same} the same {other}, although "
+                f"{level} implies {other}: one of the two is not what its level says."
+            )
 
 
 def _constant(result: AuditResult) -> str:

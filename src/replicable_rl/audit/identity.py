@@ -9,7 +9,10 @@ same project that it names, in whatever module they are, the arguments of a part
 objects: numbers, texts, tuples and functions that only their constructors assign. Of the lists, dicts, sets and arrays
 of a module, the text that assigns them is seen: a program may fill them while it runs, and what is in them then does
 not count. Nor do docstrings and comments. What a program finds while it runs, such as a module that a function
-imports, is not seen.
+imports, is not seen: it is there only after the first run, and what is seen must be the same before and after.
+
+Of a level, what gives an output its form and its fingerprint is seen. Which levels a run has is known only afterwards,
+so all levels of one's own are looked at; a change counts where the runs that are there have the level.
 """
 
 import ast
@@ -21,7 +24,7 @@ import sys
 import sysconfig
 import types
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +33,7 @@ import numpy as np
 from replicable_rl.canonical import json_digest
 from replicable_rl.errors import InvalidInput, UnknownId
 from replicable_rl.mdp import TabularMDP
-from replicable_rl.registry import PROBLEMS, SAMPLERS, build, is_ours
+from replicable_rl.registry import PROBLEMS, SAMPLERS, build, is_ours, own_registrations
 from replicable_rl.sampling.problem import Stepped
 from replicable_rl.solve.naming import is_ingredient, settings_of
 from replicable_rl.wording import brief
@@ -44,6 +47,7 @@ _CONSTRUCTORS = {"__new__", "__init__", "__post_init__"}
 _CONTAINERS = (list, dict, set, bytearray, deque, np.ndarray)
 _LOOK = 2  # changes with what is looked at: digests of another look are not compared
 _HAS_DOCSTRING = 0x4000000  # of code flags, from Python 3.14 on
+_LEVEL = "level "  # what the parts that are levels begin with
 _DESCRIPTORS = (property, classmethod, staticmethod, functools.cached_property)
 _METHODS = (types.FunctionType, *_DESCRIPTORS)
 _FIXED = (*_PLAIN, tuple, frozenset, types.FunctionType)  # settings that stay as they are unless they are assigned
@@ -82,7 +86,23 @@ def own_code(problem: Any, algorithm: object, sampler: str) -> str | None:
         parts["problem"] = [type(problem), *problem.code]
     for name, ingredient in _ingredients(algorithm):
         parts.setdefault(name, []).append(ingredient)
-    return seen({name: [one for one in some if not is_ours(_definition(one))] for name, some in parts.items()})
+    own = {name: [one for one in some if not is_ours(_definition(one))] for name, some in parts.items()}
+    return seen(own | own_levels())
+
+
+def own_levels() -> dict[str, list[object]]:
+    """Return, as parts, what gives outputs at levels of somebody's own their form and their fingerprint."""
+    levels, _ = own_registrations()
+    return {_LEVEL + name.replace("-", "."): [one.freeze, one.digest] for name, one in levels.items()}
+
+
+def level_in(part: str) -> str | None:
+    """Return the name of the level that a part is; None of another part.
+
+    >>> level_in("level my.words"), level_in("algorithm")
+    ('my-words', None)
+    """
+    return part.removeprefix(_LEVEL).replace(".", "-") if part.startswith(_LEVEL) else None
 
 
 def content(table: TabularMDP | None) -> list[object]:
@@ -98,25 +118,29 @@ def seen(parts: Mapping[str, Sequence[object]]) -> str | None:
     return f"{sys.implementation.cache_tag}-{_LOOK}-{'+'.join(digests)}" if digests else None
 
 
-def changed_parts(one: str, other: str) -> list[str]:
-    """Return the names of the parts in which two digests differ.
+def changed_parts(before: Iterable[str | None], now: str | None) -> list[str]:
+    """Return the names of the parts that look different from what was seen of them before, at last.
 
-    >>> changed_parts("cpython-312-algorithm:aa+problem:bb", "cpython-312-algorithm:aa+problem:cc")
-    ['problem']
+    Nobody may have looked before, or another version of Python, which compiles the same code differently. A level that
+    nobody needs may not be registered, so it counts where both have looked at it.
+
+    >>> changed_parts(["cpython-312-aa"], "cpython-312-bb"), changed_parts(["cpython-312-aa"], "cpython-313-bb")
+    ([''], [])
+    >>> changed_parts(["cpython-312-a:aa+b:bb", "cpython-313-a:cc"], "cpython-312-a:aa+b:cc+level words:dd")
+    ['b']
     """
-    before, after = ({part.partition(":")[::2] for part in text.rpartition("-")[2].split("+")} for text in (one, other))
-    return sorted({name for name, _ in before ^ after})
+    python, _, parts = (now or "").rpartition("-")
+    alike = [one for one in before if one and one.rpartition("-")[0] == python and (":" in one) == (":" in parts)]
+    old, new = {name: digest for one in alike for name, digest in _digests(one)}, dict(_digests(parts))
+    changed = (name for name in old.keys() | new.keys() if alike and old.get(name) != new.get(name))
+    return sorted(name for name in changed if not level_in(name) or (name in old and name in new))
 
 
-def looks_different(one: str | None, other: str | None) -> bool:
-    """Whether two digests are of different code; two versions of Python compile the same code differently.
-
-    >>> looks_different("cpython-312-aa", "cpython-312-bb"), looks_different("cpython-312-aa", "cpython-313-bb")
-    (True, False)
-    """
-    if one is None or other is None or (":" in one) != (":" in other):  # nobody looked, or not at parts
-        return False
-    return one != other and one.rpartition("-")[0] == other.rpartition("-")[0]
+def _digests(code: str) -> Iterator[tuple[str, str]]:
+    """Yield the digests of the parts of code by their names."""
+    for part in code.rpartition("-")[2].split("+"):
+        name, _, digest = part.rpartition(":")
+        yield name, digest
 
 
 def code_digest(*subjects: object) -> str:

@@ -10,18 +10,18 @@ import itertools
 import random
 import threading
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from replicable_rl.audit.backends import check_n_jobs
-from replicable_rl.audit.identity import changed_parts, looks_different
+from replicable_rl.audit.identity import changed_parts, level_in
 from replicable_rl.audit.jobs import Contents, Job, OnError, run_one_by_one, with_job
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.workers import Batch, Chunk, RunFailed, kept_where, on_workers, wants_workers
 from replicable_rl.errors import InvalidFile, InvalidInput, shown
 from replicable_rl.progress import report
 from replicable_rl.progress_bar import bar_where_it_is_seen
-from replicable_rl.records import AuditSpec, Run, RunFamily, RunSpec
+from replicable_rl.records import AuditSpec, Run, RunSpec
 from replicable_rl.store import RunStore
 from replicable_rl.store.reading import without_collection
 from replicable_rl.wording import listed
@@ -158,15 +158,13 @@ class _Audit:
 def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> list[_Audit]:
     """Look up, once, what the store has of every audit, and keep the specs in it."""
     known, specs = store.audits(), [with_job(spec) for spec in specs]
+    families = {family: store.runs(family) for family in dict.fromkeys(spec.family for spec in specs)}
     for i, spec in enumerate(specs):
-        _refuse_other_code(spec, [*known, *specs[:i]], store)
-    families: dict[RunFamily, dict[str, Run]] = {}
+        _refuse_other_code(spec, [*known, *specs[:i]], families[spec.family], store)
     asked: set[str] = set()
     audits = []
     for spec in specs:
         keys = spec.keys
-        if spec.family not in families:
-            families[spec.family] = store.runs(spec.family)
         audit = _Audit(spec, spec.job, families[spec.family], list(keys), on_error)
         if on_error == "raise":
             for key in [key for key, run in audit.found.items() if run.error is not None and key in keys]:
@@ -182,22 +180,23 @@ def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> l
     return audits
 
 
-def _refuse_other_code(spec: AuditSpec, known: Sequence[AuditSpec], store: RunStore) -> None:
-    """Refuse runs under a name that other code has in this store."""
-    for other in known:
-        if looks_different(other.code, spec.code) and other.family == spec.family:
-            algorithm, problem = spec.algorithm.id, spec.problem
-            names = {
-                "algorithm": f"{algorithm} on {problem.id}",
-                "problem": f"{problem.id} {problem.params.get('name', '')}".rstrip(),
-                "sampler": f"the sampler {spec.sampler}",
-            }
-            changed = changed_parts(other.code or "", spec.code or "")
-            raise InvalidInput(
-                f"audit: the code of {listed([names.get(one, f'the {one} of {algorithm}') for one in changed])} has "
-                f"changed since its runs in {store.path or 'this store'} were made. Give the changed code another "
-                "version."
-            )
+def _refuse_other_code(spec: AuditSpec, known: Sequence[AuditSpec], found: Mapping[str, Run], store: RunStore) -> None:
+    """Refuse runs under a name that other code has in this store; a level counts where a run that was found has it."""
+    changed = changed_parts([other.code for other in known if other.family == spec.family], spec.code)
+    levels = {part: level for part in changed if (level := level_in(part))}
+    has = {level for level in levels.values() if any(level in run.fingerprints for run in found.values())}
+    if changed := [part for part in changed if part not in levels or levels[part] in has]:
+        algorithm, problem = spec.algorithm.id, spec.problem
+        names = {part: f"the level {level}" for part, level in levels.items()} | {
+            "algorithm": f"{algorithm} on {problem.id}",
+            "problem": f"{problem.id} {problem.params.get('name', '')}".rstrip(),
+            "sampler": f"the sampler {spec.sampler}",
+        }
+        named = f"{algorithm} another id or version" if changed[0] in levels else "the changed code another version"
+        raise InvalidInput(
+            f"audit: the code of {listed([names.get(one, f'the {one} of {algorithm}') for one in changed])} has "
+            f"changed since its runs in {store.path or 'this store'} were made. Give {named}."
+        )
 
 
 class _Waiting:

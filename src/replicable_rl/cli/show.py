@@ -68,8 +68,7 @@ def show_run(mdp: TabularMDP | Dataset, run: Run, seconds: float, name: str) -> 
     facts = Table.grid(padding=(0, 2))
     facts.add_column(no_wrap=True)
     facts.add_column(overflow="fold")
-    if run.status is not None:
-        facts.add_row("status", str(run.status))
+    facts.add_row("status", str(run.status))
     for about, said in _claims(run.claims):
         facts.add_row(about, said)
     facts.add_row("samples", number(run.samples))

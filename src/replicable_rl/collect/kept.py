@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.audit.identity import content, looks_different, seen
+from replicable_rl.audit.identity import changed_parts, content, seen
 from replicable_rl.canonical import array_digest, canonical_json, from_decimal, json_digest, parse_json, to_json
 from replicable_rl.collect.gathered import Gathered
 from replicable_rl.collect.stage import Stage
@@ -127,7 +127,7 @@ class Kept:
         problem = ObjectSpec.from_json(record.json["problem"])
         if problem != self._source.spec:
             raise self._other("the problem", brief(problem.text, 120), brief(self._source.spec.text, 120))
-        if looks_different(record.json["code"], own_code(self._source)):
+        if changed_parts([record.json["code"]], own_code(self._source)):
             raise InvalidFile(
                 f"{self.path}: the code of {self._source} looks different from that of the samples in it. Give the new "
                 "code a version of its own and another file."

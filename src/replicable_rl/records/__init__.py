@@ -27,7 +27,7 @@ from replicable_rl.records.specs import (
     Sample,
     parameter_text,
 )
-from replicable_rl.records.status import Status, StatusCode
+from replicable_rl.records.status import UNSAID, Status, StatusCode
 from replicable_rl.records.training import Training
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "LEVELS",
     "OWN",
     "THIS_SEED",
+    "UNSAID",
     "AuditSpec",
     "Claim",
     "Claims",

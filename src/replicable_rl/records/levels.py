@@ -21,6 +21,12 @@ from replicable_rl.errors import InvalidInput, did_you_mean, shown
 from replicable_rl.records.plugins import is_reloaded, load_plugins
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
+_SUFFIX = re.compile(r"\.[a-z0-9]{1,40}")
+# What runs have beside their levels: the columns of their table, their record run.json, their history.
+_TAKEN = {
+    *("problem", "algorithm", "shared_seed", "sample_seed", "log", "samples", "status", "return", "loss"),
+    *("measured_return", "measured_low", "measured_high", "error", "run", "seconds", "history"),
+}
 
 
 def freeze_array(name: str, output: Any) -> Any:
@@ -79,9 +85,13 @@ class Level:
     suffix: str = field(default=".npy", repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name) or self.name == "history":
-            rule = "lower-case letters, digits, '-' and '_', and not 'history'"
-            raise InvalidInput(f"Level: name must be {rule}; got {shown(self.name)}.")
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise InvalidInput(f"Level: name must be lower-case letters, digits, '-' and '_'; got {shown(self.name)}.")
+        if self.name in _TAKEN:
+            raise InvalidInput(f"Level: every run has {self.name!r} beside its levels. Choose another name.")
+        if not isinstance(self.suffix, str) or not _SUFFIX.fullmatch(self.suffix):
+            rule = "a dot and lower-case letters or digits, such as '.npy'"
+            raise InvalidInput(f"Level: suffix must be {rule}; got {shown(self.suffix)}.")
         if not isinstance(self.implies, (tuple, list)) or not all(isinstance(one, str) for one in self.implies):
             raise InvalidInput(f"Level: implies must be a tuple of names of levels, got {shown(self.implies)}.")
         object.__setattr__(self, "implies", tuple(self.implies))

@@ -59,8 +59,8 @@ class ObjectSpec:
 
     @property
     def text(self) -> str:
-        """The id and its parameters in the form the command line takes."""
-        listed = ",".join(f"{key}={parameter_text(value)}" for key, value in self.params.items())
+        """The id and its parameters, sorted as in a store, in the form the command line takes."""
+        listed = ",".join(f"{key}={parameter_text(value)}" for key, value in sorted(self.params.items()))
         return f"{self.id}:{listed}" if listed else self.id
 
     def to_json(self) -> dict[str, Json]:

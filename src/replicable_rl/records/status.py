@@ -44,3 +44,6 @@ class Status(Displayed):
         if not isinstance(data, dict) or data.get("code") not in codes or not isinstance(data.get("sentence"), str):
             raise InvalidInput(f"Status: expected a code of {', '.join(codes)} and a sentence, got {data!r:.200}.")
         return cls(StatusCode(data["code"]), data["sentence"])
+
+
+UNSAID = Status(StatusCode.COMPLETED, "the code that ran does not say how it ended")  # no run ends without a word

@@ -18,7 +18,7 @@ from replicable_rl.mdp import TabularMDP, allowed_of, pairs_of
 from replicable_rl.mdp.allowed import check_policy_allowed
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
-from replicable_rl.records import COUNTS, OWN, Claims, Drawn, Recorded, Run, RunSpec, Sample, load_plugins
+from replicable_rl.records import COUNTS, OWN, UNSAID, Claims, Drawn, Recorded, Run, RunSpec, Sample, load_plugins
 from replicable_rl.sampling import Counts, EpisodicEnv, PerSample, Problem, check_source
 from replicable_rl.solve.naming import algorithm_spec as algorithm_spec
 from replicable_rl.wording import number, plural, sentence
@@ -120,7 +120,8 @@ def _made(problem: Any, source: Any, algorithm: Algorithm, spec: RunSpec) -> Run
     if type(source) in _DRAW_FROM_RNG and _state(rng) == unused:
         run = run.but(samples=0)  # nobody asked for a sample, whatever is reported
     estimated = getattr(problem, "estimated", False) or source.estimated  # which a sampler cannot take back
-    return run.completed(spec, claims=_qualified(run.claims, problem, spec.sample, estimated))
+    claims = _qualified(run.claims, problem, spec.sample, estimated)
+    return run.completed(spec, claims=claims, status=run.status or UNSAID)
 
 
 def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan:
@@ -247,9 +248,8 @@ def _of_a_log(run: Run, source: Any) -> Run:
     if not taken:
         return run
     run, said = run.but(samples=taken), source.said_of_few()  # a plan counts rows of every pair
-    if not said or run.status is None:
-        return run
-    return run.but(status=dataclasses.replace(run.status, sentence=f"{run.status.sentence}; {said}"))
+    status = run.status or UNSAID
+    return run.but(status=dataclasses.replace(status, sentence=f"{status.sentence}; {said}")) if said else run
 
 
 def refuse_endless(source: Any, algorithm: Algorithm) -> None:
