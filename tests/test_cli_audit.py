@@ -381,10 +381,41 @@ def test_bad_sweeps(run: Run, tmp_path: Path, text: str, message: str) -> None:
         ((*GOOD, "--store", "/no/such/place.sqlite"), "there is no directory /no/such"),
         ((*GOOD, *SMALL, "--csv", "/no/such/place.csv"), "/no/such/place.csv: cannot be written"),
         (("inventory-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2"), "run 1 of 120 (shared_seed="),
+        (
+            ("two-goals-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2", "--sampler", "per-sample-v1"),
+            "steps of the sampler per-sample-v1, more than its budget of 1e+09. With calls=312500 it would fit, and less "
+            "would be claimed; the sampler counts-v1 draws any number.",
+        ),
     ],
 )
 def test_bad_usage(run: Run, arguments: tuple[object, ...], message: str) -> None:
     assert message in run.refused("audit", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("budget=20", "PlugInPolicy: budget must allow one sample for each of the 32 pairs, got 20. Raise it."),
+        ("samples=20", "AffordableTolerance: order must name each of the actions 0..3 once, got [1, 0]."),
+    ],
+)
+def test_what_no_run_can_do_is_refused_before_there_is_a_store(
+    run: Run, tmp_path: Path, settings: str, message: str
+) -> None:
+    """In a sweep, before the audits that could be made."""
+    where = ("--store", tmp_path / "runs.sqlite", "--on-error", "record")
+    order = ("--rule", "affordable:order=1,0") if "samples" in settings else ()
+    algorithm = f"plug-in-policy-v1:epsilon=0.02,delta=0.01,rho=0.2,{settings}"
+    assert run.refused("audit", "two-goals-v1", algorithm, *order, *where) == message
+    sweep = tmp_path / "sweep.toml"
+    rule = '{id = "affordable", order = [1, 0]}' if order else '"affordable"'
+    sweep.write_text(
+        'shared_seeds = 2\n[[problem]]\nid = "chain-v1"\n[[problem]]\nid = "two-goals-v1"\n'
+        '[[algorithm]]\nid = "plug-in-policy-v1"\nepsilon = 0.02\ndelta = 0.01\nrho = 0.2\n'
+        f"{settings}\nrule = {rule}\n"
+    )
+    assert run.refused("audit", "--sweep", sweep, *where) == f"{sweep}: {message}"
+    assert not (tmp_path / "runs.sqlite").exists()
 
 
 def test_plan_is_called_sweep(run: Run) -> None:
