@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 import replicable_rl as rr
 from replicable_rl.audit import audit_spec, read_audits, run_audits
 from replicable_rl.audit.sweep import load_sweep
 from replicable_rl.cli import progress
+from replicable_rl.cli.main import app
 from replicable_rl.progress import report
 from replicable_rl.store import packed
 from tests.test_cli import COMMAND, Run, environment, on_terminal, piped, plain, read_all, terminal
@@ -383,8 +385,8 @@ def test_bad_sweeps(run: Run, tmp_path: Path, text: str, message: str) -> None:
         (("inventory-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2"), "run 1 of 120 (shared_seed="),
         (
             ("two-goals-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2", "--sampler", "per-sample-v1"),
-            "steps of the sampler per-sample-v1, more than its budget of 1e+09. With calls=312500 it would fit, and less "
-            "would be claimed; the sampler counts-v1 draws any number.",
+            "steps of the sampler per-sample-v1, more than its budget of 1e+09. With calls=312500 it would fit, and "
+            "less would be claimed; the sampler counts-v1 draws any number.",
         ),
     ],
 )
@@ -542,10 +544,24 @@ def test_the_requirement_is_stored_with_the_audit(run: Run, tmp_path: Path) -> N
     ],
 )
 def test_runs_that_exist_cannot_be_changed(run: Run, stored: Path, options: tuple[str, str]) -> None:
-    message = "cannot change runs that exist; name a problem and an algorithm to make others."
+    message = "cannot change runs that exist; name a problem and an algorithm, or your own function, to make others."
     assert run.refused("audit", "--store", stored, *options) == f"audit: {options[0]} {message}"
     refusal = run.refused("audit", "--store", stored, "--backend", "threads", *options)
     assert set(refusal.removesuffix(message).removeprefix("audit: ").strip().split(", ")) == {"--backend", options[0]}
+
+
+_USED = {"store", "csv_file", "as_json", "require", "level", "confidence"}  # with a store alone, and with a sweep
+_USED_TO_MAKE = _USED | {"shared_seeds", "shared_seed", "runs", "seed", "sampler", "jobs", "backend", "on_error"}
+_OPTIONS = {one.name: one for one in typer.main.get_command(app).commands["audit"].params if one.opts[0][:2] == "--"}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("mode", "used"), [("--store", _USED), ("--sweep", _USED_TO_MAKE)])
+def test_no_option_is_dropped_without_a_word(run: Run, stored: Path, sweep: Path, mode: str, used: set[str]) -> None:
+    """Options of functions were, where there is no function."""
+    for name in sorted(set(_OPTIONS) - used - {"sweep", "quiet"}):
+        words = {"reward_range": ("0", "1"), "uniform": (".1",), "bins": ("a=1",)}.get(name, ("1",))
+        refusal = run.refused("audit", mode, stored if mode == "--store" else sweep, _OPTIONS[name].opts[0], *words)
+        assert _OPTIONS[name].opts[0] in refusal
 
 
 def test_stores_without_audits(run: Run, tmp_path: Path) -> None:

@@ -437,7 +437,7 @@ def test_a_sampler_that_draws_one_by_one_refuses_what_would_not_end() -> None:
     for verb in (rr.solve, rr.audit):
         seeds: dict[str, Any] = {"shared_seed": 1} if verb is rr.solve else {"shared_seeds": [1]}
         with pytest.raises(SampleSizeTooLarge, match=said):
-            verb(mdp, algorithm, sampler="per-sample-v1", **seeds)  # type: ignore[operator]
+            verb(mdp, algorithm, sampler="per-sample-v1", **seeds)
     assert rr.solve(mdp, QUICK, shared_seed=1, sampler="per-sample-v1").samples is not None
 
 

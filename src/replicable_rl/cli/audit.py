@@ -194,6 +194,12 @@ def _show_traceback(results: Sequence[AuditResult]) -> None:
 def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
     """Return the audits that the command line, or a sweep, describes."""
     in_store = asked["store"] is not None
+    *solved, name = asked["names"] or [""]
+    if asked["sweep"] is None and is_function(name):
+        refuse_columns("audit", asked["columns"])
+        return [function_spec(asked, settings)]
+    if own := given_options({key: asked[key] for key in OF_FUNCTIONS}):
+        raise InvalidInput(f"audit: {', '.join(own.values())} is for training code of your own, module:function.")
     if asked["sweep"] is not None:
         also = [*(asked["names"] or []), *given_options(asked["given"] | asked["columns"]).values()]
         if also:
@@ -201,13 +207,6 @@ def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
                 f"audit: {', '.join(also)} cannot be given beside --sweep; write it into {asked['sweep']}."
             )
         return load_sweep(asked["sweep"], in_store=in_store, **settings)
-    *solved, name = asked["names"] or [""]
-    if is_function(name):
-        refuse_columns("audit", asked["columns"])
-        return [function_spec(asked, settings)]
-    own = given_options({key: asked[key] for key in OF_FUNCTIONS})
-    if own:
-        raise InvalidInput(f"audit: {', '.join(own.values())} is for training code of your own, module:function.")
     if not solved:
         raise InvalidInput(
             "audit: give PROBLEM and ALGORITHM, or --sweep FILE, or --store FILE alone; or logs and ALGORITHM; or "
@@ -278,7 +277,8 @@ def _stored(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditResult
     fixed = given_options({name: asked[name] for name in _OF_RUNS} | asked["given"] | asked["columns"]).values()
     if fixed:
         raise InvalidInput(
-            f"audit: {', '.join(fixed)} cannot change runs that exist; name a problem and an algorithm to make others."
+            f"audit: {', '.join(fixed)} cannot change runs that exist; name a problem and an algorithm, or your own "
+            "function, to make others."
         )
     if not store.exists():
         raise InvalidFile(f"{store}: no such file; name a problem and an algorithm to make it.")
@@ -298,7 +298,10 @@ def _stored(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditResult
 
 
 # What decides which runs there are, and how they are made.
-_OF_RUNS = ("shared_seeds", "shared_seed", "runs", "seed", "sampler", "jobs", "backend", "scheduler", "on_error")
+_OF_RUNS = (
+    *("shared_seeds", "shared_seed", "runs", "seed", "sampler", "jobs", "backend", "scheduler", "on_error"),
+    *OF_FUNCTIONS,
+)
 
 
 def _settings(asked: dict[str, Any], stored: bool) -> dict[str, Any]:
