@@ -733,6 +733,15 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
     assert main(["audit", *problem, "--rule", "cuts.json", "--shared-seeds", "30", "--require", "0.8"]) == 0
     assert "Same policy in 30 of 30 pairs" in capsys.readouterr().out
     assert main(["publish", *problem, "--output", "/nowhere/cuts.json"]) == 2
+    capsys.readouterr()
+    for name in ("mycuts", "cuts.csv", "MY.JSON"):  # which `--rule` would not take
+        assert main(["publish", *problem, "--output", name]) == 2
+        said = f"replicable-rl: publish: --output must end in .json, by which --rule knows cuts, got {name}.\n"
+        assert capsys.readouterr().err == said
+        assert not Path(name).exists()
+    explored = ["chain-v1", "plug-in-policy-v1", *OPTIONS[:6], "--budget", "1e5", "--horizon", "50"]
+    assert main(["publish", *explored, "--sample-seed", "1"]) == 0
+    assert capsys.readouterr().out.startswith("chain-v1: 100000 steps\n")
     assert main(["publish", "chain-v1", "phased-vi-v1", "--epsilon", "0.1", "--delta", "0.01"]) == 2
     assert "publish: algorithm must be a PlugInPolicy" in capsys.readouterr().err
     assert main(["list"]) == 0
