@@ -10,6 +10,7 @@ from replicable_rl.cli import complete
 from replicable_rl.cli.columns import in_options, naming_options, read_log, with_column_options
 from replicable_rl.cli.options import AsJson, algorithm_options, build_algorithm, given_options, refuse_early, whole
 from replicable_rl.cli.output import print_all, print_json, print_note, terminal_width
+from replicable_rl.cli.problems import refuse_problem
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.diagnose import diagnose
 from replicable_rl.errors import check_in_open_interval
@@ -52,6 +53,7 @@ def diagnose_command(
     columns: dict[str, Any],
 ) -> int:
     """Say what LOG decides, how likely another log decides alike, where not, and how much data it would take."""
+    refuse_problem("diagnose", str(log))
     usual = _USUAL if algorithm is None else {}
     asked_of = {name: usual.get(name) if value is None else value for name, value in given.items()}
     chosen = build_algorithm(algorithm or _USUAL_ID, asked_of)
