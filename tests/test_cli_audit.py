@@ -220,7 +220,10 @@ def test_bar_with_rate_and_time_left_on_a_terminal() -> None:
     assert " s left" in shown
 
 
-def test_one_line_a_minute_when_piped(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_line_a_minute_when_piped(
+    a_minute: float, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "_MINUTE", a_minute)
     clock = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     with progress.progress_bar():
