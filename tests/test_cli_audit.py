@@ -386,6 +386,7 @@ def test_bad_sweeps(run: Run, tmp_path: Path, text: str, message: str) -> None:
         ((*GOOD, "--store", "/no/such/place.sqlite"), "there is no directory /no/such"),
         ((*GOOD, *SMALL, "--csv", "/no/such/place.csv"), "/no/such/place.csv: cannot be written"),
         (("inventory-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2"), "run 1 of 120 (shared_seed="),
+        (("inventory-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2"), ". Use --on-error record to count failures and "),
         (
             ("two-goals-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2", "--sampler", "per-sample-v1"),
             "steps of the sampler per-sample-v1, more than its budget of 1e+09. With calls=312500 it would fit, and "
@@ -549,7 +550,7 @@ def test_the_requirement_is_stored_with_the_audit(run: Run, tmp_path: Path) -> N
         told = run("audit", "--store", store)
         assert told.code == code
         assert f"Same {level} in 24 of 24 pairs" in told.out
-    assert "required 0.9 undecided" in " ".join(told.out.split())
+    assert "Required 0.9: undecided" in " ".join(told.out.split())
 
 
 @pytest.mark.parametrize(

@@ -655,6 +655,7 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "not UTF-8": (b'{"format": "\xff\xfe"}', "JSON: cannot be read"),
     "cut off": (json.dumps(CUTS.to_json())[:100], "JSON: cannot be read"),
     "NaN": (changed(tolerances=[math.nan] * 8), "Cuts: tolerances must be finite numbers >= 0, got nan for state 0."),
+    "digits": (changed(tolerances=[10**400] * 8), "Cuts: tolerances must hold finite numbers, got array([1000"),
     "infinite": (changed(tolerances=[0.0, math.inf] * 4), "Cuts: tolerances must be "),
     "negative": (changed(tolerances=[0.1, -0.1] * 4), "Cuts: tolerances must be finite numbers >= 0, got -0.1 for"),
     "negative margin": (changed(margins=[-1.0] * 8), "Cuts: margins must be numbers >= 0, got -1 for state 0."),

@@ -70,7 +70,9 @@ def audit_command(
         str | None, Option(metavar="N", help="Runs R on fresh samples under each seed.  [default: 2]")
     ] = None,
     seed: Annotated[str | None, Option(metavar="SEED", help="What all seeds follow from.  [default: 0]")] = None,
-    confidence: Annotated[float | None, Option(metavar="X", help="Of every interval.  [default: 0.95]")] = None,
+    confidence: Annotated[
+        float | None, Option(metavar="X", help="How sure every interval is.  [default: 0.95]")
+    ] = None,
     sampler: Annotated[
         str | None,
         Option(
@@ -138,7 +140,7 @@ def audit_command(
     Logs are first tested for being of one process; say with --gamma, --state and so on what their columns are.
 
     With --store alone, judge the audits that the store holds: by what each of them requires, or by --require. Verdicts
-    hold however often one looks, so an audit may be extended until it tells.
+    hold however often one looks, so an audit may be extended until there is one.
 
     Exit codes: 0 if what is required is shown, or nothing is required; 1 if it is refuted; 2 if the runs cannot tell,
     or the input is bad.
@@ -268,7 +270,7 @@ def _showing_where() -> Iterator[None]:
     except RunFailed as error:
         if error.traceback is not None:
             print_error(error.traceback.rstrip())
-        raise
+        raise RunFailed(str(error).replace("on_error='record'", "--on-error record")) from None
 
 
 def _stored(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditResult]:

@@ -39,7 +39,7 @@ def diagnose_command(
             autocompletion=complete.algorithms,
         ),
     ] = None,
-    shared_seed: Annotated[str, Option(metavar="SEED", help="With which the log decides.")] = "0",
+    shared_seed: Annotated[str, Option(metavar="SEED", help="The shared randomness with which the log decides.")] = "0",
     resamples: Annotated[
         str | None,
         Option(metavar="N", help="Pairs of new logs, and splits into halves.  [default: 200; 50 for huge logs]"),
@@ -52,7 +52,10 @@ def diagnose_command(
     given: dict[str, Any],
     columns: dict[str, Any],
 ) -> int:
-    """Say what LOG decides, how likely another log decides alike, where not, and how much data it would take."""
+    """Say what LOG decides, and how likely another log decides alike.
+
+    Also say in which states it does not, and how much data it would take.
+    """
     refuse_problem("diagnose", str(log))
     usual = _USUAL if algorithm is None else {}
     asked_of = {name: usual.get(name) if value is None else value for name, value in given.items()}
