@@ -7,6 +7,7 @@ it, makes property tests look for new examples in CI too.
 from __future__ import annotations
 
 import gc
+import math
 import os
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from replicable_rl.cli import progress
 from tests import commands  # noqa: F401  # it notes what ships before any test can register something
 
 if TYPE_CHECKING:
@@ -35,6 +37,15 @@ settings.load_profile("fixed" if "CI" in os.environ and "REPLICABLE_RL_TEST_SEED
 def pytest_collection_finish() -> None:
     gc.freeze()  # nor is it looked at again
     gc.enable()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def a_minute() -> Iterator[float]:
+    """How often commands say how far they are. Here they never do: on a busy machine any of them may take a minute."""
+    with pytest.MonkeyPatch.context() as patch:
+        usual = progress._MINUTE
+        patch.setattr(progress, "_MINUTE", math.inf)
+        yield usual
 
 
 @pytest.fixture(scope="session")

@@ -514,6 +514,7 @@ def test_a_verdict_names_the_level_where_the_promise_fails() -> None:
     result = rr.audit(rr.make("riverswim-v1"), algorithm, shared_seeds=30)
     found = result.agreement("model")
     assert (result.meets(0.8, "policy"), result.meets(0.8, "model")) == (True, False)
-    said = f"1−ρ = 0.8 met (for the model, the same in {found.same} of 30: not met)."
+    said = f"1−ρ = 0.8 met. For the model, the same in {found.same} of 30: not met."
     assert said in " ".join(result.table().split())
-    assert "for the" not in rr.audit(rr.make("chain-v1"), rr.PaperPhasedVI(0.1, 0.001, 0.2), shared_seeds=30).table()
+    assert f"{said} Required 0.5: met." in " ".join(result.table(require=0.5).split())
+    assert "For the" not in rr.audit(rr.make("chain-v1"), rr.PaperPhasedVI(0.1, 0.001, 0.2), shared_seeds=30).table()

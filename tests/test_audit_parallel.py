@@ -9,6 +9,7 @@ import os
 import pickle
 import pickletools
 import random
+import re
 import signal
 import sqlite3
 import subprocess
@@ -258,7 +259,8 @@ def test_command_starts_a_cluster_and_stops_it_without_a_word(backend: str, grid
     pytest.importorskip("distributed" if backend == "dask" else backend)
     arguments = ["audit", "two-goals-v1", RPVI_TEXT, "--shared-seeds", "30", "--backend", backend, "--jobs", "2"]
     there = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=200)
-    assert (there.returncode, there.stderr) == (0, "")
+    said = [line for line in there.stderr.splitlines() if not re.match(r"\d+ of 60 runs", line)]  # after a slow minute
+    assert (there.returncode, said) == (0, [])
     assert there.stdout == rr.audit(grid, RPVI, shared_seeds=30).table() + "\n"
 
 

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 import replicable_rl as rr
 from replicable_rl.audit import audit_spec, read_audits, run_audits
 from replicable_rl.audit.sweep import load_sweep
 from replicable_rl.cli import progress
+from replicable_rl.cli.main import app
 from replicable_rl.progress import report
 from replicable_rl.store import packed
 from tests.test_cli import COMMAND, Run, environment, on_terminal, piped, plain, read_all, terminal
@@ -218,7 +220,10 @@ def test_bar_with_rate_and_time_left_on_a_terminal() -> None:
     assert " s left" in shown
 
 
-def test_one_line_a_minute_when_piped(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_line_a_minute_when_piped(
+    a_minute: float, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "_MINUTE", a_minute)
     clock = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     with progress.progress_bar():
@@ -381,10 +386,42 @@ def test_bad_sweeps(run: Run, tmp_path: Path, text: str, message: str) -> None:
         ((*GOOD, "--store", "/no/such/place.sqlite"), "there is no directory /no/such"),
         ((*GOOD, *SMALL, "--csv", "/no/such/place.csv"), "/no/such/place.csv: cannot be written"),
         (("inventory-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2"), "run 1 of 120 (shared_seed="),
+        (("inventory-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2"), ". Use --on-error record to count failures and "),
+        (
+            ("two-goals-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2", "--sampler", "per-sample-v1"),
+            "steps of the sampler per-sample-v1, more than its budget of 1e+09. With calls=312500 it would fit, and "
+            "less would be claimed; the sampler counts-v1 draws any number.",
+        ),
     ],
 )
 def test_bad_usage(run: Run, arguments: tuple[object, ...], message: str) -> None:
     assert message in run.refused("audit", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("budget=20", "PlugInPolicy: budget must allow one sample for each of the 32 pairs, got 20. Raise it."),
+        ("samples=20", "AffordableTolerance: order must name each of the actions 0..3 once, got [1, 0]."),
+    ],
+)
+def test_what_no_run_can_do_is_refused_before_there_is_a_store(
+    run: Run, tmp_path: Path, settings: str, message: str
+) -> None:
+    """In a sweep, before the audits that could be made."""
+    where = ("--store", tmp_path / "runs.sqlite", "--on-error", "record")
+    order = ("--rule", "affordable:order=1,0") if "samples" in settings else ()
+    algorithm = f"plug-in-policy-v1:epsilon=0.02,delta=0.01,rho=0.2,{settings}"
+    assert run.refused("audit", "two-goals-v1", algorithm, *order, *where) == message
+    sweep = tmp_path / "sweep.toml"
+    rule = '{id = "affordable", order = [1, 0]}' if order else '"affordable"'
+    sweep.write_text(
+        'shared_seeds = 2\n[[problem]]\nid = "chain-v1"\n[[problem]]\nid = "two-goals-v1"\n'
+        '[[algorithm]]\nid = "plug-in-policy-v1"\nepsilon = 0.02\ndelta = 0.01\nrho = 0.2\n'
+        f"{settings}\nrule = {rule}\n"
+    )
+    assert run.refused("audit", "--sweep", sweep, *where) == f"{sweep}: {message}"
+    assert not (tmp_path / "runs.sqlite").exists()
 
 
 def test_plan_is_called_sweep(run: Run) -> None:
@@ -484,6 +521,25 @@ def test_what_a_store_holds_as_json_and_csv(run: Run, stored: Path, tmp_path: Pa
     assert [(one["require"], one["level"]) for one in asked] == [(0.5, "value")] * 2
 
 
+def test_audits_that_differ_in_the_sampler_alone_are_told_apart(run: Run, tmp_path: Path) -> None:
+    """They were printed as two identical entries, and their rows differed in the run alone."""
+    store, table, page = (tmp_path / name for name in ("runs.sqlite", "runs.csv", "page.html"))
+    quick = ("chain-v1", "phased-vi-v1:epsilon=0.2,delta=0.1,calls=100,iterations=3", "--shared-seeds", "2")
+    for sampler in ("counts-v1", "per-sample-v1"):
+        told = run.good("audit", *quick, "--sampler", sampler, "--store", store)
+        assert told.startswith("chain-v1 (sampler per-sample-v1)  phased-vi-v1:") == (sampler != "counts-v1")
+    told = run.good("audit", "--store", store, "--csv", table)
+    assert "1  chain-v1  phased-vi-v1:" in told
+    assert "2  chain-v1 (sampler per-sample-v1)  phased-vi-v1:" in told
+    with table.open(newline="") as stream:
+        assert [row["sampler"] for row in csv.DictReader(stream)] == ["counts-v1"] * 4 + ["per-sample-v1"] * 4
+    with rr.RunStore(store) as opened:
+        assert ["(sampler per-sample-v1)" in repr(result) for result in read_audits(opened)] == [False, True]
+        assert ["(sampler per-sample-v1)" in repr(spec) for spec in opened.audits()] == [False, True]
+    run.good("report", store, "--output", page)
+    assert "chain-v1 (sampler per-sample-v1)</code>" in page.read_text()
+
+
 def test_the_requirement_is_stored_with_the_audit(run: Run, tmp_path: Path) -> None:
     store = tmp_path / "runs.sqlite"
     for require, level, code in ((0.8, "policy", 0), (0.9, "value", 2)):
@@ -494,7 +550,7 @@ def test_the_requirement_is_stored_with_the_audit(run: Run, tmp_path: Path) -> N
         told = run("audit", "--store", store)
         assert told.code == code
         assert f"Same {level} in 24 of 24 pairs" in told.out
-    assert "required 0.9 undecided" in " ".join(told.out.split())
+    assert "Required 0.9: undecided" in " ".join(told.out.split())
 
 
 @pytest.mark.parametrize(
@@ -511,10 +567,24 @@ def test_the_requirement_is_stored_with_the_audit(run: Run, tmp_path: Path) -> N
     ],
 )
 def test_runs_that_exist_cannot_be_changed(run: Run, stored: Path, options: tuple[str, str]) -> None:
-    message = "cannot change runs that exist; name a problem and an algorithm to make others."
+    message = "cannot change runs that exist; name a problem and an algorithm, or your own function, to make others."
     assert run.refused("audit", "--store", stored, *options) == f"audit: {options[0]} {message}"
     refusal = run.refused("audit", "--store", stored, "--backend", "threads", *options)
     assert set(refusal.removesuffix(message).removeprefix("audit: ").strip().split(", ")) == {"--backend", options[0]}
+
+
+_USED = {"store", "csv_file", "as_json", "require", "level", "confidence"}  # with a store alone, and with a sweep
+_USED_TO_MAKE = _USED | {"shared_seeds", "shared_seed", "runs", "seed", "sampler", "jobs", "backend", "on_error"}
+_OPTIONS = {one.name: one for one in typer.main.get_command(app).commands["audit"].params if one.opts[0][:2] == "--"}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("mode", "used"), [("--store", _USED), ("--sweep", _USED_TO_MAKE)])
+def test_no_option_is_dropped_without_a_word(run: Run, stored: Path, sweep: Path, mode: str, used: set[str]) -> None:
+    """Options of functions were, where there is no function."""
+    for name in sorted(set(_OPTIONS) - used - {"sweep", "quiet"}):
+        words = {"reward_range": ("0", "1"), "uniform": (".1",), "bins": ("a=1",)}.get(name, ("1",))
+        refusal = run.refused("audit", mode, stored if mode == "--store" else sweep, _OPTIONS[name].opts[0], *words)
+        assert _OPTIONS[name].opts[0] in refusal
 
 
 def test_stores_without_audits(run: Run, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_budget_and_episodes(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        (["--episodes", "1e20", "--shared-seed", "1"], "Pass a smaller episodes"),
+        (["--episodes", "1e20", "--shared-seed", "1"], "Pass fewer episodes"),
         (["--episodes", "5", "--budget", "5", "--shared-seed", "1"], "not both"),
         (["--calls", "5", "--shared-seed", "1"], "there is no parameter 'calls'"),
     ],

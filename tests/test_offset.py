@@ -23,6 +23,7 @@ from replicable_rl.mdp import evaluate_policy, optimal_values, planning
 from replicable_rl.queries import Means
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import Counts, EpisodeCounts, OutcomeCounts, PerSample, TransitionCounts
+from replicable_rl.theory import Units
 from tests.mutants import plant
 from tests.statistics import SEED
 from tests.test_planning import exact_pairs, exact_q, exact_value, one_hot
@@ -110,6 +111,11 @@ def test_a_claim_is_true_or_missing_or_the_problem_is_refused(name: str, noisy: 
                     refused()
 
 
+def test_a_refused_range_is_written_as_it_was_given() -> None:
+    with pytest.raises(rr.InvalidInput, match=r"^rewards between -5\.0 and -4\.999999998999 have values that "):
+        Units(0.9, -5.0, -4.999999998999)
+
+
 @pytest.mark.parametrize("name", ["RMax", "ReplicableRMax"])
 def test_the_attack(name: str) -> None:
     """With b = 1e13 both said proved, and lost 0.74."""
@@ -123,7 +129,7 @@ def test_tiny_rewards_are_solved_or_refused(name: str) -> None:
     algorithm = algorithms(0.9)[name]
     assert check_claims(detour(0.0, width=1e-300), algorithm)
     assert check_claims(detour(-1e-300, width=1e-300), algorithm)
-    why = rf"^{name}: rewards between 0 and 4\.94.*e-323 have values .* apart\. Multiply the rewards by a constant\.$"
+    why = rf"^{name}: rewards between 0\.0 and 5e-323 have values .* apart\. Multiply the rewards by a constant\.$"
     with pytest.raises(rr.InvalidInput, match=why):
         rr.solve(detour(0.0, width=5e-323), algorithm, shared_seed=1)
 

@@ -721,6 +721,7 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "not UTF-8": (b'{"format": "\xff\xfe"}', "JSON: cannot be read"),
     "cut off": (json.dumps(CUTS.to_json())[:100], "JSON: cannot be read"),
     "NaN": (changed(tolerances=[math.nan] * 8), "Cuts: tolerances must be finite numbers >= 0, got nan for state 0."),
+    "digits": (changed(tolerances=[10**400] * 8), "Cuts: tolerances must hold finite numbers, got array([1000"),
     "infinite": (changed(tolerances=[0.0, math.inf] * 4), "Cuts: tolerances must be "),
     "negative": (changed(tolerances=[0.1, -0.1] * 4), "Cuts: tolerances must be finite numbers >= 0, got -0.1 for"),
     "negative margin": (changed(margins=[-1.0] * 8), "Cuts: margins must be numbers >= 0, got -1 for state 0."),
@@ -799,6 +800,15 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
     assert main(["audit", *problem, "--rule", "cuts.json", "--shared-seeds", "30", "--require", "0.8"]) == 0
     assert "Same policy in 30 of 30 pairs" in capsys.readouterr().out
     assert main(["publish", *problem, "--output", "/nowhere/cuts.json"]) == 2
+    capsys.readouterr()
+    for name in ("mycuts", "cuts.csv", "MY.JSON"):  # which `--rule` would not take
+        assert main(["publish", *problem, "--output", name]) == 2
+        said = f"replicable-rl: publish: --output must end in .json, by which --rule knows cuts, got {name}.\n"
+        assert capsys.readouterr().err == said
+        assert not Path(name).exists()
+    explored = ["chain-v1", "plug-in-policy-v1", *OPTIONS[:6], "--budget", "1e5", "--horizon", "50"]
+    assert main(["publish", *explored, "--sample-seed", "1"]) == 0
+    assert capsys.readouterr().out.startswith("chain-v1: 100000 steps\n")
     assert main(["publish", "chain-v1", "phased-vi-v1", "--epsilon", "0.1", "--delta", "0.01"]) == 2
     assert "publish: algorithm must be a PlugInPolicy" in capsys.readouterr().err
     assert main(["list"]) == 0

@@ -427,6 +427,33 @@ def test_an_unknown_sampler() -> None:
         rr.solve(make("chain-v1"), QUICK, shared_seed=1, sampler="x")
 
 
+def test_a_sampler_that_draws_one_by_one_refuses_what_would_not_end() -> None:
+    """It began, without a word, to draw 5e13 samples."""
+    mdp, algorithm = make("two-goals-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2)
+    said = (
+        r"^ReplicablePhasedVI: a run would take 5\.08e\+13 steps of the sampler per-sample-v1, more than its budget of "
+        r"1e\+09\. With calls=\d+ it would fit, and less would be claimed; the sampler counts-v1 draws any number\.$"
+    )
+    for verb in (rr.solve, rr.audit):
+        seeds: dict[str, Any] = {"shared_seed": 1} if verb is rr.solve else {"shared_seeds": [1]}
+        with pytest.raises(SampleSizeTooLarge, match=said):
+            verb(mdp, algorithm, sampler="per-sample-v1", **seeds)
+    assert rr.solve(mdp, QUICK, shared_seed=1, sampler="per-sample-v1").samples is not None
+
+
+def test_an_own_plan_that_fails_is_left_to_the_runs() -> None:
+    """Which may never ask for it."""
+
+    class Careless(Mine):
+        def plan(self, problem: Any) -> Any:
+            raise ZeroDivisionError
+
+        def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
+            return QUICK.solve(source, shared, rng)
+
+    assert len(rr.audit(make("chain-v1"), Careless(), shared_seeds=1).runs) == 2
+
+
 def test_what_samples_itself_has_no_sampler() -> None:
     source = Counts(make("chain-v1"))
     run = rr.solve(source, QUICK, shared_seed=1, sample_seed=2)

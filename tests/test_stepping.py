@@ -559,8 +559,8 @@ def test_bad_plays(name: str) -> None:
 
 def test_too_many_episodes_to_step() -> None:
     message = (
-        r"^EpisodicEnv FrozenLake-v1: 2e\+09 steps would be taken one by one, more than budget=1e\+09\. Pass a smaller "
-        r"episodes=\.\.\., raise budget, or use from_gymnasium where the table is known\.$"
+        r"^EpisodicEnv FrozenLake-v1: 2e\+09 steps would be taken one by one, more than budget=1e\+09\. Pass fewer "
+        r"episodes, raise budget, or use from_gymnasium where the table is known\.$"
     )
     with pytest.raises(SampleSizeTooLarge, match=message):
         EpisodicEnv("FrozenLake-v1", **LAKE).play([0] * 17, 2 * 10**9, 1, sample_stream(1))

@@ -19,11 +19,13 @@ from scipy import stats
 import replicable_rl as rr
 from replicable_rl.adapters.playing import acting
 from replicable_rl.audit import workers
+from replicable_rl.audit.jobs import SolveJob, run_one_by_one
 from replicable_rl.audit.returns import mean_with_interval
 from replicable_rl.errors import InvalidInput
 from replicable_rl.records import AuditSpec, ObjectSpec, Training
 from replicable_rl.report.audits import store_page
 from replicable_rl.report.page import write
+from replicable_rl.solve import algorithm_spec
 
 CHAIN = rr.make("chain-v1")  # 5 states, 2 actions; to the left is best
 PROBE = np.linspace(-1.0, 1.0, 11)
@@ -653,6 +655,15 @@ def test_a_refusal_of_ours_has_no_traceback() -> None:
     with pytest.raises(rr.RunFailed) as failed:
         rr.audit_callable(lambda shared, sample: "left", shared_seeds=2)
     assert failed.value.traceback is None
+
+
+def test_a_refusal_in_the_name_of_an_algorithm_has_no_traceback() -> None:
+    """It passes through `contextlib`, which was taken for somebody's own code."""
+    mdp, algorithm = rr.make("two-goals-v1"), rr.PlugInPolicy(0.02, 0.01, 0.2, budget=20)
+    spec = rr.RunSpec(mdp.spec, algorithm_spec(algorithm), 1, rr.Drawn(1, "counts-v1"))
+    (run,) = run_one_by_one(SolveJob(mdp, algorithm), [spec], "record", {})
+    assert run.error == "PlugInPolicy: budget must allow one sample for each of the 32 pairs, got 20. Raise it."
+    assert run.traceback is None
 
 
 @pytest.mark.parametrize(

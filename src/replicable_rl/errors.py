@@ -153,6 +153,8 @@ def check_numbers(
         floats: NDArray[np.float64] = array.astype(np.float64, copy=False)
         are_numbers = _holds_numbers(array) and not is_masked(values)
         are_equal = are_numbers and _are_equal(array, floats)
+    except OverflowError:  # a whole number of hundreds of digits
+        raise refusal(f"{owner}: {name} must hold finite numbers, got {shown(values)}.") from None
     except Exception:  # whatever somebody's object raises
         are_numbers = are_equal = False
     if not are_numbers:

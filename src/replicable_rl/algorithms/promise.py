@@ -68,10 +68,11 @@ class Promise(Generic[P]):
             return
         given = getattr(self, name) is not None
         promises = [field.name for field in fields(self) if field.name in ("epsilon", "rho")]  # type: ignore[arg-type]  # as above
+        fewer = f"fewer {name}" if name.endswith("s") else f"a smaller {name}"
         less = f"{name}=... (the theorem then proves nothing), or raise {' or '.join(promises)}"
         raise SampleSizeTooLarge(
             f"{type(self).__name__}: {name}={asked:.3g} is asked for, more than the 2**63 - 1 that can be counted. "
-            f"Pass {f'a smaller {name}' if given else less}."
+            f"Pass {fewer if given else less}."
         )
 
 

@@ -18,7 +18,7 @@ from replicable_rl.registry import ALGORITHMS
 from replicable_rl.sampling import Problem
 from replicable_rl.solve import Algorithm, algorithm_spec
 from replicable_rl.solve.naming import unsaid
-from replicable_rl.solve.run import refuse_endless, sampler_of
+from replicable_rl.solve.run import refuse_unsampled, sampler_of
 from replicable_rl.store import RunStore
 
 StoreLike = str | os.PathLike[str] | RunStore | None
@@ -121,7 +121,7 @@ def audit_spec(problem: Any, algorithm: Algorithm, *, in_store: bool = False, **
     if "level" in settings:
         check_level("audit", settings["level"])
     sampler = sampler_of(problem, algorithm, settings.pop("sampler", COUNTS))
-    refuse_endless(problem, algorithm)
+    refuse_unsampled(problem, algorithm, sampler)
     if in_store:
         _refuse_nameless_algorithm(algorithm)
         _refuse_nameless(problem)

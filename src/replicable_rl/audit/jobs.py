@@ -7,11 +7,12 @@ algorithm or training function) travels as it is.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import time
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -30,6 +31,7 @@ from replicable_rl.wording import sentence
 OnError = Literal["raise", "record"]
 Contents = dict[str, bytes]
 _OURS = Path(__file__).resolve().parent.parent  # this package
+_THROUGH = (contextlib.__file__, functools.__file__)  # our code also runs through their decorators
 _MANY_ROWS = 20_000  # drawn in compiled loops: most of such a run leaves the interpreter to other threads
 
 
@@ -82,7 +84,7 @@ class SolveJob:
         problem = self._built[0]
         return problem if isinstance(problem, TabularMDP) else None
 
-    @cached_property
+    @functools.cached_property
     def _built(self) -> tuple[Any, Any]:
         """The problem and the algorithm themselves."""
         problem, algorithm = (
@@ -161,7 +163,7 @@ def _describe(error: BaseException) -> str:
 def _traceback(error: BaseException) -> str | None:
     """Return the traceback as Python prints it, from somebody's own code on; None where all of it is ours."""
     frames = error.__traceback__
-    while frames is not None and Path(frames.tb_frame.f_code.co_filename).is_relative_to(_OURS):
+    while frames is not None and _is_ours(frames.tb_frame.f_code.co_filename):
         frames = frames.tb_next
     if frames is None:
         return None
@@ -170,6 +172,11 @@ def _traceback(error: BaseException) -> str | None:
     except Exception:  # an exception that cannot even be written
         lines = [*traceback.format_tb(frames), type(error).__name__]
     return "".join(lines).encode("utf-8", "backslashreplace").decode()
+
+
+def _is_ours(file: str) -> bool:
+    """Whether code of this package, or what it runs through, is in a file."""
+    return file in _THROUGH or Path(file).is_relative_to(_OURS)
 
 
 def _rebuilds(spec: ObjectSpec, original: Any) -> bool:
@@ -183,7 +190,7 @@ def _rebuilds(spec: ObjectSpec, original: Any) -> bool:
         return False
 
 
-@lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=16)
 def _rebuilt(text: str, digest: str | None = None) -> Any:
     """Build what a spec says, once on a worker; a problem must have the digest that it had where it was named."""
     made = build(ObjectSpec.from_json(parse_json(text)))

@@ -135,7 +135,7 @@ class _Audit:
         seeds = f"shared_seed={run.shared_seed}, {sample}"
         return RunFailed(
             f"audit: run {number} of {len(self.keys)} ({seeds}) failed: {(run.error or '').rstrip('.')}. "
-            f"Use on_error='record' (--on-error record) to count failures and go on; {kept_where(store)}.",
+            f"Use on_error='record' to count failures and go on; {kept_where(store)}.",
             run.traceback,
         )
 

@@ -70,7 +70,9 @@ def audit_command(
         str | None, Option(metavar="N", help="Runs R on fresh samples under each seed.  [default: 2]")
     ] = None,
     seed: Annotated[str | None, Option(metavar="SEED", help="What all seeds follow from.  [default: 0]")] = None,
-    confidence: Annotated[float | None, Option(metavar="X", help="Of every interval.  [default: 0.95]")] = None,
+    confidence: Annotated[
+        float | None, Option(metavar="X", help="How sure every interval is.  [default: 0.95]")
+    ] = None,
     sampler: Annotated[
         str | None,
         Option(
@@ -138,7 +140,7 @@ def audit_command(
     Logs are first tested for being of one process; say with --gamma, --state and so on what their columns are.
 
     With --store alone, judge the audits that the store holds: by what each of them requires, or by --require. Verdicts
-    hold however often one looks, so an audit may be extended until it tells.
+    hold however often one looks, so an audit may be extended until there is one.
 
     Exit codes: 0 if what is required is shown, or nothing is required; 1 if it is refuted; 2 if the runs cannot tell,
     or the input is bad.
@@ -194,6 +196,12 @@ def _show_traceback(results: Sequence[AuditResult]) -> None:
 def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
     """Return the audits that the command line, or a sweep, describes."""
     in_store = asked["store"] is not None
+    *solved, name = asked["names"] or [""]
+    if asked["sweep"] is None and is_function(name):
+        refuse_columns("audit", asked["columns"])
+        return [function_spec(asked, settings)]
+    if own := given_options({key: asked[key] for key in OF_FUNCTIONS}):
+        raise InvalidInput(f"audit: {', '.join(own.values())} is for training code of your own, module:function.")
     if asked["sweep"] is not None:
         also = [*(asked["names"] or []), *given_options(asked["given"] | asked["columns"]).values()]
         if also:
@@ -201,13 +209,6 @@ def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
                 f"audit: {', '.join(also)} cannot be given beside --sweep; write it into {asked['sweep']}."
             )
         return load_sweep(asked["sweep"], in_store=in_store, **settings)
-    *solved, name = asked["names"] or [""]
-    if is_function(name):
-        refuse_columns("audit", asked["columns"])
-        return [function_spec(asked, settings)]
-    own = given_options({key: asked[key] for key in OF_FUNCTIONS})
-    if own:
-        raise InvalidInput(f"audit: {', '.join(own.values())} is for training code of your own, module:function.")
     if not solved:
         raise InvalidInput(
             "audit: give PROBLEM and ALGORITHM, or --sweep FILE, or --store FILE alone; or logs and ALGORITHM; or "
@@ -269,7 +270,7 @@ def _showing_where() -> Iterator[None]:
     except RunFailed as error:
         if error.traceback is not None:
             print_error(error.traceback.rstrip())
-        raise
+        raise RunFailed(str(error).replace("on_error='record'", "--on-error record")) from None
 
 
 def _stored(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditResult]:
@@ -278,7 +279,8 @@ def _stored(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditResult
     fixed = given_options({name: asked[name] for name in _OF_RUNS} | asked["given"] | asked["columns"]).values()
     if fixed:
         raise InvalidInput(
-            f"audit: {', '.join(fixed)} cannot change runs that exist; name a problem and an algorithm to make others."
+            f"audit: {', '.join(fixed)} cannot change runs that exist; name a problem and an algorithm, or your own "
+            "function, to make others."
         )
     if not store.exists():
         raise InvalidFile(f"{store}: no such file; name a problem and an algorithm to make it.")
@@ -298,7 +300,10 @@ def _stored(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditResult
 
 
 # What decides which runs there are, and how they are made.
-_OF_RUNS = ("shared_seeds", "shared_seed", "runs", "seed", "sampler", "jobs", "backend", "scheduler", "on_error")
+_OF_RUNS = (
+    *("shared_seeds", "shared_seed", "runs", "seed", "sampler", "jobs", "backend", "scheduler", "on_error"),
+    *OF_FUNCTIONS,
+)
 
 
 def _settings(asked: dict[str, Any], stored: bool) -> dict[str, Any]:

@@ -49,7 +49,8 @@ _OPTIONS: dict[str, Any] = {
         str | None,
         _option(
             metavar="PROBABILITIES",
-            help="Of first states, a=0.5,b=0.5, or a .txt file of such lines.  [default: those of episodes]",
+            help="Probabilities of first states, a=0.5,b=0.5, or a .txt file of such lines.  [default: those of "
+            "episodes]",
         ),
     ],
     "allowed": Annotated[

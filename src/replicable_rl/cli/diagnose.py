@@ -29,7 +29,7 @@ from replicable_rl.registry import resolve_problem
 
 _CODES = {True: 0, False: 1, None: 2}  # exit codes of met, refuted, and cannot tell
 
-Confidence = Annotated[float, Option(metavar="X", help="Of all intervals together.")]
+Confidence = Annotated[float, Option(metavar="X", help="How sure all intervals are together.")]
 Start = Annotated[str | None, Option(metavar="N", help="The smallest size to try.")]
 Most = Annotated[str | None, Option(metavar="N", help="The largest size to try.")]
 SharedSeeds = Annotated[str, Option(metavar="N", help="The most pairs of runs at one size.")]

@@ -10,6 +10,7 @@ from replicable_rl.cli import complete
 from replicable_rl.cli.columns import in_options, naming_options, read_log, with_column_options
 from replicable_rl.cli.options import AsJson, algorithm_options, build_algorithm, given_options, refuse_early, whole
 from replicable_rl.cli.output import print_all, print_json, print_note, terminal_width
+from replicable_rl.cli.problems import refuse_problem
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.diagnose import diagnose
 from replicable_rl.errors import check_in_open_interval
@@ -38,7 +39,7 @@ def diagnose_command(
             autocompletion=complete.algorithms,
         ),
     ] = None,
-    shared_seed: Annotated[str, Option(metavar="SEED", help="With which the log decides.")] = "0",
+    shared_seed: Annotated[str, Option(metavar="SEED", help="The shared randomness with which the log decides.")] = "0",
     resamples: Annotated[
         str | None,
         Option(metavar="N", help="Pairs of new logs, and splits into halves.  [default: 200; 50 for huge logs]"),
@@ -51,7 +52,11 @@ def diagnose_command(
     given: dict[str, Any],
     columns: dict[str, Any],
 ) -> int:
-    """Say what LOG decides, how likely another log decides alike, where not, and how much data it would take."""
+    """Say what LOG decides, and how likely another log decides alike.
+
+    Also say in which states it does not, and how much data it would take.
+    """
+    refuse_problem("diagnose", str(log))
     usual = _USUAL if algorithm is None else {}
     asked_of = {name: usual.get(name) if value is None else value for name, value in given.items()}
     chosen = build_algorithm(algorithm or _USUAL_ID, asked_of)

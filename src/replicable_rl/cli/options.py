@@ -42,8 +42,8 @@ _OPTIONS: dict[str, tuple[type, str]] = {
     "episodes": (int, "Episodes m per round of R-max."),
     "budget": (int, "Samples in all, for a plug-in policy and for R-max."),
     "rounds": (int, "The most rounds T of R-max."),
-    "tolerance": (float, "Tolerance of one query."),
-    "rho_sq": (float, "rho of one query."),
+    "tolerance": (float, "How far the answer of one query may be off."),
+    "rho_sq": (float, "Probability that the answers of one query differ."),
     "rule": (
         str,
         "Rule of a plug-in policy: greedy, tolerance:tolerance=0.01, affordable:order=1,0 (which actions come first), "

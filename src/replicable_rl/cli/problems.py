@@ -67,6 +67,18 @@ def refuse_log(owner: str, text: str, columns: dict[str, Any], what: str) -> Non
         )
 
 
+def refuse_problem(owner: str, text: str) -> None:
+    """Refuse a problem where a log is read."""
+    if os.path.exists(text):  # noqa: PTH110  # Path's own raises where a name is too long
+        return
+    load_plugins()
+    if text.partition(":")[0] in PROBLEMS:
+        raise InvalidInput(
+            f"{owner}: {shown(text)} is a problem, and no log: a log is a file that ends in {', '.join(ENDINGS)}, or a "
+            "folder of them. `replicable-rl audit` says how often two runs on a problem agree."
+        )
+
+
 def is_log(text: str) -> bool:
     """Whether a text of the command line names a log: files, a folder or a pattern of them, or what was counted.
 

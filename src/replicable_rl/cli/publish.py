@@ -19,6 +19,7 @@ from replicable_rl.cli.output import print_json, print_note
 from replicable_rl.cli.problems import ProblemOrLog, find_problem
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.data import Dataset
+from replicable_rl.errors import InvalidInput
 from replicable_rl.files import replacing
 from replicable_rl.solve import publish
 
@@ -49,6 +50,8 @@ def publish_command(
     chosen = build_algorithm(algorithm, given)
     seed = None if sample_seed is None else whole("--sample-seed", sample_seed)
     if output is not None and (output.is_file() or not output.exists()):  # a pipe is opened once only
+        if not str(output).endswith(".json"):
+            raise InvalidInput(f"publish: --output must end in .json, by which --rule knows cuts, got {output}.")
         refuse_early(replacing(output))
     with progress_bar(), naming_options():
         solved = found()
@@ -58,7 +61,7 @@ def publish_command(
     if as_json:
         print_json(cuts.to_json())
         return 0
-    show_cuts(solved, cuts, problem)
+    show_cuts(solved, cuts, chosen.plan(solved), problem)
     if output is None:
         print_note("Nothing was written; --output cuts.json keeps them.")
     else:

@@ -27,7 +27,8 @@ def report_command(
         typer.Option(metavar="ID", help="Show the runs of this algorithm only.", autocompletion=complete.algorithms),
     ] = None,
     confidence: Annotated[
-        float | None, typer.Option(metavar="X", help="Of every interval.  [default: what each audit asked for]")
+        float | None,
+        typer.Option(metavar="X", help="How sure every interval is.  [default: what each audit asked for]"),
     ] = None,
 ) -> int:
     """Make a page of the audits in STORE: one HTML file that opens without a server."""

@@ -22,6 +22,7 @@ from replicable_rl.records import APPROXIMATE, Claims, Run, in_order
 from replicable_rl.report.decided import Decided
 from replicable_rl.report.drawing import can_encode, grid
 from replicable_rl.report.layout import NARROWEST
+from replicable_rl.theory import PlugInPlan
 from replicable_rl.theory.plug_in_plan import PROBABILITIES
 from replicable_rl.wording import number, plural, share, visible
 
@@ -172,7 +173,7 @@ def policy_table(mdp: TabularMDP | Dataset, run: Run, width: int) -> Table:
     return table
 
 
-def show_cuts(mdp: TabularMDP | Dataset, cuts: Cuts, name: str) -> None:
+def show_cuts(mdp: TabularMDP | Dataset, cuts: Cuts, plan: PlugInPlan, name: str) -> None:
     """Print the tolerance, action and margin of every state, and what the cuts come from."""
     out = console()
     names = mdp.labels.actions or tuple(map(str, range(mdp.n_actions)))
@@ -187,6 +188,7 @@ def show_cuts(mdp: TabularMDP | Dataset, cuts: Cuts, name: str) -> None:
         table.add_row(states[s], names[cuts.policy[s]], *cells)
     if last > _MAX_ROWS:
         table.caption = f"{last - _MAX_ROWS} more states: --json or --output shows all."
-    out.print(title(mdp, name, f"{number(cuts.samples)} samples of every pair" * isinstance(mdp, TabularMDP)))
+    drawn = f"{number(plan.samples)} steps" if plan.explores else f"{number(cuts.samples)} samples of every pair"
+    out.print(title(mdp, name, drawn * isinstance(mdp, TabularMDP)))
     out.print(table)
     out.print(cuts.about_margins)

@@ -41,18 +41,21 @@ def promise(result: AuditResult) -> float | None:
 
 
 def headline(result: AuditResult, level: str, require: float | None = None) -> str:
-    """Return the one sentence that answers the question of an audit."""
+    """Return the sentence that answers the question of an audit; further verdicts have sentences of their own."""
     found = result.agreement(level)
     text = f"Same {level} in {found.same} of {found.pairs} {compared(result)}: agreement {found.every_look}"
-    promised = promise(result)
+    promised, more = promise(result), ""
     if require is None and level == result.level:
         require = result.spec.require
     if promised is not None:
-        text += f", 1−ρ = {number(promised, 6)} {_verdict(result, promised, level)}{_finest(result, promised, level)}"
-    if require is not None and (promised is None or abs(require - promised) > 1e-12):
+        text += f", 1−ρ = {number(promised, 6)} {_verdict(result, promised, level)}"
+        more = _finest(result, promised, level)
+    if require is not None and promised is None:
         text += f", required {number(require, 6)} {_verdict(result, require, level)}"
+    elif require is not None and promised is not None and abs(require - promised) > 1e-12:
+        more += f" Required {number(require, 6)}: {_verdict(result, require, level)}."
     asked = promised is not None or require is not None
-    return f"{text}{loss_verdict(result) if asked else ''}."
+    return f"{text}{loss_verdict(result) if asked else ''}.{more}"
 
 
 def _finest(result: AuditResult, promised: float, level: str) -> str:
@@ -61,7 +64,7 @@ def _finest(result: AuditResult, promised: float, level: str) -> str:
     if result.meets(promised, finest) == result.meets(promised, level):
         return ""
     found = result.agreement(finest)
-    return f" (for the {finest}, the same in {found.same} of {found.pairs}: {_verdict(result, promised, finest)})"
+    return f" For the {finest}, the same in {found.same} of {found.pairs}: {_verdict(result, promised, finest)}."
 
 
 def _verdict(result: AuditResult, asked: float, level: str) -> str:

@@ -135,7 +135,7 @@ def _section(result: AuditResult, id: str, command: str | None) -> Section:
 
 
 def _subject(result: AuditResult) -> str:
-    return brief(result.problem.text if result.logs is None else logs_text(result.logs))
+    return f"{brief(result.problem.text if result.logs is None else logs_text(result.logs))}{result.spec.other_sampler}"
 
 
 def _size(result: AuditResult) -> str:

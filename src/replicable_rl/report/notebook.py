@@ -115,7 +115,7 @@ def cuts_html(cuts: Cuts) -> str:
         ]
         for s in nearest
     ]
-    drawn = f"{brief(cuts.problem.text, 200)}, {number(cuts.samples)} samples of every pair"
+    drawn = f"{brief(cuts.problem.text, 200)}, at least {number(cuts.samples)} samples of every pair"
     of = "a log" if cuts.names is not None else drawn
     title = (
         f"Cuts for {of}, epsilon {cuts.epsilon:g}: the states with the least margins, in standard deviations of a gap"

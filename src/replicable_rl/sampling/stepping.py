@@ -140,7 +140,7 @@ class EpisodicEnv(Stepped):
         """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
         episodes = check_integer("EpisodicEnv", "episodes", episodes, low=1, high=MAX_CALLS)
         horizon = check_horizon(horizon)
-        remedy = "Pass a smaller episodes=..., raise budget, or use from_gymnasium where the table is known."
+        remedy = "Pass fewer episodes, raise budget, or use from_gymnasium where the table is known."
         self.refuse_beyond_budget(episodes * horizon, remedy)
         weights = action_probabilities("EpisodicEnv", policy, self.n_states, self.n_actions, allowed_of(self))
         batches = self._vector_batches if self.is_vector else self._single_batches

@@ -21,6 +21,7 @@ import numpy as np
 
 from replicable_rl.mdp import TabularMDP, action_probabilities, allowed_of, chosen_actions
 from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts, check_calls, check_horizon, width_of
+from replicable_rl.sampling.problem import BUDGET
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -150,6 +151,7 @@ class PerSample(Table):
     """The reference: draws every sample one by one, by inversion, as the paper has it, at a cost proportional to m."""
 
     id: ClassVar[str] = "per-sample-v1"
+    most_samples: ClassVar[int] = BUDGET  # of one run
 
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw ``calls`` fresh successors of every pair and return their counts."""

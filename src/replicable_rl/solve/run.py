@@ -252,28 +252,48 @@ def _of_a_log(run: Run, source: Any) -> Run:
     return run.but(status=dataclasses.replace(status, sentence=f"{status.sentence}; {said}")) if said else run
 
 
+def refuse_unsampled(problem: Any, algorithm: Algorithm, sampler: str) -> None:
+    """Refuse what every run would refuse before its first sample: what cannot be planned, and what cannot end."""
+    source, _ = source_of(problem, algorithm, sampler)
+    if not isinstance(algorithm, PlanningAlgorithm):
+        return
+    try:
+        planned = algorithm.plan(source)
+    except InvalidInput:
+        raise
+    except Exception:  # in somebody's own code: the run says where, or never asks for a plan
+        return
+    _refuse_beyond_budget(source, algorithm, planned)
+
+
 def refuse_endless(source: Any, algorithm: Algorithm) -> None:
     """Refuse, before it starts, a run that steps more often than the problem can be stepped."""
-    most = getattr(source, "most_samples", None)
-    if most is None or not isinstance(algorithm, PlanningAlgorithm):
+    if getattr(source, "most_samples", None) is not None and isinstance(algorithm, PlanningAlgorithm):
+        _refuse_beyond_budget(source, algorithm, algorithm.plan(source))
+
+
+def _refuse_beyond_budget(source: Any, algorithm: Algorithm, planned: Any) -> None:
+    most, samples = getattr(source, "most_samples", None), getattr(planned, "samples", None)
+    if most is None or samples is None or samples <= most:
         return
-    planned: Any = algorithm.plan(source)
-    if planned.samples <= most or getattr(planned, "recorded", False):  # the latter takes a log as it is
+    if getattr(planned, "recorded", False):  # it takes a log as it is
         return
     name = next((one for one in ("calls", "samples", "episodes") if hasattr(algorithm, one)), "episodes")
     if getattr(algorithm, "budget", None) is not None:
         name = "budget"
     affordable = _affordable(source, algorithm, name, most)
     remedy = f"With {name}={affordable} it would fit, and less would be claimed" if affordable else "It cannot fit"
-    takes = f"{type(algorithm).__name__}: a run would take {number(planned.samples, 3)}"
+    takes = f"{type(algorithm).__name__}: a run would take {number(samples, 3)}"
     if hasattr(source, "replayed"):
         which = "the pair with fewest that counts" if source.has_few else "the pair with fewest"
         fewest = f"the log has {plural(source.fewest, 'row')} of {which}, {sentence(source.scarcest, 80)}"
-        each = number(planned.samples // pairs_of(source), 3)
+        each = number(samples // pairs_of(source), 3)
         raise SampleSizeTooLarge(f"{takes} rows, {each} of every pair, and {fewest}. {remedy}.")
+    stepped, more = type(source).__name__, "budget=... of the problem allows more"
+    if isinstance(source, PerSample):
+        stepped, more = f"the sampler {PerSample.id}", f"the sampler {COUNTS} draws any number"
     raise SampleSizeTooLarge(
-        f"{takes} steps of {type(source).__name__}, more than its budget of {number(most, 3)}. {remedy}; budget=... of "
-        "the problem allows more."
+        f"{takes} steps of {stepped}, more than its budget of {number(most, 3)}. {remedy}; {more}."
     )
 
 

@@ -67,7 +67,7 @@ class Units:
             tiny = 1e-9 * width < 2.0**-1074  # the smallest numbers have few digits
             remedy = "Multiply the rewards by a constant." if tiny else "Subtract a constant from the rewards."
             raise InvalidInput(
-                f"rewards between {self.low:.17g} and {self.high:.17g} have values that 64-bit numbers can hardly tell "
+                f"rewards between {self.low!r} and {self.high!r} have values that 64-bit numbers can hardly tell "
                 f"apart. {remedy}"
             )
 
