@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,8 @@ from replicable_rl.errors import InvalidFile, InvalidInput, SampleSizeTooLarge
 from replicable_rl.files import locked
 from replicable_rl.progress import listening
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import stints
+from replicable_rl.records import ObjectSpec
+from replicable_rl.sampling import Counts, OutcomeCounts, Table, stints
 from tests.mutants import plant
 from tests.statistics import ALPHA, SEED, goodness_of_fit
 
@@ -761,13 +763,100 @@ def test_sums_of_floats_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
         of_one.hypothesis.inner_test([(0, 0.1 * i) for i in range(9)], [2, 5], 1)
 
 
+# --- sources of your own ---------------------------------------------------------------------------------------
+
+
+class Own(Table):
+    """A source of somebody's own: all that `collect` asks of it is to draw."""
+
+    version: str | None = "1"
+    stops: int | None = None
+    drawn = 0
+
+    @property
+    def spec(self) -> ObjectSpec:
+        return ObjectSpec("own", {} if self.version is None else {"version": self.version})
+
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        self.drawn += 1
+        if self.drawn == self.stops:
+            raise KeyboardInterrupt
+        return Counts(self.mdp).draw(calls, rng)
+
+
+def test_a_source_of_your_own_is_collected_by_its_draw(tmp_path: Path) -> None:
+    table, file = rr.make("chain-v1"), tmp_path / "own.npz"
+    data = rr.collect(Own(table), samples=500, sample_seed=1)
+    assert data.visits.tolist() == [[500, 500]] * 5
+    assert (data.n_states, data.gamma, data.reward_range) == (5, table.gamma, table.reward_range)
+    assert data.initial is not None
+    assert data.initial.tolist() == table.initial.tolist()
+    assert rr.collect(Own(table), samples=500, sample_seed=1, keep=file) == data == rr.load_dataset(file)
+    assert rr.collect(Counts(table), samples=500, sample_seed=1).visits.tolist() == data.visits.tolist()
+
+
+def test_an_interrupted_source_of_your_own_loses_a_batch(tmp_path: Path) -> None:
+    table, file = rr.make("chain-v1"), tmp_path / "own.npz"
+    whole = rr.collect(Own(table), samples=500, sample_seed=1, batch=1000)
+    own = Own(table)
+    own.stops = 4
+    with pytest.raises(KeyboardInterrupt):
+        rr.collect(own, samples=500, sample_seed=1, batch=1000, keep=file)
+    assert rr.load_dataset(file).rows == 3000
+    assert rr.collect(own, samples=500, sample_seed=1, batch=1000, keep=file) == whole
+    assert own.drawn == 4 + 2  # what was there is not drawn again
+    with pytest.raises(InvalidFile, match="another collection: batch is 1000 there, and 500 here"):
+        rr.collect(own, samples=600, sample_seed=1, batch=500, keep=file)
+    own.version = "2"
+    with pytest.raises(InvalidFile, match="another collection: the problem is own:version=1 there, and own:version=2"):
+        rr.collect(own, samples=600, sample_seed=1, batch=1000, keep=file)
+
+
+def test_what_a_source_of_your_own_lacks_is_said(tmp_path: Path) -> None:
+    table, own = rr.make("chain-v1"), Own(rr.make("chain-v1"))
+
+    class Plays(Table):
+        play = Counts.play
+
+    class Short(Own):
+        def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+            return super().draw(calls + 1, rng)
+
+    class Means(Own):
+        def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+            return replace(super().draw(calls, rng), squares=np.zeros(table.rows.reward.size))
+
+    own.version = None
+    log = rr.collect(table, samples=3, sample_seed=1)
+    for source, options, message in (
+        (Plays(table), {}, r"^collect: Plays has no method draw\(calls, rng\), by which samples are counted\. Add it"),
+        (Short(table), {}, r"^Short: 10 calls were asked for, 11 were made"),
+        (Means(table), {}, r"^collect: Means draws means of rewards, and the rewards are kept\. Let draw return an"),
+        (log, {}, r"^collect: samples of Dataset were recorded already\. Save them with save\(path\)\.$"),
+        (own, {"horizon": 3}, r"^collect: horizon is for an environment; of Own every pair is drawn\. Leave it out\.$"),
+        (
+            own,
+            {"keep": tmp_path / "x.npz"},
+            r"^collect: Own is code of your own, .* Name a version among the params",
+        ),
+        (object(), {}, r"^problem must be .* another object with the methods of GenerativeModel or EpisodicModel, got"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            rr.collect(source, 10, **options)  # type: ignore[arg-type]
+    assert names(tmp_path) == set()
+
+
 # --- arguments and progress -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        (("chain-v1", 10), {}, "source must be a Simulator, an EpisodicEnv or a TabularMDP, got 'chain-v1'"),
+        (
+            ("chain-v1", 10),
+            {},
+            "problem must be a TabularMDP, a Simulator, an EpisodicEnv or another object",
+        ),
         ((simulator(few),), {}, "give samples=... of every pair or budget=... in all"),
         ((simulator(few), 10), {"budget": 10}, "give samples=... of every pair or budget=... in all"),
         ((simulator(few), 0), {}, "samples must be an integer from 1"),

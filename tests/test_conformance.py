@@ -23,11 +23,12 @@ from replicable_rl.randomness import sample_stream
 from replicable_rl.records.levels import freeze_array
 from replicable_rl.sampling import Counts, EpisodeCounts, OutcomeCounts, PerSample
 from replicable_rl.sampling.tables import Table
-from replicable_rl.testing import Conformance, ConformanceError, check_algorithm, conformance
-from replicable_rl.testing.cases import global_states
+from replicable_rl.testing import Conformance, ConformanceError, check_algorithm, check_sampler, conformance, samplers
+from replicable_rl.testing.cases import Failed, global_states
 from replicable_rl.testing.checks import CHECKS, FALSE_ALARM, _redraws
 from replicable_rl.testing.conformance import default_problems
 from replicable_rl.testing.processes import CannotBeSent, RunFailed, Worker
+from tests.statistics import SEED
 
 NAMES = [check.name for check in CHECKS]
 
@@ -885,3 +886,180 @@ def test_a_problem_without_an_id_is_named_by_the_start_of_its_digest() -> None:
 def test_bad_arguments(algorithm: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(rr.InvalidInput, match=f"check_algorithm: .*{message}"):
         check_algorithm(algorithm, **options)
+
+
+# --- samplers ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampler", ["counts-v1", "per-sample-v1", Counts])
+def test_our_samplers_have_the_law_of_tables(sampler: Any) -> None:
+    passed = check_sampler(sampler).passed
+    assert {one.check for one in passed} == {check.name for check in samplers.CHECKS}
+    assert len(passed) == 6 * 6 - 1  # with one pair and one successor, all samples look the same
+
+
+def test_a_sampler_that_only_draws_or_only_plays() -> None:
+    class Plays(Table):
+        def play(self, *asked: Any) -> EpisodeCounts:
+            return Counts(self.mdp).play(*asked)
+
+    found = check_sampler(Drawing, problems=[PROBLEM]), check_sampler(Plays, problems=[PROBLEM])
+    assert [[one.check for one in each.skipped] for each in found] == [["law of episodes"], ["law of draws"]]
+
+
+class Drawing(Table):
+    """Draws with the probabilities that it is told."""
+
+    def probability(self, rng: np.random.Generator) -> np.ndarray:
+        return self.mdp.rows.probability
+
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        rows, told = self.mdp.rows, self.probability(rng)
+        count = [rng.multinomial(calls, told[rows.of_row(row)]) for row in range(rows.indptr.size - 1)]
+        return OutcomeCounts(rows.indptr, rows.next_state, rows.reward, np.concatenate(count), calls)
+
+
+class Tilted(Drawing):
+    def probability(self, rng: np.random.Generator) -> np.ndarray:
+        told = self.mdp.rows.probability.copy()
+        told[:2] += 0.03, -0.03
+        return told
+
+
+class Lumped(Drawing):
+    """All successors of a draw are the same."""
+
+    def probability(self, rng: np.random.Generator) -> np.ndarray:
+        rows = self.mdp.rows
+        one = rows.indptr[:-1] + [rng.choice(rows.probability[rows.of_row(row)].size) for row in range(10)]
+        return np.isin(np.arange(rows.probability.size), one).astype(float)
+
+
+class Fixed(Drawing):
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        return super().draw(calls, np.random.default_rng(1))
+
+
+class Forgetful(Drawing):
+    """Each draw begins with the seed of the generator, so that the second is the first."""
+
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        return super().draw(calls, np.random.default_rng(rng.bit_generator.seed_seq))  # type: ignore[arg-type]
+
+
+class Unseeded(Drawing):
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        return super().draw(calls, np.random.default_rng())
+
+
+class Stingy(Drawing):
+    """Pays a tenth less for the first outcome."""
+
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        drawn = super().draw(calls, rng)
+        return replace(drawn, reward=drawn.reward * 0.9)
+
+
+class Short(Drawing):
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        return replace(super().draw(-(-calls // 3), rng), calls=calls)
+
+
+class Elsewhere(Counts):
+    """Goes where the table never goes."""
+
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        drawn = super().draw(calls, rng)
+        return replace(drawn, next_state=np.roll(drawn.next_state, 1))
+
+
+class Detached(Counts):
+    def __init__(self, mdp: rr.TabularMDP) -> None:
+        super().__init__(mdp)
+        self.gamma = 0.5
+
+
+class Lost(Counts):
+    """Episodes begin anywhere."""
+
+    def play(self, *asked: Any) -> EpisodeCounts:
+        anywhere = rr.TabularMDP(self.mdp.rows, n_actions=self.n_actions, gamma=self.gamma, initial=[0.2] * 5)
+        return Counts(anywhere).play(*asked)
+
+
+class Restless(Counts):
+    """Does not stop to do what the policy says after the first step."""
+
+    def play(self, policy: Any, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
+        return super().play(policy if horizon == 1 else [1] * self.n_states, episodes, horizon, rng)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "found"),
+    [
+        (
+            Tilted,
+            {"law of draws": "state 0, action 0 to state 0 was seen .* and 4000 are expected"},
+        ),
+        (Lumped, {"law of draws": "Draw each successor with its probability"}),
+        (Fixed, {"fresh samples": "8 draws of 2500 successors with sample seeds 1 to 8 are all the same"}),
+        (Forgetful, {"fresh samples": "8 draws of 2500 successors from one generator are all the same"}),
+        (
+            Unseeded,
+            {"same seeds": "two draws of 2500 successors with sample seed 1 differ"},
+        ),
+        (Stingy, {"law of draws": "has the mean reward 0.9 in 20000 successors of every pair, and 1 in the table"}),
+        (Short, {"counts": "Short: draw must return 1000 successors of state 0, action 0, got 334"}),
+        (Elsewhere, {"law of draws": "and never happens. Draw from the rows of the table"}),
+        (Detached, {"interface": "the gamma of the source is not that of the table"}),
+        (Lost, {"law of episodes": "was seen .* times in 20000 episodes of 1 steps, and .* are expected"}),
+        (Restless, {"law of episodes": "was seen .* in 20000 episodes of 5 steps|never happens"}),
+    ],
+)
+def test_a_wrong_sampler_is_found_out(sampler: Any, found: dict[str, str]) -> None:
+    with pytest.raises(ConformanceError) as error:
+        check_sampler(sampler, problems=[rr.make("chain-v1", gamma=0.8)])
+    assert {one.check for one in error.value.findings} == set(found)
+    for one in error.value.findings:
+        assert re.search(found[one.check], one.sentence)
+
+
+def test_a_sampler_that_knows_nothing_of_masks_is_found_out() -> None:
+    class Blind(Counts):
+        def __init__(self, mdp: rr.TabularMDP) -> None:
+            super().__init__(mdp)
+            self.allowed = None  # type: ignore[assignment]
+
+    with pytest.raises(ConformanceError, match="the allowed of the source is not that of the table") as error:
+        check_sampler(Blind)
+    assert len(error.value.findings) == 1  # of six tables, one has a mask
+
+
+@pytest.mark.parametrize("alarm", [0.5, 1e-6])
+def test_false_alarms_of_the_laws_are_as_rare_as_declared(alarm: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 100 draws of a sampler that is right: far fewer than half of them, and none, are called wrong."""
+    monkeypatch.setattr(samplers, "FALSE_ALARM", alarm)
+    table, alarms = rr.make("chain-v1", gamma=0.8), 0
+    for seed in range(100):
+        counts = Counts(table).draw(20_000, sample_stream(SEED + seed))
+        try:
+            samplers._check_law(table, [counts.transitions(5, 2, 0.0)], np.ones(10), "successors")
+        except Failed:
+            alarms += 1
+    assert alarms <= (50 if alarm == 0.5 else 0)
+    assert alarms or alarm < 0.5  # the bound is not so wide that nothing is ever called wrong
+
+
+@pytest.mark.parametrize(
+    ("sampler", "problems", "message"),
+    [
+        ("count-v1", None, "no sampler is called 'count-v1'. Did you mean 'counts-v1'?"),
+        (3, None, "check_sampler: sampler must be an id such as 'counts-v1', or be called with a table; got 3."),
+        (Counts, [], "check_sampler: problems must be a list of tables"),
+        (Counts, "chain-v1", "check_sampler: problems must be a list of tables"),
+        (Counts, [Counts(PROBLEM)], "check_sampler: problems must be a list of tables"),
+    ],
+)
+def test_bad_arguments_of_check_sampler(sampler: Any, problems: Any, message: str) -> None:
+    with pytest.raises(rr.InvalidInput, match=re.escape(message)):
+        check_sampler(sampler, problems=problems)

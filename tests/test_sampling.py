@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +19,14 @@ from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import (
     MAX_CALLS,
     Counts,
+    EpisodeCounts,
     EpisodicModel,
     GenerativeModel,
+    OutcomeCounts,
     PerSample,
     Problem,
+    Table,
+    asked,
     check_source,
     kind_of,
 )
@@ -254,3 +261,135 @@ def test_a_source_says_how_its_samples_are_had() -> None:
     assert [kind_of(one) for one in (table, Counts(table), simulator)] == ["drawn"] * 3  # a table is drawn and played
     assert kind_of(lake) == "played"
     assert [kind_of(one) for one in (log, log.replayed())] == ["recorded"] * 2
+
+
+# --- what somebody's own source returns ------------------------------------------------------------------------
+
+
+class Changed(Table):
+    """Somebody's own: changes what it drew before it returns it."""
+
+    def __init__(self, mdp: rr.TabularMDP, **changes: Callable[[Any], Any]) -> None:
+        super().__init__(mdp)
+        self.changes, self.ours = changes, Counts(mdp)
+
+    def changed(self, drawn: Any) -> Any:
+        return replace(drawn, **{name: change(getattr(drawn, name)) for name, change in self.changes.items()})
+
+
+class Own(Changed):
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        return self.changed(self.ours.draw(calls, rng))  # type: ignore[no-any-return]
+
+
+class Game(Changed):
+    def play(self, policy: Any, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
+        return self.changed(self.ours.play(policy, episodes, horizon, rng))  # type: ignore[no-any-return]
+
+
+def first(value: float) -> Callable[[Any], Any]:
+    """Return a change of the first number of an array."""
+    return lambda array: np.concatenate([np.array([value]).astype(array.dtype), array[1:]])
+
+
+CHAIN = rr.make("chain-v1", gamma=0.5)
+MISCOUNTED = r"^Own: draw must return \d+ successors of state 0, action 0, got \d+\. Count each call once"
+DRAWING: list[Any] = [
+    rr.ReplicablePhasedVI(0.4, 0.1, 0.4),
+    rr.ReplicableApproximateMDP(0.4, 0.1, 0.4),
+    rr.PlugInPolicy(0.4, 0.1, 0.4),
+]
+PLAYING: list[Any] = [rr.ReplicableRMax(0.4, 0.1, 0.4, 9), rr.PlugInPolicy(0.4, 0.1, 0.4, budget=9000, horizon=9)]
+
+
+@pytest.mark.parametrize("algorithm", DRAWING, ids=lambda algorithm: algorithm.id)
+def test_draws_that_were_not_asked_for_are_refused(algorithm: Any) -> None:
+    """A claim is about the samples that were asked for."""
+    honest, ours = (rr.solve(one, algorithm, shared_seed=1, sample_seed=1) for one in (Own(CHAIN), CHAIN))
+    assert (honest.claims, honest.fingerprints) == (ours.claims, ours.fingerprints)
+    assert honest.claims.accuracy is not None
+    for change in (lambda count: np.minimum(count, 3), lambda count: 2 * count, first(0), lambda count: 0 * count):
+        with pytest.raises(rr.InvalidInput, match=MISCOUNTED):
+            rr.solve(Own(CHAIN, count=change), algorithm, shared_seed=1, sample_seed=1)
+    with pytest.raises(rr.InvalidInput, match=r"^Own: counts must be whole numbers, none below 0, got -\d+ of state 0"):
+        rr.solve(Own(CHAIN, count=lambda count: -count), algorithm, shared_seed=1, sample_seed=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("count", lambda count: count / 3.0 + 0.01, r"^Own: counts must be whole numbers, none below 0"),
+        ("count", lambda count: np.where(count > 50, np.nan, count), r"^Own: counts must be whole numbers"),
+        ("count", lambda count: count[1:], r"^Own: the count of draw must hold 20 numbers"),
+        ("count", list, r"^Own: the count of draw must hold 20 numbers"),
+        ("calls", lambda calls: calls - 1, r"^Own: 100 calls were asked for, 99 were made\.$"),
+        ("next_state", first(-1), r"^Own: next states must lie in 0\.\.4, got -1 of state 0, action 0"),
+        ("next_state", first(5), r"^Own: next states must lie in 0\.\.4, got 5 of state 0, action 0"),
+        ("reward", first(11.0), r"^Own: rewards must lie in reward_range \[0, 1\], got 11 of state 0, action 0"),
+        ("reward", first(math.nan), r"^Own: rewards must lie in reward_range \[0, 1\], got nan of state 0, action 0"),
+        ("indptr", lambda ends: ends[:-1], r"^Own: the indptr of draw must rise from 0 and have S\*A \+ 1 = 11"),
+        ("indptr", lambda ends: ends[::-1].copy(), r"^Own: the indptr of draw must rise from 0"),
+        ("indptr", lambda ends: ends * 1.0, r"^Own: the indptr of draw must be a row of integers, got"),
+    ],
+)
+def test_draws_that_cannot_be_are_refused(name: str, change: Callable[[Any], Any], message: str) -> None:
+    few = rr.ReplicablePhasedVI(0.4, 0.1, 0.4, calls=100)  # which plans on no table that would look again
+    with pytest.raises(rr.InvalidInput, match=message):
+        rr.solve(Own(CHAIN, **{name: change}), few, shared_seed=1, sample_seed=1)
+
+
+@pytest.mark.parametrize("algorithm", PLAYING, ids=lambda algorithm: algorithm.id)
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("count", lambda count: -count, r"^Game: counts must be whole numbers, none below 0, got -\d+"),
+        ("count", lambda count: 3 * count, r"^Game: \d+ episodes of 9 steps have at most \d+ transitions, got"),
+        ("steps", lambda steps: 2 * steps, r"^Game: \d+ episodes of 9 steps have at most \d+ steps, got \d+\. Count"),
+        ("steps", lambda steps: -steps, r"^Game: \d+ episodes of 9 steps have at most \d+ steps, got -\d+\. Count"),
+        ("episodes", lambda episodes: episodes - 1, r"^Game: \d+ episodes were asked for, \d+ were played\.$"),
+        ("starts", lambda _: np.ones(5), r"^Game: the starts of play must count the \d+ episodes by the 5 states that"),
+        ("starts", lambda _: np.ones(4), r"^Game: the starts of play must count the \d+ episodes by the 5 states that"),
+        ("key", lambda key: key[::-1].copy(), r"^Game: the keys of play must be \(s\*A \+ a\)\*S \+ s', sorted"),
+        ("key", lambda key: key + 50, r"^Game: the keys of play must be"),
+        ("n_states", lambda n_states: n_states + 1, r"^Game: the keys of play must be .* with S=5 and A=2\.$"),
+        ("excess", lambda excess: excess + 1e30, r"^Game: rewards must lie in reward_range \[0, 1\], got"),
+        ("excess", lambda excess: excess[1:], r"^Game: the reward of play must hold \d+ numbers"),
+    ],
+)
+def test_episodes_that_cannot_be_are_refused(
+    algorithm: Any, name: str, change: Callable[[Any], Any], message: str
+) -> None:
+    honest, ours = (rr.solve(one, algorithm, shared_seed=1, sample_seed=1) for one in (Game(CHAIN), CHAIN))
+    assert honest.claims == ours.claims
+    with pytest.raises(rr.InvalidInput, match=message):
+        rr.solve(Game(CHAIN, **{name: change}), algorithm, shared_seed=1, sample_seed=1)
+
+
+def test_draws_of_what_is_not_allowed_are_refused() -> None:
+    P, R, allowed = np.full((2, 2, 2), 0.5), np.zeros((2, 2)), np.array([[True, False], [True, True]])
+    every = rr.TabularMDP.from_dense(P, R, gamma=0.5, layout="sas", reward_range=(0, 1))
+    own, game = Own(every), Game(every)
+    own.allowed = game.allowed = allowed
+    for algorithm in DRAWING:
+        with pytest.raises(
+            rr.InvalidInput, match=r"Own: draw must return 0 successors of state 0, action 1, got \d+\."
+        ):
+            rr.solve(own, algorithm, shared_seed=1, sample_seed=1)
+    game.ours.play = lambda policy, *rest: Counts(every).play([1, 1], *rest)  # type: ignore[method-assign]
+    with pytest.raises(rr.InvalidInput, match=r"^Game: play must take no action that is not allowed"):
+        rr.solve(game, PLAYING[0], shared_seed=1, sample_seed=1)
+
+
+def test_counts_beyond_the_bits_of_floats_are_not_refused() -> None:
+    many = rr.ReplicablePhasedVI(0.4, 0.1, 0.4, calls=MAX_CALLS, iterations=2)
+    assert rr.solve(Own(CHAIN), many, shared_seed=1, sample_seed=1).samples == 20 * MAX_CALLS
+
+
+def test_our_own_samplers_are_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is why they take no longer."""
+    monkeypatch.setattr(asked, "check_drawn", None)
+    monkeypatch.setattr(asked, "check_played", None)
+    for algorithm in (*DRAWING, *PLAYING):
+        rr.solve(CHAIN, algorithm, shared_seed=1, sample_seed=1)
+    with pytest.raises(TypeError):
+        rr.solve(Own(CHAIN), DRAWING[0], shared_seed=1, sample_seed=1)

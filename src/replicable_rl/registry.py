@@ -19,6 +19,7 @@ from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput, UnknownId, did_you_mean, shown
 from replicable_rl.mdp import TabularMDP, load_mdp
 from replicable_rl.records import LEVELS, ObjectSpec, is_reloaded
+from replicable_rl.records import is_ours as is_ours
 from replicable_rl.records import load_plugins as load_plugins
 from replicable_rl.solve import SAMPLERS as SAMPLERS
 from replicable_rl.solve import Algorithm
@@ -130,11 +131,6 @@ def register_again(own: list[dict[str, Any]]) -> None:
     """Register, in another process, what :func:`own_registrations` returned in the first."""
     for table, registered in zip((LEVELS, SAMPLERS), own, strict=True):
         table.update(registered)
-
-
-def is_ours(constructor: object) -> bool:
-    """Whether something is defined in this package, so that its id means the same everywhere."""
-    return str(getattr(constructor, "__module__", "")).partition(".")[0] == "replicable_rl"
 
 
 def _known(table: Mapping[str, Any], kind: str, id: str) -> Any:

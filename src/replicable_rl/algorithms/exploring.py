@@ -20,6 +20,7 @@ import numpy as np
 from replicable_rl.mdp import optimal_values, uniform_policy
 from replicable_rl.progress import track
 from replicable_rl.queries.empirical import EmpiricalModel
+from replicable_rl.sampling import play_from
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,13 +36,13 @@ _PRECISION = 1e-6  # of plans, in values normalised to [0, 1]: where rewards are
 def collect(source: EpisodicModel, budget: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
     """Return what episodes of ``horizon`` steps saw, of at most ``budget`` steps in all."""
     policy: NDArray[np.float64] | NDArray[np.int64] = uniform_policy(source)
-    seen = source.play(policy, max(1, budget // (_ROUNDS * horizon)), horizon, rng)
+    seen = play_from(source, policy, max(1, budget // (_ROUNDS * horizon)), horizon, rng)
     for i in track(range(1, _MOST_ROUNDS), "rounds of exploration"):
         affordable = (budget - seen.steps) // horizon
         if affordable < 1:
             break
         policy = curious(EmpiricalModel(source, seen), rewarded=i % COVERAGE != 0)
-        seen = seen + source.play(policy, max(1, affordable // max(1, _ROUNDS - i)), horizon, rng)
+        seen = seen + play_from(source, policy, max(1, affordable // max(1, _ROUNDS - i)), horizon, rng)
     return seen
 
 

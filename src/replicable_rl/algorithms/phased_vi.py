@@ -75,7 +75,7 @@ def phased_value_iteration(
     rewards, allowed = None if known is None else units.reward(known), allowed_of(source)
     q = rewards if schedule.rising and rewards is not None else np.zeros((source.n_states, source.n_actions))
     q, few = forbid(q, allowed), np.divmod(left_out_of(source), source.n_actions)
-    made, far = 0, log_term > 0.0 and known is not None  # merged rewards hide how far they spread
+    made, far = 0, log_term > 0.0
     for t in track(range(schedule.iterations), "iterations"):
         best = q.max(axis=1)
         spread = schedule.spread(float(best.max() - best.min()), gamma, known is not None)
@@ -85,6 +85,7 @@ def phased_value_iteration(
         means = counts.mean(asked)
         answer = query.answer(means.reshape(q.shape), t) - schedule.lowered[t]
         new = answer if rewards is None else rewards + gamma * answer
+        far = far and (known is not None or counts.squares is None)  # merged rewards hide how far they spread
         far = far and _are_far(query, counts, asked, means, t, spread, log_term)
         q, made = forbid(np.maximum(q, new) if schedule.rising else new, allowed), made + counts.calls
         _leave_out(q, few, gamma)

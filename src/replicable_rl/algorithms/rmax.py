@@ -33,7 +33,7 @@ from replicable_rl.mdp.allowed import random_actions
 from replicable_rl.progress import track
 from replicable_rl.queries import Estimate, Fixed, Plain, Randomised, Rounded, Threshold, ingredient
 from replicable_rl.records import Run, Status, StatusCode
-from replicable_rl.sampling import EpisodeCounts, EpisodicModel
+from replicable_rl.sampling import EpisodeCounts, EpisodicModel, play_from
 from replicable_rl.theory import RMaxPlan, Units, rmax_practical
 from replicable_rl.theory.rmax import PLANNING
 
@@ -86,7 +86,7 @@ def explore(
     theta = plan.epsilon / 4.0 * (1.0 + threshold.share(shared, "rmax/stop", fixed=0.5))
     count = np.zeros(S * A)
     for i in track(range(plan.rounds), "rounds"):
-        played = _play(source, run.policy, plan, rng)
+        played = play_from(source, run.policy, plan.episodes, plan.horizon, rng)
         run.seen = played if run.seen is None else run.seen + played
         rate = played.visits / plan.episodes
         run.cut_short |= float(rate.sum()) < plan.horizon * (1.0 - 1e-9)
@@ -118,15 +118,6 @@ def explore(
             run.ended = StatusCode.ALL_KNOWN
             break
     return run
-
-
-def _play(source: EpisodicModel, policy: NDArray[np.int64], plan: RMaxPlan, rng: np.random.Generator) -> EpisodeCounts:
-    played = source.play(policy, plan.episodes, plan.horizon, rng)
-    if played.episodes != plan.episodes:
-        raise InvalidInput(
-            f"{type(source).__name__}: {plan.episodes} episodes were asked for, {played.episodes} were played."
-        )
-    return played
 
 
 def _digest(known: NDArray[np.bool_]) -> int:

@@ -79,11 +79,8 @@ def refuse_misnamed(owner: str, table: TabularMDP) -> None:
 
 def own_code(problem: Any, algorithm: object, sampler: str) -> str | None:
     """Return what can be seen of the parts of an audit that are not this package's; None if all are."""
-    parts: dict[str, list[object]] = {"algorithm": [algorithm], "problem": [problem], "sampler": []}
-    if isinstance(problem, TabularMDP):
-        parts |= {"problem": content(problem), "sampler": [SAMPLERS[sampler]] if sampler in SAMPLERS else []}
-    elif isinstance(problem, Stepped):
-        parts["problem"] = [type(problem), *problem.code]
+    samples = [SAMPLERS[sampler]] if isinstance(problem, TabularMDP) and sampler in SAMPLERS else []
+    parts: dict[str, list[object]] = {"algorithm": [algorithm], "problem": parts_of(problem), "sampler": [*samples]}
     for name, ingredient in _ingredients(algorithm):
         parts.setdefault(name, []).append(ingredient)
     own = {name: [one for one in some if not is_ours(_definition(one))] for name, some in parts.items()}
@@ -103,6 +100,13 @@ def level_in(part: str) -> str | None:
     ('my-words', None)
     """
     return part.removeprefix(_LEVEL).replace(".", "-") if part.startswith(_LEVEL) else None
+
+
+def parts_of(problem: Any) -> list[object]:
+    """Return what a problem is made of: of a table at most its numbers, of what is stepped its functions."""
+    if isinstance(problem, TabularMDP):
+        return content(problem)
+    return [type(problem), *problem.code] if isinstance(problem, Stepped) else [problem]
 
 
 def content(table: TabularMDP | None) -> list[object]:

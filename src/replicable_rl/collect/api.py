@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-import math
 import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replicable_rl.collect.draws import SimulatorDraws, TableDraws
-from replicable_rl.collect.gathered import MOST_STEPS
+from replicable_rl.collect.draws import CountDraws, SimulatorDraws
 from replicable_rl.collect.kept import Kept
+from replicable_rl.collect.stage import Options, Walker, called
 from replicable_rl.collect.stints import EnvStints
 from replicable_rl.errors import InvalidFile, InvalidInput, check_integer, shown
 from replicable_rl.files import locked
-from replicable_rl.mdp import TabularMDP, pairs_of
 from replicable_rl.progress import report
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.randomness import MAX_SEED, fresh_seed
-from replicable_rl.sampling import EpisodicEnv, Simulator
-from replicable_rl.solve.run import ALONE
+from replicable_rl.records import is_ours
+from replicable_rl.sampling import kind_of
+from replicable_rl.solve.run import ALONE, source_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from replicable_rl.collect.stage import Stage, Walker
+    from replicable_rl.collect.stage import Stage
     from replicable_rl.data import Dataset
+    from replicable_rl.mdp import TabularMDP
+    from replicable_rl.sampling import EpisodicEnv, GenerativeModel, Simulator
 
 _BATCH = 1 << 14
-_LOSS = 0.05  # what may happen after the horizon is worth less, in values normalised to [0, 1]
+_WAYS: dict[str, type[Walker]] = {"draws": SimulatorDraws, "stints": EnvStints}  # what is stepped says which
 
 
 def collect(
-    source: Simulator | EpisodicEnv | TabularMDP,
+    source: Simulator | EpisodicEnv | TabularMDP | GenerativeModel,
     samples: int | None = None,
     *,
     budget: int | None = None,
@@ -49,7 +50,7 @@ def collect(
 
     Parameters
     ----------
-    source : Simulator, EpisodicEnv or TabularMDP
+    source : Simulator, EpisodicEnv, TabularMDP or any GenerativeModel
         What is sampled. Code of your own needs a ``version`` before its samples are kept.
     samples : int, optional
         Samples of every pair.
@@ -65,7 +66,7 @@ def collect(
     keep : path, optional
         A ``.npz`` file. `load_dataset` reads it at any time, also while samples are drawn.
     batch : int
-        How many steps are asked of a vectorised simulator at a time: the most that can be lost.
+        How many steps are asked of a vectorised simulator, or of ``draw``, at a time: the most that can be lost.
 
     Examples
     --------
@@ -79,10 +80,13 @@ def collect(
     >>> rr.solve(data, rr.PlugInPolicy(0.05, 0.05, 0.2), shared_seed=1).policy.tolist()
     [0, 1]
     """
+    way = _way_of(source)
     path = None if keep is None else _check_keep(keep, source)
     seed = None if sample_seed is None else check_integer("collect", "sample_seed", sample_seed, low=0, high=MAX_SEED)
     batch = check_integer("collect", "batch", batch, low=1, high=1 << 30)
-    total = _total(source, samples, budget)
+    if (samples is None) == (budget is None):
+        raise InvalidInput("collect: give samples=... of every pair or budget=... in all, one of the two.")
+    total = way.total(source, samples, budget)
     with ExitStack() as stack:
         kept = record = None
         if path is not None:
@@ -91,11 +95,7 @@ def collect(
             record = kept.read()
         if seed is None:
             seed = fresh_seed() if record is None else record.seed
-        walker = _walker(source, seed, batch, horizon, policy)
-        if isinstance(source, EpisodicEnv) and total < source.width:
-            raise InvalidInput(
-                f"collect: budget must allow a step of each of the {source.width} environments, got {budget}."
-            )
+        walker = way(source, seed, Options(batch, horizon, policy))
         if kept is not None and record is not None:
             walker.now = kept.stage(record, walker, seed, total)
         elif kept is not None:
@@ -130,41 +130,18 @@ def _walked(walker: Walker, seed: int, total: int, kept: Kept | None) -> Dataset
     return walker.now.dataset()
 
 
-def _total(source: Any, samples: int | None, budget: int | None) -> int:
-    """Return how many samples there will be, of all pairs together."""
-    if not isinstance(source, (Simulator, EpisodicEnv, TabularMDP)):
-        raise InvalidInput(f"collect: source must be a Simulator, an EpisodicEnv or a TabularMDP, got {shown(source)}.")
-    if (samples is None) == (budget is None):
-        raise InvalidInput("collect: give samples=... of every pair or budget=... in all, one of the two.")
-    if isinstance(source, EpisodicEnv):
-        if budget is None:
-            raise InvalidInput(
-                "collect: nobody chooses the pairs that an environment visits. Give budget=... in place of samples=...."
-            )
-        pairs = 1
-    else:
-        pairs = source.pairs if isinstance(source, Simulator) else pairs_of(source)
-    if samples is not None:
-        total = pairs * check_integer("collect", "samples", samples, low=1, high=MOST_STEPS // pairs)
-    else:
-        total = check_integer("collect", "budget", budget, low=1, high=MOST_STEPS)
-    if isinstance(source, TabularMDP):
-        if total < pairs:
-            raise InvalidInput(f"collect: budget must allow one sample of each of the {pairs} pairs, got {budget}.")
-        return total - total % pairs
-    source.refuse_beyond_budget(total, "Ask for fewer, or raise the budget of the problem.")
-    return total
-
-
-def _walker(source: Any, seed: int, batch: int, horizon: int | None, policy: ArrayLike | None) -> Walker:
-    if isinstance(source, EpisodicEnv):
-        far = math.ceil(math.log(1.0 / (_LOSS * (1.0 - source.gamma))) / (1.0 - source.gamma))
-        steps = far if horizon is None else check_integer("collect", "horizon", horizon, low=1, high=2**31 - 1)
-        return EnvStints(source, seed, min(steps, 2**31 - 1), policy)
-    for name, given in (("horizon", horizon), ("policy", policy)):
-        if given is not None:
-            raise InvalidInput(f"collect: {name} is for an environment; of {source} every pair is drawn. Leave it out.")
-    return TableDraws(source, seed) if isinstance(source, TabularMDP) else SimulatorDraws(source, seed, batch)
+def _way_of(source: Any) -> type[Walker]:
+    """Return how a source is collected: as it says, or by its ``draw``."""
+    sampled, _ = source_of(source, None)  # which refuses what is no problem
+    if kind_of(sampled) == "recorded":
+        raise InvalidInput(f"collect: samples of {called(source)} were recorded already. Save them with save(path).")
+    way = _WAYS.get(str(getattr(source, "collected", "")), CountDraws)
+    if way is CountDraws and not hasattr(sampled, "draw"):
+        raise InvalidInput(
+            f"collect: {called(source)} has no method draw(calls, rng), by which samples are counted. Add it, as "
+            "GenerativeModel has it, or pass a Simulator or an EpisodicEnv, which are stepped."
+        )
+    return way
 
 
 def _check_keep(keep: Any, source: Any) -> Path:
@@ -175,9 +152,10 @@ def _check_keep(keep: Any, source: Any) -> Path:
         name = ""
     if not name.endswith(".npz") or "\0" in name:
         raise InvalidInput(f"collect: keep must name a .npz file, got {shown(keep)}.")
-    if isinstance(source, (Simulator, EpisodicEnv)) and source.identity is not None:
+    if _is_nameless(source):
+        remedy = "Give it version='1'" if hasattr(source, "identity") else "Name a version among the params of its spec"
         raise InvalidInput(
-            f"collect: {source} is code of your own, and samples are kept under its version. Give it version='1', and "
+            f"collect: {called(source)} is code of your own, and samples are kept under its version. {remedy}, and "
             "change it whenever the code changes."
         )
     path = Path(name)
@@ -186,3 +164,11 @@ def _check_keep(keep: Any, source: Any) -> Path:
     except (OSError, ValueError) as error:
         raise InvalidFile(f"{path}: cannot be written ({getattr(error, 'strerror', None) or error}).") from None
     return path
+
+
+def _is_nameless(source: Any) -> bool:
+    """Whether nobody could tell the code of a source from other code; a table is known by its numbers."""
+    if hasattr(source, "identity"):
+        return source.identity is not None
+    sampled, _ = source_of(source, None)
+    return not is_ours(type(sampled)) and source.spec.params.get("version", "") == ""

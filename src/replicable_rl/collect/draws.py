@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.collect.gathered import Gathered
-from replicable_rl.collect.stage import Stage
+from replicable_rl.collect.stage import Options, Stage, asked
 from replicable_rl.data import Process
 from replicable_rl.data.process import END
+from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import allowed_of, pairs_of
 from replicable_rl.randomness import sample_stream
 from replicable_rl.records import derived_seed
-from replicable_rl.sampling import Simulator
+from replicable_rl.sampling import Simulator, draw_from
 from replicable_rl.solve.run import source_of
 
 if TYPE_CHECKING:
     from replicable_rl.canonical import Json
-    from replicable_rl.mdp import TabularMDP
 
+WITHIN = "Ask for fewer, or raise the budget of the problem."
 _MARK = 1e-4  # seconds after which the place of a generator is noted: reading it costs more than many a step
 _PIECE = 0.1  # seconds of steps that are counted together
 _MOST = 1 << 14  # of them
@@ -43,14 +44,15 @@ class SimulatorDraws:
         What is stepped.
     seed : int
         The sample seed.
-    batch : int
+    options : Options
         How many steps are asked of a vectorised simulator at a time.
     """
 
     unit = 1
 
-    def __init__(self, source: Simulator, seed: int, batch: int) -> None:
-        self.source, self._seed, self._batch = source, seed, batch
+    def __init__(self, source: Simulator, seed: int, options: Options) -> None:
+        options.refuse_those_of_environments(source)
+        self.source, self._seed, self._batch = source, seed, options.batch
         names: tuple[Any, ...] = tuple(range(source.stepped_states))
         initial = None if source.initial is None else tuple(source.initial.tolist())
         self.process = Process(
@@ -63,6 +65,13 @@ class SimulatorDraws:
             allowed=mask_of(source),
         )
         self.now = self.begin()
+
+    @staticmethod
+    def total(source: Simulator, samples: int | None, budget: int | None) -> int:
+        """Return how many samples there will be, within the budget of the simulator."""
+        total = asked(source.pairs, samples, budget)
+        source.refuse_beyond_budget(total, WITHIN)
+        return total
 
     @property
     def way(self) -> dict[str, Json]:
@@ -147,16 +156,32 @@ class _Answers:
         return [key for key, _ in self._seen[:many]], [reward for _, reward in self._seen[:many]], place
 
 
-class TableDraws:
-    """Samples of a table, which are counted at once however many they are."""
+class CountDraws:
+    """Samples that are counted at once, however many they are: of a table, or by the ``draw`` of any other source.
 
-    def __init__(self, source: TabularMDP, seed: int) -> None:
-        self.source, self._seed = source, seed
-        states, actions = _names(source.labels.states, source.n_states), _names(source.labels.actions, source.n_actions)
-        initial = tuple(source.initial.tolist())
+    Of a table all are drawn at once. What samples itself may take its time, so it is asked for a batch.
+    """
+
+    def __init__(self, source: Any, seed: int, options: Options) -> None:
+        options.refuse_those_of_environments(source)
+        self.source, self._seed, self._batch = source, seed, options.batch
+        self._from, _ = source_of(source, None)
+        labels = getattr(source, "labels", None)
+        states = _names(getattr(labels, "states", None), source.n_states)
+        actions = _names(getattr(labels, "actions", None), source.n_actions)
+        initial = None if source.initial is None else tuple(np.asarray(source.initial).tolist())
         known = source.gamma, source.reward_range, initial
         self.process = Process(states, actions, *known, allowed=mask_of(source))
         self.now = self.begin()
+
+    @staticmethod
+    def total(source: Any, samples: int | None, budget: int | None) -> int:
+        """Return how many samples there will be: as many of every pair."""
+        pairs = pairs_of(source)
+        total = asked(pairs, samples, budget)
+        if total < pairs:
+            raise InvalidInput(f"collect: budget must allow one sample of each of the {pairs} pairs, got {budget}.")
+        return total - total % pairs
 
     @property
     def unit(self) -> int:
@@ -165,22 +190,27 @@ class TableDraws:
 
     @property
     def way(self) -> dict[str, Json]:
-        """Nothing else."""
-        return {"by": "counts"}
+        """How many are asked for at a time, where that makes a difference."""
+        return {"by": "counts"} | ({"batch": self._batch} if self._from is self.source else {})
 
     def begin(self) -> Stage:
         """Return the stage before the first step."""
         return Stage(Gathered.nothing(self.process), place={"next": 0})
 
     def advance(self, total: int, pause: Callable[[Stage], None]) -> None:
-        """Draw all that is missing."""
+        """Draw all that is missing, or a batch of it."""
         now, part = self.now, int(self.now.place["next"])
         calls = (total - now.steps) // self.unit
-        counts, _ = source_of(self.source, None)
-        drawn = counts.draw(calls, sample_stream(derived_seed("collect", self._seed, part)))
-        row = np.repeat(np.arange(drawn.indptr.size - 1), np.diff(drawn.indptr))
+        if self._from is self.source:
+            calls = min(calls, max(1, self._batch // self.unit))
+        drawn = draw_from(self._from, calls, sample_stream(derived_seed("collect", self._seed, part)))
+        if drawn.squares is not None and self.source.known_rewards is None:
+            raise InvalidInput(
+                f"collect: {type(self.source).__name__} draws means of rewards, and the rewards are kept. Let draw "
+                "return an outcome for every reward, and no squares."
+            )
         seen = drawn.count > 0
-        key = (row * self.source.n_states + drawn.next_state)[seen].astype(np.int64)
+        key = (drawn.row * self.source.n_states + drawn.next_state)[seen].astype(np.int64)
         gathered = now.gathered.counting(key, drawn.reward[seen], drawn.count[seen].astype(np.int64), add_up=False)
         self.now = replace(now, gathered=gathered, steps=now.steps + calls * self.unit, place={"next": part + 1})
 

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.audit.identity import changed_parts, content, seen
+from replicable_rl.audit.identity import changed_parts, parts_of, seen
 from replicable_rl.canonical import array_digest, canonical_json, from_decimal, json_digest, parse_json, to_json
 from replicable_rl.collect.gathered import Gathered
-from replicable_rl.collect.stage import Stage
+from replicable_rl.collect.stage import Stage, called
 from replicable_rl.data import stretches
 from replicable_rl.data.files import read_all, write_dataset
 from replicable_rl.errors import InvalidFile, InvalidInput, check_integer, shown
-from replicable_rl.mdp import TabularMDP
 from replicable_rl.mdp.policies import chosen_actions
 from replicable_rl.records import ObjectSpec
 from replicable_rl.registry import is_ours
@@ -48,7 +47,7 @@ class Kept:
     ----------
     path : path
         Where it is.
-    source : Simulator, EpisodicEnv or TabularMDP
+    source : problem
         What is sampled.
     """
 
@@ -129,8 +128,8 @@ class Kept:
             raise self._other("the problem", brief(problem.text, 120), brief(self._source.spec.text, 120))
         if changed_parts([record.json["code"]], own_code(self._source)):
             raise InvalidFile(
-                f"{self.path}: the code of {self._source} looks different from that of the samples in it. Give the new "
-                "code a version of its own and another file."
+                f"{self.path}: the code of {called(self._source)} looks different from that of the samples in it. Give "
+                "the new code a version of its own and another file."
             )
         if record.seed != seed:
             raise self._other("sample_seed", str(record.seed), str(seed))
@@ -194,8 +193,7 @@ class _Record:
 
 def own_code(source: Any) -> str | None:
     """Return what can be seen of somebody's own code that is sampled; None where there is none."""
-    parts = content(source) if isinstance(source, TabularMDP) else [type(source), *source.code]
-    return seen({"problem": [one for one in parts if not is_ours(one)]})
+    return seen({"problem": [one for one in parts_of(source) if not is_ours(one)]})
 
 
 def _plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ many there will be.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -16,11 +17,12 @@ import numpy as np
 
 from replicable_rl.algorithms.exploring import COVERAGE, curious
 from replicable_rl.canonical import array_digest
-from replicable_rl.collect.draws import mask_of
+from replicable_rl.collect.draws import WITHIN, mask_of
 from replicable_rl.collect.gathered import Gathered
-from replicable_rl.collect.stage import Stage
+from replicable_rl.collect.stage import Options, Stage, asked
 from replicable_rl.data import Process
 from replicable_rl.data.process import END
+from replicable_rl.errors import InvalidInput, check_integer
 from replicable_rl.mdp import action_probabilities, allowed_of, uniform_policy
 from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.randomness import sample_stream
@@ -28,11 +30,13 @@ from replicable_rl.records import derived_seed
 from replicable_rl.sampling import EpisodicEnv, Stint
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from replicable_rl.canonical import Json
 
 _GROWTH = 8  # a new policy after an eighth more steps
+_LOSS = 0.05  # what may happen after the horizon is worth less, in values normalised to [0, 1]
+_LONGEST = 2**31 - 1
 
 
 class EnvStints:
@@ -44,14 +48,15 @@ class EnvStints:
         What is stepped.
     seed : int
         The sample seed.
-    horizon : int
-        Steps of a stint.
-    policy : (S,) integers or (S, A) floats, optional
-        What to do; without it the environment is explored.
+    options : Options
+        The steps of a stint, and what to do; without a policy the environment is explored.
     """
 
-    def __init__(self, source: EpisodicEnv, seed: int, horizon: int, policy: ArrayLike | None) -> None:
-        self.source, self._seed, self._horizon = source, seed, horizon
+    def __init__(self, source: EpisodicEnv, seed: int, options: Options) -> None:
+        horizon, policy = options.horizon, options.policy
+        far = math.ceil(math.log(1.0 / (_LOSS * (1.0 - source.gamma))) / (1.0 - source.gamma))
+        steps = far if horizon is None else check_integer("collect", "horizon", horizon, low=1, high=_LONGEST)
+        self.source, self._seed, self._horizon = source, seed, min(steps, _LONGEST)
         self._given: NDArray[np.float64] | None = None
         if policy is not None:
             self._given = action_probabilities("collect", policy, source.n_states, source.n_actions, allowed_of(source))
@@ -60,6 +65,21 @@ class EnvStints:
         known = source.gamma, source.reward_range, None, True
         self.process = Process((*states, END), tuple(actions), *known, allowed=mask_of(source))
         self.now = self.begin()
+
+    @staticmethod
+    def total(source: EpisodicEnv, samples: int | None, budget: int | None) -> int:
+        """Return how many steps there will be, within the budget of the environment."""
+        if samples is not None:
+            raise InvalidInput(
+                "collect: nobody chooses the pairs that an environment visits. Give budget=... in place of samples=...."
+            )
+        total = asked(1, None, budget)
+        source.refuse_beyond_budget(total, WITHIN)
+        if total < source.width:
+            raise InvalidInput(
+                f"collect: budget must allow a step of each of the {source.width} environments, got {budget}."
+            )
+        return total
 
     @property
     def unit(self) -> int:

@@ -14,7 +14,7 @@ from replicable_rl.records.levels import (
     usual_level,
 )
 from replicable_rl.records.logs import LogPair, Logs
-from replicable_rl.records.plugins import is_reloaded, load_plugins
+from replicable_rl.records.plugins import is_ours, is_reloaded, load_plugins
 from replicable_rl.records.run import Fingerprints, Run, history_digest, made_with
 from replicable_rl.records.specs import (
     COUNTS,
@@ -62,6 +62,7 @@ __all__ = [
     "history_digest",
     "implied",
     "in_order",
+    "is_ours",
     "is_reloaded",
     "level_of",
     "load_plugins",

@@ -1,4 +1,4 @@
-"""Other people's modules: those that installed packages name, and definitions that are run again."""
+"""Other people's modules: what is theirs, those that installed packages name, and definitions that are run again."""
 
 import functools
 
@@ -6,6 +6,11 @@ from replicable_rl.errors import InvalidInput
 from replicable_rl.wording import sentence
 
 _PLUGINS = "replicable_rl.plugins"
+
+
+def is_ours(defined: object) -> bool:
+    """Whether a class or function is defined in this package, so that its id means the same everywhere."""
+    return str(getattr(defined, "__module__", "")).partition(".")[0] == "replicable_rl"
 
 
 @functools.cache

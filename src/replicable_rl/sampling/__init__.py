@@ -1,6 +1,7 @@
 """Samplers: fresh randomness lives here and nowhere else, and leaves as counts."""
 
-from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts, TransitionCounts, draw_from
+from replicable_rl.sampling.asked import draw_from, play_from
+from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts, TransitionCounts
 from replicable_rl.sampling.fused import Fused, Grid, Iterations, fused_iterations
 from replicable_rl.sampling.problem import EpisodicModel, GenerativeModel, Problem, check_source, kind_of
 from replicable_rl.sampling.simulator import Simulator
@@ -30,4 +31,5 @@ __all__ = [
     "draw_from",
     "fused_iterations",
     "kind_of",
+    "play_from",
 ]

@@ -14,7 +14,7 @@ from replicable_rl.theory import MAX_CALLS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.sampling.problem import GenerativeModel, Problem
+    from replicable_rl.sampling.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class OutcomeCounts:
     Row s*A + a owns the slice ``indptr[row]:indptr[row + 1]``; its counts sum to ``calls``
     (the exact process is the probabilities with one call). ``reward`` is the reward of an
     outcome, or the mean reward observed with it; then ``squares`` is the sum of the squares of how far they were from
-    it, in units of the width of the reward range.
+    it, in units of the width of the reward range. Without ``squares``, each outcome has one reward.
     """
 
     indptr: NDArray[np.int64]
@@ -187,14 +187,6 @@ def pooled(
 def _moved(excess: NDArray[np.float64], by: float, count: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return sums of so many rewards when each of them grows by a constant."""
     return excess + by * count if by else excess
-
-
-def draw_from(source: GenerativeModel, calls: int, rng: np.random.Generator) -> OutcomeCounts:
-    """Draw fresh successors of every pair, and see that they are as many as were asked for."""
-    counts = source.draw(calls, rng)
-    if counts.calls != calls:
-        raise InvalidInput(f"{type(source).__name__}: {calls} calls were asked for, {counts.calls} were made.")
-    return counts
 
 
 # Counts on their way: keys of transitions, how often, the sums of their rewards, and how far these are apart.

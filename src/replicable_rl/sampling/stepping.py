@@ -11,7 +11,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -79,6 +79,8 @@ class EpisodicEnv(Stepped):
     >>> lake.play([0] * 17, episodes=10, horizon=5, rng=sample_stream(1)).visits.sum()
     np.float64(50.0)
     """
+
+    collected: ClassVar[str] = "stints"
 
     def __init__(
         self,

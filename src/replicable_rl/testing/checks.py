@@ -54,7 +54,7 @@ class Check:
     """A check by its name; it is not run where one of those that it ``needs`` failed."""
 
     name: str
-    run: Callable[[Case], None]
+    run: Callable[[Any], None]  # of the case: an algorithm, or a sampler, on a problem
     needs: tuple[str, ...] = ("interface",)
 
 

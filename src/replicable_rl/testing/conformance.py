@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import TabularMDP
@@ -12,7 +12,7 @@ from replicable_rl.registry import make
 from replicable_rl.sampling import EpisodicModel, GenerativeModel
 from replicable_rl.solve import Algorithm, algorithm_spec
 from replicable_rl.testing.cases import Case, DoesNotApply, Failed, Refused, short
-from replicable_rl.testing.checks import CHECKS
+from replicable_rl.testing.checks import CHECKS, Check
 from replicable_rl.testing.counting import AnyProblem
 from replicable_rl.testing.processes import Worker
 
@@ -32,7 +32,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Conformance:
-    """The findings of a suite that an algorithm passed; ``str()`` lists them."""
+    """The findings of a suite that an algorithm, or a sampler, passed; ``str()`` lists them."""
 
     algorithm: str
     findings: tuple[Finding, ...]
@@ -63,7 +63,7 @@ class Conformance:
 
 
 class ConformanceError(AssertionError):
-    """An algorithm breaks rules; the message has a line for each, ``findings`` the details."""
+    """An algorithm, or a sampler, breaks rules; the message has a line for each, ``findings`` the details."""
 
     def __init__(self, algorithm: str, findings: tuple[Finding, ...]) -> None:
         self.algorithm, self.findings = algorithm, findings
@@ -162,14 +162,20 @@ def check_algorithm(
     findings: list[Finding] = []
     with Worker() as worker:
         for problem, neighbour in zip(chosen, chosen[1:] + chosen[:1], strict=True):
-            findings += _examine(Case(algorithm, problem, neighbour, level, worker), may_refuse=problems is None)
+            case = Case(algorithm, problem, neighbour, level, worker)
+            findings += examine(case, CHECKS, may_refuse=problems is None)
+    return conclude(_text(algorithm), findings)
+
+
+def conclude(name: str, findings: list[Finding]) -> Conformance:
+    """Return the findings if none of them is a failure and some check applied; raise them otherwise."""
     failures = tuple(finding for finding in findings if finding.verdict == "failed")
     if all(finding.verdict == "does not apply" for finding in findings):
         remedy = "Mend it, or pass problems=[...] that it takes."
         failures = tuple(replace(f, verdict="failed", sentence=f"{f.sentence} {remedy}") for f in findings)
     if failures:
-        raise ConformanceError(_text(algorithm), failures) from next((f.cause for f in failures if f.cause), None)
-    return Conformance(_text(algorithm), tuple(findings))
+        raise ConformanceError(name, failures) from next((f.cause for f in failures if f.cause), None)
+    return Conformance(name, tuple(findings))
 
 
 def default_problems() -> tuple[TabularMDP, ...]:
@@ -183,11 +189,12 @@ def default_problems() -> tuple[TabularMDP, ...]:
     )
 
 
-def _examine(case: Case, *, may_refuse: bool) -> list[Finding]:
+def examine(case: Any, checks: Iterable[Check], *, may_refuse: bool = False) -> list[Finding]:
+    """Run checks on a case, an algorithm or a sampler on a problem, and return what each found."""
     problem = re.sub(r"([0-9a-f]{12})[0-9a-f]{52}", r"\1...", case.problem.spec.text)
     findings: list[Finding] = []
     failed: set[str] = set()
-    for check in CHECKS:
+    for check in checks:
         if broken := [name for name in check.needs if name in failed]:
             findings.append(Finding(check.name, problem, "does not apply", f"{broken[0]} failed"))
             failed.add(check.name)
