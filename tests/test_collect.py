@@ -798,6 +798,7 @@ def test_a_source_of_your_own_is_collected_by_its_draw(tmp_path: Path) -> None:
 def test_an_interrupted_source_of_your_own_loses_a_batch(tmp_path: Path) -> None:
     table, file = rr.make("chain-v1"), tmp_path / "own.npz"
     whole = rr.collect(Own(table), samples=500, sample_seed=1, batch=1000)
+    assert (whole.count % 5 != 0).any()  # five batches, of other samples each
     own = Own(table)
     own.stops = 4
     with pytest.raises(KeyboardInterrupt):

@@ -254,9 +254,9 @@ def _of_a_log(run: Run, source: Any) -> Run:
 
 def refuse_unsampled(problem: Any, algorithm: Algorithm, sampler: str) -> None:
     """Refuse what every run would refuse before its first sample: what cannot be planned, and what cannot end."""
-    source, _ = source_of(problem, algorithm, sampler)
-    if not isinstance(algorithm, PlanningAlgorithm):
-        return
+    if not isinstance(algorithm, PlanningAlgorithm) or sampler not in (OWN, COUNTS, PerSample.id):
+        return  # of what a sampler of somebody's own makes, only the runs know
+    source = PerSample(problem) if sampler == PerSample.id else problem
     try:
         planned = algorithm.plan(source)
     except InvalidInput:
