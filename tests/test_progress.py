@@ -380,9 +380,10 @@ def test_nothing_heavy_is_imported_for_a_bar_that_nobody_sees() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_the_command_line_says_the_time_left_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_says_the_time_left_once_a_minute(a_minute: float, monkeypatch: pytest.MonkeyPatch) -> None:
     from replicable_rl.cli import progress as of_commands
 
+    monkeypatch.setattr(of_commands, "_MINUTE", a_minute)
     now, errors = [0.0], io.StringIO()
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setattr(sys, "stderr", errors)

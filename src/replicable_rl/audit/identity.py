@@ -11,8 +11,7 @@ of a module, the text that assigns them is seen: a program may fill them while i
 not count. Nor do docstrings and comments. What a program finds while it runs, such as a module that a function
 imports, is not seen: it is there only after the first run, and what is seen must be the same before and after.
 
-Of a level, what gives an output its form and its fingerprint is seen. Which levels a run has is known only afterwards,
-so all levels of one's own are looked at; a change counts where the runs that are there have the level.
+Of all levels of one's own, what gives outputs their form and their fingerprint is seen. It counts where runs have them.
 """
 
 import ast

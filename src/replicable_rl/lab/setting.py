@@ -57,7 +57,7 @@ def drawn_problem(layout: str, slip: float, gamma: float) -> ObjectSpec:
     """Name the problem of a drawing.
 
     >>> drawn_problem("G.G/.#./.S.", 0.3, 0.9).text
-    'gridworld-v1:layout=G.G/.#./.S.,slip=0.3,gamma=0.9'
+    'gridworld-v1:gamma=0.9,layout=G.G/.#./.S.,slip=0.3'
     """
     lines = lines_of(layout.replace("/", "\n"))
     if lines and not any(GOAL in line for line in lines):
@@ -69,7 +69,7 @@ def picked_problem(id: str, parameters: str = "") -> ObjectSpec:
     """Name a problem of the list, with parameters as one writes them on the command line.
 
     >>> picked_problem("riverswim-v1", "n_states=20, gamma=0.9").text
-    'riverswim-v1:n_states=20,gamma=0.9'
+    'riverswim-v1:gamma=0.9,n_states=20'
     """
     listed = ",".join(part.strip() for part in parameters.split(",") if part.strip())
     return parse_object(f"{id}:{listed}" if listed else id)

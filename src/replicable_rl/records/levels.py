@@ -24,8 +24,8 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
 _SUFFIX = re.compile(r"\.[a-z0-9]{1,40}")
 # What runs have beside their levels: the columns of their table, their record run.json, their history.
 _TAKEN = {
-    *("problem", "algorithm", "shared_seed", "sample_seed", "log", "samples", "status", "return", "loss"),
-    *("measured_return", "measured_low", "measured_high", "error", "run", "seconds", "history"),
+    *("problem", "algorithm", "sampler", "shared_seed", "sample_seed", "log", "samples", "status", "return"),
+    *("loss", "measured_return", "measured_low", "measured_high", "error", "run", "seconds", "history"),
 }
 
 
