@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import itertools
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
+
+from replicable_rl import compiled
+from replicable_rl.threads import Threads, result_of
 
 MODULE = """
 import sys
@@ -121,3 +129,69 @@ def _imported(module: ast.Module) -> dict[str, set[str]]:
         if isinstance(statement, ast.ImportFrom) and statement.module:
             found.setdefault(statement.module, set()).update(alias.name for alias in statement.names)
     return found
+
+
+def times(factor: float, first: int, last: int) -> float:
+    return factor * (last - first)
+
+
+def ends_though_interrupted_at(step: int) -> bool | None:
+    """Whether a team ends that Ctrl-C meets at this step of Python in it; None, if it has fewer steps."""
+    left = step
+    computed: list[list[float]] = []
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal left
+        left -= event in ("call", "return")  # where Python looks for signals
+        if left == 0:
+            raise KeyboardInterrupt
+        return trace
+
+    def work() -> None:
+        with contextlib.suppress(KeyboardInterrupt), compiled.Team(100, whole_below=1) as each:
+            sys.settrace(trace)
+            computed.extend(each(times, 2.0) for _ in range(2))  # the first call starts the threads
+            sys.settrace(None)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(timeout=20)
+    assert computed in ([], [[100.0, 100.0]], [[100.0, 100.0]] * 2)
+    return None if left > 0 else not thread.is_alive()
+
+
+def test_a_team_that_is_interrupted_ends_whenever_that_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock of `concurrent.futures` stayed taken: its thread waited for the lock, and the program for the thread."""
+    monkeypatch.setattr(compiled, "THREADS", 2)
+    ended = list(itertools.takewhile(lambda one: one is not None, map(ends_though_interrupted_at, itertools.count(1))))
+    assert all(ended)
+    assert len(ended) > 20
+
+
+def test_threads_that_have_ended_begin_anew() -> None:
+    threads = Threads(2)
+    for n in range(3):
+        with threads:
+            assert result_of(threads.submit(pow, 2, n)) == 2**n
+
+
+def test_what_a_thread_raises_is_raised_where_its_answer_is_awaited() -> None:
+    with Threads(2) as threads, pytest.raises(ZeroDivisionError):
+        result_of(threads.submit(divmod, 1, 0))
+
+
+def test_tasks_that_nobody_has_begun_are_forgotten() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    done: list[int] = []
+
+    def first() -> None:
+        begun.set()
+        go_on.wait()
+
+    with Threads(1) as threads:
+        threads.submit(first)
+        for number in range(5):
+            threads.submit(done.append, number)
+        begun.wait()
+        threading.Timer(0.05, go_on.set).start()
+    assert done == []

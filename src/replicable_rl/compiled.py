@@ -18,7 +18,6 @@ import itertools
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
@@ -27,6 +26,7 @@ from numba.core import event
 from numba.core.caching import FunctionCache
 
 from replicable_rl.progress import announce
+from replicable_rl.threads import Threads, result_of
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
@@ -140,31 +140,31 @@ class Team:
     Below ``whole_below``, starting threads takes longer than they save. Parts end at multiples of ``step``.
     """
 
-    _pool: ThreadPoolExecutor | None
+    _others: Threads | None
 
     def __init__(self, size: int, *, whole_below: int, step: int = 1) -> None:
-        self._parts, self._pool = [(0, size)], None
+        self._parts, self._others = [(0, size)], None
         steps = -(-size // step)
         threads = min(THREADS, steps)
         if size >= whole_below and threads > 1:
             ends = [min(size, steps * i // threads * step) for i in range(threads + 1)]
-            self._parts, self._pool = list(itertools.pairwise(ends)), ThreadPoolExecutor(threads - 1)
+            self._parts, self._others = list(itertools.pairwise(ends)), Threads(threads - 1)
 
     def __enter__(self) -> Team:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
+    def __exit__(self, *reason: object) -> None:
+        if self._others is not None:
+            self._others.__exit__(*reason)
 
     @property
     def is_one(self) -> bool:
         """Whether everything is done at once."""
-        return self._pool is None
+        return self._others is None
 
     def __call__(self, kernel: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Return what the kernel returned for every part."""
-        if self._pool is None:
+        if self._others is None:
             return [kernel(*arguments, *self._parts[0])]
-        running = [self._pool.submit(kernel, *arguments, *part) for part in self._parts[1:]]
-        return [kernel(*arguments, *self._parts[0]), *(part.result() for part in running)]
+        running = [self._others.submit(kernel, *arguments, *part) for part in self._parts[1:]]
+        return [kernel(*arguments, *self._parts[0]), *map(result_of, running)]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
+
+from replicable_rl.threads import Answer, Threads, result_of
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -23,18 +24,13 @@ def in_order(compute: Callable[[T], S], items: Iterable[T], *, threads: int) -> 
     if threads < 2:
         yield from map(compute, items)
         return
-    waiting: deque[Future[S]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            for item in items:
-                waiting.append(pool.submit(compute, item))
-                if len(waiting) > threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:  # who has seen enough does not wait for the rest
-            for one in waiting:
-                one.cancel()
+    waiting: deque[Answer] = deque()
+    with Threads(threads) as others:  # who has seen enough does not wait for the rest
+        for item in items:
+            waiting.append(others.submit(compute, item))
+            if len(waiting) > threads:
+                yield result_of(waiting.popleft())
+        yield from map(result_of, waiting)
 
 
 def threads_for(outcomes: int) -> int:
