@@ -393,20 +393,17 @@ def test_good_seeds_are_good(algorithm: Any) -> None:
     assert wrong <= 2  # of 60 with probability 0.002 each: more than 2 with probability 3e-4 even at the bound
 
 
-def test_a_run_claims_the_same_with_the_compiled_loop_and_without() -> None:
+def test_a_run_claims_the_same_with_the_compiled_loop_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
     """An outcome of a table has one reward, so nothing hides how far rewards spread."""
-
-    class Unfused(Counts):
-        """The same sampler without the compiled loop."""
-
     rng, sure = np.random.default_rng(20231), 0
     learned = rr.TabularMDP.from_dense(rng.dirichlet(np.ones(4), size=(4, 2)), rng.random((4, 2, 4)), gamma=0.8)
     for mdp in (learned, rr.make("chain-v1", gamma=0.8), rr.make("riverswim-v1", gamma=0.8)):
         for more in ({}, {"iterations": 1}, {"calls": 10**9, "iterations": 3}, {"calls": 100}, {"target": "value"}):
             algorithm = rr.ReplicablePhasedVI(0.2, 0.01, 0.3, **more)
-            one, two = (
-                rr.solve(source, algorithm, shared_seed=1, sample_seed=3) for source in (Counts(mdp), Unfused(mdp))
-            )
+            one = rr.solve(mdp, algorithm, shared_seed=1, sample_seed=3)
+            with monkeypatch.context() as patch:
+                patch.setattr(Counts, "fused", lambda *_: None)
+                two = rr.solve(mdp, algorithm, shared_seed=1, sample_seed=3)
             assert one.fingerprints == two.fingerprints
             assert (one.claims, one.status, one.samples) == (two.claims, two.status, two.samples)
             sure += mdp is learned and one.claims.of_this_seed is not None
@@ -424,6 +421,19 @@ def test_rewards_that_were_merged_hide_how_far_they_spread() -> None:
     table = rr.TabularMDP.from_outcomes([[[(0.5, 0, 0.0), (0.5, 0, 1.0)]]], gamma=0.5)
     claims = [rr.solve(table, algorithm, shared_seed=seed, sample_seed=1).claims.of_this_seed for seed in range(5)]
     assert claims != [None] * 5  # of the same process, where each outcome has its reward
+
+    class Merging(Counts):
+        """Somebody's own, which says nothing of having merged its rewards."""
+
+        def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+            heads = int(rng.binomial(calls, 0.5))
+            one = np.array([0, 1]), np.zeros(1, dtype=np.int32), np.array([heads / calls]), np.array([calls])
+            return OutcomeCounts(*one, calls)
+
+    claims = [
+        rr.solve(Merging(table), algorithm, shared_seed=seed, sample_seed=1).claims.of_this_seed for seed in range(5)
+    ]
+    assert claims == [None] * 5
 
 
 def test_no_margin_is_looked_at_without_rounding() -> None:

@@ -34,7 +34,7 @@ from replicable_rl.data.few import left_out_of
 from replicable_rl.mdp import TabularMDP, allowed_of, forbid, greedy
 from replicable_rl.progress import track
 from replicable_rl.queries import Estimate, Plain, Query, Rounded, ingredient
-from replicable_rl.records import Run, Status, StatusCode
+from replicable_rl.records import Run, Status, StatusCode, is_ours
 from replicable_rl.sampling import GenerativeModel, Iterations, OutcomeCounts, Problem, draw_from, fused_iterations
 from replicable_rl.theory import PhasedVIPlan, Units, phased_vi
 from replicable_rl.theory.rstat import ARITHMETIC, seed_margin
@@ -85,7 +85,8 @@ def phased_value_iteration(
         means = counts.mean(asked)
         answer = query.answer(means.reshape(q.shape), t) - schedule.lowered[t]
         new = answer if rewards is None else rewards + gamma * answer
-        far = far and (known is not None or counts.squares is None)  # merged rewards hide how far they spread
+        apart = known is not None or (is_ours(type(source)) and counts.squares is None)
+        far = far and apart  # rewards that were merged hide how far they spread, and others' may be
         far = far and _are_far(query, counts, asked, means, t, spread, log_term)
         q, made = forbid(np.maximum(q, new) if schedule.rising else new, allowed), made + counts.calls
         _leave_out(q, few, gamma)
