@@ -43,7 +43,6 @@ bench: $(VENV)/.benchmarking
 	$(BIN)/python -m benchmarks.forecasts
 	$(BIN)/python -m benchmarks.changes
 	$(BIN)/python -m benchmarks.collecting
-	$(BIN)/python -m benchmarks.stable
 
 # 100 000 broken files: about ten minutes.
 fuzz: $(VENV)/.installed

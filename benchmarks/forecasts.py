@@ -1,7 +1,7 @@
 """Forecasts of `diagnose`: what one log says about another, against what other logs do say.
 
-    .venv/bin/python -m benchmarks.forecasts            # part of make bench; half an hour; writes docs/forecasts.md
-    .venv/bin/python -m benchmarks.forecasts --quick    # small, and printed only
+    .venv/bin/python -m benchmarks.forecasts            # part of make bench; half an hour
+    .venv/bin/python -m benchmarks.forecasts --quick    # small
 
 Logs are played by the uniform policy in episodes of 100 steps. What is finished is kept in results/forecasts.json: a
 command that was interrupted goes on where it stopped.
@@ -20,7 +20,6 @@ import numpy as np
 from joblib import Parallel, delayed
 
 import replicable_rl as rr
-from replicable_rl import plotting
 from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.data import Dataset, Process
 from replicable_rl.data.summary import ALARM
@@ -32,7 +31,7 @@ from replicable_rl.sampling import Counts
 from replicable_rl.wording import number
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE, PICTURE, KEPT = ROOT / "docs" / "forecasts.md", ROOT / "docs" / "forecasts.svg", ROOT / "results"
+KEPT = ROOT / "results"
 PROCESSES = (
     *("two-goals", "two-goals-wide", "riverswim", "garnet"),
     *("machine-repair", "inventory", "FrozenLake 4×4", "admission"),
@@ -168,11 +167,9 @@ def _moved(mdp: rr.TabularMDP, pair: int) -> rr.TabularMDP:
 _TEXT = """\
 # How well one log forecasts what other logs say
 
-`make bench` writes this page (`python -m benchmarks.forecasts` alone, half an hour). Logs are played by the uniform
+Logs are played by the uniform
 policy in episodes of {steps} steps, on eight processes. The loss allowed is 5 % of what the best policy gains over the
 uniform one. Size is the number of rows for every pair of a state and an action, on average: some pairs have far fewer.
-
-![Forecasts against what happened]({picture})
 
 ## The default rule
 
@@ -198,7 +195,7 @@ see other pairs, and the forecast is too high{worst}.
 ## The plain best action
 
 The bootstrap is too high where two actions are exactly as good. `diagnose` never says more than the halves do for this
-rule, and those are right on average for half the size ([why](diagnosis.md#what-the-forecast-can-and-cannot-say)). The
+rule, and those are right on average for half the size. The
 proof of that is for rows that are drawn independently, their number by Poisson's law. The logs here are played in
 episodes, so it does not cover them: their rows follow each other, and two halves by rows share the paths of their
 episodes. What the halves are worth on such logs is measured, not proved. {plain_logs} logs each:
@@ -280,40 +277,8 @@ def _needed(extent: Extent, found: dict[str, Any]) -> str:
     return "\n".join([*lines, _row("all", "", pairs, _share(same, pairs), "", "")])
 
 
-def draw(cells: dict[str, Any]) -> plotting.Figure:
-    """Draw forecasts against what happened; whiskers hold nine of ten logs."""
-    with plotting.styled():
-        figure, ((left, right),) = plotting.panels((9.0, 4.6), 1, 2, sharey=True)
-        for axes, rule, title in ((left, DEFAULT, "default rule"), (right, PLAIN, "plain best action")):
-            axes.plot([0, 1], [0, 1], color=plotting.GREY, linewidth=1)
-            named: dict[str, int] = {}
-            for name, one in cells.items():
-                process, _, of = name.split("/")
-                if of != rule:
-                    continue
-                at = named.setdefault(process, len(named))
-                said = np.array(one["forecasts"])
-                low, high = np.quantile(said, (0.05, 0.95))
-                colour = (*plotting.COLOURS, plotting.BLACK, plotting.GREY)[at % 8]
-                marker = (*plotting.MARKERS, "X", "*")[at % 8]
-                label = process if named[process] == at and name.split("/")[1] == first_size(cells) else None
-                x = one["same"] / one["pairs"]
-                axes.plot([x, x], [low, high], color=colour, linewidth=1, alpha=0.5)
-                axes.plot([x], [said.mean()], color=colour, marker=marker, linestyle="none", label=label)
-            axes.set_title(title)
-            axes.set_xlabel("share of pairs of fresh logs that agree")
-        left.set_ylabel("what one log forecasts")
-        left.legend(fontsize=8, loc="upper left")
-    return figure
-
-
-def first_size(cells: dict[str, Any]) -> str:
-    """Return the size that the first cell has."""
-    return next(iter(cells)).split("/")[1]
-
-
 def page(extent: Extent, kept: dict[str, Any]) -> str:
-    """Return the page as Markdown."""
+    """Return the tables as Markdown."""
     cells = kept["cells"]
     mine, plain = errors(cells, DEFAULT), errors(cells, PLAIN)
     error = float(np.mean(np.abs(list(mine.values()))))
@@ -326,7 +291,6 @@ def page(extent: Extent, kept: dict[str, Any]) -> str:
     change = kept["changed"]
     return _TEXT.format(
         steps=STEPS,
-        picture=PICTURE.name,
         pairs=extent.pairs,
         logs=extent.logs,
         resamples=extent.resamples,
@@ -388,18 +352,14 @@ def _named(kind: str, name: str, task: Callable[[], Any]) -> tuple[str, str, Any
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure, and write the page."""
+    """Measure, and print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.forecasts", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small, and printed only")
+    parser.add_argument("--quick", action="store_true", help="small")
     options = parser.parse_args(arguments)
     extent = QUICK if options.quick else Extent()
     KEPT.mkdir(exist_ok=True)
     kept = measured(extent, None if options.quick else KEPT / "forecasts.json")
-    text = page(extent, kept)
-    print(text)
-    if not options.quick:
-        write_text(PAGE, text)
-        plotting.save_as(draw(kept["cells"]), PICTURE)
+    print(page(extent, kept))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The bounds against what happens: Monte Carlo at the edge, and 100 000 runs of rPVI at the sharp sample size.
 
-    .venv/bin/python -m benchmarks.proofs            # part of make bench; one to two minutes; writes docs/bounds.md
+    .venv/bin/python -m benchmarks.proofs            # part of make bench; one to two minutes
     .venv/bin/python -m benchmarks.proofs --quick    # small, and printed only
 
 *At the edge*: instances that come as close to a bound as we could make them (fair coins at exactly n, uniform rows,
@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from benchmarks.proofs_rmax import Finding, Floats, Instance, Sampler, measure
 from replicable_rl.theory.approximate_mdp import row_distance
 from replicable_rl.theory.rstat import mean_distance, rstat, seed_margin
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "bounds.md"
 INSTANCES, RUNS, SEED, MOST_ERRORS = 100_000, 100_000, 2023, 4.8
 EPSILON, DELTA, RHO = 0.1, 0.001, 0.2
 
@@ -218,8 +216,7 @@ def runs_of(name: str, mdp: rr.TabularMDP, runs: int) -> dict[str, Any]:
 _HEAD = """\
 # Bounds against what happens
 
-`make bench` writes this page (`python -m benchmarks.proofs` alone, one to two minutes). The proofs are in
-[Proofs](proofs.md) and [Proofs for R-max](proofs-rmax.md).
+The proofs are in docs/proofs.md and docs/proofs-rmax.md.
 
 ## At the edge
 
@@ -246,7 +243,7 @@ share of the runs that could say of their shared seed that a second run has the 
 
 
 def page(edges: Sequence[Finding], rows: Sequence[dict[str, Any]], size: int) -> str:
-    """Return the page as Markdown."""
+    """Return the tables as Markdown."""
     lines = [
         f"| {one.name} | {one.bound:.4g} | {one.mean:.4g} | {one.error:.1g} | {_times(one.looseness)} |"
         for one in edges
@@ -282,16 +279,16 @@ def failures(edges: Sequence[Finding], rows: Sequence[dict[str, Any]]) -> list[s
 
 
 def main() -> None:
-    """Measure, and write the page."""
+    """Measure, and print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.proofs", description="Bounds against what happens.")
-    parser.add_argument("--quick", action="store_true", help="a hundredth of it, printed only")
+    parser.add_argument("--quick", action="store_true", help="a hundredth of it")
     quick = parser.parse_args().quick
     size, total, rng = INSTANCES // (100 if quick else 1), RUNS // (100 if quick else 1), np.random.default_rng(SEED)
     edges = [measure(one, size, rng) for one in [*instances(), *proofs_rmax.instances()]]
     share = 2 * math.ceil(total / (2 * len(problems())))
     rows = [runs_of(name, mdp, share) for name, mdp in problems().items()]
     text = page(edges, rows, size)
-    print(text) if quick else PAGE.write_text(text, encoding="utf-8")
+    print(text)
     if wrong := failures(edges, rows):
         raise SystemExit("A bound does not hold:\n" + "\n".join(wrong))
 

@@ -1,6 +1,6 @@
 """The bounds of decisions at their edge, and hostile cuts.
 
-    .venv/bin/python -m benchmarks.proofs_decisions            # part of make bench; writes docs/bounds-decisions.md
+    .venv/bin/python -m benchmarks.proofs_decisions            # part of make bench
     .venv/bin/python -m benchmarks.proofs_decisions --quick    # small, and printed only
 
 The instances are those of `decision_edges`. Hostile cuts go through the package itself.
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +24,6 @@ from replicable_rl.records import COUNTS
 from replicable_rl.solve.run import source_of
 from replicable_rl.theory.decisions import DOUBT, estimated_loss
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "bounds-decisions.md"
 INSTANCES, CUTS, SEED, MOST_ERRORS, LOOSEST = 100_000, 10_000, 2023, 4.8, 10.0
 
 
@@ -112,8 +110,7 @@ def _worst_cuts(walk: Walk, model: EmpiricalModel) -> Floats:
 _HEAD = """\
 # Bounds of decisions against what happens
 
-`make bench` writes this page (`python -m benchmarks.proofs_decisions` alone, about two minutes). The proofs are in
-[Proofs for decisions](proofs-decisions.md), with the letters of this table.
+The proofs are in docs/proofs-decisions.md, with the letters of this table.
 
 ## At the edge
 
@@ -140,7 +137,7 @@ probability {delta:g}.
 
 
 def page(edges: Sequence[Finding], cuts: Sequence[Hostile], spent: float, bound: float, size: int) -> str:
-    """Return the page as Markdown."""
+    """Return the tables as Markdown."""
     cells = [(one.about, one.name.replace("|", "\\|"), one.bound, one.measured, one.looseness) for one in edges]
     lines = [
         f"| {about} | {name} | {bound:.4g} | {seen:.4g} | {loose:.3g}× |" for about, name, bound, seen, loose in cells
@@ -177,15 +174,15 @@ def failures(edges: Sequence[Finding], cuts: Sequence[Hostile], spent: float, bo
 
 
 def main() -> None:
-    """Measure, and write the page."""
+    """Measure, and print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.proofs_decisions", description="Bounds of decisions.")
-    parser.add_argument("--quick", action="store_true", help="a hundredth of it, printed only")
+    parser.add_argument("--quick", action="store_true", help="a hundredth of it")
     quick = parser.parse_args().quick
     size, total, rng = INSTANCES // (100 if quick else 1), CUTS // (100 if quick else 1), np.random.default_rng(SEED)
     edges = [measure(one, size, rng) for one in instances()]
     cuts, spent, bound = hostile(total, rng)
     text = page(edges, cuts, spent, bound, size)
-    print(text) if quick else PAGE.write_text(text, encoding="utf-8")
+    print(text)
     if wrong := failures(edges, cuts, spent, bound):
         raise SystemExit("A bound does not hold:\n" + "\n".join(wrong))
 

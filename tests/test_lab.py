@@ -27,7 +27,6 @@ from replicable_rl.errors import InvalidInput
 from replicable_rl.lab import grids, server, setting
 from replicable_rl.lab.measuring import (
     LOG_RULES,
-    MOST_MEGABYTES,
     audited,
     compared,
     diagnosed,
@@ -328,14 +327,6 @@ def test_without_marimo_the_command_says_what_to_install(
     monkeypatch.setattr(server, "find_spec", lambda name: None)
     assert main(["lab"]) == 2
     assert "pip install marimo" in capsys.readouterr().err
-
-
-def test_the_page_about_it_says_its_limits() -> None:
-    page = " ".join(Path("docs/lab.md").read_text(encoding="utf-8").split())
-    assert f"{setting.MOST_PAIRS} state-action pairs" in page
-    assert f"{grids.MOST_CELLS} cells" in page
-    assert f"{MOST_MEGABYTES} MB" in page
-    assert f"the lab takes {server.PORT}" in page
 
 
 def test_the_lab_is_an_extra_that_nothing_else_loads() -> None:

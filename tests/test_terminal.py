@@ -9,7 +9,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tomllib
 import warnings
 from pathlib import Path
 from typing import Any
@@ -59,16 +58,6 @@ def test_help_is_whole(name: str, width: int, run: Run, monkeypatch: pytest.Monk
     assert "{" not in shown
     if name:
         assert re.search(r"^  Examples?:\n    replicable-rl ", shown, re.MULTILINE)
-
-
-def test_the_pages_name_every_command_and_every_extra() -> None:
-    docs = Path(__file__).parent.parent / "docs"
-    terminal, index = ((docs / name).read_text(encoding="utf-8") for name in ("terminal.md", "index.md"))
-    project = tomllib.loads((docs.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert [name for name in COMMANDS if f"| `{name}` |" not in terminal] == []
-    assert [name for name in COMMANDS if f"| `replicable-rl {name}` |" not in index] == []
-    wanted = set(project["optional-dependencies"]) - {"bench", "dev", "docs"}  # which are for developers
-    assert [extra for extra in wanted if f"'.[{extra}]'" not in terminal] == []
 
 
 @pytest.mark.parametrize("width", WIDTHS)

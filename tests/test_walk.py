@@ -1,13 +1,11 @@
-"""What docs/inside.md says about a run, an audit and the rooms of the code is so."""
+"""A run converts its problem once, and an audit asks its store once."""
 
 from __future__ import annotations
 
 import ast
 import contextlib
-import importlib
 import inspect
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,7 +25,6 @@ from replicable_rl.solve import run as solving
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "replicable_rl"
 MODULES = sorted(SOURCE.rglob("*.py"))
-INSIDE = (ROOT / "docs" / "inside.md").read_text(encoding="utf-8")
 
 SHIPPED: list[Any] = [
     rr.PhasedVI(0.2, 0.05, calls=50, iterations=3),
@@ -40,80 +37,6 @@ SHIPPED: list[Any] = [
     rr.ReplicableRMax(0.1, 0.01, 0.2, 10, episodes=5, rounds=3),
     rr.PlugInPolicy(0.1, 0.01, 0.2, samples=50),
 ]
-
-
-# --- the page ------------------------------------------------------------------------------------
-
-
-def test_every_file_that_the_page_names_is_there() -> None:
-    named = re.findall(r"`([a-z_]+/[a-z_/0-9]*(?:\.py)?)`", INSIDE)
-    assert len(named) >= 15
-    assert [name for name in named if not (SOURCE / name).exists()] == []
-
-
-def test_every_noun_is_where_the_page_says() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| .* \| `([a-z_]+)/([a-z_]+)\.py` \|$", INSIDE, re.MULTILINE)
-    assert {noun for noun, *_ in rows} >= {"Problem", "Sample", "RunSpec", "Run", "Level", "Claim", "AuditSpec"}
-    for noun, folder, name in rows:
-        assert hasattr(importlib.import_module(f"replicable_rl.{folder}.{name}"), noun), noun
-
-
-def test_every_room_is_on_the_page() -> None:
-    listed = set(re.findall(r"`(\w+)`", INSIDE[INSIDE.index("## Rooms") :]))
-    assert {path.name for path in SOURCE.iterdir() if (path / "__init__.py").is_file()} <= listed
-
-
-def steps_of(heading: str) -> list[tuple[list[str], set[str]]]:
-    """The modules of every row of a table of the page, and who calls them."""
-    part = INSIDE[INSIDE.index(f"## `{heading}(") :].partition("\n## ")[0]
-    rows = re.findall(r"^\| \d \| (.*?) \| (.*?) \|", part, re.MULTILINE)
-    return [
-        ([f"replicable_rl/{name}" for name in re.findall(r"`(.*?)\.py`", where)], set(by.split(", ")))
-        for where, by in rows
-    ]
-
-
-def callers(modules: list[list[str]], walk: Callable[[], Any]) -> list[set[str]]:
-    """By which of the rows the modules of each are called; helpers between them are passed over."""
-    row = {name.replace("/", "."): str(i) for i, names in enumerate(modules, 1) for name in names}
-    found: dict[str, set[str]] = {i: set() for i in row.values()}
-
-    def row_of(frame: Any) -> str | None:
-        while frame is not None and frame.f_globals.get("__name__") not in row:
-            frame = frame.f_back
-        return None if frame is None else row[frame.f_globals["__name__"]]
-
-    def called(frame: Any, event: str, _: Any) -> None:
-        here = row.get(frame.f_globals.get("__name__", ""))
-        if event == "call" and here and not frame.f_code.co_name.startswith("<"):  # part of what somebody handed over
-            found[here].add(row_of(frame.f_back) or "you")
-
-    sys.setprofile(called)
-    try:
-        walk()
-    finally:
-        sys.setprofile(None)
-    return [found[str(i)] - {str(i)} for i in range(1, len(modules) + 1)]
-
-
-PROMISING = rr.ReplicablePhasedVI(0.1, 0.001, 0.2)  # as the theorem says: the plan has its say in every run
-
-
-def solved() -> object:
-    return rr.solve(rr.make("two-goals-v1"), PROMISING, shared_seed=1, sample_seed=1)
-
-
-def audited() -> object:
-    return str(rr.audit(rr.make("two-goals-v1"), PROMISING, shared_seeds=2, store=rr.RunStore()))
-
-
-@pytest.mark.parametrize("walk", [solved, audited])
-def test_rows_of_the_page_are_called_by_whom_it_says(walk: Callable[[], object]) -> None:
-    rows = steps_of("solve" if walk is solved else "audit")
-    walk()  # what is compiled or built once is
-    found = callers([modules for modules, _ in rows], walk)
-    assert len(rows) >= 6
-    assert found == [by for _, by in rows]
 
 
 # --- solve ---------------------------------------------------------------------------------------
@@ -404,12 +327,6 @@ def test_one_module_does_it_for_all(pattern: str) -> None:
     """JSON, combinations of values, cells of a map, intervals and p-values."""
     found = [path.relative_to(SOURCE).as_posix() for path in MODULES if re.search(pattern, path.read_text("utf-8"))]
     assert found == ONE_PLACE[pattern]
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_modules_can_be_read_in_one_sitting(path: Path) -> None:
-    if path.name != "_kernels.py":  # compiled loops, which must be in one module to be compiled together
-        assert len(path.read_text(encoding="utf-8").splitlines()) <= 350
 
 
 # --- claims about a table that was itself estimated ---------------------------------------------------

@@ -46,7 +46,7 @@ def collect(
     """Draw samples and return them as a data set; in a file they are kept, and the same call goes on from there.
 
     Samples of a simulator or a table are drawn of every pair in turn. An environment is stepped, and explored where you
-    give no policy. Ctrl-C loses no sample; docs/collect.md says exactly what happens when.
+    give no policy. Ctrl-C loses no sample.
 
     Parameters
     ----------
