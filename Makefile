@@ -42,7 +42,6 @@ bench: $(VENV)/.benchmarking
 	$(BIN)/python -m benchmarks.frontier
 	$(BIN)/python -m benchmarks.forecasts
 	$(BIN)/python -m benchmarks.changes
-	$(BIN)/python -m benchmarks.collecting
 
 # 100 000 broken files: about ten minutes.
 fuzz: $(VENV)/.installed

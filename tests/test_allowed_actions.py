@@ -331,27 +331,6 @@ def test_logs_with_masks_that_do_not_fit_are_refused() -> None:
         log_of(mdp, allowed=fewer)
 
 
-@pytest.mark.parametrize("kind", ["table", "simulator", "vectorised", "simulator that ends"])
-def test_what_is_collected_is_allowed(kind: str) -> None:
-    mdp, ends = masked(1), kind == "simulator that ends"
-
-    def step(state: Any, action: Any, rng: np.random.Generator) -> tuple[Any, ...]:
-        assert np.all(mdp.allowed[state, action])
-        size = None if kind != "vectorised" else state.size
-        answer = rng.integers(S, size=size), rng.integers(3, size=size) / 2.0
-        return (*answer, bool(rng.random() < 0.1)) if ends else answer
-
-    sizes: Any = {"n_states": S, "n_actions": A, "gamma": 0.8, "reward_range": (0.0, 1.0), "allowed": mdp.allowed}
-    many: Any = {"step_many": step} if kind == "vectorised" else {"ends": ends}
-    source = mdp if kind == "table" else rr.Simulator(step, version="1", **sizes, **many)
-    data = rr.collect(source, samples=6, sample_seed=1)
-    np.testing.assert_array_equal(data.visits[:S], 6 * mdp.allowed)
-    run = rr.solve(data, rr.PlugInPolicy(0.1, 0.01, 0.2), shared_seed=1)
-    assert mdp.allowed[np.arange(S), run.policy[:S]].all()
-    assert data.allowed is not None
-    assert data.allowed.shape == (S + ends, A)
-
-
 # --- decisions ---------------------------------------------------------------------------------------------------
 
 ARGUMENTS: dict[str, dict[str, Any]] = {

@@ -102,7 +102,6 @@ def test_a_plan_says_where_a_log_is_too_small(folder: Path) -> None:
         (["compare", "one.csv", "--gamma", "0.9"], "compare: draws fresh samples, and one.csv is a log"),
         (["calibrate", "one.csv", *POLICY, "--gamma", "0.9"], "`replicable-rl diagnose` says how many rows"),
         (["compare", "chain-v1", "--gamma", "0.9"], "compare: --gamma is for logs"),
-        (["collect", "one.csv", "--out", "a.npz"], "collect: draws fresh samples, and one.csv is a log"),
         (["audit", "one.csv", *POLICY], "audit: one.csv is one log"),
         (["solve", "one.csv", *POLICY, *SEED], "solve: a log does not say its discount. Give --gamma"),
         (["solve", "chain-v1", *POLICY, *SEED, "--gamma", "0.9"], "--gamma is for logs, and 'chain-v1' is none"),

@@ -205,7 +205,8 @@ def test_episodes_of_several_files_are_named(kind: str, tmp_path: Path) -> None:
         SOURCES[kind](walk, tmp_path / name)
     both, one = from_transitions(tmp_path, **ends), from_transitions(tmp_path / "one", **ends)
     assert (both.joined, both.after, one.joined) == (1, 1, 0)
-    assert both != one + one  # one episode, and two
+    assert both.starts is not None
+    assert both.starts.sum() == 1
     assert "1 episode has rows in several files and is read as one: if the files" in str(both.summary())
     both.save(tmp_path / "both.npz")
     assert rr.load_dataset(tmp_path / "both.npz").joined == 1

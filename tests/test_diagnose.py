@@ -326,7 +326,6 @@ def test_noise_of_rewards_of_many_values_is_forecast() -> None:
     one, two = data.split(2, seed=1)
     assert one.rows + two.rows == data.rows
     assert one.reward.tolist() != two.reward.tolist()
-    assert one + two == data
 
 
 def test_rewards_of_many_values_keep_their_range_and_their_sums() -> None:
@@ -390,7 +389,7 @@ def test_parts_share_the_first_states() -> None:
     assert one.starts is not None
     assert two.starts is not None
     assert (one.starts + two.starts == data.starts).all()
-    assert one + two == data
+    assert (one.visits + two.visits == data.visits).all()
     part = data.subsample(10)
     assert part.starts is not None
     assert part.starts.sum() < 50

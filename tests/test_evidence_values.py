@@ -266,8 +266,6 @@ def entries() -> dict[str, Entry]:
         ),
         "Dataset.split": (LOGGED.split, {"parts": 2, "seed": 1}),
         "Dataset.subsample": (LOGGED.subsample, {"rows": 2, "seed": 1}),
-        "collect": (rr.collect, {"source": MDP, "samples": 3, "sample_seed": 1, "keep": None, "batch": 2}),
-        "collect, a budget": (rr.collect, {"source": MDP, "budget": 6, "sample_seed": 1}),
         "Dataset.draw": (lambda calls: LOGGED.draw(calls, np.random.default_rng(0)), {"calls": 1}),
         "load_dataset": (rr.load_dataset, {"path": "/nowhere"}),
         "same_process": (rr.same_process, {"one": LOGGED, "two": LOGGED}),

@@ -58,9 +58,6 @@ def test_what_is_outside_stays_known(tmp_path: Path) -> None:
     assert data.outside == Outside(2, -2.0, 7.0, "from_transitions, row 5")
     data.save(tmp_path / "log.npz")
     assert rr.load_dataset(tmp_path / "log.npz").outside == data.outside
-    both = data + data
-    assert both.outside is not None
-    assert both.outside.rows == 4
     parts = data.split(2, seed=3)
     assert sum(0 if part.outside is None else part.outside.rows for part in parts) == 2
     wider = rr.from_transitions(LOG | {"state": ["sea"] * 6}, gamma=0.9, reward_range=(-9, 9))
@@ -128,7 +125,6 @@ def test_rows_after_the_end_are_counted(kind: str, tmp_path: Path) -> None:
     assert "1 row of episodes comes after the end: the row before is done" in data.summary().warnings
     data.save(tmp_path / "log.npz")
     assert rr.load_dataset(tmp_path / "log.npz").after == 1
-    assert (data + data).after == 2
 
 
 def test_two_episodes_do_not_follow_each_other() -> None:
@@ -154,7 +150,6 @@ def test_states_that_end_and_are_left_are_counted(kind: str, tmp_path: Path) -> 
     assert any(warning.startswith(said) for warning in data.summary().warnings)
     data.save(tmp_path / "log.npz")
     assert rr.load_dataset(tmp_path / "log.npz").summary().warnings == data.summary().warnings
-    assert (data + data).ended is not None
     unnamed = log | {"next_state": ["b", None, None, None, "b"]}
     assert "ends episodes" not in warned(unnamed, done="done")  # what comes after the end need not be named
 

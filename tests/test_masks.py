@@ -62,10 +62,6 @@ def test_masks_become_the_actions_of_a_state(kind: Any) -> None:
     run = rr.solve(problem, algorithm, shared_seed=1, sample_seed=1)
     assert all(ROW[place, action] for place, action in env.tried)
     assert all(ROW[place, action] for place, action in enumerate(run.policy[:4]))
-    data = rr.collect(problem, budget=500, sample_seed=1)
-    assert data.allowed is not None
-    assert data.visits[~data.allowed].sum() == 0
-    assert all(ROW[place, action] for place, action in env.tried)
     freely = rr.solve(rr.EpisodicEnv(kind(), **OPTIONS), algorithm, shared_seed=1, sample_seed=1)
     assert not all(ROW[place, action] for place, action in enumerate(freely.policy[:4]))  # the mask is what decides
 
@@ -89,7 +85,6 @@ def test_parts_of_a_vector_environment() -> None:
     assert problem.allowed is not None
     assert seen.visits.sum() > 0
     assert seen.visits[~problem.allowed.reshape(-1)].sum() == 0.0
-    rr.collect(problem, budget=100, sample_seed=1)
     assert problem.masks is not None
     wrong = {"action_mask": np.ones((2, 3), dtype=int), "_action_mask": np.array([False, True])}
     with pytest.raises(
@@ -105,13 +100,9 @@ def test_a_mask_that_changes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
         rr.EpisodicEnv(Corridor(changes=True), allowed="action_mask", **OPTIONS)
     env = Asked(changes=True)
     problem = rr.EpisodicEnv(env, allowed="action_mask", **OPTIONS)
-    for play in (
-        lambda: problem.play(uniform_policy(problem), 20, 20, sample_stream(1)),
-        lambda: rr.collect(problem, budget=200, sample_seed=1),
-    ):
-        env.steps = 0
-        with pytest.raises(rr.InvalidInput, match=r"EpisodicEnv Asked: the action_mask of state 2 changes"):
-            play()
+    env.steps = 0
+    with pytest.raises(rr.InvalidInput, match=r"EpisodicEnv Asked: the action_mask of state 2 changes"):
+        problem.play(uniform_policy(problem), 20, 20, sample_stream(1))
     monkeypatch.setattr("replicable_rl.sampling.masks._WALK", 1)
     problem = rr.EpisodicEnv(Corridor(), allowed="action_mask", **OPTIONS)
     with pytest.raises(rr.InvalidInput, match=r"which no walk of 1 steps had found out\. Give allowed as"):
@@ -142,7 +133,6 @@ def test_where_nobody_acts_all_is_allowed(kind: Any, walk: int, monkeypatch: pyt
     problem = rr.EpisodicEnv(kind(), allowed="action_mask", **OPTIONS)
     assert problem.allowed is not None
     assert problem.allowed.tolist() == [*(ROW[:3] == 1).tolist(), [True] * 3, [True] * 3]
-    assert rr.collect(problem, budget=50, sample_seed=1).rows == 50
     assert problem.play(uniform_policy(problem), 20, 10, sample_stream(1)).visits.sum() > 0
     assert problem.masks is not None
     if walk > 3:

@@ -50,7 +50,6 @@ VERBS: dict[str, Callable[[], Any]] = {
     "compare": lambda: rr.compare(MDP, algorithms=[PLUG_IN], start=4, most=8, shared_seeds=4),
     "diagnose": lambda: rr.diagnose(_log(), resamples=3),
     "Diagnosis.rules": lambda: rr.diagnose(_log(), resamples=3).rules(),
-    "collect": lambda: rr.collect(MDP, samples=3, sample_seed=1),
     "find_seed": lambda: rr.find_seed(MDP, PLUG_IN, tries=2, sample_seed=1),
 }
 

@@ -91,7 +91,7 @@ def test_examples_can_be_read(name: str) -> None:
         assert COMMANDS[name].make_context(name, list(arguments)).params
 
 
-QUICK = ("solve", "plan", "publish", "collect", "list")
+QUICK = ("solve", "plan", "publish", "list")
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -267,7 +267,6 @@ def test_quiet_leaves_errors_and_the_result(run: Run, folder: Path) -> None:  # 
     publishing = ("publish", *SMALL, "--sample-seed", "1")
     loud, quiet = run.good(*publishing), run.good(*publishing, "-q")
     assert loud == f"{quiet}Nothing was written; --output cuts.json keeps them.\n"
-    assert run.good("collect", "chain-v1", "--samples", "5", "--out", "few.npz", "-q").count("\n") == 8
     run.good("-q", *AUDIT, "--store", "runs.sqlite")
     assert run.good("report", "runs.sqlite", "-q") == ""
     assert Path("runs.html").exists()
@@ -342,7 +341,6 @@ NARROW: dict[str, tuple[str, ...]] = {
     "audit of logs": ("audit", "log.csv", "monday.csv", *SOLVED[1:], "--gamma", "0.9", "--shared-seeds", "3"),
     "calibrate": ("calibrate", *SOLVED, "--start", "64", "--most", "64", "--shared-seeds", "40"),
     "compare": ("compare", "chain-v1", "--only", "greedy", "--only", "rpvi", "--most", "4", "--shared-seeds", "20"),
-    "collect": ("collect", "chain-v1", "--samples", "1000", "--out", "samples.npz", "--sample-seed", "1"),
     "diagnose": ("diagnose", "log.csv", "--gamma", "0.9", "--resamples", "10"),
 }
 

@@ -45,7 +45,6 @@ from replicable_rl.audit import (
     read_audits,
     run_audits,
 )
-from replicable_rl.collect import collect
 from replicable_rl.data import (
     Bins,
     Dataset,
@@ -140,7 +139,6 @@ __all__ = [
     "audit_sweep",
     "build",
     "calibrate",
-    "collect",
     "compare",
     "compare_logs",
     "diagnose",

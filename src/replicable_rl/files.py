@@ -2,7 +2,6 @@
 
 import contextlib
 import csv
-import fcntl
 import io
 import os
 import shutil
@@ -46,53 +45,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-
-
-_LOCKED: set[str] = set()  # by this process: a lock keeps out other processes only
-
-
-@contextlib.contextmanager
-def locked(path: Name) -> Iterator[None]:
-    """Let nobody else into the block for the same ``path``; whoever comes second is refused.
-
-    The lock is a file beside it, which the system releases when the process ends, however it ends.
-    """
-    target = os.path.realpath(path)
-    beside = Path(target).with_name(f".{Path(target).name}.lock")
-    if target in _LOCKED:
-        raise _in_use(path)
-    _LOCKED.add(target)
-    try:
-        with _as_invalid_file(Path(path)):
-            descriptor = _lock(path, beside)
-        try:
-            yield
-        finally:
-            beside.unlink(missing_ok=True)  # while it is locked: whoever opened it looks whether it is still there
-            os.close(descriptor)
-    finally:
-        _LOCKED.discard(target)
-
-
-def _lock(path: Name, beside: Path) -> int:
-    while True:
-        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(descriptor), beside.stat()):
-                    return descriptor
-        except (BlockingIOError, PermissionError):
-            os.close(descriptor)
-            raise _in_use(path) from None
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)  # somebody removed it between our opening and locking it
-
-
-def _in_use(path: Name) -> InvalidFile:
-    return InvalidFile(f"{path}: somebody else is writing it. Wait until they are done, or name another file.")
 
 
 def write_csv(path: str | os.PathLike[str], rows: Sequence[Mapping[str, object]]) -> None:

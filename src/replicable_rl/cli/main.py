@@ -13,7 +13,6 @@ import typer
 
 from replicable_rl.cli import complete
 from replicable_rl.cli.audit import audit_command
-from replicable_rl.cli.collect import collect_command
 from replicable_rl.cli.columns import naming_options, with_column_options
 from replicable_rl.cli.complete import COMPLETING, refuse_unknown_shell
 from replicable_rl.cli.diagnose import calibrate_command, compare_command
@@ -260,12 +259,6 @@ _add(
 )
 _add("calibrate", calibrate_command, "Find how many samples ALGORITHM needs.", f"calibrate {_SOLVED}")
 _add("compare", compare_command, "Show all rules and algorithms side by side.", "compare chain-v1 --rho 0.2")
-_add(
-    "collect",
-    collect_command,
-    "Draw samples, keep them, and resume.",
-    "collect two-goals-v1 --samples 1000 --out samples.npz",
-)
 _add(
     "diagnose",
     diagnose_command,

@@ -88,11 +88,11 @@ def drop_output() -> None:
 
 
 @contextlib.contextmanager
-def saying_what_is_kept(store: Path | None, what: str = "Finished runs") -> Iterator[None]:
+def saying_what_is_kept(store: Path | None) -> Iterator[None]:
     """Say, when a command is interrupted, that a store has what was finished."""
     try:
         yield
     except KeyboardInterrupt:
         if store is not None and store.exists() and not is_quiet():
-            print_error(f"{what} are kept in {store}; the same command resumes.")
+            print_error(f"Finished runs are kept in {store}; the same command resumes.")
         raise

@@ -18,7 +18,7 @@ from replicable_rl.data.comparing import BLOCKS
 from replicable_rl.data.forms import as_name
 from replicable_rl.data.labels import Label, spoken, written_key
 from replicable_rl.data.numbering import each_block, labels_of, number_groups, part_names, refuse
-from replicable_rl.data.stretches import PIECE, Sums, scale, stretch, within
+from replicable_rl.data.stretches import scale, stretch, within
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -136,7 +136,6 @@ class Counted:
     ended: NDArray[np.int64] | None  # ends for which each state is named as the next one
     flaws: EpisodeFlaws
     facts: Facts
-    sums: Sums | None  # of the rewards of every outcome, where they are added up
 
 
 def counted(rows: Rows, columns: Columns) -> Counted:
@@ -151,7 +150,7 @@ def counted(rows: Rows, columns: Columns) -> Counted:
     many = number_groups(rows, columns)
     found = engine.arrays(
         "SELECT x.id AS s, y.id AS a, COALESCE(z.id, -1) AS t, c.r AS r, CAST(c.n AS BIGINT) AS n, "
-        f"{each_block('CAST(c.b{i} AS BIGINT) AS b{i}')}{', ' + summed('c.total') if facts.adds else ''} FROM counts c "
+        f"{each_block('CAST(c.b{i} AS BIGINT) AS b{i}')}, CAST(c.total AS DOUBLE) AS total FROM counts c "
         "JOIN states x ON c.s = x.label JOIN actions y ON c.a = y.label LEFT JOIN states z ON c.t = z.label"
     )
     n = found["n"].astype(np.int64, copy=False)
@@ -163,38 +162,23 @@ def counted(rows: Rows, columns: Columns) -> Counted:
         found["s"].astype(np.int64, copy=False),
         found["a"].astype(np.int64, copy=False),
         found["t"].astype(np.int64, copy=False),
-        rewards_of(found, facts),
+        _rewards(found, facts),
         n,
         blocks,
         starts,
         None if columns.done is None else _ended(engine, columns, many),
         flaws,
         facts,
-        sums_of(found, facts) if facts.adds else None,
     )
 
 
-def summed(total: str) -> str:
-    """Return the columns that a sum of whole numbers of 128 bits comes back in: rounded, and exactly in two parts."""
-    low = f"((CAST({total} AS HUGEINT) % {PIECE} + {PIECE}) % {PIECE})"
-    return (
-        f"CAST({total} AS DOUBLE) AS total, CAST({low} AS BIGINT) AS low, "
-        f"CAST((CAST({total} AS HUGEINT) - {low}) // {PIECE} AS BIGINT) AS high"
-    )
-
-
-def rewards_of(found: Mapping[str, NDArray[Any]], facts: Facts) -> NDArray[np.float64]:
+def _rewards(found: Mapping[str, NDArray[Any]], facts: Facts) -> NDArray[np.float64]:
     """Return the reward of every outcome: the value itself, or the mean of its stretch."""
     r = found["r"].astype(np.float64)
     if not facts.adds:
         return r
     mean = found["total"].astype(np.float64) / found["n"].astype(np.int64)
     return np.clip(within(mean / facts.scale, r, facts.width), facts.lowest, facts.highest)
-
-
-def sums_of(found: Mapping[str, NDArray[Any]], facts: Facts) -> Sums:
-    """Return what the rewards of every outcome add up to."""
-    return Sums(found["high"].astype(np.int64), found["low"].astype(np.int64), facts.lowest, facts.highest)
 
 
 def _episodes(rows: Rows, columns: Columns, many: int) -> tuple[NDArray[np.int64], EpisodeFlaws]:

@@ -13,7 +13,6 @@ from replicable_rl.canonical import array_digest, json_digest
 from replicable_rl.data.checks import check_blocks, whole
 from replicable_rl.data.outside import Outside, found_outside
 from replicable_rl.data.process import Process
-from replicable_rl.data.stretches import Sums
 from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidInput, check_integer, check_numbers, check_real, shown
 from replicable_rl.records import Recorded
@@ -65,8 +64,6 @@ class Dataset(Displayed):
         What is known of rewards outside the declared range, where ``reward`` holds means; else it is seen.
     width : float
         Where rewards take very many values, how long the stretches are of which ``reward`` holds the means; else 0.
-    sums : Sums, optional
-        What the rewards of the stretches add up to, exactly, where that is known; no part of the digest, and not saved.
     """
 
     known_rewards: None = None
@@ -91,7 +88,6 @@ class Dataset(Displayed):
         ended: ArrayLike | None = None,
         outside: Outside | None = None,
         width: float = 0.0,
-        sums: Sums | None = None,
     ) -> None:
         if not isinstance(process, Process):
             raise InvalidInput(f"Dataset: process must be a Process, got {shown(process)}.")
@@ -125,9 +121,6 @@ class Dataset(Displayed):
         self.allowed = None if process.allowed is None else np.array(process.allowed, dtype=np.bool_)
         self._refuse_forbidden()
         self.blocks = None if blocks is None else check_blocks(blocks, counts)[order]
-        if sums is not None and (not isinstance(sums, Sums) or not size == len(sums.high) == len(sums.low)):
-            raise InvalidInput(f"Dataset: sums must be Sums with one for every outcome, got {shown(sums)}.")
-        self.sums = None if sums is None else sums._replace(high=sums.high[order], low=sums.low[order])
         self.starts = None if starts is None else whole("starts", starts, self.n_states).copy()
         self.ended = None if ended is None else whole("ended", ended, self.n_states).copy()
         if outside is not None and not isinstance(outside, Outside):
@@ -255,29 +248,6 @@ class Dataset(Displayed):
         return summarise(self)
 
     # --- other data sets ------------------------------------------------------------------------------
-
-    def __add__(self, other: Dataset) -> Dataset:
-        """Return both logs as one; they must be of one process. ``sum(logs)`` adds up several.
-
-        For logs that `from_transitions` read it is what reading both files together gives, to the last bit, with two
-        exceptions. An episode of one name in both files is one episode there, and two here. And rewards of more than
-        1000 values are added up as whole multiples of a power of two, which goes by the largest of them. Where the logs
-        differ in that power, nobody can tell from the sums of one what they would have been with that of the other:
-        then the means are equal but for rounding, and the digest is another one. It is also where a log was split, or
-        saved and loaded: sums are not kept then.
-        """
-        if not isinstance(other, Dataset) or other.process != self.process:
-            raise InvalidInput(
-                "Dataset: only logs of one process add up. Read both with the same states=..., actions=..., gamma and "
-                "reward_range."
-            )
-        from replicable_rl.data.adding import added
-
-        return added(self, other)
-
-    def __radd__(self, other: object) -> Dataset:
-        """Return the log itself for 0, with which ``sum`` begins."""
-        return self if type(other) is int and other == 0 else NotImplemented
 
     def split(self, parts: int = 2, *, seed: int = 0) -> list[Dataset]:
         """Return disjoint parts of the log, each row in one of them at random."""

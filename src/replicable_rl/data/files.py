@@ -29,8 +29,8 @@ _OPTIONAL = ("blocks", "starts", "ended")
 _MOST_SAID = 1 << 32  # bytes of what a file says of itself
 
 
-def write_dataset(data: Dataset, path: str | os.PathLike[str], **more: NDArray[Any]) -> None:
-    """Write a data set, whole or not at all; ``more`` goes into the same file, and is no part of the data set."""
+def write_dataset(data: Dataset, path: str | os.PathLike[str]) -> None:
+    """Write a data set, whole or not at all."""
     process = data.process
     metadata: dict[str, Json] = {
         "format": _FORMAT,
@@ -54,7 +54,6 @@ def write_dataset(data: Dataset, path: str | os.PathLike[str], **more: NDArray[A
     if process.allowed is not None:
         metadata["allowed"] = [list(row) for row in process.allowed]
     arrays = {name: array for name in (*_NEEDED, *_OPTIONAL) if (array := getattr(data, name)) is not None}
-    arrays = {**more, **arrays}
     arrays["metadata"] = np.frombuffer(canonical_json(metadata), dtype=np.uint8)
     with replacing(path) as stream:
         np.savez(cast("Any", stream), allow_pickle=False, **arrays)
@@ -72,11 +71,6 @@ def is_dataset(path: str | os.PathLike[str]) -> bool:
 
 def read_dataset(path: str | os.PathLike[str]) -> Dataset:
     """Read a data set, and check that it is what was saved."""
-    return read_all(path)[0]
-
-
-def read_all(path: str | os.PathLike[str]) -> tuple[Dataset, dict[str, NDArray[Any]]]:
-    """Read a data set, and all arrays of its file."""
     file = check_regular(path)
     try:
         with file.open("rb") as stream:
@@ -93,7 +87,7 @@ def read_all(path: str | os.PathLike[str]) -> tuple[Dataset, dict[str, NDArray[A
         raise InvalidFile(f"{path}: is no {_FORMAT} file, or is damaged ({error!s:.120}).") from None
     if data.sample.digest != metadata["digest"]:
         raise InvalidFile(f"{path}: the content does not match its digest; the file was changed after it was saved.")
-    return data, archive
+    return data
 
 
 def _dataset(metadata: dict[str, Any], archive: dict[str, NDArray[Any]]) -> Dataset:

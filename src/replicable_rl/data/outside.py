@@ -74,14 +74,3 @@ def outside_of_wider(known: Outside | None, bounds: tuple[float, float]) -> Outs
     """Return what is outside of a wider range: nothing, where it holds all rewards that were seen."""
     held = known is not None and bounds[0] <= known.lowest and known.highest <= bounds[1]
     return None if held else known
-
-
-def outside_of_both(one: Outside | None, two: Outside | None) -> Outside | None:
-    """Return what is outside in one of two logs.
-
-    >>> outside_of_both(Outside(1, 0.0, 7.0), Outside(2, -1.0, 5.0))
-    Outside(rows=3, lowest=-1.0, highest=7.0, where='')
-    """
-    if one is None or two is None:
-        return one or two
-    return Outside(one.rows + two.rows, min(one.lowest, two.lowest), max(one.highest, two.highest), one.where)

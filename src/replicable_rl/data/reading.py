@@ -159,7 +159,7 @@ def _dataset(
     }
     flaws = found.flaws._asdict()
     more |= {name: flaws[name] for name in ("broken", "cut", "after", "joined")}
-    more |= {"blocks": found.blocks, "width": found.facts.width, "sums": found.sums}
+    more |= {"blocks": found.blocks, "width": found.facts.width}
     return Dataset(process, *outcomes, **more, outside=_outside(rows, columns, bounds, found.facts))
 
 

@@ -9,7 +9,7 @@ other, whatever their rewards.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +22,6 @@ STRETCHES = 256  # that cover the range, about
 _EXACT = 2.0**8  # stretches from 0 up to which 44 bits of a place within one are kept
 _FEW_BITS = 60  # of the largest reward, as a whole number
 _LARGEST_EXPONENT = 1000  # of the scale, or it is no float
-PIECE = 2**40  # the low parts of sums are below it
 _SHORTEST = -1000  # exponent: or it is no float with all its bits
 
 
@@ -45,18 +44,6 @@ def scale(low: float, high: float) -> float:
     largest = max(abs(low), abs(high))
     exponent = math.frexp(largest)[1] if largest else 0
     return math.ldexp(1.0, min(_FEW_BITS - exponent, _LARGEST_EXPONENT))
-
-
-class Sums(NamedTuple):
-    """What the rewards of every outcome add up to, exactly: ``high * PIECE + low`` whole numbers of 1/scale.
-
-    ``lowest`` and ``highest`` are the ends of the rewards that were seen, by which the scale goes.
-    """
-
-    high: NDArray[np.int64]
-    low: NDArray[np.int64]
-    lowest: float
-    highest: float
 
 
 def place(reward: Floats, width: float) -> Floats:

@@ -6,7 +6,6 @@ from replicable_rl.sampling.fused import Fused, Grid, Iterations, fused_iteratio
 from replicable_rl.sampling.problem import EpisodicModel, GenerativeModel, Problem, check_source, kind_of
 from replicable_rl.sampling.simulator import Simulator
 from replicable_rl.sampling.stepping import EpisodicEnv
-from replicable_rl.sampling.stints import Stint
 from replicable_rl.sampling.tables import Counts, PerSample, Table
 from replicable_rl.theory import MAX_CALLS
 
@@ -24,7 +23,6 @@ __all__ = [
     "PerSample",
     "Problem",
     "Simulator",
-    "Stint",
     "Table",
     "TransitionCounts",
     "check_source",

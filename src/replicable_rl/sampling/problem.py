@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -118,7 +118,6 @@ class Stepped(Displayed):
     initial: NDArray[np.float64] | None = None
     known_rewards: None = None  # rewards are learned from the samples
     estimated: bool = False
-    collected: ClassVar[str]  # how `collect` goes on from sample to sample
     name: str
     n_states: int
     n_actions: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -67,8 +67,6 @@ class Simulator(Stepped):
     >>> Simulator(coin, step_many=coins, **sizes).draw(100, np.random.default_rng(0)).count.sum()
     np.int64(200)
     """
-
-    collected: ClassVar[str] = "draws"
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from replicable_rl.records import ObjectSpec
 from replicable_rl.sampling.counts import EpisodeCounts, Tally, check_horizon, episode_counts, merge_tallies, tally_of
 from replicable_rl.sampling.masks import ACTION_MASK, Masks
 from replicable_rl.sampling.problem import BUDGET, Stepped
-from replicable_rl.sampling.vectors import autoreset_mode, before_autoreset
 from replicable_rl.theory import MAX_CALLS
 
 if TYPE_CHECKING:
@@ -80,8 +79,6 @@ class EpisodicEnv(Stepped):
     np.float64(50.0)
     """
 
-    collected: ClassVar[str] = "stints"
-
     def __init__(
         self,
         env: Any,
@@ -104,7 +101,6 @@ class EpisodicEnv(Stepped):
         self._params = {"gamma": gamma, "reward_range": list(reward_range), **made}
         self._is_gymnasiums_own = isinstance(env, str) and _is_gymnasiums_own(self.env, self._params)
         self.is_vector = hasattr(self.env, "num_envs")
-        self.width = int(self.env.num_envs) if self.is_vector else 1  # how many are stepped side by side
         observations, actions = _spaces(self.env, self.is_vector)
         self.n_states, self.first_state = int(observations.n) + 1, int(observations.start)
         self.n_actions, self.first_action = int(actions.n), int(actions.start)
@@ -275,6 +271,22 @@ class _Seen:
         self.starts = np.zeros(n_states, dtype=np.int64)
         self.steps = 0
         self.absorbed = 0
+
+
+def autoreset_mode(env: Any) -> str:
+    """Return how a vector environment resets those of its parts that ended: NextStep, SameStep or Disabled."""
+    mode = getattr(env, "metadata", {}).get("autoreset_mode")
+    return "NextStep" if mode is None else str(getattr(mode, "value", mode))
+
+
+def before_autoreset(observation: Any, info: dict[str, Any], done: NDArray[np.bool_]) -> NDArray[Any]:
+    """Return what was really observed: an environment that resets within a step hides it in ``info``."""
+    arrived = np.array(observation)
+    if "final_obs" in info:
+        for i in np.flatnonzero(done):
+            if info["final_obs"][i] is not None:
+                arrived[i] = int(info["final_obs"][i])
+    return arrived
 
 
 def _make(env: Any, make_kwargs: dict[str, Any]) -> Any:
