@@ -135,7 +135,6 @@ def things() -> dict[str, Any]:
         "level": rr.Level("own"),
         "drawing": rr.draw(run),
         "episodes": rr.EpisodeReturns("FrozenLake-v1", env_options={"map_name": "4x4"}),
-        "stable": rr.StableDecisions(np.zeros((1000, 2)), 0.1, shared_seed=1, order=(1, 0)),
         "returns": learned_by(1000).returns,
         "closeness": learned_by(2).closeness,
         "accuracy": short_audit.accuracy,

@@ -357,17 +357,6 @@ def entries() -> dict[str, Entry]:
             rr.visited_observations,
             {"env": "FrozenLake-v1", "policy": [1] * 16, "n": 3, "seed": 0, "distinct": True, "env_options": {}},
         ),
-        "StableDecisions": (
-            rr.StableDecisions,
-            {"q_functions": [[0.5, 0.25]], "tolerance": 0.25, "rule": "rounded", "shared_seed": 1, "order": (0, 1)}
-            | {"cells": None},
-        ),
-        "StableDecisions, called": (
-            rr.StableDecisions([[0.5, 0.25], [0.25, 0.5]], 0.25, shared_seed=1), {"observations": [0, 1]}
-        ),
-        "StableDecisions.act": (
-            rr.StableDecisions([[0.5, 0.25], [0.25, 0.5]], 0.25, shared_seed=1).act, {"observation": 1}
-        ),
         "AuditSpec": (
             rr.AuditSpec,
             {"problem": PROBLEM, "algorithm": ALGORITHM} | AUDIT | {"rho": 0.25, "require": 0.25, "level": "policy"},

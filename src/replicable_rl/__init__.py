@@ -19,7 +19,6 @@ from replicable_rl import plot, queries, testing, theory
 from replicable_rl.adapters import (
     EpisodeReturns,
     StableBaselines3,
-    StableDecisions,
     audit_callable,
     visited_observations,
 )
@@ -129,7 +128,6 @@ __all__ = [
     "SharedRandomness",
     "Simulator",
     "StableBaselines3",
-    "StableDecisions",
     "Status",
     "StatusCode",
     "TabularMDP",
