@@ -1,4 +1,4 @@
-"""Where logs live: tables of Ibis, in DuckDB and in a PostgreSQL server of its own, and Minari data sets."""
+"""Where logs live: tables of Ibis, in DuckDB and in a PostgreSQL server of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -413,93 +412,6 @@ def test_durations_of_months_in_a_database_are_refused() -> None:
         rr.from_transitions(
             backend.table("spans"), gamma=0.9, state="span", next_state="next_span", action="move", reward="pay"
         )
-
-
-# --- Minari ----------------------------------------------------------------------------------------
-
-
-def episode(seen: Any, ended: bool, **changes: Any) -> SimpleNamespace:
-    steps = len(seen) - 1
-    ends = np.arange(steps) == steps - 1
-    made = {
-        "observations": np.array(seen),
-        "actions": np.arange(steps) % 2,
-        "rewards": np.arange(steps) / 4.0,
-        "terminations": ends & ended,
-        "truncations": ends & (not ended),
-    }
-    return SimpleNamespace(**made | changes)
-
-
-def recorded(*episodes: Any) -> Any:
-    return SimpleNamespace(iterate_episodes=lambda: iter(episodes))
-
-
-def test_truncation_is_no_end_and_termination_is() -> None:
-    data = rr.from_transitions(recorded(episode([0, 1, 2], ended=True), episode([1, 2, 0], ended=False)), gamma=0.9)
-    assert data.process.states == (0, 1, 2, "(end)")
-    assert data.starts is not None
-    assert data.starts.tolist() == [1, 1, 0, 0]
-    assert data.broken == 0
-    state, action, successor = data.key // 4 // 2, data.key // 4 % 2, data.key % 4
-    seen = set(zip(state.tolist(), action.tolist(), successor.tolist(), strict=True))
-    assert seen == {(0, 0, 1), (1, 1, 3), (1, 0, 2), (2, 1, 0)}  # 3 is the end
-
-
-@pytest.mark.parametrize(
-    ("episodes", "said"),
-    [
-        ([], "has no episodes"),
-        ([episode(np.random.default_rng(0).random((3, 2)), True)], "observations must be discrete"),
-        ([episode([0.5, 1.5, 2.5], True)], "observations must be discrete"),
-        ([episode([0, 1, 2], True, actions=np.array([0]))], "must have one observation more than actions"),
-        ([episode([0, 1, 2], True, rewards=np.array([0.0, np.nan]))], "row 2: the reward must be a finite number"),
-        ([SimpleNamespace()], "cannot be read"),
-        ([episode([0], True)], "has no rows"),
-    ],
-)
-def test_broken_episodes_get_one_sentence(episodes: list[Any], said: str) -> None:
-    with pytest.raises(rr.InvalidInput, match=said):
-        rr.from_transitions(recorded(*episodes), gamma=0.9)
-
-
-@pytest.mark.filterwarnings("ignore:`:UserWarning")  # who wrote it, and with which code
-@pytest.mark.parametrize("kept_as", ["arrow", "hdf5"])  # the latter is what Minari takes where nobody says another
-def test_a_real_minari_data_set(kept_as: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    minari = pytest.importorskip("minari")
-    import gymnasium
-    from minari.data_collector import EpisodeBuffer
-
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-    env = gymnasium.make("FrozenLake-v1", max_episode_steps=9)
-    env.action_space.seed(1)
-    rows, buffers = [], []
-    for number in range(60):  # as Minari's collector does, which needs JAX for it
-        here, over = env.reset(seed=number)[0], False
-        buffer = EpisodeBuffer(number, observations=[here], actions=[])
-        while not over:
-            action = env.action_space.sample()
-            after, reward, terminated, truncated, _ = env.step(action)
-            rows.append((here, action, float(reward), after, terminated, number))
-            buffer.observations.append(after)
-            buffer.actions.append(action)
-            buffer.rewards.append(reward)
-            buffer.terminations.append(terminated)
-            buffer.truncations.append(truncated)
-            here, over = after, terminated or truncated
-        buffers.append(buffer)
-    env.close()
-    spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
-    dataset = minari.create_dataset_from_buffers("lake/test-v0", buffers, env=env, data_format=kept_as, **spaces)
-    dataset = minari.load_dataset(dataset.id)
-    names = ("state", "action", "reward", "next_state", "done", "episode")
-    log = dict(zip(names, map(np.array, zip(*rows, strict=True)), strict=True))
-    data = rr.from_transitions(dataset, gamma=0.9, states=range(16))
-    assert data == rr.from_transitions(log, gamma=0.9, done="done", episode="episode", states=range(16))
-    assert data.starts is not None
-    assert data.starts.sum() == 60
-    ends = int(data.count[data.key % data.n_states == 16].sum())
-    assert 0 < ends < 60  # some were truncated
 
 
 # --- files, large and small -------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from tests.test_cli import Run, environment, run  # noqa: F401  # run is a fixtu
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
-EXTRAS = {"dask", "ray", "sb3", "pandas", "ibis", "minari"}
+EXTRAS = {"dask", "ray", "sb3", "pandas", "ibis"}
 
 
 @pytest.fixture

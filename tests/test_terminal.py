@@ -388,7 +388,6 @@ HEAVY: tuple[str, ...] = (
     "joblib",
     "marimo",
     "matplotlib",
-    "minari",
     "numba",
     "pandas",
 )

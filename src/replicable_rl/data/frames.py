@@ -324,6 +324,6 @@ def _register(duck: Engine, name: str, columns: Any, source: Any) -> None:
         duck.connection.register(name, columns)
     except Exception:  # whatever an engine makes of somebody's object
         raise InvalidInput(
-            "from_transitions: source must be a file, a folder, a data frame, an Arrow or Ibis table, a Minari data "
-            f"set or a dictionary of arrays, got {shown(source)}."
+            "from_transitions: source must be a file, a folder, a data frame, an Arrow or Ibis table, or a "
+            f"dictionary of arrays, got {shown(source)}."
         ) from None

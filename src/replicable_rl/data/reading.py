@@ -13,7 +13,6 @@ from replicable_rl.data.checks import moved_to
 from replicable_rl.data.columns import Columns, named_columns
 from replicable_rl.data.counting import Facts, Rows, counted, index_of
 from replicable_rl.data.dataset import Dataset
-from replicable_rl.data.episodes import columns_of, is_minari
 from replicable_rl.data.outside import Outside
 from replicable_rl.data.pairs import are_pairs, read_pairs
 from replicable_rl.data.process import END, Process, by_state, check_flags, check_initial, check_mask, check_names
@@ -50,11 +49,10 @@ def from_transitions(
 
     Parameters
     ----------
-    source : path, data frame, Arrow table, Ibis table, Minari data set, or dictionary of arrays
+    source : path, data frame, Arrow table, Ibis table, or dictionary of arrays
         A file that ends in .csv, .tsv, .jsonl or .ndjson, or in these with .gz behind, or in .parquet, a folder or a
         pattern of such files, a pandas or Polars data frame, an Arrow table, or a dictionary with an array for every
-        column. A table of Ibis is counted by its own database. A Minari data set has the columns state, action, reward,
-        next_state, done and episode.
+        column. A table of Ibis is counted by its own database.
     gamma : float
         Discount in [0, 1).
     state, action, next_state : str, or list of str
@@ -99,8 +97,6 @@ def from_transitions(
     gamma = check_real(
         "from_transitions", "gamma", gamma, low=0.0, high=float(np.nextafter(1.0, 0.0)), rule="a discount in [0, 1)"
     )
-    if is_minari(source):
-        source, done, episode = columns_of(source), done or "done", episode or "episode"
     uses = {"state": state, "action": action, "reward": reward, "next_state": next_state}
     given = named_columns(bins, **uses, done=done, episode=episode, order=order)
     declared: Declared = check_names("states", states), check_names("actions", actions)
