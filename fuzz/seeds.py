@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import replicable_rl as rr
-from replicable_rl.audit.sweep import load_sweep
 from replicable_rl.canonical import json_text, parse_json
 from replicable_rl.experiments.dataset import Dataset, Table
 from replicable_rl.records import (
@@ -26,18 +25,6 @@ from replicable_rl.records import (
 )
 from replicable_rl.solve.files import load_run, save_run
 from replicable_rl.store import RunStore, packed
-
-_SWEEP = """shared_seeds = 3
-
-[[problem]]
-id = "chain-v1"
-n_states = [5, 6]
-
-[[algorithm]]
-id = "phased-vi-v1"
-epsilon = 0.1
-delta = 0.01
-"""
 
 
 @dataclass(frozen=True)
@@ -107,14 +94,6 @@ def _read_dataset(path: Path) -> str:
     return json.dumps(Dataset.load(path / "shares.json").to_json())
 
 
-def _write_sweep(path: Path) -> None:
-    path.write_text(_SWEEP)
-
-
-def _read_sweep(path: Path) -> str:
-    return json.dumps([spec.to_json() for spec in load_sweep(path)])
-
-
 def _write_plan(path: Path) -> None:
     """Write everything that says what is to be run and what is claimed of it, each as its own JSON."""
     problem, algorithm = ObjectSpec("chain-v1", {"n_states": 5}), ObjectSpec("rpvi-v1", {"calls": 10**20, "rho": 0.2})
@@ -182,7 +161,6 @@ KINDS = {
         Kind("run", _write_run, _read_run, record=True),
         Kind("store", _write_store, _read_store, record=True),
         Kind("results", _write_dataset, _read_dataset, record=False),
-        Kind("sweep", _write_sweep, _read_sweep, record=False),
         Kind("plan", _write_plan, _read_plan, record=False),
         Kind("cuts", _write_cuts, _read_cuts, record=True),
         Kind("log", _write_log, _read_log, record=False),

@@ -29,23 +29,6 @@ COMMAND = [sys.executable, "-c", "import sys; from replicable_rl.cli import main
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 STORE = "runs.sqlite"
 _AUDIT = "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2,calls=100000,iterations=60"
-_SWEEP = """\
-shared_seeds = 150
-
-[[problem]]
-id = "two-goals-v1"
-
-[[problem]]
-id = "chain-v1"
-
-[[algorithm]]
-id = "rpvi-v1"
-epsilon = 0.1
-delta = 0.001
-rho = 0.2
-calls = [1000, 10_000, 100_000]
-iterations = 40
-"""
 
 
 @dataclass(frozen=True)
@@ -54,7 +37,6 @@ class Scenario:
 
     name: str
     words: tuple[str, ...]
-    needs: tuple[tuple[str, str], ...] = ()
     before: tuple[str, ...] = ()  # a command that makes what it needs
 
     def run(self, folder: Path) -> subprocess.CompletedProcess[bytes]:
@@ -63,8 +45,6 @@ class Scenario:
 
     def prepare(self, folder: Path) -> None:
         """Write what it needs into its folder."""
-        for name, text in self.needs:
-            (folder / name).write_text(text, encoding="utf-8")
         if self.before:
             subprocess.run([*COMMAND, *self.before], cwd=folder, env=_environment(), capture_output=True, check=True)
 
@@ -73,7 +53,6 @@ _IN_STORE = ("audit", "two-goals-v1", _AUDIT, "--store", STORE, "--json", "--csv
 SCENARIOS = (
     Scenario("audit", (*_IN_STORE, "--shared-seeds", "500")),
     Scenario("audit, two workers", (*_IN_STORE, "--shared-seeds", "1500", "--jobs", "2")),
-    Scenario("sweep", ("audit", "--sweep", "sweep.toml", "--store", STORE, "--json"), (("sweep.toml", _SWEEP),)),
     Scenario("reproduce", ("reproduce", "figure2", "levels", "--quick", "--output", ".")),
     Scenario(
         "report",

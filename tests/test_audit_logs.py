@@ -387,7 +387,6 @@ def test_hostile_names_are_shown_and_never_run(run: Run, tmp_path: Path) -> None
         (("a.csv", "b.csv", *PLUG_IN, *COLUMNS, "--runs", "3"), "Leave --runs and --sampler out"),
         (("a.csv", "b.csv", "c.csv", *COLUMNS), "c.csv is a log too. Name an algorithm after the logs"),
         (("two-goals-v1", "phased-vi-v1", "plug-in"), "No algorithm is called 'plug-in'"),
-        (("--sweep", "sweep.toml", "--gamma", "0.9"), "--gamma cannot be given beside --sweep"),
     ],
 )
 def test_bad_usage(

@@ -1,4 +1,4 @@
-"""``replicable-rl audit``: what people and programs read, exit codes, sweeps, stores, and one line for bad input."""
+"""``replicable-rl audit``: what people and programs read, exit codes, stores, and one line for bad input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ import typer
 
 import replicable_rl as rr
 from replicable_rl.audit import audit_spec, read_audits, run_audits
-from replicable_rl.audit.sweep import load_sweep
 from replicable_rl.cli import progress
 from replicable_rl.cli.main import app
 from replicable_rl.progress import report
@@ -32,40 +31,6 @@ SMALL = ("--shared-seeds", "24")
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     return Run(capsys)
-
-
-SWEEP = """
-shared_seeds = 4
-runs_per_seed = 3
-
-[[problem]]
-id = "two-goals-v1"
-
-[[problem]]
-id = "riverswim-v1"
-n_states = [6, 8]
-
-[[algorithm]]
-id = "phased-vi-v1"
-epsilon = 0.2
-delta = [0.1, 0.2]
-calls = 1e6
-iterations = 5
-
-[[algorithm]]
-id = "rpvi-v1"
-epsilon = 0.2
-delta = 0.01
-rho = 0.2
-iterations = 5
-"""
-
-
-@pytest.fixture
-def sweep(tmp_path: Path) -> Path:
-    path = tmp_path / "sweep.toml"
-    path.write_text(SWEEP)
-    return path
 
 
 # --- one audit -------------------------------------------------------------------------------------------
@@ -264,92 +229,14 @@ def test_ctrl_c_keeps_what_has_finished(tmp_path: Path) -> None:
     assert resumed.to_json() == fresh.to_json()
 
 
-# --- sweeps ----------------------------------------------------------------------------------------------
-
-
-def test_a_sweep_makes_every_combination(run: Run, sweep: Path, tmp_path: Path) -> None:
-    printed = run.good("audit", "--sweep", sweep, "--store", tmp_path / "runs.sqlite")
-    assert max(map(len, printed.splitlines())) <= 80
-    assert [line.split()[0] for line in printed.splitlines() if not line.startswith(" ")] == [
-        f"{i}/9" for i in range(1, 10)
-    ]
-    results = rr.audit_sweep(sweep, store=tmp_path / "runs.sqlite")
-    assert len(results) == 9
-    assert {result.problem.text for result in results} == {"two-goals-v1", "riverswim-v1", "riverswim-v1:n_states=8"}
-    assert {result.algorithm.params["delta"] for result in results} == {0.1, 0.2, 0.01}
-    assert all(result.spec.runs_per_seed == 3 and len(result.spec.seeds) == 4 for result in results)
-    calls = {result.algorithm.params.get("calls") for result in results}
-    assert calls == {10**6, None}
-    assert json.loads(run.good("audit", "--sweep", sweep, "--json")) == [result.to_json() for result in results]
-    smaller = json.loads(run.good("audit", "--sweep", sweep, "--json", "--shared-seeds", "2"))
-    assert [len(one["shared_seeds"]) for one in smaller] == [2] * 9
-    run.good("audit", "--sweep", sweep, "--csv", tmp_path / "all.csv")
-    assert len((tmp_path / "all.csv").read_text().splitlines()) == 1 + 9 * 12
-    assert run("audit", "--sweep", sweep, "--require", "0.99").code == 1
-
-
-def test_the_exit_code_of_many_audits(run: Run, tmp_path: Path) -> None:
-    """One that is refuted decides, also beside one that is open."""
-    sweep = tmp_path / "sweep.toml"
-    good = '[[algorithm]]\nid = "rpvi-v1"\nepsilon = 0.1\ndelta = 0.001\nrho = 0.2\niterations = 30\n'
-    bad = '[[algorithm]]\nid = "phased-vi-v1"\nepsilon = 0.1\ndelta = 0.001\niterations = 30\n'
-    store = ("--store", tmp_path / "runs.sqlite")
-    for algorithms, require, code in ((good, 0.8, 0), (good, 0.9, 2), (bad + good, 0.9, 1), (good + bad, 0.9, 1)):
-        sweep.write_text(f'require = {require}\nshared_seeds = 24\n[[problem]]\nid = "two-goals-v1"\n{algorithms}')
-        assert run("audit", "--sweep", sweep, *store).code == code
-
-
-def test_a_sweep_may_name_files_gymnasium_and_lists_in_lists(tmp_path: Path) -> None:
-    rr.make("chain-v1").save(tmp_path / "mine.npz")
-    sweep = tmp_path / "sweep.toml"
-    sweep.write_text(
-        '[[problem]]\nfile = "mine.npz"\n[[problem]]\nid = "FrozenLake-v1"\ngamma = 0.9\n'
-        '[[problem]]\nid = "gridworld-v1"\nlayout = [["S.G"], ["S..G"]]\n'
-        '[[algorithm]]\nid = "phased-vi-v1"\nepsilon = 0.2\ndelta = 0.1\n'
-    )
-    problems = [spec.problem.text for spec in load_sweep(sweep)]
-    assert problems[1:2] == ["gymnasium/FrozenLake-v1:gamma=0.9"]
-    assert problems[0].startswith("mdp:digest=")
-    assert len(problems) == 4
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("shared_seeds = ", "not a sweep in TOML"),
-        ("", r"a sweep needs one table [[problem]] or more"),
-        ("problem = 3", r"a sweep needs one table [[problem]] or more"),
-        ('[[problem]]\nid = "chain-v1"', r"a sweep needs one table [[algorithm]] or more"),
-        ("[[problem]]\nn_states = 3\n[[algorithm]]", "every [[problem]] needs an id"),
-        ("[[problems]]", "a sweep has no entry 'problems'. Did you mean 'problem'?"),
-        ('[[problem]]\nid = "chian-v1"\n[[algorithm]]', "No problem is called 'chian-v1'. Did you mean 'chain-v1'?"),
-        ('[[problem]]\nfile = "no.npz"\n[[algorithm]]', "no.npz: no such file."),
-        ('[[problem]]\nid = "chain-v1"\nstates = 3\n[[algorithm]]', "there is no parameter 'states'"),
-        ('[[problem]]\nid = "chain-v1"\nn_states = []\n[[algorithm]]', "the list of 'n_states' of chain-v1 is empty"),
-        ('[[problem]]\nid = "file"\n[[algorithm]]', "No problem is called 'file'"),
-        ("[[problem]]\nfile = 3\n[[algorithm]]", "file must be the name of a saved problem, got 3"),
-        ('[[problem]]\nfile = "a.npz"\ngamma = 0.5\n[[algorithm]]', "every [[problem]] needs an id"),
-        (
-            '[[problem]]\nid = "chain-v1"\n[[algorithm]]\nid = "rpvi-v1"\nepsilon = 2.0\ndelta = 0.1\nrho = 0.5',
-            "epsilon must lie strictly between 0 and 1, got 2",
-        ),
-    ],
-)
-def test_bad_sweeps(run: Run, tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "sweep.toml").write_text(text)
-    refused = run.refused("audit", "--sweep", tmp_path / "sweep.toml")
-    assert refused.startswith(str(tmp_path / "sweep.toml"))
-    assert message in refused
-
-
 # --- bad input -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "give PROBLEM and ALGORITHM, or --sweep FILE"),
-        (("two-goals-v1",), "give PROBLEM and ALGORITHM, or --sweep FILE"),
+        ((), "give PROBLEM and ALGORITHM, or --store FILE"),
+        (("two-goals-v1",), "give PROBLEM and ALGORITHM, or --store FILE"),
         ((*GOOD, "--runs", "1"), "runs_per_seed must be at least 2, got 1"),
         ((*GOOD, "--shared-seeds", "0"), "shared_seeds must be an integer from 1"),
         ((*GOOD, "--shared-seeds", "many"), "--shared-seeds must be a whole number"),
@@ -376,12 +263,6 @@ def test_bad_sweeps(run: Run, tmp_path: Path, text: str, message: str) -> None:
             (*GOOD, "--backend", "threads", "--scheduler", "tcp://here:1"),
             "a scheduler is for the backends dask and ray",
         ),
-        (
-            (*GOOD, "--sweep", "sweep.toml"),
-            " cannot be given beside --sweep; write it into sweep.toml",
-        ),
-        (("--sweep", "sweep.toml", "--epsilon", "0.1"), "--epsilon cannot be given beside --sweep"),
-        (("--sweep", "nowhere.toml"), "nowhere.toml: no such file."),
         ((*GOOD, "--store", "/"), "/: is a directory. Name a file for the store."),
         ((*GOOD, "--store", "/no/such/place.sqlite"), "there is no directory /no/such"),
         ((*GOOD, *SMALL, "--csv", "/no/such/place.csv"), "/no/such/place.csv: cannot be written"),
@@ -408,26 +289,11 @@ def test_bad_usage(run: Run, arguments: tuple[object, ...], message: str) -> Non
 def test_what_no_run_can_do_is_refused_before_there_is_a_store(
     run: Run, tmp_path: Path, settings: str, message: str
 ) -> None:
-    """In a sweep, before the audits that could be made."""
     where = ("--store", tmp_path / "runs.sqlite", "--on-error", "record")
     order = ("--rule", "affordable:order=1,0") if "samples" in settings else ()
     algorithm = f"plug-in-policy-v1:epsilon=0.02,delta=0.01,rho=0.2,{settings}"
     assert run.refused("audit", "two-goals-v1", algorithm, *order, *where) == message
-    sweep = tmp_path / "sweep.toml"
-    rule = '{id = "affordable", order = [1, 0]}' if order else '"affordable"'
-    sweep.write_text(
-        'shared_seeds = 2\n[[problem]]\nid = "chain-v1"\n[[problem]]\nid = "two-goals-v1"\n'
-        '[[algorithm]]\nid = "plug-in-policy-v1"\nepsilon = 0.02\ndelta = 0.01\nrho = 0.2\n'
-        f"{settings}\nrule = {rule}\n"
-    )
-    assert run.refused("audit", "--sweep", sweep, *where) == f"{sweep}: {message}"
     assert not (tmp_path / "runs.sqlite").exists()
-
-
-def test_plan_is_called_sweep(run: Run) -> None:
-    refusal = run.refused("audit", "--plan", "sweep.toml")
-    assert refusal == "audit: there is no --plan; a file of many audits is a sweep: --sweep FILE."
-    assert "--plan" not in run.good("audit", "--help")
 
 
 def test_recorded_failures_are_counted(run: Run) -> None:
@@ -573,17 +439,14 @@ def test_runs_that_exist_cannot_be_changed(run: Run, stored: Path, options: tupl
     assert set(refusal.removesuffix(message).removeprefix("audit: ").strip().split(", ")) == {"--backend", options[0]}
 
 
-_USED = {"store", "csv_file", "as_json", "require", "level", "confidence"}  # with a store alone, and with a sweep
-_USED_TO_MAKE = _USED | {"shared_seeds", "shared_seed", "runs", "seed", "sampler", "jobs", "backend", "on_error"}
+_USED = {"store", "csv_file", "as_json", "require", "level", "confidence"}  # with a store alone
 _OPTIONS = {one.name: one for one in typer.main.get_command(app).commands["audit"].params if one.opts[0][:2] == "--"}  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(("mode", "used"), [("--store", _USED), ("--sweep", _USED_TO_MAKE)])
-def test_no_option_is_dropped_without_a_word(run: Run, stored: Path, sweep: Path, mode: str, used: set[str]) -> None:
-    """Options of functions were, where there is no function."""
-    for name in sorted(set(_OPTIONS) - used - {"sweep", "quiet"}):
+def test_no_option_is_dropped_without_a_word(run: Run, stored: Path) -> None:
+    for name in sorted(set(_OPTIONS) - _USED - {"quiet"}):
         words = {"reward_range": ("0", "1"), "uniform": (".1",), "bins": ("a=1",)}.get(name, ("1",))
-        refusal = run.refused("audit", mode, stored if mode == "--store" else sweep, _OPTIONS[name].opts[0], *words)
+        refusal = run.refused("audit", "--store", stored, _OPTIONS[name].opts[0], *words)
         assert _OPTIONS[name].opts[0] in refusal
 
 

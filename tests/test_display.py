@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from decimal import Decimal
 from functools import cache
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -499,14 +498,3 @@ def test_an_audit_is_judged_by_the_rho_that_is_asked_for() -> None:
     assert rr.audit(MDP, rr.PhasedVI(0.1, 0.01), shared_seeds=2).rho is None
     with pytest.raises(rr.InvalidInput, match="rho must lie strictly between 0 and 1, got 1"):
         rr.audit(MDP, algorithm, rho=1)
-
-
-def test_a_sweep_is_judged_by_a_rho_too(tmp_path: Path) -> None:
-    sweep = tmp_path / "sweep.toml"
-    problem, algorithm = (
-        '[[problem]]\nid = "chain-v1"\n',
-        '[[algorithm]]\nid = "phased-vi-v1"\nepsilon = 0.1\ndelta = 0.01\n',
-    )
-    sweep.write_text(f"shared_seeds = 2\nrho = 0.3\n{problem}{algorithm}")
-    assert [result.rho for result in rr.audit_sweep(sweep)] == [0.3]
-    assert [result.rho for result in rr.audit_sweep(sweep, rho=0.4)] == [0.4]

@@ -234,17 +234,16 @@ replicable_rl.errors.UnknownId: No problem is called 'chian-v1'. Did you mean 'c
 $ this is not run
 ```
 
-```toml title="sweep.toml"
-[[problems]]
-id = "chain-v1"
+```text title="notes.npz"
+mine
 ```
 
 ```console
 $ replicable-rl solve nowhere.npz phased-vi-v1 --shared-seed 1   # a comment
 replicable-rl: nowhere.npz: no such file.
 $ replicable-rl audit \\
-    --sweep sweep.toml
-replicable-rl: sweep.toml: a sweep has no entry 'problems'. Did you mean 'problem'?
+    notes.npz phased-vi-v1 --epsilon 0.1 --delta 0.1
+replicable-rl: notes.npz: not a replicable-rl mdp file (archive: cannot be read (File is not a zip file)).
 $ replicable-rl --help
 Usage: replicable-rl [OPTIONS] COMMAND [ARGS]...
 
@@ -268,7 +267,7 @@ def test_checker_accepts_a_true_page(run: Runner, tmp_path: Path) -> None:
         ('name == "chain"', 'name == "chains"'),
         ('rr.make("chain-v1")', 'rr.make("chain-v0")'),
         ("nowhere.npz: no such file.", "nowhere.npz: no such directory."),
-        ('title="sweep.toml"', ""),
+        ('title="notes.npz"', ""),
         ("nowhere.npz: no such file.\n", "nowhere.npz: no such file.\nand more\n"),
         ("nowhere.npz: no such file.\n", ""),
         ("List what has an id", "List what has a name"),

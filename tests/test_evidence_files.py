@@ -27,7 +27,6 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.audit.reading import read_audits
-from replicable_rl.audit.sweep import load_sweep
 from replicable_rl.canonical import canonical_json, parse_json, read_npz
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.experiments.dataset import Dataset
@@ -340,7 +339,7 @@ def test_a_report_of_a_tiny_store_that_asks_for_two_million_runs(path: Path) -> 
     assert peak < 200  # 66 without a byte for any run that is not there
 
 
-@pytest.mark.parametrize("read", [rr.load_mdp, Dataset.load, load_sweep, read_file])
+@pytest.mark.parametrize("read", [rr.load_mdp, Dataset.load, read_file])
 def test_pipes_sockets_and_devices_are_refused_before_they_are_opened(tmp_path: Path, read: Any) -> None:
     os.mkfifo(tmp_path / "pipe.npz")
     with socket.socket(socket.AF_UNIX) as bound:
@@ -368,7 +367,7 @@ def test_a_pipe_among_the_files_of_a_run(saved: Path) -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 2, None, 1.5])
 def test_numbers_are_no_files(number: Any) -> None:
-    for read in (rr.load_mdp, rr.load_run, Dataset.load, load_sweep):
+    for read in (rr.load_mdp, rr.load_run, Dataset.load):
         with pytest.raises(InvalidInput, match=f"got {number}"):
             read(number)
     os.fstat(1)  # standard output is still open

@@ -369,7 +369,6 @@ def entries() -> dict[str, Entry]:
         "register_level": (rr.register_level, {"level": rr.Level("evidence-values")}),
         "register_problem": (rr.register_problem, {"id": "chain-v1", "constructor": rr.envs.chain}),
         "register_algorithm": (rr.register_algorithm, {"algorithm": rr.PhasedVI}),
-        "audit_sweep": (rr.audit_sweep, {"path": "/nowhere"}),
     }  # fmt: skip
     calls |= {
         id: (made(id), params)
@@ -524,7 +523,7 @@ def test_every_public_entry_point_is_tried() -> None:
 
 
 def test_the_valid_calls_are_valid() -> None:
-    missing = {"load_dataset", "load_mdp", "load_run", "audit_sweep", "rules.load_cuts"}  # their files
+    missing = {"load_dataset", "load_mdp", "load_run", "rules.load_cuts"}  # their files
     for name, entry in ENTRIES.items():
         with pytest.raises(rr.InvalidInput, match="/nowhere") if name in missing else contextlib.nullcontext():
             entry.call(**entry.given)

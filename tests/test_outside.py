@@ -269,33 +269,6 @@ def test_a_page_of_the_store(doors: rr.TabularMDP, algorithm: Any, tmp_path: Pat
     assert "good-actions" in repr(page.page)
 
 
-SWEEP = """
-shared_seeds = 3
-sampler = "numpy-multinomial-v1"
-level = "good-actions"
-require = 0.2
-
-[[problem]]
-id = "two-doors-v1"
-p = [0.5, 0.9]
-
-[[algorithm]]
-id = "good-enough-v1"
-epsilon = 0.05
-"""
-
-
-def test_a_sweep(own: ModuleType, tmp_path: Path, made: list[rr.Run]) -> None:
-    (tmp_path / "sweep.toml").write_text(SWEEP, encoding="utf-8")
-    results = rr.audit_sweep(tmp_path / "sweep.toml", store=tmp_path / "own.sqlite")
-    assert [result.problem.text for result in results] == ["two-doors-v1", "two-doors-v1:p=0.9"]
-    assert {result.spec.sampler for result in results} == {NUMPY}
-    assert all(result.meets(0.2, "good-actions") for result in results)
-    assert len(made) == 12
-    rr.audit_sweep(tmp_path / "sweep.toml", store=tmp_path / "own.sqlite")
-    assert len(made) == 12
-
-
 # --- the command line ------------------------------------------------------------------------------
 
 
@@ -339,13 +312,6 @@ def test_the_command_line_audits_and_reports(doors: rr.TabularMDP, algorithm: An
     page = (tmp_path / "own.html").read_text(encoding="utf-8")
     for name in ("two-doors-v1", "good-enough-v1", "same good-actions", "same policy"):
         assert name in page
-
-
-def test_the_command_line_sweeps(own: ModuleType, tmp_path: Path) -> None:
-    (tmp_path / "sweep.toml").write_text(SWEEP, encoding="utf-8")
-    swept = call("audit", "--sweep", tmp_path / "sweep.toml", "--store", tmp_path / "own.sqlite")
-    assert (swept.code, swept.err) == (0, "")
-    assert swept.out.count("Same good-actions in 3 of 3 pairs") == 2
 
 
 def test_a_store_can_be_judged_without_the_file(doors: rr.TabularMDP, algorithm: Any, tmp_path: Path) -> None:

@@ -215,34 +215,6 @@ def test_runs_are_stored_resumed_and_shown(tmp_path: Path) -> None:
         assert len(rr.read_audits(store)) == len(results)
 
 
-def test_rules_and_sizes_are_swept(tmp_path: Path) -> None:
-    CUTS.save(tmp_path / "cuts.json")
-    (tmp_path / "sweep.toml").write_text(
-        f"""shared_seeds = 4
-        [[problem]]
-        id = "two-goals-v1"
-        [[algorithm]]
-        id = "plug-in-policy-v1"
-        epsilon = 0.02
-        delta = 0.01
-        rho = 0.2
-        rule = ["affordable", "tolerance", "greedy", "{tmp_path / "cuts.json"}"]
-        samples = [10, 1000]
-        """
-    )
-    results = rr.audit_sweep(tmp_path / "sweep.toml", store=tmp_path / "sweep.sqlite")
-    assert len(results) == 8
-    assert len({result.algorithm for result in results}) == 8
-    found = {
-        str(result.algorithm.params.get("rule")): result.agreement("policy").estimate
-        for result in results
-        if result.algorithm.params["samples"] == 1000
-    }
-    assert found["None"] == 1.0  # the default rule
-    assert found["greedy"] < 1.0
-    assert found[str({"id": "published", "cuts": CUTS.digest})] == 1.0
-
-
 def test_an_algorithm_is_made_from_its_id_and_from_its_spec() -> None:
     assert rr.make_algorithm("plug-in-policy-v1", **PROMISE, rule="tolerance") == plug_in(rule="tolerance")
     rules = (

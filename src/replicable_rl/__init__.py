@@ -40,7 +40,6 @@ from replicable_rl.audit import (
     Estimate,
     RunFailed,
     audit,
-    audit_sweep,
     read_audits,
     run_audits,
 )
@@ -134,7 +133,6 @@ __all__ = [
     "align",
     "audit",
     "audit_callable",
-    "audit_sweep",
     "build",
     "calibrate",
     "compare",

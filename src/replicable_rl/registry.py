@@ -2,7 +2,7 @@
 
 An id is for ever: what ``two-goals-v1`` means never changes; a better one is ``-v2``. Ids of your own are added with
 :func:`register_problem`, :func:`register_algorithm` and :func:`register_sampler`, from your program or from a package
-that names its module under the entry points ``replicable_rl.plugins``. They then work in `make`, in sweeps, in stored
+that names its module under the entry points ``replicable_rl.plugins``. They then work in `make`, in stored
 specs and on the command line.
 """
 

@@ -10,7 +10,6 @@ from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.returns import Returns
 from replicable_rl.audit.run import run_audits
 from replicable_rl.audit.states import StateAgreement
-from replicable_rl.audit.sweep import audit_sweep
 from replicable_rl.audit.workers import RunFailed
 
 __all__ = [
@@ -26,7 +25,6 @@ __all__ = [
     "StateAgreement",
     "audit",
     "audit_spec",
-    "audit_sweep",
     "opened_store",
     "read_audits",
     "run_audits",

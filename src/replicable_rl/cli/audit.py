@@ -11,7 +11,6 @@ from typer import Argument, Option
 
 from replicable_rl.audit import AuditResult, RunFailed, audit_spec, opened_store, read_audits, run_audits
 from replicable_rl.audit.backends import use_backend
-from replicable_rl.audit.sweep import load_sweep
 from replicable_rl.cli import complete
 from replicable_rl.cli.columns import naming_options, read_logs, refuse_columns, with_column_options
 from replicable_rl.cli.functions import OF_FUNCTIONS, function_spec, is_function
@@ -60,8 +59,6 @@ _NAMES = Argument(
 @with_algorithm_options
 def audit_command(
     names: Annotated[list[str] | None, _NAMES] = None,
-    sweep: Annotated[Path | None, Option(metavar="FILE", help="A TOML file of many audits instead.")] = None,
-    plan: Annotated[str | None, Option(hidden=True)] = None,
     shared_seeds: Annotated[str | None, Option(metavar="N", help="How many shared seeds J.  [default: 60]")] = None,
     shared_seed: Annotated[
         list[str] | None, Option(metavar="SEED", help="A shared seed itself; may be repeated.")
@@ -146,23 +143,20 @@ def audit_command(
     or the input is bad.
     """
     asked = dict(locals())
-    if plan is not None:
-        raise InvalidInput("audit: there is no --plan; a file of many audits is a sweep: --sweep FILE.")
     if csv_file is not None and (csv_file.is_file() or not csv_file.exists()):  # a pipe is opened once only
         refuse_early(replacing(csv_file))
-    stored = store is not None and sweep is None and not names
-    many = stored or sweep is not None
+    stored = store is not None and not names
     settings = _settings(asked, stored)
-    results = _stored(asked, settings) if stored else _made(_specs(asked, settings), asked)
-    if not many and level is not None and results[0].levels:
+    results = _stored(asked, settings) if stored else [_made(_spec(asked, settings), asked)]
+    if not stored and level is not None and results[0].levels:
         results[0].agreement(level)  # in every form, it says which levels there are
     if csv_file is not None:
         both = ({"problem": result.problem.text, "algorithm": result.algorithm.text} for result in results)
         write_csv(csv_file, [what | row for what, one in zip(both, results, strict=True) for row in one.rows()])
     if as_json:
         told = [result.to_json() for result in results]
-        print_json(told if many else told[0])
-    elif not many:
+        print_json(told if stored else told[0])
+    elif not stored:
         _show(results[0])
     _show_traceback(results)
     codes = {_verdict(result, level) for result in results}
@@ -193,26 +187,18 @@ def _show_traceback(results: Sequence[AuditResult]) -> None:
         print_error(f"The first failure of a run:\n{first.rstrip()}")
 
 
-def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
-    """Return the audits that the command line, or a sweep, describes."""
+def _spec(asked: dict[str, Any], settings: dict[str, Any]) -> AuditSpec:
+    """Return the audit that the command line describes."""
     in_store = asked["store"] is not None
     *solved, name = asked["names"] or [""]
-    if asked["sweep"] is None and is_function(name):
+    if is_function(name):
         refuse_columns("audit", asked["columns"])
-        return [function_spec(asked, settings)]
+        return function_spec(asked, settings)
     if own := given_options({key: asked[key] for key in OF_FUNCTIONS}):
         raise InvalidInput(f"audit: {', '.join(own.values())} is for training code of your own, module:function.")
-    if asked["sweep"] is not None:
-        also = [*(asked["names"] or []), *given_options(asked["given"] | asked["columns"]).values()]
-        if also:
-            raise InvalidInput(
-                f"audit: {', '.join(also)} cannot be given beside --sweep; write it into {asked['sweep']}."
-            )
-        return load_sweep(asked["sweep"], in_store=in_store, **settings)
     if not solved:
         raise InvalidInput(
-            "audit: give PROBLEM and ALGORITHM, or --sweep FILE, or --store FILE alone; or logs and ALGORITHM; or "
-            "module:function."
+            "audit: give PROBLEM and ALGORITHM, or --store FILE alone; or logs and ALGORITHM; or module:function."
         )
     if is_log(solved[0]) and is_log(name):
         raise InvalidInput(f"audit: {name} is a log too. Name an algorithm after the logs, such as plug-in-policy-v1.")
@@ -230,8 +216,8 @@ def _specs(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditSpec]:
             raise InvalidInput("audit: every log is one run under each shared seed. Leave --runs and --sampler out.")
         with progress_bar(), naming_options():
             logs = read_logs("audit", solved, asked["columns"])
-            return [audit_spec(logs, algorithm, in_store=in_store, **settings)]
-    return [audit_spec(resolve_problem(solved[0]), algorithm, in_store=in_store, **settings)]
+            return audit_spec(logs, algorithm, in_store=in_store, **settings)
+    return audit_spec(resolve_problem(solved[0]), algorithm, in_store=in_store, **settings)
 
 
 def _refuse_rho(name: str, given: dict[str, Any]) -> None:
@@ -245,21 +231,16 @@ def _refuse_rho(name: str, given: dict[str, Any]) -> None:
         )
 
 
-def _made(specs: Sequence[AuditSpec], asked: dict[str, Any]) -> list[AuditResult]:
-    """Make the audits; those of a sweep are told one by one."""
+def _made(spec: AuditSpec, asked: dict[str, Any]) -> AuditResult:
+    """Make the audit."""
     backend, scheduler, jobs, store = (asked[name] for name in ("backend", "scheduler", "jobs", "store"))
     if scheduler is not None and not backend:
         raise InvalidInput("audit: --scheduler is the address of a cluster; say which kind with --backend dask or ray.")
     workers = use_backend(backend, scheduler, jobs) if backend else contextlib.nullcontext()
     n_jobs = None if backend in ("dask", "ray") else jobs
-    tell = asked["sweep"] is not None and not asked["as_json"]
-    results: list[AuditResult] = []
     with _showing_where(), saying_what_is_kept(store), workers, progress_bar(), opened_store(store) as opened:
-        for result in run_audits(specs, opened, n_jobs=n_jobs, on_error=asked["on_error"] or "raise"):
-            results.append(result)
-            if tell:
-                _tell(f"{len(results)}/{len(specs)}", result, asked["level"])
-    return results
+        (result,) = run_audits([spec], opened, n_jobs=n_jobs, on_error=asked["on_error"] or "raise")
+    return result
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Every combination of values: what sweeps and the designs of experiments walk."""
+"""Every combination of values: what the designs of experiments walk."""
 
 import itertools
 from collections.abc import Iterable, Iterator
