@@ -94,7 +94,7 @@ def _distances() -> list[Instance]:
 
 
 def _margins() -> list[Instance]:
-    """A second run beyond the margin of the first: at most 2 delta, for one query."""
+    """A second run beyond the margin of the first: at most delta, for one query."""
 
     def beyond(n: int, p: float, delta: float) -> Sampler:
         def sampler(size: int, rng: np.random.Generator) -> Floats:
@@ -105,7 +105,7 @@ def _margins() -> list[Instance]:
         return sampler
 
     chances = (100, 0.5), (100, 0.02), (10_000, 0.5), (10_000, 0.001)
-    return [Instance(f"margin of a seed, n={n}, p={p:g}", 0.6, beyond(n, p, 0.3)) for n, p in chances]
+    return [Instance(f"margin of a seed, n={n}, p={p:g}", 0.3, beyond(n, p, 0.3)) for n, p in chances]
 
 
 def _models() -> list[Instance]:

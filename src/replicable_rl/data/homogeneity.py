@@ -73,7 +73,9 @@ def homogeneity(group: Integers, one: Integers, two: Integers, *, parts: int | N
     least, place = float(each.min()) * cells, int(of[np.argmin(each)])
     # All together: (x - expected)^2/variance, summed over the outcomes.
     x, y, of, usual = _cells(group, one, two, n_groups, _MANY, parts)
-    chi = float(((x - usual * (x + y)) ** 2 / (usual * (1.0 - usual) * (x + y))).sum())
+    # Given both margins the squares of a group of N rows have the mean dof*N/(N-1): over many groups that adds up.
+    rows = np.bincount(of, weights=x + y, minlength=n_groups)[of] if x.size else x
+    chi = float(((x - usual * (x + y)) ** 2 / (usual * (1.0 - usual) * (x + y)) * (1.0 - 1.0 / rows)).sum())
     everything = float(chi2.sf(chi, x.size - np.unique(of).size)) if x.size else 1.0
     found = [least, everything] if parts is None else [least, everything, _by_rank(group, one, two, n_groups)]
     return Found(min(1.0, len(found) * min(found)), place, groups)

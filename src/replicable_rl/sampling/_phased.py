@@ -163,7 +163,7 @@ def phased_blocks(
 def seed_margin(variance: float, samples: float, spread: float, log_term: float) -> float:
     """How far from an edge a mean must be; see ``theory.rstat.seed_margin``."""
     sigma = np.sqrt(variance) + spread * np.sqrt(2.0 * log_term / (samples - 1.0))
-    return float(2.0 * (np.sqrt(2.0 * log_term / samples) * sigma + spread * log_term / (3.0 * samples)))
+    return float(np.sqrt(4.0 * log_term / samples) * sigma + spread * log_term / (3.0 * samples))
 
 
 @inlined

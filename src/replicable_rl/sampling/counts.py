@@ -52,12 +52,21 @@ class OutcomeCounts:
 
         Only where an outcome stands for one value: of rewards that were merged to their mean it says too little.
         """
-        off = outcome_values - np.repeat(mean, np.diff(self.indptr))
+        rows = self.indptr.size - 1
+        if np.shape(mean) != (rows,):
+            raise InvalidInput(f"OutcomeCounts: mean must have one number for each of {rows} rows, got {np.shape(mean)}.")
+        off = np.asarray(outcome_values) - np.repeat(mean, np.diff(self.indptr))
         return self._sum(off * off) / float(self.calls - 1)
 
     def _sum(self, outcome_values: NDArray[np.float64]) -> NDArray[np.float64]:
         from replicable_rl.mdp import _kernels
 
+        if np.shape(outcome_values) != self.next_state.shape:  # a compiled loop would read beyond their end
+            raise InvalidInput(
+                f"OutcomeCounts: outcome_values must have one number for each of the {self.next_state.size} outcomes, "
+                f"got an array of shape {np.shape(outcome_values)}. Of a value of every state it is "
+                "V[counts.next_state]."
+            )
         total = np.empty(self.indptr.size - 1)
         _kernels.row_means(self.indptr, self.count, outcome_values, 0.0, total, 0, total.size)
         return total

@@ -226,7 +226,10 @@ def affordable_disagreement(sizes: Sizes, n: float, spent: float) -> float:
     worst, rows, tried = sizes.worst_distance(n), sizes.row_distance(n), tolerances(sizes, spent)
     discount = sizes.gamma * sizes.horizon
     shares = discount * (POWER * SOFTENING / spent * worst + rows) if sizes.weighed else 0.0  # o_1 - o_2, in l1
-    decisions = sizes.comparisons * (2.0 * sizes.value_distance(n) / tried[-1] + shares / FLOOR)
+    # All weight may lie on the few states that have a choice: their squares sum to S, with masks too.
+    most = sizes.n_states * (sizes.n_actions - 1) if sizes.weighed else sizes.comparisons
+    gaps = math.sqrt(most * sizes.comparisons) * 2.0 * sizes.value_distance(n)
+    decisions = gaps / tried[-1] + most * shares / FLOOR
     any_policy = worst + 2.0 * sizes.any_policy(n, 1.0)  # with delta = 1 it is the mean
     lightest, losses = LIGHTEST if sizes.weighed else 1.0, 0.0
     for x in tried:

@@ -105,23 +105,21 @@ class QueryPlan(Plan):
     def seed_log_term(self) -> float:
         """ln(3Q/delta), for what a run says of its shared seed (`theory.rstat.seed_margin`); 0 if it may say nothing.
 
-        Nothing is known of other estimates than rSTAT, or of a log; and a claim that may be wrong with probability 1
-        is none.
+        Nothing is known of other estimates than rSTAT, or of a log.
         """
-        if self.rho is None or self._outside_the_proof(estimate=(RSTAT,)) or 2.0 * self.delta >= 1.0:
+        if self.rho is None or self._outside_the_proof(estimate=(RSTAT,)):
             return 0.0
         return math.log(3.0 * self.queries / self.delta)
 
     def seed_claim(self) -> Claim:
         """Return what a run may say of its shared seed if every mean keeps its distance from the edges of its bin.
 
-        Then a second run has the same answers, unless one of the two is off by more than the margins: for every shared
-        seed, this is claimed and wrong with probability at most 2*delta over both samples.
+        Then a second run has the same answers, unless the two means of a query are further apart than the margins: for
+        every shared seed, this is claimed and wrong with probability at most delta over both samples.
         """
-        wrong = min(1.0, 2.0 * self.delta)
-        said = f"a second run with this shared seed would {self._same} (wrong with probability at most {wrong:g})"
+        said = f"a second run with this shared seed would {self._same} (wrong with probability at most {self.delta:g})"
         source = "docs/proofs.md, a good shared seed"
-        return Claim("replicability", "proved", said, wrong, source, level=self._level, definition=THIS_SEED)
+        return Claim("replicability", "proved", said, self.delta, source, level=self._level, definition=THIS_SEED)
 
     @cached_property
     def _claims(self) -> Claims:

@@ -267,13 +267,13 @@ def mean_distance(samples: float) -> float:
 def seed_margin(variance: Floats, samples: Floats | float, spread: Floats | float, log_term: float) -> Floats:
     """Return how far from an edge a mean must lie, so that a second run's mean is on the same side of it.
 
-    By Bernstein's inequality for both runs, with the standard deviation that the first run saw and its own error
-    (Maurer and Pontil 2009). For all of Q queries at once, except with probability delta in each of the runs, where
-    ``log_term`` is ln(3Q/delta) and ``spread`` the length of the interval of the values. At least two samples. What
-    64-bit arithmetic loses, `ARITHMETIC`, comes on top.
+    By Bernstein's inequality for the differences of the two runs' samples, with the standard deviation that the first
+    run saw and its own error (Maurer and Pontil 2009). For all of Q queries at once, except with probability delta over
+    both runs, where ``log_term`` is ln(3Q/delta) and ``spread`` the length of the interval of the values. At least two
+    samples. What 64-bit arithmetic loses, `ARITHMETIC`, comes on top.
     """
     sigma = np.sqrt(variance) + spread * np.sqrt(2.0 * log_term / (samples - 1.0))
-    return 2.0 * (np.sqrt(2.0 * log_term / samples) * sigma + spread * log_term / (3.0 * samples))
+    return np.sqrt(4.0 * log_term / samples) * sigma + spread * log_term / (3.0 * samples)
 
 
 def few_bits(numbers: ArrayLike) -> Floats:
