@@ -280,14 +280,19 @@ def _coin_rules() -> list[Instance]:
     return [*found, Instance("log-ratios", "log-ratios of softmax in two runs", bound, log_ratio, delta)]
 
 
-def affordable(q: Floats, spent: float, shared: Floats, *, worst: bool) -> NDArray[np.int64]:
-    """Return what the affordable rule decides where nothing follows and all states come first alike."""
+def affordable(
+    q: Floats, spent: float, shared: Floats, *, worst: bool, sizes: Sizes | None = None, weight: float = 1.0
+) -> NDArray[np.int64]:
+    """Return what the affordable rule decides where nothing follows and all states come first alike.
+
+    With ``sizes`` and ``weight`` it is one state of many, the first one, and others have no choice.
+    """
     gap = gaps(q)
-    sizes = Sizes(q.shape[1], q.shape[2], 0.0, known_rewards=False, weighed=not worst)
+    sizes = sizes or Sizes(q.shape[1], q.shape[2], 0.0, known_rewards=False, weighed=not worst)
     limit, done = spent * (LEAST + (1.0 - LEAST) * shared[:, 1]), np.zeros(len(q), dtype=bool)
     policy: NDArray[np.int64] = np.asarray(gap.argmin(axis=2))
     for x in tolerances(sizes, spent):
-        tried = first_within(gap.copy(), (x * (1.0 + shared[:, 0]))[:, None, None])
+        tried = first_within(weight * gap, (x * (1.0 + shared[:, 0]))[:, None, None])
         given = np.take_along_axis(gap, tried[:, :, None], axis=2)[:, :, 0]
         taken = ~done & ((given.max(axis=1) if worst else given.mean(axis=1)) <= limit)
         policy[taken], done = tried[taken], done | taken
@@ -325,6 +330,67 @@ def _coin_affordable() -> list[Instance]:
         name = f"two runs of affordable differ, S={S}, A=3, loss in the {over}"
         found.append(Instance("differ, affordable", name, affordable_disagreement(sizes, n, spent), differ))
     return found
+
+
+class OneChoice:
+    """Coins in the first of many states, and no choice in the others: masks forbid all actions there but one."""
+
+    def __init__(self, p: Sequence[float], n_states: int, n: int, *, worst: bool = False) -> None:
+        self.coins, self.n = Coins([p], n), n
+        pairs = n_states + len(p) - 1
+        self.sizes = Sizes(n_states, len(p), 0.0, known_rewards=False, weighed=not worst, allowed_pairs=pairs)
+        share = 1.0 if n_states > 1 and not worst else 0.0  # of the first step in that state
+        self.weight = math.sqrt((decisions.FLOOR + n_states * share) / (decisions.FLOOR + 1.0)) if share else 1.0
+
+    def decide(self, q: Floats, spent: float, shared: Floats) -> NDArray[np.int64]:
+        """Return what the affordable rule decides in the first state."""
+        worst = not self.sizes.weighed
+        return affordable(q, spent, shared, worst=worst, sizes=self.sizes, weight=self.weight)
+
+
+def _masked() -> list[Instance]:
+    """Many states of which one decides: it has all the weight that there is, and its gap is where thresholds lie."""
+    found = []
+    for S, A, each, worst in itertools.product((10**4, 10**5, 10**8), (2, 5), (3, 3000), (False, True)):
+        weight = OneChoice([0.5] * A, S, each * S, worst=worst).weight
+        apart = 0.8 if worst else 1.5 / weight  # in the window of losses, or in that of the first tolerance
+        one = OneChoice([*[0.5 - apart / 2.0] * (A - 1), 0.5 + apart / 2.0], S, each * S, worst=worst)
+
+        def differ(size: int, rng: np.random.Generator, one: OneChoice = one) -> Floats:
+            shared = rng.random((size, 2))
+            return _differ(*(one.decide(q, 0.9, shared) for q in one.coins.two(size, rng)))
+
+        name = f"two runs of affordable differ, 1 of S={S} decides, A={A}, n={each}S, {'worst' if worst else 'first'}"
+        found.append(Instance("differ, affordable", name, affordable_disagreement(one.sizes, each * S, 0.9), differ))
+    for S, n in ((10**4, 100), (10**6, 10**4)):
+        x = 3.0 / math.sqrt(n)
+        one = OneChoice([0.5 - 1.5 * x, 0.5], S, n)
+
+        def within(size: int, rng: np.random.Generator, one: OneChoice = one, x: float = x) -> Floats:
+            u = rng.random((size, 1, 1))
+            return _differ(*(first_within(gaps(q), x * (1.0 + u)) for q in one.coins.two(size, rng)))
+
+        bound = PROMISES["tolerance"].differ(one.sizes, n, x, 0.0)
+        found.append(Instance("differ, tolerance", f"two runs of tolerance differ, 1 of S={S} decides", bound, within))
+    for rule, parameter, decide in (("rounded", 0.06, _rounded_q), ("gumbel", 50.0, _gumbel)):
+        allowed = np.arange(40)[:, None] < np.array([40, 2])  # in 2 of 40 states both are, else the first alone
+        sizes = Sizes(40, 2, 0.0, known_rewards=False, allowed_pairs=int(allowed.sum()))
+
+        def masked(
+            size: int, rng: np.random.Generator, allowed: Any = allowed, d: Any = decide, x: float = parameter
+        ) -> Floats:
+            many = Coins(np.full((40, 2), 0.5), 1_000_000)
+            shared = _shared(size, many, rng)
+            return _differ(*(_of_allowed(d(np.where(allowed, q, -np.inf), x, shared)) for q in many.two(size, rng)))
+
+        bound = PROMISES[rule].differ(sizes, 1_000_000, parameter, 0.0)
+        found.append(Instance(f"differ, {rule}", f"two runs of {rule} differ, 2 of S=40 decide", bound, masked))
+    return found
+
+
+def _of_allowed(answer: NDArray[Any]) -> NDArray[Any]:
+    """Return a policy as it is, and of rounded values those of actions that are allowed."""
+    return np.asarray(np.nan_to_num(answer, nan=-1.0))
 
 
 # --- a walk: successors, a discount, and plans ------------------------------------------------------------------
@@ -495,5 +561,6 @@ def instances() -> list[Instance]:
         *_coin_losses(),
         *_coin_rules(),
         *_coin_affordable(),
+        *_masked(),
         *_given_the_data(),
     ]

@@ -52,9 +52,6 @@ class OutcomeCounts:
 
         Only where an outcome stands for one value: of rewards that were merged to their mean it says too little.
         """
-        rows = self.indptr.size - 1
-        if np.shape(mean) != (rows,):
-            raise InvalidInput(f"OutcomeCounts: mean must have one number for each of {rows} rows, got {np.shape(mean)}.")
         off = np.asarray(outcome_values) - np.repeat(mean, np.diff(self.indptr))
         return self._sum(off * off) / float(self.calls - 1)
 
