@@ -36,20 +36,20 @@ pytest: $(VENV)/.developing
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 bench: $(VENV)/.benchmarking
-	$(BIN)/python -m benchmarks --large
-	$(BIN)/python -m benchmarks.proofs
-	$(BIN)/python -m benchmarks.proofs_decisions
-	$(BIN)/python -m benchmarks.frontier
-	$(BIN)/python -m benchmarks.forecasts
-	$(BIN)/python -m benchmarks.changes
+	$(BIN)/python -m dev.benchmarks --large
+	$(BIN)/python -m dev.benchmarks.proofs
+	$(BIN)/python -m dev.benchmarks.proofs_decisions
+	$(BIN)/python -m dev.benchmarks.frontier
+	$(BIN)/python -m dev.benchmarks.forecasts
+	$(BIN)/python -m dev.benchmarks.changes
 
 # 100 000 broken files: about ten minutes.
 fuzz: $(VENV)/.installed
-	$(BIN)/python -m fuzz
+	$(BIN)/python -m dev.fuzz
 
 # 100 kills at random moments, each resumed: about ten minutes.
 soak: $(VENV)/.installed
-	$(BIN)/python -m soak
+	$(BIN)/python -m dev.soak
 
 # Never with --quiet: it hides the warnings that --strict turns into errors.
 docs: $(VENV)/.documenting
@@ -74,7 +74,7 @@ $(VENV)/.developing: pyproject.toml
 
 # Also the peers to compare with, one by one: the benchmarks go without one that cannot be installed.
 $(VENV)/.benchmarking: $(VENV)/.installed
-	$(BIN)/python -m benchmarks.peers
+	$(BIN)/python -m dev.benchmarks.peers
 	touch $@
 
 # Also what the documentation site is built with.

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks import __main__ as command
-from benchmarks import figure, memory, peers, planning, rendering, runs
-from benchmarks.fitting import Slope, fit, fit_curve
-from benchmarks.problems import Multinomial, table_of_400
-from benchmarks.records import Book, machine
-from benchmarks.timing import OURS, Job, Measurement, in_turns
-from benchmarks.units import number, quantity, times
+from dev.benchmarks import __main__ as command
+from dev.benchmarks import figure, memory, peers, planning, rendering, runs
+from dev.benchmarks.fitting import Slope, fit, fit_curve
+from dev.benchmarks.problems import Multinomial, table_of_400
+from dev.benchmarks.records import Book, machine
+from dev.benchmarks.timing import OURS, Job, Measurement, in_turns
+from dev.benchmarks.units import number, quantity, times
 
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import Counts, PerSample
@@ -133,7 +133,7 @@ def test_sections_run(name: str) -> None:
 
 
 def test_audit_section_runs_on_one_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    from benchmarks import audit
+    from dev.benchmarks import audit
 
     monkeypatch.setattr(audit, "all_cores", lambda: 1)  # no worker processes in the tests
     found = small(audit)

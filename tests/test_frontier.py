@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks import frontier as bench
+from dev.benchmarks import frontier as bench
 
 import replicable_rl as rr
 from replicable_rl.audit import AuditResult, run_audits
@@ -270,7 +270,7 @@ def test_the_page_of_the_benchmark(tiny: Dataset) -> None:
     text = bench.page(bench.Found(tiny, aims, plain))
     low, high = clopper_pearson(95, 100, 1.0 - 0.05 / bench.LOOKS)  # who looks again must be surer
     assert f"| garnet | affordable | 10<sup>4</sup> | 0.950 ({low:.3f}–{high:.3f}) | 1.0 % | met |" in text
-    for part in ("`python -m benchmarks.frontier`", "| two-goals | 8 | affordable |", "not reached", "**worse**"):
+    for part in ("`python -m dev.benchmarks.frontier`", "| two-goals | 8 | affordable |", "not reached", "**worse**"):
         assert part in text
     kept = (Path(__file__).parent.parent / "docs" / "frontier.md").read_text(encoding="utf-8")
     assert kept.splitlines()[:11] == text.splitlines()[:11], "written by this very command"

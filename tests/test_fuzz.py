@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fuzz import engine
-from fuzz.__main__ import table_of
-from fuzz.engine import BAD, CHANGED, EQUAL, HANG, LESS, MEMORY, OTHER, OUTCOMES, REFUSED, TRACEBACK, fuzz
-from fuzz.mutations import mutate
-from fuzz.seeds import KINDS, Kind, copied
+from dev.fuzz import engine
+from dev.fuzz.__main__ import table_of
+from dev.fuzz.engine import BAD, CHANGED, EQUAL, HANG, LESS, MEMORY, OTHER, OUTCOMES, REFUSED, TRACEBACK, fuzz
+from dev.fuzz.mutations import mutate
+from dev.fuzz.seeds import KINDS, Kind, copied
 
 from replicable_rl.errors import InvalidInput
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks import decision_edges as edges
+from dev.benchmarks import decision_edges as edges
 
 import replicable_rl as rr
 from replicable_rl.mdp import Rows

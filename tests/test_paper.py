@@ -192,7 +192,7 @@ def test_the_checker_of_names_can_fail() -> None:
 
 def _texts() -> dict[str, str]:
     """Return all that people read, by the name of its file."""
-    patterns = ("README.md", "docs/**/*.md", "src/**/*.py", "examples/*.py", "benchmarks/*.py")
+    patterns = ("README.md", "docs/**/*.md", "src/**/*.py", "examples/*.py", "dev/**/*.py")
     return {
         str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
         for pattern in patterns

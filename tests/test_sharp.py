@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from benchmarks import steps
+from dev.benchmarks import steps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom

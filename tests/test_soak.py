@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from soak import __main__ as soak
+from dev.soak import __main__ as soak
 
 
 def test_a_kill_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

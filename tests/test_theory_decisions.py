@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks import decision_edges as edges
-from benchmarks import proofs_decisions as bench
+from dev.benchmarks import decision_edges as edges
+from dev.benchmarks import proofs_decisions as bench
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 

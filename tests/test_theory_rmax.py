@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from benchmarks.proofs_rmax import Instance, instances, measure
+from dev.benchmarks.proofs_rmax import Instance, instances, measure
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray

@@ -91,7 +91,7 @@ class Diagnosis(Displayed):
         What the log decides.
     agreement : Estimate
         The replication probability, forecast by the bootstrap: how often two logs of this size agree in every state.
-        The interval is that of the resampling; benchmarks/forecasts.py measures how far off forecasts are.
+        The interval is that of the resampling; dev/benchmarks/forecasts.py measures how far off forecasts are.
     halves : Estimate or None
         How often two disjoint halves of the log agree: about logs of half the size. None where a half has too few rows
         for the algorithm; ``about_halves`` says it, or with which size of the algorithm they decided.

@@ -1,0 +1,1 @@
+"""What the developers run: benchmarks, broken files, and kills. It is not part of the distribution."""

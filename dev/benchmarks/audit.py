@@ -1,0 +1,153 @@
+"""What an audit adds to the bare runs, and how long many runs take.
+
+.venv/bin/python -m dev.benchmarks.audit --large   # also 100 000 runs at the theorem's own m: a minute
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+import replicable_rl as rr
+from dev.benchmarks.timing import At, Job, Measurement, all_cores, in_turns
+
+SMALL = rr.PaperPhasedVI(0.1, 0.001, 0.2, iterations=1)
+THEOREM = rr.PaperPhasedVI(0.1, 0.001, 0.2)  # as the paper lists it: the most iterations
+A_RUN, MANY = "a small run (rPVI on two-goals-v1, T = 1)", "many runs into one file"
+BARE, IN_MEMORY, IN_FILE = "the run alone", "audited, in memory", "audited, in a file"
+IDLE, READ_BACK = "a run that does nothing, audited", "a small run read back from its file"
+WITH_DIGESTS, NO_DIGESTS = "rows have digests", "rows have none"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured; two runs a seed."""
+
+    rounds: int = 5
+    seeds: int = 500
+    many: int = 5_000
+    theorem: int = 0
+
+
+FULL, QUICK = Sizes(), Sizes(rounds=1, seeds=20, many=50)
+LARGE = Sizes(theorem=50_000)
+
+
+def measure(sizes: Sizes) -> Iterator[Measurement]:
+    """Yield the time that an audit adds to a run, and the times of large audits."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield from _overhead(Path(folder), sizes)
+        for cores in range(1, all_cores() + 1):
+            yield from _many(Path(folder), "T = 1", SMALL, sizes.many, cores, sizes.rounds)
+        if sizes.theorem:
+            of = "the theorem's own m, T = 100"
+            yield from _many(Path(folder), of, THEOREM, sizes.theorem, all_cores(), sizes.rounds)
+
+
+def _overhead(folder: Path, sizes: Sizes) -> Iterator[Measurement]:
+    """Yield the time per run of the same runs: bare, audited in memory, audited into a file."""
+    problem = rr.make("two-goals-v1")
+    rr.audit(problem, SMALL, shared_seeds=2).table()  # import all that is needed
+
+    def bare() -> None:
+        for seed in range(2 * sizes.seeds):
+            rr.solve(problem, SMALL, shared_seed=seed, sample_seed=seed)
+
+    def audited(store: Callable[[], Path | None]) -> Callable[[], object]:
+        return lambda: rr.audit(problem, SMALL, shared_seeds=sizes.seeds, store=store())
+
+    def fresh_file() -> Path:
+        path = folder / "overhead.sqlite"
+        for name in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
+            name.unlink(missing_ok=True)
+        return path
+
+    def idle() -> None:
+        rr.audit_callable(_do_nothing, shared_seeds=sizes.seeds, store=fresh_file(), version="1")
+
+    kept = folder / "kept.sqlite"
+    audited(lambda: kept)()
+
+    def read() -> None:
+        with rr.RunStore(kept) as store:
+            for family in {spec.family for spec in store.audits()}:
+                store.runs(family)
+
+    for title, calls in {
+        A_RUN: {
+            BARE: bare,
+            IN_MEMORY: audited(lambda: None),
+            IN_FILE: audited(fresh_file),
+        },
+        IDLE: {WITH_DIGESTS: idle, NO_DIGESTS: _without_digests(idle)},
+        READ_BACK: {WITH_DIGESTS: read, NO_DIGESTS: _without_digests(read)},
+    }.items():
+        jobs = [Job(by, call, {}, 1.0 / (2 * sizes.seeds)) for by, call in calls.items()]
+        yield from in_turns("audit", title, jobs, rounds=sizes.rounds)
+
+
+def _do_nothing(shared_seed: int, sample_seed: int) -> list[int]:
+    return [0]
+
+
+def _without_digests(call: Callable[[], object]) -> Callable[[], object]:
+    """Return a call that writes rows without their digest, as older versions did, and checks none."""
+
+    def without() -> None:
+        with (
+            patch("replicable_rl.store.runs.seal", lambda *parts: None),
+            patch("replicable_rl.store.runs.family_of", lambda rows: None),
+            patch("replicable_rl.store.reading.Reader.vouched", lambda *parts: True),
+        ):
+            call()
+
+    return without
+
+
+def _many(
+    folder: Path, name: str, algorithm: rr.PaperPhasedVI, seeds: int, jobs: int, rounds: int
+) -> Iterator[Measurement]:
+    """Yield the time of many runs, of the store's summary, of the same call again, and of its table."""
+    problem, store = rr.make("two-goals-v1"), folder / f"{algorithm.iterations}-{seeds}-{jobs}.sqlite"
+
+    def audit() -> rr.AuditResult:
+        result = rr.audit(problem, algorithm, shared_seeds=seeds, store=store, n_jobs=jobs)
+        for level in result.levels:
+            result.agreement(level)
+        return result
+
+    def summary() -> None:
+        with rr.RunStore(store) as opened:
+            opened.summary()
+
+    at: At = {"runs": 2 * seeds, "of": name, "cores": jobs}
+    result: list[rr.AuditResult] = []
+    steps: dict[str, Callable[[], object]] = {
+        "all runs": audit,
+        "again, from the file": lambda: result.append(audit()),
+        "summary query": summary,
+        "table": lambda: result.pop().table(),  # of a result that knows nothing of it yet
+    }
+    seconds: dict[str, list[float]] = {step: [] for step in steps}
+    for turn in range(rounds):
+        for step, call in steps.items():
+            if turn == 0 or step != "all runs":
+                started = time.perf_counter()
+                call()
+                seconds[step].append(time.perf_counter() - started)
+    for step, times in seconds.items():
+        note = "Measured once." if len(times) == 1 else ""
+        yield Measurement("audit", MANY, step, at, times, note=note)
+    size = store.stat().st_size / 1e6
+    yield Measurement("audit", MANY, "file", at, [size], "MB")
+
+
+if __name__ == "__main__":
+    from dev.benchmarks.__main__ import main
+
+    main(["audit", *sys.argv[1:]])

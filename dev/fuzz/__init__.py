@@ -1,0 +1,1 @@
+"""Mutated files: what every public reader makes of them. ``python -m dev.fuzz``."""

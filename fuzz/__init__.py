@@ -1,1 +1,0 @@
-"""Mutated files: what every public reader makes of them. ``python -m fuzz``."""
