@@ -7,7 +7,6 @@ import gzip
 import json
 import sqlite3
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -315,13 +314,6 @@ def test_dates_of_numpy_are_names() -> None:
     hours = days.astype("datetime64[h]")
     log |= {"state": hours, "next_state": hours}
     assert from_transitions(log, gamma=0.9).process.states[0] == datetime.datetime(2026, 1, 31)
-
-
-def test_episodes_without_a_step_are_skipped() -> None:
-    walk = SimpleNamespace(observations=[0, 1], actions=[1], rewards=[1.0], terminations=[True])
-    empty = SimpleNamespace(observations=[0], actions=[], rewards=[], terminations=[])
-    data = from_transitions(SimpleNamespace(iterate_episodes=lambda: iter([empty, walk])), gamma=0.9)
-    assert data.rows == 1
 
 
 def test_texts_for_rewards_in_a_database(tmp_path: Path) -> None:
