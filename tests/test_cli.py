@@ -23,14 +23,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import replicable_rl as rr
 from replicable_rl import theory
 from replicable_rl.cli import main
-from replicable_rl.cli.main import app
 from replicable_rl.records import LEVELS, implied, in_order
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS, is_ours
 from tests.commands import Result, run_here
@@ -715,30 +713,8 @@ def test_a_missing_shared_seed(run: Run) -> None:
     assert run.refused("solve", "chain-v1", QUICK).startswith("Missing option '--shared-seed'")
 
 
-def test_no_arguments_show_the_help(run: Run) -> None:
-    result = run()
-    assert (result.code, result.out) == (2, "")
-    assert result.err.startswith("Usage: replicable-rl [OPTIONS] COMMAND")
-    for command in ((), ("solve",), ("plan",), ("list",), ("reproduce",)):
-        assert f"Usage: {' '.join(('replicable-rl', *command))} [OPTIONS]" in run.good(*command, "--help")
-    assert "reproduce [OPTIONS] [NAME]...\n" in run.good("reproduce", "--help")
-
-
-def test_the_help_says_the_exit_codes(run: Run) -> None:
-    said = [" ".join(run.good(*command, "--help").split()) for command in ((), ("audit",))]
-    assert (
-        "Exit codes: 0 done, or what was required is met; 1 refuted or not met; 2 bad input, or cannot tell." in said[0]
-    )
-    assert "Exit codes: 0 if what is required is shown, or nothing is required; 1 if it is refuted; 2 if the" in said[1]
-    assert "..." not in said[0].replace("[ARGS]...", ""), "a sentence that is cut"
-
-
-def test_help_of_options_is_no_rest_of_a_sentence() -> None:
-    """It said "Of every interval." of --confidence, and "With which the log decides." of --shared-seed."""
-    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    helps = [one.help for command in commands.values() for one in command.params if getattr(one, "help", None)]
-    assert len(helps) > 100
-    assert [text for text in helps if re.match(r"(Of|With) |[a-z]+ of one", text)] == []
+def test_no_command(run: Run) -> None:
+    assert run.refused() == run.refused("--quiet") == "Missing command. Try `replicable-rl --help`."
 
 
 def test_memory_that_is_not_there(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

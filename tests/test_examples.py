@@ -188,3 +188,14 @@ def test_the_script_in_the_style_of_cleanrl_has_two_seeds() -> None:
     )
     assert result.returns is not None
     assert result.returns.lowest >= 5.0
+
+
+# --- the notebook ------------------------------------------------------------------------------
+
+
+def test_the_notebook_shows_what_rounding_changes() -> None:
+    pytest.importorskip("marimo")
+    from examples import two_runs
+
+    _, found = two_runs.app.run()
+    assert found["agreement"]["replicable"] > 0.9 > 0.5 > found["agreement"]["plain"]

@@ -6,6 +6,7 @@ Loops wrap their range in :func:`track`. Who listens is decided above them: the 
 
 import contextlib
 import contextvars
+import os
 from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Protocol, TypeVar
 
@@ -98,6 +99,11 @@ def quiet() -> Iterator[None]:
     """
     with listening(_ignore, _ignore):
         yield
+
+
+def is_quiet() -> bool:
+    """Whether nobody shall hear: inside `quiet`, or because the environment asks for silence."""
+    return _listener.get() is _ignore or os.environ.get("REPLICABLE_RL_QUIET", "") not in ("", "0")
 
 
 def unheard() -> contextvars.Context:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import math
-import os
 import sys
 import threading
 import time
@@ -13,12 +12,11 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any, Protocol
 
-from replicable_rl.progress import is_heard, listening
+from replicable_rl.progress import is_heard, is_quiet, listening
 from replicable_rl.wording import duration
 
 _PATIENCE = 0.5  # seconds of work before the bar appears
 _EVERY = 0.1  # seconds between two changes of what is shown
-_QUIET = "REPLICABLE_RL_QUIET"
 
 _only_one = threading.Lock()  # also where several threads work: two bars would write over each other
 
@@ -48,11 +46,6 @@ def bar() -> Iterator[None]:
     """Show the progress of long work inside the block on standard error."""
     with _shown(_Terminal()):
         yield
-
-
-def is_silenced() -> bool:
-    """Whether the environment asks for silence."""
-    return os.environ.get(_QUIET, "") not in ("", "0")
 
 
 @contextlib.contextmanager
@@ -235,7 +228,7 @@ def _view() -> _View | None:
         view = _Terminal()
     else:
         return None
-    return None if is_silenced() else view
+    return None if is_quiet() else view
 
 
 def _is_a_terminal() -> bool:

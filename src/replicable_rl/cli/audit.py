@@ -11,7 +11,6 @@ from typer import Argument, Option
 
 from replicable_rl.audit import AuditResult, RunFailed, audit_spec, opened_store, read_audits, run_audits
 from replicable_rl.audit.backends import use_backend
-from replicable_rl.cli import complete
 from replicable_rl.cli.columns import naming_options, read_logs, refuse_columns, with_column_options
 from replicable_rl.cli.functions import OF_FUNCTIONS, function_spec, is_function
 from replicable_rl.cli.options import (
@@ -51,7 +50,6 @@ _NAMES = Argument(
     "more (.csv, .parquet or .jsonl files, or folders of them). Then an algorithm: an id, or id:key=value,...; or "
     "training code of your own, with or without a problem: module:function or file.py:function, which takes "
     "(shared_seed, sample_seed).",
-    autocompletion=complete.problem_then_algorithm,
 )
 
 
@@ -75,7 +73,6 @@ def audit_command(
         Option(
             metavar="ID",
             help="How samples are drawn (see `list`).  [default: counts-v1]",
-            autocompletion=complete.samplers,
         ),
     ] = None,
     store: Store = None,
@@ -85,7 +82,6 @@ def audit_command(
         Option(
             metavar="NAME",
             help="processes, threads, dask or ray.  [default: processes]",
-            autocompletion=complete.names("processes", "threads", "dask", "ray"),
         ),
     ] = None,
     scheduler: Annotated[str | None, Option(metavar="ADDRESS", help="Address of a Dask or Ray cluster.")] = None,
@@ -97,7 +93,6 @@ def audit_command(
         Option(
             metavar="LEVEL",
             help="What must agree (see `list`).  [default: policy, if there is one]",
-            autocompletion=complete.levels,
         ),
     ] = None,
     evaluate: Annotated[
@@ -121,7 +116,6 @@ def audit_command(
         Option(
             metavar="WHAT",
             help="raise, or record failures and go on.  [default: raise]",
-            autocompletion=complete.names("raise", "record"),
         ),
     ] = None,
     csv_file: Annotated[Path | None, Option("--csv", metavar="FILE", help="Write a row for every run.")] = None,

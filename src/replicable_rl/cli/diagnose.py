@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from replicable_rl.cli import complete
 from replicable_rl.cli.columns import with_hidden_column_options
 from replicable_rl.cli.options import (
     AlgorithmId,
@@ -49,7 +48,6 @@ def calibrate_command(
         Option(
             metavar="LEVEL",
             help="What must agree (see `list`).  [default: policy, if there is one]",
-            autocompletion=complete.levels,
         ),
     ] = None,
     size: Annotated[
@@ -57,7 +55,6 @@ def calibrate_command(
         Option(
             metavar="NAME",
             help="The parameter to search.  [default: samples, calls, episodes or budget]",
-            autocompletion=complete.names("samples", "calls", "episodes", "budget"),
         ),
     ] = None,
     start: Start = None,
@@ -121,7 +118,6 @@ def compare_command(
         Option(
             metavar="NAME",
             help="A rule, rpvi, model or rmax; may be repeated.  [default: all]",
-            autocompletion=complete.compared,
         ),
     ] = None,
     over: Annotated[
@@ -129,7 +125,6 @@ def compare_command(
         Option(
             metavar="NAME",
             help="Which loss: initial or worst.",
-            autocompletion=complete.names("initial", "worst"),
         ),
     ] = "initial",
     horizon: Annotated[

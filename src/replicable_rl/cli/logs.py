@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from replicable_rl.cli import complete
 from replicable_rl.cli.columns import in_options, naming_options, read_log, with_column_options
 from replicable_rl.cli.options import AsJson, algorithm_options, build_algorithm, given_options, refuse_early, whole
 from replicable_rl.cli.output import print_all, print_json, print_note, terminal_width
@@ -36,7 +35,6 @@ def diagnose_command(
         Argument(
             metavar="ALGORITHM",
             help="An id (see `list`), or id:key=value,...  [default: plug-in-policy-v1, which may lose 0.05]",
-            autocompletion=complete.algorithms,
         ),
     ] = None,
     shared_seed: Annotated[str, Option(metavar="SEED", help="The shared randomness with which the log decides.")] = "0",

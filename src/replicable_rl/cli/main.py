@@ -5,20 +5,16 @@ import io
 import os
 import sys
 import time
-from collections.abc import Callable
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from replicable_rl.cli import complete
+from replicable_rl import progress
 from replicable_rl.cli.audit import audit_command
 from replicable_rl.cli.columns import naming_options, with_column_options
-from replicable_rl.cli.complete import COMPLETING, refuse_unknown_shell
 from replicable_rl.cli.diagnose import calibrate_command, compare_command
-from replicable_rl.cli.doctor import doctor_command
-from replicable_rl.cli.helptext import Command, example
-from replicable_rl.cli.lab import lab_command
 from replicable_rl.cli.lists import list_command
 from replicable_rl.cli.logs import diagnose_command
 from replicable_rl.cli.options import (
@@ -34,7 +30,6 @@ from replicable_rl.cli.output import drop_output, print_error, print_json
 from replicable_rl.cli.problems import ProblemOrLog, find_problem
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.cli.publish import publish_command
-from replicable_rl.cli.quiet import Quiet, as_loud_as_before, be_quiet, with_quiet
 from replicable_rl.cli.report import report_command
 from replicable_rl.cli.reproduce import reproduce_command
 from replicable_rl.errors import InvalidInput
@@ -46,11 +41,9 @@ from replicable_rl.wording import sentence
 app = typer.Typer(
     name="replicable-rl",
     help="Reinforcement learning that gives the same policy twice, from fresh samples.",
-    epilog="`replicable-rl COMMAND --help` shows the options of a command, and an example. "
-    "Exit codes: 0 done, or what was required is met; 1 refuted or not met; 2 bad input, or cannot tell.",
-    no_args_is_help=True,
+    epilog="Exit codes: 0 done, or what was required is met; 1 refuted or not met; 2 bad input, or cannot tell.",
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    rich_markup_mode="markdown",
 )
 
 
@@ -61,13 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115  # it stays open as long as the program
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no error
-    with as_loud_as_before():
-        return _run(arguments)
-
-
-def _run(arguments: list[str] | None) -> int:
     try:
-        refuse_unknown_shell(sys.argv[1:] if arguments is None else arguments)
         code = app(arguments, prog_name="replicable-rl", standalone_mode=False)
         sys.stdout.flush()
     except InvalidInput as error:
@@ -78,7 +65,7 @@ def _run(arguments: list[str] | None) -> int:
         code = 130
     except SystemExit as end:  # typer ends so what it was asked by a shell; both it and rich, a pipe without a reader
         drop_output()
-        return end.code if COMPLETING in os.environ and isinstance(end.code, int) else 0
+        return end.code if "_REPLICABLE_RL_COMPLETE" in os.environ and isinstance(end.code, int) else 0
     except BrokenPipeError:
         drop_output()
         return 0
@@ -98,9 +85,6 @@ def _run(arguments: list[str] | None) -> int:
 
 def _usage(error: Any) -> int:
     message, context = error.format_message(), getattr(error, "ctx", None)
-    if message.startswith("Usage:"):  # no arguments at all: the help is the message
-        print_error(message)
-        return 2
     if context is None:
         return _fail(message)
     end = "" if message.endswith((".", "?", "!")) else "."
@@ -119,10 +103,11 @@ def _options(
     plugin: Annotated[
         list[str] | None, typer.Option(metavar="MODULE", help="Import your module first: it registers ids of your own.")
     ] = None,
-    quiet: Quiet = False,
-) -> int | None:
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the result: no progress, no notes.")] = False,
+) -> None:
     if quiet:
-        be_quiet()
+        context.with_resource(progress.quiet())
+        context.with_resource(warnings.catch_warnings(action="ignore"))
     for module in plugin or []:
         _import(module)
     if version:
@@ -132,7 +117,6 @@ def _options(
         raise typer.Exit
     if context.invoked_subcommand is None:
         raise InvalidInput("Missing command. Try `replicable-rl --help`.")
-    return None
 
 
 def _import(module: str) -> None:
@@ -160,7 +144,7 @@ def solve_command(
     ] = None,
     sampler: Annotated[
         str,
-        typer.Option(metavar="ID", help="How samples are drawn (see `list`).", autocompletion=complete.samplers),
+        typer.Option(metavar="ID", help="How samples are drawn (see `list`)."),
     ] = COUNTS,
     as_json: AsJson = False,
     save: Annotated[Path | None, typer.Option(metavar="DIR", help="Save the run in a new directory.")] = None,
@@ -225,48 +209,16 @@ def plan_command(
     return 0
 
 
-_DECIDED = "plug-in-policy-v1 --epsilon 0.05 --delta 0.01 --rho 0.2"
-_SOLVED = f"two-goals-v1 {_DECIDED}"
-_PROMISED = "two-goals-v1 rpvi-v2 --epsilon 0.1 --delta 0.001 --rho 0.2"
-
-
-def _add(name: str, command: Callable[..., int], summary: str, *examples: str) -> None:
-    """Make a function a command, with its line in the list of commands and examples at the end of its help."""
-    app.command(name, cls=Command, short_help=summary, epilog=example(*examples))(with_quiet(command))
-
-
-_add(
-    "solve",
+for _command in (
     solve_command,
-    "Solve PROBLEM with ALGORITHM once.",
-    f"solve {_SOLVED} --samples 1000 --shared-seed 2023",
-    f"solve log.csv {_DECIDED} --gamma 0.9 --shared-seed 2023",
-)
-_add("plan", plan_command, "Say what a run of ALGORITHM on PROBLEM takes.", f"plan {_PROMISED} --target policy")
-_add(
-    "publish",
+    plan_command,
     publish_command,
-    "Choose tie-breaks for others to use.",
-    f"publish {_SOLVED} --samples 1000 --output cuts.json",
-    f"publish log.csv {_DECIDED} --gamma 0.9 --output cuts.json",
-)
-_add(
-    "audit",
     audit_command,
-    "Measure how often two runs agree.",
-    f"audit {_PROMISED} --require 0.8 --store runs.sqlite",
-    "audit monday.csv tuesday.csv plug-in-policy-v1 --epsilon 0.05 --delta 0.05 --rho 0.2 --gamma 0.9",
-)
-_add("calibrate", calibrate_command, "Find how many samples ALGORITHM needs.", f"calibrate {_SOLVED}")
-_add("compare", compare_command, "Show all rules and algorithms side by side.", "compare chain-v1 --rho 0.2")
-_add(
-    "diagnose",
+    calibrate_command,
+    compare_command,
     diagnose_command,
-    "Say what another log than LOG would decide.",
-    "diagnose log.csv --gamma 0.9 --report page.html",
-)
-_add("reproduce", reproduce_command, "Make every figure and table of the paper.", "reproduce figure1 --quick")
-_add("lab", lab_command, "Open a page to try all this in a browser.", "lab")
-_add("report", report_command, "Make a page of the audits in STORE.", "report runs.sqlite --output page.html")
-_add("list", list_command, "List what has an id, yours too.", "list", "list --json")
-_add("doctor", doctor_command, "Check that everything works on this machine.", "doctor")
+    reproduce_command,
+    report_command,
+    list_command,
+):
+    app.command(_command.__name__.removesuffix("_command"))(_command)

@@ -10,18 +10,14 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from replicable_rl.cli import complete
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.registry import ALGORITHMS, has_parameter, make_algorithm, parse_object, whole_number
 
 PROBLEM = typer.Argument(
     metavar="PROBLEM",
     help="An id (see `list`), id:key=value,..., a Gymnasium id, or a saved .npz file.",
-    autocompletion=complete.problems,
 )
-ALGORITHM = typer.Argument(
-    metavar="ALGORITHM", help="An id (see `list`), or id:key=value,...", autocompletion=complete.algorithms
-)
+ALGORITHM = typer.Argument(metavar="ALGORITHM", help="An id (see `list`), or id:key=value,...")
 Problem = Annotated[str, PROBLEM]
 AlgorithmId = Annotated[str, ALGORITHM]
 Store = Annotated[
@@ -53,12 +49,6 @@ _OPTIONS: dict[str, tuple[type, str]] = {
     "over": (str, "Which loss of a plug-in policy: initial or worst."),
 }
 _KINDS: dict[type, tuple[Any, str]] = {float: (float | None, "X"), int: (str | None, "N"), str: (str | None, "NAME")}
-_CHOICES: dict[str, complete.Completer] = {
-    "target": complete.names("policy", "value"),
-    "bound": complete.names("sharp", "tight", "printed"),
-    "rule": complete.rules,
-    "over": complete.names("initial", "worst"),
-}
 
 
 def with_options(
@@ -97,7 +87,6 @@ def _hint(name: str, kind: type, help: str) -> Any:
     option = typer.Option(
         metavar=_KINDS[kind][1],
         help=help,
-        autocompletion=_CHOICES.get(name),
         rich_help_panel="Options of the algorithm",
     )
     return Annotated[_KINDS[kind][0], option]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from replicable_rl.canonical import Json, json_text
-from replicable_rl.cli.quiet import is_quiet
+from replicable_rl.progress import is_quiet
 from replicable_rl.report.drawing import can_encode
 from replicable_rl.report.layout import NARROWEST
 from replicable_rl.wording import visible

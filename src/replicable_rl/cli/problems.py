@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from replicable_rl.cli import complete
 from replicable_rl.cli.columns import SAVED, read_log
 from replicable_rl.cli.options import given_options
 from replicable_rl.data import Dataset
@@ -24,7 +23,6 @@ ProblemOrLog = Annotated[
         metavar="PROBLEM",
         help="An id (see `list`), id:key=value,..., a Gymnasium id, a saved .npz file, or a log: a .csv, .parquet or "
         ".jsonl file, a folder or a pattern of them.",
-        autocompletion=complete.problems,
     ),
 ]
 

@@ -5,9 +5,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from replicable_rl.cli.quiet import is_quiet
-from replicable_rl.progress import listening
-from replicable_rl.progress_bar import Pace, bar, is_silenced
+from replicable_rl.progress import is_quiet, listening
+from replicable_rl.progress_bar import Pace, bar
 
 _MINUTE = 60.0
 
@@ -15,7 +14,7 @@ _MINUTE = 60.0
 @contextlib.contextmanager
 def progress_bar() -> Iterator[None]:
     """Show the progress of long work inside the block on standard error."""
-    if is_quiet() or is_silenced():  # somebody hears of it already, and says nothing; or nobody shall
+    if is_quiet():
         yield
         return
     if not sys.stderr.isatty():

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from replicable_rl.cli import complete
 from replicable_rl.cli.options import refuse_early
 from replicable_rl.cli.output import print_note
 from replicable_rl.files import replacing
@@ -20,11 +19,11 @@ def report_command(
     ] = None,
     problem: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="Show the runs of this problem only.", autocompletion=complete.problems),
+        typer.Option(metavar="ID", help="Show the runs of this problem only."),
     ] = None,
     algorithm: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="Show the runs of this algorithm only.", autocompletion=complete.algorithms),
+        typer.Option(metavar="ID", help="Show the runs of this algorithm only."),
     ] = None,
     confidence: Annotated[
         float | None,

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from replicable_rl import experiments
-from replicable_rl.cli import complete
 from replicable_rl.cli.output import print_all, print_note, text_width
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.errors import InvalidFile, InvalidInput
@@ -25,9 +24,7 @@ NAMES = tuple(one.name for one in pkgutil.iter_modules(experiments.__path__) if 
 def reproduce_command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="NAME", help=f"{', '.join(NAMES)}.  [default: all]", autocompletion=complete.experiments
-        ),
+        typer.Argument(metavar="NAME", help=f"{', '.join(NAMES)}.  [default: all]"),
     ] = None,
     output: Annotated[Path, typer.Option(metavar="DIR", help="Where figures, data and runs go.")] = Path("results"),
     quick: Annotated[bool, typer.Option("--quick", help="A small version, in seconds.")] = False,

@@ -13,10 +13,10 @@ from rich.text import Text
 
 from replicable_rl.canonical import Json
 from replicable_rl.cli.output import terminal_width
-from replicable_rl.cli.quiet import is_quiet
 from replicable_rl.data import Dataset
 from replicable_rl.mdp import TabularMDP, allowed_of
 from replicable_rl.paper import cited
+from replicable_rl.progress import is_quiet
 from replicable_rl.queries.rules import Cuts
 from replicable_rl.records import APPROXIMATE, Claims, Run, in_order
 from replicable_rl.report.decided import Decided
