@@ -293,7 +293,6 @@ def test_a_log_that_says_what_is_allowed(tmp_path: Path) -> None:
     for name in ("rule affordable", "rule rounded", "rule gumbel", "rule softmax"):
         rule = rr.PlugInPolicy(0.1, 0.01, 0.2, rule=name[5:])
         check_run(rr.solve(data, rule, shared_seed=1), mdp.allowed)
-    check_run(rr.solve(data, rr.ApproximateMDP(0.1, 0.01, calls=40), shared_seed=1), mdp.allowed)
     found = rr.diagnose(data, rr.PlugInPolicy(0.1, 0.01, 0.2), resamples=10)
     assert mdp.allowed[np.arange(S), found.policy].all()
     data.save(tmp_path / "log.npz")
@@ -310,13 +309,6 @@ def test_a_state_without_actions_is_called_by_its_name() -> None:
     for labels, name in ((None, "1"), (rr.Labels(states=("home", "road")), "'road'")):
         with pytest.raises(rr.InvalidInput, match=f"an action that is allowed, state {name} has none"):
             rr.TabularMDP.from_dense(P, R, gamma=0.5, allowed=allowed, labels=labels)
-
-
-def test_the_scarcest_pair_is_one_that_is_allowed() -> None:
-    log = {"state": ["a", "a", "b"], "action": ["x", "x", "y"], "reward": [0.0] * 3, "next_state": ["b", "a", "a"]}
-    data = rr.from_transitions(log, gamma=0.9, allowed={"state": ["a", "b"], "action": ["x", "y"]})
-    with pytest.raises(rr.InvalidInput, match="1 row of the pair with fewest, y in b"):
-        rr.solve(data, rr.ApproximateMDP(0.1, 0.01, calls=3), shared_seed=1)
 
 
 def test_logs_with_masks_that_do_not_fit_are_refused() -> None:

@@ -135,8 +135,6 @@ def test_what_is_no_sample_of_one_process_is_refused() -> None:
         rr.audit(list(logs_of(1, 2).values()), DECIDE, runs_per_seed=5)
     with pytest.raises(rr.InvalidInput, match="a sampler draws samples"):
         rr.audit(logs_of(1, 2), DECIDE, sampler="per-sample-v1")
-    with pytest.raises(rr.InvalidInput, match=r"a run would take .* rows, .* and the log has 116 rows"):
-        rr.audit(logs_of(1, 2), rr.PhasedVI(0.1, 0.01))
 
 
 # --- do they come from one process? ---------------------------------------------------------------------

@@ -89,13 +89,6 @@ def test_folders_patterns_and_saved_samples_are_logs_too(folder: Path) -> None:
     assert "sample seed 1" in good(["solve", "table.npz", *POLICY, *SEED, "--sample-seed", "1"], folder)
 
 
-def test_a_plan_says_where_a_log_is_too_small(folder: Path) -> None:
-    asked = ["plan", "one.csv", "rpvi-v2", "--epsilon", "0.1", "--delta", "0.01", "--rho", "0.2", "--target", "policy"]
-    assert "This log is too small." in good([*asked, *COLUMNS], folder)
-    assert json.loads(good([*asked, *COLUMNS, "--json"], folder))[0]["enough_rows"] is False
-    assert "too small" not in good(["plan", "one.csv", *POLICY, *COLUMNS], folder)
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -107,6 +100,7 @@ def test_a_plan_says_where_a_log_is_too_small(folder: Path) -> None:
         (["solve", "chain-v1", *POLICY, *SEED, "--gamma", "0.9"], "--gamma is for logs, and 'chain-v1' is none"),
         (["solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--sample-seed", "1"], "--sample-seed is for samples that are"),
         (["solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--sampler", "per-sample-v1"], "--sampler is for samples"),
+        (["plan", "one.csv", "rmax-v2:horizon=5", "--epsilon", "0.1", "--delta", "0.1", *COLUMNS], "Use PlugInPolicy"),
         (["publish", "one.csv", *POLICY, *COLUMNS, "--sample-seed", "1"], "publish: --sample-seed is for samples"),
         (["solve", "gone.csv", *POLICY, *COLUMNS, *SEED], "gone.csv: no such file."),
         (["plan", "gone*", *POLICY, *COLUMNS], "gone*: no file fits this pattern."),

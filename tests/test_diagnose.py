@@ -69,36 +69,6 @@ def test_what_comes_after_the_end_is_known() -> None:
     assert "never tried" not in run.status.sentence
 
 
-def test_every_row_is_handed_out_once() -> None:
-    data = data_of()
-    source, rng = data.replayed(), sample_stream(1)
-    drawn = [source.draw(100, rng) for _ in range(2)]
-    total = sum(int(counts.count.sum()) for counts in drawn)
-    assert total == 2 * 100 * 15
-    together = drawn[0].count + drawn[1].count
-    assert (together <= data.count).all()
-    left = int(data.visits.min()) - 200  # of the pair that has fewest: rows that were handed out do not come again
-    with pytest.raises(rr.InvalidInput, match=r"pairs\s+have\s+fewer rows left"):
-        source.draw(left + 1, rng)
-    source.draw(left, rng)
-
-
-def test_algorithms_that_draw_take_rows_or_say_how_many_are_missing() -> None:
-    data = data_of()
-    run = rr.solve(data, rr.ApproximateMDP(0.1, 0.01, calls=200), shared_seed=1)
-    assert run.samples == 3000
-    s, a = np.unravel_index(np.argmin(data.visits), data.visits.shape)
-    scarcest = f"{data.process.actions[a]} in {data.process.states[s]}"
-    with pytest.raises(
-        rr.InvalidInput, match=rf"303 rows of the pair with fewest, {scarcest}\. With calls=30 it would fit"
-    ):
-        rr.solve(data, rr.PhasedVI(0.1, 0.01, iterations=10, calls=1000), shared_seed=1)
-    with pytest.raises(rr.InvalidInput, match="sample_seed is for samples that are drawn"):
-        rr.solve(data, DECIDE, shared_seed=1, sample_seed=1)
-    with pytest.raises(rr.InvalidInput, match="the samples of a log are drawn already"):
-        rr.solve(data, rr.PlugInPolicy(0.02, 0.05, 0.2, samples=10), shared_seed=1)
-
-
 def said_of(run: rr.Run) -> str:
     assert run.status is not None
     return run.status.sentence
@@ -170,7 +140,6 @@ def test_ties_of_the_plain_best_action_are_not_forecast_away() -> None:
         count = np.column_stack([won, 200 - won]).reshape(-1)
         data = rr.Dataset(process, [0] * 4, [0, 0, 1, 1], [0] * 4, [1.0, 0.0, 1.0, 0.0], count)
         found = rr.diagnose(data, plain, resamples=resamples, seed=i)
-        assert found.halves is not None
         assert float(found.agreement) <= float(found.halves)
         forecasts.append(float(found.agreement))
     # What halves say is uniform on [0, 1], nearly, and measured by 12 splits: a variance of 1/12 + 1/6/12 or less.
@@ -247,16 +216,20 @@ def test_a_larger_log_reaches_the_next_state() -> None:
     assert asked[5] >= 1000 * 86 > asked[4]
 
 
-@pytest.mark.parametrize(
-    "algorithm",
-    [rr.ApproximateMDP(0.9, 0.5), rr.ReplicableApproximateMDP(0.9, 0.9, 0.99), rr.PhasedVI(0.99, 0.99)],
-    ids=lambda one: type(one).__name__,
-)
-def test_nothing_is_proved_for_a_log(algorithm: Any) -> None:
+def test_samples_of_a_log_have_no_seed_and_no_number() -> None:
+    data = data_of()
+    with pytest.raises(rr.InvalidInput, match="sample_seed"):
+        rr.solve(data, DECIDE, shared_seed=1, sample_seed=1)
+    with pytest.raises(rr.InvalidInput, match="samples and budget"):
+        rr.solve(data, rr.PlugInPolicy(0.02, 0.05, 0.2, samples=10), shared_seed=1)
+
+
+def test_nothing_is_proved_for_a_log() -> None:
     """However many rows it has, and however little is promised: a table with as many samples has a proof."""
     data = rr.from_transitions(rr.make("riverswim-v1", gamma=0.5).to_transitions(samples=10**5, seed=1), gamma=0.5)
+    algorithm, samples = rr.PlugInPolicy(0.9, 0.5, 0.99), rr.PlugInPolicy(0.9, 0.5, 0.99, samples=10**5)
     claims = rr.solve(data, algorithm, shared_seed=1).claims
-    assert len(rr.solve(rr.make("riverswim-v1", gamma=0.5), algorithm, shared_seed=1, sample_seed=1).claims) > 0
+    assert len(rr.solve(rr.make("riverswim-v1", gamma=0.5), samples, shared_seed=1, sample_seed=1).claims) > 0
     assert len(claims) == 0
     assert "log" in claims.missing["accuracy"]
     planned = rr.plan(data, algorithm)
@@ -286,11 +259,8 @@ def test_a_diagnosis_says_where_and_how_much() -> None:
     ("change", "said"),
     [
         ({"data": 3}, "data must be a Dataset"),
-        ({"algorithm": 3}, "algorithm must be an algorithm such as PlugInPolicy"),
-        ({"algorithm": rr.PlugInPolicy}, "algorithm must be an algorithm such as PlugInPolicy"),
-        ({"algorithm": rr.PhasedVI(0.1, 0.1)}, "the log has 1 row of the pair with fewest"),
-        ({"algorithm": rr.RMax(0.1, 0.1, 5)}, "a log cannot be played. Use PlugInPolicy without a horizon"),
-        ({"algorithm": rr.PlugInPolicy(0.1, 0.1, 0.2, horizon=5, budget=100)}, "a log cannot be played"),
+        ({"algorithm": 3}, "algorithm must be a PlugInPolicy"),
+        ({"algorithm": rr.PlugInPolicy}, "algorithm must be a PlugInPolicy"),
         ({"algorithm": rr.PlugInPolicy(0.1, 0.1, 0.2, rule="softmax")}, "close, never the same. Choose another rule"),
         ({"resamples": 1}, "resamples must be an integer from 2"),
         ({"confidence": 1.0}, "confidence must lie strictly between 0 and 1"),
@@ -321,7 +291,6 @@ def test_noise_of_rewards_of_many_values_is_forecast() -> None:
     assert data.added_up
     found = rr.diagnose(data, rr.PlugInPolicy(0.001, 0.05, 0.2), resamples=60)
     assert found.agreement.high < 0.7  # 0.22 of pairs of fresh logs agree
-    assert found.halves is not None
     assert float(found.halves) < 0.7
     one, two = data.split(2, seed=1)
     assert one.rows + two.rows == data.rows
@@ -415,159 +384,6 @@ def test_larger_logs_must_agree_on_processes_near_the_estimate_too(monkeypatch: 
     monkeypatch.setattr(forecast, "policies", policies)
     assert not forecast.reaches(0.95, 4.0)
     assert forecast.reaches(0.75, 4.0)
-
-
-# --- algorithms that are no plug-in policies ----------------------------------------------------------------------
-
-
-def two_arms(per_arm: int, better: int) -> rr.Dataset:
-    """One state, two actions, rewards 0 and 1: half of them are 1, and some more of the second action."""
-    process = Process((0,), (0, 1), 0.5, (0.0, 1.0))
-    half = per_arm // 2
-    counts = [half, per_arm - half, half - better, per_arm - half + better]
-    return rr.Dataset(process, [0] * 4, [0, 0, 1, 1], [0] * 4, [0.0, 1.0, 0.0, 1.0], counts)
-
-
-def test_every_algorithm_of_a_log_is_diagnosed() -> None:
-    data = rr.from_transitions(rr.make("chain-v1").to_transitions(samples=400, seed=1), gamma=0.9)
-    algorithms: list[Any] = [
-        rr.PhasedVI(0.1, 0.05, calls=20, iterations=10),
-        rr.ReplicablePhasedVI(0.3, 0.05, 0.2, calls=30, iterations=10, tolerance=0.05),
-        rr.ReplicableApproximateMDP(0.3, 0.05, 0.2, calls=300),
-    ]
-    for algorithm, taken, halves in zip(algorithms, (200, 300, 300), ("", "calls=15", "calls=150"), strict=True):
-        found = rr.diagnose(data, algorithm, resamples=10, shared_seed=3)
-        assert found.policy.tolist() == rr.solve(data, algorithm, shared_seed=3).policy.tolist()
-        assert (found.rows_taken, found.about_halves) == (taken, halves)
-        assert found.halves is not None
-        assert found.to_json() == rr.diagnose(data, algorithm, resamples=10, shared_seed=3).to_json()
-        said = " ".join(found.text(target=0.9, rules=True).split())
-        assert "Another log with as many rows of every pair gives the same policy with probability" in said
-        assert f"known for plug-in policies only: {type(algorithm).__name__} takes {taken} rows of every pair" in said
-        for ask in (found.data_needed, found.rules):
-            with pytest.raises(rr.InvalidInput, match=r"is known for PlugInPolicy only, got .*Diagnose PlugInPolicy"):
-                ask()
-
-
-def test_one_row_is_one_row_and_ties_are_said_in_plain_words() -> None:
-    found = rr.diagnose(two_arms(50, 5), rr.PhasedVI(0.1, 0.05, calls=1, iterations=1), resamples=10)
-    assert "PhasedVI takes 1 row of every pair" in " ".join(found.text(target=0.9).split())
-    assert found.halves is not None
-    halves = dataclasses.replace(found, agreement=found.halves)
-    said = "(halves of the log, because the bootstrap says too much where actions tie; 10 pairs of logs, 95 %)."
-    assert said in " ".join(halves.text().split())
-    other = dataclasses.replace(found, halves=None)
-    assert "(bootstrap, 10 pairs of logs, 95 %)." in " ".join(other.text().split())
-
-
-def test_a_forecast_of_runs_is_how_often_two_logs_agree() -> None:
-    """Plain means of n = 50 rows of each of two arms, 0.5 and 0.6: two logs agree with p^2 + (1 - p)^2, p = P(second).
-
-    By the law of two binomials p is 0.825 (ties go to the first action), so A_1 is near 0.711.
-    """
-    from replicable_rl.diagnose.runs import RunForecast
-
-    algorithm = rr.PhasedVI(0.1, 0.05, calls=50, iterations=1)  # which takes all rows of the first log
-    forecast = RunForecast(two_arms(50, 5), algorithm, 500, 1)
-    agree = np.mean([np.array_equal(found[0], found[1]) for found in forecast.policies("logs")])
-    n, one, two = 50, 0.5, 0.6
-    law = [[math.comb(n, k) * q**k * (1 - q) ** (n - k) for k in range(n + 1)] for q in (one, two)]
-    p = sum(law[0][i] * law[1][j] for i in range(n + 1) for j in range(i + 1, n + 1))
-    expected = p * p + (1 - p) * (1 - p)
-    assert abs(agree - expected) < 5.0 * math.sqrt(expected * (1 - expected) / 1500)  # alpha = 6e-7
-    assert forecast.takes == 50
-    larger = RunForecast(two_arms(200, 20), algorithm, 500, 1)
-    halves = [np.array_equal(found[0], found[1]) for found in larger.policies("halves")]
-    assert abs(np.mean(halves) - expected) < 0.12  # halves of 100 rows of an arm: runs of as many rows as on the log
-
-
-def test_resampled_logs_have_as_many_rows_of_every_pair() -> None:
-    data, rng = data_of(), sample_stream(3)
-    pair = data.key // data.n_states
-    other = Rows.of(data).again_by_pair(pair, rng)
-    one, two = Rows.of(data).halves_by_pair(pair, rng)
-    visits = [np.bincount(pair, weights=rows.count) for rows in (other, one, two)]
-    assert (visits[0] == np.bincount(pair, weights=data.count)).all()
-    assert (other.count != data.count).any()
-    assert (one.count + two.count == data.count).all()
-    assert (np.abs(visits[1] - visits[2]) <= 1).all()
-
-
-def test_the_plain_best_action_is_bounded_by_halves() -> None:
-    """Two arms that are equal: halves agree in one half of the splits, and no more may be said of phased Q-learning."""
-    found = rr.diagnose(two_arms(400, 0), rr.PhasedVI(0.1, 0.05, calls=100, iterations=1), resamples=60)
-    assert found.halves is not None
-    assert float(found.agreement) <= float(found.halves) < 0.8
-    assert found.states[0].gap == 0.0
-
-
-def test_halves_that_are_too_small_are_left_out_and_it_is_said(tmp_path: Path) -> None:
-    class Fixed:
-        """Takes so many rows of every pair, and cannot do with fewer."""
-
-        id, version = "fixed", "1"
-
-        def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
-            counts = source.draw(300, rng)
-            return rr.Run.of({"policy": [int(counts.mean(counts.reward).argmax())]})
-
-    found = rr.diagnose(two_arms(400, 50), Fixed(), resamples=20)
-    assert found.halves is None
-    assert found.to_json()["halves"] is None
-    assert "Halves of this log are too small to decide. Dataset: 300 successors of every pair" in str(found).replace(
-        "\n", " "
-    )
-    found.save_page(tmp_path / "page.html")
-    assert "too small to decide" in (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "Other rules" not in (tmp_path / "page.html").read_text(encoding="utf-8")
-
-
-def test_an_algorithm_that_takes_the_log_as_it_is_gets_logs_of_random_sizes() -> None:
-    sizes = set()
-
-    class AsItIs:
-        id, version = "as-it-is", "1"
-
-        def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
-            sizes.add(source.counts.steps)
-            return rr.Run.of({"policy": [int(source.counts.rewards.argmax())]})
-
-    found = rr.diagnose(two_arms(100, 10), AsItIs(), resamples=10)
-    assert found.rows_taken == 0
-    assert len(sizes) > 10
-    assert "Another log of this size" in str(found)
-
-
-def test_the_command_names_an_algorithm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "log.csv"
-    path.write_text(csv_of(rr.make("chain-v1").to_transitions(samples=100, seed=1)), encoding="utf-8")
-    usual = ["diagnose", str(path), "--gamma", "0.9", "--resamples", "5"]
-    named = ["rpvi-v2:target=value", "--epsilon", "0.3", "--delta", "0.05", "--rho", "0.2", "--calls", "10"]
-    more = ["--iterations", "5", "--tolerance", "0.1", "--report", str(tmp_path / "page.html")]
-    assert main([*usual, *named, *more]) == 0
-    printed = capsys.readouterr().out
-    assert "ReplicablePhasedVI takes 50 rows of every pair" in " ".join(printed.split())
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "rpvi-v2:target=value --gamma 0.9 --epsilon 0.3" in page
-    assert main([*usual, *named, "--iterations", "5", "--tolerance", "0.1", "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
-    assert data["algorithm"]["id"] == "rpvi-v2"
-    assert data["rows_taken"] == 50
-    assert "rules" not in data
-    assert main([*usual, "--rule", "affordable:order=1,0", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["algorithm"]["params"]["rule"] == {"id": "affordable", "order": [1, 0]}
-    wrong = {
-        ("replicable-rmax-v2", "--epsilon", "0.1", "--delta", "0.1", "--rho", "0.3"): "'horizon' is needed",
-        ("rmax-v2:horizon=5", "--epsilon", "0.1", "--delta", "0.1"): "a log cannot be played",
-        ("rpvi-v2", "--epsilon", "0.1"): "parameter 'delta' is needed",
-        ("--rule", "affordable:order=1,x"): "order must list the numbers of all actions",
-        ("--rule", "affordable:order=1"): "order must name each of the actions 0..1 once",
-        ("--rule", "affordable:order=1,0,order=0,1"): "order is given twice",
-        ("--rule", "greedy:order=1,0"): "order",
-    }
-    for arguments, said in wrong.items():
-        assert main([*usual, *arguments]) == 2
-        assert said in " ".join(capsys.readouterr().err.split())
 
 
 # --- what nobody tried, what rewards do, and what a run says ----------------------------------------------------

@@ -202,7 +202,7 @@ def test_the_command_makes_a_page(run: Run, tmp_path: Path) -> None:
     assert "cannot be written" in run.refused(*asked, "--report", tmp_path / "nowhere" / "page.html")
     assert "a log does not say its discount" in run.refused("diagnose", path)
     for problem in ("chain-v1", "riverswim-v1:n_states=8"):
-        refusal = run.refused("diagnose", problem, "plug-in-policy-v1")
+        refusal = run.refused("diagnose", problem)
         assert refusal.startswith(f"diagnose: '{problem}' is a problem, and no log: a log is a file that ends in .csv")
     assert "--target" in run.refused(*asked, "--target", "1.5")
 

@@ -266,7 +266,6 @@ def entries() -> dict[str, Entry]:
         ),
         "Dataset.split": (LOGGED.split, {"parts": 2, "seed": 1}),
         "Dataset.subsample": (LOGGED.subsample, {"rows": 2, "seed": 1}),
-        "Dataset.draw": (lambda calls: LOGGED.draw(calls, np.random.default_rng(0)), {"calls": 1}),
         "load_dataset": (rr.load_dataset, {"path": "/nowhere"}),
         "same_process": (rr.same_process, {"one": LOGGED, "two": LOGGED}),
         "from_logs": (rr.from_logs, {"sources": [LOG, OTHER_LOG], "gamma": 0.5, "reward_range": (0.0, 1.0)}),

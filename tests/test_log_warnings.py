@@ -40,11 +40,9 @@ def test_a_log_with_rewards_outside_the_range_is_read_and_nothing_is_decided_on_
     assert data.summary().warnings[0].startswith(f"{said}{where}, line 6); widen reward_range or mend the log")
     decides: list[Any] = [
         lambda: rr.solve(data, DECIDE, shared_seed=1),
-        lambda: rr.solve(data, rr.ApproximateMDP(0.1, 0.1, calls=1), shared_seed=1),
         lambda: rr.plan(data, DECIDE),
         lambda: rr.diagnose(data),
         lambda: rr.publish(data, DECIDE),
-        lambda: data.draw(1, np.random.default_rng(0)),
         lambda: rr.audit({"one": data, "two": data.subsample(5)}, DECIDE),
     ]
     for decide in decides:

@@ -23,10 +23,7 @@ from replicable_rl.audit import jobs
 from replicable_rl.records import LEVELS, in_order
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS
 from replicable_rl.report.audits import store_page
-from replicable_rl.sampling import OutcomeCounts
-from replicable_rl.sampling.tables import Table
 from replicable_rl.solve.run import solve_as
-from replicable_rl.store import packed
 from tests.commands import Result, run_here
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -495,64 +492,3 @@ def test_an_audit_doubts_a_level_that_implies_nothing_of_what_it_says(monkeypatc
     assert "although strong implies" in " ".join(str(result).split())
     monkeypatch.setitem(LEVELS, "strong", rr.Level("strong"))
     assert said not in rr.audit(noisy, Lying(), shared_seeds=10).warnings
-
-
-# --- data that somebody recorded ----------------------------------------------------------------
-
-
-class Diary(Table):
-    """What was seen once, whatever is asked for."""
-
-    def __init__(self, mdp: rr.TabularMDP, counts: list[int]) -> None:
-        super().__init__(mdp)
-        self._mdp = mdp
-        self.count = np.array(counts)
-        self.sample = rr.Recorded(f"{abs(hash(tuple(counts))):064x}")
-        self.version = "1"
-
-    @property
-    def spec(self) -> rr.ObjectSpec:
-        return rr.ObjectSpec("diary", {"version": self.version})
-
-    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
-        rows = self._mdp.rows
-        return OutcomeCounts(rows.indptr, rows.next_state, rows.reward, self.count, calls)
-
-
-@pytest.fixture
-def diary(doors: rr.TabularMDP) -> Callable[[int], Diary]:
-    return lambda wins: Diary(doors, [1000 - wins, wins, 500, 500, 1000, 1000])
-
-
-def test_a_run_on_recorded_data_names_the_data(own: ModuleType, diary: Callable[[int], Diary], tmp_path: Path) -> None:
-    one, other, algorithm = diary(500), diary(900), own.GoodEnough(0.01)
-    run = rr.solve(one, algorithm, shared_seed=7)
-    assert run.spec is not None
-    assert run.spec.sample == one.sample
-    assert run.sample_seed is None
-    assert run.spec.to_json()["sample"] == {"kind": "recorded", "digest": one.sample.digest}
-    assert rr.RunSpec.from_json(run.spec.to_json()) == run.spec
-    assert rr.solve(one, algorithm, shared_seed=7) == run  # there is nothing to draw
-    assert run.policy.tolist() == [0, 0]
-    assert rr.solve(other, algorithm, shared_seed=7).key != run.key
-    assert rr.solve(other, algorithm, shared_seed=7).output("good-actions")[0].tolist() == [1, 0]
-    rr.save_run(run, tmp_path / "run")
-    assert rr.load_run(tmp_path / "run") == run
-
-
-def test_recorded_data_has_no_seed(diary: Callable[[int], Diary], algorithm: Any) -> None:
-    with pytest.raises(
-        rr.InvalidInput,
-        match=r"^solve: sample_seed is for samples that are drawn; these were recorded\. Leave it out\.$",
-    ):
-        rr.solve(diary(500), algorithm, shared_seed=7, sample_seed=1)
-
-
-def test_a_store_keeps_runs_on_recorded_data(diary: Callable[[int], Diary], algorithm: Any) -> None:
-    run, store, contents = rr.solve(diary(500), algorithm, shared_seed=7), rr.RunStore(), {}  # type: ignore[var-annotated]
-    assert store.add([packed(run, contents)], contents) == 1
-    assert store.run(run.key) == run
-    assert store.run(run.key).policy.tolist() == [0, 0]
-    ((family, runs),) = store.families()
-    assert (family.sampler, runs) == (None, 1)
-    assert store.runs(family) == {run.key: run}

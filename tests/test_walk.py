@@ -396,26 +396,6 @@ def test_what_a_sampler_returns_is_checked(monkeypatch: pytest.MonkeyPatch) -> N
         rr.solve(rr.make("chain-v1"), SHIPPED[0], shared_seed=1, sampler="bare-v1")
 
 
-class Diary(Counts):
-    """What was seen once, however often it is asked."""
-
-    sample = rr.Recorded("ab" * 32)
-
-    def draw(self, calls: int, rng: np.random.Generator) -> Any:
-        return super().draw(calls, np.random.default_rng(0))
-
-
-@pytest.mark.parametrize("sure", SURE[:2], ids=["rpvi", "model"])
-def test_claims_about_recorded_samples_need_fresh_ones(sure: Callable[[], Any]) -> None:
-    mdp, algorithm = rr.make("riverswim-v1", gamma=0.5), sure()
-    drawn = rr.solve(mdp, algorithm, shared_seed=1, sample_seed=1).claims
-    recorded = rr.solve(Diary(mdp), algorithm, shared_seed=1).claims
-    fresh = "the recorded samples were drawn afresh for every draw"
-    assert len(drawn) == len(recorded) == 2
-    assert not any(fresh in claim.conditions for claim in drawn)
-    assert [claim.conditions for claim in recorded] == [(*claim.conditions, fresh) for claim in drawn]
-
-
 @pytest.mark.parametrize("sure", SURE, ids=["rpvi", "model", "rmax"])
 def test_claims_about_the_process_itself_do_not_say_so(sure: Callable[[], Any]) -> None:
     mdp = rr.make("riverswim-v1", gamma=0.5)

@@ -21,7 +21,6 @@ import numpy as np
 
 from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
 from replicable_rl.algorithms.promise import Promise
-from replicable_rl.data.few import left_out_of
 from replicable_rl.mdp import optimal_values
 from replicable_rl.queries import Estimate, Plain, Query, Rounded, ingredient
 from replicable_rl.records import Run, Status, StatusCode
@@ -59,7 +58,7 @@ class _ApproximateMDP(Promise[ApproximateMDPPlan]):
         counts = draw_from(source, plan.calls, rng)
         learned = LearnedModel(source, unknown_reward=source.reward_range[0])
         seen = counts.transitions(source.n_states, source.n_actions, source.reward_range[0])
-        learned.learn(np.setdiff1d(np.flatnonzero(learned.unknown), left_out_of(source)), seen, queries)
+        learned.learn(np.flatnonzero(learned.unknown), seen, queries)
         model = learned.to_mdp()
         best = optimal_values(model)
         outputs = {"model": model, "value": best.q, "policy": best.policy}

@@ -30,7 +30,6 @@ import numpy as np
 
 from replicable_rl.algorithms.prediction import predicted_disagreement
 from replicable_rl.algorithms.promise import Promise
-from replicable_rl.data.few import left_out_of
 from replicable_rl.mdp import TabularMDP, allowed_of, forbid, greedy
 from replicable_rl.progress import track
 from replicable_rl.queries import Estimate, Plain, Query, Rounded, ingredient
@@ -74,8 +73,7 @@ def phased_value_iteration(
     gamma, units, known = source.gamma, Units.of(source), source.known_rewards
     rewards, allowed = None if known is None else units.reward(known), allowed_of(source)
     q = rewards if schedule.rising and rewards is not None else np.zeros((source.n_states, source.n_actions))
-    q, few = forbid(q, allowed), np.divmod(left_out_of(source), source.n_actions)
-    made, far = 0, log_term > 0.0
+    q, made, far = forbid(q, allowed), 0, log_term > 0.0
     for t in track(range(schedule.iterations), "iterations"):
         best = q.max(axis=1)
         spread = schedule.spread(float(best.max() - best.min()), gamma, known is not None)
@@ -89,24 +87,7 @@ def phased_value_iteration(
         far = far and apart  # rewards that were merged hide how far they spread, and others' may be
         far = far and _are_far(query, counts, asked, means, t, spread, log_term)
         q, made = forbid(np.maximum(q, new) if schedule.rising else new, allowed), made + counts.calls
-        _leave_out(q, few, gamma)
     return Iterations(q, made, far)
-
-
-def _leave_out(q: NDArray[np.float64], few: tuple[NDArray[np.int64], NDArray[np.int64]], gamma: float) -> None:
-    """Set Q where a log has few rows: staying where one is, with the lowest reward, 0, and then the best of the others.
-
-    Of the same iteration: answers that are rounded in each anew must not make it better than the others.
-
-    >>> q = np.array([[0.5, 0.8], [0.3, 0.4]])
-    >>> _leave_out(q, (np.array([0, 1, 1]), np.array([1, 0, 1])), 0.9)
-    >>> q.tolist()
-    [[0.5, 0.45], [0.0, 0.0]]
-    """
-    if few[0].size:
-        q[few] = -np.inf
-        best = q.max(axis=1)[few[0]]
-        q[few] = gamma * np.where(np.isfinite(best), best, 0.0)
 
 
 def _are_far(

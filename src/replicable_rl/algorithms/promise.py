@@ -51,9 +51,7 @@ class Promise(Generic[P]):
                 planned: P = _planned(self, *sizes)
             except TypeError:  # an ingredient of somebody's own without a hash
                 planned = self._plan(*sizes[:2], gamma=sizes[2], known_rewards=sizes[3], pairs=sizes[4])
-        planned = replace(planned, estimated=True) if problem.estimated else planned
-        unproved = getattr(problem, "unproved", None)
-        return planned if unproved is None else replace(planned, unproved=unproved)
+        return replace(planned, estimated=True) if problem.estimated else planned
 
     def _plan(self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool, pairs: int | None = None) -> P:
         """Plan for a problem of these sizes; ``pairs`` is the number of those allowed, None where all are."""

@@ -10,10 +10,11 @@ from replicable_rl.audit.jobs import OnError, SolveJob
 from replicable_rl.audit.logs import opened_logs
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.run import run_audits
+from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.progress_bar import bar_where_it_is_seen
-from replicable_rl.records import COUNTS, OWN, AuditSpec, Recorded, check_level
+from replicable_rl.records import COUNTS, OWN, AuditSpec, check_level
 from replicable_rl.registry import ALGORITHMS
 from replicable_rl.sampling import Problem
 from replicable_rl.solve import Algorithm, algorithm_spec
@@ -113,7 +114,7 @@ def audit_spec(problem: Any, algorithm: Algorithm, *, in_store: bool = False, **
     if not isinstance(problem, (TabularMDP, Problem)):
         hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
         raise InvalidInput(f"audit: problem must be a TabularMDP or a sampler, got {type(problem).__name__}.{hint}")
-    if isinstance(getattr(problem, "sample", None), Recorded):
+    if isinstance(problem, Dataset):
         raise InvalidInput(
             "audit: needs fresh samples for every run, and these were recorded. Give several logs as a list, or use "
             "diagnose, which says of one log what another would decide."

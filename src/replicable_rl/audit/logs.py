@@ -29,7 +29,7 @@ from replicable_rl.audit.states import StateAgreement, measure_states
 from replicable_rl.data import Dataset, align, compare_logs
 from replicable_rl.errors import called_as
 from replicable_rl.records import Logs, Run, RunSpec
-from replicable_rl.solve.run import refuse_endless, sampler_of, solve_as
+from replicable_rl.solve.run import sampler_of, solve_as
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,7 +57,7 @@ def opened_logs(logs: Any, algorithm: Any) -> tuple[Dataset, Logs, LogsJob]:
     sampler_of(first, algorithm)  # does the algorithm work on logs?
     record = compare_logs(named)
     for data in named.values():
-        refuse_endless(data.replayed(), algorithm)
+        data.refuse_outside()
     return first, record, LogsJob({data.sample.digest: data for data in named.values()}, algorithm)
 
 

@@ -17,12 +17,11 @@ from replicable_rl.files import replacing
 from replicable_rl.report.diagnosis_text import save_diagnosis
 
 _WIDEST = 100  # columns of text that reads well
-_USUAL: dict[str, Any] = {"epsilon": 0.05, "delta": 0.05, "rho": 0.2}  # of the plug-in policy where none is named
-_USUAL_ID = "plug-in-policy-v1"
+_USUAL: dict[str, Any] = {"epsilon": 0.05, "delta": 0.05, "rho": 0.2}
 
 
 @with_column_options
-@algorithm_options("epsilon", "delta", "rho", "rule", "over", "bound", "calls", "iterations", "tolerance", "rho_sq")
+@algorithm_options("epsilon", "delta", "rho", "rule", "over")
 def diagnose_command(
     log: Annotated[
         Path,
@@ -30,13 +29,6 @@ def diagnose_command(
             metavar="LOG", help="A .csv, .parquet or .jsonl file, a folder of them, or a saved .npz file of samples."
         ),
     ],
-    algorithm: Annotated[
-        str | None,
-        Argument(
-            metavar="ALGORITHM",
-            help="An id (see `list`), or id:key=value,...  [default: plug-in-policy-v1, which may lose 0.05]",
-        ),
-    ] = None,
     shared_seed: Annotated[str, Option(metavar="SEED", help="The shared randomness with which the log decides.")] = "0",
     resamples: Annotated[
         str | None,
@@ -55,11 +47,10 @@ def diagnose_command(
     Also say in which states it does not, and how much data it would take.
     """
     refuse_problem("diagnose", str(log))
-    usual = _USUAL if algorithm is None else {}
-    asked_of = {name: usual.get(name) if value is None else value for name, value in given.items()}
-    chosen = build_algorithm(algorithm or _USUAL_ID, asked_of)
+    asked_of = {name: _USUAL.get(name) if value is None else value for name, value in given.items()}
+    chosen = build_algorithm("plug-in-policy-v1", asked_of)
     told = {"shared_seed": shared_seed, "resamples": resamples, "target": target, "seed": seed}
-    command = _command(log, algorithm, columns | given | told)
+    command = _command(log, columns | given | told)
     if report is not None and (report.is_file() or not report.exists()):  # a pipe is opened once only
         refuse_early(replacing(report))
     target = check_in_open_interval("diagnose", "--target", target)
@@ -68,9 +59,8 @@ def diagnose_command(
         data = read_log("diagnose", log, columns)
         asked = {name: whole(f"--{name.replace('_', '-')}", text) for name, text in numbers.items()}
         found = diagnose(data, chosen, **asked)
-        if found.is_plug_in:  # it takes long, and is known from now on
-            found.data_needed(target)
-            found.rules()
+        found.data_needed(target)  # it takes long, and is known from now on
+        found.rules()
     if report is not None:
         save_diagnosis(found, report, target, str(log), command)
     if as_json:
@@ -82,20 +72,13 @@ def diagnose_command(
     return 0
 
 
-def _command(log: Path, algorithm: str | None, given: dict[str, Any]) -> str:
+def _command(log: Path, given: dict[str, Any]) -> str:
     """Return the command that finds the same; what is as usual is left out."""
     usual = {"shared_seed": "0", "target": 0.95, "seed": "0"}
     told = {name: value for name, value in given.items() if value != usual.get(name)}
     words = [word for name, option in given_options(told).items() for word in _words(option, told[name])]
-    return shlex.join(
-        [
-            "replicable-rl",
-            "diagnose",
-            str(log),
-            *filter(None, [algorithm]),
-            *(_exactly(w) if isinstance(w, float) else w for w in words),
-        ]
-    )
+    exact = (_exactly(word) if isinstance(word, float) else word for word in words)
+    return shlex.join(["replicable-rl", "diagnose", str(log), *exact])
 
 
 def _exactly(x: float) -> str:

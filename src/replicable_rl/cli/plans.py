@@ -10,39 +10,24 @@ from rich.table import Table
 
 from replicable_rl.canonical import Json
 from replicable_rl.cli.show import console, title
-from replicable_rl.data import Dataset
-from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.mdp import TabularMDP, pairs_of
-from replicable_rl.solve.run import refuse_endless
 from replicable_rl.wording import number
 
 if TYPE_CHECKING:
+    from replicable_rl.data import Dataset
     from replicable_rl.theory import Plan, PlanTable
 
 
 def plan_to_json(mdp: TabularMDP | Dataset, algorithm: Any, plan: Plan) -> dict[str, Json]:
-    """Return a plan as JSON, with the problem and, where the algorithm predicts one, the share of runs that differ.
-
-    That of a log says whether the log has enough rows for it.
-    """
+    """Return a plan as JSON, with the problem and, where the algorithm predicts one, the share of runs that differ."""
     predict = _predictor(mdp, algorithm)
     predicted = {} if predict is None else {"predicted_disagreement": predict(mdp, plan)}
-    enough = {"enough_rows": _refusal(mdp, algorithm) is None} if isinstance(mdp, Dataset) else {}
-    return {"problem": mdp.spec.to_json(), **plan.to_json(), **predicted, **enough}
+    return {"problem": mdp.spec.to_json(), **plan.to_json(), **predicted}
 
 
 def _predictor(mdp: TabularMDP | Dataset, algorithm: Any) -> Any:
     """Return what predicts how many runs differ; a table is needed for it."""
     return getattr(algorithm, "predict", None) if isinstance(mdp, TabularMDP) else None
-
-
-def _refusal(log: Dataset, algorithm: Any) -> str | None:
-    """Return why `solve` would refuse a log: it has too few rows."""
-    try:
-        refuse_endless(log.replayed(), algorithm)
-    except SampleSizeTooLarge as error:
-        return str(error)
-    return None
 
 
 def show_plans(mdp: TabularMDP | Dataset, planned: Sequence[tuple[Any, Plan]], name: str = "") -> None:
@@ -59,8 +44,6 @@ def show_plans(mdp: TabularMDP | Dataset, planned: Sequence[tuple[Any, Plan]], n
         for i, one in enumerate(_side_by_side(table, out.width)):
             out.print(*([""] if i else []), one, sep="\n")
         out.print(table.closing)
-        if isinstance(mdp, Dataset) and (why := _refusal(mdp, algorithm)) is not None:
-            out.print(f"This log is too small. {why}")
         predict = _predictor(mdp, algorithm)
         if predict is not None and plan.rho is not None:
             differ = predict(mdp, plan)

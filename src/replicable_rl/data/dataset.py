@@ -23,11 +23,9 @@ from replicable_rl.wording import plural
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from replicable_rl.data.replay import Replay
     from replicable_rl.data.summary import Summary
     from replicable_rl.mdp import Labels
     from replicable_rl.records import ObjectSpec
-    from replicable_rl.sampling import OutcomeCounts
 
 _MOST_DRAWN = 10**9  # rows from which numpy draws without putting back
 
@@ -67,7 +65,6 @@ class Dataset(Displayed):
     """
 
     known_rewards: None = None
-    unproved: str = "how many samples a pair has is the log's, and may depend on what was seen"
     estimated: bool = False
 
     def __init__(
@@ -225,16 +222,6 @@ class Dataset(Displayed):
         """
         s, a = divmod(pair, self.n_actions)
         return f"{self.process.action_names[a]} in {self.process.state_names[s]}"
-
-    def replayed(self) -> Replay:
-        """Return what one run draws from."""
-        from replicable_rl.data.replay import Replay
-
-        return Replay(self)
-
-    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
-        """Return ``calls`` rows of every pair, at random; `solve` lets a run draw several times, every row once."""
-        return self.replayed().draw(calls, rng)
 
     def refuse_outside(self) -> None:
         """Refuse to decide where rewards are outside the declared range."""

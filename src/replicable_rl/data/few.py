@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -43,14 +43,6 @@ def threshold(visits: NDArray[np.float64], shared: SharedRandomness | None) -> f
     """
     u = 1.0 if shared is None else float(shared.uniform("decide/few", shape=1)[0])
     return float(largest_threshold(visits) ** u)
-
-
-def left_out_of(source: Any) -> NDArray[np.int64]:
-    """Return the pairs that a source takes for the worst: of a log, those with few rows; of anything else, none.
-
-    Their samples say so too, but an answer that is rounded might make the worst a little better, in every step anew.
-    """
-    return getattr(source, "left_out", np.zeros(0, dtype=np.int64))
 
 
 def taken_for_the_worst(pairs: Sequence[int], of: int, fewest: float, named: Callable[[int], str] | None = None) -> str:

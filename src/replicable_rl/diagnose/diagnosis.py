@@ -21,7 +21,6 @@ from replicable_rl.audit.agreement import Estimate
 from replicable_rl.data import Dataset, Summary
 from replicable_rl.diagnose.forecast import Forecast, corrected, extrapolated
 from replicable_rl.diagnose.resampling import usual_resamples
-from replicable_rl.diagnose.runs import RunForecast
 from replicable_rl.diagnose.tail import times_for_the_next
 from replicable_rl.display import Displayed
 from replicable_rl.display import shown as shows
@@ -92,44 +91,29 @@ class Diagnosis(Displayed):
     agreement : Estimate
         The replication probability, forecast by the bootstrap: how often two logs of this size agree in every state.
         The interval is that of the resampling; dev/benchmarks/forecasts.py measures how far off forecasts are.
-    halves : Estimate or None
-        How often two disjoint halves of the log agree: about logs of half the size. None where a half has too few rows
-        for the algorithm; ``about_halves`` says it, or with which size of the algorithm they decided.
+    halves : Estimate
+        How often two disjoint halves of the log agree: about logs of half the size.
     states : tuple of FragileState
         Where another log may decide otherwise, the most fragile first.
     summary : Summary
         What is in the log, and what is wrong with it.
-    rows_taken : int
-        How many rows of every pair a run draws; 0 where it takes all, as plug-in policies do.
     status : Status
         What the run says of itself: what it cost, which pairs had too few rows, whether the loss allowed asks for
         anything.
     """
 
     data: Dataset
-    algorithm: Any
+    algorithm: PlugInPolicy
     policy: NDArray[np.int64]
     agreement: Estimate
-    halves: Estimate | None
+    halves: Estimate
     states: tuple[FragileState, ...]
     summary: Summary
     resamples: int
     confidence: float
     seed: int
-    about_halves: str = ""
-    rows_taken: int = 0
     status: Status | None = None
     _known: dict[Any, Any] = field(default_factory=dict, repr=False)
-
-    @property
-    def is_plug_in(self) -> bool:
-        """Whether the algorithm is a plug-in policy: then other rules and larger logs can be looked at, too."""
-        return isinstance(self.algorithm, PlugInPolicy)
-
-    def _refuse_others(self, what: str) -> None:
-        if not self.is_plug_in:
-            name = type(self.algorithm).__name__
-            raise InvalidInput(f"Diagnosis.{what}: is known for PlugInPolicy only, got {name}. Diagnose PlugInPolicy.")
 
     @_remembered
     @bar_where_it_is_seen()
@@ -148,7 +132,6 @@ class Diagnosis(Displayed):
         200
         """
         target = check_in_open_interval("Diagnosis", "target", target)
-        self._refuse_others("data_needed")
         forecast = Forecast(self.data, self.algorithm, min(self.resamples, _SEARCHED), self.seed)
         next_state = times_for_the_next(self.data, target)
         if float(self.agreement) >= target and next_state == 1.0:
@@ -169,7 +152,6 @@ class Diagnosis(Displayed):
     @bar_where_it_is_seen()
     def rules(self) -> dict[str, Estimate]:
         """Return the agreement that every rule would have today, by the bootstrap; all decide on the same logs."""
-        self._refuse_others("rules")
         others = {name: rule for name in _RULES if (rule := SHIPPED[name]()) != self.algorithm.rule}
         algorithms = (dataclasses.replace(self.algorithm, rule=rule) for rule in others.values())
         forecasts = [Forecast(self.data, algorithm, self.resamples, self.seed) for algorithm in algorithms]
@@ -180,8 +162,9 @@ class Diagnosis(Displayed):
         each = zip(*forecasts[0].each("logs", all_rules), strict=True)
         found = dict.fromkeys(_RULES, self.agreement)  # that of its own rule is known
         for name, forecast, seen in zip(others, forecasts, each, strict=True):
-            halves = forecast.of_halves(self.confidence) if forecast.is_plain else None
-            found[name] = forecast.bounded(extrapolated(list(seen), self.confidence), halves)
+            found[name] = extrapolated(list(seen), self.confidence)
+            if forecast.is_plain:
+                found[name] = forecast.bounded(found[name], forecast.of_halves(self.confidence))
         return found
 
     def text(self, *, width: int = 80, target: float | None = None, rules: bool = False) -> str:
@@ -211,10 +194,8 @@ class Diagnosis(Displayed):
         target, rules = _target("Diagnosis.to_json", target), check_flag("Diagnosis.to_json", "rules", rules)
         asked: dict[str, Json] = {}
         if target is not None:
-            asked |= {"target": target}
-        if target is not None and self.is_plug_in:
-            asked |= {"rows_needed": self.data_needed(target)}
-        if rules and self.is_plug_in:
+            asked |= {"target": target, "rows_needed": self.data_needed(target)}
+        if rules:
             asked["rules"] = {name: agreement.to_json() for name, agreement in self.rules().items()}
         each = zip(self.data.process.state_names, self.policy.tolist(), strict=True)
         policy: dict[str, Json] = {state: names[a] for state, a in each}
@@ -228,13 +209,11 @@ class Diagnosis(Displayed):
             "policy": policy,
             "status": None if self.status is None else self.status.to_json(),
             "agreement": self.agreement.to_json(),
-            "halves": None if self.halves is None else self.halves.to_json(),
+            "halves": self.halves.to_json(),
             "states": [dict(one._asdict()) for one in self.states],
             "resamples": self.resamples,
             "confidence": self.confidence,
             "seed": str(self.seed),
-            **({"about_halves": self.about_halves} if self.about_halves else {}),
-            **({"rows_taken": self.rows_taken} if self.rows_taken else {}),
             **asked,
         }
 
@@ -242,7 +221,7 @@ class Diagnosis(Displayed):
 @bar_where_it_is_seen()
 def diagnose(
     data: Dataset,
-    algorithm: Any = None,
+    algorithm: PlugInPolicy | None = None,
     *,
     shared_seed: int = 0,
     resamples: int | None = None,
@@ -255,9 +234,8 @@ def diagnose(
     ----------
     data : Dataset
         From :func:`replicable_rl.from_transitions`.
-    algorithm : Algorithm, optional
-        Whatever ``solve(data, algorithm)`` takes and returns a policy. The default is a `PlugInPolicy` that allows a
-        loss of 0.05 (values normalised to [0, 1]) and takes the rule "affordable".
+    algorithm : PlugInPolicy, optional
+        The default allows a loss of 0.05 (values normalised to [0, 1]) and takes the rule "affordable".
     shared_seed : int
         With which the log itself decides.
     resamples : int, optional
@@ -285,16 +263,13 @@ def diagnose(
     shared_seed = check_integer("diagnose", "shared_seed", shared_seed, low=0, high=MAX_SEED)
     seed = check_integer("diagnose", "seed", seed, low=0, high=MAX_SEED)
     run = solve(data, chosen, shared_seed=shared_seed)
-    policy = run.outputs.get("policy")
-    if policy is None:
-        raise InvalidInput(f"diagnose: {type(chosen).__name__} returns no policy, which is what two logs must share.")
-    forecast = (Forecast if isinstance(chosen, PlugInPolicy) else RunForecast)(data, chosen, many, seed)
+    forecast = Forecast(data, chosen, many, seed)
     agreement, halves = forecast.estimates(confidence)
-    fragile = tuple(_fragile(data, policy, forecast))
+    fragile = tuple(_fragile(data, run.policy, forecast))
     return Diagnosis(
         data,
         chosen,
-        policy,
+        run.policy,
         agreement,
         halves,
         fragile,
@@ -302,24 +277,17 @@ def diagnose(
         many,
         confidence,
         seed,
-        about_halves=forecast.about_halves,
-        rows_taken=forecast.takes,
         status=run.status,
     )
 
 
 def _refuse(algorithm: Any) -> None:
     """Refuse what cannot be diagnosed on a log."""
-    if not callable(getattr(algorithm, "solve", None)) or isinstance(algorithm, type):
+    if not isinstance(algorithm, PlugInPolicy):
         raise InvalidInput(
-            f"diagnose: algorithm must be an algorithm such as PlugInPolicy(0.05, 0.05, 0.2), got {shown(algorithm)}."
+            f"diagnose: algorithm must be a PlugInPolicy, which decides from one batch, got {shown(algorithm)}."
         )
-    if hasattr(getattr(algorithm, "needs", None), "play"):
-        raise InvalidInput(
-            f"diagnose: {type(algorithm).__name__} plays episodes of its own, and a log cannot be played. Use "
-            "PlugInPolicy without a horizon, or an algorithm that draws successors, such as ReplicablePhasedVI."
-        )
-    if isinstance(getattr(algorithm, "rule", None), Softmax):
+    if isinstance(algorithm.rule, Softmax):
         raise InvalidInput("diagnose: softmax policies of two logs are close, never the same. Choose another rule.")
 
 

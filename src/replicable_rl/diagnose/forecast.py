@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from replicable_rl.records import derived_seed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from replicable_rl.algorithms import PlugInPolicy
     from replicable_rl.data import Dataset
 
     Policies = tuple[NDArray[np.int64], ...]
@@ -50,20 +51,12 @@ _FEW = 4.0  # as if so many more had been off by one: no interval is a point
 class Forecast:
     """Resampled logs, and what a plug-in policy decides on them: the same logs for every rule.
 
-    ``differ`` is how often two logs differed in a state, and ``taken`` how often an action was taken there. Other
-    algorithms have a forecast of their own, :class:`~replicable_rl.diagnose.runs.RunForecast`.
+    ``differ`` is how often two logs differed in a state, and ``taken`` how often an action was taken there.
     """
 
-    about_halves: str = ""  # what is to be said of them
-    takes: int = 0  # rows of a pair that are drawn; 0: the log is taken as it is
-
-    def __init__(self, data: Dataset, algorithm: Any, resamples: int, seed: int) -> None:
+    def __init__(self, data: Dataset, algorithm: PlugInPolicy, resamples: int, seed: int) -> None:
         self.data, self.algorithm, self.resamples, self.seed = data, algorithm, resamples, seed
         self.plan = algorithm.plan(data)
-        self._prepare()
-
-    def _prepare(self) -> None:
-        data = self.data
         self.differ = np.zeros(data.n_states)
         self.taken = np.zeros((data.n_states, data.n_actions))
 
@@ -116,7 +109,7 @@ class Forecast:
                 break
         return float(np.mean(each, axis=0).min()) >= target - 1e-9  # of a mean that is rounded
 
-    def estimates(self, confidence: float) -> tuple[Estimate, Estimate | None]:
+    def estimates(self, confidence: float) -> tuple[Estimate, Estimate]:
         """Return the forecast, and how often halves agree; note where logs differ."""
         each, everywhere = [], np.arange(self.data.n_states)
         for found in self.policies("logs"):
@@ -127,18 +120,16 @@ class Forecast:
         halves = self.of_halves(confidence)
         return self.bounded(extrapolated(each, confidence), halves), halves
 
-    def bounded(self, forecast: Estimate, halves: Estimate | None) -> Estimate:
+    def bounded(self, forecast: Estimate, halves: Estimate) -> Estimate:
         """Return the forecast; for the plain best action, that of the halves if it is lower."""
-        if halves is None or not self.is_plain or float(forecast) <= float(halves):
-            return forecast
-        return halves
+        return halves if self.is_plain and float(forecast) > float(halves) else forecast
 
     @property
     def is_plain(self) -> bool:
         """Whether the plain best action is taken, which exact ties make arbitrary."""
         return isinstance(self.algorithm.rule, Greedy)
 
-    def of_halves(self, confidence: float) -> Estimate | None:
+    def of_halves(self, confidence: float) -> Estimate:
         """Return how often two disjoint halves agree."""
         same = sum(alike(*found) for found in self.policies("halves"))
         return Estimate(same / self.resamples, *clopper_pearson(same, self.resamples, confidence))

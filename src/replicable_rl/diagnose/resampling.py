@@ -10,12 +10,6 @@ process, of half the size.
 
 Where outcomes are very many, both are drawn by the compiled sampler, by the same law: of every pair Poisson many rows,
 split among its outcomes; and of two outcomes with 1/2 each, as many as there are rows.
-
-An algorithm that draws asks for so many rows of every pair. Its logs have as many rows of every pair as this one, and
-what varies is what they say:
-
-    another log    of every pair n(s, a) rows, drawn from its own with replacement
-    two halves     of every pair one half of its rows, and the other half
 """
 
 from __future__ import annotations
@@ -26,7 +20,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.data.replay import drawn_by_pair
 from replicable_rl.sampling.tables import conditional_probabilities, stream_words
 
 if TYPE_CHECKING:
@@ -84,16 +77,6 @@ class Rows:
         share = self.count / np.repeat(np.maximum(each, 1), np.diff(self.ends))
         return each, conditional_probabilities(self.ends, share)
 
-    def again_by_pair(self, pair: NDArray[np.int64], rng: np.random.Generator) -> Rows:
-        """Return another log with as many rows of every pair; ``pair`` is that of every outcome."""
-        starts, each = self._starts_again(rng, 1.0), _of_pairs(pair, self.count)
-        return Rows(drawn_by_pair(pair, self.count, each, rng, again=True), starts)
-
-    def halves_by_pair(self, pair: NDArray[np.int64], rng: np.random.Generator) -> tuple[Rows, Rows]:
-        """Return two disjoint parts of the log, each with half the rows of every pair."""
-        one = drawn_by_pair(pair, self.count, _of_pairs(pair, self.count) // 2, rng)
-        return Rows(one, self.starts), Rows(self.count - one, self.starts)
-
     def _starts_again(self, rng: np.random.Generator, scale: float) -> NDArray[np.int64] | None:
         starts = self.starts
         if starts is None or not starts.sum():
@@ -114,10 +97,6 @@ class Rows:
         """Return them as counts of transitions."""
         return data.counts_of(self.count, self.starts)
 
-    def dataset(self, data: Dataset) -> Dataset:
-        """Return them as a data set of the same process."""
-        return data.with_counts(self.count, self.starts)
-
 
 def _split(
     ends: NDArray[np.int64],
@@ -131,8 +110,3 @@ def _split(
     count = np.empty(conditional.size, dtype=np.int64)
     multinomial_rows(ends, conditional, rows, stream_words(rng, 1)[0], count)
     return count
-
-
-def _of_pairs(pair: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many rows every pair has."""
-    return np.bincount(pair, weights=count).astype(np.int64)

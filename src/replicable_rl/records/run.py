@@ -118,9 +118,7 @@ class Run(Displayed):
     status, claims
         How it ended, and what is claimed about it.
     samples : int or None
-        Transitions drawn; None where training code does not report it. On a log: the rows that it handed out, and none
-        of pairs that had too few; where an algorithm takes the log as it is, all rows, for all of them say which pairs
-        have too few.
+        Transitions drawn; None where training code does not report it. On a log: its rows.
     history : mapping of names to arrays
         What happened round by round, for algorithms that explore; empty otherwise.
     spec : RunSpec or None

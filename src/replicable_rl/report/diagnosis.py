@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -22,15 +23,12 @@ from replicable_rl.report.blocks import (
 )
 from replicable_rl.report.diagnosis_text import (
     data_sentence,
-    halves_sentence,
     how_sentence,
-    left_out_sentence,
     one_line,
     replication_sentence,
     taken,
 )
 from replicable_rl.report.page import Block, Page, Section
-from replicable_rl.solve import algorithm_spec
 from replicable_rl.wording import brief, number, p_value, percent, plural
 
 _STATES = 50  # fragile states in the table
@@ -52,7 +50,7 @@ def diagnosis_page(found: Diagnosis, target: float = 0.95, name: str = "a log", 
     sections = [
         Section("answer", "Would another log decide alike?", list(_answer(found, target, command))),
         Section("states", "Where another log may decide otherwise", list(_states(found))),
-        *([Section("rules", "Other rules on this log", list(_rules(found, target)))] if found.is_plug_in else []),
+        Section("rules", "Other rules on this log", list(_rules(found, target))),
         Section("policy", "What the log decides", list(_policy(found))),
         Section("log", "What is in the log", list(_log(found))),
     ]
@@ -68,22 +66,15 @@ def _answer(found: Diagnosis, target: float, command: str | None) -> Iterator[Bl
     yield from (Callout([Plain(f"{warning}.")], "unsure") for warning in found.summary.warnings)
     tone: Tone = "good" if found.agreement.low >= target else "bad" if found.agreement.high < target else "unsure"
     yield Callout([Plain(replication_sentence(found))], tone)
-    both = (("bootstrap: logs of this size", found.agreement), (_halves_label(found), found.halves))
-    rows = [Interval(label, float(one), one.low, one.high, target) for label, one in both if one is not None]
+    both = (("bootstrap: logs of this size", found.agreement), ("halves: logs of half the size", found.halves))
+    rows = [Interval(label, float(one), one.low, one.high, target) for label, one in both]
     caption = (
-        f"The probability that two logs give the same policy{', found in two ways, each' * (len(rows) > 1)} with its "
-        "interval "
+        "The probability that two logs give the same policy, found in two ways, each with its interval "
         f"({percent(found.confidence)}, of the resampling alone). The dashed line is the agreement that is asked for, "
         f"{percent(target)}."
     )
     yield Intervals(rows, caption, command=command)
-    halves = _HALVES if found.halves is not None else [Plain(halves_sentence(found))]
-    more = data_sentence(found, target) if found.is_plug_in else left_out_sentence(found)
-    yield Text([[Plain(how_sentence(found))], _BOOTSTRAP, halves, [Plain(more)]])
-
-
-def _halves_label(found: Diagnosis) -> str:
-    return f"halves: logs of half the size{f', {found.about_halves}' if found.about_halves else ''}"
+    yield Text([[Plain(how_sentence(found))], _BOOTSTRAP, _HALVES, [Plain(data_sentence(found, target))]])
 
 
 def _states(found: Diagnosis) -> Iterator[Block]:
@@ -134,7 +125,7 @@ def _policy(found: Diagnosis) -> Iterator[Block]:
 
 
 def _log(found: Diagnosis) -> Iterator[Block]:
-    summary, algorithm = found.summary, found.algorithm
+    summary = found.summary
     pairs = summary.states * summary.actions
     facts: list[tuple[str, Cell]] = [
         ("rows", summary.rows),
@@ -150,14 +141,11 @@ def _log(found: Diagnosis) -> Iterator[Block]:
         facts.append(("one process over time", p_value(summary.change.p_value)))
     yield Facts(facts)
     yield Heading("How it was decided")
-    how: list[tuple[str, Cell]] = [("algorithm", Code(one_line(algorithm_spec(algorithm).text, 200)))]
-    if found.is_plug_in:
-        how = [("rule", Code(algorithm.rule.id)), ("loss allowed", algorithm.epsilon)]
-    if found.rows_taken:
-        how.append(("rows of every pair that are taken", found.rows_taken))
+    rule: Any = found.algorithm.rule
     yield Facts(
         [
-            *how,
+            ("rule", Code(rule.id)),
+            ("loss allowed", found.algorithm.epsilon),
             ("pairs of resampled logs", found.resamples),
             ("digest", Code(found.data.sample.digest[:12])),
         ]

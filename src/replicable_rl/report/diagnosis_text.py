@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Iterator
+from typing import Any
 
 from replicable_rl.diagnose import Diagnosis, FragileState
 from replicable_rl.display import shows
 from replicable_rl.queries.rules import Greedy
-from replicable_rl.solve import algorithm_spec
 from replicable_rl.wording import brief, number, percent, plural, visible
 
 _SHOWN = 10  # states that are listed
@@ -37,11 +37,9 @@ def diagnosis_text(found: Diagnosis, width: int = 80, target: float | None = Non
         halves_sentence(found),
         *_states(found),
     ]
-    if not found.is_plug_in and (target is not None or rules):
-        lines.append(left_out_sentence(found))
-    elif target is not None:
+    if target is not None:
         lines.append(data_sentence(found, target))
-    if rules and found.is_plug_in:
+    if rules:
         lines.append("Agreement of all rules on this log (bootstrap):")
         lines += [f"  {name:<11}{agreement}" for name, agreement in found.rules().items()]
     return "\n".join(line for text in lines for line in _wrapped(text, max(width, _NARROWEST)))
@@ -66,38 +64,23 @@ def replication_sentence(found: Diagnosis) -> str:
     """Return the forecast, with what it rests on."""
     why = "halves of the log, because the bootstrap says too much where actions tie;"
     rests = why if found.agreement is found.halves else "bootstrap,"
-    like = "with as many rows of every pair" if found.rows_taken else "of this size"
     return (
-        f"Another log {like} gives the same policy with probability {found.agreement} ({rests} "
+        f"Another log of this size gives the same policy with probability {found.agreement} ({rests} "
         f"{plural(found.resamples, 'pair')} of logs, {percent(found.confidence)})."
     )
 
 
 def how_sentence(found: Diagnosis) -> str:
     """Say by what the log decides, and what the run said of it."""
-    by = one_line(algorithm_spec(found.algorithm).text, 200).replace(",", ", ")
-    if found.is_plug_in:
-        lost = f"{found.algorithm.epsilon:g} (values normalised to [0, 1])"
-        by = f"the rule {found.algorithm.rule.id}, which may lose {lost}"
+    rule: Any = found.algorithm.rule
+    lost = f"{found.algorithm.epsilon:g} (values normalised to [0, 1])"
     said = "" if found.status is None else f": {visible(' '.join(found.status.sentence.split()))}"
-    return f"By {by}{said}."
+    return f"By the rule {rule.id}, which may lose {lost}{said}."
 
 
 def halves_sentence(found: Diagnosis) -> str:
     """Return how often halves of the log agree."""
-    if found.halves is None:
-        return f"Halves of this log are too small to decide. {found.about_halves}"
-    sized = f", each with {found.about_halves}," if found.about_halves else ""
-    return f"Two halves of this log{sized} give the same policy: {found.halves}."
-
-
-def left_out_sentence(found: Diagnosis) -> str:
-    """Say what is not known of an algorithm that is no plug-in policy, and why."""
-    name = one_line(type(found.algorithm).__name__)
-    takes = f": {name} takes {plural(found.rows_taken, 'row')} of every pair, whatever a log has" * (
-        found.rows_taken > 0
-    )
-    return f"How much data an agreement takes, and what other rules do, is known for plug-in policies only{takes}."
+    return f"Two halves of this log give the same policy: {found.halves}."
 
 
 def data_sentence(found: Diagnosis, target: float) -> str:

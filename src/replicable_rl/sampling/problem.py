@@ -31,7 +31,7 @@ class Problem(Protocol):
 
     A problem may also have ``allowed``, an (S, A) table of truth values that says which actions each state has. Without
     it, every state has all of them. Pairs that are not allowed are not sampled, and what ``known_rewards`` says of them
-    means nothing. A log has ``counts``, what was recorded, and ``unproved``, why nothing is proved of a run on it.
+    means nothing. A log has ``counts``, what was recorded.
     """
 
     @property

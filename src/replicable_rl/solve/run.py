@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from replicable_rl.algorithms import PlugInPolicy
+from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, did_you_mean, shown
-from replicable_rl.mdp import TabularMDP, allowed_of, pairs_of
+from replicable_rl.mdp import TabularMDP, allowed_of
 from replicable_rl.mdp.allowed import check_policy_allowed
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
-from replicable_rl.records import COUNTS, OWN, UNSAID, Claims, Drawn, Recorded, Run, RunSpec, Sample, load_plugins
+from replicable_rl.records import COUNTS, OWN, UNSAID, Drawn, Run, RunSpec, Sample, load_plugins
 from replicable_rl.sampling import Counts, EpisodicEnv, PerSample, Problem, check_source
 from replicable_rl.solve.naming import algorithm_spec as algorithm_spec
-from replicable_rl.wording import number, plural, sentence
+from replicable_rl.wording import number
 
 if TYPE_CHECKING:
     from replicable_rl.theory import Plan
@@ -110,17 +112,17 @@ def _state(rng: np.random.Generator) -> tuple[object, ...]:
 
 def _made(problem: Any, source: Any, algorithm: Algorithm, spec: RunSpec) -> Run:
     shared = SharedRandomness(spec.shared_seed)
-    prepare(source, algorithm, shared)
+    refuse_endless(source, algorithm)
     rng = sample_stream(spec.sample.seed if isinstance(spec.sample, Drawn) else 0)  # a recorded sample draws nothing
     unused = _state(rng)
-    with ALONE if source is problem else contextlib.nullcontext():
+    alone = source is problem and not isinstance(problem, Dataset)
+    with ALONE if alone else contextlib.nullcontext():
         run = algorithm.solve(source, shared, rng)
     _check_run(run, source, algorithm)
-    run = _of_a_log(run, source)
     if type(source) in _DRAW_FROM_RNG and _state(rng) == unused:
         run = run.but(samples=0)  # nobody asked for a sample, whatever is reported
     estimated = getattr(problem, "estimated", False) or source.estimated  # which a sampler cannot take back
-    claims = _qualified(run.claims, problem, spec.sample, estimated)
+    claims = run.claims.about_an_estimate() if estimated else run.claims
     return run.completed(spec, claims=claims, status=run.status or UNSAID)
 
 
@@ -148,14 +150,28 @@ def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan:
     """
     if not isinstance(algorithm, PlanningAlgorithm) or isinstance(algorithm, type):
         raise InvalidInput(f"plan: algorithm must be an object with plan(problem), got {shown(algorithm)}.")
-    return algorithm.plan(problem if isinstance(problem, TabularMDP) else check_source(problem))
+    if not isinstance(problem, TabularMDP) and not _is_log(problem, algorithm):
+        check_source(problem)
+    return algorithm.plan(problem)
+
+
+def _is_log(problem: Any, algorithm: object) -> bool:
+    """Whether a problem is a log, which is refused to algorithms that draw or play."""
+    if not isinstance(problem, Dataset):
+        return False
+    if not isinstance(algorithm, PlugInPolicy) or algorithm.horizon is not None:
+        raise InvalidInput(
+            f"{type(algorithm).__name__}: a log is one batch of samples, and no more can be drawn or played. Use "
+            "PlugInPolicy without a horizon, which decides from one batch."
+        )
+    return True
 
 
 def source_of(problem: Any, algorithm: object, sampler: str = COUNTS) -> tuple[Any, str]:
     """Return what an algorithm samples from, and the id of the sampler: the one adaptation of a problem."""
     sampler = sampler_of(problem, algorithm, sampler)
-    if sampler == OWN:  # a log is handed out anew in every run
-        return (problem.replayed() if hasattr(problem, "replayed") else problem), sampler
+    if sampler == OWN:
+        return problem, sampler
     source = SAMPLERS[sampler](problem)
     if SAMPLERS[sampler] in (Counts, PerSample):
         return source, sampler
@@ -177,7 +193,8 @@ def sampler_of(problem: Any, algorithm: object, sampler: str = COUNTS) -> str:
             raise InvalidInput(
                 f"solve: a sampler is for tables, and {type(problem).__name__} samples itself. Leave it out."
             )
-        _check_needs(algorithm, check_source(problem), type(problem).__name__)
+        if not _is_log(problem, algorithm):
+            _check_needs(algorithm, check_source(problem), type(problem).__name__)
         return OWN
     if not isinstance(sampler, str):
         raise InvalidInput(f"solve: sampler must be an id such as {COUNTS!r}, got {shown(sampler)}.")
@@ -209,47 +226,14 @@ _REMEDIES = {
 }
 
 
-def _qualified(claims: Claims, problem: Any, sample: Sample, estimated: bool) -> Claims:
-    """Return what may still be claimed of a run on an estimated table, or on samples that somebody recorded."""
-    unproved = getattr(problem, "unproved", None)
-    if unproved is not None:
-        return Claims(missing={**dict.fromkeys((claim.about for claim in claims), unproved), **claims.missing})
-    if isinstance(sample, Recorded):
-        fresh = "the recorded samples were drawn afresh for every draw"
-        made = (dataclasses.replace(claim, conditions=(*claim.conditions, fresh)) for claim in claims)
-        claims = dataclasses.replace(claims, made=tuple(made))
-    return claims.about_an_estimate() if estimated else claims
-
-
 def _sample(problem: Any, sample_seed: int | None, sampler: str) -> Sample:
     """Return where the data comes from: what was recorded, or a seed."""
-    recorded = getattr(problem, "sample", None)
-    if isinstance(recorded, Recorded):
+    if isinstance(problem, Dataset):
         if sample_seed is not None:
             raise InvalidInput("solve: sample_seed is for samples that are drawn; these were recorded. Leave it out.")
-        return recorded
+        return problem.sample
     seed = fresh_seed() if sample_seed is None else sample_seed
     return Drawn(check_integer("solve", "sample_seed", seed, low=0, high=MAX_SEED), sampler)
-
-
-def prepare(source: Any, algorithm: Algorithm, shared: SharedRandomness) -> None:
-    """Refuse a run that cannot end. Tell a log which shared seed the run has: it decides which pairs count."""
-    refuse_endless(source, algorithm)
-    if not hasattr(source, "leave_out_few"):
-        return
-    planned: Any = algorithm.plan(source) if isinstance(algorithm, PlanningAlgorithm) else None
-    if not getattr(planned, "recorded", False):  # it draws
-        source.leave_out_few(shared, None if planned is None else planned.samples // pairs_of(source))
-
-
-def _of_a_log(run: Run, source: Any) -> Run:
-    """Return the run of an algorithm that drew from a log with what it took, and which pairs had too few rows."""
-    taken = getattr(source, "rows_taken", 0)
-    if not taken:
-        return run
-    run, said = run.but(samples=taken), source.said_of_few()  # a plan counts rows of every pair
-    status = run.status or UNSAID
-    return run.but(status=dataclasses.replace(status, sentence=f"{status.sentence}; {said}")) if said else run
 
 
 def refuse_unsampled(problem: Any, algorithm: Algorithm, sampler: str) -> None:
@@ -276,19 +260,12 @@ def _refuse_beyond_budget(source: Any, algorithm: Algorithm, planned: Any) -> No
     most, samples = getattr(source, "most_samples", None), getattr(planned, "samples", None)
     if most is None or samples is None or samples <= most:
         return
-    if getattr(planned, "recorded", False):  # it takes a log as it is
-        return
     name = next((one for one in ("calls", "samples", "episodes") if hasattr(algorithm, one)), "episodes")
     if getattr(algorithm, "budget", None) is not None:
         name = "budget"
     affordable = _affordable(source, algorithm, name, most)
     remedy = f"With {name}={affordable} it would fit, and less would be claimed" if affordable else "It cannot fit"
     takes = f"{type(algorithm).__name__}: a run would take {number(samples, 3)}"
-    if hasattr(source, "replayed"):
-        which = "the pair with fewest that counts" if source.has_few else "the pair with fewest"
-        fewest = f"the log has {plural(source.fewest, 'row')} of {which}, {sentence(source.scarcest, 80)}"
-        each = number(samples // pairs_of(source), 3)
-        raise SampleSizeTooLarge(f"{takes} rows, {each} of every pair, and {fewest}. {remedy}.")
     stepped, more = type(source).__name__, "budget=... of the problem allows more"
     if isinstance(source, PerSample):
         stepped, more = f"the sampler {PerSample.id}", f"the sampler {COUNTS} draws any number"

@@ -36,9 +36,6 @@ class PlanTable(NamedTuple):
         return described(self, f"{self.heading}: {', '.join(self.columns)}")
 
 
-_ONLY_WHERE_SAID = ("allowed_pairs", "unproved")  # in the JSON form
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Plan(Displayed):
     """What every plan says, whatever the algorithm. A plan of your own may, but need not, derive from it.
@@ -51,8 +48,6 @@ class Plan(Displayed):
         Whether the reward is a known function of (s, a), or learned from the samples.
     estimated : bool
         Whether the problem was itself estimated from data.
-    unproved : str
-        Why no proof holds for its samples, as for those of a log; empty where one may.
     """
 
     epsilon: float
@@ -60,7 +55,6 @@ class Plan(Displayed):
     rho: float | None
     known_rewards: bool
     estimated: bool = False
-    unproved: str = ""
 
     _derived: ClassVar[tuple[str, ...]] = ()  # properties that the JSON form has beside the fields
     _counts: ClassVar[tuple[str, ...]] = ()  # what may pass the integers of JSON, and is written as text
@@ -101,10 +95,9 @@ class Plan(Displayed):
         return claims.about_an_estimate() if self.estimated else claims
 
     def _outside_the_proof(self, **needed: tuple[str, ...]) -> list[str]:
-        """Say why no proof holds: its samples, and ingredients none of those needed; the first of these is its own."""
+        """Say why no proof holds: ingredients that are none of those needed, of which the first is its own."""
         used = ((name, getattr(self, name), ids) for name, ids in needed.items())
-        foreign = [f"{name}={id} where the proof needs {ids[0]}" for name, id, ids in used if id not in ids]
-        return [self.unproved, *foreign] if self.unproved else foreign
+        return [f"{name}={id} where the proof needs {ids[0]}" for name, id, ids in used if id not in ids]
 
     def table(self) -> PlanTable:
         """Return the plan for people."""
@@ -115,7 +108,7 @@ class Plan(Displayed):
         names = [field.name for field in fields(self)]
         names += ["samples", "rho_proved", "accuracy_proved", "replicability_proved", *self._derived]
         said = ((name, getattr(self, name)) for name in names)
-        said = ((name, value) for name, value in said if name not in _ONLY_WHERE_SAID or value)
+        said = ((name, value) for name, value in said if name != "allowed_pairs" or value)
         numbers = {name: decimal(value) if name in ("samples", *self._counts) else value for name, value in said}
         return {**numbers, "claims": self.claims().to_json()}
 

@@ -105,7 +105,7 @@ class QueryPlan(Plan):
     def seed_log_term(self) -> float:
         """ln(3Q/delta), for what a run says of its shared seed (`theory.rstat.seed_margin`); 0 if it may say nothing.
 
-        Nothing is known of other estimates than rSTAT, or of a log.
+        Nothing is known of other estimates than rSTAT.
         """
         if self.rho is None or self._outside_the_proof(estimate=(RSTAT,)):
             return 0.0
