@@ -9,7 +9,6 @@ import os
 import pickle
 import pickletools
 import random
-import re
 import signal
 import sqlite3
 import subprocess
@@ -27,10 +26,8 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.audit import backends, jobs, workers
-from replicable_rl.audit.backends import use_backend
+from replicable_rl.audit import jobs, workers
 from replicable_rl.audit.jobs import SolveJob
-from replicable_rl.cli import main
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.records import ObjectSpec, RunSpec
 from replicable_rl.registry import PROBLEMS
@@ -112,54 +109,6 @@ def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
         time.sleep(0.01)
 
 
-# --- a Dask cluster: a scheduler and workers, each a process of its own -----------------------------
-
-
-# A cluster watches itself, a hundred times a second, for a dashboard that nobody opens here.
-UNWATCHED = {
-    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
-    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "500ms",
-}
-
-
-class Cluster:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.workers: list[subprocess.Popen[bytes]] = []
-        file = folder / "scheduler.json"
-        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file))
-        wait_until(lambda: file.exists() and file.read_text().rstrip().endswith("}"))
-        self.address: str = json.loads(file.read_text())["address"]
-
-    def _start(self, kind: str, *arguments: str) -> subprocess.Popen[bytes]:
-        with (self.folder / f"{kind}.log").open("ab") as log:
-            command = [sys.executable, "-m", "dask", kind, *arguments, "--no-dashboard"]
-            return subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, env={**os.environ, **UNWATCHED})
-
-    def add_worker(self) -> subprocess.Popen[bytes]:
-        self.workers.append(self._start("worker", self.address, "--nthreads", "1", "--no-nanny"))
-        return self.workers[-1]
-
-    def stop(self) -> None:
-        for process in (*self.workers, self.scheduler):
-            process.kill()
-            process.wait()
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    distributed = pytest.importorskip("distributed")
-    started = Cluster(tmp_path_factory.mktemp("dask"))
-    try:
-        for _ in range(2):
-            started.add_worker()
-        with distributed.Client(started.address, set_as_default=False) as client:
-            client.wait_for_workers(2, timeout=60)
-        yield started
-    finally:
-        started.stop()
-
-
 # --- wherever it runs, the same bits ----------------------------------------------------------------
 
 
@@ -179,31 +128,19 @@ def test_serial_threads_and_processes_find_the_same(runs: int, grid: rr.TabularM
     with joblib.parallel_config(backend="threading"):  # joblib's default is one
         assert found() == expected
         assert found(n_jobs=3, store=tmp_path / "threads.sqlite") == expected
-    for name in ("threads", "processes"):
-        with use_backend(name, n_jobs=2):
-            assert found() == expected
-
-
-def test_dask_cluster_finds_the_same(cluster: Cluster, grid: rr.TabularMDP, tmp_path: Path) -> None:
-    from dask.distributed import Client
-
-    def found(**how: Any) -> tuple[list[str], str, bytes]:  # two runs: the command, below
-        return everything(rr.audit(grid, RPVI, shared_seeds=SEEDS, runs_per_seed=3, **how), tmp_path)
-
-    expected = found()
-    with use_backend("dask", scheduler=cluster.address):
-        assert found() == expected
-        assert found(store=tmp_path / "dask.sqlite") == expected
-    with Client(cluster.address), joblib.parallel_config(backend="dask"):
-        assert found() == expected
-        assert found(n_jobs=2) == expected
 
 
 def test_ray_finds_the_same_and_says_when_a_worker_dies(grid: rr.TabularMDP, tmp_path: Path) -> None:
-    pytest.importorskip("ray")
+    ray = pytest.importorskip("ray")
+    from ray.util.joblib import register_ray
+
     mine = watched(tmp_path)
-    with use_backend("ray", n_jobs=2):
-        found = rr.audit(grid, RPVI, shared_seeds=SEEDS, runs_per_seed=3)  # two runs: the command, below
+    register_ray()
+    with (
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR"),
+        joblib.parallel_config("ray", n_jobs=-1),
+    ):
+        found = rr.audit(grid, RPVI, shared_seeds=SEEDS, runs_per_seed=3)
         serial = rr.audit(grid, RPVI, shared_seeds=SEEDS, runs_per_seed=3, n_jobs=1)
         assert everything(found, tmp_path) == everything(serial, tmp_path)
         (tmp_path / "deadly").touch()
@@ -216,18 +153,16 @@ def test_ray_finds_the_same_and_says_when_a_worker_dies(grid: rr.TabularMDP, tmp
     assert everything(resumed, tmp_path) == everything(rr.audit(grid, mine, shared_seeds=range(12)), tmp_path)
 
 
-def test_runs_are_made_where_they_were_asked_for(cluster: Cluster, grid: rr.TabularMDP, tmp_path: Path) -> None:
+def test_runs_are_made_where_they_were_asked_for(grid: rr.TabularMDP, tmp_path: Path) -> None:
     places: dict[str, set[int]] = {}
-    for name in ("here", "threads", "processes", "dask"):
-        (tmp_path / name).mkdir()
-        scheduler = cluster.address if name == "dask" else None
-        where = contextlib.nullcontext() if name == "here" else use_backend(name, scheduler, 2)
-        with where:
-            rr.audit(grid, watched(tmp_path / name), shared_seeds=10)
-        places[name] = seen_pids(tmp_path / name)
-    assert places["here"] == places["threads"] == {os.getpid()}
-    assert os.getpid() not in places["processes"]
-    assert places["dask"] <= {worker.pid for worker in cluster.workers}
+    for name in ("", "threading", "loky"):
+        folder = tmp_path / f"of {name}"
+        folder.mkdir()
+        with joblib.parallel_config(backend=name, n_jobs=2) if name else contextlib.nullcontext():
+            rr.audit(grid, watched(folder), shared_seeds=10)
+        places[name] = seen_pids(folder)
+    assert places[""] == places["threading"] == {os.getpid()}
+    assert os.getpid() not in places["loky"]
 
 
 def test_workers_are_used_only_where_somebody_asks_for_them() -> None:
@@ -243,77 +178,27 @@ def test_workers_are_used_only_where_somebody_asks_for_them() -> None:
         assert not workers.wants_workers(1)
 
 
-def test_command_joins_a_dask_cluster(cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["audit", "two-goals-v1", RPVI_TEXT, "--shared-seeds", "10"]
-    assert main([*arguments, "--csv", str(tmp_path / "serial.csv")]) == 0
-    serial = capsys.readouterr()
-    joined = ["--backend", "dask", "--scheduler", cluster.address, "--store", str(tmp_path / "dask.sqlite")]
-    assert main([*arguments, *joined, "--csv", str(tmp_path / "dask.csv")]) == 0
-    assert capsys.readouterr() == (serial.out, "")
-    assert (tmp_path / "dask.csv").read_bytes() == (tmp_path / "serial.csv").read_bytes()
-    assert finished_runs(tmp_path / "dask.sqlite") == 20
-
-
-@pytest.mark.parametrize("backend", ["dask", "ray"])
-def test_command_starts_a_cluster_and_stops_it_without_a_word(backend: str, grid: rr.TabularMDP) -> None:
-    pytest.importorskip("distributed" if backend == "dask" else backend)
-    arguments = ["audit", "two-goals-v1", RPVI_TEXT, "--shared-seeds", "30", "--backend", backend, "--jobs", "2"]
-    there = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=200)
-    said = [line for line in there.stderr.splitlines() if not re.match(r"\d+ of 60 runs", line)]  # after a slow minute
-    assert (there.returncode, said) == (0, [])
-    assert there.stdout == rr.audit(grid, RPVI, shared_seeds=30).table() + "\n"
-
-
 # --- death of a worker ------------------------------------------------------------------------------
 
 
-def test_dask_worker_killed_in_the_middle_changes_nothing(
-    cluster: Cluster, grid: rr.TabularMDP, tmp_path: Path
-) -> None:
-    from dask.distributed import Client
-
-    mine, store, seeds = watched(tmp_path), tmp_path / "runs.sqlite", 60
-    victim = cluster.add_worker()
-    (tmp_path / "slow").touch()
-    at_the_kill: list[int] = []
-
-    with Client(cluster.address) as client, joblib.parallel_config(backend="dask"):
-        client.wait_for_workers(3, timeout=60)
-        client.run(exec, "import replicable_rl.solve, replicable_rl.compiled")  # or the others end before it begins
-        addresses = {pid: address for address, pid in client.run(os.getpid).items()}
-
-        def kill() -> None:
-            wait_until(lambda: finished_runs(store) >= 10 and victim.pid in seen_pids(tmp_path))
-            wait_until(lambda: client.processing().get(addresses[victim.pid]))
-            os.kill(victim.pid, signal.SIGKILL)
-            at_the_kill.append(finished_runs(store))
-
-        killer = threading.Thread(target=kill)
-        killer.start()
-        result = rr.audit(grid, mine, shared_seeds=seeds, store=store)
-        killer.join()
-        assert victim.wait(timeout=10) == -signal.SIGKILL
-        wait_until(lambda: len(client.scheduler_info()["workers"]) == 2)
-    assert 10 <= at_the_kill[0] < 2 * seeds, "it was in the middle"
-    assert victim.pid in seen_pids(tmp_path), "the victim had worked"
-    (tmp_path / "slow").unlink()
-    assert finished_runs(store) == 2 * seeds
-    assert everything(result, tmp_path) == everything(rr.audit(grid, mine, shared_seeds=seeds), tmp_path)
+@contextlib.contextmanager
+def dask_of_two_workers() -> Iterator[None]:
+    """Dask tries a chunk on several workers before it gives up; joblib alone would then wait for ever."""
+    dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
+    once = dask.config.set({"distributed.scheduler.allowed-failures": 1})  # two workers, and not four
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.CRITICAL}
+    with once, distributed.Client(**options), joblib.parallel_config("dask"):
+        yield
 
 
-@pytest.mark.parametrize("backend", ["processes", "dask"])
+@pytest.mark.parametrize("backend", ["loky", "dask"])
 def test_worker_that_dies_ends_the_audit_with_a_sentence_and_it_resumes(
     backend: str, grid: rr.TabularMDP, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    patience: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
-    if backend == "dask":  # tries a chunk on several workers before it gives up; joblib alone would then wait for ever
-        dask = pytest.importorskip("dask")
-        pytest.importorskip("distributed")
-        patience = dask.config.set({"distributed.scheduler.allowed-failures": 1})  # two workers, and not four
     caplog.set_level(logging.CRITICAL, logger="distributed")
     mine, store = watched(tmp_path), tmp_path / "runs.sqlite"
     (tmp_path / "deadly").touch()
-    with patience, use_backend(backend, n_jobs=2):
+    with dask_of_two_workers() if backend == "dask" else joblib.parallel_config(backend, n_jobs=2):
         with pytest.raises(rr.RunFailed) as caught:
             rr.audit(grid, mine, shared_seeds=range(12), store=store)
         assert str(caught.value) == (
@@ -337,10 +222,10 @@ def test_failing_run_on_workers_is_one_error_and_no_warning(grid: rr.TabularMDP)
                 raise ZeroDivisionError("one over nothing")
             return RPVI.solve(source, shared, rng)
 
-    for backend in ("threads", "processes"):
-        with use_backend(backend, n_jobs=2), pytest.raises(rr.RunFailed, match="ZeroDivisionError: one over nothing"):
+    for backend in ("threading", "loky"):
+        with joblib.parallel_config(backend, n_jobs=2), pytest.raises(rr.RunFailed, match="ZeroDivisionError: one"):
             rr.audit(grid, Failing(), shared_seeds=range(12))
-        with use_backend(backend, n_jobs=2):
+        with joblib.parallel_config(backend, n_jobs=2):
             result = rr.audit(grid, Failing(), shared_seeds=range(12), on_error="record")
         assert [failed.shared_seed for failed in result.failures] == [DEADLY, DEADLY]
 
@@ -529,7 +414,7 @@ def test_workers_get_specs(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(workers, "run_chunk", watched_chunk)
     lake = rr.from_gymnasium("FrozenLake-v1", gamma=0.95)
-    with use_backend("threads", n_jobs=2):
+    with joblib.parallel_config("threading", n_jobs=2):
         rr.audit(lake, RPVI, shared_seeds=5)
     assert {type(job.problem) for job in sent} == {type(job.algorithm) for job in sent} == {ObjectSpec}
 
@@ -598,7 +483,7 @@ def test_worker_with_another_problem_under_the_same_id_refuses(grid: rr.TabularM
     with pytest.raises(InvalidInput) as caught:
         SolveJob.of(grid, RPVI).run(RunSpec(grid.spec, algorithm_spec(RPVI), 1, rr.Drawn(2)))
     assert str(caught.value) == refusal
-    with use_backend("threads", n_jobs=2), pytest.raises(rr.RunFailed) as failed:
+    with joblib.parallel_config("threading", n_jobs=2), pytest.raises(rr.RunFailed) as failed:
         rr.audit(grid, RPVI, shared_seeds=5)
     assert refusal.rstrip(".") in str(failed.value)
 
@@ -617,7 +502,7 @@ def test_what_cannot_be_pickled_runs_here_and_in_threads_only(grid: rr.TabularMD
 
     simple = Simple(Locked(threading.Lock()))
     serial = rr.audit(grid, simple, shared_seeds=5)
-    with use_backend("threads", n_jobs=2):
+    with joblib.parallel_config("threading", n_jobs=2):
         assert everything(rr.audit(grid, simple, shared_seeds=5), tmp_path) == everything(serial, tmp_path)
     with pytest.raises(InvalidInput) as caught:
         rr.audit(grid, simple, shared_seeds=5, n_jobs=2)
@@ -685,7 +570,7 @@ def test_a_slow_first_run_is_soon_forgotten(grid: rr.TabularMDP, transactions: l
     assert len(transactions) < 24, transactions
 
 
-@pytest.mark.parametrize(("backend", "seeds"), [("here", 2), ("threads", 10)])
+@pytest.mark.parametrize(("backend", "seeds"), [("here", 2), ("threading", 10)])
 def test_slow_runs_are_stored_one_by_one(
     backend: str, seeds: int, grid: rr.TabularMDP, transactions: list[int]
 ) -> None:
@@ -694,7 +579,7 @@ def test_slow_runs_are_stored_one_by_one(
             time.sleep(0.26)  # two would be more than a chunk should last
             return RPVI.solve(source, shared, rng)
 
-    with contextlib.nullcontext() if backend == "here" else use_backend(backend, n_jobs=2):
+    with contextlib.nullcontext() if backend == "here" else joblib.parallel_config(backend, n_jobs=2):
         rr.audit(grid, Slow(), shared_seeds=seeds)
     assert transactions == [1] * (2 * seeds)
 
@@ -708,7 +593,7 @@ def test_store_that_cannot_be_asked_from_a_thread_does_not_stop_the_audit(
         raise InvalidFile("the disk is tired")
 
     monkeypatch.setattr(rr.RunStore, "finished", broken)
-    with use_backend("threads", n_jobs=2):
+    with joblib.parallel_config("threading", n_jobs=2):
         result = rr.audit(grid, RPVI, shared_seeds=20, store=tmp_path / "runs.sqlite")
     assert len(result.runs) == finished_runs(tmp_path / "runs.sqlite") == 40
 
@@ -721,114 +606,6 @@ def test_a_file_that_says_of_runs_that_they_are_there_and_has_them_not(
     monkeypatch.setattr(rr.RunStore, "runs", lambda store, family: {})
     with pytest.raises(InvalidFile, match=r"runs\.sqlite: the file is damaged"):
         rr.audit(grid, RPVI, shared_seeds=2, store=tmp_path / "runs.sqlite")
-
-
-# --- backends by name -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (
-            ("dusk",),
-            "audit: backend must be one of processes, threads, dask, ray, got 'dusk'. Did you mean 'dask'?",
-        ),
-        (
-            ("processes", "tcp://127.0.0.1:8786"),
-            "audit: a scheduler is for the backends dask and ray, not for processes.",
-        ),
-        (
-            ("threads", "tcp://127.0.0.1:8786"),
-            "audit: a scheduler is for the backends dask and ray, not for threads.",
-        ),
-        *(
-            (
-                (name, None, 0),
-                "audit: n_jobs (--jobs) must be the number of workers, or -1 for one on every core; got 0.",
-            )
-            for name in backends.BACKENDS
-        ),
-        (("dask", None, 1.5), "audit: n_jobs must be an integer from -32768 to 32768, got 1.5."),
-    ],
-)
-def test_backend_that_makes_no_sense_is_refused(arguments: tuple[Any, ...], sentence: str) -> None:
-    with pytest.raises(InvalidInput) as caught, use_backend(*arguments):
-        pass
-    assert str(caught.value) == sentence
-
-
-@pytest.mark.parametrize(
-    ("backend", "scheduler", "why"),
-    [
-        ("dask", "tcp://127.0.0.1:9", "Timed out trying to connect to tcp://127.0.0.1:9 after 1 s"),
-        ("dask", "nowhere", "missing port number in address 'nowhere'"),
-        ("dask", "http://127.0.0.1:9", "unknown address scheme 'http'"),
-        ("ray", "127.0.0.1:9", "Connection refused"),
-        ("ray", "ray://127.0.0.1:9", "Connection refused"),
-        ("ray", "nowhere", "Invalid address format: nowhere"),
-    ],
-)
-def test_cluster_that_is_not_there_is_refused_soon(
-    backend: str, scheduler: str, why: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("distributed" if backend == "dask" else backend)
-    monkeypatch.setattr(backends, "_PATIENCE", 1.0)
-    arguments = ["audit", "two-goals-v1", RPVI_TEXT, "--backend", backend, "--scheduler", scheduler]
-    assert main(arguments) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert len(err.splitlines()) == 1
-    kind = "Dask scheduler" if backend == "dask" else "Ray cluster"
-    assert err.startswith(f"replicable-rl: audit: the {kind} {scheduler} cannot be reached (")
-    assert why in err
-    assert err.endswith(").\n")
-
-
-def test_cluster_without_workers_is_refused(tmp_path: Path, grid: rr.TabularMDP) -> None:
-    pytest.importorskip("distributed")
-    lonely = Cluster(tmp_path)
-    try:
-        with (
-            use_backend("dask", lonely.address),
-            joblib.parallel_config(backend="dask", wait_for_workers_timeout=1),
-            pytest.raises(rr.RunFailed, match="has no worker after 1 seconds"),
-        ):
-            rr.audit(grid, RPVI, shared_seeds=5)
-    finally:
-        lonely.stop()
-
-
-def test_cluster_that_goes_away_ends_the_audit_with_a_sentence(grid: rr.TabularMDP, tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed")
-    mine, store = watched(tmp_path), tmp_path / "runs.sqlite"
-    (tmp_path / "slow").touch()
-    doomed = Cluster(tmp_path)
-    try:
-        doomed.add_worker()
-
-        def kill() -> None:
-            wait_until(lambda: finished_runs(store) >= 3)
-            doomed.scheduler.kill()
-
-        with distributed.Client(doomed.address) as client, joblib.parallel_config(backend="dask"):
-            client.wait_for_workers(1, timeout=60)
-            killer = threading.Thread(target=kill)
-            killer.start()
-            with pytest.raises(rr.RunFailed, match=r"the workers failed \(.*scheduler.*finished runs are kept"):
-                rr.audit(grid, mine, shared_seeds=100, store=store)
-            killer.join()
-    finally:
-        doomed.stop()
-    assert 3 <= finished_runs(store) < 200
-
-
-def test_missing_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    remedies = (("dask", "dask.distributed", "Dask", "'dask[distributed]'"), ("ray", "ray", "Ray", "ray"))
-    for name, module, called, remedy in remedies:
-        monkeypatch.setitem(sys.modules, module, None)
-        with pytest.raises(InvalidInput) as caught, use_backend(name):
-            pass
-        assert str(caught.value) == f"audit: {called} is not installed. Run pip install {remedy}."
 
 
 class _Slow(rr.ReplicablePhasedVI):

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import joblib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import replicable_rl as rr
 from replicable_rl.audit import audit_spec
-from replicable_rl.audit.backends import use_backend
 from replicable_rl.audit.reading import current
 from replicable_rl.errors import InvalidInput
 from replicable_rl.randomness import MAX_SEED
@@ -161,7 +161,7 @@ def made_by(specs: Iterable[AuditSpec]) -> set[str]:
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_an_extended_audit_makes_only_the_missing_runs(n_jobs: int, tmp_path: Path) -> None:
     store, job = tmp_path / "runs.sqlite", Watched()
-    with use_backend("threads", n_jobs=n_jobs), rr.RunStore(store) as opened:
+    with joblib.parallel_config("threading", n_jobs=n_jobs), rr.RunStore(store) as opened:
         (one,) = rr.run_audits([watched_spec(job, shared_seeds=40)], opened)
         assert sorted(job.made) == sorted(made_by([one.spec]))
         job.made.clear()
@@ -190,7 +190,7 @@ def test_audits_that_share_runs_make_each_once(n_jobs: int) -> None:
         watched_spec(job, "another"),
     ]
     store = WatchedStore()
-    with use_backend("threads", n_jobs=n_jobs):
+    with joblib.parallel_config("threading", n_jobs=n_jobs):
         results = list(rr.run_audits(specs, store))
     assert sorted(job.made) == sorted(made_by(specs))  # each once
     assert set(store.kept.values()) == {1}

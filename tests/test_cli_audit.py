@@ -257,12 +257,7 @@ def test_ctrl_c_keeps_what_has_finished(tmp_path: Path) -> None:
         ),
         ((*GOOD, "--on-error", "ignore"), "on_error must be 'raise' or 'record', got 'ignore'"),
         ((*GOOD, "--jobs", "0"), "n_jobs (--jobs) must be the number of workers"),
-        ((*GOOD, "--backend", "spark"), "backend must be one of processes, threads, dask, ray, got 'spark'"),
-        ((*GOOD, "--scheduler", "tcp://here:1"), "say which kind with --backend dask or ray"),
-        (
-            (*GOOD, "--backend", "threads", "--scheduler", "tcp://here:1"),
-            "a scheduler is for the backends dask and ray",
-        ),
+        ((*GOOD, "--backend", "spark"), "--backend must be 'processes' or 'threads', got 'spark'"),
         ((*GOOD, "--store", "/"), "/: is a directory. Name a file for the store."),
         ((*GOOD, "--store", "/no/such/place.sqlite"), "there is no directory /no/such"),
         ((*GOOD, *SMALL, "--csv", "/no/such/place.csv"), "/no/such/place.csv: cannot be written"),

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import joblib
 import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.audit.backends import use_backend
 from replicable_rl.canonical import record_digest
 from replicable_rl.cli.main import main
 from replicable_rl.errors import InvalidFile, InvalidInput, SampleSizeTooLarge
@@ -265,11 +265,9 @@ def test_serial_threads_and_processes_are_the_same(size: dict[str, Any]) -> None
     for rule in ("affordable", rr.rules.PublishedCuts(CUTS)):
         algorithm = plug_in(rule=rule, **size)
         serial = rr.audit(GRID, algorithm, shared_seeds=3)
-        made = {}
-        for backend in ("threads", "processes"):
-            with use_backend(backend, None, 2):
-                made[backend] = rr.audit(GRID, algorithm, shared_seeds=3)
-        for other in made.values():
+        for backend in ("threading", "loky"):
+            with joblib.parallel_config(backend, n_jobs=2):
+                other = rr.audit(GRID, algorithm, shared_seeds=3)
             assert [run.fingerprints for run in other.runs] == [run.fingerprints for run in serial.runs]
 
 

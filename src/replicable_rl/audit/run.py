@@ -13,12 +13,11 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from replicable_rl.audit.backends import check_n_jobs
 from replicable_rl.audit.identity import changed_parts, level_in
 from replicable_rl.audit.jobs import Contents, Job, OnError, run_one_by_one, with_job
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.workers import Batch, Chunk, RunFailed, kept_where, on_workers, wants_workers
-from replicable_rl.errors import InvalidFile, InvalidInput, shown
+from replicable_rl.errors import InvalidFile, InvalidInput, check_integer, shown
 from replicable_rl.progress import report
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.records import AuditSpec, Run, RunSpec
@@ -72,7 +71,8 @@ def _results(
 ) -> Generator[AuditResult, None, None]:
     if on_error not in ("raise", "record"):
         raise InvalidInput(f"audit: on_error must be 'raise' or 'record', got {shown(on_error)}.")
-    n_jobs = check_n_jobs(n_jobs)
+    if n_jobs is not None and check_integer("audit", "n_jobs", n_jobs, low=-(2**15), high=2**15) == 0:
+        raise InvalidInput("audit: n_jobs (--jobs) must be the number of workers, or -1 for one on every core; got 0.")
     with without_collection():
         audits = _opened(specs, store, on_error)
     waiting = _Waiting(audits)

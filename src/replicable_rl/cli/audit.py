@@ -10,7 +10,6 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from replicable_rl.audit import AuditResult, RunFailed, audit_spec, opened_store, read_audits, run_audits
-from replicable_rl.audit.backends import use_backend
 from replicable_rl.cli.columns import naming_options, read_logs, refuse_columns, with_column_options
 from replicable_rl.cli.functions import OF_FUNCTIONS, function_spec, is_function
 from replicable_rl.cli.options import (
@@ -33,7 +32,7 @@ from replicable_rl.cli.output import (
 )
 from replicable_rl.cli.problems import is_log
 from replicable_rl.cli.progress import progress_bar
-from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval
+from replicable_rl.errors import InvalidFile, InvalidInput, check_choice, check_in_open_interval
 from replicable_rl.files import replacing, write_csv
 from replicable_rl.records import AuditSpec, check_level
 from replicable_rl.registry import parse_object, resolve_problem
@@ -42,6 +41,7 @@ from replicable_rl.store import RunStore
 from replicable_rl.wording import number, plural
 
 _MET, _NOT_MET, _CANNOT_TELL = 0, 1, 2  # exit codes
+_BACKENDS = {"processes": "loky", "threads": "threading"}  # of joblib
 
 
 _NAMES = Argument(
@@ -81,10 +81,9 @@ def audit_command(
         str | None,
         Option(
             metavar="NAME",
-            help="processes, threads, dask or ray.  [default: processes]",
+            help="processes or threads.  [default: processes]",
         ),
     ] = None,
-    scheduler: Annotated[str | None, Option(metavar="ADDRESS", help="Address of a Dask or Ray cluster.")] = None,
     require: Annotated[
         float | None, Option(metavar="X", help="The agreement that two runs must have; see the exit codes.")
     ] = None,
@@ -227,13 +226,15 @@ def _refuse_rho(name: str, given: dict[str, Any]) -> None:
 
 def _made(spec: AuditSpec, asked: dict[str, Any]) -> AuditResult:
     """Make the audit."""
-    backend, scheduler, jobs, store = (asked[name] for name in ("backend", "scheduler", "jobs", "store"))
-    if scheduler is not None and not backend:
-        raise InvalidInput("audit: --scheduler is the address of a cluster; say which kind with --backend dask or ray.")
-    workers = use_backend(backend, scheduler, jobs) if backend else contextlib.nullcontext()
-    n_jobs = None if backend in ("dask", "ray") else jobs
+    import joblib
+
+    backend, jobs, store = (asked[name] for name in ("backend", "jobs", "store"))
+    workers: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+    if backend is not None:
+        chosen = _BACKENDS[check_choice("audit", "--backend", backend, _BACKENDS)]
+        workers = joblib.parallel_config(backend=chosen, n_jobs=-1)
     with _showing_where(), saying_what_is_kept(store), workers, progress_bar(), opened_store(store) as opened:
-        (result,) = run_audits([spec], opened, n_jobs=n_jobs, on_error=asked["on_error"] or "raise")
+        (result,) = run_audits([spec], opened, n_jobs=jobs, on_error=asked["on_error"] or "raise")
     return result
 
 
@@ -276,7 +277,7 @@ def _stored(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditResult
 
 # What decides which runs there are, and how they are made.
 _OF_RUNS = (
-    *("shared_seeds", "shared_seed", "runs", "seed", "sampler", "jobs", "backend", "scheduler", "on_error"),
+    *("shared_seeds", "shared_seed", "runs", "seed", "sampler", "jobs", "backend", "on_error"),
     *OF_FUNCTIONS,
 )
 
