@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from replicable_rl.records import LEVELS
-from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS
+from replicable_rl.registry import ALGORITHMS, PROBLEMS
 
 # The tests ask how things look in a terminal of their own, whatever the one is like that they are started from.
 for _name in ("FORCE_COLOR", "NO_COLOR", "CLICOLOR_FORCE", "COLUMNS", "LINES", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
@@ -22,8 +22,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as under nohup: childre
 
 @pytest.fixture(autouse=True)
 def registries_are_put_back() -> Iterator[None]:
-    """Leave levels, problems, algorithms and samplers as they were."""
-    tables: list[dict[str, Any]] = [LEVELS, PROBLEMS, ALGORITHMS, SAMPLERS]
+    """Leave levels, problems and algorithms as they were."""
+    tables: list[dict[str, Any]] = [LEVELS, PROBLEMS, ALGORITHMS]
     before = [dict(table) for table in tables]
     yield
     for table, entries in zip(tables, before, strict=True):

@@ -1,4 +1,4 @@
-"""A problem, an algorithm, a level and a sampler of your own, in one file and without a change in the package.
+"""A problem, an algorithm, a level and a source of your own, in one file and without a change in the package.
 
     replicable-rl --plugin examples.own list
     replicable-rl --plugin examples.own solve two-doors-v1 good-enough-v1 --epsilon 0.05 --shared-seed 2023
@@ -35,11 +35,16 @@ def two_doors(p: float = 0.5) -> rr.TabularMDP:
 rr.register_problem("two-doors-v1", two_doors)
 
 
-@rr.register_sampler
 class NumpyCounts(Table):
-    """Counts of successors from numpy's multinomial: slower, and somebody else's code."""
+    """A table as a source: counts of successors from numpy's multinomial, which is slower and somebody else's code.
 
-    id: ClassVar[str] = "numpy-multinomial-v1"
+    Give it to ``rr.solve`` and ``rr.audit`` in place of the table.
+    """
+
+    @property
+    def spec(self) -> rr.ObjectSpec:
+        """What it is called, with the version that a store asks for."""
+        return rr.ObjectSpec("numpy-counts", {"of": self.mdp.spec.text, "version": "1"})
 
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
         """Draw ``calls`` fresh successors of every pair and return their counts."""

@@ -16,9 +16,9 @@ from unittest import mock
 
 from replicable_rl.cli import main
 from replicable_rl.records import LEVELS
-from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS
+from replicable_rl.registry import ALGORITHMS, PROBLEMS
 
-SHIPPED = [(cast("dict[str, Any]", table), dict(table)) for table in (LEVELS, PROBLEMS, ALGORITHMS, SAMPLERS)]
+SHIPPED = [(cast("dict[str, Any]", table), dict(table)) for table in (LEVELS, PROBLEMS, ALGORITHMS)]
 
 
 @dataclass(frozen=True)

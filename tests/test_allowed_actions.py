@@ -27,7 +27,8 @@ from replicable_rl.queries.rules.rule import Tuning
 from replicable_rl.queries.rules.simple import RoundedQ
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.registry import ALGORITHMS
-from replicable_rl.sampling import Counts, PerSample
+from replicable_rl.sampling import Counts
+from replicable_rl.testing import PerSample
 from replicable_rl.testing.counting import counting
 from replicable_rl.theory.schedule import Schedule
 
@@ -670,17 +671,3 @@ def test_an_algorithm_of_ours_conforms_on_a_problem_with_a_mask() -> None:
 
     report = check_algorithm(VARIANTS["plug-in-policy-v1"], problems=[masked(1)])
     assert {"interface", "sample count"} <= {finding.check for finding in report.passed}
-
-
-def test_a_sampler_that_forgets_the_mask_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from replicable_rl.solve import SAMPLERS
-
-    def forgetful(mdp: rr.TabularMDP) -> Counts:
-        source = Counts(mdp)
-        del source.allowed
-        return source
-
-    monkeypatch.setitem(SAMPLERS, "forgetful-v1", forgetful)
-    with pytest.raises(rr.InvalidInput, match="sampler forgetful-v1 must have the attribute allowed"):
-        rr.solve(masked(1), VARIANTS["phased-vi-v1"], shared_seed=1, sample_seed=1, sampler="forgetful-v1")
-    rr.solve(rr.make("chain-v1"), VARIANTS["phased-vi-v1"], shared_seed=1, sample_seed=1, sampler="forgetful-v1")

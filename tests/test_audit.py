@@ -439,7 +439,7 @@ def test_bad_settings(options: dict[str, Any], message: str) -> None:
 
 def test_bad_objects() -> None:
     with pytest.raises(
-        InvalidInput, match=r"problem must be a TabularMDP or a sampler, got str. Use replicable_rl.make"
+        InvalidInput, match=r"problem must be a TabularMDP or a source, got str. Use replicable_rl.make"
     ):
         rr.audit("two-goals-v1", SOMETIMES)
     with pytest.raises(InvalidInput, match=r"algorithm must be an object with solve.* goes through audit_callable"):

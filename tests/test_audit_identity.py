@@ -28,7 +28,7 @@ from replicable_rl.canonical import array_digest
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge
 from replicable_rl.records import LEVELS
 from replicable_rl.records.levels import freeze_array
-from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS
+from replicable_rl.registry import ALGORITHMS, PROBLEMS
 from replicable_rl.sampling import Counts
 from replicable_rl.solve import algorithm_spec
 
@@ -988,17 +988,6 @@ def test_a_registered_problem_must_stay_what_it_was(
     assert made(1.0).seconds == one.seconds
     with pytest.raises(InvalidInput, match=f"audit: the code of changing-v1 {CHANGED}"):
         made(0.0)
-
-
-def test_a_sampler_of_ones_own_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = tmp_path / "runs.sqlite"
-    assert rr.audit(GRID, FEW, shared_seeds=2, store=store, sampler="per-sample-v1").spec.code is None
-    monkeypatch.setitem(SAMPLERS, "source-v1", Source)
-    one, same = (rr.audit(GRID, FEW, shared_seeds=2, store=store, sampler="source-v1") for _ in range(2))
-    assert one.seconds == same.seconds
-    monkeypatch.setattr(Source, "draw", lambda self, calls, rng: Counts(GRID).draw(calls, rng))
-    with pytest.raises(InvalidInput, match=f"audit: the code of the sampler source-v1 {CHANGED}"):
-        rr.audit(GRID, FEW, shared_seeds=2, store=store, sampler="source-v1")
 
 
 @pytest.mark.parametrize("on_error", ["raise", "record"])

@@ -133,8 +133,6 @@ def test_what_is_no_sample_of_one_process_is_refused() -> None:
         rr.audit(one, DECIDE)
     with pytest.raises(rr.InvalidInput, match="each of the 2 logs is one run under every shared seed"):
         rr.audit(list(logs_of(1, 2).values()), DECIDE, runs_per_seed=5)
-    with pytest.raises(rr.InvalidInput, match="a sampler draws samples"):
-        rr.audit(logs_of(1, 2), DECIDE, sampler="per-sample-v1")
 
 
 # --- do they come from one process? ---------------------------------------------------------------------
@@ -382,7 +380,7 @@ def test_hostile_names_are_shown_and_never_run(run: Run, tmp_path: Path) -> None
         (("a.csv", "b.csv", *PLUG_IN), "a log does not say its discount. Give --gamma, in [0, 1)."),
         (("a.csv", "b.csv", *PLUG_IN, *COLUMNS), "a.csv: no such file"),
         (("a.csv", "a.csv", *PLUG_IN, *COLUMNS), "'a.csv' is given twice"),
-        (("a.csv", "b.csv", *PLUG_IN, *COLUMNS, "--runs", "3"), "Leave --runs and --sampler out"),
+        (("a.csv", "b.csv", *PLUG_IN, *COLUMNS, "--runs", "3"), "Leave --runs out"),
         (("a.csv", "b.csv", "c.csv", *COLUMNS), "c.csv is a log too. Name an algorithm after the logs"),
         (("two-goals-v1", "phased-vi-v1", "plug-in"), "No algorithm is called 'plug-in'"),
     ],

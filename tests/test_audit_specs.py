@@ -87,7 +87,7 @@ def test_more_seeds_and_more_runs_contain_fewer() -> None:
     for other in (
         replace(small, shared_seeds=39),
         replace(small, seed=1, shared_seeds=60),
-        replace(small, sampler="per-sample-v1"),
+        replace(small, sampler="own"),
         replace(small, algorithm=ObjectSpec("rpvi-v1")),
         replace(small, problem=ObjectSpec("riverswim-v1")),
     ):

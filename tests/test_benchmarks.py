@@ -21,7 +21,8 @@ from dev.benchmarks.timing import OURS, Job, Measurement, in_turns
 from dev.benchmarks.units import number, quantity, times
 
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import Counts, PerSample
+from replicable_rl.sampling import Counts
+from replicable_rl.testing import PerSample
 
 # --- slopes ------------------------------------------------------------------------------------
 

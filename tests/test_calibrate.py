@@ -439,7 +439,7 @@ def test_bad_problems_and_algorithms_are_refused_in_a_sentence() -> None:
         def solve(self, source: Any, shared: Any, rng: Any) -> Any: ...
 
     cases: list[tuple[Any, Any, str]] = [
-        ("two-goals-v1", Coin(), "calibrate: problem must be a TabularMDP or a sampler, got 'two-goals-v1'. Use"),
+        ("two-goals-v1", Coin(), "calibrate: problem must be a TabularMDP or a source, got 'two-goals-v1'. Use"),
         (MDP, Plain(), "calibrate: algorithm must be a dataclass such as PlugInPolicy"),
         (MDP, Sizeless(), "calibrate: no parameter of Sizeless is called samples, calls, episodes or budget. Name"),
         (MDP, rr.PhasedVI(0.1, 0.01), "calibrate: PhasedVI promises no rho, so it must be given, such as rho=0.2."),

@@ -30,7 +30,7 @@ import replicable_rl as rr
 from replicable_rl import theory
 from replicable_rl.cli import main
 from replicable_rl.records import LEVELS, implied, in_order
-from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS, is_ours
+from replicable_rl.registry import ALGORITHMS, PROBLEMS, is_ours
 from tests.commands import Result, run_here
 
 COMMAND = str(Path(sys.executable).parent / "replicable-rl")
@@ -268,15 +268,6 @@ def test_accuracy_and_replicability_are_rows_of_their_own(run: Run) -> None:
     assert "guarantee" not in out
 
 
-def test_solve_with_another_sampler(run: Run) -> None:
-    command = ("solve", "two-goals-v1", QUICK, *SEEDS, "--json")
-    record = json.loads(run.good(*command, "--sampler", "per-sample-v1"))
-    assert record["spec"]["sample"] == {"kind": "drawn", "sampler": "per-sample-v1", "seed": "2"}
-    assert record["run"] != json.loads(run.good(*command))["run"]
-    refusal = run.refused(*command, "--sampler", "per-sampel-v1")
-    assert "o sampler is called 'per-sampel-v1'. Did you mean 'per-sample-v1'?" in refusal
-
-
 # --- --save ------------------------------------------------------------------------------------
 
 
@@ -454,8 +445,6 @@ def test_list_shows_every_problem_and_algorithm(run: Run) -> None:
         "estimate=rstat",
     ):
         assert parameter in out
-    for id in SAMPLERS:
-        assert re.search(rf"^ {id} +\S", out, re.MULTILINE)
     levels = out[out.index("\n level ") :]
     rows = dict(re.findall(r"^ (\S+) +(\S.*?) *$", levels, re.MULTILINE))
     assert {level: rows[level] for level in LEVELS} == {
@@ -539,16 +528,16 @@ def test_an_algorithm_that_stands_for_a_policy_alone(tmp_path: Path) -> None:
 
     subject = ("two-doors-v1", "good-enough-v1", "--epsilon", "0.05")
     listed = own("list").out
-    for id in ("two-doors-v1", "good-enough-v1", "numpy-multinomial-v1", "good-actions"):
+    for id in ("two-doors-v1", "good-enough-v1", "good-actions"):
         assert re.search(rf"^ {id} ", listed, re.MULTILINE)
-    solved = own("solve", *subject, *SEEDS, "--sampler", "numpy-multinomial-v1").out
+    solved = own("solve", *subject, *SEEDS).out
     assert re.search(r"^ state +action *$", solved, re.MULTILINE)
     assert " q " not in solved
     assert "value" not in solved
     assert re.search(r"^replicability +nothing is proved: no bound is known\.", solved, re.MULTILINE)
     assert set(json.loads(own("solve", *subject, *SEEDS, "--json").out)["outputs"]) == {"good-actions", "policy"}
     store = ("--store", tmp_path / "own.sqlite")
-    audited = own("audit", *subject, *store, "--require", "0.9", "--sampler", "numpy-multinomial-v1")
+    audited = own("audit", *subject, *store, "--require", "0.9")
     assert audited.code == 0
     assert re.search(r"^good-actions +60 of 60 +1\.000 ", audited.out, re.MULTILINE)
     assert "required 0.9 met" in " ".join(audited.out.split())

@@ -263,11 +263,6 @@ def test_ctrl_c_keeps_what_has_finished(tmp_path: Path) -> None:
         ((*GOOD, *SMALL, "--csv", "/no/such/place.csv"), "/no/such/place.csv: cannot be written"),
         (("inventory-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2"), "run 1 of 120 (shared_seed="),
         (("inventory-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2"), ". Use --on-error record to count failures and "),
-        (
-            ("two-goals-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2", "--sampler", "per-sample-v1"),
-            "steps of the sampler per-sample-v1, more than its budget of 1e+09. With calls=312500 it would fit, and "
-            "less would be claimed; the sampler counts-v1 draws any number.",
-        ),
     ],
 )
 def test_bad_usage(run: Run, arguments: tuple[object, ...], message: str) -> None:
@@ -382,25 +377,6 @@ def test_what_a_store_holds_as_json_and_csv(run: Run, stored: Path, tmp_path: Pa
     assert [(one["require"], one["level"]) for one in asked] == [(0.5, "value")] * 2
 
 
-def test_audits_that_differ_in_the_sampler_alone_are_told_apart(run: Run, tmp_path: Path) -> None:
-    """They were printed as two identical entries, and their rows differed in the run alone."""
-    store, table, page = (tmp_path / name for name in ("runs.sqlite", "runs.csv", "page.html"))
-    quick = ("chain-v1", "phased-vi-v1:epsilon=0.2,delta=0.1,calls=100,iterations=3", "--shared-seeds", "2")
-    for sampler in ("counts-v1", "per-sample-v1"):
-        told = run.good("audit", *quick, "--sampler", sampler, "--store", store)
-        assert told.startswith("chain-v1 (sampler per-sample-v1)  phased-vi-v1:") == (sampler != "counts-v1")
-    told = run.good("audit", "--store", store, "--csv", table)
-    assert "1  chain-v1  phased-vi-v1:" in told
-    assert "2  chain-v1 (sampler per-sample-v1)  phased-vi-v1:" in told
-    with table.open(newline="") as stream:
-        assert [row["sampler"] for row in csv.DictReader(stream)] == ["counts-v1"] * 4 + ["per-sample-v1"] * 4
-    with rr.RunStore(store) as opened:
-        assert ["(sampler per-sample-v1)" in repr(result) for result in read_audits(opened)] == [False, True]
-        assert ["(sampler per-sample-v1)" in repr(spec) for spec in opened.audits()] == [False, True]
-    run.good("report", store, "--output", page)
-    assert "chain-v1 (sampler per-sample-v1)</code>" in page.read_text()
-
-
 def test_the_requirement_is_stored_with_the_audit(run: Run, tmp_path: Path) -> None:
     store = tmp_path / "runs.sqlite"
     for require, level, code in ((0.8, "policy", 0), (0.9, "value", 2)):
@@ -421,7 +397,6 @@ def test_the_requirement_is_stored_with_the_audit(run: Run, tmp_path: Path) -> N
         ("--runs", "3"),
         ("--shared-seeds", "30"),
         ("--shared-seed", "30"),
-        ("--sampler", "counts-v1"),
         ("--epsilon", "0.1"),
         ("--jobs", "2"),
         ("--on-error", "raise"),

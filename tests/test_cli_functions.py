@@ -159,7 +159,6 @@ def test_the_traceback_of_a_failing_run_is_shown(folder: Path, capsys: pytest.Ca
         ("quits.py:train", "audit quits.py: cannot be imported (SystemExit: usage)"),
         ("json.py:train", "another module is called 'json'. Give the file another name."),
         ("S:train --horizon 3", "--horizon is for algorithms of this library"),
-        ("S:train --sampler counts-v1", "Leave --sampler out"),
         ("a.csv b.csv S:train", "takes seeds, not logs"),
         ("S:train --state s", "--state"),
         ("S:thresholds", "Pass probe=... (--probe)"),

@@ -99,7 +99,6 @@ def test_folders_patterns_and_saved_samples_are_logs_too(folder: Path) -> None:
         (["solve", "one.csv", *POLICY, *SEED], "solve: a log does not say its discount. Give --gamma"),
         (["solve", "chain-v1", *POLICY, *SEED, "--gamma", "0.9"], "--gamma is for logs, and 'chain-v1' is none"),
         (["solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--sample-seed", "1"], "--sample-seed is for samples that are"),
-        (["solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--sampler", "per-sample-v1"], "--sampler is for samples"),
         (["plan", "one.csv", "rmax-v2:horizon=5", "--epsilon", "0.1", "--delta", "0.1", *COLUMNS], "Use PlugInPolicy"),
         (["publish", "one.csv", *POLICY, *COLUMNS, "--sample-seed", "1"], "publish: --sample-seed is for samples"),
         (["solve", "gone.csv", *POLICY, *COLUMNS, *SEED], "gone.csv: no such file."),

@@ -234,7 +234,7 @@ def test_a_start_that_no_episode_fits_into_is_refused_by_its_name() -> None:
 
 
 def test_problems_that_cannot_be_compared_are_refused() -> None:
-    with pytest.raises(rr.InvalidInput, match="compare: problem must be a TabularMDP or a sampler, got 'chain-v1'"):
+    with pytest.raises(rr.InvalidInput, match="compare: problem must be a TabularMDP or a source, got 'chain-v1'"):
         rr.compare("chain-v1")
     flat = rr.TabularMDP.from_dense([[[1.0], [1.0]]], [[1.0, 1.0]], gamma=0.5)
     with pytest.raises(rr.InvalidInput, match="here no policy gains anything"):

@@ -19,7 +19,8 @@ from scipy import stats
 import replicable_rl as rr
 from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import MAX_CALLS, Counts, EpisodeCounts, EpisodicModel, PerSample
+from replicable_rl.sampling import MAX_CALLS, Counts, EpisodeCounts, EpisodicModel
+from replicable_rl.testing import PerSample
 from tests.mutants import plant
 from tests.statistics import ALPHA, SEED, goodness_of_fit, same_law
 

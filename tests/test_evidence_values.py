@@ -181,7 +181,7 @@ def entries() -> dict[str, Entry]:
         "compare": (
             rr.compare, {"problem": MDP} | SEARCH | {"algorithms": [PLAIN_MODEL], "delta": 0.0625, "share": None}
         ),
-        "publish": (rr.publish, {"problem": MDP, "algorithm": PLUG_IN, "sample_seed": 1, "sampler": "counts-v1"}),
+        "publish": (rr.publish, {"problem": MDP, "algorithm": PLUG_IN, "sample_seed": 1}),
         "find_seed": (rr.find_seed, {"problem": MDP, "algorithm": PLUG_IN, "sample_seed": 1, "tries": 2}),
         "rules.AffordableTolerance": (rr.rules.AffordableTolerance, {"order": (0,)}),
         "rules.PerturbedRewards": (rr.rules.PerturbedRewards, {"scale": 0.25}),
@@ -232,7 +232,7 @@ def entries() -> dict[str, Entry]:
         "plan": (rr.plan, {"problem": MDP, "algorithm": QUICK}),
         "solve": (
             rr.solve,
-            {"problem": MDP, "algorithm": QUICK, "shared_seed": 1, "sample_seed": 2, "sampler": "counts-v1"},
+            {"problem": MDP, "algorithm": QUICK, "shared_seed": 1, "sample_seed": 2},
         ),
         "predicted_disagreement": (rr.predicted_disagreement, {"mdp": MDP, "plan": ROUNDED.plan(MDP)}),
         "from_transitions": (
@@ -495,7 +495,7 @@ ENTRIES = entries()
 # Nobody calls these with values of their own: results, protocols, exceptions, names of kinds, and what has no values.
 NO_ENTRIES = {
     *("Agreement", "AuditResult", "Claims", "Estimate", "Fingerprints", "InvalidInput", "Run", "RunFailed", "Status"),
-    *("StatusCode", "quiet", "Drawn", "Recorded", "Labels", "register_sampler", "Calibration", "Comparison"),
+    *("StatusCode", "quiet", "Drawn", "Recorded", "Labels", "Calibration", "Comparison"),
     *("theory.ApproximateMDPPlan", "theory.PhasedVIPlan", "theory.Plan", "theory.PlanTable", "theory.RMaxPlan"),
     *("theory.RStatPlan", "queries.Estimate", "queries.Fixed", "queries.Means", "queries.Plain", "queries.Query"),
     *("queries.Randomised", "queries.Rounded", "queries.RoundedMeans", "queries.Threshold"),

@@ -22,7 +22,8 @@ from replicable_rl.algorithms.rmax import _RMax
 from replicable_rl.mdp import evaluate_policy, optimal_values, planning
 from replicable_rl.queries import Means
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import Counts, EpisodeCounts, OutcomeCounts, PerSample, TransitionCounts
+from replicable_rl.sampling import Counts, EpisodeCounts, OutcomeCounts, TransitionCounts
+from replicable_rl.testing import PerSample
 from replicable_rl.theory import Units
 from tests.mutants import plant
 from tests.statistics import SEED

@@ -1,4 +1,4 @@
-"""Four things of one's own in one file outside the package, examples/own.py: all works on them as on what ships."""
+"""Things of one's own in one file outside the package, examples/own.py: all works on them as on what ships."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
+from replicable_rl import testing
 from replicable_rl.audit import jobs
 from replicable_rl.records import LEVELS, in_order
-from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS
+from replicable_rl.registry import ALGORITHMS, PROBLEMS
 from replicable_rl.report.audits import store_page
 from replicable_rl.solve.run import solve_as
 from tests.commands import Result, run_here
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = Path(sys.executable).parent / "replicable-rl"
-IDS = {"good-actions", "two-doors-v1", "good-enough-v1", "numpy-multinomial-v1"}
-NUMPY = "numpy-multinomial-v1"
+IDS = {"good-actions", "two-doors-v1", "good-enough-v1"}
 UNSAID = "completed: the code that ran does not say how it ended"
 
 
@@ -70,7 +70,7 @@ def test_the_package_knows_nothing_of_the_file() -> None:
 
 
 def test_the_file_registers_one_thing_of_every_kind(own: ModuleType) -> None:
-    assert {*LEVELS, *PROBLEMS, *ALGORITHMS, *SAMPLERS} >= IDS
+    assert {*LEVELS, *PROBLEMS, *ALGORITHMS} >= IDS
     assert in_order(["policy", "good-actions"]) == ("good-actions", "policy")
 
 
@@ -103,37 +103,26 @@ def test_it_stands_for_a_policy_and_for_no_values(doors: rr.TabularMDP, algorith
             getattr(run, name)
 
 
-def test_the_sampler_is_part_of_the_identity(doors: rr.TabularMDP, algorithm: Any) -> None:
-    plain, other = (
-        rr.solve(doors, algorithm, shared_seed=2023, sample_seed=1, sampler=sampler) for sampler in ("counts-v1", NUMPY)
-    )
-    assert other.spec is not None
-    assert other.spec.sample == rr.Drawn(1, NUMPY)
-    assert (plain.shared_seed, plain.sample_seed) == (other.shared_seed, other.sample_seed)
-    assert plain.key != other.key
-    assert other.fingerprints == plain.fingerprints  # it decides the same
-
-
-@pytest.mark.parametrize("sampler", ["counts-v1", "per-sample-v1", NUMPY])
-def test_every_sampler_draws_from_the_table_for_every_algorithm(own: ModuleType, sampler: str) -> None:
-    """Chances of 1/4: so many successes of 4000 that every sampler has between 10 and 40 per cent."""
-    mdp = rr.make("two-doors-v1", p=0.25)
-    counts = SAMPLERS[sampler](mdp).draw(1000, np.random.default_rng(1))
+@pytest.mark.parametrize("kind", [testing.PerSample, None])
+def test_a_source_is_given_in_place_of_its_table(own: ModuleType, kind: Any) -> None:
+    """Chances of 1/4: so many successes of 4000 that every source has between 10 and 40 per cent."""
+    source = (kind or own.NumpyCounts)(rr.make("two-doors-v1", p=0.25))
+    counts = source.draw(1000, np.random.default_rng(1))
     assert counts.calls == 1000
     assert 0.1 < counts.mean(counts.reward)[:2].mean() < 0.4
-    run = rr.solve(mdp, rr.PhasedVI(0.2, 0.1, calls=100, iterations=5), shared_seed=1, sample_seed=1, sampler=sampler)
+    run = rr.solve(source, rr.PhasedVI(0.2, 0.1, calls=100, iterations=5), shared_seed=1, sample_seed=1)
     assert run.samples == 4 * 100 * 5
+    assert run.spec is not None
+    assert (run.spec.problem, run.spec.sample) == (source.spec, rr.Drawn(1, "own"))
 
 
-def test_a_sampler_that_does_not_play_is_refused_to_who_needs_episodes(doors: rr.TabularMDP) -> None:
-    with pytest.raises(
-        rr.InvalidInput, match=rf"^RMax: needs the methods of EpisodicModel, which the sampler {NUMPY} has not"
-    ):
-        rr.solve(doors, rr.RMax(0.1, 0.01, 10), shared_seed=1, sampler=NUMPY)
+def test_a_source_that_does_not_play_is_refused_to_who_needs_episodes(own: ModuleType, doors: rr.TabularMDP) -> None:
+    with pytest.raises(rr.InvalidInput, match=r"^RMax: needs the methods of EpisodicModel, which NumpyCounts has not"):
+        rr.solve(own.NumpyCounts(doors), rr.RMax(0.1, 0.01, 10), shared_seed=1)
 
 
 def test_save_and_load(doors: rr.TabularMDP, algorithm: Any, tmp_path: Path) -> None:
-    run = rr.solve(doors, algorithm, shared_seed=2023, sample_seed=1, sampler=NUMPY)
+    run = rr.solve(doors, algorithm, shared_seed=2023, sample_seed=1)
     rr.save_run(run, tmp_path / "run")
     assert {path.name for path in (tmp_path / "run").iterdir()} == {"run.json", "policy.npy", "good-actions.npy"}
     back = rr.load_run(tmp_path / "run")
@@ -184,13 +173,14 @@ def test_a_level_may_agree_where_a_finer_one_does_not(own: ModuleType) -> None:
 
 
 def test_workers_make_the_same_audit(doors: rr.TabularMDP, algorithm: Any) -> None:
-    for sampler in ("counts-v1", NUMPY):
-        here, there = (rr.audit(doors, algorithm, shared_seeds=5, sampler=sampler, n_jobs=jobs) for jobs in (1, 2))
-        assert here.runs == there.runs
-        assert here.to_json() == there.to_json()
+    here, there = (rr.audit(doors, algorithm, shared_seeds=5, n_jobs=jobs) for jobs in (1, 2))
+    assert here.runs == there.runs
+    assert here.to_json() == there.to_json()
 
 
-def test_a_store_resumes_and_extends(doors: rr.TabularMDP, algorithm: Any, tmp_path: Path, made: list[rr.Run]) -> None:
+def test_a_store_resumes_and_extends(
+    own: ModuleType, doors: rr.TabularMDP, algorithm: Any, tmp_path: Path, made: list[rr.Run]
+) -> None:
     path = tmp_path / "own.sqlite"
     first = rr.audit(doors, algorithm, shared_seeds=4, store=path)
     assert len(made) == 8
@@ -200,12 +190,12 @@ def test_a_store_resumes_and_extends(doors: rr.TabularMDP, algorithm: Any, tmp_p
     larger = rr.audit(doors, algorithm, shared_seeds=6, runs_per_seed=3, store=path)
     assert len(made) == 18
     assert {run.key for run in first.runs} < {run.key for run in larger.runs}
-    rr.audit(doors, algorithm, shared_seeds=4, store=path, sampler=NUMPY)
+    rr.audit(own.NumpyCounts(doors), algorithm, shared_seeds=4, store=path)
     assert len(made) == 26  # other samples are other runs
     with rr.RunStore(path) as store:
-        assert sorted((family.sampler, runs) for family, runs in store.families()) == [("counts-v1", 18), (NUMPY, 8)]
+        assert sorted((family.sampler, runs) for family, runs in store.families()) == [("counts-v1", 18), ("own", 8)]
         read = {result.spec.sampler: result for result in rr.read_audits(store)}
-        assert set(read) == {"counts-v1", NUMPY}
+        assert set(read) == {"counts-v1", "own"}
         assert read["counts-v1"].runs == larger.runs
         assert read["counts-v1"].levels == ("good-actions", "policy")
         assert read["counts-v1"].mdp == doors
@@ -284,10 +274,10 @@ def test_the_command_line_lists_and_solves(doors: rr.TabularMDP, algorithm: Any,
     unknown = call("solve", "two-doors-v1", "good-enough-v1", "--epsilon", 0.05, "--shared-seed", 1, plugin=False)
     assert (unknown.code, unknown.out) == (2, "")
     assert "No problem is called 'two-doors-v1'" in unknown.err or "No algorithm is called" in unknown.err
-    seeds = ("--shared-seed", 2023, "--sample-seed", 1, "--sampler", NUMPY)
+    seeds = ("--shared-seed", 2023, "--sample-seed", 1)
     solved = call("solve", "two-doors-v1", "good-enough-v1", "--epsilon", 0.05, *seeds, "--save", tmp_path / "run")
     assert (solved.code, solved.err) == (0, "")
-    assert rr.load_run(tmp_path / "run") == rr.solve(doors, algorithm, shared_seed=2023, sample_seed=1, sampler=NUMPY)
+    assert rr.load_run(tmp_path / "run") == rr.solve(doors, algorithm, shared_seed=2023, sample_seed=1)
     as_json = call("solve", "two-doors-v1", "good-enough-v1:epsilon=0.05", *seeds, "--json")
     assert json.loads(as_json.out)["run"] == rr.load_run(tmp_path / "run").key
 
@@ -435,13 +425,8 @@ def test_a_file_that_is_not_there() -> None:
 IN_MAIN = """
 import dataclasses
 import replicable_rl as rr
-from replicable_rl.sampling import Counts
 
 rr.register_level(rr.Level("weights", implies=("policy",)))
-
-@rr.register_sampler
-class Mine(Counts):
-    id = "mine-v1"
 
 @rr.register_algorithm
 @dataclasses.dataclass(frozen=True)
@@ -453,7 +438,7 @@ class Weighing:
         return rr.Run.of({"weights": weights, "policy": [0] * source.n_states})
 
 if __name__ == "__main__":
-    result = rr.audit(rr.make("chain-v1"), ALGORITHM, shared_seeds=4, sampler="mine-v1", n_jobs=2)
+    result = rr.audit(rr.make("chain-v1"), ALGORITHM, shared_seeds=4, n_jobs=2)
     print(result.levels[0], result.agreement("policy").pairs)
 """
 

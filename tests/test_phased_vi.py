@@ -25,6 +25,7 @@ from replicable_rl.records import Claims
 from replicable_rl.registry import parse_object
 from replicable_rl.sampling import Counts, Iterations, OutcomeCounts, fused_iterations
 from replicable_rl.sampling import fused as fused_module
+from replicable_rl.testing import PerSample
 from replicable_rl.theory.schedule import Schedule, rising_schedule
 from tests.mutants import plant
 from tests.statistics import ALPHA, SEED, binomial_p, same_law
@@ -118,7 +119,7 @@ def test_theorem_on_other_problems(problem: str) -> None:
     check_theorem(10, rr.PaperPhasedVI(0.2, 0.001, 0.4, target="value"), problem)
 
 
-def test_a_sampler_that_draws_less_is_found_out() -> None:
+def test_a_source_that_draws_less_is_found_out() -> None:
     class Lazy(Counts):
         def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
             return super().draw(7, rng)
@@ -225,20 +226,18 @@ def test_prediction_where_values_are_equal() -> None:
     assert seen == pytest.approx(0.12, abs=0.01)
 
 
-# --- the law of the answer does not depend on the sampler ----------------------------------------
+# --- the law of the answer does not depend on the source -----------------------------------------
 
 
-def test_final_q_has_one_law_under_both_samplers() -> None:
+def test_final_q_has_one_law_with_counts_and_with_samples_one_by_one() -> None:
     mdp = rr.make("two-goals-v1")
     algorithm = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=40, iterations=4, tolerance=0.15)
     prints = [
         [
-            rr.solve(
-                mdp, algorithm, shared_seed=5, sample_seed=SEED + 10_000 * which + i, sampler=id
-            ).fingerprints.value
+            rr.solve(source, algorithm, shared_seed=5, sample_seed=SEED + 10_000 * which + i).fingerprints.value
             for i in range(800)
         ]
-        for which, id in enumerate(("counts-v1", "per-sample-v1"))
+        for which, source in enumerate((mdp, PerSample(mdp)))
     ]
     assert len(set(prints[0])) > 5  # a law worth comparing
     assert same_law(prints[0], prints[1]) > ALPHA

@@ -477,7 +477,7 @@ def test_a_larger_audit_contains_a_smaller_one_and_all_its_runs(spec: AuditSpec,
 
 def test_another_seed_or_sampler_makes_other_runs() -> None:
     spec = AuditSpec(ObjectSpec("a"), ObjectSpec("b"), 3)
-    for other in (dataclasses.replace(spec, seed=1), dataclasses.replace(spec, sampler="per-sample-v1")):
+    for other in (dataclasses.replace(spec, seed=1), dataclasses.replace(spec, sampler="own")):
         assert not {run.digest for run in spec.runs} & {run.digest for run in other.runs}
         assert not spec.contains(other)
 
@@ -1099,14 +1099,9 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 OWN = """
 import dataclasses
 import replicable_rl as rr
-from replicable_rl.sampling import Counts
 
 rr.register_level(rr.Level("plugged"))
 rr.register_problem("plugged-problem-v1", lambda n=3: rr.make("chain-v1", n_states=n))
-
-@rr.register_sampler
-class PluggedCounts(Counts):
-    id = "plugged-counts-v1"
 
 @rr.register_algorithm
 @dataclasses.dataclass(frozen=True)
@@ -1125,12 +1120,11 @@ class Plugged:
         lambda: rr.make_algorithm("plugged-v1"),
         lambda: rr.build(ObjectSpec("plugged-problem-v1", {"n": 4})),
         lambda: rr.build(ObjectSpec("plugged-v1")),
-        lambda: rr.solve(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.1), shared_seed=1, sampler="plugged-counts-v1"),
         lambda: Run.of({"plugged": [1]}),
         lambda: level_of("plugged"),
         lambda: has_parameter("plugged-v1", "m") or pytest.fail("it has"),
     ],
-    ids=["problem", "algorithm", "spec of a problem", "spec of an algorithm", "sampler", "run", "level", "parameter"],
+    ids=["problem", "algorithm", "spec of a problem", "spec of an algorithm", "run", "level", "parameter"],
 )
 def test_what_an_installed_package_registers_is_there_when_it_is_asked_for(
     plugin: Callable[[str, str], None], ask: Callable[[], Any]

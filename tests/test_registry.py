@@ -18,17 +18,15 @@ from hypothesis import strategies as st
 
 import replicable_rl as rr
 from replicable_rl.errors import InvalidFile, InvalidInput, SampleSizeTooLarge, UnknownId
-from replicable_rl.records import LEVELS, ObjectSpec
+from replicable_rl.records import ObjectSpec
 from replicable_rl.registry import (
     ALGORITHMS,
     PROBLEMS,
-    SAMPLERS,
     make,
     make_algorithm,
-    own_registrations,
     parse_object,
-    register_again,
     resolve_problem,
+    unshipped_levels,
     whole_number,
 )
 from replicable_rl.sampling import Counts
@@ -47,7 +45,6 @@ def rebuild(spec: rr.RunSpec) -> rr.Run:
         make_algorithm(read.algorithm.id, **read.algorithm.params),
         shared_seed=read.shared_seed,
         sample_seed=read.sample_seed,
-        sampler=getattr(read.sample, "sampler", ""),
     )
 
 
@@ -394,51 +391,19 @@ class Mine:
         return rr.Run.of({"policy": policy}, samples=self.m * 2)
 
 
-class MyCounts(Counts):
-    """Draws as the package does, under another name."""
-
-    id: ClassVar[str] = "my-counts-v1"
-
-
 def test_an_id_of_your_own_builds_runs_and_reads_back() -> None:
     rr.register_problem("tiny-v1", tiny)
     assert rr.register_algorithm(Mine) is Mine
-    assert rr.register_sampler(MyCounts) is MyCounts
     mdp = make("tiny-v1", p=0.25)
     assert mdp.spec == ObjectSpec("tiny-v1", {"p": 0.25})
     assert make("tiny-v1", p=0.5).spec.text == "tiny-v1"
     assert rr.build(mdp.spec) == mdp == resolve_problem("tiny-v1:p=0.25")
     assert rr.build(ObjectSpec("mine-v1", {"m": 5})) == make_algorithm("mine-v1", m=5) == Mine(5)
-    run = rr.solve(make("chain-v1"), QUICK, shared_seed=1, sample_seed=2, sampler="my-counts-v1")
+    run = rr.solve(make("tiny-v1"), QUICK, shared_seed=1, sample_seed=2)
     assert run.spec is not None
-    assert run.spec.sample == rr.Drawn(2, "my-counts-v1")
     assert rebuild(run.spec) == run
-    plain = rr.solve(make("chain-v1"), QUICK, shared_seed=1, sample_seed=2)
-    assert plain.key != run.key  # who drew is part of the identity
-    assert plain.fingerprints == run.fingerprints  # these two draw alike
     with pytest.raises(InvalidInput, match=r"^tiny-v1: there is no parameter 'q'\. Did you mean|It has: p\.$"):
         make("tiny-v1", q=1)
-
-
-def test_an_unknown_sampler() -> None:
-    with pytest.raises(InvalidInput, match=r"^solve: no sampler is called 'count-v1'\. Did you mean 'counts-v1'\?$"):
-        rr.solve(make("chain-v1"), QUICK, shared_seed=1, sampler="count-v1")
-    with pytest.raises(InvalidInput, match=r"^solve: no sampler is called 'x'\. Known: counts-v1, per-sample-v1\.$"):
-        rr.solve(make("chain-v1"), QUICK, shared_seed=1, sampler="x")
-
-
-def test_a_sampler_that_draws_one_by_one_refuses_what_would_not_end() -> None:
-    """It began, without a word, to draw 5e13 samples."""
-    mdp, algorithm = make("two-goals-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2)
-    said = (
-        r"^ReplicablePhasedVI: a run would take 5\.08e\+13 steps of the sampler per-sample-v1, more than its budget of "
-        r"1e\+09\. With calls=\d+ it would fit, and less would be claimed; the sampler counts-v1 draws any number\.$"
-    )
-    for verb in (rr.solve, rr.audit):
-        seeds: dict[str, Any] = {"shared_seed": 1} if verb is rr.solve else {"shared_seeds": [1]}
-        with pytest.raises(SampleSizeTooLarge, match=said):
-            verb(mdp, algorithm, sampler="per-sample-v1", **seeds)
-    assert rr.solve(mdp, QUICK, shared_seed=1, sampler="per-sample-v1").samples is not None
 
 
 def test_an_own_plan_that_fails_is_left_to_the_runs() -> None:
@@ -454,23 +419,18 @@ def test_an_own_plan_that_fails_is_left_to_the_runs() -> None:
     assert len(rr.audit(make("chain-v1"), Careless(), shared_seeds=1).runs) == 2
 
 
-def test_what_samples_itself_has_no_sampler() -> None:
+def test_what_samples_itself_is_another_sample_than_that_of_its_table() -> None:
     source = Counts(make("chain-v1"))
     run = rr.solve(source, QUICK, shared_seed=1, sample_seed=2)
     assert run.spec is not None
     assert run.spec.sample == rr.Drawn(2, "own")
-    with pytest.raises(
-        InvalidInput, match=r"^solve: a sampler is for tables, and Counts samples itself\. Leave it out\.$"
-    ):
-        rr.solve(source, QUICK, shared_seed=1, sampler="per-sample-v1")
 
 
 def test_the_same_thing_again_changes_nothing() -> None:
     for _ in range(2):
         rr.register_problem("tiny-v1", tiny)
         rr.register_algorithm(Mine)
-        rr.register_sampler(MyCounts)
-    assert (PROBLEMS["tiny-v1"], ALGORITHMS["mine-v1"], SAMPLERS["my-counts-v1"]) == (tiny, Mine, MyCounts)
+    assert (PROBLEMS["tiny-v1"], ALGORITHMS["mine-v1"]) == (tiny, Mine)
     rr.register_algorithm(rr.PhasedVI)
     assert ALGORITHMS["phased-vi-v1"] is rr.PhasedVI
 
@@ -518,14 +478,11 @@ def test_an_id_never_changes_its_meaning() -> None:
         (rr.register_problem, ("tiny-v1", lambda: tiny())),
         (rr.register_problem, ("chain-v1", tiny)),
         (rr.register_problem, ("rpvi-v1", tiny)),
-        (rr.register_problem, ("counts-v1", tiny)),
         (rr.register_problem, ("mine-v1", Mine)),
         (rr.register_problem, ("partial-v1", functools.partial(tiny, p=0.9))),
         (rr.register_problem, ("closed-v1", closing_over(4))),
         (rr.register_algorithm, (Impostor,)),
         (rr.register_algorithm, (type("Copy", (), {"id": "phased-vi-v1"}),)),
-        (rr.register_sampler, (type("Copy", (), {"id": "counts-v1"}),)),
-        (rr.register_sampler, (type("Copy", (), {"id": "chain-v1"}),)),
     ]
     for register, arguments in taken:
         with pytest.raises(InvalidInput, match=rf"^{register.__name__}: '.*' is taken, and an id never changes its"):
@@ -538,11 +495,8 @@ def test_an_id_never_changes_its_meaning() -> None:
     "id", ["", "mine", "Mine-v1", "mine-v", "mine v1", "-v1", "mine-v1 ", "m/i-v1", None, 5], ids=repr
 )
 def test_ids_end_in_their_version(id: Any) -> None:
-    for kind in ("algorithm", "sampler"):
-        with pytest.raises(
-            InvalidInput, match=rf"^register_{kind}: an id is lower-case and ends in its version, such as"
-        ):
-            getattr(rr, f"register_{kind}")(type("Nameless", (), {"id": id}))
+    with pytest.raises(InvalidInput, match=r"^register_algorithm: an id is lower-case and ends in its version, such"):
+        rr.register_algorithm(type("Nameless", (), {"id": id}))
     with pytest.raises(InvalidInput, match=r"^register_problem: an id is lower-case .*such as 'my-problem-v1'; got "):
         rr.register_problem(id, tiny)
 
@@ -564,13 +518,7 @@ def test_what_makes_no_problem() -> None:
         make("none-v1")
 
 
-def test_another_process_is_told_of_levels_and_samplers_that_do_not_ship() -> None:
-    assert own_registrations() == [{}, {}]
+def test_another_process_is_told_of_levels_that_do_not_ship() -> None:
+    assert unshipped_levels() == {}
     level = rr.register_level(rr.Level("weights"))
-    rr.register_sampler(MyCounts)
-    told = own_registrations()
-    assert told == [{"weights": level}, {"my-counts-v1": MyCounts}]
-    del LEVELS["weights"], SAMPLERS["my-counts-v1"]
-    for _ in range(2):
-        register_again(told)
-    assert own_registrations() == told
+    assert unshipped_levels() == {"weights": level}

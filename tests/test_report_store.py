@@ -156,10 +156,10 @@ def test_of_audits_of_the_same_runs_the_last_and_largest_is_shown(tmp_path: Path
 
 def test_the_command_of_an_audit_makes_that_audit() -> None:
     algorithm = ObjectSpec("rpvi-v1", {"epsilon": 0.1, "delta": 0.01, "rho": 0.2})
-    spec = AuditSpec(ObjectSpec("chain-v1"), algorithm, (7, 8), 3, sampler="per-sample-v1", require=0.9, level="value")
+    spec = AuditSpec(ObjectSpec("chain-v1"), algorithm, (7, 8), 3, require=0.9, level="value")
     said = (
         "replicable-rl audit chain-v1 rpvi-v1:delta=0.01,epsilon=0.1,rho=0.2 --shared-seed 7 --shared-seed 8 --runs 3 "
-        "--sampler per-sample-v1 --require 0.9 --level value --store 'my runs.sqlite'"
+        "--require 0.9 --level value --store 'my runs.sqlite'"
     )
     assert audit_command(spec, "my runs.sqlite") == said
     for nobody in (ObjectSpec("somebody.train"), ObjectSpec("rpvi-v1", {"epsilon": [1, 2]})):

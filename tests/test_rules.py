@@ -38,7 +38,6 @@ from replicable_rl.queries.rules import (
 )
 from replicable_rl.queries.rules.rule import action_order, first_within
 from replicable_rl.randomness import SharedRandomness, sample_stream
-from replicable_rl.records import COUNTS
 from replicable_rl.sampling import Counts, OutcomeCounts
 from replicable_rl.solve.run import source_of
 from replicable_rl.theory.decisions import LEAST, Sizes, tolerances
@@ -53,7 +52,7 @@ DECIDING = (Greedy(), RoundedQ(), SharedGumbel(), RandomTolerance(), PerturbedRe
 def estimate(mdp: Any, n: int, seed: int) -> EmpiricalModel:
     """Return the empirical model of n fresh samples of every pair."""
     algorithm = rr.PlugInPolicy(0.1, 0.01, 0.2, samples=n)
-    source = source_of(mdp, algorithm, COUNTS)[0]
+    source = source_of(mdp, algorithm)
     return algorithm.estimate(source, algorithm.plan(source), sample_stream(seed))[0]
 
 

@@ -23,7 +23,6 @@ from replicable_rl.sampling import (
     EpisodicModel,
     GenerativeModel,
     OutcomeCounts,
-    PerSample,
     Problem,
     Table,
     asked,
@@ -32,6 +31,7 @@ from replicable_rl.sampling import (
 )
 from replicable_rl.sampling import _kernels as kernels
 from replicable_rl.sampling.tables import n_blocks, stream_words
+from replicable_rl.testing import PerSample
 from tests.statistics import ALPHA, SEED, goodness_of_fit, same_law
 
 DRAWS = 20_000
@@ -195,13 +195,11 @@ def test_duplicated_successors_are_drawn_once() -> None:
 # --- sources --------------------------------------------------------------------------------------------------
 
 
-def test_a_table_needs_a_sampler_and_every_sampler_does_both() -> None:
+def test_a_table_becomes_a_source_that_draws_and_plays() -> None:
     mdp = rr.make("riverswim-v1")
     assert isinstance(mdp, Problem)
     assert not isinstance(mdp, GenerativeModel | EpisodicModel)
-    for sampler, id in ((Counts, "counts-v1"), (PerSample, "per-sample-v1")):
-        source = sampler(mdp)
-        assert sampler.id == id
+    for source in (Counts(mdp), PerSample(mdp)):
         assert isinstance(source, GenerativeModel)
         assert isinstance(source, EpisodicModel)
         assert check_source(source) is source
@@ -214,11 +212,11 @@ def test_a_table_needs_a_sampler_and_every_sampler_does_both() -> None:
 
 def test_a_sampler_prepares_what_is_asked_for_and_nothing_else() -> None:
     source = Counts(rr.make("riverswim-v1"))
-    assert not {"_conditional", "_start", "_transitions"} & set(vars(source))
+    assert not {"_conditional", "_start", "transitions"} & set(vars(source))
     source.draw(10, sample_stream(1))
-    assert {"_conditional", "_start", "_transitions"} & set(vars(source)) == {"_conditional"}
+    assert {"_conditional", "_start", "transitions"} & set(vars(source)) == {"_conditional"}
     source.play([0] * 6, 1, 1, sample_stream(1))
-    assert {"_conditional", "_start", "_transitions"} <= set(vars(source))
+    assert {"_conditional", "_start", "transitions"} <= set(vars(source))
 
 
 @pytest.mark.parametrize(

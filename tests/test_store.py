@@ -468,7 +468,7 @@ def test_recorded_samples_round_trip(path: Path) -> None:
 
 
 def test_samplers_are_families_of_their_own() -> None:
-    families = [RunFamily(CHAIN, MODEL, sampler) for sampler in ("counts-v1", "own", "per-sample-v1")]
+    families = [RunFamily(CHAIN, MODEL, sampler) for sampler in ("counts-v1", "own")]
     runs = [Run.of({"policy": [0, i]}).completed(family.spec(1, 2)) for i, family in enumerate(families)]
     with RunStore() as store:
         assert store.add(runs, {}) == 3

@@ -18,7 +18,7 @@ from replicable_rl import progress_bar
 from replicable_rl.cli.main import app
 from replicable_rl.queries.rules import SHIPPED
 from replicable_rl.records import LEVELS
-from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS
+from replicable_rl.registry import ALGORITHMS, PROBLEMS
 from tests.commands import Result
 from tests.test_cli import COMMAND, Run, environment, run  # noqa: F401  # run is a fixture
 
@@ -130,7 +130,6 @@ def test_list_json(run: Run) -> None:  # noqa: F811
         "problems": PROBLEMS,
         "algorithms": ALGORITHMS,
         "rules": SHIPPED,
-        "samplers": SAMPLERS,
         "levels": LEVELS,
     }
     assert {kind: {one["id"] for one in found} for kind, found in lists.items()} == {
@@ -167,7 +166,7 @@ NARROW: dict[str, tuple[str, ...]] = {
     "plan of rules": ("plan", *SOLVED),
     "publish": ("publish", *SMALL, "--sample-seed", "1"),
     "softmax": ("solve", *SMALL, "--rule", "softmax", "--shared-seed", "1", "--sample-seed", "1"),
-    "audit": (*AUDIT, "--sampler", "counts-v1"),
+    "audit": AUDIT,
     "audit of logs": ("audit", "log.csv", "monday.csv", *SOLVED[1:], "--gamma", "0.9", "--shared-seeds", "3"),
     "calibrate": ("calibrate", *SOLVED, "--start", "64", "--most", "64", "--shared-seeds", "40"),
     "compare": ("compare", "chain-v1", "--only", "greedy", "--only", "rpvi", "--most", "4", "--shared-seeds", "20"),

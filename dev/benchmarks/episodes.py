@@ -14,7 +14,8 @@ import replicable_rl as rr
 from dev.benchmarks import kernels
 from dev.benchmarks.timing import OURS, Job, Measurement, in_turns, one_core
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import Counts, PerSample
+from replicable_rl.sampling import Counts
+from replicable_rl.testing import PerSample
 
 HORIZON, EPISODES = 50, 10**9
 ROUND, AGAINST_M, AGAINST_H = f"a round on FrozenLake 8x8, H = {HORIZON}", "a round of episodes", "a round of episodes"

@@ -8,7 +8,8 @@ import numpy as np
 
 from replicable_rl.envs import garnet, gridworld
 from replicable_rl.mdp import Rows, TabularMDP
-from replicable_rl.sampling import OutcomeCounts, PerSample
+from replicable_rl.sampling import OutcomeCounts
+from replicable_rl.testing import PerSample
 
 __all__ = ["CALLS", "Multinomial", "grid", "table_of_400", "with_gamma"]
 

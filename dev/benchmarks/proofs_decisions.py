@@ -20,7 +20,6 @@ from dev.benchmarks.decision_edges import Finding, Floats, Walk, first_within, i
 from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.queries.rules import Cuts, PublishedCuts, Tuning
 from replicable_rl.randomness import SharedRandomness
-from replicable_rl.records import COUNTS
 from replicable_rl.solve.run import source_of
 from replicable_rl.theory.decisions import DOUBT, estimated_loss
 
@@ -66,7 +65,7 @@ def _hostile(
 ) -> Hostile:
     followed, on_the_model, worst = 0, 0.0, 0.0
     best, algorithm = walk.q_true.max(axis=1), rr.PlugInPolicy(SPENT, DELTA, 0.5, samples=walk.n)
-    source = source_of(mdp, algorithm, COUNTS)[0]
+    source = source_of(mdp, algorithm)
     plan = algorithm.plan(source)
     for _ in range(runs):
         model = algorithm.estimate(source, plan, rng)[0]

@@ -15,7 +15,8 @@ from dev.benchmarks.problems import CALLS, Multinomial, table_of_400
 from dev.benchmarks.timing import OURS, Job, Measurement, all_cores, in_turns, one_core, pinned_threads
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import Counts, PerSample
+from replicable_rl.sampling import Counts
+from replicable_rl.testing import PerSample
 
 ROW, AGAINST_M, ON_CORES = "a row of 3 outcomes, one core", "a draw of 400 rows", "a draw, many at once"
 BARE = "20 random words a row, compiled"

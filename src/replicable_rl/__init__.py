@@ -81,7 +81,6 @@ from replicable_rl.registry import (
     make_algorithm,
     register_algorithm,
     register_problem,
-    register_sampler,
 )
 from replicable_rl.report.drawing import draw
 from replicable_rl.sampling import EpisodicEnv, Simulator
@@ -162,7 +161,6 @@ __all__ = [
     "register_algorithm",
     "register_level",
     "register_problem",
-    "register_sampler",
     "rules",
     "run_audits",
     "same_process",

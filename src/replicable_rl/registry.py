@@ -1,9 +1,8 @@
-"""Readable, versioned ids for problems, algorithms and samplers, and the objects they stand for.
+"""Readable, versioned ids for problems and algorithms, and the objects they stand for.
 
 An id is for ever: what ``two-goals-v1`` means never changes; a better one is ``-v2``. Ids of your own are added with
-:func:`register_problem`, :func:`register_algorithm` and :func:`register_sampler`, from your program or from a package
-that names its module under the entry points ``replicable_rl.plugins``. They then work in `make`, in stored
-specs and on the command line.
+:func:`register_problem` and :func:`register_algorithm`, from your program or from a package that names its module under
+the entry points ``replicable_rl.plugins``. They then work in `make`, in stored specs and on the command line.
 """
 
 from __future__ import annotations
@@ -18,10 +17,9 @@ from replicable_rl import algorithms, envs
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput, UnknownId, did_you_mean, shown
 from replicable_rl.mdp import TabularMDP, load_mdp
-from replicable_rl.records import LEVELS, ObjectSpec, is_reloaded
+from replicable_rl.records import LEVELS, Level, ObjectSpec, is_reloaded
 from replicable_rl.records import is_ours as is_ours
 from replicable_rl.records import load_plugins as load_plugins
-from replicable_rl.solve import SAMPLERS as SAMPLERS
 from replicable_rl.solve import Algorithm
 
 _GYMNASIUM = "gymnasium/"
@@ -58,7 +56,7 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
 
 RETIRED = {"rmax-v1": "rmax-v2", "replicable-rmax-v1": "replicable-rmax-v2"}  # they promised more than is proved
 
-_SHIPPED = frozenset((*LEVELS, *SAMPLERS))
+_SHIPPED = frozenset(LEVELS)
 
 
 def register_problem(id: str, constructor: Callable[..., TabularMDP]) -> None:
@@ -94,18 +92,6 @@ def register_algorithm(algorithm: type[Kind]) -> type[Kind]:
     return algorithm
 
 
-def register_sampler(sampler: type[Kind]) -> type[Kind]:
-    """Give a sampler its id, the class attribute ``id``; usable as a decorator.
-
-    Parameters
-    ----------
-    sampler : type
-        Called with a `TabularMDP`, it returns a source with ``draw(calls, rng)``, ``play(...)`` or both.
-    """
-    _register(SAMPLERS, "sampler", getattr(sampler, "__dict__", {}).get("id"), sampler)
-    return sampler
-
-
 def _register(table: dict[str, Any], kind: str, id: object, made_by: object) -> None:
     if not isinstance(id, str) or not _ID.fullmatch(id):
         raise InvalidInput(
@@ -113,24 +99,18 @@ def _register(table: dict[str, Any], kind: str, id: object, made_by: object) -> 
         )
     if not callable(made_by):
         raise InvalidInput(f"register_{kind}: {id} must be made by something callable, got {shown(made_by)}.")
-    for taken in (PROBLEMS, ALGORITHMS, SAMPLERS, RETIRED):
+    for taken in (PROBLEMS, ALGORITHMS, RETIRED):
         if id in taken and not (taken is table and is_reloaded(taken[id], made_by)):
             raise InvalidInput(f"register_{kind}: {id!r} is taken, and an id never changes its meaning. Use '-v2'.")
     table[id] = made_by
 
 
-def own_registrations() -> list[dict[str, Any]]:
-    """Return the levels and samplers that this package does not ship: another process must be told of them.
+def unshipped_levels() -> dict[str, Level]:
+    """Return the levels that this package does not ship: another process must be told of them.
 
     Problems and algorithms need not be told: what no id rebuilds everywhere travels as it is.
     """
-    return [{id: one for id, one in table.items() if id not in _SHIPPED} for table in (LEVELS, SAMPLERS)]
-
-
-def register_again(own: list[dict[str, Any]]) -> None:
-    """Register, in another process, what :func:`own_registrations` returned in the first."""
-    for table, registered in zip((LEVELS, SAMPLERS), own, strict=True):
-        table.update(registered)
+    return {name: level for name, level in LEVELS.items() if name not in _SHIPPED}
 
 
 def _known(table: Mapping[str, Any], kind: str, id: str) -> Any:

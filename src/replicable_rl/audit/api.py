@@ -14,7 +14,7 @@ from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.progress_bar import bar_where_it_is_seen
-from replicable_rl.records import COUNTS, OWN, AuditSpec, check_level
+from replicable_rl.records import OWN, AuditSpec, check_level
 from replicable_rl.registry import ALGORITHMS
 from replicable_rl.sampling import Problem
 from replicable_rl.solve import Algorithm, algorithm_spec
@@ -35,7 +35,6 @@ def audit(
     seed: int = 0,
     confidence: float = 0.95,
     rho: float | None = None,
-    sampler: str = COUNTS,
     store: StoreLike = None,
     n_jobs: int | None = None,
     on_error: OnError = "raise",
@@ -61,8 +60,6 @@ def audit(
     rho : float, optional
         The verdict says whether two runs agree with probability 1 - rho. None: what the algorithm promises; with
         neither, there is no verdict.
-    sampler : str
-        Who draws the samples of a table.
     store : path or RunStore, optional
         A file that keeps every finished run: the same call resumes and more seeds extend. A problem or an algorithm
         of your own needs a ``version`` there: nothing else tells its runs from those of changed code.
@@ -89,7 +86,6 @@ def audit(
         runs_per_seed=runs_per_seed,
         seed=seed,
         confidence=confidence,
-        sampler=sampler,
         **({} if rho is None else {"rho": rho}),
     )
     with opened_store(store) as opened:
@@ -113,7 +109,7 @@ def audit_spec(problem: Any, algorithm: Algorithm, *, in_store: bool = False, **
         return _logs_spec(problem, algorithm, in_store=in_store, **settings)
     if not isinstance(problem, (TabularMDP, Problem)):
         hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
-        raise InvalidInput(f"audit: problem must be a TabularMDP or a sampler, got {type(problem).__name__}.{hint}")
+        raise InvalidInput(f"audit: problem must be a TabularMDP or a source, got {type(problem).__name__}.{hint}")
     if isinstance(problem, Dataset):
         raise InvalidInput(
             "audit: needs fresh samples for every run, and these were recorded. Give several logs as a list, or use "
@@ -121,16 +117,15 @@ def audit_spec(problem: Any, algorithm: Algorithm, *, in_store: bool = False, **
         )
     if "level" in settings:
         check_level("audit", settings["level"])
-    sampler = sampler_of(problem, algorithm, settings.pop("sampler", COUNTS))
-    refuse_unsampled(problem, algorithm, sampler)
+    refuse_unsampled(problem, algorithm)
     if in_store:
         _refuse_nameless_algorithm(algorithm)
         _refuse_nameless(problem)
     return AuditSpec(
         problem.spec,
         algorithm_spec(algorithm),
-        sampler=sampler,
-        code=own_code(problem, algorithm, sampler),
+        sampler=sampler_of(problem),
+        code=own_code(problem, algorithm),
         job=SolveJob.of(problem, algorithm),
         **{"rho": _promised(algorithm), **settings},
     )
@@ -149,8 +144,6 @@ def opened_store(store: StoreLike) -> Iterator[RunStore]:
 
 def _logs_spec(logs: Any, algorithm: Algorithm, *, in_store: bool, **settings: Any) -> AuditSpec:
     """Describe an audit of logs: every one of them is a run under every shared seed."""
-    if settings.pop("sampler", COUNTS) not in (COUNTS, OWN):
-        raise InvalidInput("audit: a sampler draws samples, and those of logs were recorded. Leave it out.")
     if settings.pop("runs_per_seed", 2) not in (2, len(logs)):
         raise InvalidInput(
             f"audit: each of the {len(logs)} logs is one run under every shared seed. Leave runs_per_seed (--runs) out."
@@ -164,7 +157,7 @@ def _logs_spec(logs: Any, algorithm: Algorithm, *, in_store: bool, **settings: A
         data.spec,
         algorithm_spec(algorithm),
         sampler=OWN,
-        code=own_code(data, algorithm, OWN),
+        code=own_code(data, algorithm),
         logs=record,
         fresh="every log",
         job=job,

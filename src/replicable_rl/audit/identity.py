@@ -32,7 +32,7 @@ import numpy as np
 from replicable_rl.canonical import json_digest
 from replicable_rl.errors import InvalidInput, UnknownId
 from replicable_rl.mdp import TabularMDP
-from replicable_rl.registry import PROBLEMS, SAMPLERS, build, is_ours, own_registrations
+from replicable_rl.registry import PROBLEMS, build, is_ours, unshipped_levels
 from replicable_rl.sampling.problem import Stepped
 from replicable_rl.solve.naming import is_ingredient, settings_of
 from replicable_rl.wording import brief
@@ -76,10 +76,9 @@ def refuse_misnamed(owner: str, table: TabularMDP) -> None:
         )
 
 
-def own_code(problem: Any, algorithm: object, sampler: str) -> str | None:
+def own_code(problem: Any, algorithm: object) -> str | None:
     """Return what can be seen of the parts of an audit that are not this package's; None if all are."""
-    samples = [SAMPLERS[sampler]] if isinstance(problem, TabularMDP) and sampler in SAMPLERS else []
-    parts: dict[str, list[object]] = {"algorithm": [algorithm], "problem": parts_of(problem), "sampler": [*samples]}
+    parts: dict[str, list[object]] = {"algorithm": [algorithm], "problem": parts_of(problem)}
     for name, ingredient in _ingredients(algorithm):
         parts.setdefault(name, []).append(ingredient)
     own = {name: [one for one in some if not is_ours(_definition(one))] for name, some in parts.items()}
@@ -88,8 +87,7 @@ def own_code(problem: Any, algorithm: object, sampler: str) -> str | None:
 
 def own_levels() -> dict[str, list[object]]:
     """Return, as parts, what gives outputs at levels of somebody's own their form and their fingerprint."""
-    levels, _ = own_registrations()
-    return {_LEVEL + name.replace("-", "."): [one.freeze, one.digest] for name, one in levels.items()}
+    return {_LEVEL + name.replace("-", "."): [one.freeze, one.digest] for name, one in unshipped_levels().items()}
 
 
 def level_in(part: str) -> str | None:

@@ -107,8 +107,7 @@ def with_job(spec: AuditSpec) -> AuditSpec:
             "audit: the spec of an audit over logs does not hold the logs. Give them: audit([...], ...)."
         )
     problem, algorithm = build(spec.problem), build(spec.algorithm)
-    code = own_code(problem, algorithm, spec.sampler)
-    return replace(spec, job=SolveJob.of(problem, algorithm), code=code)
+    return replace(spec, job=SolveJob.of(problem, algorithm), code=own_code(problem, algorithm))
 
 
 def check_travels(job: Job) -> None:

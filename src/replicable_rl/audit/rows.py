@@ -19,14 +19,13 @@ if TYPE_CHECKING:
 
 
 def rows_of(result: AuditResult, *, timing: bool) -> list[dict[str, Json]]:
-    """Return seeds, who drew, fingerprints, samples, status, return and loss of every run."""
+    """Return seeds, fingerprints, samples, status, return and loss of every run."""
     worth = {one.fingerprint: one for one in result.policies or ()}
     rows = []
     measured = None if result.returns is None else result.returns.per_run
     for i, run in enumerate(result.runs):
-        drawn: dict[str, Json] = {"sample_seed": run.sample_seed, "sampler": result.spec.sampler}
-        sample = drawn if result.logs is None else {"log": result.logs.name_of(run)}
-        row: dict[str, Json] = {"shared_seed": run.shared_seed} | sample
+        row: dict[str, Json] = {"shared_seed": run.shared_seed}
+        row |= {"sample_seed": run.sample_seed} if result.logs is None else {"log": result.logs.name_of(run)}
         row |= {level: run.fingerprints.get(level) for level in result.levels}
         row |= {"samples": run.samples, "status": None if run.status is None else run.status.code.value}
         one = worth.get(run.fingerprints.get("policy", ""))
@@ -80,7 +79,7 @@ def in_one_line(result: AuditResult) -> str:
     """Return what was audited and what was found, for a prompt."""
     size = f"{plural(result.spec.n_seeds, 'shared seed')} × {plural(result.spec.runs_per_seed, 'run')}"
     said = ", ".join(f"same {level} {found.every_look}" for level, found in result.agreements.items())
-    of = f"{result.problem.text}{result.spec.other_sampler}, {result.algorithm.text}"
+    of = f"{result.problem.text}, {result.algorithm.text}"
     said += "" if result.returns is None or not said else f"; mean return {number(float(result.returns.mean))}"
     none = "every run failed" if result.runs else "no run has finished"
     return f"{brief(of, 200)}: {size}; {said or none}"

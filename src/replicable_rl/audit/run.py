@@ -190,7 +190,6 @@ def _refuse_other_code(spec: AuditSpec, known: Sequence[AuditSpec], found: Mappi
         names = {part: f"the level {level}" for part, level in levels.items()} | {
             "algorithm": f"{algorithm} on {problem.id}",
             "problem": f"{problem.id} {problem.params.get('name', '')}".rstrip(),
-            "sampler": f"the sampler {spec.sampler}",
         }
         named = f"{algorithm} another id or version" if changed[0] in levels else "the changed code another version"
         raise InvalidInput(

@@ -16,8 +16,8 @@ from typing import Any
 
 from replicable_rl.audit.jobs import Contents, Job, OnError, check_travels, run_chunk
 from replicable_rl.errors import InvalidInput
-from replicable_rl.records import Run, RunSpec
-from replicable_rl.registry import own_registrations, register_again
+from replicable_rl.records import LEVELS, Level, Run, RunSpec
+from replicable_rl.registry import unshipped_levels
 from replicable_rl.store import RunStore
 from replicable_rl.wording import sentence
 
@@ -85,7 +85,7 @@ def on_workers(
         if client is not None or (workers > 1 and not getattr(backend, "supports_sharedmem", False)):
             for job in jobs:
                 check_travels(job)
-        own, parent = own_registrations(), os.getpid() if _are_children(backend) else None
+        own, parent = unshipped_levels(), os.getpid() if _are_children(backend) else None
         calls = (joblib.delayed(_run_chunk)(*chunk, on_error, own, parent) for chunk in chunks(workers))
         yield from _on_joblib(calls, n_jobs, workers, prefer) if client is None else _on_dask(backend, calls, workers)
 
@@ -95,12 +95,12 @@ def _run_chunk(
     job: Job,
     specs: Sequence[RunSpec],
     on_error: OnError,
-    own: list[dict[str, Any]],
+    own: dict[str, Level],
     parent: int | None,
 ) -> Batch:
     if parent not in (None, os.getpid()):
         _belong_to(parent)
-    register_again(own)  # levels and samplers of the program that this process has not run
+    LEVELS.update(own)  # levels of the program that this process has not run
     return number, *run_chunk(job, specs, on_error)
 
 

@@ -68,13 +68,6 @@ def audit_command(
     confidence: Annotated[
         float | None, Option(metavar="X", help="How sure every interval is.  [default: 0.95]")
     ] = None,
-    sampler: Annotated[
-        str | None,
-        Option(
-            metavar="ID",
-            help="How samples are drawn (see `list`).  [default: counts-v1]",
-        ),
-    ] = None,
     store: Store = None,
     jobs: Annotated[int | None, Option(metavar="N", help="Workers; -1 for all cores.")] = None,
     backend: Annotated[
@@ -205,8 +198,8 @@ def _spec(asked: dict[str, Any], settings: dict[str, Any]) -> AuditSpec:
     _refuse_rho(name, asked["given"])
     algorithm = build_algorithm(name, asked["given"])
     if len(solved) > 1:
-        if asked["runs"] is not None or asked["sampler"] is not None:
-            raise InvalidInput("audit: every log is one run under each shared seed. Leave --runs and --sampler out.")
+        if asked["runs"] is not None:
+            raise InvalidInput("audit: every log is one run under each shared seed. Leave --runs out.")
         with progress_bar(), naming_options():
             logs = read_logs("audit", solved, asked["columns"])
             return audit_spec(logs, algorithm, in_store=in_store, **settings)
@@ -277,7 +270,7 @@ def _stored(asked: dict[str, Any], settings: dict[str, Any]) -> list[AuditResult
 
 # What decides which runs there are, and how they are made.
 _OF_RUNS = (
-    *("shared_seeds", "shared_seed", "runs", "seed", "sampler", "jobs", "backend", "on_error"),
+    *("shared_seeds", "shared_seed", "runs", "seed", "jobs", "backend", "on_error"),
     *OF_FUNCTIONS,
 )
 
@@ -296,7 +289,7 @@ def _settings(asked: dict[str, Any], stored: bool) -> dict[str, Any]:
     for name, option in (("shared_seeds", "--shared-seeds"), ("runs", "--runs"), ("seed", "--seed")):
         if asked[name] is not None:
             settings["runs_per_seed" if name == "runs" else name] = whole(option, asked[name])
-    return settings | {name: asked[name] for name in ("confidence", "sampler") if asked[name] is not None}
+    return settings if asked["confidence"] is None else settings | {"confidence": asked["confidence"]}
 
 
 def _tell(number: str, result: AuditResult, level: str | None = None) -> None:

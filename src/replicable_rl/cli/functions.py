@@ -40,8 +40,6 @@ def function_spec(asked: dict[str, Any], settings: dict[str, Any]) -> AuditSpec:
     *solved, name = asked["names"]
     if len(solved) > 1:
         raise InvalidInput(f"audit: {name} takes seeds, not logs. Give it alone, or after one PROBLEM.")
-    if asked["sampler"] is not None:
-        raise InvalidInput("audit: your own code draws its samples itself. Leave --sampler out.")
     promises = {key: value for key, value in asked["given"].items() if key in _PROMISES}
     others = given_options({key: value for key, value in asked["given"].items() if key not in promises})
     if others:

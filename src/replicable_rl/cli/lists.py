@@ -12,7 +12,7 @@ from replicable_rl.cli.output import print_json
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.queries.rules import SHIPPED
 from replicable_rl.records import LEVELS, implied, in_order
-from replicable_rl.registry import ALGORITHMS, PROBLEMS, SAMPLERS, load_plugins
+from replicable_rl.registry import ALGORITHMS, PROBLEMS, load_plugins
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,7 +23,7 @@ _NARROW = 72  # columns, below which two columns of words would be broken too of
 
 
 def list_command(as_json: AsJson = False) -> int:
-    """List problems, algorithms, rules, samplers and levels, yours too."""
+    """List problems, algorithms, rules and levels, yours too."""
     load_plugins()
     if as_json:
         print_json(found())
@@ -40,7 +40,6 @@ def found() -> dict[str, Any]:
         ],
         "algorithms": list(_described(ALGORITHMS)),
         "rules": list(_described(SHIPPED)),
-        "samplers": [{"id": id, "summary": _summary(sampler)} for id, sampler in SAMPLERS.items()],
         "levels": [{"id": name, "implies": in_order(implied(name))} for name in in_order(LEVELS)],
     }
 
@@ -90,8 +89,6 @@ def _show(lists: dict[str, Any]) -> None:
         shown = [(id, f"{words} ({more})") for id, words, more in rows] if out.width < _NARROW else rows
         out.print(_listing(shown[0], shown[1:]))
         out.print()
-    out.print(_listing(("sampler", "what it is"), [(one["id"], one["summary"]) for one in lists["samplers"]]))
-    out.print()
     levels = [(one["id"], ", ".join(one["implies"]) or _NONE) for one in lists["levels"]]
     out.print(_listing(("level", "two runs that agree on it also agree on"), levels))
 

@@ -34,7 +34,6 @@ from replicable_rl.cli.report import report_command
 from replicable_rl.cli.reproduce import reproduce_command
 from replicable_rl.errors import InvalidInput
 from replicable_rl.files import new_directory
-from replicable_rl.records import COUNTS
 from replicable_rl.solve import plan, save_run, solve
 from replicable_rl.wording import sentence
 
@@ -142,10 +141,6 @@ def solve_command(
     sample_seed: Annotated[
         str | None, typer.Option(metavar="SEED", help="The fresh samples.  [default: new entropy]")
     ] = None,
-    sampler: Annotated[
-        str,
-        typer.Option(metavar="ID", help="How samples are drawn (see `list`)."),
-    ] = COUNTS,
     as_json: AsJson = False,
     save: Annotated[Path | None, typer.Option(metavar="DIR", help="Save the run in a new directory.")] = None,
     *,
@@ -158,8 +153,7 @@ def solve_command(
     """
     from replicable_rl.cli.show import run_to_json, show_run
 
-    drawing = {"sample_seed": sample_seed, "sampler": sampler if sampler != COUNTS else None}
-    found = find_problem("solve", problem, columns, drawing)
+    found = find_problem("solve", problem, columns, {"sample_seed": sample_seed})
     chosen = build_algorithm(algorithm, given)
     shared = whole("--shared-seed", shared_seed)
     sample = None if sample_seed is None else whole("--sample-seed", sample_seed)
@@ -168,7 +162,7 @@ def solve_command(
     started = time.perf_counter()
     with progress_bar(), naming_options():
         solved = found()
-        run = solve(solved, chosen, shared_seed=shared, sample_seed=sample, sampler=sampler)
+        run = solve(solved, chosen, shared_seed=shared, sample_seed=sample)
     seconds = time.perf_counter() - started
     if save is not None:
         save_run(run, save, solved)

@@ -202,7 +202,7 @@ def _check(problem: Any, algorithm: Any, level: str | None, published: bool) -> 
     refuse_log("calibrate", problem, "how many rows like these it takes: .data_needed()")
     if isinstance(problem, str) or not isinstance(problem, (TabularMDP, Problem)):
         hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
-        raise InvalidInput(f"calibrate: problem must be a TabularMDP or a sampler, got {shown(problem)}.{hint}")
+        raise InvalidInput(f"calibrate: problem must be a TabularMDP or a source, got {shown(problem)}.{hint}")
     if published and not is_plug_in(algorithm):
         raise InvalidInput(
             f"calibrate: published=True is for PlugInPolicy, whose cuts can be published, got {shown(algorithm)}."

@@ -82,7 +82,7 @@ def compare(
     refuse_log(owner, problem, "what every rule would do with it: .rules()")
     if isinstance(problem, str) or not isinstance(problem, (TabularMDP, Problem)):
         hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
-        raise InvalidInput(f"{owner}: problem must be a TabularMDP or a sampler, got {shown(problem)}.{hint}")
+        raise InvalidInput(f"{owner}: problem must be a TabularMDP or a source, got {shown(problem)}.{hint}")
     rho, delta = check_in_open_interval(owner, "rho", rho), check_in_open_interval(owner, "delta", delta)
     confidence, publish = check_in_open_interval(owner, "confidence", confidence), check_flag(owner, "publish", publish)
     over = check_choice(owner, "over", over, ("initial", "worst"))

@@ -20,7 +20,7 @@ from replicable_rl.display import Displayed, described
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, plain_number, shown
 from replicable_rl.randomness import MAX_SEED
 from replicable_rl.records.logs import Logs
-from replicable_rl.records.specs import COUNTS, OWN, ObjectSpec, RunFamily, RunSpec
+from replicable_rl.records.specs import COUNTS, ObjectSpec, RunFamily, RunSpec
 from replicable_rl.records.training import Training
 from replicable_rl.wording import brief, plural
 
@@ -141,7 +141,7 @@ class AuditSpec(Displayed):
             raise InvalidInput(f"audit: {seeds} shared seeds x {self.runs_per_seed} runs are more than {_MOST} runs.")
 
     def __repr__(self) -> str:
-        of = f"{brief(self.problem.text, 150)}{self.other_sampler}, {brief(self.algorithm.text, 150)}"
+        of = f"{brief(self.problem.text, 150)}, {brief(self.algorithm.text, 150)}"
         size = f"{plural(self.n_seeds, 'shared seed')} × {plural(self.runs_per_seed, 'run')}"
         asked = {"seed": self.seed, "confidence": self.confidence, "rho": self.rho, "require": self.require}
         given = "".join(f", {name}={value}" for name, value in asked.items() if value is not None)
@@ -151,11 +151,6 @@ class AuditSpec(Displayed):
     def family(self) -> RunFamily:
         """The runs with other seeds."""
         return RunFamily(self.problem, self.algorithm, self.sampler if self.logs is None else None)
-
-    @property
-    def other_sampler(self) -> str:
-        """Who draws, where it is not the usual one, to be said after the problem: " (sampler per-sample-v1)"."""
-        return "" if self.sampler in (COUNTS, OWN) else f" (sampler {self.sampler})"
 
     @property
     def size(self) -> int:

@@ -112,8 +112,6 @@ def _parameters(result: AuditResult) -> Iterator[tuple[str, Cell]]:
 
 def _size(result: AuditResult) -> Iterator[tuple[str, Cell]]:
     spec, samples = result.spec, [run.samples for run in result.runs if run.samples is not None]
-    if result.logs is None:
-        yield "sampler", Code(brief(spec.sampler))
     if result.runs:
         runs = "runs" if result.logs is None else "logs"
         yield f"shared seeds × {runs}", f"{spec.n_seeds} × {spec.runs_per_seed}"

@@ -135,7 +135,7 @@ def _section(result: AuditResult, id: str, command: str | None) -> Section:
 
 
 def _subject(result: AuditResult) -> str:
-    return f"{brief(result.problem.text if result.logs is None else logs_text(result.logs))}{result.spec.other_sampler}"
+    return brief(result.problem.text if result.logs is None else logs_text(result.logs))
 
 
 def _size(result: AuditResult) -> str:
@@ -199,15 +199,10 @@ def _earned(result: AuditResult) -> Cell:
 def _strays(families: dict[RunFamily, int]) -> list[Block]:
     """List runs for which no audit in the store asks."""
     rows: list[list[Cell]] = [
-        [
-            Code(brief(family.problem.text)),
-            Code(brief(family.algorithm.text)),
-            Code(brief(family.sampler or "recorded")),
-            runs,
-        ]
+        [Code(brief(family.problem.text)), Code(brief(family.algorithm.text)), runs]
         for family, runs in families.items()
     ]
     caption = "Runs without an audit: no audit in this store asks for them, so they are not compared."
     more = f"{len(rows) - _ROWS} more are not listed." if len(rows) > _ROWS else None
-    table = DataTable(["problem", "algorithm", "sampler", "runs"], rows[:_ROWS], caption, note=more)
+    table = DataTable(["problem", "algorithm", "runs"], rows[:_ROWS], caption, note=more)
     return [table] if rows else []

@@ -4,7 +4,7 @@ import shlex
 from dataclasses import fields
 
 from replicable_rl.errors import InvalidInput
-from replicable_rl.records import COUNTS, AuditSpec, Drawn, ObjectSpec, Run
+from replicable_rl.records import AuditSpec, Drawn, ObjectSpec, Run
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, is_ours, parse_object
 
 _LONGEST = 160  # characters of a problem or an algorithm
@@ -24,7 +24,7 @@ def audit_command(spec: AuditSpec, store: str) -> str | None:
         return None
     size = ["--shared-seeds", seeds] if isinstance(seeds, int) else [w for s in seeds for w in ("--shared-seed", s)]
     size += ["--runs", spec.runs_per_seed]
-    for name in ("seed", "confidence", "sampler", "require", "level"):
+    for name in ("seed", "confidence", "require", "level"):
         value = getattr(spec, name)
         size += [f"--{name}", value] if value != _OPTIONS[name] else []
     return shlex.join([*program(spec.problem, spec.algorithm), "audit", *names, *map(str, size), "--store", store])
@@ -37,8 +37,7 @@ def solve_command(run: Run) -> str | None:
     if spec is None or names is None or not isinstance(spec.sample, Drawn):
         return None
     seeds = ["--shared-seed", str(spec.shared_seed), "--sample-seed", str(spec.sample.seed)]
-    sampler = [] if spec.sample.sampler == COUNTS else ["--sampler", spec.sample.sampler]
-    return shlex.join([*program(spec.problem, spec.algorithm), "solve", *names, *seeds, *sampler])
+    return shlex.join([*program(spec.problem, spec.algorithm), "solve", *names, *seeds])
 
 
 def program(*specs: ObjectSpec) -> list[str]:

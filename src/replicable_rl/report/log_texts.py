@@ -14,10 +14,8 @@ def first_of_all(result: AuditResult) -> str:
 
 
 def subject(result: AuditResult) -> str:
-    """Return what was solved: the problem, with who draws of it where that is not the usual sampler, or the logs."""
-    if result.logs is not None:
-        return logs_text(result.logs)
-    return f"{_sorted(result.problem)}{result.spec.other_sampler}"
+    """Return what was solved: the problem, or the logs."""
+    return _sorted(result.problem) if result.logs is None else logs_text(result.logs)
 
 
 def logs_text(logs: Logs) -> str:

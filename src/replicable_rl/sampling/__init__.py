@@ -1,4 +1,4 @@
-"""Samplers: fresh randomness lives here and nowhere else, and leaves as counts."""
+"""Sources of samples: fresh randomness lives here and nowhere else, and leaves as counts."""
 
 from replicable_rl.sampling.asked import draw_from, play_from
 from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts, TransitionCounts
@@ -6,7 +6,7 @@ from replicable_rl.sampling.fused import Fused, Grid, Iterations, fused_iteratio
 from replicable_rl.sampling.problem import EpisodicModel, GenerativeModel, Problem, check_source, kind_of
 from replicable_rl.sampling.simulator import Simulator
 from replicable_rl.sampling.stepping import EpisodicEnv
-from replicable_rl.sampling.tables import Counts, PerSample, Table
+from replicable_rl.sampling.tables import Counts, Table
 from replicable_rl.theory import MAX_CALLS
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "Grid",
     "Iterations",
     "OutcomeCounts",
-    "PerSample",
     "Problem",
     "Simulator",
     "Table",

@@ -1,7 +1,6 @@
 """Samples that an algorithm asks for, and got: what somebody's own source returns is looked at before it counts.
 
-Every proof is about the samples that were asked for. Our own samplers return those; of a source or a sampler of
-somebody's own, nobody knows. Whether its samples have the law of a table, `testing.check_sampler` tests.
+Every proof is about the samples that were asked for. Our own sources return those; of somebody's own, nobody knows.
 """
 
 from __future__ import annotations

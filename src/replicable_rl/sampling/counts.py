@@ -1,4 +1,4 @@
-"""Counts of outcomes: the sufficient statistic that every sampler returns."""
+"""Counts of outcomes: the sufficient statistic that every source returns."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Iterations of phased value iteration that a source runs as one compiled loop, without Python inside.
 
-Speed is the sampler's: a source that can offers ``fused(query)``, and an algorithm asks for it with
+Speed is the source's: one that can offers ``fused(query)``, and an algorithm asks for it with
 :func:`fused_iterations`. The bits are those of the loop that draws and asks step by step. A compiled loop knows a query
 by its *grid*: the width of the bins, and the keys of the shared offsets at every address.
 """

@@ -76,15 +76,15 @@ class EpisodicModel(Problem, Protocol):
 def kind_of(problem: Problem) -> Kind:
     """Return how the samples of a problem are had: "drawn" of every pair, "played" in episodes, or "recorded".
 
-    A problem that can be drawn and played is drawn; so is a table, of which a sampler draws.
+    A problem that can be drawn and played is drawn; so is a table.
     """
     if hasattr(problem, "play") and not hasattr(problem, "draw"):
         return "played"
     return "recorded" if hasattr(problem, "counts") else "drawn"
 
 
-def check_source(problem: object, sampler: str | None = None) -> GenerativeModel | EpisodicModel:
-    """Return the problem, or what a sampler made of it, if samples can be had from it; refuse everything else.
+def check_source(problem: object) -> GenerativeModel | EpisodicModel:
+    """Return the problem if samples can be had from it; refuse everything else.
 
     >>> check_source("chain-v1")
     Traceback (most recent call last):
@@ -96,10 +96,9 @@ def check_source(problem: object, sampler: str | None = None) -> GenerativeModel
         hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
         if hasattr(problem, "draw") or hasattr(problem, "play"):
             hint = f" It has no {listed([name for name in _TOLD if not hasattr(problem, name)])}."
-        usual = "problem must be a TabularMDP, a Simulator, an EpisodicEnv or another"
-        what = usual if sampler is None else f"the sampler {sampler} must return an"
         raise InvalidInput(
-            f"{what} object with the methods of GenerativeModel or EpisodicModel, got {type(problem).__name__}.{hint}"
+            "problem must be a TabularMDP, a Simulator, an EpisodicEnv or another object with the methods of "
+            f"GenerativeModel or EpisodicModel, got {type(problem).__name__}.{hint}"
         )
     rewards, (low, high), shape = problem.known_rewards, problem.reward_range, (problem.n_states, problem.n_actions)
     if rewards is not None and not (rewards.shape == shape and ((rewards >= low) & (rewards <= high)).all()):

@@ -21,7 +21,6 @@ import numpy as np
 
 from replicable_rl.mdp import TabularMDP, action_probabilities, allowed_of, chosen_actions
 from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts, check_calls, check_horizon, width_of
-from replicable_rl.sampling.problem import BUDGET
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -30,11 +29,10 @@ if TYPE_CHECKING:
     from replicable_rl.sampling.fused import Fused
 
 MANY_BLOCKS = 100  # blocks of rows that are worth several threads
-_CHUNK = 1 << 20  # samples drawn one by one at a time
 
 
 class Table:
-    """What every sampler of a `TabularMDP` says about it, and how it returns counts."""
+    """What every source made of a `TabularMDP` says about it, and how it returns counts."""
 
     def __init__(self, mdp: TabularMDP) -> None:
         self.mdp = mdp
@@ -53,19 +51,20 @@ class Table:
         return self.mdp.spec
 
     @cached_property
-    def _transitions(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def transitions(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The keys of the table's transitions, and the transition that each outcome belongs to."""
         rows = self.mdp.rows
         row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
         return np.unique(row * self.n_states + rows.next_state, return_inverse=True)
 
-    def _drawn(self, count: NDArray[np.int64], calls: int) -> OutcomeCounts:
+    def drawn(self, count: NDArray[np.int64], calls: int) -> OutcomeCounts:
+        """Return the counts of every outcome of the table."""
         rows = self.mdp.rows
         return OutcomeCounts(rows.indptr, rows.next_state, rows.reward, count, calls)
 
-    def _nothing_yet(self, episodes: int, horizon: int) -> EpisodeCounts:
+    def nothing_yet(self, episodes: int, horizon: int) -> EpisodeCounts:
         """Return the counts of no transition, to add to."""
-        key, steps, low = self._transitions[0], episodes * horizon, self.reward_range[0]
+        key, steps, low = self.transitions[0], episodes * horizon, self.reward_range[0]
         more: dict[str, Any] = {"low": low, "width": width_of(self.reward_range)}
         more |= {"squares": np.zeros(key.size) if self._several_rewards else None}
         count, excess = np.zeros(key.size), np.zeros(key.size)
@@ -74,14 +73,14 @@ class Table:
     @cached_property
     def _several_rewards(self) -> bool:
         """Whether some transition has rewards of several sizes, which are outcomes of their own."""
-        (key, transition), reward = self._transitions, self.mdp.rows.reward
+        (key, transition), reward = self.transitions, self.mdp.rows.reward
         last = np.empty(key.size)
         last[transition] = reward
         return bool((last[transition] != reward).any())
 
 
 class Counts(Table):
-    """The sampler of tables: counts of fresh samples, drawn as counts.
+    """A table as a source of samples: counts of fresh ones, drawn as counts.
 
     Parameters
     ----------
@@ -123,18 +122,18 @@ class Counts(Table):
         arguments = (indptr, self._conditional, calls, stream_words(rng, 1)[0], count)
         with Team(n_blocks(indptr), whole_below=MANY_BLOCKS) as each:
             each(_kernels.multinomial_blocks, *arguments)
-        return self._drawn(count, calls)
+        return self.drawn(count, calls)
 
     def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
         """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
         from replicable_rl.sampling import _kernels
 
         episodes, horizon = check_calls("Counts", episodes, "episodes"), check_horizon(horizon)
-        rows, seen = self.mdp.rows, self._nothing_yet(episodes, horizon)
+        rows, seen = self.mdp.rows, self.nothing_yet(episodes, horizon)
         table = (*self._start, rows.indptr, rows.next_state, self._conditional)
         decisions = _decisions(policy, self.n_states, self.n_actions, allowed_of(self))
         played = *table, *decisions, episodes, horizon, stream_words(rng, 1)[0]
-        _kernels.propagate(*played, self._transitions[1], rows.reward, *_to_add_to(seen))
+        _kernels.propagate(*played, self.transitions[1], rows.reward, *to_add_to(seen))
         return seen
 
     def fused(self, query: object) -> Fused | None:
@@ -147,58 +146,10 @@ class Counts(Table):
         return fuse(self, self.mdp.rows, self._conditional, query) if type(self) is Counts else None
 
 
-class PerSample(Table):
-    """The reference: draws every sample one by one, by inversion, as the paper has it, at a cost proportional to m."""
-
-    id: ClassVar[str] = "per-sample-v1"
-    most_samples: ClassVar[int] = BUDGET  # of one run
-
-    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
-        """Draw ``calls`` fresh successors of every pair and return their counts."""
-        calls = check_calls("PerSample", calls)
-        rows = self.mdp.rows
-        count = np.zeros(rows.probability.size, dtype=np.int64)
-        for row in range(rows.indptr.size - 1):
-            outcomes = rows.of_row(row)
-            if outcomes.start == outcomes.stop:  # an action that is not allowed
-                continue
-            cumulative = np.cumsum(rows.probability[outcomes])
-            for start in range(0, calls, _CHUNK):
-                u = rng.random(min(_CHUNK, calls - start)) * cumulative[-1]
-                drawn = np.searchsorted(cumulative, u, side="right")
-                count[outcomes] += np.bincount(drawn, minlength=cumulative.size)
-        return self._drawn(count, calls)
-
-    def play(self, policy: ArrayLike, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
-        """Play ``episodes`` fresh episodes of ``horizon`` steps and return what they saw."""
-        from replicable_rl.sampling import _kernels
-
-        episodes, horizon = check_calls("PerSample", episodes, "episodes"), check_horizon(horizon)
-        weights = action_probabilities("PerSample", policy, self.n_states, self.n_actions, allowed_of(self))
-        rows = self.mdp.rows
-        # Row r of cumulative probabilities lives in (r, r + 1], so that one search serves all rows.
-        row = np.repeat(np.arange(rows.indptr.size - 1), np.diff(rows.indptr))
-        total = np.cumsum(rows.probability)
-        outcomes = row + total - np.concatenate([[0.0], total])[rows.indptr[:-1]][row]
-        actions = np.cumsum(weights, axis=1)
-        count = np.zeros(rows.probability.size)
-        state = rng.choice(self.n_states, size=episodes, p=self.initial / self.initial.sum())
-        for _ in range(horizon):
-            action = (rng.random((episodes, 1)) * actions[state, -1:] >= actions[state]).sum(axis=1)
-            pair = state * self.n_actions + np.minimum(action, self.n_actions - 1)
-            drawn = np.searchsorted(outcomes, pair + rng.random(episodes), side="right")
-            drawn = np.clip(drawn, rows.indptr[pair], rows.indptr[pair + 1] - 1)
-            count += np.bincount(drawn, minlength=count.size)
-            state = rows.next_state[drawn]
-        seen = self._nothing_yet(episodes, horizon)
-        _kernels.merge(self._transitions[1], rows.reward, count, *_to_add_to(seen))
-        return seen
-
-
 _NONE = np.empty(0)
 
 
-def _to_add_to(
+def to_add_to(
     seen: EpisodeCounts,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, NDArray[np.float64], float]:
     """Return what a kernel adds to."""

@@ -2,10 +2,9 @@
 
 from replicable_rl.solve.files import load_run, save_run
 from replicable_rl.solve.publish import FoundSeed, find_seed, publish
-from replicable_rl.solve.run import SAMPLERS, Algorithm, algorithm_spec, plan, solve, source_of
+from replicable_rl.solve.run import Algorithm, algorithm_spec, plan, solve, source_of
 
 __all__ = [
-    "SAMPLERS",
     "Algorithm",
     "FoundSeed",
     "algorithm_spec",

@@ -16,7 +16,6 @@ from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.queries.rules import Cuts, choose_cuts
 from replicable_rl.queries.rules.rule import action_order
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
-from replicable_rl.records import COUNTS
 from replicable_rl.solve.run import refuse_endless, source_of
 from replicable_rl.theory import PlugInPlan
 from replicable_rl.theory.decisions import WITHOUT_SHARED
@@ -26,7 +25,7 @@ _MOST_TRIES = 10**6
 
 
 @bar_where_it_is_seen()
-def publish(problem: Any, algorithm: PlugInPolicy, *, sample_seed: int | None = None, sampler: str = COUNTS) -> Cuts:
+def publish(problem: Any, algorithm: PlugInPolicy, *, sample_seed: int | None = None) -> Cuts:
     """Choose one tolerance for each state on fresh data, for others to use on theirs.
 
     Parameters
@@ -38,8 +37,6 @@ def publish(problem: Any, algorithm: PlugInPolicy, *, sample_seed: int | None = 
         for what its bound asks for where neither samples nor a budget are given.
     sample_seed : int, optional
         The fresh samples; None draws entropy from the operating system. A log has its own, and no seed.
-    sampler : str
-        Who draws the samples of a table.
 
     Returns
     -------
@@ -55,7 +52,7 @@ def publish(problem: Any, algorithm: PlugInPolicy, *, sample_seed: int | None = 
     >>> rr.solve(mdp, theirs, shared_seed=0, sample_seed=2).policy.tolist() == cuts.policy.tolist()
     True
     """
-    model, plan = _estimated(problem, algorithm, sample_seed, sampler, "publish")
+    model, plan = _estimated(problem, algorithm, sample_seed, "publish")
     if plan.recorded:
         model = model.at_least(fewest_samples(model, None))  # as everybody does who uses the cuts
     tuning = algorithm.tuning(plan)._replace(spent=SPENT * algorithm.epsilon)  # whatever the rule itself would spend
@@ -80,14 +77,12 @@ class FoundSeed(NamedTuple):
 
 
 @bar_where_it_is_seen()
-def find_seed(
-    problem: Any, algorithm: PlugInPolicy, *, tries: int = 1000, sample_seed: int | None = None, sampler: str = COUNTS
-) -> FoundSeed:
+def find_seed(problem: Any, algorithm: PlugInPolicy, *, tries: int = 1000, sample_seed: int | None = None) -> FoundSeed:
     """Search for a shared seed with which this lab's numbers stay clear of all thresholds, for others to use.
 
     Parameters
     ----------
-    problem, algorithm, sample_seed, sampler
+    problem, algorithm, sample_seed
         As for :func:`publish`; the rule must use shared numbers.
     tries : int
         Seeds 0, 1, 2, ... are tried until one is sure; the clearest of so many is returned otherwise.
@@ -106,7 +101,7 @@ def find_seed(
             f"find_seed: rule={rule} uses no shared numbers, so that no seed is better than another. Choose a rule "
             "that does, such as rule='affordable'."
         )
-    model, plan = _estimated(problem, algorithm, sample_seed, sampler, "find_seed")
+    model, plan = _estimated(problem, algorithm, sample_seed, "find_seed")
     best = FoundSeed(0, -1.0, False)
     for seed in track(range(tries), "seeds"):
         decision = algorithm.decide(model, plan, SharedRandomness(seed)).decision
@@ -117,12 +112,10 @@ def find_seed(
     return best
 
 
-def _estimated(
-    problem: Any, algorithm: Any, sample_seed: int | None, sampler: str, owner: str
-) -> tuple[EmpiricalModel, PlugInPlan]:
+def _estimated(problem: Any, algorithm: Any, sample_seed: int | None, owner: str) -> tuple[EmpiricalModel, PlugInPlan]:
     if not isinstance(algorithm, PlugInPolicy):
         raise InvalidInput(f"{owner}: algorithm must be a PlugInPolicy, got {shown(algorithm)}.")
-    source, _ = source_of(problem, algorithm, sampler)
+    source = source_of(problem, algorithm)
     if isinstance(problem, Dataset) and sample_seed is not None:
         raise InvalidInput(f"{owner}: sample_seed is for samples that are drawn; these were recorded. Leave it out.")
     refuse_endless(source, algorithm)

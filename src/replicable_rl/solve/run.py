@@ -1,7 +1,7 @@
 """The verb: ``solve(problem, algorithm, shared_seed=..., sample_seed=...)`` -> ``Run``.
 
-This is the one place where a problem becomes something to sample from: a table gets a sampler, everything else samples
-itself. Algorithms get a source with ``draw`` or ``play`` and never ask what it is.
+This is the one place where a problem becomes something to sample from: counts are drawn of a table, everything else
+samples itself. Algorithms get a source with ``draw`` or ``play`` and never ask what it is.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 
 from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.data import Dataset
-from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, did_you_mean, shown
+from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, shown
 from replicable_rl.mdp import TabularMDP, allowed_of
 from replicable_rl.mdp.allowed import check_policy_allowed
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
-from replicable_rl.records import COUNTS, OWN, UNSAID, Drawn, Run, RunSpec, Sample, load_plugins
-from replicable_rl.sampling import Counts, EpisodicEnv, PerSample, Problem, check_source
+from replicable_rl.records import COUNTS, OWN, UNSAID, Drawn, Run, RunSpec, Sample
+from replicable_rl.sampling import Counts, EpisodicEnv, Problem, check_source
 from replicable_rl.solve.naming import algorithm_spec as algorithm_spec
 from replicable_rl.wording import number
 
@@ -47,11 +47,6 @@ class PlanningAlgorithm(Protocol):
         ...
 
 
-# Classes by id: called with a table, one returns a source with ``draw``, ``play``, or both. The same seed of another
-# sampler gives other samples.
-SAMPLERS: dict[str, Any] = {Counts.id: Counts, PerSample.id: PerSample}
-
-
 @bar_where_it_is_seen()
 def solve(
     problem: Any,
@@ -59,7 +54,6 @@ def solve(
     *,
     shared_seed: int,
     sample_seed: int | None = None,
-    sampler: str = COUNTS,
 ) -> Run:
     """Run an algorithm on a problem once.
 
@@ -74,8 +68,6 @@ def solve(
     sample_seed : int, optional
         The fresh samples. None draws entropy from the operating system; the seed drawn is
         in ``run.spec``, so that the run can be repeated.
-    sampler : str
-        Who draws the samples of a table: an id of ``replicable-rl list``.
 
     Examples
     --------
@@ -90,19 +82,17 @@ def solve(
             f"ReplicablePhasedVI(epsilon=0.1, delta=0.001, rho=0.2); got {shown(algorithm)}."
         )
     shared_seed = check_integer("solve", "shared_seed", shared_seed, low=0, high=MAX_SEED)
-    source, used = source_of(problem, algorithm, sampler)
-    sample = _sample(problem, sample_seed, used)
+    source, sample = source_of(problem, algorithm), _sample(problem, sample_seed)
     return _made(problem, source, algorithm, RunSpec(problem.spec, algorithm_spec(algorithm), shared_seed, sample))
 
 
 def solve_as(spec: RunSpec, problem: Any, algorithm: Algorithm) -> Run:
     """Make the run that has this identity, which an audit has named already."""
-    source, _ = source_of(problem, algorithm, getattr(spec.sample, "sampler", OWN))
-    return _made(problem, source, algorithm, spec)
+    return _made(problem, source_of(problem, algorithm), algorithm, spec)
 
 
 ALONE = threading.RLock()  # what samples itself may keep a state: within a process, its runs wait for each other
-_DRAW_FROM_RNG = (Counts, PerSample, EpisodicEnv)  # no sample of these leaves the generator as it was
+_DRAW_FROM_RNG = (Counts, EpisodicEnv)  # no sample of these leaves the generator as it was
 
 
 def _state(rng: np.random.Generator) -> tuple[object, ...]:
@@ -121,7 +111,7 @@ def _made(problem: Any, source: Any, algorithm: Algorithm, spec: RunSpec) -> Run
     _check_run(run, source, algorithm)
     if type(source) in _DRAW_FROM_RNG and _state(rng) == unused:
         run = run.but(samples=0)  # nobody asked for a sample, whatever is reported
-    estimated = getattr(problem, "estimated", False) or source.estimated  # which a sampler cannot take back
+    estimated = getattr(problem, "estimated", False) or source.estimated
     claims = run.claims.about_an_estimate() if estimated else run.claims
     return run.completed(spec, claims=claims, status=run.status or UNSAID)
 
@@ -167,87 +157,57 @@ def _is_log(problem: Any, algorithm: object) -> bool:
     return True
 
 
-def source_of(problem: Any, algorithm: object, sampler: str = COUNTS) -> tuple[Any, str]:
-    """Return what an algorithm samples from, and the id of the sampler: the one adaptation of a problem."""
-    sampler = sampler_of(problem, algorithm, sampler)
-    if sampler == OWN:
-        return problem, sampler
-    source = SAMPLERS[sampler](problem)
-    if SAMPLERS[sampler] in (Counts, PerSample):
-        return source, sampler
-    check_source(source, sampler)  # somebody's own: does it have what a source has?
-    _check_needs(algorithm, source, f"the sampler {sampler}")
-    allowed: Any = getattr(source, "allowed", None)
-    if allowed_of(problem) is not None and (allowed is None or not np.array_equal(allowed, problem.allowed)):
-        raise InvalidInput(
-            f"solve: the sampler {sampler} must have the attribute allowed of its table, for some actions are not "
-            "allowed in every state."
-        )
-    return source, sampler
+def source_of(problem: Any, algorithm: object) -> Any:
+    """Return what an algorithm samples from: the one adaptation of a problem."""
+    check_source_of(problem, algorithm)
+    return Counts(problem) if isinstance(problem, TabularMDP) else problem
 
 
-def sampler_of(problem: Any, algorithm: object, sampler: str = COUNTS) -> str:
-    """Return the id of the sampler that a run would use; refuse, without making it, one that does not fit."""
-    if not isinstance(problem, TabularMDP):
-        if sampler not in (COUNTS, OWN):
-            raise InvalidInput(
-                f"solve: a sampler is for tables, and {type(problem).__name__} samples itself. Leave it out."
-            )
-        if not _is_log(problem, algorithm):
-            _check_needs(algorithm, check_source(problem), type(problem).__name__)
-        return OWN
-    if not isinstance(sampler, str):
-        raise InvalidInput(f"solve: sampler must be an id such as {COUNTS!r}, got {shown(sampler)}.")
-    if sampler not in SAMPLERS:
-        load_plugins()
-    if sampler not in SAMPLERS:
-        hint = did_you_mean(str(sampler), SAMPLERS) or f" Known: {', '.join(SAMPLERS)}."
-        raise InvalidInput(f"solve: no sampler is called {shown(sampler)}.{hint}")
-    if isinstance(SAMPLERS[sampler], type):  # of what a function returns nothing is known yet
-        _check_needs(algorithm, SAMPLERS[sampler], f"the sampler {sampler}")
-    return sampler
-
-
-def _check_needs(algorithm: object, source: object, what: str) -> None:
-    """Refuse a source without the methods that an algorithm needs."""
-    needs = getattr(algorithm, "needs", None)
+def check_source_of(problem: Any, algorithm: object) -> None:
+    """Refuse what cannot be sampled from, and a problem without the methods that an algorithm needs."""
+    if isinstance(problem, TabularMDP) or _is_log(problem, algorithm):
+        return
+    source, needs = check_source(problem), getattr(algorithm, "needs", None)
     if needs is not None and any(hasattr(needs, way) and not hasattr(source, way) for way in ("draw", "play")):
         raise InvalidInput(
-            f"{type(algorithm).__name__}: needs the methods of {needs.__name__}, which {what} has not. "
-            f"{_REMEDIES.get(needs.__name__, '')}".rstrip()
+            f"{type(algorithm).__name__}: needs the methods of {needs.__name__}, which {type(problem).__name__} has "
+            f"not. {_REMEDIES.get(needs.__name__, '')}".rstrip()
         )
 
 
 _REMEDIES = {
-    "GenerativeModel": f"Give it a table with the sampler {COUNTS}, or a Simulator, or use an algorithm that plays "
-    "episodes, such as R-max.",
-    "EpisodicModel": f"Give it a table with the sampler {COUNTS}, or an EpisodicEnv, or use an algorithm that draws "
-    "successors, such as rPVI.",
+    "GenerativeModel": "Give it a table or a Simulator, or use an algorithm that plays episodes, such as R-max.",
+    "EpisodicModel": "Give it a table or an EpisodicEnv, or use an algorithm that draws successors, such as rPVI.",
 }
 
 
-def _sample(problem: Any, sample_seed: int | None, sampler: str) -> Sample:
+def _sample(problem: Any, sample_seed: int | None) -> Sample:
     """Return where the data comes from: what was recorded, or a seed."""
     if isinstance(problem, Dataset):
         if sample_seed is not None:
             raise InvalidInput("solve: sample_seed is for samples that are drawn; these were recorded. Leave it out.")
         return problem.sample
     seed = fresh_seed() if sample_seed is None else sample_seed
-    return Drawn(check_integer("solve", "sample_seed", seed, low=0, high=MAX_SEED), sampler)
+    return Drawn(check_integer("solve", "sample_seed", seed, low=0, high=MAX_SEED), sampler_of(problem))
 
 
-def refuse_unsampled(problem: Any, algorithm: Algorithm, sampler: str) -> None:
+def sampler_of(problem: Any) -> str:
+    """Return who draws the samples of a problem."""
+    return COUNTS if isinstance(problem, TabularMDP) else OWN
+
+
+def refuse_unsampled(problem: Any, algorithm: Algorithm) -> None:
     """Refuse what every run would refuse before its first sample: what cannot be planned, and what cannot end."""
-    if not isinstance(algorithm, PlanningAlgorithm) or sampler not in (OWN, COUNTS, PerSample.id):
-        return  # of what a sampler of somebody's own makes, only the runs know
-    source = PerSample(problem) if sampler == PerSample.id else problem
+    check_source_of(problem, algorithm)
+    if not isinstance(algorithm, PlanningAlgorithm):
+        return
     try:
-        planned = algorithm.plan(source)
+        planned = algorithm.plan(problem)
     except InvalidInput:
         raise
     except Exception:  # in somebody's own code: the run says where, or never asks for a plan
         return
-    _refuse_beyond_budget(source, algorithm, planned)
+    _refuse_beyond_budget(problem, algorithm, planned)
 
 
 def refuse_endless(source: Any, algorithm: Algorithm) -> None:
@@ -266,11 +226,9 @@ def _refuse_beyond_budget(source: Any, algorithm: Algorithm, planned: Any) -> No
     affordable = _affordable(source, algorithm, name, most)
     remedy = f"With {name}={affordable} it would fit, and less would be claimed" if affordable else "It cannot fit"
     takes = f"{type(algorithm).__name__}: a run would take {number(samples, 3)}"
-    stepped, more = type(source).__name__, "budget=... of the problem allows more"
-    if isinstance(source, PerSample):
-        stepped, more = f"the sampler {PerSample.id}", f"the sampler {COUNTS} draws any number"
     raise SampleSizeTooLarge(
-        f"{takes} steps of {stepped}, more than its budget of {number(most, 3)}. {remedy}; {more}."
+        f"{takes} steps of {type(source).__name__}, more than its budget of {number(most, 3)}. {remedy}; budget=... of "
+        "the problem allows more."
     )
 
 

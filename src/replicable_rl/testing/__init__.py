@@ -1,6 +1,6 @@
-"""Suites to run on an algorithm or a sampler of your own: whether it keeps the rules that the library relies on."""
+"""To test what is your own: a suite to run on an algorithm, and a reference for sources of samples."""
 
 from replicable_rl.testing.conformance import Conformance, ConformanceError, Finding, check_algorithm
-from replicable_rl.testing.samplers import check_sampler
+from replicable_rl.testing.per_sample import PerSample
 
-__all__ = ["Conformance", "ConformanceError", "Finding", "check_algorithm", "check_sampler"]
+__all__ = ["Conformance", "ConformanceError", "Finding", "PerSample", "check_algorithm"]

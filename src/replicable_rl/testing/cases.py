@@ -54,8 +54,7 @@ class Case:
     def solve(self, seeds: Seeds, rng: np.random.Generator | None = None) -> Run:
         """Run in the world as it is."""
         fresh = sample_stream(seeds[1]) if rng is None else rng
-        source, _ = source_of(self.problem, self.algorithm)
-        return self.algorithm.solve(source, SharedRandomness(seeds[0]), fresh)
+        return self.algorithm.solve(source_of(self.problem, self.algorithm), SharedRandomness(seeds[0]), fresh)
 
     def run(self, seeds: Seeds = SEEDS, *, world: int = 0) -> Run:
         """Run with the global generators seeded by ``world``, and leave those as they were."""

@@ -9,15 +9,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from replicable_rl.canonical import canonical_json
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.randomness import sample_stream
-from replicable_rl.records import Run, implied, in_order
-from replicable_rl.registry import ALGORITHMS, own_registrations, register_again
+from replicable_rl.records import LEVELS, Level, Run, implied, in_order
+from replicable_rl.registry import ALGORITHMS, unshipped_levels
 from replicable_rl.solve import Algorithm, algorithm_spec
 from replicable_rl.testing.cases import (
     OTHER_SEEDS,
@@ -54,7 +53,7 @@ class Check:
     """A check by its name; it is not run where one of those that it ``needs`` failed."""
 
     name: str
-    run: Callable[[Any], None]  # of the case: an algorithm, or a sampler, on a problem
+    run: Callable[[Case], None]  # of the case: an algorithm on a problem
     needs: tuple[str, ...] = ("interface",)
 
 
@@ -111,7 +110,7 @@ def another_process(case: Case) -> None:
     """A run in another process, where texts have other hashes, gives the same bits."""
     remedy = "Let nothing depend on the process: no hash() of a text, no order of a set, no os.getpid()"
     try:
-        found = case.worker.call(_run_there, case.algorithm, case.problem, own_registrations())
+        found = case.worker.call(_run_there, case.algorithm, case.problem, unshipped_levels())
     except CannotBeSent as reason:
         raise DoesNotApply(f"this cannot be sent to another process: {short(str(reason))}") from reason
     except RunFailed as error:
@@ -256,9 +255,9 @@ def replicability(case: Case) -> None:
         )
 
 
-def _run_there(algorithm: Algorithm, problem: AnyProblem, own: list[dict[str, Any]]) -> dict[str, str]:
+def _run_there(algorithm: Algorithm, problem: AnyProblem, own: dict[str, Level]) -> dict[str, str]:
     """Run in a worker, and return the texts alone: they need no classes of the algorithm to be read."""
-    register_again(own)
+    LEVELS.update(own)
     return recorded(Case(algorithm, problem, problem, None).run())
 
 

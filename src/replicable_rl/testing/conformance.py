@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import TabularMDP
@@ -32,7 +32,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Conformance:
-    """The findings of a suite that an algorithm, or a sampler, passed; ``str()`` lists them."""
+    """The findings of a suite that an algorithm passed; ``str()`` lists them."""
 
     algorithm: str
     findings: tuple[Finding, ...]
@@ -63,7 +63,7 @@ class Conformance:
 
 
 class ConformanceError(AssertionError):
-    """An algorithm, or a sampler, breaks rules; the message has a line for each, ``findings`` the details."""
+    """An algorithm breaks rules; the message has a line for each, ``findings`` the details."""
 
     def __init__(self, algorithm: str, findings: tuple[Finding, ...]) -> None:
         self.algorithm, self.findings = algorithm, findings
@@ -189,8 +189,8 @@ def default_problems() -> tuple[TabularMDP, ...]:
     )
 
 
-def examine(case: Any, checks: Iterable[Check], *, may_refuse: bool = False) -> list[Finding]:
-    """Run checks on a case, an algorithm or a sampler on a problem, and return what each found."""
+def examine(case: Case, checks: Iterable[Check], *, may_refuse: bool = False) -> list[Finding]:
+    """Run checks on an algorithm on a problem, and return what each found."""
     problem = re.sub(r"([0-9a-f]{12})[0-9a-f]{52}", r"\1...", case.problem.spec.text)
     findings: list[Finding] = []
     failed: set[str] = set()
