@@ -41,7 +41,6 @@ bench: $(VENV)/.benchmarking
 	$(BIN)/python -m dev.benchmarks.proofs_decisions
 	$(BIN)/python -m dev.benchmarks.frontier
 	$(BIN)/python -m dev.benchmarks.forecasts
-	$(BIN)/python -m dev.benchmarks.changes
 
 # 100 000 broken files: about ten minutes.
 fuzz: $(VENV)/.installed

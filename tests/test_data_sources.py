@@ -114,8 +114,8 @@ def test_a_table_has_the_digest_of_the_file(reading: str, csv_file: Path) -> Non
     assert found.broken == read.broken
     assert found.cut == read.cut
     assert found.added_up == (reading in ("many rewards", "decimal rewards"))
-    assert found.blocks is None  # a table has no order but steps within episodes
-    assert read.blocks is not None
+    assert found.early is None  # a table has no order but steps within episodes
+    assert read.early is not None
 
 
 def test_only_counts_leave_the_database(csv_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -417,7 +417,7 @@ def test_durations_of_months_in_a_database_are_refused() -> None:
 # --- files, large and small -------------------------------------------------------------------------
 
 
-def test_the_blocks_of_several_files_are_those_of_all_rows(tmp_path: Path) -> None:
+def test_the_halves_of_several_files_are_those_of_all_rows(tmp_path: Path) -> None:
     log = a_log()
     whole = rr.from_transitions(log, **ROOM, episode="game")
     ends = [0, 1000, 1001, 2500, ROWS]
@@ -430,10 +430,10 @@ def test_the_blocks_of_several_files_are_those_of_all_rows(tmp_path: Path) -> No
     read = rr.from_transitions(tmp_path, **ROOM, episode="game")
     assert read == whole
     assert (read.broken, whole.broken) == (0, 0)
-    assert read.blocks is not None
-    assert whole.blocks is not None
-    assert read.blocks.tolist() == whole.blocks.tolist()
-    assert read.blocks.sum(axis=0).tolist() == [ROWS // 8] * 8
+    assert read.early is not None
+    assert whole.early is not None
+    assert read.early.tolist() == whole.early.tolist()
+    assert read.early.sum() == ROWS // 2
 
 
 def test_long_texts_are_not_kept_in_memory(csv_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -441,7 +441,7 @@ def test_long_texts_are_not_kept_in_memory(csv_file: Path, monkeypatch: pytest.M
     monkeypatch.setattr(local, "_MOST_TEXT", 1000)
     read = rr.from_transitions(csv_file, **ROOM, episode="game")
     assert read == kept
-    assert read.blocks is None
+    assert read.early is None
     assert read.broken == 0
 
 
@@ -454,8 +454,8 @@ def test_a_column_may_have_the_name_of_a_row_number(tmp_path: Path) -> None:
         )
     data = rr.from_transitions(path, gamma=0.9, state="file_row_number")
     assert data.visits.tolist() == [[3], [3], [3]]
-    assert data.blocks is not None
-    assert data.blocks.sum(axis=0).tolist() == [2, 1, 1, 1, 1, 1, 1, 1]
+    assert data.early is not None
+    assert data.early.sum() == 5
 
 
 def test_rewards_as_small_as_they_get() -> None:

@@ -261,7 +261,7 @@ def entries() -> dict[str, Entry]:
         "Dataset": (
             rr.Dataset,
             {"process": LOGGED.process, "state": [0, 1], "action": [1, 0], "successor": [1, 1], "reward": [0.5, 0.25]}
-            | {"count": [3, 4], "blocks": [[1, 2], [2, 2]], "starts": [1, 0], "broken": 0, "width": 0.5, "cut": 0}
+            | {"count": [3, 4], "early": [1, 2], "starts": [1, 0], "broken": 0, "width": 0.5, "cut": 0}
             | {"after": 0, "ended": [1, 0], "outside": None},
         ),
         "Dataset.split": (LOGGED.split, {"parts": 2, "seed": 1}),

@@ -2,7 +2,7 @@
 
 from replicable_rl.data.alignment import align
 from replicable_rl.data.bins import Bins
-from replicable_rl.data.comparing import Change, Homogeneity, same_process
+from replicable_rl.data.comparing import Homogeneity, same_process
 from replicable_rl.data.dataset import Dataset, load_dataset
 from replicable_rl.data.logs import compare_logs, from_logs
 from replicable_rl.data.outside import Outside
@@ -12,7 +12,6 @@ from replicable_rl.data.summary import Summary
 
 __all__ = [
     "Bins",
-    "Change",
     "Dataset",
     "Homogeneity",
     "Outside",

@@ -208,7 +208,7 @@ def _moved(data: Dataset, process: Process) -> Dataset:
     more: dict[str, Any] = {
         name: None if each is None else moved_to(at[0], each, len(process.states)) for name, each in of_states.items()
     }
-    more |= {name: getattr(data, name) for name in ("broken", "cut", "after", "joined", "blocks", "width")}
+    more |= {name: getattr(data, name) for name in ("broken", "cut", "after", "joined", "early", "width")}
     return Dataset(process, *moved, **more, outside=outside_of_wider(data.outside, process.reward_range))
 
 

@@ -37,19 +37,6 @@ def _are_whole(found: NDArray[Any]) -> bool:
     return fits and (found.dtype.kind == "i" or bool((found == np.floor(found)).all()))
 
 
-def check_blocks(blocks: ArrayLike, count: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how often each outcome occurs in each block of a log: together not more often than in all."""
-    given = _numbers("blocks", blocks)
-    if given.ndim != 2 or given.shape[0] != count.size:
-        raise InvalidInput(
-            f"Dataset: blocks must have a row for each of the {count.size} outcomes, got {shown(blocks)}."
-        )
-    found = whole("blocks", given.reshape(-1), given.size).reshape(given.shape)
-    if (found.sum(axis=1) > count).any():
-        raise InvalidInput("Dataset: the blocks of an outcome must not add up to more than its count.")
-    return found
-
-
 def moved_to(place: NDArray[np.int64], values: NDArray[np.int64], size: int) -> NDArray[np.int64]:
     """Return numbers at other places, and 0 at all others.
 

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from replicable_rl.data.columns import Columns, check_columns, packed, said
-from replicable_rl.data.comparing import BLOCKS
 from replicable_rl.data.forms import as_name
 from replicable_rl.data.labels import Label, spoken, written_key
-from replicable_rl.data.numbering import each_block, labels_of, number_groups, part_names, refuse
+from replicable_rl.data.numbering import labels_of, number_groups, part_names, refuse
 from replicable_rl.data.stretches import scale, stretch, within
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
 
@@ -86,12 +85,10 @@ class Rows(Protocol):
         ...
 
     def group(self, columns: Columns, facts: Facts) -> bool:
-        """Make the table ``grouped``: parts of the labels, d (done), r (reward), n, b0, b1, ..., total (of rewards).
+        """Make the table ``grouped``: parts of the labels, d (done), r (reward), n, early, total (of rewards).
 
-        Of the n rows, b0 are in the first block of the log. Where rewards are added up, r is the stretch in which they
-        lie.
-
-        Return whether it is known in which blocks rows are.
+        Of the n rows, ``early`` are in the earlier half of the log; return whether that is known. Where rewards are
+        added up, r is the stretch in which they lie.
         """
         ...
 
@@ -131,7 +128,7 @@ class Counted:
     successor: NDArray[np.int64]
     reward: NDArray[np.float64]
     count: NDArray[np.int64]
-    blocks: NDArray[np.int64] | None  # of these, in each block of the log
+    early: NDArray[np.int64] | None  # of these, in the earlier half of the log
     starts: NDArray[np.int64] | None  # episodes that began in each state
     ended: NDArray[np.int64] | None  # ends for which each state is named as the next one
     flaws: EpisodeFlaws
@@ -150,11 +147,9 @@ def counted(rows: Rows, columns: Columns) -> Counted:
     many = number_groups(rows, columns)
     found = engine.arrays(
         "SELECT x.id AS s, y.id AS a, COALESCE(z.id, -1) AS t, c.r AS r, CAST(c.n AS BIGINT) AS n, "
-        f"{each_block('CAST(c.b{i} AS BIGINT) AS b{i}')}, CAST(c.total AS DOUBLE) AS total FROM counts c "
+        "CAST(c.early AS BIGINT) AS early, CAST(c.total AS DOUBLE) AS total FROM counts c "
         "JOIN states x ON c.s = x.label JOIN actions y ON c.a = y.label LEFT JOIN states z ON c.t = z.label"
     )
-    n = found["n"].astype(np.int64, copy=False)
-    blocks = np.stack([found[f"b{i}"] for i in range(BLOCKS)], axis=1).astype(np.int64, copy=False) if ordered else None
     starts, flaws = (None, NO_FLAWS) if columns.episode is None else _episodes(rows, columns, many)
     return Counted(
         labels_of(engine, columns, "state"),
@@ -163,8 +158,8 @@ def counted(rows: Rows, columns: Columns) -> Counted:
         found["a"].astype(np.int64, copy=False),
         found["t"].astype(np.int64, copy=False),
         _rewards(found, facts),
-        n,
-        blocks,
+        found["n"].astype(np.int64, copy=False),
+        found["early"].astype(np.int64, copy=False) if ordered else None,
         starts,
         None if columns.done is None else _ended(engine, columns, many),
         flaws,

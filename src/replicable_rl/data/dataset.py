@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.canonical import array_digest, json_digest
-from replicable_rl.data.checks import check_blocks, whole
+from replicable_rl.data.checks import whole
 from replicable_rl.data.outside import Outside, found_outside
 from replicable_rl.data.process import Process
 from replicable_rl.display import Displayed
@@ -44,8 +44,8 @@ class Dataset(Displayed):
         What was seen: places in the names of the process.
     reward, count : (K,) numbers
         The reward of every outcome, and how often it was seen.
-    blocks : (K, B) integers, optional
-        How often in each of B blocks of the log, which are of about one size and follow each other in time.
+    early : (K,) integers, optional
+        How often in the earlier half of the log.
     starts : (S,) integers, optional
         How many episodes began in each state.
     broken : int
@@ -76,7 +76,7 @@ class Dataset(Displayed):
         reward: ArrayLike,
         count: ArrayLike,
         *,
-        blocks: ArrayLike | None = None,
+        early: ArrayLike | None = None,
         starts: ArrayLike | None = None,
         broken: int = 0,
         cut: int = 0,
@@ -117,13 +117,15 @@ class Dataset(Displayed):
         self.key, self.reward, self.count = key[order], rewards[order] + 0.0, counts[order]
         self.allowed = None if process.allowed is None else np.array(process.allowed, dtype=np.bool_)
         self._refuse_forbidden()
-        self.blocks = None if blocks is None else check_blocks(blocks, counts)[order]
+        self.early = None if early is None else whole("early", early, size)[order]
+        if self.early is not None and (self.early > self.count).any():
+            raise InvalidInput("Dataset: early must not be more than the count of an outcome.")
         self.starts = None if starts is None else whole("starts", starts, self.n_states).copy()
         self.ended = None if ended is None else whole("ended", ended, self.n_states).copy()
         if outside is not None and not isinstance(outside, Outside):
             raise InvalidInput(f"Dataset: outside must be an Outside, got {shown(outside)}.")
         self.outside = found_outside(self.reward, self.count, self.reward_range, not self.added_up, outside)
-        for array in (self.key, self.reward, self.count, self.blocks, self.starts, self.ended, self.allowed):
+        for array in (self.key, self.reward, self.count, self.early, self.starts, self.ended, self.allowed):
             if array is not None:
                 array.setflags(write=False)
 

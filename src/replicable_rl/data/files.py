@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _FORMAT = "replicable-rl dataset v1"
 _NEEDED = ("key", "reward", "count")
-_OPTIONAL = ("blocks", "starts", "ended")
+_OPTIONAL = ("early", "starts", "ended")
 _MOST_SAID = 1 << 32  # bytes of what a file says of itself
 
 
@@ -112,9 +112,6 @@ def _dataset(metadata: dict[str, Any], archive: dict[str, NDArray[Any]]) -> Data
         raise InvalidInput("Dataset: a count must be 1 or more, of states and actions that are named")
     pair = key // n_states
     columns = pair // n_actions, pair % n_actions, key % n_states, arrays["reward"].astype(np.float64), count
-    if "early" in archive:  # files of older versions have two blocks, and name the rows of the first
-        early = archive["early"].astype(np.int64)
-        arrays["blocks"] = np.stack([early, count - early], axis=1)
     more: dict[str, Any] = {name: arrays[name].astype(np.int64) for name in _OPTIONAL if name in arrays}
     more |= {name: int(metadata.get(name, 0)) for name in ("broken", "cut", "after", "joined")}
     return Dataset(process, *columns, **more, width=_width(metadata), outside=_outside(metadata))

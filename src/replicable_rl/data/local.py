@@ -20,7 +20,6 @@ from replicable_rl.data.columns import (
     packed,
     quoted,
 )
-from replicable_rl.data.comparing import BLOCKS
 from replicable_rl.data.counting import MANY_REWARDS, EpisodeFlaws, Facts
 from replicable_rl.data.forms import family
 from replicable_rl.data.jsonlines import FILE
@@ -29,7 +28,6 @@ from replicable_rl.data.viewed import VIEW, ViewedRows
 from replicable_rl.errors import InvalidInput, shown
 
 _MOST_ORDERED = 20_000_000  # rows of a frame whose order is looked at: one thread numbers them
-_MOST_SORTED = 5_000_000  # times from which it is seen where blocks begin
 _MOST_TEXT = 2**29  # bytes of text that are parsed into a table; more is parsed once for every query
 _UNPACKED = 10  # how much larger a compressed text may be
 _UNSURE = 4  # by what factor an approximate number of values may be wrong, and more
@@ -82,19 +80,18 @@ class LocalRows(ViewedRows):
         return "CAST(o AS VARCHAR)" if texts else place
 
     def group(self, columns: Columns, facts: Facts) -> bool:
-        """Make the table ``grouped``; return whether it is known in which block of the log each row is."""
+        """Make the table ``grouped``; return whether it is known which rows are in the earlier half of the log."""
         names = [f"{letter}{i}" for use, letter in PARTS.items() for i in range(len(columns.of(use)))]
-        steps = self._in_blocks(columns, facts.rows)
+        steps = self._in_halves(columns, facts.rows)
         value = f"FLOOR(r * {double(1.0 / facts.width)})" if facts.adds else "r"
         total = f"SUM(CAST(FLOOR(r * {double(facts.scale)}) AS BIGINT))" if facts.adds else "0"
         keys = ", ".join(
             [*names, value, *([] if columns.done is None else ["d"])]
         )  # a constant among them would cost time
-        blocks = [f"COUNT(*) FILTER (WHERE b = {i})" if steps else "0" for i in range(BLOCKS - 1)]
-        blocks.append(f"COUNT(*) - ({' + '.join(blocks)})" if steps else "0")  # so would one more filter
+        early = "COUNT(*) FILTER (WHERE early)" if steps else "0"
         self.engine.rows(
             f"CREATE TEMP TABLE grouped AS SELECT {', '.join(names)}, {_ended(columns)} AS d, {value} AS r, "
-            f"COUNT(*) AS n, {', '.join(f'{many} AS b{i}' for i, many in enumerate(blocks))}, {total} AS total "
+            f"COUNT(*) AS n, {early} AS early, {total} AS total "
             f"FROM ({steps or 'SELECT * FROM steps'}) GROUP BY {keys}"
         )
         return steps is not None
@@ -169,14 +166,16 @@ class LocalRows(ViewedRows):
         """Whether the steps say in which of several files they are."""
         return self._numbered and len(self.engine.files) > 1
 
-    def _in_blocks(self, columns: Columns, rows: int) -> str | None:
-        """Return the query for the steps and their blocks b; None where it would cost too much to tell them."""
+    def _in_halves(self, columns: Columns, rows: int) -> str | None:
+        """Return the query for the steps, and whether they are early; None where it would cost too much to tell."""
         place = "rowid" if self._has_table else "i" if self._numbered else "i - 1"
         too_long = rows > _MOST_ORDERED or (self.engine.files and not self.parquet)
         if not self._has_table and not self._numbered and too_long:
             return None
         if columns.order is not None and self._is_time():
-            return self._in_time(rows)
+            # Steps of one time are in one half.
+            median = f"(SELECT quantile_disc({self._order}, 0.5) FROM steps)"
+            return f"SELECT *, {self._order} <= {median} AS early FROM steps"
         several = self._numbered and self._has_files
         if several:
             self.engine.rows(
@@ -184,7 +183,7 @@ class LocalRows(ViewedRows):
                 "(SELECT f, COUNT(*) AS n FROM steps GROUP BY f)"
             )
         place, steps = ("before + i", "steps JOIN files USING (f)") if several else (place, "steps")
-        return f"SELECT *, CAST(CAST({place} AS BIGINT) * {BLOCKS} // {rows} AS TINYINT) AS b FROM {steps}"
+        return f"SELECT *, 2 * ({place}) < {rows} AS early FROM {steps}"
 
     def _is_time(self) -> bool:
         """Whether the order says when a row came; the steps of episodes that all begin at one number do not."""
@@ -193,18 +192,6 @@ class LocalRows(ViewedRows):
             f"GROUP BY e), (SELECT MIN({self._order}) AS lowest FROM steps)"
         )
         return int(episodes) == 1 or 2 * int(begin) <= int(episodes)
-
-    def _in_time(self, rows: int) -> str:
-        """Return the query for the steps and their blocks, by the order; rows of one time are in one block."""
-        some = max(1, rows // _MOST_SORTED)  # of very many, a part that goes by their values: it is the same every time
-        self.engine.rows(
-            f"CREATE TEMP TABLE edges AS SELECT quantile_disc({self._order}, {[i / BLOCKS for i in range(1, BLOCKS)]}) "
-            f"AS q FROM steps WHERE hash({self._order}) % {some} = 0"
-        )
-        later = " + ".join(
-            f"CAST(COALESCE({self._order} > (SELECT q[{i}] FROM edges), false) AS INTEGER)" for i in range(1, BLOCKS)
-        )
-        return f"SELECT *, {later} AS b FROM steps"
 
 
 def _as_place(order: str) -> str:

@@ -106,7 +106,7 @@ def _compared(data: Sequence[Dataset]) -> Iterator[LogPair]:
         if found is not None:
             state = brief(process.state_names[found.state], _LONGEST)
             action = brief(process.action_names[found.action], _LONGEST)
-            yield LogPair(i, j, found.p_value, state, action, found.apart)
+            yield LogPair(i, j, found.p_value, state, action)
 
 
 def _by_p_value(pair: LogPair) -> tuple[float, int, int]:

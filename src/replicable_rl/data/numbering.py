@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from replicable_rl.data.columns import PARTS, Columns, infinite, is_missing, one_of, packed, said
-from replicable_rl.data.comparing import BLOCKS
 from replicable_rl.data.forms import as_name, unfit
 from replicable_rl.data.labels import Label, plain, written_key
 from replicable_rl.errors import InvalidInput, shown
@@ -33,15 +32,10 @@ def number_groups(rows: Rows, columns: Columns) -> int:
     else:  # several groups may have one name, and all that end have one next state
         rows.engine.rows(
             f"CREATE TEMP TABLE counts AS SELECT {s} AS s, {a} AS a, CASE WHEN d THEN NULL ELSE {t} END AS t, d, "
-            f"r + 0.0 AS r, SUM(n) AS n, {each_block('SUM(b{i}) AS b{i}')}, SUM(total) AS total FROM grouped "
+            f"r + 0.0 AS r, SUM(n) AS n, SUM(early) AS early, SUM(total) AS total FROM grouped "
             "GROUP BY 1, 2, 3, 4, 5"
         )
     return _number_labels(rows.engine)
-
-
-def each_block(query: str) -> str:
-    """Return a part of a query for all blocks of a log, in which {i} is the number of the block."""
-    return ", ".join(query.replace("{i}", str(i)) for i in range(BLOCKS))
 
 
 def part_names(columns: Columns, use: str) -> list[str]:

@@ -155,7 +155,7 @@ def _dataset(
     }
     flaws = found.flaws._asdict()
     more |= {name: flaws[name] for name in ("broken", "cut", "after", "joined")}
-    more |= {"blocks": found.blocks, "width": found.facts.width}
+    more |= {"early": found.early, "width": found.facts.width}
     return Dataset(process, *outcomes, **more, outside=_outside(rows, columns, bounds, found.facts))
 
 

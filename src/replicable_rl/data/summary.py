@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.data.comparing import Change, change_over_time
+from replicable_rl.data.comparing import Homogeneity, change_over_time
 from replicable_rl.data.process import Process
 from replicable_rl.display import Displayed
-from replicable_rl.records.logs import nearly_alike
 from replicable_rl.wording import brief, p_value, percent, plural, visible
 
 if TYPE_CHECKING:
@@ -43,8 +42,8 @@ class Summary(Displayed):
         Samples of the pair that has fewest, and of the one in the middle, among those that were tried.
     behaviour : (S, A) floats
         The share of each action in each state; rows of zeros where nothing is known.
-    change : Change or None
-        Whether the log looks like one process over time; None where nobody knows when its rows came.
+    change : Homogeneity or None
+        Whether both halves of the log look like one process; None where nobody knows when its rows came.
     warnings : tuple of str
         What should be looked at.
     pairs : int or None
@@ -61,7 +60,7 @@ class Summary(Displayed):
     least: int
     median: int
     behaviour: NDArray[np.float64]
-    change: Change | None
+    change: Homogeneity | None
     warnings: tuple[str, ...]
     pairs: int | None
     process: Process
@@ -167,7 +166,7 @@ def _rounded(share: float) -> float:
 
 
 def _warnings(
-    data: Dataset, visits: NDArray[np.int64], never: NDArray[np.bool_], change: Change | None
+    data: Dataset, visits: NDArray[np.int64], never: NDArray[np.bool_], change: Homogeneity | None
 ) -> Iterator[str]:
     if data.outside is not None:
         said = data.outside.said(data.reward_range, data.rows)
@@ -187,10 +186,9 @@ def _warnings(
         yield f"{data.cut} of {every} break{'s' * (data.cut == 1)} off: the last row is not done"
     if change is not None and change.p_value < ALARM:
         where = data.pair_names(change.state * data.n_actions + change.action)
-        when = f"from {percent(change.begin)} to {percent(change.end)} of its rows"
         yield (
-            f"the log looks like two processes: {when} it differs from the rest ({p_value(change.p_value)}, most of "
-            f"all {where}{nearly_alike(change.apart)}); a false alarm comes in {percent(ALARM)} of logs, or less often"
+            f"the log looks like two processes: its halves differ ({p_value(change.p_value)}, most of all {where}); a "
+            f"false alarm comes in {percent(ALARM)} of logs, or less often"
         )
 
 

@@ -27,7 +27,6 @@ from replicable_rl.data.columns import (
 from replicable_rl.data.counting import EpisodeFlaws, Facts
 from replicable_rl.data.local import LocalRows
 from replicable_rl.data.naming import literal
-from replicable_rl.data.numbering import each_block
 from replicable_rl.data.text import TextFiles
 from replicable_rl.data.wholes import Declared, declared_kind, part_of
 from replicable_rl.errors import InvalidInput, shown
@@ -84,9 +83,7 @@ class TextRows(LocalRows):
         if any(name != query for name, query in parts.items()):  # else all names are texts, and stay what they are
             self.engine.rows("ALTER TABLE grouped RENAME TO written")
             chosen = ", ".join(f"{query} AS {name}" for name, query in parts.items())
-            self.engine.rows(
-                f"CREATE TEMP TABLE grouped AS SELECT {chosen}, d, r, n, {each_block('b{i}')}, total FROM written"
-            )
+            self.engine.rows(f"CREATE TEMP TABLE grouped AS SELECT {chosen}, d, r, n, early, total FROM written")
         return ordered
 
     def first(self, columns: Columns) -> EpisodeFlaws:

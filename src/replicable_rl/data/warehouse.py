@@ -13,10 +13,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from replicable_rl.data.columns import PARTS, Columns, packed, truth, typed
-from replicable_rl.data.comparing import BLOCKS
 from replicable_rl.data.counting import MANY_REWARDS, EpisodeFlaws, Facts
 from replicable_rl.data.forms import FLOATS, family
-from replicable_rl.data.numbering import each_block
 from replicable_rl.data.viewed import complained
 from replicable_rl.data.wholes import must_be_whole, not_whole
 from replicable_rl.errors import InvalidInput
@@ -114,17 +112,17 @@ class WarehouseRows:
         return Facts(int(found["rows"]), wrong_rows, lowest, highest, distinct > MANY_REWARDS)
 
     def group(self, columns: Columns, facts: Facts) -> bool:
-        """Make the table ``grouped``; return whether it is known in which block of the log each row is."""
+        """Make the table ``grouped``; return whether it is known which rows are in the earlier half of the log."""
         with self._in_one_sentence():
-            block = self._block(columns)
+            early = self._early(columns)
             rewards = self._reward(columns)
             keys = self._parts(columns)
             if columns.done is not None:
                 keys["d"] = self.table[columns.done]
             sums: dict[str, Any] = {"n": lambda rows: rows.count()}
-            beside = {} if block is None else {"b": block}
-            for i in range(BLOCKS) if block is not None else ():
-                sums[f"b{i}"] = lambda rows, i=i: (rows.b == i).ifelse(1, 0).sum()
+            beside = {} if early is None else {"before": early}
+            if early is not None:
+                sums["early"] = lambda rows: rows.before.ifelse(1, 0).sum()
             if facts.adds:
                 high, low = _halves(rewards, facts.scale)
                 keys["r"] = (rewards * (1.0 / facts.width)).floor()
@@ -137,12 +135,12 @@ class WarehouseRows:
         names = self._typed(columns)
         value = "CAST(r AS DOUBLE)"
         total = f"CAST(high AS HUGEINT) * {int(_HALF)} + CAST(low AS HUGEINT)" if facts.adds else "0"
-        blocks = each_block("0 AS b{i}" if block is None else "b{i}")
+        half = "0 AS early" if early is None else "early"
         self.engine.rows(
-            f"CREATE TEMP TABLE grouped AS SELECT {names}, {self._ended(columns)} AS d, {value} AS r, n, {blocks}, "
+            f"CREATE TEMP TABLE grouped AS SELECT {names}, {self._ended(columns)} AS d, {value} AS r, n, {half}, "
             f"{total} AS total FROM fetched"
         )
-        return block is not None
+        return early is not None
 
     def first(self, columns: Columns) -> EpisodeFlaws:
         """Make the table ``firsts``; return what is wrong with episodes."""
@@ -211,8 +209,8 @@ class WarehouseRows:
         with self._in_one_sentence():
             return self.table[columns.reward].cast("float64")
 
-    def _block(self, columns: Columns) -> Any:
-        """Return in which block of the log a row is, by the order; None where that does not say when a row came.
+    def _early(self, columns: Columns) -> Any:
+        """Return whether a row is in the earlier half, by the order; None where that does not say when a row came.
 
         The steps of episodes that all begin at one number do not.
         """
@@ -226,12 +224,10 @@ class WarehouseRows:
         (found,) = firsts.aggregate(episodes=firsts.count(), begin=begin).to_pyarrow().to_pylist()
         if found["episodes"] > 1 and 2 * int(found["begin"]) > found["episodes"]:
             return None
-        tiles = steps.mutate(tile=ibis.ntile(BLOCKS).over(order_by=steps.o))  # rows of one time may be in two of them
-        ends = tiles.group_by("tile").aggregate(end=tiles.o.max()).order_by("tile").to_pyarrow()["end"].to_pylist()
-        order, block = self.table[columns.order], ibis.literal(0)
-        for end in ends[:-1]:  # but not in two blocks
-            block += (order > ibis.literal(end, order.type())).ifelse(1, 0)
-        return block
+        halves = steps.mutate(half=ibis.ntile(2).over(order_by=steps.o))  # rows of one time may be in both
+        end = halves.filter(halves.half == 0).o.max().to_pyarrow().as_py()
+        order = self.table[columns.order]
+        return order <= ibis.literal(end, order.type())
 
     def _over(self, done: str) -> Any:
         """Return whether an episode ended with a step; that it is true or false, or 1 or 0, is known by now."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from replicable_rl.canonical import Json
 from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real, shown
-from replicable_rl.wording import brief, listed, number, p_value, percent, plural
+from replicable_rl.wording import brief, listed, p_value, percent, plural
 
 if TYPE_CHECKING:
     from replicable_rl.records.run import Run
@@ -25,8 +25,7 @@ _LONGEST = 60  # letters of a name in a sentence
 class LogPair(NamedTuple):
     """Two logs compared: by their places, how likely chance makes such differences, and where they differ most.
 
-    ``p_value`` is corrected for the number of pairs of logs. Where nothing differs but how rewards are written,
-    ``apart`` is by how much they differ, as a share of the largest; else 0.
+    ``p_value`` is corrected for the number of pairs of logs.
     """
 
     one: int
@@ -34,22 +33,6 @@ class LogPair(NamedTuple):
     p_value: float
     state: str
     action: str
-    apart: float = 0.0
-
-    def to_json(self) -> dict[str, Json]:
-        """Return the JSON form; that of most pairs is as it always was."""
-        found = dict(self._asdict())
-        return found if self.apart else {name: value for name, value in found.items() if name != "apart"}
-
-
-def nearly_alike(apart: float) -> str:
-    """Say that rewards differ by very little, and what that may be; nothing where they do not.
-
-    >>> nearly_alike(1.5e-09)
-    '; only rewards differ, by at most 1.5e-09 of the largest, which looks like another format of numbers, or rounding'
-    """
-    looks = "which looks like another format of numbers, or rounding"
-    return f"; only rewards differ, by at most {number(apart, 2)} of the largest, {looks}" if apart else ""
 
 
 @dataclass(frozen=True)
@@ -135,13 +118,12 @@ class Logs:
 
     def _named(self, pair: LogPair) -> str:
         names = (brief(self.names[i], _LONGEST) for i in (pair.one, pair.two))
-        near = nearly_alike(pair.apart)
         where = f"action {brief(pair.action, _LONGEST)} in state {brief(pair.state, _LONGEST)}"
-        return f"{' and '.join(names)} differ by more than chance ({p_value(pair.p_value)}, most of all {where}{near})"
+        return f"{' and '.join(names)} differ by more than chance ({p_value(pair.p_value)}, most of all {where})"
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON form."""
-        return {**asdict(self), "pairs": [pair.to_json() for pair in self.pairs]}
+        return {**asdict(self), "pairs": [pair._asdict() for pair in self.pairs]}
 
     @classmethod
     def from_json(cls, data: Json) -> Logs:
@@ -178,12 +160,11 @@ def _texts(data: dict[str, Json], name: str) -> tuple[str, ...]:
 
 
 def _pair(data: Any, K: int) -> LogPair:
-    if not isinstance(data, dict) or set(data) | {"apart"} != set(LogPair._fields):
+    if not isinstance(data, dict) or set(data) != set(LogPair._fields):
         raise InvalidInput(f"Logs: a pair has {', '.join(LogPair._fields)}; got {shown(data)}.")
     one, two = (check_integer("Logs", name, data[name], low=0, high=K - 1) for name in ("one", "two"))
     p_value = check_real("Logs", "p_value", data["p_value"], low=0.0, high=1.0, rule="a probability")
     for name in ("state", "action"):
         if not isinstance(data[name], str):
             raise InvalidInput(f"Logs: {name} must be a text, got {shown(data[name])}.")
-    apart = check_real("Logs", "apart", data.get("apart", 0.0), low=0.0, high=1.0, rule="a share")
-    return LogPair(one, two, p_value, data["state"], data["action"], apart)
+    return LogPair(one, two, p_value, data["state"], data["action"])
