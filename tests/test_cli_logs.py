@@ -92,9 +92,8 @@ def test_folders_patterns_and_saved_samples_are_logs_too(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["compare", "one.csv", "--gamma", "0.9"], "compare: draws fresh samples, and one.csv is a log"),
-        (["calibrate", "one.csv", *POLICY, "--gamma", "0.9"], "`replicable-rl diagnose` says how many rows"),
-        (["compare", "chain-v1", "--gamma", "0.9"], "compare: --gamma is for logs"),
+        (["compare", "one.csv"], "compare: draws fresh samples, and one.csv is a log"),
+        (["calibrate", "one.csv", *POLICY], "`replicable-rl diagnose` says how many rows"),
         (["audit", "one.csv", *POLICY], "audit: one.csv is one log"),
         (["solve", "one.csv", *POLICY, *SEED], "solve: a log does not say its discount. Give --gamma"),
         (["solve", "chain-v1", *POLICY, *SEED, "--gamma", "0.9"], "--gamma is for logs, and 'chain-v1' is none"),

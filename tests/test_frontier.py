@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dev.benchmarks import frontier as bench
 
 import replicable_rl as rr
 from replicable_rl.audit import AuditResult, run_audits
@@ -23,7 +22,6 @@ from replicable_rl.experiments.frontier.lab import FOLLOWED, SecondLab
 from replicable_rl.randomness import sample_stream
 from replicable_rl.records import derived_seed
 from replicable_rl.store import RunStore
-from tests.mutants import plant
 
 TINY = Extent(20, (10**3, 10**5), (), (10**5, 10**11), ("two-goals",), (DEFAULT, PUBLISHED, PLAIN, FINE))
 
@@ -87,11 +85,9 @@ def stopped_early(pairs: int = 40, sizes: int = 4, agreement: float = 0.8, trial
     return float(np.mean([any(shown[int(k)] for k in row) for row in same]))
 
 
-def test_stopping_early_keeps_the_confidence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopping_early_keeps_the_confidence() -> None:
     """A one-sided error of 2.5 % over all sizes; 4000 trials have a deviation of 0.25 %."""
     assert stopped_early() <= 0.025 + 4 * 0.0025
-    plant(monkeypatch, curves, "is_shown", "/ sizes", "* 4.0")  # every size takes more than the whole error
-    assert stopped_early() > 0.05
 
 
 # --- the second lab ----------------------------------------------------------------------------------
@@ -225,17 +221,6 @@ def test_samples_against_rpvi(theirs: int, expected: str) -> None:
     assert analysis.verdicts(dataset([*ours, *rpvi]))[-1].verdict == expected
 
 
-def test_planted_bugs_in_the_analysis_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        plant(patch, analysis, "standing", 'row["within_budget"]', "True")
-        with pytest.raises(AssertionError):
-            test_aims_are_judged_by_intervals_and_loss({10**3: 100}, 0.06, NOT_HELD)
-    with monkeypatch.context() as patch:
-        plant(patch, analysis, "_times_fewer", 'ratio(theirs["samples_low"]', 'ratio(theirs["samples_high"]')
-        with pytest.raises(AssertionError):
-            test_samples_against_rpvi(10**7, CANNOT_TELL)
-
-
 # --- a tiny version of it all --------------------------------------------------------------------------
 
 
@@ -262,15 +247,3 @@ def test_the_figure_draws_every_curve(tiny: Dataset, tmp_path: Path) -> None:
     assert panel.get_title(loc="left") == "two-goals (S = 8)"
     hollow = [line for line in panel.lines if line.get_markerfacecolor() == "white" and line.get_marker() == "X"]
     assert len(hollow) == 1, "the plain model is not reached, and is drawn as such"
-
-
-def test_the_page_of_the_benchmark(tiny: Dataset) -> None:
-    plain = dataset([point("garnet", DEFAULT, 1000, 80), point("garnet", PLAIN, 1000, 99)])
-    aims = dataset([point("garnet", DEFAULT, 10**4, 95)])
-    text = bench.page(bench.Found(tiny, aims, plain))
-    low, high = clopper_pearson(95, 100, 1.0 - 0.05 / bench.LOOKS)  # who looks again must be surer
-    assert f"| garnet | affordable | 10<sup>4</sup> | 0.950 ({low:.3f}–{high:.3f}) | 1.0 % | met |" in text
-    for part in ("`python -m dev.benchmarks.frontier`", "| two-goals | 8 | affordable |", "not reached", "**worse**"):
-        assert part in text
-    kept = (Path(__file__).parent.parent / "docs" / "frontier.md").read_text(encoding="utf-8")
-    assert kept.splitlines()[:11] == text.splitlines()[:11], "written by this very command"

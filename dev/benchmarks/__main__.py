@@ -1,6 +1,6 @@
 """``python -m dev.benchmarks``: measure, keep the numbers, and write the page.
 
-A whole run writes docs/benchmarks.md and docs/benchmarks.svg. Some sections, or ``--quick``, are printed
+A whole run writes docs/benchmarks.md. Some sections, or ``--quick``, are printed
 and leave the page alone; the numbers of some sections are kept, so that ``--render`` can show them.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from dev.benchmarks import audit, decisions, episodes, figure, limits, logs, planning, rendering, runs, sampler, startup
+from dev.benchmarks import audit, decisions, episodes, limits, logs, planning, rendering, runs, sampler, startup
 from dev.benchmarks.records import Book, machine
 from dev.benchmarks.timing import Measurement
 
@@ -61,13 +61,12 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def render(book: Book, folder: Path) -> None:
-    """Write the page and its figure from measurements alone."""
+    """Write the page from measurements alone."""
     if missing := set(MODULES) - book.sections:
         sys.exit(f"The page needs all sections; {', '.join(sorted(missing))} have not been measured.")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "benchmarks.md").write_text(rendering.page(book), encoding="utf-8")
-    figure.draw(book, folder / "benchmarks.svg")
-    print(f"Wrote {folder / 'benchmarks.md'} and {folder / 'benchmarks.svg'}.", file=sys.stderr)
+    print(f"Wrote {folder / 'benchmarks.md'}.", file=sys.stderr)
 
 
 def _watched(name: str, sizes: object) -> Iterator[Measurement]:

@@ -27,11 +27,6 @@ class Slope(NamedTuple):
     rounds: int
 
     @property
-    def per_decade(self) -> float:
-        """The relative change of time when the size grows tenfold."""
-        return math.expm1(self.estimate * math.log(10.0))
-
-    @property
     def flat(self) -> bool:
         """Whether the interval contains 0."""
         return self.low <= 0.0 <= self.high

@@ -1,8 +1,7 @@
-"""How long one waits before anything happens: the import, ``--help``, and the Tab key."""
+"""How long one waits before anything happens: the import, and ``--help``."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ from pathlib import Path
 from dev.benchmarks.peers import absence, installed
 from dev.benchmarks.timing import OURS, Job, Measurement, in_turns
 
-IMPORT, HELP, TAB = "import", "--help", "the Tab key"
+IMPORT, HELP = "import", "--help"
 
 
 @dataclass(frozen=True)
@@ -37,14 +36,11 @@ def measure(sizes: Sizes) -> Iterator[Measurement]:
     yield from in_turns("startup", IMPORT, jobs, rounds=sizes.rounds, warm=False)
     command = str(Path(sys.executable).parent / "replicable-rl")
     yield from in_turns("startup", HELP, [Job(OURS, _process(command, "--help"))], rounds=sizes.rounds, warm=False)
-    asked = {"_REPLICABLE_RL_COMPLETE": "complete_bash", "COMP_WORDS": "replicable-rl solve ", "COMP_CWORD": "2"}
-    yield from in_turns("startup", TAB, [Job(OURS, _process(command, **asked))], rounds=sizes.rounds, warm=False)
 
 
 def _python(code: str) -> Callable[[], object]:
     return _process(sys.executable, "-c", code)
 
 
-def _process(*command: str, **environment: str) -> Callable[[], object]:
-    env = {**os.environ, **environment}
-    return partial(subprocess.run, command, check=True, stdout=subprocess.DEVNULL, env=env)
+def _process(*command: str) -> Callable[[], object]:
+    return partial(subprocess.run, command, check=True, stdout=subprocess.DEVNULL)

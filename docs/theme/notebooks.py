@@ -6,7 +6,6 @@ two of them its names are forgotten. A cell that raises ends the build.
 
 from __future__ import annotations
 
-import base64
 import html
 import itertools
 import os
@@ -32,7 +31,7 @@ def on_files(files: Files, config: Any) -> Files:
     """Run the notebooks, and add a page for each: `notebooks/two-runs.md`, with its pictures beside it."""
     sources = sorted((Path(config.docs_dir) / "notebooks").glob("*.ipynb"))
     for path, notebook in executed(sources).items():
-        pictures: dict[str, str | bytes] = {}
+        pictures: dict[str, str] = {}
         page = "\n\n".join(_page(path.stem, notebook, pictures))
         files.append(File.generated(config, f"notebooks/{path.stem}.md", content=page))
         for name, content in pictures.items():
@@ -64,7 +63,7 @@ def executed(paths: list[Path]) -> dict[Path, Any]:
     return notebooks
 
 
-def _page(name: str, notebook: Any, pictures: dict[str, str | bytes]) -> Iterator[str]:
+def _page(name: str, notebook: Any, pictures: dict[str, str]) -> Iterator[str]:
     """Yield the pieces of a page: texts as they are, code as blocks, and what each cell showed."""
     numbers = itertools.count(1)
     for i, cell in enumerate(notebook.cells):
@@ -79,14 +78,11 @@ def _page(name: str, notebook: Any, pictures: dict[str, str | bytes]) -> Iterato
                 yield from _output(f"{name}-{next(numbers)}", output, cell.metadata.get("alt", ""), pictures)
 
 
-def _output(name: str, output: Any, alt: str, pictures: dict[str, str | bytes]) -> Iterator[str]:
+def _output(name: str, output: Any, alt: str, pictures: dict[str, str]) -> Iterator[str]:
     data = output.get("data", {"text/plain": output.get("text", "")})
     if "image/svg+xml" in data:
         pictures[f"{name}.svg"] = "".join(data["image/svg+xml"])
         yield f"![{alt}]({name}.svg)"
-    elif "image/png" in data:
-        pictures[f"{name}.png"] = base64.b64decode(data["image/png"])
-        yield f"![{alt}]({name}.png)"
     elif data.get("text/html"):
         yield f'<div class="output">{data["text/html"]}</div>'
     elif text := "".join(data.get("text/plain", "")).rstrip():

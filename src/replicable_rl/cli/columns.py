@@ -1,12 +1,11 @@
 """Options that say which column of a log is what, for all commands that read logs."""
 
 import contextlib
-import copy
 import functools
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 from typer import Option
 
@@ -61,17 +60,6 @@ _OPTIONS: dict[str, Any] = {
 
 # A command with these gets what was given of them as ``columns``, by name.
 with_column_options = with_options("columns", {name: (None, hint) for name, hint in _OPTIONS.items()})
-
-
-def _hidden(hint: Any) -> Any:
-    kind, option = get_args(hint)
-    option = copy.copy(option)
-    option.hidden = True
-    return Annotated[kind, option]
-
-
-# A command with these takes no logs: it has the options only to say so to somebody who gives one.
-with_hidden_column_options = with_options("columns", {name: (None, _hidden(hint)) for name, hint in _OPTIONS.items()})
 
 
 def read_log(owner: str, path: Path, columns: dict[str, Any]) -> Dataset:

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from replicable_rl.cli.columns import with_hidden_column_options
 from replicable_rl.cli.options import (
     AlgorithmId,
     AsJson,
@@ -37,7 +36,6 @@ Jobs = Annotated[int | None, Option(metavar="N", help="Workers; -1 for all cores
 FigureFile = Annotated[Path | None, Option(metavar="FILE", help="Draw the result to this file, .png, .svg or .pdf.")]
 
 
-@with_hidden_column_options
 @with_algorithm_options
 def calibrate_command(
     problem: Problem,
@@ -70,7 +68,6 @@ def calibrate_command(
     as_json: AsJson = False,
     *,
     given: dict[str, Any],
-    columns: dict[str, Any],
 ) -> int:
     """Find the smallest sample size at which two runs of ALGORITHM on PROBLEM agree and lose little.
 
@@ -78,7 +75,7 @@ def calibrate_command(
 
     Exit codes: 0 if a size was found; 1 if the largest is refuted; 2 if it cannot be told, or the input is bad.
     """
-    refuse_log("calibrate", problem, columns, "how many rows like these it takes")
+    refuse_log("calibrate", problem, "how many rows like these it takes")
     rho = given["rho"] if has_no_rho(algorithm) else None  # of the question, where the algorithm promises none
     mdp, chosen = resolve_problem(problem), build_algorithm(algorithm, given if rho is None else given | {"rho": None})
     _refuse_figure(figure)
@@ -101,7 +98,6 @@ def calibrate_command(
     return _show(found, figure, as_json)
 
 
-@with_hidden_column_options
 def compare_command(
     problem: Problem,
     rho: Annotated[float, Option(metavar="X", help="Probability that two runs may differ.")] = 0.2,
@@ -139,14 +135,12 @@ def compare_command(
     jobs: Jobs = None,
     figure: FigureFile = None,
     as_json: AsJson = False,
-    *,
-    columns: dict[str, Any],
 ) -> int:
     """Compare all rules and algorithms on PROBLEM: samples, losses, what is the same; and recommend one.
 
     Exit codes: 0 if one of them meets what is asked; 1 if none does; 2 if it cannot be told, or the input is bad.
     """
-    refuse_log("compare", problem, columns, "what every rule would do with it")
+    refuse_log("compare", problem, "what every rule would do with it")
     mdp = resolve_problem(problem)
     _refuse_figure(figure)
     with progress_bar(), saying_what_is_kept(store):

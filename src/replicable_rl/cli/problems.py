@@ -51,17 +51,11 @@ def find_problem(
     return lambda: problem
 
 
-def refuse_log(owner: str, text: str, columns: dict[str, Any], what: str) -> None:
-    """Refuse a log, and the options of logs, where fresh samples are drawn; say what `diagnose` finds instead."""
-    also = given_options(columns).values()
+def refuse_log(owner: str, text: str, what: str) -> None:
+    """Refuse a log where fresh samples are drawn; say what `diagnose` finds instead."""
     if is_log(text):
         raise InvalidInput(
             f"{owner}: draws fresh samples, and {text} is a log, which has none. `replicable-rl diagnose` says {what}."
-        )
-    if also:
-        raise InvalidInput(
-            f"{owner}: {', '.join(also)} is for logs, and {owner} draws fresh samples. `replicable-rl diagnose` reads "
-            "logs."
         )
 
 

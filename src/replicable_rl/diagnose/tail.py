@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from replicable_rl.data import Dataset
 
-_ROWS = 1000.0  # of a state, for two logs to decide alike there: enough on most problems (docs/frontier.md)
+_ROWS = 1000.0  # of a state, for two logs to decide alike there: enough on most problems
 _LEAST = 0.02  # rows: a state that is rarer is left at its default by logs of any size that is named
 
 

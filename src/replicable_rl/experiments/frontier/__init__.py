@@ -36,8 +36,7 @@ EXPERIMENT = Experiment(
         "its proof needs and with a coarse one, as large as the loss.",
         "Sizes rise until an agreement of 0.8 is shown. A bar runs from the largest size that is shown to be too small "
         "to the smallest that is shown to be enough. rPVI is left out where a run takes a hundred times as "
-        "long, and the coarse one where it loses more than the budget; `make bench` runs both everywhere, with more "
-        "pairs and sizes: see `docs/frontier.md`.",
+        "long, and the coarse one where it loses more than the budget.",
     ],
     summary=_summary,
     caption="Samples of a pair for an agreement of 0.8 (upwards, logarithmic) against the mean loss (to the right, in "

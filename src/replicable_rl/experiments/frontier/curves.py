@@ -44,6 +44,8 @@ PROBLEMS: Mapping[str, ObjectSpec] = {
     "inventory-50": ObjectSpec("inventory-v1", {"capacity": 49, "demand": 15.0, "lot": 10}),
 }
 SLOW = ("inventory", "Taxi", "inventory-50")  # a run of rPVI takes a hundred times as long there
+CHEAP = ("two-goals", "two-goals-wide", "garnet")  # elsewhere the coarse rPVI loses more than the budget
+SHARE = 0.625  # 25 of 40 pairs: enough to show the target at one of few sizes
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,6 @@ class Extent:
     calls: Sequence[int] = (10**5, 10**8, 10**11)
     problems: Sequence[str] = tuple(PROBLEMS)
     rules: Sequence[str] = RULES
-    without_rpvi: Sequence[str] = SLOW
-    coarse: Sequence[str] = ("two-goals", "two-goals-wide", "garnet")  # elsewhere it loses more than the budget
-    share: float = 0.625  # 25 of 40: enough to show the target at one of few sizes
 
     @classmethod
     def of(cls, scale: Scale) -> Extent:
@@ -78,13 +77,12 @@ class Extent:
             (problem, rule)
             for problem in self.problems
             for rule in self.rules
-            if not (rule in (COARSE, FINE) and problem in self.without_rpvi)
-            and not (rule == COARSE and problem not in self.coarse)
+            if not (rule in (COARSE, FINE) and problem in SLOW) and not (rule == COARSE and problem not in CHEAP)
         ]
 
     def pairs_of(self, rule: str) -> int:
         """Return the pairs of a rule at every size."""
-        return self.pairs if rule in JUDGED else max(2, round(self.share * self.pairs))
+        return self.pairs if rule in JUDGED else max(2, round(SHARE * self.pairs))
 
     def sizes(self, rule: str) -> Sequence[int]:
         """Return the sizes of a rule, from the smallest on."""
