@@ -60,7 +60,7 @@ def measure(sizes: Sizes) -> Iterator[Measurement]:
 def _large(kind: str, mdp: rr.TabularMDP, sizes: Sizes) -> Iterator[Measurement]:
     """Yield planning on an empirical model, and planning and a rule on the same, side by side."""
     algorithm = rr.PlugInPolicy(0.05, 0.01, 0.2, samples=1000)
-    source, _ = source_of(mdp, algorithm)
+    source = source_of(mdp, algorithm)
     model = EmpiricalModel(source, draw_from(source, 1000, sample_stream(1)))
     for cores in sorted({1, all_cores()}):
         at: At = {"of": kind, "S": sizes.states, "cores": cores}
