@@ -192,14 +192,6 @@ def test_aims_are_judged_by_intervals_and_loss(counts: dict[int, int], loss: flo
     assert verdict.verdict == expected
 
 
-def test_large_problems_have_aims_of_their_own() -> None:
-    row = analysis.needed_of([point("p", PUBLISHED, 10**5, 100, states=51)])
-    assert analysis.aim_of(row) == 10**5
-    assert analysis.standing(row, 10**5) == analysis.MET
-    assert analysis.aim_of({**row, "states": 50}) == 10**3
-    assert analysis.aim_of({**row, "rule": PLAIN}) is None
-
-
 @pytest.mark.parametrize(("ours", "expected"), [(97, HELD), (80, NOT_HELD)])
 def test_worse_than_the_plain_model(ours: int, expected: str) -> None:
     data = dataset([point("p", DEFAULT, 10**3, ours), point("p", PLAIN, 10**3, 99)])

@@ -51,9 +51,6 @@ _ID = re.compile(r"[a-z][a-z0-9-]*")
 _TAKEN = ("top", "contents")  # ids of the page itself
 _SHORT = 24  # characters of a cell that is not broken into lines
 _SPAN = re.compile(r"`([^`]+)`|\*([^*\s](?:[^*]*[^*\s])?)\*")
-_INLAID = (
-    "color: var(--ink);\n.command { display: block; white-space: pre-wrap; margin-top: .2rem; padding: .4rem .6rem; }\n"
-)
 _SIGNS = {"good": "✓", "bad": "✗", "unsure": "?", "plain": ""}
 
 
@@ -110,23 +107,6 @@ def render(page: Page) -> str:
     script, style = (templates.get_template(name).render() for name in ("script.js", "style.css"))
     html = templates.get_template("page.html").render(page=page, style=style, script=script, policy=_policy(script))
     return visible(html)  # a text may turn the direction of writing, or be none that a file can hold
-
-
-def fragment(blocks: Sequence[Block]) -> str:
-    r"""Return the HTML of a few blocks, for a page of somebody else's that has :func:`fragment_style`.
-
-    >>> fragment([Text(["a < b"])])
-    '<div class="replicable">\n    <p>a &lt; b</p>\n</div>'
-    """
-    macros: Any = _templates().get_template("blocks.html").module
-    drawn = (str(getattr(macros, block.kind)(block, f"block-{i}")) for i, block in enumerate(blocks))
-    return visible(f'<div class="replicable">\n{"".join(drawn)}</div>')
-
-
-def fragment_style() -> str:
-    """Return the style of a page, kept to what :func:`fragment` returns; it follows the reader's light or dark."""
-    style = _templates().get_template("style.css").render()
-    return f".replicable {{\n{style.replace(':root', '&')}\n{_INLAID}}}"
 
 
 def _policy(script: str) -> str:

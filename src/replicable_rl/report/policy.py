@@ -39,8 +39,7 @@ class PolicyPicture:
     """Two policies as pictures; :func:`picture_of` makes one.
 
     ``states`` and ``actions`` are names, ``layout`` is the map as in :class:`~replicable_rl.mdp.Labels` (None draws a
-    strip), ``shown`` are the states that are drawn, and ``note`` says what was left out. Where ``panel`` is off, no
-    script tells of a state beside the pictures.
+    strip), ``shown`` are the states that are drawn, and ``note`` says what was left out.
     """
 
     kind: ClassVar[str] = "policy"
@@ -52,7 +51,6 @@ class PolicyPicture:
     caption: Inline
     command: str | None = None
     note: Inline | None = None
-    panel: bool = True
 
     @cached_property
     def differing(self) -> list[int]:
@@ -142,7 +140,6 @@ def picture_of(
     caption: Inline,
     command: str | None = None,
     most: int = MOST_STATES,
-    panel: bool = True,
 ) -> PolicyPicture:
     """Draw two runs of one problem; of a very large one, the states in which they differ come first.
 
@@ -161,7 +158,7 @@ def picture_of(
     A = 1 + max(int(run.policy.max()) if run.q is None else run.q.shape[1] - 1 for run in runs)
     actions = labels.actions if labels.actions and len(labels.actions) >= A else tuple(map(str, range(A)))
     states = labels.states if labels.states and len(labels.states) == S else tuple(map(str, range(S)))
-    picture = PolicyPicture(runs, states, actions, labels.layout, range(S), caption, command, panel=panel)
+    picture = PolicyPicture(runs, states, actions, labels.layout, range(S), caption, command)
     drawn = sum(len(line) for line in labels.layout or ())
     if max(S, drawn) <= most:
         return picture

@@ -97,12 +97,6 @@ def needed_of(points: Sequence[Row]) -> Row:
     )
 
 
-def aim_of(row: Row) -> int | None:
-    """Return the samples per pair that a curve aims at, if there is an aim."""
-    aims = AIMS.get(row["rule"])
-    return None if aims is None else aims[row["states"] > SMALL]
-
-
 def standing(row: Row, aim: float) -> str:
     """Say whether a curve is shown to pass the target with ``aim`` samples of a pair, within the budget."""
     enough, too_few = row["samples_high"], row["samples_low"]
