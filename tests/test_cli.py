@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,8 +28,7 @@ from hypothesis import strategies as st
 import replicable_rl as rr
 from replicable_rl import theory
 from replicable_rl.cli import main
-from replicable_rl.records import LEVELS, implied, in_order
-from replicable_rl.registry import ALGORITHMS, PROBLEMS, is_ours
+from replicable_rl.registry import PROBLEMS
 from tests.commands import Result, run_here
 
 COMMAND = str(Path(sys.executable).parent / "replicable-rl")
@@ -203,13 +201,6 @@ def test_table_of_states(run: Run) -> None:
     assert re.search(r"^samples +3000 *$", out, re.MULTILINE)
 
 
-def test_a_long_table_is_cut_and_says_so(run: Run) -> None:
-    out = run.good("solve", "garnet-v1:n_states=57", QUICK, *SEEDS)
-    assert re.search(r"^ 39 ", out, re.MULTILINE)
-    assert not re.search(r"^ 40 ", out, re.MULTILINE)
-    assert "17 more states: --json or --save shows all." in out
-
-
 def test_names_are_shown_as_they_are(run: Run, tmp_path: Path) -> None:
     """No markup, no emoji, and no cell that is cut off."""
     states = ("[/x]", "[red]a", ":smile:", "größe", "a" * 100, "plain", "[link=x]y[/link]", "last")
@@ -222,14 +213,6 @@ def test_names_are_shown_as_they_are(run: Run, tmp_path: Path) -> None:
     assert "…" not in out
 
 
-def test_action_values_are_left_out_where_they_do_not_fit(run: Run) -> None:
-    out = run.good("solve", LATEST_TAXI, QUICK, *SEEDS)
-    assert " taxi (0,0), passenger at red, to yellow " in out
-    assert "q south" not in out
-    assert "…" not in out
-    assert "q left" in run.good("solve", "FrozenLake-v1", QUICK, *SEEDS)
-
-
 def test_sample_seed_left_out_is_fresh_and_printed(run: Run) -> None:
     command = ("solve", "two-goals-v1", QUICK, "--shared-seed", 3)
     outs = [run.good(*command) for _ in range(2)]
@@ -238,34 +221,6 @@ def test_sample_seed_left_out_is_fresh_and_printed(run: Run) -> None:
     assert seeds[0] != seeds[1]
     for out, (seed,) in zip(outs, seeds, strict=True):
         assert run.good(*command, "--sample-seed", seed) == out
-
-
-def test_seeds_matter(run: Run) -> None:
-    def value(shared: int, sample: int) -> str:
-        algorithm = "rpvi-v2:epsilon=0.2,delta=0.001,rho=0.2,calls=100,iterations=5"
-        seeds = ("--shared-seed", shared, "--sample-seed", sample)
-        out = run.good("solve", "two-goals-v1", algorithm, *seeds, "--json")
-        return str(json.loads(out)["fingerprints"]["value"])
-
-    assert len({value(1, 2), value(2, 1), value(1, 1)}) == 3
-
-
-def test_accuracy_and_replicability_are_rows_of_their_own(run: Run) -> None:
-    """Also where one is proved, and the other is not."""
-    out = run.good("solve", "two-goals-v1", "rpvi-v2", *PROMISE, *SEEDS)
-    assert re.search(
-        r"^accuracy +proved \(the sharp form of Theorem 4\.1, thm:rpvi\): the policy",
-        out,
-        re.MULTILINE,
-    )
-    assert re.search(
-        r"^replicability +proved \(the sharp form of Theorem 4\.1, thm:rpvi\): two runs have", out, re.MULTILINE
-    )
-    out = run.good("solve", "two-goals-v1", "rpvi-v2", *PROMISE, *SEEDS, "--iterations", "30")
-    assert re.search(r"^accuracy +nothing is proved: iterations=30 where Theorem 4\.1", out, re.MULTILINE)
-    assert re.search(r"^replicability +proved \(Theorem 4\.1, thm:rpvi\)", out, re.MULTILINE)
-    assert out.index("\naccuracy ") < out.index("\nreplicability ")
-    assert "guarantee" not in out
 
 
 # --- --save ------------------------------------------------------------------------------------
@@ -302,104 +257,12 @@ def test_save_is_refused_before_the_run(run: Run, tmp_path: Path, monkeypatch: p
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "full"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_save_into_a_directory_without_permission(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "closed").mkdir(mode=0o500)
-    refusal = run.refused("solve", "chain-v1", QUICK, *SEEDS, "--save", tmp_path / "closed/run")
-    assert "cannot be written (Permission denied)" in refusal
-    assert list((tmp_path / "closed").iterdir()) == []
-
-
 def test_bad_input_saves_nothing(run: Run, tmp_path: Path) -> None:
     run.refused("solve", "chain-v1", QUICK, "--shared-seed", -1, "--save", tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
 
 
 # --- plan --------------------------------------------------------------------------------------
-
-LABELS = {
-    "iterations T": "iterations",
-    "tolerance of a query": "tolerance",
-    "rho_SQ": "rho_sq",
-    "delta_SQ": "delta_sq",
-    "bin width beta": "width",
-    "calls m an iteration": "calls",
-    "samples in all": "samples",
-}
-
-
-def read_table(section: str) -> tuple[list[str], dict[str, list[str]]]:
-    """Return the columns and the rows of one target's table."""
-    header, *lines = [line for line in section.splitlines() if re.search(r"\S  +\S|^ {20,}\S", line)]
-    return re.split(r"  +", header.strip()), {
-        label: cells for label, *cells in (re.split(r"  +", line.strip()) for line in lines)
-    }
-
-
-@pytest.mark.parametrize(
-    ("problem", "known_rewards"), [("two-goals-v1", True), ("chain-v1", False), ("garnet-v1:gamma=0.99", True)]
-)
-def test_plan_prints_the_variants_side_by_side(run: Run, problem: str, known_rewards: bool) -> None:
-    out = run.good("plan", problem, "rpvi-v2", *PROMISE)
-    mdp = rr.make(problem.split(":", maxsplit=1)[0], **({"gamma": 0.99} if "gamma" in problem else {}))
-    pairs = mdp.n_states * mdp.n_actions
-    assert f"S={mdp.n_states}, A={mdp.n_actions}, gamma={mdp.gamma:g}, N={pairs} pairs; rewards " in out
-    assert ("rewards known" in out) is known_rewards
-    head, *sections = re.split(r"^target ", out, flags=re.MULTILINE)
-    assert "epsilon=0.1, delta=0.001, rho=0.2\n" in head
-    assert [section.split(":")[0] for section in sections] == ["policy", "value"]
-    for target, section in zip(("policy", "value"), sections, strict=True):
-        forms: list[dict[str, Any]] = [
-            {},
-            {"rho": 0.2},
-            {"rho": 0.2, "bound": "tight"},
-            {"rho": 0.2, "bound": "printed"},
-        ]
-        kind: dict[str, Any] = {"target": target, "known_rewards": known_rewards}
-        plans = [theory.phased_vi(pairs, mdp.gamma, 0.1, 0.001, **form, **kind) for form in forms]
-        columns, rows = read_table(section)
-        assert columns == ["Q-learning", "sharp", "tight", "as printed"]
-        for label, name in LABELS.items():
-            numbers = [None if cell == "-" else float(cell) for cell in rows[label]]
-            exact = [getattr(plan, name) for plan in plans]
-            if name == "width":
-                assert exact[0] == 0.0
-                exact[0] = None
-            assert numbers == [number if number is None else pytest.approx(number, rel=1e-3) for number in exact]
-            for cell, whole in zip(rows[label], exact, strict=True):
-                assert not cell.isdigit() or int(cell) == whole
-        assert plans[1].calls < plans[2].calls < plans[3].calls
-        assert rows["can be run (m<2**63)"] == ["yes" if plan.calls < 2**63 else "no" for plan in plans]
-        said = "accuracy is proved; two runs differ with probability at most 0.2 (proved)."
-        assert said in " ".join(section.split())
-
-
-def test_plan_of_what_cannot_be_run(run: Run) -> None:
-    out = run.good("plan", "FrozenLake-v1", "rpvi-v2", *PROMISE, "--target", "policy")
-    assert re.search(r"^ can be run .* yes +yes +no +no *$", out, re.MULTILINE)
-    assert "target value" not in out
-
-
-def test_plan_of_the_baseline_has_one_column(run: Run) -> None:
-    out = run.good("plan", "two-goals-v1", "phased-vi-v1", "--epsilon", 0.1, "--delta", 0.001, "--target", "value")
-    columns, rows = read_table(out.partition("target value")[2])
-    assert columns == ["Phased Q-learning"]
-    assert rows["calls m an iteration"] == [str(theory.phased_vi(32, 0.9, 0.1, 0.001, target="value").calls)]
-
-
-def test_plan_says_what_fewer_calls_prove(run: Run) -> None:
-    options = ("--calls", 104_000, "--tolerance", 0.02, "--target", "policy")
-    out = run.good("plan", "two-goals-v1", "rpvi-v2", *PROMISE, *options)
-    said = " ".join(out.split())
-    assert (
-        "With m = 104000: nothing is proved about accuracy (tolerance=0.02 where Theorem 4.1, thm:rpvi, needs 0.0005); "
-        in said
-    )
-    needs = "calls=104000 where the sharp form of Theorem 4.1, thm:rpvi, needs 5.09e+10"
-    assert f"nothing is proved about replicability ({needs})." in said
-    predicted = re.search(r"two runs differ with probability (\S+)\.\n", out)
-    assert predicted is not None
-    assert 0.0 < float(predicted[1]) < 1.0
 
 
 def test_plan_json_is_exact(run: Run) -> None:
@@ -423,34 +286,6 @@ def test_plan_json_is_exact(run: Run) -> None:
 
 
 # --- list --------------------------------------------------------------------------------------
-
-
-def test_list_shows_every_problem_and_algorithm(run: Run) -> None:
-    out = run.good("list")
-    for id in filter(lambda id: is_ours(PROBLEMS[id]), PROBLEMS):  # other tests may have registered more
-        sizes: tuple[str, ...] = ("-", "-", "-")
-        if id != "gridworld-v1":
-            mdp = rr.make(id)
-            sizes = (str(mdp.n_states), str(mdp.n_actions), f"{mdp.gamma:g}")
-        assert re.search(rf"^ {id} +{' +'.join(map(re.escape, sizes))} ", out, re.MULTILINE)
-    for id in ALGORITHMS:
-        assert re.search(rf"^ {id} ", out, re.MULTILINE)
-    for parameter in (
-        "layout",
-        "n_states=20",
-        "branching=3",
-        "epsilon",
-        "rho_sq",
-        "threshold=randomised",
-        "estimate=rstat",
-    ):
-        assert parameter in out
-    levels = out[out.index("\n level ") :]
-    rows = dict(re.findall(r"^ (\S+) +(\S.*?) *$", levels, re.MULTILINE))
-    assert {level: rows[level] for level in LEVELS} == {
-        level: ", ".join(in_order(implied(level))) or "-" for level in LEVELS
-    }
-    assert (rows["model"], rows["value"], rows["policy"]) == ("value, policy", "policy", "-")
 
 
 # --- --plugin ----------------------------------------------------------------------------------
@@ -501,15 +336,7 @@ def test_a_plugin_may_be_in_this_folder(tmp_path: Path) -> None:
     ("module", "text", "message"),
     [
         ("nowhere", "", "ModuleNotFoundError: No module named 'nowhere'"),
-        ("", "", "ValueError: Empty module name"),
         ("mine", "raise RuntimeError('it\\nbroke.')", "RuntimeError: it broke"),
-        ("mine", "import sys; sys.exit('go away')", "SystemExit: go away"),
-        ("mine", "def f(:", "SyntaxError: invalid syntax (mine.py, line 1)"),
-        (
-            "mine",
-            "import replicable_rl as rr; rr.register_problem('chain-v1', dict)",
-            "InvalidInput: register_problem: 'chain-v1' is taken, and an id never changes its meaning. Use '-v2'",
-        ),
     ],
 )
 def test_a_plugin_that_cannot_be_imported(tmp_path: Path, module: str, text: str, message: str) -> None:
@@ -518,163 +345,55 @@ def test_a_plugin_that_cannot_be_imported(tmp_path: Path, module: str, text: str
     assert refusal == f"--plugin {module}: cannot be imported ({message})."
 
 
-def test_an_algorithm_that_stands_for_a_policy_alone(tmp_path: Path) -> None:
-    """It is solved, shown and audited like what ships."""
-
-    def own(*arguments: object) -> Result:
-        done = in_folder(Path(__file__).parents[1], "--plugin", "examples.own", *arguments)
-        assert done.err == ""
-        return done
-
-    subject = ("two-doors-v1", "good-enough-v1", "--epsilon", "0.05")
-    listed = own("list").out
-    for id in ("two-doors-v1", "good-enough-v1", "good-actions"):
-        assert re.search(rf"^ {id} ", listed, re.MULTILINE)
-    solved = own("solve", *subject, *SEEDS).out
-    assert re.search(r"^ state +action *$", solved, re.MULTILINE)
-    assert " q " not in solved
-    assert "value" not in solved
-    assert re.search(r"^replicability +nothing is proved: no bound is known\.", solved, re.MULTILINE)
-    assert set(json.loads(own("solve", *subject, *SEEDS, "--json").out)["outputs"]) == {"good-actions", "policy"}
-    store = ("--store", tmp_path / "own.sqlite")
-    audited = own("audit", *subject, *store, "--require", "0.9")
-    assert audited.code == 0
-    assert re.search(r"^good-actions +60 of 60 +1\.000 ", audited.out, re.MULTILINE)
-    assert "required 0.9 met" in " ".join(audited.out.split())
-    assert own("audit", *store, "--level", "good-actions").code == 0
-    for level in ("policy", "good-actions"):  # the store holds what it takes, without the plugin
-        without = in_folder(tmp_path, "audit", *store, "--level", level, "--require", "0.99")
-        assert (without.code, without.err) == (2, "")
-        assert f"Same {level} in 60 of 60 pairs" in without.out
-    refusal = one_line(in_folder(tmp_path, "audit", *store, "--level", "good-action"))
-    assert (
-        refusal == "audit: level must be one of model, value, bytes, action-probabilities, policy, got 'good-action'."
-    )
-    refusal = one_line(in_folder(Path(__file__).parents[1], "--plugin", "examples.own", "plan", *subject))
-    assert refusal == "plan: good-enough-v1 has no plan. Run it with solve or audit instead."
-
-
 # --- bad input ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("problem", "message"),
     [
-        ("two-goal-v1", r"No problem is called 'two-goal-v1'\. Did you mean 'two-goals-v1'\? A problem is an id"),
-        ("FrozenLak-v1", r"No problem is called 'FrozenLak-v1'\. Did you mean 'FrozenLake-v1'\?"),
-        ("", r"No problem is called ''\. A problem is an id of `replicable-rl list`, a Gymnasium id, or a saved"),
-        ("garnet-v1:n_state=3", r"garnet-v1: there is no parameter 'n_state'\. Did you mean 'n_states'\?$"),
-        ("garnet-v1:id=3", r"garnet-v1: there is no parameter 'id'\. It has: n_states"),
-        ("gridworld-v1", r"gridworld-v1: parameter 'layout' is needed and was not given\.$"),
-        ("chain-v1:slip", r"chain-v1:slip: parameters are written key=value .*, got 'slip'\.$"),
-        ("chain-v1:slip=0,slip=1", r"chain-v1:slip=0,slip=1: parameter 'slip' is given twice\.$"),
-        ("chain-v1:a\nb", r"chain-v1:a b: parameters are written key=value .*, got 'a\\nb'\.$"),
-        ("FrozenLake-v1:env=3", r"FrozenLake-v1: there is no parameter 'env'"),
-        ("FrozenLake-v1:colour=red", r"from_gymnasium: 'FrozenLake-v1' cannot be made \(TypeError: .*colour"),
-        ("CartPole-v1", r"from_gymnasium: CartPoleEnv must have a discrete observation_space"),
-        ("chain-v1:gamma=1", r"chain-v1: gamma must be a discount in \[0, 1\), got 1\.$"),
-        ("chain-v1:gamma=nan", r"chain-v1: gamma must be a discount in \[0, 1\), got nan\.$"),
-        ("FrozenLake-v1:gamma=-0.1", r"from_gymnasium: gamma must be a discount in \[0, 1\), got -0\.1\.$"),
-        ("two-goals-v1:slip=1.5", r"two-goals-v1: slip must be a number in \[0, 1\], got 1\.5\.$"),
-        ("two-goals-v1:slip=much", r"two-goals-v1: slip must be a number in \[0, 1\], got 'much'\.$"),
-        ("two-goals-v1:slip=true", r"two-goals-v1: slip must be a number in \[0, 1\], got True\.$"),
-        ("chain-v1:n_states=2.5", r"chain-v1: n_states must be an integer from 2 to \d+, got 2\.5\.$"),
-        ("gridworld-v1:layout=S?G", r"gridworld: '\?' at row 0, column 1 is not one of"),
-        # absurd sizes
-        ("garnet-v1:n_states=1000000000000", r"garnet-v1: n_states must be an integer from 1 to"),
-        ("garnet-v1:n_states=1e12", r"garnet-v1: n_states must be an integer .*, got 1000000000000\.$"),
-        ("garnet-v1:n_states=5e8", r"garnet-v1: n_states\*n_actions\*branching must be at most"),
-        ("garnet-v1:n_actions=1e999", r"garnet-v1: n_actions must be an integer from 1 to"),
-        (f"garnet-v1:n_actions={'9' * 5000}", r"garnet-v1: n_actions must be an integer from 1 to"),
-        ("riverswim-v1:n_states=1e12", r"riverswim-v1: n_states must be an integer from 2 to"),
-        ("machine-repair-v1:n_states=1e12", r"machine-repair-v1: n_states must be an integer from"),
-        ("inventory-v1:capacity=1e6", r"inventory-v1: capacity must be an integer from 1 to"),
+        ("two-goal-v1", "Did you mean 'two-goals-v1'?"),
+        ("FrozenLak-v1", "Did you mean 'FrozenLake-v1'?"),
+        ("garnet-v1:n_state=3", "there is no parameter 'n_state'. Did you mean 'n_states'?"),
+        ("gridworld-v1", "parameter 'layout' is needed"),
+        ("chain-v1:slip=0,slip=1", "parameter 'slip' is given twice"),
+        ("chain-v1:gamma=nan", "gamma must be a discount in [0, 1), got nan"),
+        ("FrozenLake-v1:colour=red", "colour"),
+        ("CartPole-v1", "discrete observation_space"),
+        (f"garnet-v1:n_actions={'9' * 5000}", "n_actions must be an integer from 1 to"),
     ],
 )
 def test_bad_problems(run: Run, problem: str, message: str) -> None:
-    assert re.match(message, run.refused("solve", problem, QUICK, *SEEDS))
-
-
-RPVI = f"rpvi-v2 {' '.join(PROMISE)}"
-OPEN = r"must lie strictly between 0 and 1, got"
+    assert message in run.refused("solve", problem, QUICK, *SEEDS)
 
 
 @pytest.mark.parametrize(
     ("algorithm", "message"),
     [
-        ("rpvi", r"No algorithm is called 'rpvi'\. Did you mean 'rpvi-v2'\?$"),
-        ("''", r"No algorithm is called ''\. Known: phased-vi-v1, rpvi-v1, rpvi-v2, approximate-mdp-v1, .*\.$"),
-        ("sarsa", r"No algorithm is called 'sarsa'\. Known: phased-vi-v1, rpvi-v1, rpvi-v2, approximate-mdp-v1, .*\.$"),
-        ("rpvi-v2:epsilon=0.1,delta=0.01", r"rpvi-v2: parameter 'rho' is needed and was not given\.$"),
-        (f"{QUICK} --rho 0.2", r"phased-vi-v1: there is no parameter 'rho'\. It has: epsilon, delta"),
-        (f"{QUICK} --calls 5", r"phased-vi-v1:.*: calls is also given as --calls\. Give it once\.$"),
-        ("rpvi-v2:rho_sq=0.1 --rho-sq 0.1", r"rpvi-v2:.*: rho_sq is also given as --rho-sq\. Give it once\.$"),
-        (f"{QUICK},calls=7", r"phased-vi-v1:.*: parameter 'calls' is given twice\.$"),
-        *((f"phased-vi-v1 --delta 0.1 --epsilon {x}", f"PhasedVI: epsilon {OPEN}") for x in (0, 1, -0.5, "nan", "inf")),
-        ("phased-vi-v1 --epsilon 0.1 --delta 0", f"PhasedVI: delta {OPEN}"),
-        ("phased-vi-v1:epsilon=x,delta=0.1", rf"PhasedVI: epsilon {OPEN} 'x'\.$"),
-        (f"{RPVI} --tolerance 0", f"ReplicablePhasedVI: tolerance {OPEN}"),
-        (f"{RPVI} --rho-sq 2", f"ReplicablePhasedVI: rho_sq {OPEN}"),
-        (f"{RPVI} --rho-sq 1e-9", r"ReplicablePhasedVI: rho_sq must exceed 2\*delta/\(N\*T\) = "),
-        (f"{RPVI} --target both", r"ReplicablePhasedVI: target must be 'policy' or 'value', got 'both'\.$"),
-        (
-            "rpvi-v2 --epsilon 0.1 --delta 0.15 --rho 0.2 --bound tight",
-            r"ReplicablePhasedVI: .*2\*delta < rho .*got delta=0\.15, rho=0\.2\. Lower delta below 0\.1 or raise",
-        ),
-        *(
-            (f"{RPVI} --{name} {x}", rf"ReplicablePhasedVI: {name} must be an integer from 1 to [*\d]+, got {x}\.$")
-            for name in ("calls", "iterations")
-            for x in (0, -1)
-        ),
-        *(
-            (f"{RPVI} --calls '{x}'", rf"--calls must be a whole number such as 13000 or 1e6, got '{re.escape(x)}'\.$")
-            for x in ("many", "1.5", "", "1e", "nan", "²e3", "1.5e0")
-        ),
+        ("rpvi", "Did you mean 'rpvi-v2'?"),
+        ("sarsa", "No algorithm is called 'sarsa'"),
+        ("rpvi-v2:epsilon=0.1,delta=0.01", "parameter 'rho' is needed"),
+        (f"{QUICK} --calls 5", "calls is also given as --calls"),
+        ("phased-vi-v1 --delta 0.1 --epsilon nan", "epsilon must lie strictly between 0 and 1"),
+        ("phased-vi-v1 --delta 0.1 --epsilon 0.1 --calls 1.5", "--calls must be a whole number"),
+        ("phased-vi-v1 --delta 0.1 --epsilon 0.1 --calls 0", "calls must be an integer from 1"),
+        ("phased-vi-v1 --delta 0.1 --epsilon 0.1 --calls 1e99", "calls must be an integer from 1"),
     ],
 )
 @pytest.mark.parametrize("command", ["solve", "plan"])
 def test_bad_algorithms(run: Run, command: str, algorithm: str, message: str) -> None:
     seeds = SEEDS if command == "solve" else ()
-    assert re.match(message, run.refused(command, "chain-v1", *shlex.split(algorithm), *seeds))
+    assert message in run.refused(command, "chain-v1", *shlex.split(algorithm), *seeds)
 
 
-@pytest.mark.parametrize(
-    ("problem", "options", "message"),
-    [
-        ("chain-v1", ("--calls", 2**63), r"calls=9\.22e\+18 is asked for, more than the 2\*\*63 - 1"),
-        ("chain-v1", ("--calls", "1e19"), r"calls=1e\+19 is asked for, more than the 2\*\*63 - 1"),
-        (
-            "chain-v1",
-            ("--calls", "1e99"),
-            r"calls must be an integer from 1 to 2\*\*200, got 10{39}\.\.\. \(100 characters\)\.$",
-        ),
-        ("FrozenLake-v1", ("--bound", "tight"), r"calls=1\.31e\+23 is asked for, .* Pass calls=\.\.\."),
-    ],
-)
-def test_more_calls_than_can_be_counted(run: Run, problem: str, options: tuple[object, ...], message: str) -> None:
-    refusal = run.refused("solve", problem, "rpvi-v2", *PROMISE, *options, *SEEDS)
-    assert re.match(f"ReplicablePhasedVI: {message}", refusal)
-
-
-def test_as_many_calls_as_can_be_counted(run: Run) -> None:
-    out = run.good("solve", "chain-v1", "rpvi-v2", *PROMISE, "--calls", 2**63 - 1, "--iterations", 3, *SEEDS, "--json")
-    assert json.loads(out)["samples"] == str((2**63 - 1) * 30)
+def test_more_calls_than_can_be_counted(run: Run) -> None:
+    assert "calls=1e+19" in run.refused("solve", "chain-v1", "rpvi-v2", *PROMISE, "--calls", "1e19", *SEEDS)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ("solv chain-v1", r"No such command 'solv'\..* Try `replicable-rl --help`\.$"),
-        ("solve", r"Missing argument .* Try `replicable-rl solve --help`\.$"),
-        (
-            f"solve chain-v1 {QUICK} extra --shared-seed 1",
-            r"Got unexpected extra argument.* Try `replicable-rl solve --help`\.$",
-        ),
         (f"solve chain-v1 {QUICK} --colour red", r"No such option: --colour.* Try `replicable-rl solve --help`\.$"),
-        (
-            "solve chain-v1 rpvi-v2 --epsilon much",
-            r"Invalid value for '--epsilon': .* Try `replicable-rl solve --help`",
-        ),
         ("plan chain-v1 rpvi-v2 --delta", r"Option '--delta' requires an argument\."),
     ],
 )
@@ -682,19 +401,12 @@ def test_bad_usage(run: Run, arguments: str, message: str) -> None:
     assert re.match(message, run.refused(*arguments.split()))
 
 
-@pytest.mark.parametrize("option", ["--shared-seed", "--sample-seed"])
-@pytest.mark.parametrize("seed", [-1, 2**64, 10**30])
+@pytest.mark.parametrize(("option", "seed"), [("--shared-seed", -1), ("--sample-seed", 2**64)])
 def test_seeds_out_of_range(run: Run, option: str, seed: int) -> None:
     seeds = {"--shared-seed": 1, "--sample-seed": 1, option: seed}
     name = option.removeprefix("--").replace("-", "_")
     refusal = run.refused("solve", "chain-v1", QUICK, *(word for pair in seeds.items() for word in pair))
     assert refusal == f"solve: {name} must be an integer from 0 to {2**64 - 1}, got {seed}."
-
-
-@pytest.mark.parametrize("seed", ["x", "1.5", "", "0x10"])
-def test_seeds_that_are_no_numbers(run: Run, seed: str) -> None:
-    refusal = run.refused("solve", "chain-v1", QUICK, "--shared-seed", seed)
-    assert refusal == f"--shared-seed must be a whole number such as 13000 or 1e6, got '{seed}'."
 
 
 def test_a_missing_shared_seed(run: Run) -> None:
@@ -743,114 +455,6 @@ def test_no_text_of_a_problem_is_a_traceback(text: str) -> None:
         one_line(Result(code, out.getvalue(), err.getvalue()))
 
 
-# --- bad files ---------------------------------------------------------------------------------
-
-
-def write_npz(path: Path, arrays: Mapping[str, Any], **metadata: Any) -> None:
-    """Write a process by hand, with nothing checked."""
-    mdp = rr.make("chain-v1")
-    good = path.with_name("good.npz")
-    mdp.save(good)
-    with np.load(good) as archive:
-        content = dict(archive)
-    record = {**json.loads(content["metadata"].tobytes()), **metadata}
-    record = {key: value for key, value in record.items() if value != "left out"}
-    content["metadata"] = np.frombuffer(json.dumps(record).encode(), dtype=np.uint8)
-    content.update(arrays)
-    np.savez(path, **{name: array for name, array in content.items() if array is not None})
-
-
-def changed(name: str, index: int, value: float) -> dict[str, Any]:
-    rows = rr.make("chain-v1").rows._asdict()
-    array = (rows[name] if name in rows else rr.make("chain-v1").initial).copy()
-    array[index] = value
-    return {name: array}
-
-
-@pytest.mark.parametrize(
-    ("arrays", "metadata", "message"),
-    [
-        (changed("probability", 1, 0.7), {}, r"must sum to 1 within 1e-09, row \(state 0, action 0\) sums to 0\.9\. "),
-        (changed("probability", 3, 0.2 + 1e-8), {}, r"row \(state 0, action 1\) sums to 1\.00000001"),
-        (changed("probability", 0, -0.2), {}, r"probabilities must be >= 0, row \(state 0, action 0\) has -0\.2"),
-        (changed("probability", 0, np.nan), {}, r"probabilities must be >= 0, row \(state 0, action 0\) has nan"),
-        (changed("probability", 0, np.inf), {}, r"probabilities must be >= 0, row \(state 0, action 0\) has inf"),
-        (changed("reward", 4, np.nan), {}, r"rewards must be finite, row \(state 1, action 0\) has nan"),
-        (changed("reward", 4, 7.0), {}, r"must lie in the declared range \[0, 1\], row \(state 1, action 0\) has 7"),
-        (changed("next_state", 1, 5), {}, r"next states must lie in 0\.\.4, row \(state 0, action 0\) has 5"),
-        (changed("next_state", 1, -1), {}, r"next states must lie in 0\.\.4, row \(state 0, action 0\) has -1"),
-        (changed("initial", 0, 0.5), {}, r"initial must sum to 1 within 1e-09, got 0\.5"),
-        (changed("initial", 0, np.nan), {}, r"initial probabilities must be >= 0, state 0 has nan"),
-        (changed("indptr", 1, 0), {}, r"every row needs an outcome, row \(state 0, action 0\) is empty"),
-        (changed("indptr", 1, 99), {}, r"indptr must rise from 0 to the number of outcomes"),
-        (changed("reward", 0, 0.3), {}, r"the content does not match its digest"),
-        ({"initial": np.ones(1)}, {}, r"initial must have shape \(S,\) = \(5,\), got \(1,\)"),
-        ({}, {"gamma": 1.0}, r"gamma must be a discount in \[0, 1\), got 1\.0"),
-        ({}, {"gamma": -0.5}, r"gamma must be a discount in \[0, 1\), got -0\.5"),
-        ({}, {"gamma": float("nan")}, r"gamma must be a discount in \[0, 1\), got nan"),
-        ({}, {"gamma": "0.9"}, r"gamma must be a discount in \[0, 1\), got '0\.9'"),
-        ({}, {"gamma": "left out"}, r"its metadata is incomplete"),
-        ({}, {"gamma": 0.5}, r"the content does not match its digest"),
-        ({}, {"reward_range": [0.0, 0.5]}, r"rewards must lie in the declared range \[0, 0\.5\]"),
-        ({}, {"reward_range": [0.0]}, r"saved\.npz: "),
-        ({}, {"reward_range": [1.0, 0.0]}, r"reward_range must be \(low, high\) with low <= high"),
-        ({}, {"n_actions": 3}, r"TabularMDP: "),
-        ({}, {"n_actions": 0}, r"TabularMDP: needs 1 to \d+ states and at least 1 action"),
-        ({}, {"n_actions": -1}, r"TabularMDP: needs 1 to \d+ states"),
-        ({}, {"n_actions": 10**30}, r"TabularMDP: needs 1 to \d+ states"),
-        ({}, {"n_actions": "two"}, r"saved\.npz: "),
-        ({}, {"n_actions": None}, r"its metadata is incomplete"),
-        ({}, {"states": ["a"]}, r"labels\.states must hold 5 names, got 1"),
-        ({}, {"layout": ["...."] * 4}, r"labels\.layout draws 16 states, the process has 5"),
-        ({}, {"version": 3}, r"format version 3 is not 1 or 2, those that this release reads\. Upgrade replicable-rl"),
-        ({}, {"format": "something else"}, r"not a replicable-rl mdp file"),
-        ({}, {"digest": "left out"}, r"its metadata has no digest"),
-        ({"metadata": np.frombuffer(b"{", dtype=np.uint8)}, {}, r"not a replicable-rl mdp file"),
-        ({"metadata": np.frombuffer(b"[]", dtype=np.uint8)}, {}, r"not a replicable-rl mdp file"),
-        ({"metadata": None}, {}, r"not a replicable-rl mdp file .*metadata"),
-        ({"probability": None}, {}, r"not a replicable-rl mdp file .*probability"),
-        ({"probability": np.ones(20, dtype=int)}, {}, r"array 'probability' has type int64 and shape \(20,\)"),
-        ({"next_state": np.zeros((20, 1), dtype=int)}, {}, r"array 'next_state' has type int64 and shape \(20, 1\)"),
-        ({"reward": np.array([None] * 20)}, {}, r"not a replicable-rl mdp file \('reward': .* of numbers"),
-    ],
-)
-def test_files_that_are_no_process(
-    run: Run, tmp_path: Path, arrays: dict[str, Any], metadata: dict[str, Any], message: str
-) -> None:
-    path = tmp_path / "saved.npz"
-    write_npz(path, arrays, **metadata)
-    refusal = run.refused("solve", path, QUICK, *SEEDS)
-    assert refusal.startswith(f"{path}: ")
-    assert re.search(message, refusal)
-
-
-def test_the_file_written_by_hand_is_good_when_nothing_is_changed(run: Run, tmp_path: Path) -> None:
-    write_npz(tmp_path / "saved.npz", {})
-    assert "shared seed 1" in run.good("solve", tmp_path / "saved.npz", QUICK, *SEEDS)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"hello", b"PK\x03\x04 and no more", b"\x93NUMPY and no more", b"\x80\x04.", "npy", "cut", "directory"],
-)
-def test_files_that_are_no_archive(run: Run, tmp_path: Path, content: bytes | str) -> None:
-    path = tmp_path / "saved.npz"
-    if content == "npy":
-        with path.open("wb") as stream:
-            np.save(stream, np.zeros(3))
-    elif content == "cut":
-        rr.make("chain-v1").save(path)
-        path.write_bytes(path.read_bytes()[:-100])
-    elif content == "directory":
-        path.mkdir()
-    elif isinstance(content, bytes):
-        path.write_bytes(content)
-    refusal = run.refused("solve", path, QUICK, *SEEDS)
-    wrong = "is a directory. Name another file." if content == "directory" else "not a replicable-rl mdp file ("
-    assert refusal.startswith(f"{path}: {wrong}")
-    assert "pickle" not in refusal
-
-
 def test_a_missing_file(run: Run, tmp_path: Path) -> None:
     for name in ("nowhere.npz", "no/where.npz"):
         assert run.refused("solve", tmp_path / name, QUICK, *SEEDS) == f"{tmp_path / name}: no such file."
@@ -870,12 +474,6 @@ def test_same_command_same_output_in_every_process(run: Run) -> None:
     assert re.search(r"^ state +action +value +q up", one.out, re.MULTILINE)
 
 
-def test_bad_input_of_the_real_command(tmp_path: Path) -> None:
-    refusal = one_line(piped("solve", "two-goal-v1", QUICK, *SEEDS, "--save", tmp_path / "run"))
-    assert refusal.startswith("No problem is called 'two-goal-v1'. Did you mean 'two-goals-v1'?")
-    assert list(tmp_path.iterdir()) == []
-
-
 LONG = "rpvi-v2:epsilon=0.123456789,delta=0.00123456789,rho=0.2123456789,calls=123456789,iterations=3,tolerance=0.01234"
 
 
@@ -883,12 +481,9 @@ LONG = "rpvi-v2:epsilon=0.123456789,delta=0.00123456789,rho=0.2123456789,calls=1
     "command",
     [
         ("list",),
-        ("plan", "garnet-v1:n_states=12345,n_actions=3,branching=2,gamma=0.912345,seed=123456789", LONG),
-        ("plan", "two-goals-v1", "rpvi-v2", *PROMISE),
         ("plan", "two-goals-v1", "rpvi-v2:epsilon=1e-9,delta=1e-12,rho=1e-6"),
         ("solve", "gridworld-v1:layout=" + "/".join(["S" + "." * 40 + "G"] * 2), LONG, *SEEDS),
         ("solve", LATEST_TAXI, LONG, *SEEDS),
-        ("solve", "inventory-v1", LONG, *SEEDS),
         (
             "solve",
             "two-goals-v1",
@@ -911,13 +506,6 @@ def test_no_line_is_longer_than_80(
     out = run.good(*command)
     assert max(map(len, out.splitlines())) <= 80
     assert "…" not in out
-
-
-def test_no_line_of_the_real_command_is_longer_than_80() -> None:
-    result = piped("list", COLUMNS="200")
-    assert (result.code, result.err) == (0, "")
-    assert max(map(len, result.out.splitlines())) <= 80
-    assert "\x1b" not in result.out
 
 
 def test_head_is_no_error() -> None:

@@ -78,32 +78,13 @@ def test_compare_prints_a_table_and_recommends(run: Run, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (
-            ("calibrate", *PLUG_IN, "--figure", "a.gif"),
-            "figure: the name of a file must end in .png, .svg or .pdf, got",
-        ),
-        (("calibrate", *PLUG_IN, "--figure", "/nowhere/a.png"), "/nowhere/a.png: cannot be written (No such file"),
-        (
-            ("calibrate", *PLUG_IN, "--start", "many"),
-            "--start must be a whole number such as 13000 or 1e6, got 'many'.",
-        ),
-        (
-            ("calibrate", *PLUG_IN, "--confidence", "2"),
-            "calibrate: confidence must lie strictly between 0 and 1, got 2",
-        ),
-        (("calibrate", *PLUG_IN, "--rule", "affordabel"), "PlugInPolicy: no rule is called 'affordabel'. Did you mean"),
-        (("calibrate", *PLUG_IN, "--size", "n"), "calibrate: PlugInPolicy has no parameter 'n'. It has: epsilon, "),
-        (("compare", "two-goal-v1"), "No problem is called 'two-goal-v1'. Did you mean 'two-goals-v1'?"),
-        (("calibrate", *PLUG_IN, "--seed", "-1"), "calibrate: seed must be an integer from 0 to"),
+        (("calibrate", *PLUG_IN, "--figure", "a.gif"), "figure: the name of a file must end in .png, .svg or .pdf"),
+        (("calibrate", *PLUG_IN, "--figure", "/nowhere/a.png"), "/nowhere/a.png: cannot be written"),
+        (("calibrate", *PLUG_IN, "--start", "many"), "--start must be a whole number"),
+        (("calibrate", *PLUG_IN, "--size", "n"), "calibrate: PlugInPolicy has no parameter 'n'"),
         (("calibrate", *PLUG_IN, "--jobs", "0"), "calibrate: n_jobs (--jobs) must be the number of workers"),
+        (("compare", "two-goal-v1"), "No problem is called 'two-goal-v1'. Did you mean 'two-goals-v1'?"),
         (("compare", "chain-v1", "--seed", "-1"), "compare: seed must be an integer from 0 to"),
-        (("compare", "chain-v1", "--jobs", "0"), "compare: n_jobs (--jobs) must be the number of workers"),
-        (("compare", "chain-v1", "--shared-seeds", "0"), "compare: shared_seeds must be an integer from 1"),
-        (
-            ("calibrate", "chain-v1", "phased-vi-v1", "--epsilon", "0.1", "--delta", "0.1"),
-            "calibrate: PhasedVI promises no rho, so it must be given",
-        ),
-        (("compare", "chain-v1", "--only", "rmax"), "compare: R-max plays episodes, so it needs their length, such as"),
         (("compare", "chain-v1", "--share", "0.1", "--epsilon", "0.1"), "compare: epsilon and share both say how much"),
     ],
 )

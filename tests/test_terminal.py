@@ -194,18 +194,6 @@ def test_no_number_is_cut_at_60_columns(
     assert numbers(narrow) <= numbers(wide)
 
 
-@pytest.mark.parametrize("columns", ["0", "1", "-5", "wide", "9" * 400])
-def test_odd_numbers_of_columns(columns: str, shown: OnTerminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", columns)
-    assert "1.003e+11" in shown.good(*NARROW["plan of rPVI"])
-
-
-def test_a_number_that_is_cut_is_noticed() -> None:
-    assert numbers("calls 1.003e+11 and 0.9") == {"1.003e+11", "0.9"}
-    assert not numbers("calls 1.003e+\n11") <= numbers("calls 1.003e+11")
-    assert not numbers("0.00\n5") <= numbers("0.005")
-
-
 # --- start -------------------------------------------------------------------------------------
 
 HEAVY: tuple[str, ...] = (
