@@ -76,8 +76,6 @@ def test_an_estimated_table_comes_back_as_one(tmp_path: Path) -> None:
     model.save(path)
     assert rr.load_mdp(path).estimated
     assert rr.load_mdp(path).spec == model.spec
-    with_metadata(path, "estimated")  # as files were written before tables said so
-    assert not rr.load_mdp(path).estimated
 
 
 @settings(max_examples=50, deadline=None)
@@ -148,14 +146,6 @@ def test_a_save_that_fails_in_the_middle_leaves_the_directory_as_it_was(
         assert str(path) in str(caught.value)
         assert "No space left" in str(caught.value)
     assert {entry.name: entry.read_bytes() for entry in tmp_path.iterdir()} == before
-
-
-def test_a_save_replaces_the_file_that_was_there(tmp_path: Path) -> None:
-    path = tmp_path / "a.npz"
-    path.write_bytes(b"something else")
-    example().save(path)
-    assert rr.load_mdp(path) == example()
-    assert [entry.name for entry in tmp_path.iterdir()] == ["a.npz"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
@@ -233,26 +223,6 @@ def npy(header: str, body: bytes = b"") -> bytes:
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + body
 
 
-def patched_directory(path: Path, offset: int, value: int) -> None:
-    """Change two bytes of the first entry of the zip's central directory."""
-    data = bytearray(saved(path))
-    at = data.index(b"PK\x01\x02") + offset
-    data[at : at + 2] = struct.pack("<H", value)
-    path.write_bytes(data)
-
-
-def corrupted_deflate(path: Path) -> None:
-    arrays: dict[str, Any] = contents(path)
-    np.savez_compressed(path, **arrays)
-    with zipfile.ZipFile(path) as archive:
-        entry = archive.getinfo("probability.npy")
-    data = bytearray(path.read_bytes())
-    start = entry.header_offset + 30 + len(entry.filename)
-    start += struct.unpack_from("<H", data, entry.header_offset + 28)[0]
-    data[start : start + 20] = b"\xff" * 20
-    path.write_bytes(data)
-
-
 def flipped(name: str, index: int, value: float) -> Callable[[Path], None]:
     def write(path: Path) -> None:
         array = contents(path)[name].copy()
@@ -262,31 +232,13 @@ def flipped(name: str, index: int, value: float) -> Callable[[Path], None]:
     return write
 
 
-def bare_array(path: Path) -> None:
-    with path.open("wb") as stream:
-        np.save(stream, np.arange(3))
-
-
 BAD_FILES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "nothing there": (lambda path: None, "no such file"),
     "a directory": (lambda path: path.mkdir(), "directory"),
-    "empty": (lambda path: path.write_bytes(b""), ""),
-    "text": (lambda path: path.write_text("P = 1\n" * 20), ""),
     "a pickle": (lambda path: path.write_bytes(pickle.dumps({"P": [1.0]})), ""),
-    "a bare array": (bare_array, ""),
     "a zip of something else": (lambda path: with_member(path, "reward.npy", b"hello"), ""),
     "truncated in the middle": (lambda path: path.write_bytes(saved(path)[:1500]), ""),
-    "truncated at the end": (lambda path: path.write_bytes(saved(path)[:-1]), ""),
-    "a flipped bit": (lambda path: path.write_bytes(saved(path).replace(b"\x33\xd3\x3f", b"\x33\xd3\x3e")), ""),
-    "compression unknown": (lambda path: patched_directory(path, 10, 99), ""),
-    "encrypted": (lambda path: patched_directory(path, 8, 1), ""),
-    "compressed data corrupt": (corrupted_deflate, ""),
     **{f"no {name}": (without_array(name), name) for name in NAMES},
-    "header unreadable": (lambda path: with_member(path, "reward.npy", npy("{'descr': '<f8', 'fortran")), ""),
-    "header of an absurd size": (
-        lambda path: with_member(path, "reward.npy", npy("{'descr':'<f8','fortran_order':False,'shape':(1<<60,)}")),
-        "",
-    ),
     "array larger than any memory": (
         lambda path: with_member(
             path, "reward.npy", npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1152921504606846976,), }")
@@ -299,50 +251,28 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Any], str]] = {
         ),
         "",
     ),
-    "integer probabilities": (lambda path: with_arrays(path, probability=np.ones(8, dtype=np.int64)), "probability"),
-    "float successors": (lambda path: with_arrays(path, next_state=np.zeros(8)), "next_state"),
-    "float row starts": (lambda path: with_arrays(path, indptr=np.array([0.0, 1, 4, 7, 8])), "indptr"),
     "complex rewards": (lambda path: with_arrays(path, reward=np.zeros(8) * 1j), "reward"),
-    "text rewards": (lambda path: with_arrays(path, reward=np.array(["0"] * 8)), "reward"),
-    "metadata as floats": (lambda path: with_arrays(path, metadata=np.zeros(4)), "metadata"),
-    "two-dimensional rewards": (lambda path: with_arrays(path, reward=np.zeros((2, 4))), "reward"),
     "too few rewards": (lambda path: with_arrays(path, reward=np.zeros(7)), ""),
-    "too few first states": (lambda path: with_arrays(path, initial=np.ones(1)), "initial"),
     "tampered probability": (flipped("probability", 0, 0.5), "sum"),
     "probability not a number": (flipped("probability", 0, float("nan")), "nan"),
     "tampered reward": (flipped("reward", 0, -0.25), "digest"),
-    "reward out of range": (flipped("reward", 0, -1.0), "range"),
-    "tampered successor": (flipped("next_state", 0, 1), "digest"),
     "successor out of range": (flipped("next_state", 0, 7), "0..1"),
-    "tampered row starts": (flipped("indptr", 1, 5), ""),
-    "tampered first state": (lambda path: with_arrays(path, initial=np.array([0.7, 0.3])), "digest"),
     "other discount": (lambda path: with_metadata(path, gamma=0.25), "digest"),
-    "other reward range": (lambda path: with_metadata(path, reward_range=[-1.0, 1e300]), "digest"),
     "other number of actions": (lambda path: with_metadata(path, n_actions=1, actions=None), ""),
     "other digest": (lambda path: with_metadata(path, digest="0" * 64), "digest"),
-    "digest of another type": (lambda path: with_metadata(path, digest=None), "digest"),
-    "version of the future": (lambda path: with_metadata(path, version=3), "version 3"),
+    "version of the future": (lambda path: with_metadata(path, version=2), "version 2"),
     "other format": (lambda path: with_metadata(path, format="something"), ""),
     "metadata not JSON": (lambda path: with_text(path, b"{'gamma': 0.9"), ""),
-    "metadata empty": (lambda path: with_text(path, b""), ""),
-    "metadata not UTF-8": (lambda path: with_text(path, b'{"format": "\xff"}'), ""),
-    "metadata no object": (lambda path: with_text(path, b'["format"]'), ""),
     "metadata nested without end": (lambda path: with_text(path, b"[" * 200_000), ""),
     **{
         f"no {name} in the metadata": (without_metadata(name), "")
-        for name in ("format", "version", "n_actions", "gamma", "reward_range", "states", "actions", "layout", "digest")
+        for name in ("format", "n_actions", "gamma", "states", "digest")
     },
     "discount as text": (lambda path: with_metadata(path, gamma="0.9"), "gamma"),
     "discount not a number": (lambda path: with_metadata(path, gamma=float("nan")), "gamma"),
-    "discount of 1": (lambda path: with_metadata(path, gamma=1), "gamma"),
     "actions as text": (lambda path: with_metadata(path, n_actions="two"), ""),
-    "no actions": (lambda path: with_metadata(path, n_actions=0), ""),
-    "infinitely many actions": (lambda path: with_metadata(path, n_actions=float("inf")), ""),
     "reward range of three": (lambda path: with_metadata(path, reward_range=[0, 1, 2]), ""),
-    "reward range of none": (lambda path: with_metadata(path, reward_range=None), ""),
     "wrong number of names": (lambda path: with_metadata(path, states=["one"]), "labels.states"),
-    "names no list": (lambda path: with_metadata(path, states=5), ""),
-    "layout of numbers": (lambda path: with_metadata(path, layout=[1, 2]), ""),
 }
 
 
@@ -356,11 +286,6 @@ def test_what_is_not_a_process_is_refused_with_the_path(tmp_path: Path, name: st
     assert isinstance(caught.value, rr.InvalidInput)
     assert str(caught.value).startswith(f"{path}: ")
     assert fragment in str(caught.value), str(caught.value)
-
-
-def test_the_flipped_bit_is_there(tmp_path: Path) -> None:
-    """0.3 ends in the bytes 33 d3 3f, so that the case above changes the file."""
-    assert saved(tmp_path / "a.npz").count(b"\x33\xd3\x3f") == 1
 
 
 class Trap:
@@ -386,14 +311,6 @@ def test_pickles_inside_are_refused_and_never_run(tmp_path: Path) -> None:
         with np.load(path, allow_pickle=True) as archive:  # the trap is real
             assert archive[name] is not None
         assert sprung.exists()
-
-
-def test_a_pickle_under_the_name_is_refused_and_never_run(tmp_path: Path) -> None:
-    path = tmp_path / "a.npz"
-    path.write_bytes(pickle.dumps(Trap(tmp_path / "sprung")))
-    with pytest.raises(InvalidFile):
-        rr.load_mdp(path)
-    assert not (tmp_path / "sprung").exists()
 
 
 def test_other_byte_order_is_read_as_the_same_numbers(tmp_path: Path) -> None:

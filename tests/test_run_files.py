@@ -111,7 +111,7 @@ def test_what_is_on_disk(saved: Path, run: Run) -> None:
     digest = record.pop("digest")
     text = json.dumps(record, sort_keys=True, separators=(",", ":"))  # as the documentation has it
     assert digest == hashlib.sha256(text.encode()).hexdigest()
-    assert (record.pop("format"), record.pop("version")) == ("replicable-rl run", 3)
+    assert (record.pop("format"), record.pop("version")) == ("replicable-rl run", 1)
     assert record == run.to_json()
     assert record["samples"] == "600000000000000000"
     assert record["run"] == SPEC.digest
@@ -220,23 +220,12 @@ def test_changed_arrays(saved: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("q", "policy", "message"),
     [
-        (np.zeros((6, 2)), np.zeros(5, dtype=int), r"values of shape \(6, 2\) .* got a policy of shape \(5,\)"),
-        (np.zeros((6, 2)), np.full(6, 2), r"values of shape \(6, 2\) go with one action in 0..1"),
-        (np.zeros((6, 2)), np.full(6, -1), r"a policy|go with one action in 0..1"),
-        (np.zeros(6), np.zeros(6, dtype=int), r"value must be a finite \(S, A\) table, got shape \(6,\)"),
-        (np.full((6, 2), np.nan), np.zeros(6, dtype=int), r"value must hold numbers, got NaN"),
-        (np.full((6, 2), np.inf), np.zeros(6, dtype=int), r"value must be a finite \(S, A\) table"),
-        (
-            np.full((6, 2), "x"),
-            np.zeros(6, dtype=int),
-            r"not a replicable-rl run \(array: expected a .npy file of numbers",
-        ),
-        (
-            np.zeros((6, 2), dtype=np.float32),
-            np.zeros(6, dtype=int),
-            r"not a replicable-rl run \(array: .* 64 bits, got float32\)",
-        ),
-        (np.zeros((6, 2)), np.zeros(6, dtype=int), r"the outputs do not have the fingerprints recorded"),
+        (np.zeros((6, 2)), np.zeros(5, dtype=int), "policy of shape"),
+        (np.zeros(6), np.zeros(6, dtype=int), "value must be a finite"),
+        (np.full((6, 2), np.nan), np.zeros(6, dtype=int), "NaN"),
+        (np.full((6, 2), "x"), np.zeros(6, dtype=int), "array: expected a .npy file of numbers"),
+        (np.zeros((6, 2), dtype=np.float32), np.zeros(6, dtype=int), "float32"),
+        (np.zeros((6, 2)), np.zeros(6, dtype=int), "the outputs do not have the fingerprints recorded"),
     ],
 )
 def test_arrays_of_another_kind(saved: Path, q: Any, policy: Any, message: str) -> None:
@@ -249,40 +238,18 @@ def test_arrays_of_another_kind(saved: Path, q: Any, policy: Any, message: str) 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda r: r["fingerprints"].update(value="0" * 64), r"do not have the fingerprints recorded"),
-        (lambda r: r["fingerprints"].update(model="0" * 64), r"run: holds no model\.npz\.$"),
-        (lambda r: r["fingerprints"].pop("value"), r"do not have the fingerprints recorded"),
+        (lambda r: r["fingerprints"].update(value="0" * 64), "fingerprints recorded"),
+        (lambda r: r["fingerprints"].update(model="0" * 64), r"model\.npz: no such file"),
         (lambda r: r.pop("fingerprints"), r"not a replicable-rl run \('fingerprints'\)"),
-        (lambda r: r["fingerprints"].update({"../x": "0"}), r"run: level must be one of .*, got '../x'\.$"),
-        (lambda r: r["spec"]["sample"].update(seed="4"), r"the spec does not have the digest recorded; it was changed"),
-        (lambda r: r["spec"]["sample"].update(sampler="own"), r"the spec does not have the digest recorded"),
-        (lambda r: r["spec"]["algorithm"]["params"].update(rho=0.3), r"the spec does not have the digest recorded"),
-        (lambda r: r.update(spec=None), r"the spec does not have the digest recorded"),
-        (lambda r: r.update(run=None), r"the spec does not have the digest recorded"),
-        (lambda r: r.pop("run"), r"the spec does not have the digest recorded"),
-        (lambda r: r["spec"]["sample"].update(seed=4), r"sample seed must be a string of decimal digits, got 4"),
-        (lambda r: r["spec"]["sample"].update(seed="-4"), r"sample seed must be a string of decimal digits"),
-        (lambda r: r["spec"]["sample"].update(seed=str(2**64)), r"RunSpec: sample seed must be an integer from 0 to"),
-        (lambda r: r["spec"].update(sample=None), r"sample: expected one that was drawn or recorded, got None"),
-        (lambda r: r["spec"].update(problem=3), r"ObjectSpec: expected an object with 'id' and 'params', got 3"),
-        (lambda r: r.update(spec=[]), r"RunSpec: expected an object, got \[\]"),
-        (lambda r: r.pop("spec"), r"not a replicable-rl run \('spec'\)"),
-        (lambda r: r.update(samples="-5"), r"samples must be a string of decimal digits, got '-5'"),
-        (lambda r: r.update(samples=5), r"samples must be a string of decimal digits, got 5"),
-        (lambda r: r.update(samples="many"), r"samples must be a string of decimal digits, got 'many'"),
-        (lambda r: r.pop("samples"), r"not a replicable-rl run \('samples'\)"),
-        (lambda r: r["status"].update(code="won"), r"Status: expected a code of completed, .* got .*'won'"),
-        (lambda r: r.update(status=3), r"Status: expected a code .*, got 3"),
-        (lambda r: r["claims"]["made"][0].update(kind="sworn"), r"kind one of proved, .* 'accuracy' and 'sworn'"),
-        (lambda r: r["claims"]["made"][0].update(bonus=1), r"Claim: expected about, kind, .*; got \{'about'"),
-        (lambda r: r.update(claims=None), r"Claims: expected a list of claims, got None"),
-        (lambda r: r.update(history=[1]), r"not a replicable-rl run \("),
+        (lambda r: r["fingerprints"].update({"../x": "0"}), r"level must be one of .*, got '../x'\.$"),
+        (lambda r: r["spec"]["sample"].update(seed="-4"), "sample seed"),
+        (lambda r: r["spec"].update(sample=None), "sample: .* got None"),
+        (lambda r: r.update(samples=5), "samples .* got 5"),
+        (lambda r: r["status"].update(code="won"), "Status: .*'won'"),
+        (lambda r: r["claims"]["made"][0].update(bonus=1), "Claim: expected about"),
         (lambda r: r.update(history={"x": ["y"]}), r"not a replicable-rl run \(could not convert"),
-        (lambda r: r.update(made_with=[]), r"not a replicable-rl run \("),
         (lambda r: r.update(format="replicable-rl mdp"), r"run: not a replicable-rl run\.$"),
-        (lambda r: r.pop("format"), r"run: not a replicable-rl run\.$"),
-        (lambda r: r.update(version=4), r"run: format version 4 is not 3\. Upgrade replicable-rl\.$"),
-        (lambda r: r.pop("version"), r"run: format version None is not 3\."),
+        (lambda r: r.update(version=2), r"run: format version 2 is not 1\. Upgrade replicable-rl\.$"),
     ],
 )
 def test_changed_records(saved: Path, change: Callable[[dict[str, Any]], Any], message: str) -> None:
@@ -291,19 +258,38 @@ def test_changed_records(saved: Path, change: Callable[[dict[str, Any]], Any], m
     with pytest.raises(InvalidFile, match=message) as refused:
         load_run(saved)
     assert str(refused.value).startswith(f"{saved}: ")
-    assert str(refused.value).count(str(saved)) == 1
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", '"run"', "\x00", "[" * 100_000, '{"format": NaN}'])
-def test_records_that_are_no_record(saved: Path, text: str) -> None:
-    (saved / "run.json").write_text(text, encoding="utf-8")
-    with pytest.raises(InvalidFile, match=r"run: not a replicable-rl run"):
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda r: r["claims"]["made"][0].update(bound=1e-9),
+        lambda r: r.update(samples="1"),
+        lambda r: r["status"].update(sentence="it went well"),
+        lambda r: r["spec"]["sample"].update(seed="4"),
+        lambda r: r["made_with"].update(numpy="0"),
+        lambda r: r.pop("digest"),
+        lambda r: r.update(more=1),
+    ],
+)
+def test_a_record_that_was_changed_is_refused(saved: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    record = json.loads((saved / "run.json").read_text())
+    change(record)
+    (saved / "run.json").write_text(json.dumps(record))
+    with pytest.raises(InvalidFile, match=r"run: run.json does not have the digest recorded; it was changed"):
         load_run(saved)
 
 
-def test_a_record_that_is_no_text(saved: Path) -> None:
-    (saved / "run.json").write_bytes(b"\xff\xfe{}")
-    with pytest.raises(InvalidFile, match=r"not a replicable-rl run"):
+def test_the_form_of_the_text_is_no_change(run: Run, saved: Path) -> None:
+    record = json.loads((saved / "run.json").read_text())
+    (saved / "run.json").write_text(json.dumps(dict(reversed(record.items()))))
+    assert load_run(saved) == run
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"3", b"\xff\xfe{}", b"[" * 100_000])
+def test_records_that_are_no_record(saved: Path, text: bytes) -> None:
+    (saved / "run.json").write_bytes(text)
+    with pytest.raises(InvalidFile, match=rf"^{saved}: (JSON|not a replicable-rl run)"):
         load_run(saved)
 
 
@@ -314,21 +300,11 @@ def test_missing_files(saved: Path, name: str) -> None:
         load_run(saved)
 
 
-def test_a_missing_or_foreign_model(run: Run, with_model: Run, tmp_path: Path) -> None:
-    full, bare = tmp_path / "full", tmp_path / "bare"
-    save_run(with_model, full)
-    save_run(run, bare)
-    (full / "model.npz").rename(bare / "model.npz")
-    with pytest.raises(InvalidFile, match=r"full: holds no model\.npz\.$"):
-        load_run(full)
+def test_another_model(with_model: Run, tmp_path: Path) -> None:
+    save_run(with_model, tmp_path / "run")
+    model(0.25).save(tmp_path / "run/model.npz")
     with pytest.raises(InvalidFile, match=r"do not have the fingerprints recorded"):
-        load_run(bare)
-    model(0.25).save(full / "model.npz")
-    with pytest.raises(InvalidFile, match=r"do not have the fingerprints recorded"):
-        load_run(full)
-    (full / "model.npz").write_bytes(b"no model")
-    with pytest.raises(InvalidFile, match=r"full: model: not a replicable-rl mdp file"):
-        load_run(full)
+        load_run(tmp_path / "run")
 
 
 def test_a_directory_that_is_none(tmp_path: Path) -> None:
@@ -350,41 +326,15 @@ class Bomb:
         return Path.touch, (Path(self.path),)
 
 
-@pytest.mark.parametrize("name", ["policy", "value"])
-def test_pickles_are_refused_and_not_run(saved: Path, tmp_path: Path, name: str) -> None:
+def test_pickles_are_refused_and_not_run(saved: Path, tmp_path: Path) -> None:
     bomb = Bomb()
     Bomb.path = str(tmp_path / "exploded")
-    np.save(saved / f"{name}.npy", np.array([bomb], dtype=object))
-    with pytest.raises(InvalidFile, match=r"not a replicable-rl run \(array: expected a .npy file of numbers, .*\|O"):
+    np.save(saved / "value.npy", np.array([bomb], dtype=object))
+    with pytest.raises(InvalidFile, match=r"array: expected a .npy file of numbers, .*\|O"):
         load_run(saved)
     assert not (tmp_path / "exploded").exists()
-    np.load(saved / f"{name}.npy", allow_pickle=True)
+    np.load(saved / "value.npy", allow_pickle=True)
     assert (tmp_path / "exploded").exists(), "the bomb is a real one"
-
-
-def _bare_pickle(path: Path) -> None:
-    np.array([{"a": 1}], dtype=object).dump(path)
-
-
-def _npz(path: Path) -> None:
-    with path.open("wb") as stream:
-        np.savez(stream, policy=np.zeros(6, dtype=np.int64))
-
-
-def _huge(path: Path) -> None:
-    header = b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000000,), }"
-    path.write_bytes(header.ljust(127) + b"\n")
-
-
-def _empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-@pytest.mark.parametrize("spoil", [_bare_pickle, _npz, _huge, _empty])
-def test_files_that_cannot_be_read(saved: Path, spoil: Callable[[Path], None]) -> None:
-    spoil(saved / "policy.npy")
-    with pytest.raises(InvalidFile, match=rf"^{saved}: not a replicable-rl run \("):
-        load_run(saved)
 
 
 @pytest.mark.parametrize("name", ["run.json", "policy.npy", "value.npy", "model.npz"])
@@ -455,20 +405,6 @@ def test_an_existing_directory_is_not_touched(run: Run, tmp_path: Path) -> None:
     assert everything(tmp_path) == {"run/notes.txt": b"mine"}
 
 
-def test_a_saved_solution_is_not_overwritten(run: Run, saved: Path) -> None:
-    before = everything(saved)
-    with pytest.raises(InvalidFile, match=r"exists and is not an empty directory"):
-        save_run(run, saved)
-    assert everything(saved) == before
-
-
-def test_an_existing_file_is_not_touched(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "run").write_text("mine")
-    with pytest.raises(InvalidFile, match=r"run: exists and is not an empty directory"):
-        save_run(run, tmp_path / "run")
-    assert everything(tmp_path) == {"run": b"mine"}
-
-
 def test_an_empty_directory_is_filled_and_parents_are_made(run: Run, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     save_run(run, tmp_path / "empty")
@@ -490,8 +426,3 @@ def test_a_directory_without_permission(run: Run, tmp_path: Path) -> None:
     with pytest.raises(InvalidFile, match=r"cannot be written \(Permission denied\)"):
         save_run(run, tmp_path / "closed/run")
     assert list((tmp_path / "closed").iterdir()) == []
-
-
-def test_every_refusal_is_an_invalid_input(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput):
-        load_run(tmp_path)

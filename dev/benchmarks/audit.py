@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from unittest.mock import patch
 
 import replicable_rl as rr
 from dev.benchmarks.timing import At, Job, Measurement, all_cores, in_turns
@@ -20,8 +19,6 @@ SMALL = rr.PaperPhasedVI(0.1, 0.001, 0.2, iterations=1)
 THEOREM = rr.PaperPhasedVI(0.1, 0.001, 0.2)  # as the paper lists it: the most iterations
 A_RUN, MANY = "a small run (rPVI on two-goals-v1, T = 1)", "many runs into one file"
 BARE, IN_MEMORY, IN_FILE = "the run alone", "audited, in memory", "audited, in a file"
-IDLE, READ_BACK = "a run that does nothing, audited", "a small run read back from its file"
-WITH_DIGESTS, NO_DIGESTS = "rows have digests", "rows have none"
 
 
 @dataclass(frozen=True)
@@ -63,50 +60,12 @@ def _overhead(folder: Path, sizes: Sizes) -> Iterator[Measurement]:
 
     def fresh_file() -> Path:
         path = folder / "overhead.sqlite"
-        for name in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
-            name.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
         return path
 
-    def idle() -> None:
-        rr.audit_callable(_do_nothing, shared_seeds=sizes.seeds, store=fresh_file(), version="1")
-
-    kept = folder / "kept.sqlite"
-    audited(lambda: kept)()
-
-    def read() -> None:
-        with rr.RunStore(kept) as store:
-            for family in {spec.family for spec in store.audits()}:
-                store.runs(family)
-
-    for title, calls in {
-        A_RUN: {
-            BARE: bare,
-            IN_MEMORY: audited(lambda: None),
-            IN_FILE: audited(fresh_file),
-        },
-        IDLE: {WITH_DIGESTS: idle, NO_DIGESTS: _without_digests(idle)},
-        READ_BACK: {WITH_DIGESTS: read, NO_DIGESTS: _without_digests(read)},
-    }.items():
-        jobs = [Job(by, call, {}, 1.0 / (2 * sizes.seeds)) for by, call in calls.items()]
-        yield from in_turns("audit", title, jobs, rounds=sizes.rounds)
-
-
-def _do_nothing(shared_seed: int, sample_seed: int) -> list[int]:
-    return [0]
-
-
-def _without_digests(call: Callable[[], object]) -> Callable[[], object]:
-    """Return a call that writes rows without their digest, as older versions did, and checks none."""
-
-    def without() -> None:
-        with (
-            patch("replicable_rl.store.runs.seal", lambda *parts: None),
-            patch("replicable_rl.store.runs.family_of", lambda rows: None),
-            patch("replicable_rl.store.reading.Reader.vouched", lambda *parts: True),
-        ):
-            call()
-
-    return without
+    calls = {BARE: bare, IN_MEMORY: audited(lambda: None), IN_FILE: audited(fresh_file)}
+    jobs = [Job(by, call, {}, 1.0 / (2 * sizes.seeds)) for by, call in calls.items()]
+    yield from in_turns("audit", A_RUN, jobs, rounds=sizes.rounds)
 
 
 def _many(

@@ -141,10 +141,3 @@ def _around(book: Book) -> Iterator[Line]:
     yield "`replicable-rl --help`", _shown(_best(book.find("startup", startup.HELP))), "≤ 0.35 s"
     bare, kept = (_best(book.find("audit", audit.A_RUN, by)) for by in (audit.BARE, audit.IN_FILE))
     yield "what an audit into a file adds to a run", _shown(kept - bare), ""
-    for job, title in (
-        (audit.IDLE, "digests of rows: an audited run"),
-        (audit.READ_BACK, "digests of rows: reading one"),
-    ):
-        kept, plain = (_best(book.find("audit", job, by)) for by in (audit.WITH_DIGESTS, audit.NO_DIGESTS))
-        text = f"{_shown(kept)}, {kept / plain - 1.0:+.0%}" if plain > 0.0 else _NOTHING
-        yield title, text, "≤ 20 % more" if job == audit.IDLE else ""

@@ -8,7 +8,6 @@ import resource
 import signal
 import tempfile
 import traceback
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,7 +17,6 @@ from typing import Any
 from dev.fuzz.mutations import mutate
 from dev.fuzz.seeds import KINDS, Kind, copied
 from replicable_rl.errors import InvalidInput
-from replicable_rl.store import DamagedRecord
 
 REFUSED, EQUAL, LESS, OTHER = "refused", "equal", "left out", "another input"
 TRACEBACK, HANG, MEMORY, CHANGED = "traceback", "hang", "memory", "changed record"
@@ -43,8 +41,7 @@ class Found:
 def fuzz(mutations: int, seed: int, kinds: tuple[str, ...] = tuple(KINDS)) -> Found:
     """Read so many mutants, the kinds in turn; the same seed makes the same mutants of the same files."""
     found = Found()
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore", DamagedRecord)
+    with tempfile.TemporaryDirectory() as folder:
         # Sound files are read first: what libraries and their threads reserve for good is no mutant's.
         sound = {name: _sound(KINDS[name], Path(folder)) for name in kinds}
         with _limited():

@@ -24,7 +24,7 @@ from replicable_rl.records import (
     StatusCode,
 )
 from replicable_rl.solve.files import load_run, save_run
-from replicable_rl.store import RunStore, packed
+from replicable_rl.store import RunStore
 
 
 @dataclass(frozen=True)
@@ -59,18 +59,11 @@ def _read_run(path: Path) -> str:
 
 
 def _write_store(path: Path) -> None:
-    """Write a store with a block of rows, and with rows that are in none."""
-    result = rr.audit(rr.make("two-goals-v1"), rr.PhasedVI(0.1, 0.01, calls=20, iterations=3), shared_seeds=28)
-    contents: dict[str, bytes] = {}
-    runs = [packed(run, contents) for run in result.runs]
-    with RunStore(path) as store:
-        store.add(runs[:2], contents)
-        store.add(runs[2:], {})
-        store.add_audit(result.spec)
+    rr.audit(rr.make("two-goals-v1"), rr.PhasedVI(0.1, 0.01, calls=20, iterations=3), shared_seeds=28, store=path)
 
 
 def _read_store(path: Path) -> set[str]:
-    """Return every record of a store as text; what is left out is not there."""
+    """Return every record of a store as text."""
     found: set[str] = set()
     with RunStore(path) as store:
         specs: list[AuditSpec] = store.audits()
@@ -171,7 +164,7 @@ KINDS = {
 
 def copied(source: Path, target: Path) -> None:
     """Put a fresh copy of a sound file or folder at a place."""
-    for left in (target, Path(f"{target}-wal"), Path(f"{target}-shm"), Path(f"{target}-journal")):
+    for left in (target, Path(f"{target}-journal")):
         if left.is_dir():
             shutil.rmtree(left)
         else:

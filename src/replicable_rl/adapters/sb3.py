@@ -208,7 +208,7 @@ class StableBaselines3:
 
     @property
     def _unusual(self) -> dict[str, Json]:
-        """What differs from the usual settings: those of older versions, which said nothing of them."""
+        """What differs from the usual settings."""
         told: dict[str, Json] = {} if self.n_envs == 1 else {"n_envs": self.n_envs}
         told |= {} if self.device == "cpu" else {"device": self.device}
         some = self.callback if isinstance(self.callback, tuple) else (self.callback,)

@@ -5,7 +5,6 @@ that are complete are compared, and the result says how many runs were asked for
 """
 
 import contextlib
-import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,8 +21,6 @@ from replicable_rl.registry import PROBLEMS, make
 from replicable_rl.store import RunStore
 
 _MOST_STATES = 20_000  # of a problem that is built again for its names and returns
-_MOST_OUTCOMES = 10**7
-_MOST_LETTERS = 200_000  # of its parameters
 _GYMNASIUM = "gymnasium/"
 
 
@@ -103,32 +100,12 @@ def problem_of(spec: ObjectSpec, policy: NDArray[Any]) -> TabularMDP | None:
         return None
     if spec.id not in PROBLEMS and not _is_toy(spec.id):
         return None  # a file may name anything: other ids could name a module to import
-    if not _is_small(spec, policy.size):
-        return None  # or a problem that fills the memory
     with contextlib.suppress(InvalidInput, TypeError, ValueError, MemoryError):
         mdp = make(spec.id, **spec.params)
         if mdp.n_states == policy.size and policy.max() < mdp.n_actions:
             check_policy_allowed("audit", policy, allowed_of(mdp))
             return mdp
     return None
-
-
-def _is_small(spec: ObjectSpec, states: int) -> bool:
-    """Whether a spec can be that of a problem with so many states, and not of very many outcomes; nothing is built.
-
-    >>> _is_small(ObjectSpec("garnet-v1", {"n_states": 50, "seed": 2**60}), 50)
-    True
-    >>> _is_small(ObjectSpec("garnet-v1", {"n_states": 10**6}), 50)
-    False
-    """
-    params = {name: value for name, value in spec.params.items() if name != "seed"}
-    sizes = [value for value in params.values() if isinstance(value, (int, float)) and value > 1]
-    if "n_states" in params and params["n_states"] != states:
-        return False
-    if len(str(params)) > _MOST_LETTERS:
-        return False  # a map
-    power = 3 if "capacity" in params else 1  # of an inventory: stock x order x demand
-    return math.prod(sizes) ** power <= _MOST_OUTCOMES
 
 
 def _is_toy(id: str) -> bool:

@@ -22,7 +22,6 @@ from replicable_rl.progress import report
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.records import AuditSpec, Run, RunSpec
 from replicable_rl.store import RunStore
-from replicable_rl.store.reading import without_collection
 from replicable_rl.wording import listed
 
 _COMMIT_EVERY = 0.2  # seconds of finished runs that a kill may cost
@@ -73,8 +72,7 @@ def _results(
         raise InvalidInput(f"audit: on_error must be 'raise' or 'record', got {shown(on_error)}.")
     if n_jobs is not None and check_integer("audit", "n_jobs", n_jobs, low=-(2**15), high=2**15) == 0:
         raise InvalidInput("audit: n_jobs (--jobs) must be the number of workers, or -1 for one on every core; got 0.")
-    with without_collection():
-        audits = _opened(specs, store, on_error)
+    audits = _opened(specs, store, on_error)
     waiting = _Waiting(audits)
     yield from waiting.whole(store)
     queue = _Queue([audit for audit in audits if audit.missing], store)
@@ -96,7 +94,6 @@ def _results(
     for audit in queue.audits:  # what another process made meanwhile
         audit.found |= store.runs(audit.spec.family) if not audit.is_whole else {}
     yield from waiting.whole(store)
-    waiting.refuse(store)
 
 
 @dataclass(eq=False)
@@ -208,11 +205,6 @@ class _Waiting:
         """Yield the results of those that come next and are whole."""
         while self._audits and self._audits[-1].is_whole:
             yield self._audits.pop().result(store)
-
-    def refuse(self, store: RunStore) -> None:
-        """Refuse a file that has runs when it is written, and has not when it is read."""
-        if self._audits:
-            raise InvalidFile(f"{store.path or 'run store'}: the file is damaged. Restore it from a copy.")
 
 
 class _Queue:

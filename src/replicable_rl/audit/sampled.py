@@ -118,9 +118,7 @@ def versions(runs: Sequence[Run]) -> list[tuple[Mapping[str, str], int]]:
 
 
 def _differences(by: Mapping[str, str], here: Mapping[str, str]) -> str:
-    """Name what differs, such as "numpy 1.26.4 (here 2.1.0)"; of runs of version 1 little was kept."""
-    if "schema" in by:
-        return "versions that were not recorded"
+    """Name what differs, such as "numpy 1.26.4 (here 2.1.0)"."""
     names = [name for name in (*here, *(name for name in by if name not in here)) if by.get(name) != here.get(name)]
     told = (f"{name} {by.get(name, 'that is not recorded')} (here {here.get(name, 'not installed')})" for name in names)
     return ", ".join(told)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 import os
 import zipfile
 from typing import TYPE_CHECKING, Any, cast
@@ -114,7 +113,7 @@ def _dataset(metadata: dict[str, Any], archive: dict[str, NDArray[Any]]) -> Data
     columns = pair // n_actions, pair % n_actions, key % n_states, arrays["reward"].astype(np.float64), count
     more: dict[str, Any] = {name: arrays[name].astype(np.int64) for name in _OPTIONAL if name in arrays}
     more |= {name: int(metadata.get(name, 0)) for name in ("broken", "cut", "after", "joined")}
-    return Dataset(process, *columns, **more, width=_width(metadata), outside=_outside(metadata))
+    return Dataset(process, *columns, **more, width=float.fromhex(metadata["width"]), outside=_outside(metadata))
 
 
 def _outside(metadata: dict[str, Any]) -> Outside | None:
@@ -122,13 +121,6 @@ def _outside(metadata: dict[str, Any]) -> Outside | None:
         return None
     many, lowest, highest, where = metadata["outside"]
     return Outside(int(many), float.fromhex(lowest), float.fromhex(highest), str(where))
-
-
-def _width(metadata: dict[str, Any]) -> float:
-    """Return the length of stretches; files of older versions have one mean for every transition, or no stretches."""
-    if "width" in metadata:
-        return float.fromhex(metadata["width"])
-    return math.inf if metadata["added_up"] is True else 0.0
 
 
 def _tagged(label: Label) -> Json:

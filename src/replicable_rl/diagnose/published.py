@@ -18,7 +18,7 @@ from replicable_rl.records.audits import derived_seed
 from replicable_rl.solve import publish
 from replicable_rl.solve.run import solve_as
 
-ID = "published-afresh-v2"  # the first one granted cuts no doubt
+ID = "published-afresh-v1"
 _SHARED = "the cuts that the first run of a pair publishes"
 
 

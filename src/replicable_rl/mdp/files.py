@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _FORMAT = "replicable-rl mdp"
-_VERSION, _MASKED = 1, 2  # the second has the array ``allowed``, and is written where it says something
+_VERSION = 1
 _ARRAYS = ("indptr", "next_state", "probability", "reward", "initial")
 _KINDS = {"indptr": "i", "next_state": "i", "probability": "f", "reward": "f", "initial": "f", "metadata": "u"}
 _KINDS["allowed"] = "u"
@@ -43,7 +43,7 @@ def write_mdp(mdp: TabularMDP, stream: IO[bytes]) -> None:
     allowed = allowed_of(mdp)
     metadata = {
         "format": _FORMAT,
-        "version": _VERSION if allowed is None else _MASKED,
+        "version": _VERSION,
         "n_actions": mdp.n_actions,
         "gamma": mdp.gamma,
         "reward_range": list(mdp.reward_range),
@@ -82,7 +82,7 @@ def read_mdp(path: str | os.PathLike[str], stream: IO[bytes]) -> TabularMDP:
         archive = read_npz(stream)
         metadata = _read_metadata(path, archive)
         arrays = {name: _read_array(path, archive, name) for name in _ARRAYS}
-        allowed = _read_array(path, archive, "allowed") if metadata["version"] == _MASKED else None
+        allowed = _read_array(path, archive, "allowed") if "allowed" in archive else None
     except InvalidFile:
         raise
     except InvalidInput as error:
@@ -110,7 +110,7 @@ def _options(metadata: dict[str, Any]) -> dict[str, Any]:
         "gamma": metadata["gamma"],
         "reward_range": (low, high),
         "labels": Labels(**names),
-        "estimated": metadata.get("estimated", False) is True,
+        "estimated": metadata["estimated"] is True,
     }
 
 
@@ -123,11 +123,8 @@ def _read_metadata(path: str | os.PathLike[str], archive: Mapping[str, NDArray[A
     if not isinstance(metadata, dict) or metadata.get("format") != _FORMAT:
         raise InvalidFile(f"{path}: not a {_FORMAT} file.")
     version = metadata.get("version")
-    if type(version) is not int or version not in (_VERSION, _MASKED):
-        raise InvalidFile(
-            f"{path}: format version {version!r} is not {_VERSION} or {_MASKED}, those that this release reads. "
-            "Upgrade replicable-rl."
-        )
+    if version != _VERSION:
+        raise InvalidFile(f"{path}: format version {version!r} is not {_VERSION}. Upgrade replicable-rl.")
     if "digest" not in metadata:
         raise InvalidFile(f"{path}: its metadata has no digest.")
     return metadata
@@ -145,12 +142,7 @@ def _read_array(path: str | os.PathLike[str], archive: Mapping[str, NDArray[Any]
 def _freeze_model(name: str, output: Any) -> TabularMDP:
     if not isinstance(output, TabularMDP):
         raise InvalidInput(f"Run: a {name} must be a TabularMDP, got {type(output).__name__}.")
-    return _learned(output)
-
-
-def _learned(model: TabularMDP) -> TabularMDP:
-    """Return what a run puts out as the table that it is: estimated, also where version 1 did not write that down."""
-    return model if model.estimated else model._with(estimated=True, _source=None)
+    return output if output.estimated else output._with(estimated=True, _source=None)
 
 
 def _encode_model(model: TabularMDP) -> bytes:
@@ -166,7 +158,7 @@ register_level(
         freeze=_freeze_model,
         digest=lambda name, model: model.digest,
         encode=_encode_model,
-        decode=lambda data: _learned(read_mdp("model", io.BytesIO(data))),
+        decode=lambda data: read_mdp("model", io.BytesIO(data)),
         suffix=".npz",
     )
 )

@@ -27,7 +27,6 @@ from replicable_rl.wording import brief, plural
 _MOST = 10**7
 _FIRST = struct.Struct("<Q24x").unpack  # the first 64 bits of a digest
 _BITS = 64  # of a seed; other people's code gets seeds of 32
-_OPTIONAL = {"seed_bits", "logs", "training"}  # in the JSON form only where they say something
 _SHARED, _FRESH = "what the algorithm draws from the shared seed", "every sample"
 
 
@@ -224,38 +223,32 @@ class AuditSpec(Displayed):
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON form."""
-        names = {one.name for one in fields(self)} - {"job", *_OPTIONAL}
-        data: dict[str, Json] = {name: getattr(self, name) for name in names}
-        seeds = data["shared_seeds"]
-        more: dict[str, Json] = {} if self.logs is None else {"logs": self.logs.to_json()}
-        more |= {} if self.training is None else {"training": self.training.to_json()}
-        more |= {} if self.seed_bits == _BITS else {"seed_bits": self.seed_bits}
-        return (
-            data
-            | more
-            | {
-                "problem": self.problem.to_json(),
-                "algorithm": self.algorithm.to_json(),
-                "shared_seeds": seeds if isinstance(seeds, int) else [str(seed) for seed in seeds],
-                "seed": str(self.seed),
-            }
-        )
+        data: dict[str, Json] = {name: getattr(self, name) for name in _SAID}
+        seeds = self.shared_seeds
+        return data | {
+            "problem": self.problem.to_json(),
+            "algorithm": self.algorithm.to_json(),
+            "shared_seeds": seeds if isinstance(seeds, int) else [str(seed) for seed in seeds],
+            "seed": str(self.seed),
+            "logs": None if self.logs is None else self.logs.to_json(),
+            "training": None if self.training is None else self.training.to_json(),
+        }
 
     @classmethod
     def from_json(cls, data: Json) -> AuditSpec:
         """Read the JSON form back."""
-        names = {one.name for one in fields(cls)} - {"job", *_OPTIONAL}
-        if not isinstance(data, dict) or set(data) - _OPTIONAL != names:
-            raise InvalidInput(f"AuditSpec: expected {', '.join(sorted(names))}; got {shown(data)}.")
+        if not isinstance(data, dict) or set(data) != set(_SAID):
+            raise InvalidInput(f"AuditSpec: expected {', '.join(sorted(_SAID))}; got {shown(data)}.")
         read: dict[str, Any] = dict(data)
         read |= {name: ObjectSpec.from_json(data[name]) for name in ("problem", "algorithm")}
         if isinstance(data["shared_seeds"], list):
             read["shared_seeds"] = [from_decimal("AuditSpec: shared_seeds", one, 20) for one in data["shared_seeds"]]
-        if "logs" in data:
-            read["logs"] = Logs.from_json(data["logs"])
-        if "training" in data:
-            read["training"] = Training.from_json(data["training"])
+        read["logs"] = None if data["logs"] is None else Logs.from_json(data["logs"])
+        read["training"] = None if data["training"] is None else Training.from_json(data["training"])
         return cls(**read | {"seed": from_decimal("AuditSpec: seed", data["seed"], 20)})
+
+
+_SAID = tuple(one.name for one in fields(AuditSpec) if one.name != "job")  # in the JSON form
 
 
 def _check_runs(runs_per_seed: object) -> int:

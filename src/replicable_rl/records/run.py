@@ -131,9 +131,6 @@ class Run(Displayed):
         Why it failed; such a run has no outputs.
     traceback : str or None
         Where it failed, as Python prints it; of runs that were just made, for a store keeps the error alone.
-    sealed : bool
-        False where the record that it was read from has no digest, as those of older versions: it may have been
-        changed.
     """
 
     fingerprints: Fingerprints
@@ -146,7 +143,6 @@ class Run(Displayed):
     made_with: Mapping[str, str] = field(default_factory=dict, repr=False)
     seconds: float = 0.0
     error: str | None = None
-    sealed: bool = field(default=True, repr=False)
     traceback: str | None = field(default=None, repr=False)
 
     @classmethod

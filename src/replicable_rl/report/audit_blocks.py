@@ -192,9 +192,6 @@ def _notes(result: AuditResult) -> Iterator[Block]:
             "that, and not because of their samples."
         )
         yield DataTable(["made with", "runs"], rows[:_CLAIMS], caption)
-    if unsealed := sum(not run.sealed for run in result.runs):
-        many = "All runs" if unsealed == len(result.runs) else f"{unsealed} of {len(result.runs)} runs"
-        yield Text([f"*Older records:* {many} have no digest, so that a change to them cannot be seen."])
     if unfinished(result):
         yield Text([f"*Unfinished:* {unfinished(result)}"])
 

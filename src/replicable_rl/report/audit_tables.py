@@ -232,7 +232,7 @@ def result_json(result: AuditResult, timing: bool) -> dict[str, Json]:
     spec = result.spec
     data: dict[str, Json] = {
         "format": "replicable-rl audit",
-        "version": 2,
+        "version": 1,
         **_logs_json(result),
         "problem": result.problem.to_json(),
         "algorithm": result.algorithm.to_json(),

@@ -19,7 +19,7 @@ from replicable_rl.report.audit_blocks import (
     verdict,
 )
 from replicable_rl.report.audit_tables import unfinished
-from replicable_rl.report.blocks import Callout, Cell, Code, DataTable, Interval, Intervals, Plain
+from replicable_rl.report.blocks import Cell, Code, DataTable, Interval, Intervals
 from replicable_rl.report.commands import audit_command
 from replicable_rl.report.log_texts import logs_text
 from replicable_rl.report.page import Block, Page, Section
@@ -66,7 +66,7 @@ def store_page(
             _section(result, f"audit-{i}", audit_command(spec, name))
             for i, (spec, result) in enumerate(audits[:_SECTIONS], start=1)
         ]
-        blocks = [*_damaged(store), *_differing(results), *_overview(results, command), *_strays(strays)]
+        blocks = [*_differing(results), *_overview(results, command), *_strays(strays)]
     runs = sum(len(result.runs) for result in results) + sum(strays.values())
     lead = ("If one trains again, with fresh samples, is the policy the same? ", plural(len(specs), "audit"), " in ")
     overview = Section("overview", "Overview", blocks)
@@ -96,9 +96,7 @@ def _chosen(
     specs, families = current(store.audits()), dict(store.families())
     known = dict.fromkeys([*(spec.family for spec in specs), *families])
     if not known:
-        raise InvalidInput(
-            f"{name}: holds no finished runs. After a kill the last ones are in {name}-wal: copy both files."
-        )
+        raise InvalidInput(f"{name}: holds no finished runs.")
     for part, wanted in (("problem", problem), ("algorithm", algorithm)):
         ids = list(dict.fromkeys(getattr(family, part).id for family in known))
         if wanted is not None:
@@ -109,17 +107,6 @@ def _chosen(
     asked = {spec.family for spec in specs}
     strays = {family: runs for family, runs in families.items() if family in known and family not in asked}
     return [spec for spec in specs if spec.family in known][:_ROWS], strays
-
-
-def _damaged(store: RunStore) -> list[Block]:
-    """Say which records are left out because they were changed."""
-    many = len(store.damaged)
-    if not many:
-        return []
-    records = "a record was" if many == 1 else f"{many} records were"
-    left = f"In this store {records} changed after {'it was' if many == 1 else 'they were'} written, and "
-    said = f"{left}{'is' if many == 1 else 'are'} left out; the first: {brief(store.damaged[0], 200)}."
-    return [Callout([Plain(said)], "bad")]
 
 
 def _differing(results: Sequence[AuditResult]) -> list[Block]:

@@ -2,6 +2,5 @@
 
 from replicable_rl.store.contents import packed
 from replicable_rl.store.runs import FamilySummary, RunStore
-from replicable_rl.store.seals import DamagedRecord
 
-__all__ = ["DamagedRecord", "FamilySummary", "RunStore", "packed"]
+__all__ = ["FamilySummary", "RunStore", "packed"]

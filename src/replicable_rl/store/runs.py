@@ -4,33 +4,34 @@ A run is *finished* when its row is committed. Rows are added in batches, each o
 it needs, so that a process killed at any moment leaves whole rows and no others. Two processes may add to one file:
 the first to finish a run keeps it, and since a run is a function of its key, the second has found the same.
 
-What is read is checked: a row must have the key of what it says was run, and its seal, unless a whole block of rows is
-as it was added. A row that was changed is named in a warning and left out, and the run that an audit makes in its place
-puts it aside.
+Every row has a seal: the digest of what it says and of the documents that it names. It is checked whenever the row is
+read, and a file in which something was changed is refused. Somebody who changes a row *and* computes its seal again is
+not found out.
 """
 
+import hashlib
 import sqlite3
-import warnings
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
-from replicable_rl.canonical import canonical_json, parse_json
+from replicable_rl.canonical import Json, canonical_json, parse_json
 from replicable_rl.errors import InvalidInput
-from replicable_rl.records import AuditSpec, Drawn, ObjectSpec, Run, RunFamily, in_order
-from replicable_rl.store.blocks import Row, as_written, family_of, stretches
+from replicable_rl.records import AuditSpec, Claims, Drawn, Fingerprints, ObjectSpec, Run, RunFamily, Status, in_order
+from replicable_rl.records.run import KeptHistory, KeptOutputs
 from replicable_rl.store.contents import decode
 from replicable_rl.store.database import Database
-from replicable_rl.store.reading import Reader, in_chunks, without_collection
-from replicable_rl.store.schema import BY_KEY, document, set_aside
-from replicable_rl.store.seals import CANNOT_READ, DamagedRecord, check_seal, seal, seal_column
 
-_FAMILY, _IN_IT = "problem, algorithm, sampler", "key, shared_seed, sample"
-_IDENTITY = f"{_FAMILY}, {_IN_IT}"
-_RUN = "digests, history, samples, seconds, levels, status, claims, made_with"  # the last four are documents
-_FAILURE = "seconds, error, made_with"
-_TABLES = ((_RUN, "runs"), (_FAILURE, "failures"))
-_OF_FAMILY = "problem = ? AND algorithm = ? AND sampler IS ?"
+Row = tuple[Any, ...]
+_OWN = ("key", "sampler", "shared_seed", "sample", "digests", "history", "samples", "seconds", "error")
+_NAMED = ("problem", "algorithm", "levels", "status", "claims", "made_with")  # by the numbers of documents
+_COLUMNS = ", ".join((*_OWN, *_NAMED, "seal"))
+_ADD = f"""INSERT INTO runs ({_COLUMNS}) VALUES ({", ".join("?" * (_COLUMNS.count(",") + 1))})
+    ON CONFLICT (key) DO UPDATE SET ({_COLUMNS}) = (excluded.{_COLUMNS.replace(", ", ", excluded.")})
+    WHERE runs.error IS NOT NULL"""  # what has finished never changes
+_OF_FAMILY = """problem = (SELECT id FROM documents WHERE json = ?)
+    AND algorithm = (SELECT id FROM documents WHERE json = ?) AND sampler IS ?"""
 
 
 class FamilySummary(NamedTuple):
@@ -55,8 +56,7 @@ class RunStore(Database):
     -----
     After :meth:`close` a store in a file can still be used: it is opened for the length of each call, and
     never made again. A copy (``copy.deepcopy``, ``pickle``) of a store in a file names the same file; a copy
-    of one in memory has its content. A file that cannot be written can be read. A file of version 1 is read as it was
-    when it was opened. The first write to a file of version 1 or 2 makes it one of version 3, which they do not read.
+    of one in memory has its content. A file that cannot be written can be read.
 
     Examples
     --------
@@ -74,131 +74,41 @@ class RunStore(Database):
 
         ``contents`` are their outputs by fingerprint, as :func:`replicable_rl.store.packed` collects them.
         """
-        known: dict[int, tuple[int, bytes]] = {}  # documents by the `id` of what says them: runs share and keep these
-
-        def number(value: Any) -> tuple[int, bytes]:
-            if id(value) not in known:
-                known[id(value)] = self._document(value)
-            return known[id(value)]
-
-        with self._transaction() as connection:
-            finished = [(*_identity(run, number), *self._row(run, number)) for run in runs if run.error is None]
-            failed = [(*_identity(run, number), *_failure(run, number)) for run in runs if run.error is not None]
+        with self._session(write=True) as connection:
+            numbered = _numbering(connection)
+            finished = [_row(run, numbered) for run in runs if run.error is None]
+            failed = [_row(run, numbered) for run in runs if run.error is not None]
             before = connection.total_changes  # not earlier: new documents are no new runs
-            insert = _insert("OR IGNORE", "runs", f"{_IDENTITY}, {_RUN}, seal")
-            connection.executemany(insert, finished)
+            connection.executemany(_ADD, finished)
             new = connection.total_changes - before
-            if new < len(finished):  # another process was faster, or what is there is damaged
-                new += self._mend(insert, finished)
-            elif family := family_of(finished):
-                self._add_block(family, finished)
-            connection.executemany(_insert("OR REPLACE", "failures", f"{_IDENTITY}, {_FAILURE}, seal"), failed)
+            connection.executemany(_ADD, failed)
             connection.executemany(
-                f"{_insert('', 'contents', 'digest, data')} ON CONFLICT (digest) DO UPDATE SET data = excluded.data "
-                "WHERE data IS NOT excluded.data",  # what is there may be damaged
+                "INSERT OR IGNORE INTO contents (digest, data) VALUES (?, ?)",
                 [(bytes.fromhex(digest), data) for digest, data in contents.items()],
             )
         return new
 
     def add_audit(self, spec: AuditSpec) -> None:
         """Keep what an audit runs and asks; one that is there already changes nothing."""
-        text = canonical_json(spec.to_json()).decode()
+        text = _text(spec.to_json())
         with self._session() as connection:
             if connection.execute("SELECT 1 FROM audits WHERE json = ?", (text,)).fetchone():
-                return
-        with self._transaction() as connection:
-            connection.execute(_insert("OR IGNORE", "audits", "json, seal"), (text, seal(text)))
-
-    def _add_block(self, family: Row, rows: Sequence[Row]) -> None:
-        """Give rows of one family, which were added just now, one digest for all."""
-        (last,) = self._connection.execute("SELECT last_insert_rowid()").fetchone()
-        digest = Reader(self._text, self.output).block_seal(family, [row[3:] for row in rows])
-        insert = _insert("OR REPLACE", "blocks", f"first, last, {_FAMILY}, seal")
-        self._connection.execute(insert, (last - len(rows) + 1, last, *family, digest))
-
-    def _mend(self, insert: str, rows: Sequence[tuple[Any, ...]]) -> int:
-        """Put runs in the place of damaged rows, which are set aside; return how many."""
-        read = Reader(self._text, self.output)
-        there = {row[3]: self._found("runs", _RUN, row[3]) for row in rows}  # by key
-        damaged = [row for row in rows if (found := there[row[3]]) is None or not read.sound(found[:3], [found[3:]])]
-        if damaged:
-            set_aside(self._connection, [row[3] for row in damaged])
-            before = self._connection.total_changes
-            self._connection.executemany(insert, damaged)
-            if self._connection.total_changes - before < len(damaged):
-                raise self._damaged("it takes no more rows")
-        return len(damaged)
-
-    def _row(self, run: Run, number: Callable[[Any], tuple[int, bytes]]) -> tuple[Any, ...]:
-        digests, history = self._blob("".join(run.fingerprints.values())), run.history_digest
-        if len(digests) != 32 * len(run.fingerprints):
-            raise InvalidInput(f"{self}: fingerprints have 64 hexadecimal digits, got {dict(run.fingerprints)!r:.200}.")
-        status = (None, None) if run.status is None else number(run.status)
-        documents = self._document(tuple(run.fingerprints)), status, number(run.claims), number(run.made_with)
-        samples = None if run.samples is None else str(run.samples)
-        own = digests, None if history is None else bytes.fromhex(history), samples, float(run.seconds)
-        sealed = seal(bytes.fromhex(run.key), *own, *(digest for _, digest in documents))
-        return *own, *(id for id, _ in documents), sealed
-
-    def _document(self, value: Any) -> tuple[int, bytes]:
-        """Return the number and the digest of the document that says a value, which is added where it is new."""
-        key = value
-        if isinstance(value, ObjectSpec):
-            key = canonical_json(value.to_json())  # equal ones need not have equal JSON: 1 and True
-        elif isinstance(value, Mapping):
-            key = frozenset(value.items())
-        if key not in self._documents:
-            said = value.to_json() if hasattr(value, "to_json") else list(value) if key is value else dict(value)
-            self._documents[key] = document(self._connection, said)
-        return self._documents[key]
+                return  # also in a file that cannot be written
+        with self._session(write=True) as connection:
+            connection.execute("INSERT OR IGNORE INTO audits (json, seal) VALUES (?, ?)", (text, _seal([text])))
 
     # --- reading ---------------------------------------------------------------------------------
 
     def runs(self, family: RunFamily) -> dict[str, Run]:
-        """Return the runs of a family by their keys; those that failed follow, unless they finished later.
-
-        Damaged ones are left out, and a warning names them.
-        """
-        found: dict[str, Run] = {}
-        with self._session() as connection, self._undamaged("a run"), without_collection():
-            read = Reader(self._text, self.output)
-            ids = (*(self._number_of(spec) for spec in (family.problem, family.algorithm)), family.sampler)
-            for _, rows, vouched in self._finished(connection, read, ids):
-                found |= read.of_family(family, rows, vouched=vouched)
-            query = f"SELECT {_IN_IT}, {_FAILURE}, {seal_column(connection, 'failures')} FROM failures"
-            failed = connection.execute(f"{query} WHERE {_OF_FAMILY} ORDER BY id", ids).fetchall()
-            for key, run in read.of_family(family, failed).items():
-                found.setdefault(key, run)
-        self._name_damaged(read.damaged)
-        return found
-
-    def _finished(
-        self, connection: sqlite3.Connection, read: Reader, family: Row | None = None
-    ) -> Iterator[tuple[Row, list[Row], bool]]:
-        """Yield the rows of finished runs in their order, with the numbers of their family, a block or some at a time.
-
-        Also say whether a block vouches for them. Without a ``family`` all are yielded.
-        """
-        columns, within = f"{_RUN}, {seal_column(connection, 'runs')} FROM runs", "id BETWEEN ? AND ?"
-        of_block = f"SELECT {_IN_IT}, {columns} NOT INDEXED WHERE {within} AND {_OF_FAMILY} ORDER BY id"
-        of_one = f"AND {_OF_FAMILY}" if family else ""
-        of_others = f"SELECT {_IDENTITY}, {columns} WHERE {within} {of_one} ORDER BY id"
-        for part in stretches(connection, family):
-            ends = part.first, part.last
-            if part.seal is not None:
-                rows = as_written(connection, of_block, (*ends, *part.family))
-                if read.vouched(part, rows):
-                    yield part.family, rows, True
-                    continue
-            for chunk in in_chunks(connection.execute(of_others, (*ends, *(family or ())))):
-                some: dict[Row, list[Row]] = defaultdict(list)
-                for row in chunk:
-                    some[row[:3]].append(row[3:])
-                for ids, of_family in some.items():
-                    yield ids, of_family, False
+        """Return the runs of a family by their keys; those that failed follow."""
+        specs = (_text(spec.to_json()) for spec in (family.problem, family.algorithm))
+        query = f"SELECT {_COLUMNS} FROM runs WHERE {_OF_FAMILY} ORDER BY error IS NOT NULL, id"
+        with self._session() as connection:
+            rows = connection.execute(query, (*specs, family.sampler))
+            return {run.key: run for run in map(self._reader(connection), rows)}
 
     def run(self, key: str) -> Run:
-        """Return the run with this key; one that failed only where it did not finish later.
+        """Return the run with this key.
 
         >>> import replicable_rl as rr
         >>> store = RunStore()
@@ -206,28 +116,28 @@ class RunStore(Database):
         >>> store.run(result.runs[0].key).policy.tolist()
         [0, 0, 0, 0, 0]
         """
-        blob = self._blob(key)
-        with self._session(), self._undamaged(f"run {key}"):
-            for columns, table in _TABLES:
-                if row := self._found(table, columns, blob):
-                    return Reader(self._text, self.output).alone(row)
-        raise InvalidInput(f"{self}: no run has the key {key}.")
+        with self._session() as connection:
+            row = connection.execute(f"SELECT {_COLUMNS} FROM runs WHERE key = ?", (self._blob(key),)).fetchone()
+            if row is None:
+                raise InvalidInput(f"{self}: no run has the key {key}.")
+            return self._reader(connection)(row)
 
     def finished(self, keys: Iterable[str]) -> set[str]:
-        """Return which of the keys have finished; those of damaged rows have not."""
+        """Return which of the keys have finished."""
+        query = "SELECT 1 FROM runs WHERE key = ? AND error IS NULL"
         with self._session() as connection:
-            read, query = Reader(self._text, self.output), _by_key(connection, "runs", _RUN)
-            rows = ((key, connection.execute(query, (self._blob(key),)).fetchone()) for key in keys)
-            return {key for key, row in rows if row and read.sound(row[:3], [row[3:]])}
-
-    def _found(self, table: str, columns: str, key: bytes) -> tuple[Any, ...] | None:
-        query = _by_key(self._connection, table, columns)
-        row: tuple[Any, ...] | None = self._connection.execute(query, (key,)).fetchone()
-        return row
+            return {key for key in keys if connection.execute(query, (self._blob(key),)).fetchone()}
 
     def families(self) -> list[tuple[RunFamily, int]]:
         """Return every family and the number of its finished runs; those on recorded samples have no sampler."""
-        return [(summary.family, summary.runs) for summary in self.summary()]
+        query = """SELECT p.json, a.json, sampler, count(*) FROM runs
+            JOIN documents p ON p.id = problem JOIN documents a ON a.id = algorithm
+            WHERE error IS NULL GROUP BY problem, algorithm, sampler ORDER BY min(runs.id)"""
+        with self._session() as connection:
+            return [
+                (RunFamily(_object(problem), _object(algorithm), sampler), count)
+                for problem, algorithm, sampler, count in connection.execute(query).fetchall()
+            ]
 
     def summary(self) -> list[FamilySummary]:
         """Return, for every family, how many runs there are and how many pairs of them agree.
@@ -239,37 +149,16 @@ class RunStore(Database):
         >>> one.runs, one.shared_seeds, one.pairs, one.same["policy"] == result.agreement("policy").same
         (6, 3, 3, True)
         """
-        rows: dict[Row, list[tuple[str, int, bytes]]] = defaultdict(list)  # shared seed, levels, fingerprints
-        with self._session() as connection, self._undamaged("a family"), without_collection():
-            read = Reader(self._text, self.output)
-            for ids, some, vouched in self._finished(connection, read):
-                rows[ids] += [(row[1], row[7], row[3]) for row in (some if vouched else read.sound(ids, some))]
-            found = [_summary(read.family(ids), sound, read.levels) for ids, sound in rows.items() if sound]
-        self._name_damaged(read.damaged)
-        return found
+        return [_summary(family, self.runs(family)) for family, _ in self.families()]
 
     def audits(self) -> list[AuditSpec]:
-        """Return what the audits in this store run and ask, in the order in which they came; no damaged ones."""
-        found, damaged = [], []
-        with self._session() as connection, self._undamaged("an audit"):
-            query = f"SELECT json, {seal_column(connection, 'audits')} FROM audits ORDER BY id"
-            for i, (text, sealed) in enumerate(connection.execute(query).fetchall(), start=1):
-                try:
-                    check_seal(sealed, text)
-                    found.append(AuditSpec.from_json(parse_json(text)))
-                except CANNOT_READ as error:
-                    damaged.append(f"audit {i}: {error}")
-        self._name_damaged(damaged)
-        return found
-
-    def _name_damaged(self, damaged: Sequence[str]) -> None:
-        """Warn, once in the life of a store, of what was changed in it."""
-        new = [one for one in dict.fromkeys(damaged) if one not in self.damaged]
-        self.damaged += new
-        if new:
-            records = f"{len(new)} records are" if len(new) > 1 else "a record is"
-            said = f"{self.path or 'run store'}: {records} damaged and left out ({new[0].rstrip('.'):.300})."
-            warnings.warn(f"{said} An audit makes such runs again.", DamagedRecord, stacklevel=3)
+        """Return what the audits in this store run and ask, in the order in which they came."""
+        with self._session() as connection:
+            rows = connection.execute("SELECT json, seal FROM audits ORDER BY id").fetchall()
+        for i, (text, sealed) in enumerate(rows, start=1):
+            if sealed != _seal([text]):
+                raise self.damaged(f"audit {i} was changed after it was written")
+        return [AuditSpec.from_json(parse_json(text)) for text, _ in rows]
 
     def output(self, level: str, digest: str) -> Any:
         """Return the output of a level with this fingerprint; for ``"history"``, what happened round by round."""
@@ -287,18 +176,54 @@ class RunStore(Database):
         with self._session():
             return {digest: self.output(level, digest) for digest in digests}
 
-    def _text(self, id: int) -> str:
-        """Return a document."""
-        row = self._connection.execute("SELECT json FROM documents WHERE id = ?", (id,)).fetchone()
-        if row is None or not isinstance(row[0], str):
-            raise ValueError(f"there is no document {id!r:.20}")
-        return row[0]
+    def _reader(self, connection: sqlite3.Connection) -> Callable[[Row], Run]:
+        """Return what makes a run of a row, which must have its seal; what many rows have is read once."""
 
-    def _number_of(self, spec: ObjectSpec) -> int:
-        """Return the number of a problem or an algorithm; -1, which no document has, where it is new."""
-        text = canonical_json(spec.to_json()).decode()
-        row = self._connection.execute("SELECT id FROM documents WHERE json = ?", (text,)).fetchone()
-        return -1 if row is None else int(row[0])
+        @cache
+        def text(number: int) -> str:
+            row = connection.execute("SELECT json FROM documents WHERE id = ?", (number,)).fetchone()
+            if row is None:
+                raise self.damaged(f"there is no document {number!r:.20}")
+            return str(row[0])
+
+        @cache
+        def digest(number: int | None) -> str | None:
+            return None if number is None else _text_digest(text(number))
+
+        @cache
+        def said(kind: Callable[[Json], Any], number: int | None) -> Any:
+            return None if number is None else kind(parse_json(text(number)))
+
+        @cache
+        def family(problem: int, algorithm: int, sampler: str | None) -> RunFamily:
+            return RunFamily(said(ObjectSpec.from_json, problem), said(ObjectSpec.from_json, algorithm), sampler)
+
+        @cache
+        def outputs(levels: int, digests: bytes) -> KeptOutputs:
+            prints = {name: digests[32 * i : 32 * i + 32].hex() for i, name in enumerate(said(tuple, levels))}
+            return KeptOutputs(Fingerprints(prints), self.output)
+
+        def run(row: Row) -> Run:
+            own, numbers, sealed = row[: len(_OWN)], row[len(_OWN) : -1], row[-1]
+            if sealed != _seal([*own, *map(digest, numbers)]):
+                raise self.damaged("a run was changed after it was written")
+            key, sampler, shared_seed, sample, digests, history, samples, seconds, error = own
+            problem, algorithm, levels, status, claims, made_with = numbers
+            kept = outputs(levels, digests)
+            return Run(
+                fingerprints=kept.fingerprints,
+                outputs=kept,
+                status=said(Status.from_json, status),
+                claims=said(Claims.from_json, claims),
+                samples=None if samples is None else int(samples),
+                history={} if history is None else KeptHistory(history.hex(), self.output),
+                spec=family(problem, algorithm, sampler).spec(int(shared_seed), sample, key.hex()),
+                made_with=said(dict, made_with),
+                seconds=seconds,
+                error=error,
+            )
+
+        return run
 
     def _blob(self, digest: str) -> bytes:
         try:
@@ -307,44 +232,80 @@ class RunStore(Database):
             raise InvalidInput(f"{self}: keys and fingerprints are hexadecimal digits, got {digest!r}.") from None
 
 
-def _summary(
-    family: RunFamily, rows: Sequence[tuple[str, int, bytes]], levels: Mapping[int, Sequence[str]]
-) -> FamilySummary:
-    """Count the pairs that agree; rows are shared seeds, numbers of levels, and fingerprints."""
-    shared, numbers, digests = zip(*rows, strict=True)
-    seeds, lists = Counter(shared), {number: levels[number] for number in set(numbers)}
-    same = {}
-    for level in in_order(name for names in lists.values() for name in names):
-        start = {number: 32 * names.index(level) for number, names in lists.items() if level in names}
-        where = [start.get(number) for number in numbers]
-        prints = [None if i is None else digest[i : i + 32] for i, digest in zip(where, digests, strict=True)]
-        found = Counter(zip(shared, prints, strict=True))
-        same[level] = _pairs({pair: n for pair, n in found.items() if pair[1] is not None})
-    return FamilySummary(family, len(rows), len(seeds), _pairs(seeds), same)
+def _row(run: Run, numbered: Callable[[Any], tuple[int | None, str | None]]) -> Row:
+    """Return the row of a run."""
+    key, spec, history = run.key, run.spec, run.history_digest
+    assert spec is not None, "it has a key"
+    drawn = (
+        (spec.sample.sampler, str(spec.sample.seed)) if isinstance(spec.sample, Drawn) else (None, spec.sample.digest)
+    )
+    if any(len(digest) != 64 for digest in run.fingerprints.values()):
+        raise InvalidInput(f"RunStore: fingerprints have 64 hexadecimal digits, got {dict(run.fingerprints)!r:.200}.")
+    sampler, sample = drawn
+    own = (
+        bytes.fromhex(key),
+        sampler,
+        str(spec.shared_seed),
+        sample,
+        bytes.fromhex("".join(run.fingerprints.values())),
+        None if history is None else bytes.fromhex(history),
+        None if run.samples is None else str(run.samples),
+        float(run.seconds),
+        run.error,
+    )
+    documents = (spec.problem, spec.algorithm, tuple(run.fingerprints), run.status, run.claims, run.made_with)
+    numbers, digests = zip(*map(numbered, documents), strict=True)
+    return *own, *numbers, _seal([*own, *digests])
+
+
+def _numbering(connection: sqlite3.Connection) -> Callable[[Any], tuple[int | None, str | None]]:
+    """Return what numbers documents, which are added where they are new, and takes their digests."""
+    known: dict[Any, tuple[int | None, str | None]] = {id(None): (None, None)}
+
+    def numbered(value: Any) -> tuple[int | None, str | None]:
+        # The others are shared by many runs, which keep them; equal ones need not have equal JSON: 1 and True.
+        key = value if isinstance(value, (Status, Claims, tuple)) else id(value)
+        if key not in known:
+            said = value.to_json() if hasattr(value, "to_json") else value
+            text = _text(dict(said) if isinstance(said, Mapping) else list(said))
+            connection.execute("INSERT OR IGNORE INTO documents (json) VALUES (?)", (text,))
+            ((number,),) = connection.execute("SELECT id FROM documents WHERE json = ?", (text,))
+            known[key] = number, _text_digest(text)
+        return known[key]
+
+    return numbered
+
+
+def _object(text: str) -> ObjectSpec:
+    return ObjectSpec.from_json(parse_json(text))
+
+
+def _text(value: Json) -> str:
+    return canonical_json(value).decode()
+
+
+def _text_digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _seal(parts: Sequence[object]) -> bytes:
+    """Return the digest of a row: of its texts, bytes, numbers and None, as Python has always written them."""
+    return hashlib.sha256(ascii(parts).encode()).digest()
+
+
+def _summary(family: RunFamily, runs: Mapping[str, Run]) -> FamilySummary:
+    """Count the pairs that agree."""
+    finished = [run for run in runs.values() if run.error is None]
+    seeds = Counter(run.shared_seed for run in finished)
+    levels = in_order(level for run in finished for level in run.fingerprints)
+    same = {
+        level: _pairs(
+            Counter((run.shared_seed, run.fingerprints[level]) for run in finished if level in run.fingerprints)
+        )
+        for level in levels
+    }
+    return FamilySummary(family, len(finished), len(seeds), _pairs(seeds), same)
 
 
 def _pairs(groups: Mapping[Any, int]) -> int:
-    return sum(n * (n - 1) // 2 for n in groups.values() if n > 1)
-
-
-def _identity(run: Run, number: Callable[[Any], tuple[int, bytes]]) -> tuple[Any, ...]:
-    key, spec = bytes.fromhex(run.key), run.spec
-    assert spec is not None, "it has a key"
-    sample, ids = spec.sample, (number(spec.problem)[0], number(spec.algorithm)[0])
-    drawn = (sample.sampler, str(sample.seed)) if isinstance(sample, Drawn) else (None, sample.digest)
-    return *ids, drawn[0], key, str(spec.shared_seed), drawn[1]
-
-
-def _failure(run: Run, number: Callable[[Any], tuple[int, bytes]]) -> tuple[Any, ...]:
-    own, (made_with, digest) = (float(run.seconds), run.error), number(run.made_with)
-    return *own, made_with, seal(bytes.fromhex(run.key), *own, digest)
-
-
-def _by_key(connection: sqlite3.Connection, table: str, columns: str) -> str:
-    """Return the query of a row by its key; it reads all of the row, for an index may hold what the row has lost."""
-    columns = f"{_IDENTITY}, {columns}, {seal_column(connection, table)}"
-    return f"SELECT {columns} FROM {table} NOT INDEXED WHERE id = (SELECT id FROM {table} WHERE {BY_KEY})"
-
-
-def _insert(what: str, table: str, columns: str) -> str:
-    return f"INSERT {what} INTO {table} ({columns}) VALUES ({','.join('?' * (columns.count(',') + 1))})"
+    return sum(n * (n - 1) // 2 for n in groups.values())

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
-_FORMAT = "replicable-rl cuts v2"
-_FORMAT_1 = "replicable-rl cuts v1"  # without doubt
+_FORMAT = "replicable-rl cuts v1"
 _MOST_BYTES = 1 << 28
 _SHOWN = 10  # states that a text lists
 _FEW = 50  # samples: a deviation that n of them tell is off by one part in sqrt(2(n - 1)), a tenth
@@ -147,15 +146,14 @@ class Cuts(Displayed):
         return hash(self.digest)
 
     def _content(self) -> dict[str, Json]:
-        doubt: dict[str, Json] = {"doubt": self.doubt} if self.doubt or self.names else {}  # older files have none
         named: dict[str, Json] = {}
         if self.names is not None:
             named = {"names": {"states": list(self.names.states or ()), "actions": list(self.names.actions or ())}}
         return {
-            "format": _FORMAT if doubt else _FORMAT_1,
+            "format": _FORMAT,
             "problem": self.problem.to_json(),
             "epsilon": self.epsilon,
-            **doubt,
+            "doubt": self.doubt,
             "samples": self.samples,
             "order": list(self.order),
             "tolerances": self.tolerances.tolist(),
@@ -176,8 +174,7 @@ class Cuts(Displayed):
     @classmethod
     def from_json(cls, data: Json) -> Cuts:
         """Read the JSON form back; what does not fit its digest is refused."""
-        named = data.get("format") if isinstance(data, dict) else None
-        if not isinstance(named, str) or named not in (_FORMAT, _FORMAT_1):
+        if not isinstance(data, dict) or str(data.get("format")) != _FORMAT:
             raise InvalidInput(f"Cuts: expected an object of the format {_FORMAT!r}, got {shown(data)}.")
         tolerances, policy, margins = (_numbers(data, name) for name in ("tolerances", "policy", "margins"))
         cuts = cls(
@@ -188,11 +185,10 @@ class Cuts(Displayed):
             ObjectSpec.from_json(data.get("problem")),
             data.get("epsilon", math.nan),
             data.get("samples", math.nan),
-            data.get("doubt", math.nan) if named == _FORMAT else 0.0,
+            data.get("doubt", math.nan),
             _names(data["names"]) if "names" in data else None,
         )
-        digest, whole = data.get("digest"), cuts.to_json()
-        if not isinstance(digest, str) or digest != cuts.digest or set(data) != set(whole) or named != whole["format"]:
+        if str(data.get("digest")) != cuts.digest or set(data) != set(cuts.to_json()):
             raise InvalidInput("Cuts: the digest does not fit the content: the cuts were changed, or are damaged.")
         return cuts
 
