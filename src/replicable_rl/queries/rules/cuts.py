@@ -174,7 +174,8 @@ class Cuts(Displayed):
     @classmethod
     def from_json(cls, data: Json) -> Cuts:
         """Read the JSON form back; what does not fit its digest is refused."""
-        if not isinstance(data, dict) or str(data.get("format")) != _FORMAT:
+        named = data.get("format") if isinstance(data, dict) else None
+        if not isinstance(named, str) or named != _FORMAT:
             raise InvalidInput(f"Cuts: expected an object of the format {_FORMAT!r}, got {shown(data)}.")
         tolerances, policy, margins = (_numbers(data, name) for name in ("tolerances", "policy", "margins"))
         cuts = cls(
@@ -188,7 +189,8 @@ class Cuts(Displayed):
             data.get("doubt", math.nan),
             _names(data["names"]) if "names" in data else None,
         )
-        if str(data.get("digest")) != cuts.digest or set(data) != set(cuts.to_json()):
+        digest = data.get("digest")
+        if not isinstance(digest, str) or digest != cuts.digest or set(data) != set(cuts.to_json()):
             raise InvalidInput("Cuts: the digest does not fit the content: the cuts were changed, or are damaged.")
         return cuts
 
