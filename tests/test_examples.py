@@ -40,11 +40,6 @@ def test_q_learning_gives_values_and_policies_and_what_they_are_worth() -> None:
     assert "gymnasium/FrozenLake-v1:gamma=0.99" in result.table()
 
 
-def test_q_learning_on_two_processes_is_the_same_audit() -> None:
-    serial, parallel = (q_learning.audit(shared_seeds=2, steps=500, n_jobs=jobs) for jobs in (1, 2))
-    assert same_result(serial, parallel)
-
-
 def test_a_full_run_of_q_learning_is_nearly_optimal() -> None:
     lake = rr.from_gymnasium("FrozenLake-v1", gamma=q_learning.GAMMA)
     q = q_learning.train(2023, 1)
@@ -53,13 +48,6 @@ def test_a_full_run_of_q_learning_is_nearly_optimal() -> None:
     left, _, right, _ = q[6]  # between two holes
     assert left == pytest.approx(right, rel=0.2)
     assert left != right
-
-
-def test_the_table_of_q_learning_has_zeros_where_nothing_is_earned() -> None:
-    q = q_learning.train(7, 1, STEPS)
-    assert q.shape == (17, 4)
-    assert not q[[5, 7, 11, 12, 15, 16]].any()
-    assert q[[0, 1, 4, 8]].all()
 
 
 def test_both_seeds_of_q_learning_matter_and_the_same_seeds_give_the_same_bits() -> None:
@@ -96,10 +84,6 @@ def test_the_shared_seed_is_the_exploration_and_the_sample_seed_is_the_ice(monke
 
 # --- Stable-Baselines3 -----------------------------------------------------------------------
 
-DATA = "the transitions and first states of the environment"
-WEIGHTS = "the initial weights of the network"
-DRAWS = "the algorithm's draws during learning"
-
 
 @pytest.fixture
 def make() -> Callable[..., rr.StableBaselines3]:
@@ -125,47 +109,12 @@ def test_two_processes_and_one_find_the_same(name: str, make: Callable[..., rr.S
     assert f"{acts_alike} of the 11 observations" in " ".join(serial.table().split())
 
 
-def test_the_probe_is_every_cell_in_which_an_action_is_taken() -> None:
-    layout = rr.from_gymnasium("FrozenLake-v1").labels.layout
-    assert layout is not None
-    assert [cell for cell, letter in enumerate("".join(layout)) if letter in "SF"] == sb3.CELLS
-
-
 def test_the_audit_compares_what_the_policy_does_in_the_cells(make: Callable[..., rr.StableBaselines3]) -> None:
     train = make("ppo")
     result = sb3.audit(train, shared_seeds=1, n_jobs=1, episodes=2)
     for run in result.runs:
         assert run.sample_seed is not None
         assert np.array_equal(run.policy, train(run.shared_seed, run.sample_seed)(np.array(sb3.CELLS)))
-
-
-@pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize(
-    ("share", "shared", "fresh"),
-    [
-        (("network", "exploration"), [WEIGHTS, DRAWS, "only until the runs' data differ"], [DATA]),
-        (("network",), [WEIGHTS], [DATA, DRAWS]),
-        ((), ["nothing (the shared seed is not used)"], [DATA, WEIGHTS, DRAWS]),
-    ],
-)
-def test_the_result_says_what_was_shared_and_what_was_fresh(
-    name: str, share: tuple[str, ...], shared: list[str], fresh: list[str], make: Callable[..., rr.StableBaselines3]
-) -> None:
-    result = sb3.audit(make(name, steps=50, share=share), shared_seeds=1, n_jobs=1, episodes=2)
-    for text, said in ((result.spec.shared, shared), (result.spec.fresh, fresh)):
-        assert [phrase for phrase in (DATA, WEIGHTS, DRAWS) if phrase in text] == [
-            phrase for phrase in (DATA, WEIGHTS, DRAWS) if phrase in said
-        ]
-        assert all(phrase in text for phrase in said)
-        assert not text.endswith(".")
-    printed = " ".join(result.table().split())
-    assert printed.endswith(f"Shared by the runs of a pair: {result.spec.shared}. Fresh: {result.spec.fresh}.")
-
-
-def test_with_nothing_shared_other_shared_seeds_find_the_same(make: Callable[..., rr.StableBaselines3]) -> None:
-    cells = np.arange(16)
-    train = make("ppo", share=())
-    assert np.array_equal(train(7, 1)(cells), train(8, 1)(cells))
 
 
 # --- DQN in one file ---------------------------------------------------------------------------
