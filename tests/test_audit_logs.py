@@ -91,14 +91,6 @@ def test_first_states_move_with_their_names() -> None:
     assert first.early is not None
 
 
-def test_whole_numbers_and_others_are_one_sort_of_name() -> None:
-    one = {"state": [1, 2], "action": [0, 0], "reward": [0, 1], "next_state": [2, 1]}
-    two = {"state": [1.0, 2.5], "action": [0, 1], "reward": [0, 1], "next_state": [2.5, 1.0]}
-    first, second = rr.from_logs([one, two], gamma=0.5).values()
-    assert first.process.states == (1.0, 2.0, 2.5)
-    assert first.process == second.process
-
-
 @pytest.mark.parametrize(
     ("logs", "said"),
     [
@@ -109,7 +101,7 @@ def test_whole_numbers_and_others_are_one_sort_of_name() -> None:
         ([log_of(1), {**log_of(2), "state": ["x"] * 2000}], "one type"),
         (
             [log_of(1), {**log_of(2), "state": ["x"] * 2000, "next_state": ["x"] * 2000}],
-            "name states alike, got a number such as 0 in log 1 and a text such as 'x' in log 2",
+            "name states alike, got a whole number such as 0 in log 1 and a text such as 'x' in log 2",
         ),
     ],
 )
@@ -292,11 +284,10 @@ def test_runs_on_logs_are_kept_resumed_and_read_back(tmp_path: Path, monkeypatch
             next(iter(run_audits([two.spec], opened)))
 
 
-def test_a_spec_with_logs_round_trips_and_others_stay_as_they_were() -> None:
+def test_a_spec_with_logs_round_trips() -> None:
     spec = rr.audit(logs_of(1, 2), DECIDE, shared_seeds=2).spec
     assert rr.AuditSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
     plain = rr.AuditSpec(spec.problem, spec.algorithm)
-    assert "logs" not in plain.to_json()
     assert not spec.contains(plain)
     assert not plain.contains(spec)
 

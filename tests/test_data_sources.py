@@ -12,7 +12,6 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -354,64 +353,6 @@ def test_broken_logs_in_postgresql(postgres: Any) -> None:
         _fill(postgres.con, name, {**log, **changed}, kinds)
         with pytest.raises(rr.InvalidInput, match=said):
             rr.from_transitions(postgres.table(name), **ROOM | options)
-
-
-# --- durations, times of day with a zone, floats for whole numbers -----------------------------------
-
-SPANS = [timedelta(minutes=5), timedelta(hours=26, microseconds=500_000), timedelta(hours=-1)]
-KINDS = {"span": "interval", "next_span": "interval", "noon": "time with time zone", "next_room": "double precision"}
-
-
-def spans() -> dict[str, Any]:
-    """A log whose states are durations, times of day or rooms; of the next rooms, those after an end are missing."""
-    after = [*SPANS[1:], SPANS[0]]
-    said = [f"{span.total_seconds()} seconds" for span in (*SPANS, *after)]
-    rooms = {"room": [0, 1, 2], "next_room": [1.0, 2.0, "NaN"], "over": [0, 0, 1], "walk": [0, 0, 0], "step": [0, 1, 2]}
-    noon = ["12:00:00+02", "10:00:00+00", "12:00:00+00"]
-    return {"span": said[:3], "move": [0, 1, 0], "pay": [0, 0, 1], "next_span": said[3:], "noon": noon, **rooms}
-
-
-def _in_duckdb() -> Any:
-    import ibis
-
-    log, backend = spans(), ibis.duckdb.connect()
-    columns = ", ".join(f"{name} {KINDS.get(name, 'integer')}" for name in log)
-    backend.raw_sql(f"CREATE TABLE spans ({columns})")
-    for row in zip(*log.values(), strict=True):
-        backend.raw_sql(f"INSERT INTO spans VALUES ({', '.join(map(repr, row))})")
-    return backend
-
-
-@pytest.mark.parametrize("server", ["DuckDB", "PostgreSQL"])
-def test_types_that_ibis_tells_badly(server: str, request: pytest.FixtureRequest) -> None:
-    backend = _in_duckdb() if server == "DuckDB" else request.getfixturevalue("postgres")
-    if server == "PostgreSQL":
-        _fill(backend.con, "spans", spans(), KINDS)
-    table = backend.table("spans")
-    options: dict[str, Any] = {"gamma": 0.9, "action": "move", "reward": "pay"}
-    walks: dict[str, Any] = {"episode": "walk", "order": "step"}
-    here = {"state": SPANS, "action": [0, 1, 0], "reward": [0, 0, 1], "next_state": [*SPANS[1:], SPANS[0]]}
-    here |= {"walk": [0, 0, 0], "step": [0, 1, 2]}
-    found = rr.from_transitions(table, state="span", next_state="next_span", **options, **walks)
-    assert found == rr.from_transitions(here, gamma=0.9, **walks)
-    assert found.process.states == ("-1 days +23:00:00", "0 days 00:05:00", "1 days 02:00:00.500000")
-    assert found.broken == 0
-    with pytest.raises(rr.InvalidInput, match="'noon' holds TIME WITH TIME ZONE, which is no name of a state"):
-        rr.from_transitions(table, state="noon", next_state="span", **options)
-    with pytest.raises(rr.InvalidInput, match="the order must be a column of numbers or times, got interval"):
-        rr.from_transitions(table, state="room", next_state="next_room", episode="walk", order="span", **options)
-    ends = rr.from_transitions(table, state="room", next_state="next_room", done="over", **options, **walks)
-    assert ends.process.states == (0, 1, 2, "(end)")
-    assert ends.broken == 0
-
-
-def test_durations_of_months_in_a_database_are_refused() -> None:
-    backend = _in_duckdb()
-    backend.raw_sql("UPDATE spans SET span = INTERVAL 1 MONTH WHERE step = 1")
-    with pytest.raises(rr.InvalidInput, match="'span' holds durations of months, not of days, such as '1 month'"):
-        rr.from_transitions(
-            backend.table("spans"), gamma=0.9, state="span", next_state="next_span", action="move", reward="pay"
-        )
 
 
 # --- files, large and small -------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import gzip
 import json
 import sqlite3
@@ -53,36 +52,28 @@ def test_late_fractions_are_not_rounded(tmp_path: Path) -> None:
 
 def test_late_labels_are_not_merged(tmp_path: Path) -> None:
     said = refused(tmp_path, "1,0,1,2\n" * LATE + "01,0,0,1\n")
-    assert said.startswith(f"log.csv, line {LATE + 2}: the state '01' is a text, and others are whole numbers, such as")
+    assert said.startswith(f"log.csv, line {LATE + 2}: the state '01' is a text, and others are whole numbers.")
     assert "give states=[...] as texts to read all of them as texts" in said
     data = read(tmp_path, "1,0,1,2\n" * 10 + "01,0,0,1\n", states=["01", "1", "2"])
     assert data.process.states == ("01", "1", "2")
-    late = read(tmp_path, "1,0,1,2\n" * LATE + "1.5,0,0,1\n")
-    assert late.process.states == (1.0, 1.5, 2.0)
 
 
 @pytest.mark.parametrize(
     ("labels", "states"),
     [
         (["1", "-2", "10"], (-2, 1, 10)),
-        (["1.5", "2", "-0.25"], (-0.25, 1.5, 2.0)),
-        (["1.0", "2.0"], (1.0, 2.0)),
-        (["1e-05", "0.5"], (1e-05, 0.5)),
-        (["true", "false"], (False, True)),
-        (["True", "False"], (False, True)),
-        (["2026-01-31", "2025-12-01"], (datetime.date(2025, 12, 1), datetime.date(2026, 1, 31))),
-        (["2026-01-31 10:00:00", "2026-01-31T09:30:00.5"],
-         (datetime.datetime(2026, 1, 31, 9, 30, 0, 500_000), datetime.datetime(2026, 1, 31, 10))),
-        (["t", "f"], ("f", "t")),
+        (["1.0", "2.0", "10"], (1, 2, 10)),
+        (["true", "false"], ("false", "true")),
+        (["2026-01-31", "2025-12-01"], ("2025-12-01", "2026-01-31")),
         (["01", "02"], ("01", "02")),
-        (["1.10", "1.20"], ("1.10", "1.20")),
         (["12345678901234567890", "12345678901234567891"], (12345678901234567890, 12345678901234567891)),
         (["1" * 39, "2" * 39], ("1" * 39, "2" * 39)),
-        (["2026-02-31", "2026-02-30"], ("2026-02-30", "2026-02-31")),
         (["it's {0}", 'a ""b""'], ('a ""b""', "it's {0}")),
     ],
-)  # fmt: skip
-def test_types_of_names(labels: list[str], states: tuple[Any, ...], tmp_path: Path) -> None:
+)
+def test_names_are_whole_numbers_if_all_are_and_else_texts(
+    labels: list[str], states: tuple[Any, ...], tmp_path: Path
+) -> None:
     rows = "".join(f"{label},go,0,{labels[0]}\n" for label in labels)
     found = read(tmp_path, rows).process.states
     assert found == states
@@ -91,10 +82,9 @@ def test_types_of_names(labels: list[str], states: tuple[Any, ...], tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("one", "two"),
-    [("01", "1"), ("1.10", "1.1"), ("1e3", "1000"), ("0", "-0.0"), ("true", "True"), ("0", "-0"), ("a", "7"),
-     ("2026-01-31", "soon"), ("2026-01-31", "2026-01-31 10:00:00"), ("0.1", "0.10000000000000001")],
-)  # fmt: skip
-def test_two_ways_to_write_a_name_are_never_merged(one: str, two: str, tmp_path: Path) -> None:
+    [("01", "1"), ("1.10", "1.1"), ("1e3", "1000"), ("0", "-0.0"), ("0", "-0"), ("a", "7"), ("0.5", "1"), (".5", "5.")],
+)
+def test_names_of_several_kinds_and_fractions_are_refused(one: str, two: str, tmp_path: Path) -> None:
     for rows in (f"{one},go,0,{two}\n", f"{two},go,0,{one}\n", f"{one},go,0,{one}\n{two},go,0,{two}\n"):
         assert refused(tmp_path, rows).startswith("log.csv, line ")
     actions = f"home,{one},0,home\nhome,{two},0,home\n"
@@ -103,11 +93,15 @@ def test_two_ways_to_write_a_name_are_never_merged(one: str, two: str, tmp_path:
     assert data.process.states == (one, two)
 
 
-def test_declared_numbers_make_numbers(tmp_path: Path) -> None:
-    assert read(tmp_path, "1,0,0,2\n", states=[2.0, 1.0]).process.states == (2.0, 1.0)
-    assert read(tmp_path, "01,0,0,2\n", states=[1, 2]).visits.tolist() == [[1], [0]]
-    said = refused(tmp_path, "1,0,0,2\n1.5,0,0,2\n", states=[1, 2])
-    assert said.startswith("log.csv, line 3: the state '1.5' is not a whole number, and those in states=[...] are")
+def test_one_state_written_in_two_ways_is_counted_once(tmp_path: Path) -> None:
+    data = read(tmp_path, "1,0,0,2\n1.0,0,0,2\n1,0,0,2.0\n2,0,1,1\n")
+    assert data.count.tolist() == [3, 1]
+    assert data == read(tmp_path, "1,0,0,2\n1,0,0,2\n1,0,0,2\n2,0,1,1\n")
+
+
+def test_declared_whole_numbers_ask_for_whole_numbers(tmp_path: Path) -> None:
+    assert read(tmp_path, "1,0,0,2\n", states=[2.0, 1.0]).process.states == (2, 1)
+    assert refused(tmp_path, "1,0,0,2\na,0,0,2\n", states=[1, 2]).startswith("log.csv, line 3: the state 'a' is a text")
     two = from_transitions(
         written(tmp_path, "x,y,a,r,x2,y2\n1,01,0,0,2,1\n"), gamma=0.9, state=["x", "y"], next_state=["x2", "y2"],
         action="a", reward="r", states=[(1, "01"), (2, "1")],
@@ -117,9 +111,8 @@ def test_declared_numbers_make_numbers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "labels",
-    [[1, 2, 30], [0.5, 1.0, 1e-05], ["a", "b", "x y"], [True, False, True],
-     [datetime.date(2026, 1, 31), datetime.date(2026, 2, 1), datetime.date(2025, 2, 1)]],
-)  # fmt: skip
+    [[1, 2, 30], [1.0, 2.0, 30.0], ["a", "b", "x y"]],
+)
 def test_every_source_has_one_digest(labels: list[Any], tmp_path: Path) -> None:
     import pandas as pd
     import pyarrow as pa
@@ -138,12 +131,15 @@ def test_every_source_has_one_digest(labels: list[Any], tmp_path: Path) -> None:
 def test_json_keeps_numbers_and_texts_apart(tmp_path: Path) -> None:
     line = '{"state": %s, "action": "go", "reward": 1, "next_state": %s}\n'
     said = refused(tmp_path, "\n" + line % ("1", "2") + line % ('"1"', "2"), "log.jsonl", "")
-    assert said.startswith("log.jsonl, line 3: the state '\"1\"' is a text, and others are whole numbers, such as '1'")
+    assert said.startswith("log.jsonl, line 3: the state '\"1\"' is a text, and others are whole numbers.")
     assert read(tmp_path, line % ('"1"', '"2"'), "log.jsonl", "").process.states == ("1", "2")
     assert read(tmp_path, line % ('"NA"', '"t"'), "log.jsonl", "").process.states == ("NA", "t")
     assert read(tmp_path, line % ("1", "2"), "log.jsonl", "", states=["1", "2"]).process.states == ("1", "2")
     assert "line 2: the state is missing" in refused(tmp_path, line % (1, 2) + line % ("null", 2), "log.jsonl", "")
-    assert "line 1: the state must be a text" in refused(tmp_path, line % ("[1]", 2), "log.ndjson", "")
+    assert "line 1: the state '[1]' is no text and no whole number" in refused(
+        tmp_path, line % ("[1]", 2), "log.ndjson", ""
+    )
+    assert "line 1: the state 'true' is no text" in refused(tmp_path, line % ("true", "false"), "log.ndjson", "")
     assert "line 2: must be an object" in refused(tmp_path, line % (1, 2) + "{\n", "log.ndjson", "")
     assert "no column 'next_state'" in refused(tmp_path, '{"state": 1, "action": 1, "reward": 1}\n', "log.jsonl", "")
     torn = line % (1, 2) * 1200 + '{"state": 1, "act\n'
@@ -205,13 +201,11 @@ def test_files_of_a_folder_may_order_their_columns(tmp_path: Path) -> None:
         ("a,NA,1,b", {}, "the action is missing, got 'NA'"),
         ("a,go,1,NULL", {}, "the next state is missing, got 'NULL'"),
         ("nan,go,1,b", {}, "the state is missing, got 'nan'. Mend the row or leave it out, or name it in states="),
-        (" a,go,1,b", {}, "the state ' a' begins or ends with a blank"),
-        ("a,go ,1,b", {}, "the action 'go ' begins or ends with a blank"),
         ("a,go,1", {}, "has 3 fields, and the header has 4."),
         ("a,go,1,b,c", {}, "has 5 fields, and the header has 4."),
         ("a,go,1,c", {"states": ["a", "b"]}, "states must name all that occur, and 'c' is not among the 2"),
         ("a,stay,1,b", {"actions": ["go"]}, "actions must name all that occur, and 'stay' is not among the 1"),
-        ("7,go,1,b", {}, "the state '7' is a whole number, and others are texts, such as 'a'"),
+        ("7,go,1,b", {}, "the state '7' is a whole number, and others are texts."),
     ],
 )  # fmt: skip
 def test_the_line_of_what_is_wrong(name: str, row: str, options: dict[str, Any], said: str, tmp_path: Path) -> None:
@@ -229,8 +223,32 @@ def test_lines_inside_of_quotes_are_counted(tmp_path: Path) -> None:
 
 
 def test_marks_of_missing_values_may_be_declared(tmp_path: Path) -> None:
-    data = read(tmp_path, "NA,null,1, b\n", states=["NA", " b"], actions=["null"])
-    assert data.process.states == ("NA", " b")
+    data = read(tmp_path, "NA,null,1,b\n", states=["NA", "b"], actions=["null"])
+    assert data.process.states == ("NA", "b")
+
+
+def test_numbers_with_underscores_are_none(tmp_path: Path) -> None:
+    assert refused(tmp_path, "s,go,1,s\ns,go,1_0,s\n").startswith(
+        "log.csv, line 3: the reward must be a finite number, got '1_0'"
+    )
+    header = HEADER.replace("\n", ",e,o\n")
+    rows = "1,go,1,1_0,a,1\n1_0,go,1,1,a,1_0\n"
+    said = refused(tmp_path, rows, header=header, bins={"state": rr.Bins([5.0])})
+    assert "line 2: the next state must be a number, for it has bins, got '1_0'" in said
+    said = refused(tmp_path, rows, header=header, states=["1", "1_0"], episode="e", order="o")
+    assert "line 3: the order '1_0' is no number" in said
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz", "log.jsonl"])
+def test_the_line_that_is_not_utf_8(name: str, tmp_path: Path) -> None:
+    good, bad = [b"a,go,1,b\n"] * 100, "é,go,1,b\n".encode("latin-1")
+    if name == "log.jsonl":
+        row = {"state": "a", "action": "go", "reward": 0, "next_state": "a"}
+        good = [json.dumps(row).encode() + b"\n"] * 101
+        bad = good[0].replace(b'"a"', '"é"'.encode("latin-1"))
+    path = written(tmp_path, b"".join([*([] if name == "log.jsonl" else [HEADER.encode()]), *good, bad, *good]), name)
+    with pytest.raises(rr.InvalidInput, match=rf"^{path}, line 102: is not UTF-8\. Save the file as UTF-8\.$"):
+        from_transitions(path, gamma=0.9)
 
 
 # --- ends and orders ----------------------------------------------------------------------------------
@@ -305,15 +323,6 @@ def test_frames_that_run_backwards() -> None:
     log = {"state": [1, 2, 3], "action": [0, 0, 1], "reward": [0.0, 0.5, 1.0], "next_state": [2, 3, 1]}
     frame = pd.DataFrame(log)
     assert from_transitions(frame.iloc[::-1], gamma=0.9) == from_transitions(frame, gamma=0.9)
-
-
-def test_dates_of_numpy_are_names() -> None:
-    days = np.array(["2026-01-31", "2026-02-01"], dtype="datetime64[D]")
-    log = {"state": days, "action": [0, 0], "reward": [0, 1], "next_state": days[::-1]}
-    assert from_transitions(log, gamma=0.9).process.states == (datetime.date(2026, 1, 31), datetime.date(2026, 2, 1))
-    hours = days.astype("datetime64[h]")
-    log |= {"state": hours, "next_state": hours}
-    assert from_transitions(log, gamma=0.9).process.states[0] == datetime.datetime(2026, 1, 31)
 
 
 def test_texts_for_rewards_in_a_database(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from replicable_rl.data.checks import moved_to
 from replicable_rl.data.dataset import Dataset
-from replicable_rl.data.labels import Label, written_key
+from replicable_rl.data.labels import Label
 from replicable_rl.data.outside import outside_of_wider
 from replicable_rl.data.process import Process
 from replicable_rl.errors import InvalidInput, shown
@@ -42,7 +42,7 @@ def align(logs: Any) -> dict[str, Dataset]:
     """
     named = checked_logs("align", logs)
     processes = {name: data.process for name, data in named.items()}
-    if len(set(map(_identity, processes.values()))) == 1:
+    if len(set(processes.values())) == 1:
         return dict(named)
     common = _common(processes)
     return {name: _moved(data, common) for name, data in named.items()}
@@ -99,10 +99,6 @@ def _file_names(paths: Sequence[str]) -> dict[str, str]:
         return {path: path for path in paths}
 
 
-def _identity(process: Process) -> tuple[str, str]:
-    return str(process.spec.to_json()), str(process.initial)  # names by their types: 1 and 1.0 are two
-
-
 def _common(processes: Mapping[str, Process]) -> Process:
     """Return the process that all logs can be samples of."""
     first = next(iter(processes.values()))
@@ -141,7 +137,7 @@ def _without_end(process: Process) -> tuple[Label, ...]:
 
 def _union(kind: str, names: Mapping[str, tuple[Label, ...]]) -> tuple[Label, ...]:
     """Return all names once: as they were declared where all logs have the same, else in their own order."""
-    if len({tuple(map(written_key, one)) for one in names.values()}) == 1:
+    if len(set(names.values())) == 1:
         return next(iter(names.values()))
     kinds = {log: {_kind(label) for label in some} for log, some in names.items()}
     if len(set().union(*kinds.values())) > 1:
@@ -150,10 +146,7 @@ def _union(kind: str, names: Mapping[str, tuple[Label, ...]]) -> tuple[Label, ..
             f"align: logs of one process name {kind} alike, got {_such(names[one])} in {one} and {_such(names[two])} "
             f"in {two}. Write the columns of all logs alike."
         )
-    every = [label for some in names.values() for label in some]
-    floats = _float_places(every)
-    distinct = {written_key(label): label for label in (_floated(label, floats) for label in every)}
-    return tuple(sorted(distinct.values()))
+    return tuple(sorted({label for some in names.values() for label in some}))
 
 
 def _two_unlike(found: Mapping[str, Any]) -> tuple[str, str]:
@@ -167,33 +160,10 @@ def _such(labels: Sequence[Label]) -> str:
 
 
 def _kind(label: Label) -> str:
-    """Return what sort of name a label is; whole numbers and others are one sort."""
+    """Return what sort of name a label is."""
     if isinstance(label, tuple):
         return f"({', '.join(map(_kind, label))})"
-    if isinstance(label, (int, float)) and not isinstance(label, bool):
-        return "a number"
-    return "a text" if isinstance(label, str) else f"a {type(label).__name__}"
-
-
-def _float_places(labels: Sequence[Label]) -> set[int]:
-    """Return in which columns of a name, counted from 0, some log has numbers that are not whole."""
-    return {i for label in labels for i, part in enumerate(_parts(label)) if isinstance(part, float)}
-
-
-def _floated(label: Label, places: set[int]) -> Label:
-    """Return a label with its numbers written as those of the other logs: 1 is 1.0 where another log has 0.5."""
-    parts = tuple(
-        float(part) if i in places and isinstance(part, int) else part for i, part in enumerate(_parts(label))
-    )
-    if parts != _parts(label):  # a float would be another number
-        raise InvalidInput(
-            f"align: {shown(label)} is too large a whole number for the floats of another log. Write them alike."
-        )
-    return parts if isinstance(label, tuple) else parts[0]
-
-
-def _parts(label: Label) -> tuple[Any, ...]:
-    return label if isinstance(label, tuple) else (label,)
+    return "a whole number" if isinstance(label, int) else "a text"
 
 
 def _moved(data: Dataset, process: Process) -> Dataset:
@@ -214,7 +184,6 @@ def _moved(data: Dataset, process: Process) -> Dataset:
 
 def _places(own: Sequence[Label], common: Sequence[Label], ends: bool) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return where names are among the common ones; the state after the end is the last of both."""
-    floats = _float_places(common[: len(common) - ends])
-    place = {written_key(label): i for i, label in enumerate(common)}
-    where = [place[written_key(_floated(label, floats))] for label in own[: len(own) - ends]]
+    place = {label: i for i, label in enumerate(common)}
+    where = [place[label] for label in own[: len(own) - ends]]
     return np.array([*where, *([len(common) - 1] if ends else [])], dtype=np.int64)

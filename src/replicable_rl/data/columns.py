@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from replicable_rl.data.bins import Binned, Bins, check_bins
-from replicable_rl.data.forms import CODED, EMPTY, FLOATS, WHOLE, are_names
 from replicable_rl.data.labels import EXACT
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
 from replicable_rl.wording import brief, listed
 
 PARTS = {"state": "s", "action": "a", "next_state": "t"}  # what the parts of each are called in queries
 RAW = "RAW"  # the type of a column of a text file: what it holds is not known before all of it is read
-_NUMBERS = (*WHOLE, "DOUBLE", "DECIMAL", FLOATS)
+EMPTY = '"NULL"'  # the type of a column without any value
+_WHOLE = ("BIGINT", "HUGEINT", "DOUBLE", EMPTY)  # floats must be whole
+_NAMES = ("VARCHAR", *_WHOLE)
+NUMBERS = (*_WHOLE, "DECIMAL")
+_SMALL = ("TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT", "UINTEGER")
+_LARGE = ("UBIGINT", "UHUGEINT")
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,19 @@ class Columns:
             for place, bins in enumerate(self.bins_of(use))
             if bins is not None
         )
+
+
+def family(kind: str) -> str:
+    """Return one type for all that hold the same values: texts also come as enumerations.
+
+    >>> family("USMALLINT"), family("DECIMAL(10,0)"), family("FLOAT"), family("ENUM('a')")
+    ('BIGINT', 'HUGEINT', 'DOUBLE', 'VARCHAR')
+    """
+    if kind in _LARGE or re.fullmatch(r"DECIMAL\(\d+, ?0\)", kind):
+        return "HUGEINT"
+    if kind.startswith("ENUM"):
+        return "VARCHAR"
+    return "BIGINT" if kind in _SMALL else "DOUBLE" if kind in ("FLOAT", "REAL") else kind
 
 
 def named_columns(bins: Any, **given: Any) -> Columns:
@@ -120,12 +138,12 @@ def check_columns(name: str, columns: Columns, kinds: Mapping[str, str]) -> None
         )
     for use in PARTS:
         for column, bins in zip(columns.of(use), columns.bins_of(use), strict=True):
-            if bins is None and kinds[column] != RAW and not are_names(kinds[column]):
+            if bins is None and kinds[column] not in (RAW, *_NAMES):
                 raise InvalidInput(
-                    f"{name}: the column {column!r} holds {brief(kinds[column], 60)}, which is no name of "
-                    f"{one_of(use)}. Convert it to texts, or take several columns."
+                    f"{name}: the column {column!r} holds {brief(kinds[column], 60)}, and a name of {one_of(use)} is a "
+                    "text or a whole number. Cast it to text."
                 )
-            if bins is not None and kinds[column].split("(")[0] not in (*_NUMBERS, RAW):
+            if bins is not None and kinds[column].split("(")[0] not in (*NUMBERS, RAW):
                 raise InvalidInput(f"{name}: bins need a column of numbers, got {kinds[column]} in {column!r}.")
     together = zip(columns.state, columns.next_state, columns.bins_of("state"), strict=True)
     for one, other, bins in together:
@@ -138,7 +156,7 @@ def check_columns(name: str, columns: Columns, kinds: Mapping[str, str]) -> None
 
 def alike(one: str, other: str) -> bool:
     """Whether two types hold names of one kind; a column without values may be of any."""
-    return one == other or {one, other} <= {*WHOLE, FLOATS} or EMPTY in (one, other)
+    return one == other or {one, other} <= {*_WHOLE} or EMPTY in (one, other)
 
 
 def refuse_column(name: str, use: str, column: str, names: Sequence[str]) -> NoReturn:
@@ -161,8 +179,7 @@ def parts(columns: Columns, use: str, kinds: Mapping[str, str]) -> dict[str, str
 
 def typed(value: str, kind: str) -> str:
     """Return a value of a column as what a type says it is."""
-    special = {EMPTY: value, FLOATS: whole(value), CODED: f"CAST({value} AS BIGINT)"}
-    return special.get(kind, f"CAST({value} AS {kind})")
+    return {EMPTY: value, "DOUBLE": whole(value)}.get(kind, f"CAST({value} AS {kind})")
 
 
 def whole(value: str) -> str:
@@ -178,12 +195,10 @@ def binned(value: str, bins: Bins) -> str:
     return f"CASE WHEN {value} IS NULL OR {is_nan(value)} THEN NULL {steps} ELSE {len(bins.edges)} END"
 
 
-def is_missing(expressions: Sequence[str], types: Sequence[str]) -> str:
-    """Return the condition that one of several parts is missing; what is not a number names nothing either."""
-    each = [
-        f"{one} IS NULL" + (f" OR {is_nan(one)}" if kind == "DOUBLE" else "")
-        for one, kind in zip(expressions, types, strict=True)
-    ]
+def is_missing(expressions: Sequence[str], types: Sequence[str] = ()) -> str:
+    """Return the condition that one of several values is missing; of floats, what is no number is missing too."""
+    each = [f"{one} IS NULL" for one in expressions]
+    each += [is_nan(one) for one, kind in zip(expressions, types, strict=False) if kind == "DOUBLE"]
     return f"({' OR '.join(each)})"
 
 
@@ -228,7 +243,7 @@ def truth(expression: str, kind: str) -> str:
     """Return what is true or false, also where it is written as 1 or 0; missing where it is neither."""
     if kind == "BOOLEAN":
         return expression
-    if kind.split("(")[0] in _NUMBERS:
+    if kind.split("(")[0] in NUMBERS:
         return f"CASE {expression} WHEN 1 THEN true WHEN 0 THEN false END"
     text = f"lower(CAST({expression} AS VARCHAR))"
     return f"CASE WHEN {text} IN ('true', '1', '1.0') THEN true WHEN {text} IN ('false', '0', '0.0') THEN false END"
@@ -240,13 +255,19 @@ def at_the_end(columns: Columns, use: str) -> str:
     return ", or name the column that says where episodes end (done=...)" if ends else ""
 
 
-def infinite(place: str, use: str, value: object) -> str:
-    """Say that a name is infinite: logs in which numbers grew too large would have one state for all of them.
+def not_whole(value: str) -> str:
+    """Return the condition that a float is there, and is no whole number."""
+    return f"{value} IS NOT NULL AND NOT {is_nan(value)} AND {whole(value)} IS NULL"
 
-    >>> infinite("log.csv, line 3", "next_state", float("inf"))
-    'log.csv, line 3: the next state must be a finite number, got inf. Mend the row, or make texts of all.'
+
+def must_be_whole(use: str, value: float) -> str:
+    """Say that a float is no name.
+
+    >>> must_be_whole("next_state", 2.5)
+    'the next state must be a text or a whole number below 2**53, got 2.5. Cast all to text, or bin them (bins=...).'
     """
-    return f"{place}: the {said(use)} must be a finite number, got {value}. Mend the row, or make texts of all."
+    rule = "must be a text or a whole number below 2**53"
+    return f"the {said(use)} {rule}, got {value!r}. Cast all to text, or bin them (bins=...)."
 
 
 def the(use: str) -> str:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from replicable_rl.data.columns import Columns, check_columns, packed, said
-from replicable_rl.data.forms import as_name
 from replicable_rl.data.labels import Label, spoken, written_key
 from replicable_rl.data.numbering import labels_of, number_groups, part_names, refuse
 from replicable_rl.data.stretches import scale, stretch, within
@@ -71,11 +70,6 @@ class Rows(Protocol):
     engine: Engine
 
     @property
-    def apart(self) -> bool:
-        """Whether two groups of ``grouped`` differ in what a part or the reward is, not only in how it is written."""
-        ...
-
-    @property
     def kinds(self) -> Mapping[str, str]:
         """The type of every column."""
         ...
@@ -102,10 +96,6 @@ class Rows(Protocol):
 
     def where_pair(self, columns: Columns, state: Label, action: Label) -> str:
         """Return where an action is first taken in a state: a file and a line if they are known."""
-        ...
-
-    def where_part(self, columns: Columns, use: str, place: int, value: Any) -> str:
-        """Return where a part of a state, an action or a next state is first: a file and a line if they are known."""
         ...
 
     def rewards_outside(self, columns: Columns, low: float, high: float) -> tuple[int, str]:
@@ -184,20 +174,15 @@ def _episodes(rows: Rows, columns: Columns, many: int) -> tuple[NDArray[np.int64
             f"{rows.engine.name}: {said('order')} {columns.order!r} must tell the rows of an episode apart, and "
             f"{flaws.tied} have the place of another one. Name a column that numbers the steps."
         )
-    parts = part_names(columns, "state")
-    kinds = {str(name): str(kind) for name, kind, *_ in rows.engine.rows("DESCRIBE grouped")}
-    raw = ["f.s"] if len(parts) == 1 else [f"f.s.c{i}" for i in range(len(parts))]
-    name = packed([as_name(one, kinds[part]) for one, part in zip(raw, parts, strict=True)])
     first = rows.engine.arrays(
-        f"SELECT x.id AS s, CAST(f.n AS BIGINT) AS n FROM firsts f JOIN states x ON {name} = x.label"
+        "SELECT x.id AS s, CAST(f.n AS BIGINT) AS n FROM firsts f JOIN states x ON f.s = x.label"
     )
     return _by_state(first, many), flaws
 
 
 def _ended(engine: Engine, columns: Columns, many: int) -> NDArray[np.int64]:
     """Return how often each state is named as the next one where an episode ended; others than these are not asked."""
-    kinds = {str(name): str(kind) for name, kind, *_ in engine.rows("DESCRIBE grouped")}
-    named = packed([as_name(part, kinds[part]) for part in part_names(columns, "next_state")])
+    named = packed(part_names(columns, "next_state"))
     return _by_state(
         engine.arrays(
             f"SELECT x.id AS s, CAST(SUM(g.n) AS BIGINT) AS n FROM (SELECT {named} AS t, n FROM grouped WHERE d) g "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from replicable_rl.wording import sentence
 if TYPE_CHECKING:
     import duckdb
 
-    from replicable_rl.data.labels import Label
     from replicable_rl.data.text import TextFiles
 
 
@@ -31,7 +30,6 @@ class Engine:
     files: tuple[str, ...] = ()
     text: TextFiles | None = None  # where the files are text
     source: str = ""  # what the user called the files
-    codes: Mapping[str, Sequence[Label]] = field(default_factory=dict)  # what the numbers in a column stand for
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Run a query; what the engine refuses is refused in one sentence."""

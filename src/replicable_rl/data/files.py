@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import zipfile
 from typing import TYPE_CHECKING, Any, cast
@@ -12,7 +11,7 @@ import numpy as np
 from replicable_rl.canonical import Json, canonical_json, parse_json, read_npz
 from replicable_rl.data.bins import bins_to_json, check_binned
 from replicable_rl.data.dataset import Dataset
-from replicable_rl.data.labels import EXACT, Label
+from replicable_rl.data.labels import read_back, written
 from replicable_rl.data.outside import Outside
 from replicable_rl.data.process import Process, check_initial, check_mask, check_names
 from replicable_rl.errors import InvalidFile, InvalidInput, check_real
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _FORMAT = "replicable-rl dataset v1"
+_FLAWS = ("broken", "cut", "after", "joined")
 _NEEDED = ("key", "reward", "count")
 _OPTIONAL = ("early", "starts", "ended")
 _MOST_SAID = 1 << 32  # bytes of what a file says of itself
@@ -33,25 +33,19 @@ def write_dataset(data: Dataset, path: str | os.PathLike[str]) -> None:
     process = data.process
     metadata: dict[str, Json] = {
         "format": _FORMAT,
-        "states": [_tagged(label) for label in process.states],
-        "actions": [_tagged(label) for label in process.actions],
+        "states": [written(label) for label in process.states],
+        "actions": [written(label) for label in process.actions],
         "gamma": process.gamma,
         "reward_range": list(process.reward_range),
         "initial": None if process.initial is None else list(process.initial),
         "ends": process.ends,
-        "broken": data.broken,
-        "added_up": data.added_up,
+        "bins": bins_to_json(process.bins),
+        "allowed": None if process.allowed is None else [list(row) for row in process.allowed],
+        **{name: getattr(data, name) for name in _FLAWS},
+        "outside": None if data.outside is None else _hexadecimal(*data.outside),
         "width": data.width.hex(),
         "digest": data.sample.digest,
     }
-    metadata |= {name: value for name in ("cut", "after", "joined") if (value := getattr(data, name))}
-    if data.outside is not None:
-        many, lowest, highest, where = data.outside
-        metadata["outside"] = [many, lowest.hex(), highest.hex(), where]
-    if process.bins:  # files without bins are as they always were
-        metadata["bins"] = bins_to_json(process.bins)
-    if process.allowed is not None:
-        metadata["allowed"] = [list(row) for row in process.allowed]
     arrays = {name: array for name in (*_NEEDED, *_OPTIONAL) if (array := getattr(data, name)) is not None}
     arrays["metadata"] = np.frombuffer(canonical_json(metadata), dtype=np.uint8)
     with replacing(path) as stream:
@@ -90,8 +84,8 @@ def read_dataset(path: str | os.PathLike[str]) -> Dataset:
 
 
 def _dataset(metadata: dict[str, Any], archive: dict[str, NDArray[Any]]) -> Dataset:
-    states = check_names("states", [_untagged(label) for label in metadata["states"]])
-    actions = check_names("actions", [_untagged(label) for label in metadata["actions"]])
+    states = check_names("states", [read_back(label) for label in metadata["states"]])
+    actions = check_names("actions", [read_back(label) for label in metadata["actions"]])
     if states is None or actions is None:
         raise InvalidInput("Dataset: states and actions must have names")
     gamma = check_real(
@@ -99,10 +93,7 @@ def _dataset(metadata: dict[str, Any], archive: dict[str, NDArray[Any]]) -> Data
     )
     bounds = check_range("Dataset", tuple(map(float, metadata["reward_range"])))  # JSON has no floats above 2**53
     initial = check_initial(metadata["initial"], len(states))
-    bins, allowed = (
-        check_binned(metadata.get("bins", [])),
-        check_mask(metadata.get("allowed"), states, len(actions)),
-    )
+    bins, allowed = check_binned(metadata["bins"]), check_mask(metadata["allowed"], states, len(actions))
     process = Process(states, actions, gamma, bounds, initial, metadata["ends"] is True, bins, allowed)
     arrays = {name: archive[name] for name in (*_NEEDED, *_OPTIONAL) if name in archive}
     key, count = arrays["key"].astype(np.int64), arrays["count"].astype(np.int64)
@@ -112,38 +103,16 @@ def _dataset(metadata: dict[str, Any], archive: dict[str, NDArray[Any]]) -> Data
     pair = key // n_states
     columns = pair // n_actions, pair % n_actions, key % n_states, arrays["reward"].astype(np.float64), count
     more: dict[str, Any] = {name: arrays[name].astype(np.int64) for name in _OPTIONAL if name in arrays}
-    more |= {name: int(metadata.get(name, 0)) for name in ("broken", "cut", "after", "joined")}
+    more |= {name: int(metadata[name]) for name in _FLAWS}
     return Dataset(process, *columns, **more, width=float.fromhex(metadata["width"]), outside=_outside(metadata))
 
 
+def _hexadecimal(many: int, lowest: float, highest: float, where: str) -> list[Json]:
+    return [many, lowest.hex(), highest.hex(), where]
+
+
 def _outside(metadata: dict[str, Any]) -> Outside | None:
-    if "outside" not in metadata:
+    if metadata["outside"] is None:
         return None
     many, lowest, highest, where = metadata["outside"]
     return Outside(int(many), float.fromhex(lowest), float.fromhex(highest), str(where))
-
-
-def _tagged(label: Label) -> Json:
-    """Return a label as JSON that tells its type."""
-    if isinstance(label, tuple):
-        return ["tuple", [_tagged(one) for one in label]]
-    if isinstance(label, (datetime.date, datetime.time)):
-        return [type(label).__name__, label.isoformat()]
-    as_text = isinstance(label, float) or (isinstance(label, int) and abs(label) >= EXACT)  # JSON would round it
-    return [type(label).__name__, repr(label) if as_text else label]
-
-
-def _untagged(data: Any) -> Label:
-    kind, value = data
-    if kind == "tuple":
-        return tuple(_untagged(one) for one in value)
-    readers: dict[str, Any] = {
-        "str": str,
-        "int": int,
-        "float": float,
-        "bool": bool,
-        "date": datetime.date.fromisoformat,
-        "datetime": datetime.datetime.fromisoformat,
-        "time": datetime.time.fromisoformat,
-    }
-    return readers[kind](value)

@@ -15,13 +15,13 @@ from replicable_rl.data.columns import (
     RAW,
     Columns,
     double,
+    family,
     is_missing,
     number,
     packed,
     quoted,
 )
 from replicable_rl.data.counting import MANY_REWARDS, EpisodeFlaws, Facts
-from replicable_rl.data.forms import family
 from replicable_rl.data.jsonlines import FILE
 from replicable_rl.data.packed import is_packed
 from replicable_rl.data.viewed import VIEW, ViewedRows
@@ -36,11 +36,6 @@ _UNSURE = 4  # by what factor an approximate number of values may be wrong, and 
 @dataclass
 class LocalRows(ViewedRows):
     """The rows of a view ``log``. They become ``steps``: a table where text is parsed, a view elsewhere."""
-
-    @property
-    def apart(self) -> bool:
-        """Whether two groups differ in what a part or the reward is: they are read as what they are."""
-        return True
 
     _order: str = "o"  # how places in an episode are compared
 
@@ -112,7 +107,7 @@ class LocalRows(ViewedRows):
         known = " AND ".join(f"came_{one} IS NOT NULL" for one in t)
         both = enumerate(zip(t, s, strict=True))
         differs = " OR ".join(
-            f"{self._compared(i, f'came_{one}')} <> {self._compared(i, two)}" for i, (one, two) in both
+            f"{self._named('state', i, f'came_{one}')} <> {self._named('state', i, two)}" for i, (one, two) in both
         )
         ((broken, tied, after),) = self.engine.rows(
             f"SELECT COUNT(*) FILTER (WHERE {known} AND NOT over AND ({differs})), "
@@ -130,10 +125,6 @@ class LocalRows(ViewedRows):
 
     def _outside(self, reward: str, low: float, high: float) -> str:
         return f"{reward} < {double(low)} OR {reward} > {double(high)}"
-
-    def _compared(self, place: int, part: str) -> str:
-        """Return a part of a state as it is compared with that of the step before."""
-        return part
 
     # --- how rows become steps ------------------------------------------------------------------
 

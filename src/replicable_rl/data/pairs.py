@@ -18,8 +18,7 @@ from replicable_rl.errors import InvalidInput, called_as
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.data.labels import Label
-    from replicable_rl.data.wholes import Declared
+    from replicable_rl.data.labels import Declared, Label
 
 
 class Pairs(NamedTuple):

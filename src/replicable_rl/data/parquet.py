@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from replicable_rl.data.columns import PARTS, Columns, alike, check_header, quoted, said
-from replicable_rl.data.forms import EMPTY, family
-from replicable_rl.data.labels import EXACT
+from replicable_rl.data.columns import EMPTY, PARTS, Columns, alike, check_header, family, said
 from replicable_rl.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -41,7 +39,7 @@ def check_files(duck: Engine, files: Sequence[str], columns: Columns) -> None:
     for use in PARTS:
         for column, bins in zip(columns.of(use), columns.bins_of(use), strict=False):
             if bins is None:
-                _check_kinds(duck, use, column, kinds[column])
+                _check_kinds(use, column, kinds[column])
 
 
 def _headers(duck: Engine, files: Sequence[str]) -> dict[str, list[tuple[str, tuple[object, ...]]]]:
@@ -63,19 +61,12 @@ def _headers(duck: Engine, files: Sequence[str]) -> dict[str, list[tuple[str, tu
     return found
 
 
-def _check_kinds(duck: Engine, use: str, column: str, kinds: dict[str, list[str]]) -> None:
-    """Refuse a column that holds names of several types; whole numbers among numbers are numbers."""
+def _check_kinds(use: str, column: str, kinds: dict[str, list[str]]) -> None:
+    """Refuse a column that holds names of several types."""
     first = next((kind for kind in kinds if kind != EMPTY), EMPTY)
     for kind, files in kinds.items():
-        if not alike(kind, first) and {kind, first} != {"BIGINT", "DOUBLE"}:
+        if not alike(kind, first):
             raise InvalidInput(
                 f"{files[0]}: the {said(use)} in {column!r} is of type {kind}, and in {kinds[first][0]} of type "
                 f"{first}. Write all files with one type."
-            )
-    if "DOUBLE" in kinds and "BIGINT" in kinds:
-        large = f"SELECT 1 FROM {parquet(kinds['BIGINT'])} WHERE abs(CAST({quoted(column)} AS HUGEINT)) >= {EXACT}"
-        if duck.rows(f"{large} LIMIT 1"):
-            raise InvalidInput(
-                f"{kinds['BIGINT'][0]}: the {said(use)} in {column!r} is a whole number that is too large for the "
-                f"floats in {kinds['DOUBLE'][0]}. Write all files with one type."
             )

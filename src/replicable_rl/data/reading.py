@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from replicable_rl.data.bins import Bins
-    from replicable_rl.data.wholes import Declared
+    from replicable_rl.data.labels import Declared
 
 
 def from_transitions(

@@ -22,13 +22,13 @@ from replicable_rl.data.parquet import check_files, parquet
 from replicable_rl.data.text import TextFiles
 from replicable_rl.data.textrows import TextRows
 from replicable_rl.data.viewed import VIEW
-from replicable_rl.data.wholes import Declared, with_whole_floats
 from replicable_rl.errors import InvalidFile, InvalidInput, shown
 from replicable_rl.files import check_regular
 
 if TYPE_CHECKING:
     from replicable_rl.data.columns import Columns
     from replicable_rl.data.counting import Rows
+    from replicable_rl.data.labels import Declared
     from replicable_rl.data.warehouse import WarehouseRows
 
 _TEXTS = (".csv", ".tsv", ".jsonl", ".ndjson")
@@ -41,9 +41,7 @@ def opened(source: Any, columns: Columns, declared: Declared) -> Iterator[Rows]:
     """Lend the rows of a log, whatever kind of source it is."""
     files = tuple(_files(source)) if isinstance(source, (str, os.PathLike)) else ()
     with checked_beside(files), engine() as duck:
-        rows = _rows(duck, source, files, columns, declared)
-        rows.kinds = with_whole_floats(columns, rows.kinds, declared)
-        yield rows
+        yield _rows(duck, source, files, columns, declared)
 
 
 def _rows(
@@ -56,7 +54,7 @@ def _rows(
         from replicable_rl.data.warehouse import WarehouseRows
 
         return WarehouseRows(duck, source)
-    return read_frame(duck, source, columns, declared)
+    return read_frame(duck, source, columns)
 
 
 def _of_files(duck: Engine, files: tuple[str, ...], columns: Columns, declared: Declared) -> LocalRows:

@@ -15,7 +15,10 @@ from replicable_rl.data.columns import (
     Columns,
     at_the_end,
     earned,
+    family,
     is_missing,
+    must_be_whole,
+    not_whole,
     packed,
     parts,
     quoted,
@@ -23,9 +26,6 @@ from replicable_rl.data.columns import (
     truth,
 )
 from replicable_rl.data.engine import Engine
-from replicable_rl.data.forms import FLOATS, as_name, family
-from replicable_rl.data.naming import literal
-from replicable_rl.data.wholes import must_be_whole, not_whole
 from replicable_rl.errors import shown
 
 VIEW = "log"
@@ -65,15 +65,14 @@ class ViewedRows:
 
     def complaint(self, columns: Columns, use: str, many: int) -> str:
         """Say in which row something is missing, or is not what it must be."""
-        for column in columns.of(use) if use in PARTS else ():
-            if self.kinds[column] == FLOATS:
+        for column, bins in zip(columns.of(use), columns.bins_of(use), strict=True) if use in PARTS else ():
+            if self.kinds[column] == "DOUBLE" and bins is None:
                 wrong = self._before_the_end(columns, use, not_whole(quoted(column)))
                 for row, value in self._wrong_rows(wrong, quoted(column)):
-                    return f"{self._place(row)}: {must_be_whole(use, value, many)} Mend the row, or make floats of all."
+                    return f"{self._place(row)}: {must_be_whole(use, value)}"
         given = [self._value(name, use) if use not in PARTS else quoted(name) for name in columns.of(use)]
         shows = " || ', ' || ".join(f"COALESCE(CAST({one} AS VARCHAR), '')" for one in given)
         ((row, value),) = self._wrong_rows(self._wrong(columns, use), shows)
-        value = self._shown(columns, use, row, value)
         mend = f"Mend the row or leave it out{at_the_end(columns, use)}."
         return f"{self._place(row)}: {complained(use, value, many)} {mend}"
 
@@ -85,35 +84,25 @@ class ViewedRows:
     def where_pair(self, columns: Columns, state: Any, action: Any) -> str:
         """Return where an action is first taken in a state: the file and the row."""
         both = self._is_called(columns, "state", state), self._is_called(columns, "action", action)
-        return self._first_of([None if None in both else f"{both[0]} AND {both[1]}"])
+        return self._first_of([f"{both[0]} AND {both[1]}"])
 
-    def where_part(self, columns: Columns, use: str, place: int, value: Any) -> str:
-        """Return where a part of a name is first: the file and the row."""
-        part = list(self._parts(columns, use).values())[place]
-        return self._first_of([self._before_the_end(columns, use, self._is_named(columns, use, place, part, value))])
+    def _first_of(self, conditions: Sequence[str]) -> str:
+        """Return the first row in which one of some conditions holds."""
+        found = [row for one in conditions for row in self._wrong_rows(one)]
+        return self._place(min(found)[0]) if found else self.engine.name
 
-    def _first_of(self, conditions: Sequence[str | None]) -> str:
-        """Return the first row in which one of some conditions holds; only the log where one is not known."""
-        found = [row for one in conditions if one is not None for row in self._wrong_rows(one)]
-        return self._place(min(found)[0]) if found and None not in conditions else self.engine.name
-
-    def _is_called(self, columns: Columns, use: str, label: Any) -> str | None:
-        """Return the condition that a state, an action or a next state has a name; None for a list in the log."""
-        values = label if len(columns.of(use)) > 1 else (label,)
-        if any(isinstance(value, tuple) for value in values):
-            return None
-        parts = enumerate(zip(self._parts(columns, use).values(), values, strict=True))
-        conditions = [self._is_named(columns, use, place, part, value) for place, (part, value) in parts]
+    def _is_called(self, columns: Columns, use: str, label: Any) -> str:
+        """Return the condition that a state, an action or a next state has a name."""
+        names = label if len(columns.of(use)) > 1 else (label,)
+        every = zip(self._parts(columns, use).values(), names, columns.bins_of(use), strict=True)
+        conditions = [
+            f"{self._named(use, place, part)} = {literal(name if bins is None else bins.labels.index(name))}"
+            for place, (part, name, bins) in enumerate(every)
+        ]
         return self._before_the_end(columns, use, " AND ".join(conditions))
 
-    def _is_named(self, columns: Columns, use: str, place: int, part: str, name: Any) -> str:
-        """Return the condition that a part of a state or an action has a name."""
-        column, bins = columns.of(use)[place], columns.bins_of(use)[place]
-        codes = self.engine.codes.get(column) if bins is None else bins.labels
-        return f"{self._named(use, place, column, part)} = {literal(name) if codes is None else codes.index(name)}"
-
-    def _named(self, use: str, place: int, column: str, part: str) -> str:
-        return as_name(part, self.kinds[column])
+    def _named(self, use: str, place: int, part: str) -> str:
+        return part
 
     def _before_the_end(self, columns: Columns, use: str, condition: str) -> str:
         """Return the condition for rows that count: what comes after the end need not be named."""
@@ -124,10 +113,6 @@ class ViewedRows:
     def _place(self, row: Any) -> str:
         file, number = row if isinstance(row, tuple) else (self.engine.name, row)
         return f"{file}, row {number}"
-
-    def _shown(self, columns: Columns, use: str, row: Any, value: Any) -> Any:
-        """Return the value of a row as messages show it."""
-        return value
 
     def _wrong_rows(self, condition: str, shows: str = "NULL") -> list[tuple[Any, Any]]:
         """Return the first row in which a condition holds, counted from 1 and with its file, and what it shows."""
@@ -154,13 +139,18 @@ class ViewedRows:
             given = self._value(columns.of(use)[0], use)
             kind = self.engine.rows(f"DESCRIBE SELECT {use[0]} FROM steps")[0][1]
             return is_missing([given], [family(str(kind))])
-        kinds = [
-            "INTEGER" if bins else self.kinds[column]
-            for column, bins in zip(columns.of(use), columns.bins_of(use), strict=True)
-        ]
-        missing = is_missing(list(self._parts(columns, use).values()), kinds)
+        missing = is_missing(list(self._parts(columns, use).values()))
         ends = use == "next_state" and columns.done is not None
         return f"{missing} AND NOT COALESCE({self._done(columns)}, false)" if ends else missing
+
+
+def literal(name: str | int) -> str:
+    """Return a name for a query.
+
+    >>> literal("it's"), literal(3)
+    ("'it''s'", '3')
+    """
+    return str(name) if isinstance(name, int) else "'" + name.replace("'", "''") + "'"
 
 
 def complained(use: str, value: object, many: int) -> str:

@@ -12,11 +12,19 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from replicable_rl.data.columns import PARTS, Columns, packed, truth, typed
+from replicable_rl.data.columns import (
+    NUMBERS,
+    PARTS,
+    Columns,
+    family,
+    must_be_whole,
+    not_whole,
+    packed,
+    truth,
+    typed,
+)
 from replicable_rl.data.counting import MANY_REWARDS, EpisodeFlaws, Facts
-from replicable_rl.data.forms import FLOATS, family
 from replicable_rl.data.viewed import complained
-from replicable_rl.data.wholes import must_be_whole, not_whole
 from replicable_rl.errors import InvalidInput
 from replicable_rl.wording import sentence
 
@@ -25,9 +33,7 @@ if TYPE_CHECKING:
     from replicable_rl.data.engine import Engine
 
 _LARGEST = 1.7976931348623157e308  # what is above it is infinite; so is, in a comparison, what is no number
-_NO_NUMBERS = ("VARCHAR", "BLOB", "UUID", "JSON", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "INTERVAL")
-_HOUR_OF_ZONE = "TIME WITH TIME ZONE"
-_NO_ORDER = ("VARCHAR", "INTERVAL", _HOUR_OF_ZONE)  # every database sorts texts by rules of its own
+_NO_ORDER = ("VARCHAR", "INTERVAL")  # every database sorts texts by rules of its own
 _HALF = 2.0**30  # sums of parts of this size fit 64 bits, for 2**32 rows
 
 
@@ -45,14 +51,9 @@ class WarehouseRows:
     def __init__(self, engine: Engine, table: Any) -> None:
         self.engine, self.table = engine, table
 
-    @property
-    def apart(self) -> bool:
-        """Whether two groups differ in what a part or the reward is: some databases tell -0.0 from 0.0."""
-        return False
-
     @cached_property
     def kinds(self) -> dict[str, str]:
-        """The type of every column, as DuckDB calls it; only about times of day the database is asked."""
+        """The type of every column, as DuckDB calls it."""
         import pyarrow as pa
 
         found: dict[str, str] = {}
@@ -65,17 +66,7 @@ class WarehouseRows:
                     found[name] = str(kind)
                     continue
                 found[name] = family(str(self.engine.rows("DESCRIBE SELECT x FROM empty")[0][1]))
-            return found | self._zoned([name for name, kind in found.items() if kind in ("TIME", "TIME_NS")])
-
-    def _zoned(self, hours: list[str]) -> dict[str, str]:
-        """Return which times of day have a time zone: Ibis has one type for both, and would leave the zone out."""
-        import ibis
-
-        if not hours or not self.table.get_backend().has_operation(ibis.expr.operations.TypeOf):
-            return {}
-        asked = self.table.select(**{name: self.table[name].typeof() for name in hours}).limit(1)
-        kinds = {name: kind for row in asked.to_pyarrow().to_pylist() for name, kind in row.items()}
-        return {name: _HOUR_OF_ZONE for name, kind in kinds.items() if str(kind).upper() == _HOUR_OF_ZONE}
+            return found
 
     def facts(self, columns: Columns) -> Facts:
         """Look at the rewards, before the rows are grouped."""
@@ -84,7 +75,7 @@ class WarehouseRows:
                 "from_transitions: the rows of a table in a database have no order, and first states need one. Name "
                 'the column that numbers the steps of an episode (order="step"), or leave episode out.'
             )
-        if self.kinds[columns.reward].split("(")[0] in _NO_NUMBERS:
+        if self.kinds[columns.reward].split("(")[0] not in (*NUMBERS, "BOOLEAN"):
             raise InvalidInput(
                 f"from_transitions: the reward must be a column of numbers, got {self.table[columns.reward].type()} in "
                 f"{columns.reward!r}. Convert it in the database, and look at what is no number there."
@@ -174,14 +165,13 @@ class WarehouseRows:
     def complaint(self, columns: Columns, use: str, many: int) -> str:
         """Say what is missing, or is not what it must be; rows of a database have no numbers."""
         names = ", ".join(map(repr, columns.of(use)))
-        for place, column in enumerate(columns.of(use) if use in PARTS else ()):
-            if self.kinds[column] == FLOATS:
+        for place, bins in enumerate(columns.bins_of(use) if use in PARTS else ()):
+            if self.kinds[columns.of(use)[place]] == "DOUBLE" and bins is None:
                 part = f"{PARTS[use]}{place}"
                 counts = f"NOT {self._ended(columns)}" if use == "next_state" else "true"
                 ((value,),) = self.engine.rows(f"SELECT MIN({part}) FROM fetched WHERE {counts} AND {not_whole(part)}")
                 if value is not None:
-                    said = must_be_whole(use, value, many)
-                    return f"{self.engine.name}: {said} Mend {column!r}, or make floats of all."
+                    return f"{self.engine.name}: {must_be_whole(use, value)}"
         return f"{self.engine.name}: {complained(use, None, many)} Mend what {names} holds, or leave the rows out."
 
     def where_label(self, columns: Columns, kind: str, label: Any) -> str:
@@ -189,10 +179,6 @@ class WarehouseRows:
         return self.engine.name
 
     def where_pair(self, columns: Columns, state: Any, action: Any) -> str:
-        """Return the log; rows of a database have no numbers."""
-        return self.engine.name
-
-    def where_part(self, columns: Columns, use: str, place: int, value: Any) -> str:
         """Return the log; rows of a database have no numbers."""
         return self.engine.name
 
@@ -243,14 +229,10 @@ class WarehouseRows:
 
     def _parts(self, columns: Columns) -> dict[str, Any]:
         return {
-            f"{letter}{place}": self._name(column) if bins is None else _binned(self.table[column], bins)
+            f"{letter}{place}": self.table[column] if bins is None else _binned(self.table[column], bins)
             for use, letter in PARTS.items()
             for place, (column, bins) in enumerate(zip(columns.of(use), columns.bins_of(use), strict=True))
         }
-
-    def _name(self, column: str) -> Any:
-        """Return a column of names; a duration as it is written, for Arrow has no type that databases use for them."""
-        return self.table[column].cast("string") if self.kinds[column] == "INTERVAL" else self.table[column]
 
     def _typed(self, columns: Columns, uses: tuple[str, ...] = tuple(PARTS)) -> str:
         """Return the parts as they come back, in the types that DuckDB would have read."""
@@ -258,8 +240,7 @@ class WarehouseRows:
         for use in uses:
             for place, (column, bins) in enumerate(zip(columns.of(use), columns.bins_of(use), strict=True)):
                 part, kind = f"{PARTS[use]}{place}", self.kinds[column] if bins is None else "INTEGER"
-                value = f"replace({part}, '+', '')" if kind == "INTERVAL" else part  # PostgreSQL: -1 days +23:00:00
-                found.append(f"{typed(value, kind)} AS {part}")
+                found.append(f"{typed(part, kind)} AS {part}")
         return ", ".join(found)
 
     def _fetch(self, groups: Any) -> None:
