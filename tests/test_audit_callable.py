@@ -268,7 +268,7 @@ def fails_on_run_37(log: Path, shared_seed: int, sample_seed: int) -> list[int]:
 def test_a_failing_run_leaves_the_others_and_the_same_call_resumes(tmp_path: Path) -> None:
     train = functools.partial(fails_on_run_37, tmp_path / "log")
     options: dict[str, Any] = {"shared_seeds": 30, "store": tmp_path / "runs.sqlite", "name": "train"}
-    options |= {"params": {"argument 1": "log"}}
+    options |= {"version": "1", "params": {"argument 1": "log"}}
     with pytest.raises(rr.RunFailed) as failed:
         rr.audit_callable(train, **options)
     message = str(failed.value)
@@ -288,7 +288,7 @@ def test_a_failing_run_leaves_the_others_and_the_same_call_resumes(tmp_path: Pat
 def test_failures_are_recorded_and_count_as_different(tmp_path: Path) -> None:
     train = functools.partial(fails_on_run_37, tmp_path / "log")
     options: dict[str, Any] = {"shared_seeds": 30, "store": tmp_path / "runs.sqlite", "name": "train"}
-    options |= {"params": {"argument 1": "log"}, "on_error": "record"}
+    options |= {"version": "1", "params": {"argument 1": "log"}, "on_error": "record"}
     result = rr.audit_callable(train, **options)
     (failure,) = result.failures
     assert failure.error is not None

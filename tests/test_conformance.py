@@ -277,11 +277,6 @@ class OrderOfASet(Honest):
         return replace(super().solve(source, shared, rng), history={"order": np.array([int(n[6:]) for n in names])})
 
 
-class NoRepr:
-    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
-        return Honest().solve(source, shared, rng)
-
-
 class BorrowedId(Honest):
     id: ClassVar[str] = "phased-vi-v1"
 
@@ -335,16 +330,6 @@ class HiddenParameter(Honest):
     def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
         run = super().solve(source, shared, rng)
         return of(run, value=run.q + self._secret)  # type: ignore[attr-defined]
-
-
-class NameOfTheObject:
-    """Its repr changes from copy to copy, without looking like an address."""
-
-    def __repr__(self) -> str:
-        return f"NameOfTheObject({id(self)})"
-
-    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
-        return Honest().solve(source, shared, rng)
 
 
 class SharedSamples(Honest):
@@ -427,11 +412,10 @@ BROKEN: list[tuple[Any, str, str]] = [
     ),
     (ProcessNumber(), "another process", r"in another process differs in status from the same run here"),
     (OrderOfASet(), "another process", r"differs in history .* no hash\(\) of a text, no order of a set"),
-    (NoRepr(), "identity", r"holds a memory address, 0x[0-9a-f]+, .*Make it a frozen dataclass"),
     (BorrowedId(), "identity", r"the id 'phased-vi-v1' belongs to PhasedVI\. Give your class its own id"),
     (EmptyId(), "identity", r"the id must be a text that is not empty, got ''"),
-    (FunctionParameter(shape=len), "identity", r"raises InvalidInput: .*parameter 'shape' must be a number"),
-    (NaNParameter(rate=float("nan")), "identity", r"raises InvalidInput: canonical JSON"),
+    (FunctionParameter(shape=len), "identity", "JSON cannot say 'shape'"),
+    (NaNParameter(rate=float("nan")), "identity", "JSON cannot say 'rate'"),
     (Counter(), "frozen", r"changes the attribute 'runs'\. Make the class a frozen dataclass"),
     (GrowingList(seen=([],)), "frozen", r"changes the attribute 'seen'"),
     (SlottedCounter(), "frozen", r"changes the attribute 'runs'"),
@@ -440,7 +424,6 @@ BROKEN: list[tuple[Any, str, str]] = [
         "copies",
         r"a copy by dataclasses\.replace gives a run .* that differs in value\. Make",
     ),
-    (NameOfTheObject(), "copies", r"a copy by copy\.deepcopy is recorded as .*Let the identity depend on"),
     (SharedSamples(), "fresh samples", r"reports 16000 samples and never used rng\. Draw every sample from rng"),
     (SharedSamplesInDisguise(), "fresh samples", r"9 different sample seeds draw the same samples in draw 1 of 5\."),
     (
@@ -798,9 +781,8 @@ def test_samples_that_happen_to_be_the_same_are_no_fraud(share: float) -> None:
 
 
 def test_every_failure_is_listed_and_equal_ones_once() -> None:
-    class Both(NoRepr):
-        def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
-            return OneSampleMore().solve(source, shared, rng)
+    class Both(OneSampleMore):
+        id: ClassVar[str] = ""
 
     with pytest.raises(ConformanceError) as caught:
         check_algorithm(Both(), problems=[PROBLEM, rr.make("chain-v1")])

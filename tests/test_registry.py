@@ -459,28 +459,21 @@ def test_a_cell_of_a_notebook_may_be_run_again() -> None:
     assert make("noted-v1").n_states == 4
     with pytest.raises(InvalidInput, match=r"^register_problem: 'noted-v1' is taken, and an id never changes its mean"):
         exec(CELL, {"__name__": "another"})
-    with pytest.raises(InvalidInput, match=r"^register_problem: 'nameless-v1' is taken"):  # no name says it is the same
-        exec(CELL.replace("lambda n=3: rr.make", "lambda n=3: 0 or rr.make"), {"__name__": "notebook"})
 
 
 def test_an_id_never_changes_its_meaning() -> None:
-    def closing_over(n: int) -> Callable[[], rr.TabularMDP]:
-        return lambda: make("chain-v1", n_states=n)
-
     class Impostor(Mine):
         id: ClassVar[str] = "mine-v1"
 
     rr.register_problem("tiny-v1", tiny)
     rr.register_algorithm(Mine)
     rr.register_problem("partial-v1", functools.partial(tiny, p=0.1))
-    rr.register_problem("closed-v1", closing_over(3))
     taken: list[tuple[Callable[..., object], tuple[Any, ...]]] = [
         (rr.register_problem, ("tiny-v1", lambda: tiny())),
         (rr.register_problem, ("chain-v1", tiny)),
         (rr.register_problem, ("rpvi-v1", tiny)),
         (rr.register_problem, ("mine-v1", Mine)),
         (rr.register_problem, ("partial-v1", functools.partial(tiny, p=0.9))),
-        (rr.register_problem, ("closed-v1", closing_over(4))),
         (rr.register_algorithm, (Impostor,)),
         (rr.register_algorithm, (type("Copy", (), {"id": "phased-vi-v1"}),)),
     ]
@@ -488,7 +481,6 @@ def test_an_id_never_changes_its_meaning() -> None:
         with pytest.raises(InvalidInput, match=rf"^{register.__name__}: '.*' is taken, and an id never changes its"):
             register(*arguments)
     assert make("partial-v1") == tiny(0.1)
-    assert make("closed-v1").n_states == 3
 
 
 @pytest.mark.parametrize(

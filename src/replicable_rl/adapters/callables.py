@@ -21,7 +21,7 @@ from replicable_rl.adapters.probes import check_probe
 from replicable_rl.adapters.sb3 import StableBaselines3
 from replicable_rl.audit import AuditResult, opened_store, run_audits
 from replicable_rl.audit.api import StoreLike
-from replicable_rl.audit.identity import content, own_levels, refuse_misnamed, refuse_nameless, seen
+from replicable_rl.audit.identity import refuse_misnamed, refuse_nameless, source_digest
 from replicable_rl.audit.jobs import OnError
 from replicable_rl.audit.sampled import DIFFERENT_DATA, DRAWN_BY_TRAIN, IGNORED_BY_TRAIN, SAME_DATA, ignores_sample_seed
 from replicable_rl.canonical import Json
@@ -92,8 +92,7 @@ def audit_callable(
         gives returns and losses.
     name, version, params
         What the code is called, its version and its settings. Runs in a store are found again by these and by nothing
-        else, so a store asks for a ``version`` or for ``params``: change one of them whenever the code changes. Code
-        that looks different under the same name is refused.
+        else, so a store asks for a ``version``: change it whenever the code changes.
     rho : float, optional
         The disagreement that is claimed; the table then says whether 1 - rho is met.
     epsilon, delta : float
@@ -170,12 +169,11 @@ def callable_spec(
         probe = adapter.probe()
     observations = None if probe is None else check_probe(OWNER, probe)
     name = str(name or name_of(train))
-    if in_store and version is None and not params and not says_everything(train, evaluate):
-        refuse_nameless(OWNER, name, "Pass version='1' (or params={...} that say what matters)")
+    if in_store and version is None and not says_everything(train, evaluate):
+        refuse_nameless(OWNER, name, "Pass version='1'")
     if in_store and problem is not None:
         refuse_misnamed(OWNER, problem)
     told = settings_of(train, version, params, observations, evaluate, in_store=in_store)
-    code = {"algorithm": [*adapter.code] if adapter else [train], "problem": content(problem)}
     spec = AuditSpec(
         ObjectSpec("callable") if problem is None else problem.spec,
         ObjectSpec(name, told),
@@ -184,7 +182,7 @@ def callable_spec(
         shared=adapter.shared_randomness if adapter else _SHARED,
         fresh=adapter.fresh_randomness if adapter else DRAWN_BY_TRAIN,
         training=_asked(evaluate, uniform, tolerance, epsilon, delta, problem),
-        code=seen(code | ({} if evaluate is None else {"evaluate": [evaluate]}) | own_levels()),
+        code=source_digest(*(adapter.code if adapter else (train,)), *([] if evaluate is None else [evaluate])),
         job=TrainJob(train, observations, problem, evaluate),
         **settings,
     )

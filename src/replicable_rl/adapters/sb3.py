@@ -176,13 +176,15 @@ class StableBaselines3:
     @property
     def is_exact(self) -> bool:
         """Whether `params` say everything: all of it comes with the libraries."""
-        if self.callback is not None or any(
-            True for _ in sb3_options.own_code([self.algorithm_options, self.env_options])
-        ):
-            return False
-        exported = isinstance(self.algorithm, str)
         found = library.import_library("gymnasium").registry.get(self.env)
-        return exported and found is not None and str(found.entry_point).startswith("gymnasium.")
+        return not self.code and found is not None and str(found.entry_point).startswith("gymnasium.")
+
+    @property
+    def code(self) -> tuple[Any, ...]:
+        """What somebody wrote himself: the algorithm, options, callbacks."""
+        callbacks = self.callback if isinstance(self.callback, tuple) else (self.callback,)
+        own = sb3_options.own_code([self.algorithm_options, self.env_options])
+        return *(one for one in (self.algorithm, *callbacks) if one is not None and not isinstance(one, str)), *own
 
     @property
     def params(self) -> dict[str, Json]:
@@ -214,12 +216,6 @@ class StableBaselines3:
         some = self.callback if isinstance(self.callback, tuple) else (self.callback,)
         names = [getattr(one, "__qualname__", type(one).__qualname__) for one in some if one is not None]
         return told | ({"callback": names} if names else {})
-
-    @property
-    def code(self) -> tuple[Any, ...]:
-        """What can be seen of it: its algorithm, and what is somebody's own among its options and callbacks."""
-        own = sb3_options.own_code([self.algorithm_options, self.env_options])
-        return (self.algorithm, *own, *sb3_options.each_callback(self.callback))
 
     @property
     def shared_randomness(self) -> str:

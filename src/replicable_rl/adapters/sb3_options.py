@@ -124,16 +124,6 @@ def checked_callback(owner: str, base: type, callback: Any) -> Any:
     return tuple(some) if not single else callback
 
 
-def each_callback(callback: Any) -> Iterator[Any]:
-    """Yield callbacks and those inside them: what they were made with decides what they do."""
-    waiting = list(callback) if isinstance(callback, tuple) else [] if callback is None else [callback]
-    for one in waiting:  # which grows
-        yield one
-        for inner in vars(one).values() if hasattr(one, "init_callback") else ():
-            some = inner if isinstance(inner, (list, tuple)) else (inner,)
-            waiting += [each for each in some if hasattr(each, "init_callback") and all(each is not w for w in waiting)]
-
-
 def fresh_callback(callback: Any) -> Any:
     """Return the callback for one run: a copy, for callbacks remember what they have seen."""
     if isinstance(callback, tuple):

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from replicable_rl.audit.identity import own_code, refuse_misnamed, refuse_nameless
+from replicable_rl.audit.identity import own_source, refuse_misnamed, refuse_nameless
 from replicable_rl.audit.jobs import OnError, SolveJob
 from replicable_rl.audit.logs import opened_logs
 from replicable_rl.audit.result import AuditResult
@@ -125,7 +125,7 @@ def audit_spec(problem: Any, algorithm: Algorithm, *, in_store: bool = False, **
         problem.spec,
         algorithm_spec(algorithm),
         sampler=sampler_of(problem),
-        code=own_code(problem, algorithm),
+        code=own_source(problem, algorithm),
         job=SolveJob.of(problem, algorithm),
         **{"rho": _promised(algorithm), **settings},
     )
@@ -157,7 +157,7 @@ def _logs_spec(logs: Any, algorithm: Algorithm, *, in_store: bool, **settings: A
         data.spec,
         algorithm_spec(algorithm),
         sampler=OWN,
-        code=own_code(data, algorithm),
+        code=own_source(data, algorithm),
         logs=record,
         fresh="every log",
         job=job,

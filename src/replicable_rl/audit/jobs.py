@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from replicable_rl.audit.identity import own_code
+from replicable_rl.audit.identity import own_source
 from replicable_rl.canonical import canonical_json, parse_json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import TabularMDP
@@ -107,7 +107,7 @@ def with_job(spec: AuditSpec) -> AuditSpec:
             "audit: the spec of an audit over logs does not hold the logs. Give them: audit([...], ...)."
         )
     problem, algorithm = build(spec.problem), build(spec.algorithm)
-    return replace(spec, job=SolveJob.of(problem, algorithm), code=own_code(problem, algorithm))
+    return replace(spec, job=SolveJob.of(problem, algorithm), code=own_source(problem, algorithm))
 
 
 def check_travels(job: Job) -> None:

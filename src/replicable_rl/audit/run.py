@@ -10,10 +10,10 @@ import itertools
 import random
 import threading
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from replicable_rl.audit.identity import changed_parts, level_in
+from replicable_rl.audit.identity import warn_of_other_source
 from replicable_rl.audit.jobs import Contents, Job, OnError, run_one_by_one, with_job
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.workers import Batch, Chunk, RunFailed, kept_where, on_workers, wants_workers
@@ -22,7 +22,6 @@ from replicable_rl.progress import report
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.records import AuditSpec, Run, RunSpec
 from replicable_rl.store import RunStore
-from replicable_rl.wording import listed
 
 _COMMIT_EVERY = 0.2  # seconds of finished runs that a kill may cost
 _CHUNK = 0.5  # seconds that a chunk should take on a worker
@@ -156,8 +155,8 @@ def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> l
     """Look up, once, what the store has of every audit, and keep the specs in it."""
     known, specs = store.audits(), [with_job(spec) for spec in specs]
     families = {family: store.runs(family) for family in dict.fromkeys(spec.family for spec in specs)}
-    for i, spec in enumerate(specs):
-        _refuse_other_code(spec, [*known, *specs[:i]], families[spec.family], store)
+    for spec in specs:
+        warn_of_other_source(spec, known, store.path or "this store")
     asked: set[str] = set()
     audits = []
     for spec in specs:
@@ -175,24 +174,6 @@ def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> l
         with contextlib.suppress(*([] if audit.missing else [InvalidFile])):  # what cannot be written can be read
             store.add_audit(audit.spec)
     return audits
-
-
-def _refuse_other_code(spec: AuditSpec, known: Sequence[AuditSpec], found: Mapping[str, Run], store: RunStore) -> None:
-    """Refuse runs under a name that other code has in this store; a level counts where a run that was found has it."""
-    changed = changed_parts([other.code for other in known if other.family == spec.family], spec.code)
-    levels = {part: level for part in changed if (level := level_in(part))}
-    has = {level for level in levels.values() if any(level in run.fingerprints for run in found.values())}
-    if changed := [part for part in changed if part not in levels or levels[part] in has]:
-        algorithm, problem = spec.algorithm.id, spec.problem
-        names = {part: f"the level {level}" for part, level in levels.items()} | {
-            "algorithm": f"{algorithm} on {problem.id}",
-            "problem": f"{problem.id} {problem.params.get('name', '')}".rstrip(),
-        }
-        named = f"{algorithm} another id or version" if changed[0] in levels else "the changed code another version"
-        raise InvalidInput(
-            f"audit: the code of {listed([names.get(one, f'the {one} of {algorithm}') for one in changed])} has "
-            f"changed since its runs in {store.path or 'this store'} were made. Give {named}."
-        )
 
 
 class _Waiting:

@@ -86,8 +86,8 @@ class AuditSpec(Displayed):
     logs : Logs or None
         The recorded samples, where samples were not drawn: each is a run under every shared seed.
     code : str or None
-        What can be seen of somebody's own code. Runs of other code under the same name are refused; equal code grants
-        nothing.
+        The digest of the source of somebody's own code, where it can be seen. Another one under the same version is a
+        warning; an equal one grants nothing.
     job : object or None
         What makes the runs where no id rebuilds it: somebody's own arrays, simulator or code. No part of the spec.
     """

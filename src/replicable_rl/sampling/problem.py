@@ -133,7 +133,7 @@ class Stepped(Displayed):
 
     @property
     def code(self) -> tuple[Any, ...]:
-        """Somebody's own functions and objects that are stepped: what a store looks at beside the version."""
+        """Somebody's own functions and objects that are stepped."""
         return ()
 
     @property

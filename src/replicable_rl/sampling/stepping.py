@@ -95,7 +95,7 @@ class EpisodicEnv(Stepped):
             raise InvalidInput(
                 f"EpisodicEnv: reward_range must contain 0, the reward after the end, got {reward_range}."
             )
-        self.env, self._given = _make(env, make_kwargs), env
+        self.env = _make(env, make_kwargs)
         self.name = _name_of(self.env)
         made = dict(self.env.spec.kwargs) if isinstance(env, str) else {}  # with what the id was registered with
         self._params = {"gamma": gamma, "reward_range": list(reward_range), **made}
@@ -124,10 +124,8 @@ class EpisodicEnv(Stepped):
 
     @property
     def code(self) -> tuple[Any, ...]:
-        """What makes the environment, its wrappers, and itself; nothing where it is Gymnasium's own."""
-        if self._is_gymnasiums_own:
-            return ()
-        return (*([self._given] if callable(self._given) else []), *_layers(self.env))
+        """The environment itself; nothing where it is Gymnasium's own."""
+        return () if self._is_gymnasiums_own else (self.env.unwrapped,)
 
     @property
     def identity(self) -> str | None:
@@ -305,20 +303,6 @@ def _make(env: Any, make_kwargs: dict[str, Any]) -> Any:
     if make_kwargs:
         raise InvalidInput(f"EpisodicEnv: {next(iter(make_kwargs))} goes with an id, not with an environment.")
     return env() if callable(env) and (isinstance(env, type) or not hasattr(env, "step")) else env
-
-
-def _layers(env: Any) -> list[Any]:
-    """Return an environment, those that it wraps, and those that a vector consists of or is made by."""
-    found: list[Any] = []
-    waiting = [env]
-    for one in waiting:  # which grows
-        if one is not None and not any(one is other for other in found):
-            found.append(one)
-            inside = getattr(one, "__dict__", {})
-            waiting.append(inside.get("env"))
-            if "num_envs" in inside:
-                waiting += [*inside.get("envs", ()), *inside.get("env_fns", ())]
-    return found
 
 
 def _name_of(env: Any) -> str:

@@ -5,7 +5,7 @@ import functools
 import math
 import numbers
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,58 +17,21 @@ from replicable_rl.records import ObjectSpec
 
 def algorithm_spec(algorithm: object) -> ObjectSpec:
     """Return id and parameters of an algorithm; parameters left to the theorem are left out."""
-    kind: Any = type(algorithm)
-    own, held, fields = vars(kind), getattr(algorithm, "__dict__", {}), _defaults(kind)
-    if "__dataclass_fields__" not in own or held.keys() != fields.keys():
-        return _named(algorithm)
-    values = own.get("id"), own.get("version"), *(getattr(algorithm, name) for name in fields)
-    if not all(type(value) in _PLAIN for value in values):
-        return _named(algorithm)
-    # By what Python writes, for True is 1, and -0.0 is 0.0.
-    return _kept(_Said((kind, _full_name(kind), "id" in own, "version" in own, repr(values)), algorithm))
-
-
-_PLAIN = frozenset((bool, int, float, str, type(None)))
-
-
-class _Said(NamedTuple):
-    """An algorithm, and plain values that say all that its spec says: it is known by these."""
-
-    values: tuple[Any, ...]
-    algorithm: object
-
-    def __hash__(self) -> int:
-        return hash(self.values)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Said) and self.values == other.values
-
-
-@functools.lru_cache(maxsize=256)
-def _kept(one: _Said) -> ObjectSpec:
-    """Name an algorithm once for many runs."""
-    return _named(one.algorithm)
-
-
-def _named(algorithm: object) -> ObjectSpec:
     kind = type(algorithm)
     own = {**vars(kind), **getattr(algorithm, "__dict__", {})}  # an id that is inherited means another algorithm
-    name = own.get("id", _full_name(kind))
     version = {"version": own["version"]} if "version" in own else {}
-    if not dataclasses.is_dataclass(algorithm) and not version and "id" not in own:
-        return ObjectSpec(name, {"repr": repr(algorithm)})  # which no store takes
-    return ObjectSpec(name, {key: _written(algorithm, value) for key, value in _given(algorithm).items()} | version)
+    params = {name: _written(value) for name, value in _given(algorithm).items()}
+    return ObjectSpec(own.get("id", _full_name(kind)), params | version)
 
 
 def settings_of(thing: object) -> dict[str, Any]:
-    """Return the fields of a dataclass, or the attributes of another object, without its id and version."""
+    """Return the fields of a dataclass, and the attributes of an object, without its id and version."""
     kind: Any = type(thing)
-    if "__dataclass_fields__" in vars(kind):
-        return {name: getattr(thing, name) for name in _defaults(kind) if name not in ("id", "version")}
-    settings = {name: getattr(thing, name) for name in _defaults(kind)}  # an heir of a dataclass, which is none itself
-    state: Any = object.__getstate__(thing)  # with slots: a pair
-    for held in state if isinstance(state, tuple) else [state]:
-        settings |= held or {}
+    settings = {name: getattr(thing, name) for name in _defaults(kind)}
+    if "__dataclass_fields__" not in vars(kind):
+        state: Any = object.__getstate__(thing)  # with slots: a pair
+        for held in state if isinstance(state, tuple) else [state]:
+            settings |= held or {}
     return {
         name: value
         for name, value in settings.items()
@@ -144,12 +107,12 @@ def _given(algorithm: object) -> dict[str, Any]:
     }
 
 
-def _written(algorithm: object, value: Any) -> Any:
-    """Return a setting as it stands in the spec; one that JSON cannot say, which no store takes, as well as can be."""
+def _written(value: Any) -> Any:
+    """Return a setting as it stands in the spec; one that JSON cannot say, which no store takes, by its type."""
     try:
         return said(value)
     except InvalidInput:
-        return getattr(value, "id", value if dataclasses.is_dataclass(algorithm) else type(value).__qualname__)
+        return type(value).__qualname__
 
 
 def _is_default(value: object, default: object) -> bool:
