@@ -416,7 +416,7 @@ def test_what_is_allowed_and_bins_stay_in_the_common_process() -> None:
     assert rr.align([one, two])["log 1"].allowed is None
     numbers = {name: np.asarray(column, dtype=float) for name, column in log_of(1).items()}
     binned = rr.from_transitions(numbers, gamma=0.9, bins={"state": rr.Bins([2.0, 3.0])})
-    assert rr.align([binned, binned.subsample(500)])["log 1"].process.bins == binned.process.bins
+    assert rr.align(binned.split(2))["log 1"].process.bins == binned.process.bins
 
 
 def _kept(mask: np.ndarray[Any, Any]) -> list[tuple[dict[str, Any], Any]]:

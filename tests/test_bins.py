@@ -41,11 +41,6 @@ def test_names_are_readable_and_tell_bins_apart() -> None:
     assert hash(rr.Bins([1, 2])) == hash(rr.Bins([1.0, 2.0]))
 
 
-def test_even_bins_are_where_they_are_written() -> None:
-    assert rr.Bins.even(10, 0, 1).edges == (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-    assert rr.Bins.even(3, 0.1, 0.4).edges == (0.1, 0.2, 0.3, 0.4)
-
-
 def test_a_value_on_an_edge_belongs_above_and_the_ends_are_open() -> None:
     data = rr.from_transitions(LOG, **NAMES, bins={"warm": BINS})
     assert data.process.states == ("below 10", "[10, 20)", "20 or more")  # in the order of the numbers
@@ -131,14 +126,6 @@ def test_changed_bins_are_refused(tmp_path: Path) -> None:
 def test_edges_that_are_none(edges: Any) -> None:
     with pytest.raises(rr.InvalidInput, match=r"^Bins: edges must"):
         rr.Bins(edges)
-
-
-@pytest.mark.parametrize(
-    "given", [(0, 0, 1), (3, 1, 1), (3, 2, 1), (3, 0, math.inf), (2.5, 0, 1), (900, 1.0, 1.0 + 1e-15)]
-)
-def test_even_bins_that_are_none(given: Any) -> None:
-    with pytest.raises(rr.InvalidInput, match=r"^Bins.even: "):
-        rr.Bins.even(*given)
 
 
 @pytest.mark.parametrize(

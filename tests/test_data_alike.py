@@ -126,33 +126,15 @@ def test_a_state_and_the_next_one_are_two_columns() -> None:
 
 def test_sources_that_are_none() -> None:
     rows = [dict(zip(LOG, row, strict=True)) for row in zip(*LOG.values(), strict=True)]
-    for source in (rows, [], None, iter(rows), {1, 2}, 5, b"log.csv", np.zeros(3, dtype=[("state", int)])):
+    reader = pa.table(LOG).to_reader()  # which can be read only once
+    for source in (rows, [], None, iter(rows), {1, 2}, 5, b"log.csv", np.zeros(3, dtype=[("state", int)]), reader):
         said = refused(source)
         assert said.startswith(
             "from_transitions: source must be a file, a folder, a data frame, an Arrow or Ibis table"
         )
         assert "Error" not in said
         assert "register" not in said
-    reader = pa.table(LOG).to_reader()
-    assert "source is a reader of Arrow, which can be read only once" in refused(reader)
     assert from_transitions(reader.read_all(), gamma=0.9).rows == 2  # nothing was taken from it
-
-
-def test_a_relation_of_duckdb_has_a_table() -> None:
-    import duckdb
-
-    relation = duckdb.connect(":memory:").sql("SELECT 'a' AS state, 0 AS action, 1.0 AS reward, 'a' AS next_state")
-    assert refused(relation).endswith("Hand over its table: relation.to_arrow_table().")
-    assert from_transitions(relation.to_arrow_table(), gamma=0.9).rows == 1
-
-
-def test_columns_of_pandas_that_are_numbers() -> None:
-    frame = pd.DataFrame(np.zeros((3, 4)))
-    said = refused(frame, state="0", action="1", reward="2", next_state="3")
-    assert said == (
-        "from_transitions: the columns of a frame have texts for names, got the int 0. Rename them: frame.columns = "
-        "frame.columns.map(str)."
-    )
 
 
 def test_first_states_count_the_end() -> None:

@@ -251,7 +251,6 @@ def entries() -> dict[str, Entry]:
             rr.from_transitions, {"source": LOG, "gamma": 0.5, "bins": {"state": rr.Bins([0.5])}}
         ),
         "Bins": (rr.Bins, {"edges": [0.5, 1.0]}),
-        "Bins.even": (rr.Bins.even, {"number": 2, "low": 0.0, "high": 1.0}),
         "from_transitions, a cell": (
             lambda state, reward: rr.from_transitions(
                 {"state": [state, 0], "action": [0, 1], "reward": [reward, 0.5], "next_state": [0, 0]}, gamma=0.5
@@ -262,10 +261,9 @@ def entries() -> dict[str, Entry]:
             rr.Dataset,
             {"process": LOGGED.process, "state": [0, 1], "action": [1, 0], "successor": [1, 1], "reward": [0.5, 0.25]}
             | {"count": [3, 4], "early": [1, 2], "starts": [1, 0], "broken": 0, "width": 0.5, "cut": 0}
-            | {"after": 0, "ended": [1, 0], "outside": None},
+            | {"after": 0, "ended": [1, 0]},
         ),
         "Dataset.split": (LOGGED.split, {"parts": 2, "seed": 1}),
-        "Dataset.subsample": (LOGGED.subsample, {"rows": 2, "seed": 1}),
         "load_dataset": (rr.load_dataset, {"path": "/nowhere"}),
         "same_process": (rr.same_process, {"one": LOGGED, "two": LOGGED}),
         "from_logs": (rr.from_logs, {"sources": [LOG, OTHER_LOG], "gamma": 0.5, "reward_range": (0.0, 1.0)}),

@@ -11,7 +11,6 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.cli import main
-from replicable_rl.data import Outside
 
 pytestmark = pytest.mark.usefixtures("one_database")
 LOG: dict[str, Any] = {
@@ -20,7 +19,6 @@ LOG: dict[str, Any] = {
     "reward": [0.0, 0.5, 1.0, 0.0, 7.0, -2.0],
     "next_state": ["road", "home", "home", "road", "road", "road"],
 }
-DECIDE = rr.PlugInPolicy(0.05, 0.05, 0.2)
 
 
 def csv_of(log: dict[str, Any], path: Path) -> Path:
@@ -32,51 +30,21 @@ def csv_of(log: dict[str, Any], path: Path) -> Path:
 # --- rewards outside the range --------------------------------------------------------------------------------------
 
 
-def test_a_log_with_rewards_outside_the_range_is_read_and_nothing_is_decided_on_it(tmp_path: Path) -> None:
-    data = rr.from_transitions(csv_of(LOG, tmp_path / "log.csv"), gamma=0.9, reward_range=(0, 1))
-    where = str(tmp_path / "log.csv")
-    assert data.outside == Outside(2, -2.0, 7.0, f"{where}, line 6")
-    said = "2 of 6 rewards are outside reward_range [0, 1]: they go from -2 to 7 (the first: "
-    assert data.summary().warnings[0].startswith(f"{said}{where}, line 6); widen reward_range or mend the log")
-    decides: list[Any] = [
-        lambda: rr.solve(data, DECIDE, shared_seed=1),
-        lambda: rr.plan(data, DECIDE),
-        lambda: rr.diagnose(data),
-        lambda: rr.publish(data, DECIDE),
-        lambda: rr.audit({"one": data, "two": data.subsample(5)}, DECIDE),
-    ]
-    for decide in decides:
-        with pytest.raises(rr.InvalidInput, match=r"outside reward_range \[0, 1\].* Nothing is decided on a range"):
-            decide()
-    assert rr.from_transitions(LOG, gamma=0.9, reward_range=(-2, 7)).outside is None
-
-
-def test_what_is_outside_stays_known(tmp_path: Path) -> None:
-    data = rr.from_transitions(LOG, gamma=0.9, reward_range=(0, 1))
-    assert data.outside == Outside(2, -2.0, 7.0, "from_transitions, row 5")
-    data.save(tmp_path / "log.npz")
-    assert rr.load_dataset(tmp_path / "log.npz").outside == data.outside
-    parts = data.split(2, seed=3)
-    assert sum(0 if part.outside is None else part.outside.rows for part in parts) == 2
-    wider = rr.from_transitions(LOG | {"state": ["sea"] * 6}, gamma=0.9, reward_range=(-9, 9))
-    assert [one.outside for one in rr.align([data, wider]).values()] == [None, None]
-
-
-def test_rewards_of_many_values_are_counted_to_the_row(tmp_path: Path) -> None:
-    """They are kept as means of stretches, and an end of the range cuts one of these in two."""
-    rng = np.random.default_rng(1)
-    rewards = rng.random(3_000)
-    log = {"state": [0] * 3_000, "action": rng.integers(2, size=3_000), "reward": rewards, "next_state": [0] * 3_000}
-    data = rr.from_transitions(log, gamma=0.9, reward_range=(0.0, 0.99931))
-    many = int((rewards > 0.99931).sum())
-    assert data.added_up
-    assert 0 < many < 20
-    assert data.outside is not None
-    assert data.outside[:3] == (many, rewards.min(), rewards.max())
-    for part in (*data.split(2), data.subsample(10)):  # the range is the process's, and not true for any part
-        assert part.outside == data.outside
-    data.save(tmp_path / "log.npz")
-    assert rr.load_dataset(tmp_path / "log.npz").outside == data.outside
+@pytest.mark.parametrize("many_values", [False, True])
+def test_rewards_outside_the_range_are_refused_with_the_place(many_values: bool, tmp_path: Path) -> None:
+    log = {name: column * (1 if not many_values else 500) for name, column in LOG.items()}
+    if many_values:  # which are added up in stretches
+        log["reward"] = [0.5 + i / 10_000 for i in range(2998)] + [7.0, -2.0]
+    path = csv_of(log, tmp_path / "log.csv")
+    with pytest.raises(rr.InvalidInput) as refusal:
+        rr.from_transitions(path, gamma=0.9, reward_range=(0, 1))
+    rows = len(log["state"])
+    line, said = rows, f"2 of {rows} rewards are outside reward_range [0, 1]: they go from -2 to 7"
+    assert str(refusal.value).startswith(f"{path}, line {line}: {said}")
+    assert rr.from_transitions(log, gamma=0.9, reward_range=(-2, 7)).rows == rows
+    process = rr.data.Process((0,), (0,), 0.9, (0.0, 1.0))
+    with pytest.raises(rr.InvalidInput, match="reward must lie in reward_range"):
+        rr.Dataset(process, [0], [0], [0], [1.5], [1])
 
 
 def test_the_range_must_hold_what_comes_after_the_end() -> None:

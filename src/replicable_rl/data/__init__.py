@@ -5,7 +5,6 @@ from replicable_rl.data.bins import Bins
 from replicable_rl.data.comparing import Homogeneity, same_process
 from replicable_rl.data.dataset import Dataset, load_dataset
 from replicable_rl.data.logs import compare_logs, from_logs
-from replicable_rl.data.outside import Outside
 from replicable_rl.data.process import Process
 from replicable_rl.data.reading import from_transitions
 from replicable_rl.data.summary import Summary
@@ -14,7 +13,6 @@ __all__ = [
     "Bins",
     "Dataset",
     "Homogeneity",
-    "Outside",
     "Process",
     "Summary",
     "align",

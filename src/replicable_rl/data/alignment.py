@@ -13,7 +13,6 @@ import numpy as np
 from replicable_rl.data.checks import moved_to
 from replicable_rl.data.dataset import Dataset
 from replicable_rl.data.labels import Label
-from replicable_rl.data.outside import outside_of_wider
 from replicable_rl.data.process import Process
 from replicable_rl.errors import InvalidInput, shown
 
@@ -179,7 +178,7 @@ def _moved(data: Dataset, process: Process) -> Dataset:
         name: None if each is None else moved_to(at[0], each, len(process.states)) for name, each in of_states.items()
     }
     more |= {name: getattr(data, name) for name in ("broken", "cut", "after", "joined", "early", "width")}
-    return Dataset(process, *moved, **more, outside=outside_of_wider(data.outside, process.reward_range))
+    return Dataset(process, *moved, **more)
 
 
 def _places(own: Sequence[Label], common: Sequence[Label], ends: bool) -> np.ndarray[Any, np.dtype[np.int64]]:

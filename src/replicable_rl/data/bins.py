@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from replicable_rl.canonical import Json
 from replicable_rl.display import short_repr
-from replicable_rl.errors import InvalidInput, check_integer, check_numbers, check_real, shown
+from replicable_rl.errors import InvalidInput, check_integer, check_numbers, shown
 
 _MOST = 1000  # edges of a column: every one is a comparison for every row
 
@@ -36,8 +35,6 @@ class Bins:
     --------
     >>> Bins([10, 20, 30]).labels
     ('below 10', '[10, 20)', '[20, 30)', '30 or more')
-    >>> Bins.even(4, 0, 1).edges
-    (0.0, 0.25, 0.5, 0.75, 1.0)
     """
 
     edges: Sequence[float]  # a tuple, whatever it was given as
@@ -54,23 +51,6 @@ class Bins:
                 f"Bins: edges must be 1 to {_MOST} finite numbers in increasing order, got {shown(self.edges)}."
             )
         object.__setattr__(self, "edges", tuple((edges + 0.0).tolist()))  # no -0.0, which is the same edge
-
-    @classmethod
-    def even(cls, number: int, low: float, high: float) -> Bins:
-        """Return ``number`` bins of one width from ``low`` to ``high``, and the two open ones beside them."""
-        number = check_integer("Bins.even", "number", number, low=1, high=_MOST - 1)
-        bounds = [
-            check_real("Bins.even", name, value, low=-1e300, high=1e300, rule="a number of at most 1e300")
-            for name, value in (("low", low), ("high", high))
-        ]
-        bottom, top = (Fraction(repr(bound)) for bound in bounds)  # as it is written: 0.1 is a tenth
-        edges = [float(bottom + (top - bottom) * i / number) for i in range(number + 1)]
-        if not all(one < two for one, two in pairwise(edges)):
-            raise InvalidInput(
-                f"Bins.even: low must be below high, and wide enough apart for {number} bins, got {shown(low)} and "
-                f"{shown(high)}."
-            )
-        return cls(tuple(edges))
 
     @property
     def labels(self) -> tuple[str, ...]:

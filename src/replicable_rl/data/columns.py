@@ -108,12 +108,6 @@ def check_header(name: str, columns: Columns, header: Sequence[Any]) -> None:
     """Refuse a header that lacks a column, or has it twice; engines do not tell capitals from small letters."""
     for use in columns.uses:
         for column in columns.of(use):
-            number = next((one for one in header if str(one) == column and not isinstance(one, str)), None)
-            if column not in header and number is not None:
-                raise InvalidInput(
-                    f"{name}: the columns of a frame have texts for names, got the {type(number).__name__} {number!r}. "
-                    "Rename them: frame.columns = frame.columns.map(str)."
-                )
             if column not in header:
                 refuse_column(name, use, column, [str(one) for one in header])
             if list(header).count(column) > 1:

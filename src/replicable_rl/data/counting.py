@@ -99,7 +99,7 @@ class Rows(Protocol):
         ...
 
     def rewards_outside(self, columns: Columns, low: float, high: float) -> tuple[int, str]:
-        """Return how many rewards are outside a range, and where the first is; "" if it is not known."""
+        """Return how many rewards are outside a range, and where the first is."""
         ...
 
     def complaint(self, columns: Columns, use: str, many: int) -> str:

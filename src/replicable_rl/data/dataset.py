@@ -11,7 +11,6 @@ import numpy as np
 
 from replicable_rl.canonical import array_digest, json_digest
 from replicable_rl.data.checks import whole
-from replicable_rl.data.outside import Outside, found_outside
 from replicable_rl.data.process import Process
 from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidInput, check_integer, check_numbers, check_real, shown
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from replicable_rl.data.summary import Summary
     from replicable_rl.mdp import Labels
     from replicable_rl.records import ObjectSpec
-
-_MOST_DRAWN = 10**9  # rows from which numpy draws without putting back
 
 
 class Dataset(Displayed):
@@ -58,8 +55,6 @@ class Dataset(Displayed):
         Episodes with rows in several files.
     ended : (S,) integers, optional
         How many rows that are done name each state as the next one.
-    outside : Outside, optional
-        What is known of rewards outside the declared range, where ``reward`` holds means; else it is seen.
     width : float
         Where rewards take very many values, how long the stretches are of which ``reward`` holds the means; else 0.
     """
@@ -83,7 +78,6 @@ class Dataset(Displayed):
         after: int = 0,
         joined: int = 0,
         ended: ArrayLike | None = None,
-        outside: Outside | None = None,
         width: float = 0.0,
     ) -> None:
         if not isinstance(process, Process):
@@ -122,9 +116,9 @@ class Dataset(Displayed):
             raise InvalidInput("Dataset: early must not be more than the count of an outcome.")
         self.starts = None if starts is None else whole("starts", starts, self.n_states).copy()
         self.ended = None if ended is None else whole("ended", ended, self.n_states).copy()
-        if outside is not None and not isinstance(outside, Outside):
-            raise InvalidInput(f"Dataset: outside must be an Outside, got {shown(outside)}.")
-        self.outside = found_outside(self.reward, self.count, self.reward_range, not self.added_up, outside)
+        low, high = self.reward_range
+        if size and not low <= self.reward.min() <= self.reward.max() <= high:
+            raise InvalidInput(f"Dataset: reward must lie in reward_range [{low:g}, {high:g}], got {shown(reward)}.")
         for array in (self.key, self.reward, self.count, self.early, self.starts, self.ended, self.allowed):
             if array is not None:
                 array.setflags(write=False)
@@ -172,7 +166,6 @@ class Dataset(Displayed):
 
     def counts_of(self, count: NDArray[np.int64], starts: NDArray[np.int64] | None) -> EpisodeCounts:
         """Return other counts of the same outcomes and first states, as of another log, in the same form."""
-        self.refuse_outside()
         low, width, times = self.reward_range[0], width_of(self.reward_range), count.astype(np.float64)
         key, inverse, stays = self._transitions
         total = summed(inverse[: times.size], times, key.size)
@@ -225,11 +218,6 @@ class Dataset(Displayed):
         s, a = divmod(pair, self.n_actions)
         return f"{self.process.action_names[a]} in {self.process.state_names[s]}"
 
-    def refuse_outside(self) -> None:
-        """Refuse to decide where rewards are outside the declared range."""
-        if self.outside is not None:
-            self.outside.refuse(self.reward_range, self.rows)
-
     def summary(self) -> Summary:
         """Return what is in the log, and what is wrong with it."""
         from replicable_rl.data.summary import summarise
@@ -246,28 +234,11 @@ class Dataset(Displayed):
         starts = [None] * parts if self.starts is None else rng.multinomial(self.starts, even).T
         return [self.with_counts(drawn[:, i], starts[i]) for i in range(parts)]
 
-    def subsample(self, rows: int, *, seed: int = 0) -> Dataset:
-        """Return so many rows of the log, at random and each at most once: what a smaller log would hold.
-
-        >>> from replicable_rl import from_transitions
-        >>> log = {"state": [0, 1] * 50, "action": [0] * 100, "reward": [1.0] * 100, "next_state": [1, 0] * 50}
-        >>> from_transitions(log, gamma=0.9).subsample(10).rows
-        10
-        """
-        rows = check_integer("Dataset.subsample", "rows", rows, low=1, high=self.rows)
-        if self.rows >= _MOST_DRAWN:
-            raise InvalidInput(
-                f"Dataset.subsample: the log must have fewer than {_MOST_DRAWN} rows, got {self.rows}. Split it."
-            )
-        rng = _stream("Dataset.subsample", seed)
-        starts = None if self.starts is None else rng.binomial(self.starts, rows / self.rows)
-        return self.with_counts(rng.multivariate_hypergeometric(self.count, rows, method="marginals"), starts)
-
     def with_counts(self, count: NDArray[np.int64], starts: NDArray[np.int64] | None) -> Dataset:
         """Return other counts of the same outcomes and first states, as of another log."""
         seen = count > 0
         state, action, successor, reward, _ = (column[seen] for column in self.columns())
-        more: dict[str, Any] = {"starts": starts, "width": self.width, "outside": self.outside}
+        more: dict[str, Any] = {"starts": starts, "width": self.width}
         return Dataset(self.process, state, action, successor, reward, count[seen], **more)
 
     def columns(self) -> tuple[NDArray[Any], ...]:

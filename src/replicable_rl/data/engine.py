@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from replicable_rl.data.text import TextFiles
 
 
-_LOST = "state machine"  # of what DuckDB says where it does not know how to go on in a text
-
-
 @dataclass
 class Engine:
     """An open connection, and the files that are read with it if there are some."""
@@ -54,13 +51,7 @@ class Engine:
                 raise KeyboardInterrupt from None
             raise
         except (duckdb.Error, UnicodeDecodeError) as error:
-            raise InvalidFile(self._in_text(str(error)) or _explained(self.files, str(error))) from None
-
-    def _in_text(self, error: str) -> str | None:
-        """Say what in a text file an engine may have stumbled over, and on which line; None where nothing is found."""
-        if self.text is None:
-            return None
-        return self.text.uneven() or (self.text.mixed_ends() if _LOST in error else None)
+            raise InvalidFile((self.text and self.text.uneven()) or _explained(self.files, str(error))) from None
 
     @property
     def name(self) -> str:
@@ -100,7 +91,7 @@ def _explained(files: tuple[str, ...], text: str) -> str:
         ("no files found", "no such file"),
         ("maximum line size", "has a line that is too long: a quote may not be closed"),
         ("unterminated quote", "has a quote that is not closed"),
-        (_LOST, "has ends of lines of several kinds, or quotes inside of values. Save it anew"),
+        ("state machine", "has ends of lines of several kinds, or quotes inside of values. Save it anew"),
     ):
         if clue in lowered:
             return f"{where}: {said}."

@@ -12,7 +12,6 @@ from replicable_rl.canonical import Json, canonical_json, parse_json, read_npz
 from replicable_rl.data.bins import bins_to_json, check_binned
 from replicable_rl.data.dataset import Dataset
 from replicable_rl.data.labels import read_back, written
-from replicable_rl.data.outside import Outside
 from replicable_rl.data.process import Process, check_initial, check_mask, check_names
 from replicable_rl.errors import InvalidFile, InvalidInput, check_real
 from replicable_rl.files import check_regular, replacing
@@ -42,7 +41,6 @@ def write_dataset(data: Dataset, path: str | os.PathLike[str]) -> None:
         "bins": bins_to_json(process.bins),
         "allowed": None if process.allowed is None else [list(row) for row in process.allowed],
         **{name: getattr(data, name) for name in _FLAWS},
-        "outside": None if data.outside is None else _hexadecimal(*data.outside),
         "width": data.width.hex(),
         "digest": data.sample.digest,
     }
@@ -104,15 +102,4 @@ def _dataset(metadata: dict[str, Any], archive: dict[str, NDArray[Any]]) -> Data
     columns = pair // n_actions, pair % n_actions, key % n_states, arrays["reward"].astype(np.float64), count
     more: dict[str, Any] = {name: arrays[name].astype(np.int64) for name in _OPTIONAL if name in arrays}
     more |= {name: int(metadata[name]) for name in _FLAWS}
-    return Dataset(process, *columns, **more, width=float.fromhex(metadata["width"]), outside=_outside(metadata))
-
-
-def _hexadecimal(many: int, lowest: float, highest: float, where: str) -> list[Json]:
-    return [many, lowest.hex(), highest.hex(), where]
-
-
-def _outside(metadata: dict[str, Any]) -> Outside | None:
-    if metadata["outside"] is None:
-        return None
-    many, lowest, highest, where = metadata["outside"]
-    return Outside(int(many), float.fromhex(lowest), float.fromhex(highest), str(where))
+    return Dataset(process, *columns, **more, width=float.fromhex(metadata["width"]))

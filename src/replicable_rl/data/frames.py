@@ -20,20 +20,25 @@ from replicable_rl.data.viewed import VIEW
 from replicable_rl.errors import InvalidInput, is_masked, shown
 
 _GIVEN = "given"
+_NONE = (
+    "from_transitions: source must be a file, a folder, a data frame, an Arrow or Ibis table, or a dictionary of "
+    "arrays, got {}."
+)
 
 
 def read_frame(duck: Engine, source: Any, columns: Columns) -> LocalRows:
     """Lend the rows of a frame, of an Arrow table or of a dictionary of arrays to an engine."""
-    _refuse_streams(source)
     taken = _taken(source, columns)
     if taken is None:
-        _register(duck, VIEW, source, source)
-        return LocalRows(duck)
+        raise InvalidInput(_NONE.format(shown(source)))
     found = {name: _column(name, values, columns) for name, values in taken.items()}
     lengths = {len(one.array) for one in found.values()}
     if len(lengths) != 1:
         raise InvalidInput(f"from_transitions: the columns must have one length, got {sorted(lengths)}.")
-    _register(duck, _GIVEN, _together([one.array for one in found.values()]), source)
+    try:
+        duck.connection.register(_GIVEN, _together([one.array for one in found.values()]))
+    except Exception:  # whatever an engine makes of somebody's columns
+        raise InvalidInput(_NONE.format(shown(source))) from None
     chosen = ", ".join(
         (f"NULLIF(c{i}, {one.missing})" if one.missing else f"c{i}") + f" AS {quoted(name)}"
         for i, (name, one) in enumerate(found.items())
@@ -42,23 +47,8 @@ def read_frame(duck: Engine, source: Any, columns: Columns) -> LocalRows:
     return LocalRows(duck)
 
 
-def _refuse_streams(source: Any) -> None:
-    """Refuse what can be read only once, and what belongs to a connection of DuckDB: a log is read more than once."""
-    module, kind = type(source).__module__.partition(".")[0].lstrip("_"), type(source).__name__
-    if (module, kind) == ("pyarrow", "RecordBatchReader"):
-        raise InvalidInput(
-            "from_transitions: source is a reader of Arrow, which can be read only once. Hand over its table: "
-            "reader.read_all()."
-        )
-    if kind == "DuckDBPyRelation":
-        raise InvalidInput(
-            "from_transitions: source is a relation of DuckDB, which only its own connection can read. Hand over its "
-            "table: relation.to_arrow_table()."
-        )
-
-
 def _taken(source: Any, columns: Columns) -> dict[str, Any] | None:
-    """Return the columns of a dictionary or of a frame of pandas or Polars; None for what the engine reads itself."""
+    """Return the columns of a dictionary or of a frame; None for anything else."""
     pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
     if isinstance(source, Mapping):
         for name in source:
@@ -160,13 +150,3 @@ def _together(columns: list[Any]) -> Any:
     import pyarrow as pa
 
     return pa.table(named)
-
-
-def _register(duck: Engine, name: str, columns: Any, source: Any) -> None:
-    try:
-        duck.connection.register(name, columns)
-    except Exception:  # whatever an engine makes of somebody's object
-        raise InvalidInput(
-            "from_transitions: source must be a file, a folder, a data frame, an Arrow or Ibis table, or a "
-            f"dictionary of arrays, got {shown(source)}."
-        ) from None

@@ -5,9 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-from replicable_rl.canonical import json_text
 from replicable_rl.data.columns import quoted
 from replicable_rl.errors import InvalidFile, shown
 
@@ -26,55 +24,27 @@ def names_in(file: str, lines: Iterable[str], most: int | None = LOOKED_AT) -> t
         if not text.strip():
             continue
         try:
-            row = json.loads(text, object_pairs_hook=_Object)
+            row = json.loads(text)
         except (ValueError, RecursionError):
             row = None
-        if not isinstance(row, _Object):
+        if not isinstance(row, dict):
             raise InvalidFile(
                 f'{file}, line {line}: must be an object of JSON, such as {{"state": 1}}, got {shown(text.strip())}.'
             )
-        keys = [key for key, _ in row]
-        if len(set(keys)) < len(keys):
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise InvalidFile(f"{file}, line {line}: has {shown(twice)} twice. Leave out one of them.")
-        names |= dict.fromkeys(keys)
+        names |= dict.fromkeys(row)
     return tuple(names)
 
 
-class _Object(list[tuple[str, Any]]):
-    """An object of JSON, as the pairs that are written: a dictionary would keep the last of two."""
-
-
-def query(
-    files: Sequence[str], names: Iterable[str], *, compression: str, is_marked: bool, has_files: bool = False
-) -> str:
-    """Return what selects columns of files, all as they are written, and the file if rows are to say theirs.
-
-    Files that begin with a byte order mark (``is_marked``) are read as lines of text, for DuckDB's reader of JSON does
-    not take one.
-    """
-    names, of_file = list(names), of_files(has_files)
-    source = f"[{', '.join(map(literal, files))}]"
-    if is_marked:
-        kinds = json_text(dict.fromkeys(names, "JSON"))
-        lines = (
-            f"read_csv({source}, columns={{'line': 'VARCHAR'}}, auto_detect=false, header=false, delim='\x01', "
-            f"quote='', escape='', strict_mode=false, compression='{compression}'{of_file})"
-        )
-        has_twice = "len(json_keys(line)) > len(list_distinct(json_keys(line)))"
-        one = f"CASE WHEN {has_twice} THEN error('duplicate key') ELSE json_transform(line, {literal(kinds)}) END"
-        rows = f"(SELECT {one} AS r{f', {quoted(FILE)}' * has_files} FROM {lines} WHERE trim(line) <> '')"
-        values = [f"r.{quoted(name)}" for name in names]
-    else:
-        kinds = ", ".join(f"{literal(name)}: 'JSON'" for name in names)
-        rows = (
-            f"read_json({source}, format='newline_delimited', columns={{{kinds}}}, auto_detect=false, "
-            f"compression='{compression}'{of_file})"
-        )
-        values = [quoted(name) for name in names]
-    chosen = ", ".join(f"CAST({value} AS VARCHAR) AS {quoted(name)}" for value, name in zip(values, names, strict=True))
+def query(files: Sequence[str], names: Iterable[str], *, compression: str, has_files: bool) -> str:
+    """Return what selects columns of files, all as they are written, and the file if rows are to say theirs."""
+    names = list(names)
+    kinds = ", ".join(f"{literal(name)}: 'JSON'" for name in names)
+    chosen = ", ".join(f"CAST({quoted(name)} AS VARCHAR) AS {quoted(name)}" for name in names)
     chosen += f", {quoted(FILE)}" if has_files else ""
-    return f"SELECT {chosen} FROM {rows}"
+    return (
+        f"SELECT {chosen} FROM read_json([{', '.join(map(literal, files))}], format='newline_delimited', "
+        f"columns={{{kinds}}}, auto_detect=false, compression='{compression}'{of_files(has_files)})"
+    )
 
 
 def of_files(has_files: bool) -> str:

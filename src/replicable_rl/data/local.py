@@ -118,7 +118,7 @@ class LocalRows(ViewedRows):
         return EpisodeFlaws(int(broken), int(tied), int(cut) if columns.done else 0, int(after), int(joined))
 
     def rewards_outside(self, columns: Columns, low: float, high: float) -> tuple[int, str]:
-        """Return how many rewards are outside a range, and where the first is, if it is known."""
+        """Return how many rewards are outside a range, and where the first is."""
         ((many,),) = self.engine.rows(f"SELECT COUNT(*) FROM steps WHERE {self._outside('r', low, high)}")
         row, _ = self._wrong_rows(self._outside(self._reward(columns), low, high))[0]
         return int(many), self._place(row)

@@ -13,12 +13,12 @@ from replicable_rl.data.checks import moved_to
 from replicable_rl.data.columns import Columns, named_columns
 from replicable_rl.data.counting import Facts, Rows, counted, index_of
 from replicable_rl.data.dataset import Dataset
-from replicable_rl.data.outside import Outside
 from replicable_rl.data.pairs import are_pairs, read_pairs
 from replicable_rl.data.process import END, Process, by_state, check_flags, check_initial, check_mask, check_names
 from replicable_rl.data.source import opened
 from replicable_rl.errors import InvalidInput, check_real
 from replicable_rl.sampling.problem import check_range
+from replicable_rl.wording import plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -156,7 +156,7 @@ def _dataset(
     flaws = found.flaws._asdict()
     more |= {name: flaws[name] for name in ("broken", "cut", "after", "joined")}
     more |= {"early": found.early, "width": found.facts.width}
-    return Dataset(process, *outcomes, **more, outside=_outside(rows, columns, bounds, found.facts))
+    return Dataset(process, *outcomes, **more)
 
 
 def _refuse_forbidden(
@@ -188,12 +188,11 @@ def _range(rows: Rows, columns: Columns, declared: tuple[float, float] | None, f
             f"{rows.engine.name}: reward_range must hold 0, which is earned after the end (done=...), got "
             f"[{bottom:g}, {top:g}]. Widen it."
         )
+    if facts.lowest < bottom or facts.highest > top:
+        many, where = rows.rewards_outside(columns, bottom, top)
+        raise InvalidInput(
+            f"{where}: {many} of {plural(facts.rows, 'reward')} {'is' if many == 1 else 'are'} outside reward_range "
+            f"[{bottom:g}, {top:g}]: they go from {facts.lowest:g} to {facts.highest:g}, and this is the first. Widen "
+            "reward_range, or mend the log."
+        )
     return bottom, top
-
-
-def _outside(rows: Rows, columns: Columns, bounds: tuple[float, float], facts: Facts) -> Outside | None:
-    """Return what is known of the rewards outside the range; None if there are none."""
-    if bounds[0] <= facts.lowest and facts.highest <= bounds[1]:
-        return None
-    many, where = rows.rewards_outside(columns, *bounds)
-    return Outside(many, facts.lowest, facts.highest, where)

@@ -13,11 +13,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replicable_rl.data.contents import check_content
 from replicable_rl.data.engine import Engine, engine
 from replicable_rl.data.frames import read_frame
 from replicable_rl.data.local import LocalRows
-from replicable_rl.data.packed import checked_beside, refusing_unreadable
+from replicable_rl.data.packed import refusing_unreadable
 from replicable_rl.data.parquet import check_files, parquet
 from replicable_rl.data.text import TextFiles
 from replicable_rl.data.textrows import TextRows
@@ -40,7 +39,7 @@ ENDINGS = (*_TEXTS, *(f"{ending}.gz" for ending in _TEXTS), ".parquet")
 def opened(source: Any, columns: Columns, declared: Declared) -> Iterator[Rows]:
     """Lend the rows of a log, whatever kind of source it is."""
     files = tuple(_files(source)) if isinstance(source, (str, os.PathLike)) else ()
-    with checked_beside(files), engine() as duck:
+    with engine() as duck:
         yield _rows(duck, source, files, columns, declared)
 
 
@@ -94,7 +93,7 @@ def _files(source: str | os.PathLike[str]) -> list[str]:
             f"{text}: holds files of several kinds, {', '.join(sorted(map(str, endings)))}. Name one kind."
         )
     for file in found:
-        check_content(str(check_regular(file)), str(_ending(file)))
+        check_regular(file)
     return found
 
 
@@ -110,9 +109,8 @@ def _found(text: str) -> list[str]:
         return found
     if any(letter in text for letter in _PATTERN) and not os.path.exists(text):  # noqa: PTH110
         known = list(itertools.takewhile(lambda part: not set(part) & set(_PATTERN), path.parts))
-        asked = "".join(part[0] for part in path.parts[len(known) :])
         fit = Path(path.anchor or ".").glob(str(path.relative_to(path.anchor or ".")))
-        found = sorted(str(file) for file in fit if not _is_hidden(file.parts[len(known) :], asked))
+        found = sorted(str(file) for file in fit if not _is_hidden(file.parts[len(known) :]))
         if not found:
             raise InvalidFile(f"{text}: no file fits this pattern.")
         return found
@@ -130,13 +128,13 @@ def _inside(folder: Path) -> Iterator[Path]:
         yield from (Path(where, name).relative_to(folder) for name in names if _ending(name))
 
 
-def _is_hidden(parts: Sequence[str], asked: str = "") -> bool:
-    """Whether a path leads to a file that engines leave out, unless it is ``asked`` for by how names begin.
+def _is_hidden(parts: Sequence[str]) -> bool:
+    """Whether a path leads to a file that engines leave out.
 
-    >>> _is_hidden(["day=1", "a.csv"]), _is_hidden(["_temporary", "a.csv"]), _is_hidden(["_a.csv"], asked="_")
-    (False, True, False)
+    >>> _is_hidden(["day=1", "a.csv"]), _is_hidden(["_temporary", "a.csv"])
+    (False, True)
     """
-    return any(part[0] in "._" and part[0] not in asked for part in parts)
+    return any(part[0] in "._" for part in parts)
 
 
 def _ending(file: str) -> str | None:

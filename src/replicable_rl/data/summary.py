@@ -168,9 +168,6 @@ def _rounded(share: float) -> float:
 def _warnings(
     data: Dataset, visits: NDArray[np.int64], never: NDArray[np.bool_], change: Homogeneity | None
 ) -> Iterator[str]:
-    if data.outside is not None:
-        said = data.outside.said(data.reward_range, data.rows)
-        yield f"{said}; widen reward_range or mend the log, nothing is decided on it as it is"
     states = data.process.state_names
     lost = visits.sum(axis=1) == 0
     if never.any():

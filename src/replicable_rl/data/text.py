@@ -10,7 +10,6 @@ import contextlib
 import csv
 import gzip
 import itertools
-from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +24,6 @@ from replicable_rl.errors import InvalidFile, shown
 from replicable_rl.wording import plural, sentence
 
 _DELIMITERS = (",", ";", "\t", "|")
-_ENDS = {"\n": "LF", "\r\n": "CRLF", "\r": "CR", "": "nothing"}
 _LONGEST = 2**24  # letters of a field, for Python's reader; DuckDB refuses sooner
 
 
@@ -35,7 +33,6 @@ class Header:
 
     names: tuple[str, ...]
     delimiter: str
-    is_marked: bool = False  # whether JSON lines begin with a byte order mark
 
 
 @dataclass(frozen=True)
@@ -90,20 +87,6 @@ class TextFiles:
                 return f"{file}, line {line}: has {plural(fields, 'field')}, and the header has {many[file]}."
         return None
 
-    def mixed_ends(self) -> str | None:
-        """Say which row is the first that ends another way than the header does; None where there is none."""
-        for file, header in zip(self.files, self.headers, strict=True):
-            ends: list[str] = []
-            with _readable(file), _opened(file) as stream:
-                reader = _reader(_noting_ends(stream, ends), header.delimiter)
-                for _ in reader:  # ends inside of quotes do not matter: the last line of a row counts
-                    if ends[-1] not in ("", ends[0]):
-                        return (
-                            f"{file}, line {reader.line_num}: ends with {_ENDS[ends[-1]]}, and line 1 with "
-                            f"{_ENDS[ends[0]]}. Save the file with one kind of line ends."
-                        )
-        return None
-
     @property
     def _compression(self) -> str:
         return "gzip" if is_packed(self.files[0]) else "none"
@@ -125,7 +108,6 @@ class TextFiles:
             files,
             self.columns.asked,
             compression=self._compression,
-            is_marked=header.is_marked,
             has_files=self.has_files,
         )
 
@@ -167,19 +149,9 @@ def _reader(lines: Iterable[str], delimiter: str) -> Any:
     return csv.reader(lines, delimiter=delimiter)
 
 
-def _noting_ends(lines: Iterable[str], ends: list[str]) -> Iterator[str]:
-    """Yield lines, and note how the first and the last of them ended."""
-    for line in lines:
-        end = line[len(line.rstrip("\r\n")) :]
-        ends[:] = [ends[0] if ends else end, end]
-        yield line
-
-
 def _json_header(file: str, most: int | None = jsonlines.LOOKED_AT) -> Header:
-    with _readable(file), Path(file).open("rb") if not is_packed(file) else gzip.open(file) as stream:
-        is_marked = stream.read(len(BOM_UTF8)) == BOM_UTF8
     with _readable(file), _opened(file) as lines:
-        return Header(jsonlines.names_in(file, lines, most), "", is_marked)
+        return Header(jsonlines.names_in(file, lines, most), "")
 
 
 @contextlib.contextmanager

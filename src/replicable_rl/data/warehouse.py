@@ -187,7 +187,7 @@ class WarehouseRows:
         rewards = self._reward(columns)
         with self._in_one_sentence():
             outside = self.table.select(r=rewards).filter((rewards < low) | (rewards > high))
-            return int(outside.count().to_pyarrow().as_py()), ""
+            return int(outside.count().to_pyarrow().as_py()), self.engine.name
 
     # --- expressions ----------------------------------------------------------------------------
 
