@@ -9,12 +9,9 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.algorithms import model_rows
 from replicable_rl.errors import SampleSizeTooLarge
-from replicable_rl.queries import RStat
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import Counts
-from tests.mutants import plant
 from tests.statistics import SEED
 
 THEOREM = rr.PaperApproximateMDP(epsilon=0.05, delta=0.001, rho=0.2)
@@ -94,7 +91,7 @@ def reference_row(
     return {s: x / sum(answers.values()) for s, x in answers.items()}
 
 
-def check_against_reference() -> None:
+def test_the_loop_is_the_listing() -> None:
     mdp = rr.make("garnet-v1")
     algorithm = rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, calls=2000, tolerance=0.1)
     run = rr.solve(mdp, algorithm, shared_seed=9, sample_seed=3)
@@ -105,25 +102,6 @@ def check_against_reference() -> None:
         assert set(np.flatnonzero(table[row]).tolist()) == set(expected)
         for s, probability in expected.items():
             assert table[row, s] == pytest.approx(probability, abs=1e-15)
-
-
-def test_the_loop_is_the_listing() -> None:
-    check_against_reference()
-
-
-@pytest.mark.parametrize(
-    ("owner", "name", "old", "new"),
-    [
-        (model_rows.LearnedModel, "learn", "index=key", "index=key + 1"),
-        (model_rows.LearnedModel, "learn", "index=key", "index=key // 20 * 20"),
-        (RStat, "answer", "self._width(address)", "2 * self._width(address)"),
-        (RStat, "_offset", "self.label, *address, index", 'self.label + "s", *address, index'),
-    ],
-)
-def test_planted_bug_is_caught(owner: type, name: str, old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch, owner, name, old, new)
-    with pytest.raises(AssertionError):
-        check_against_reference()
 
 
 def test_rows_stay_sparse_or_get_dense() -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import decimal
 import functools
-import inspect
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -270,48 +268,3 @@ def test_law(name: str) -> None:
 
 def law(name: str) -> Callable[[dict[str, Any]], None]:
     return lambda sampler: check_law(sampler, name)
-
-
-def decisions(sampler: dict[str, Any]) -> None:
-    check_decisions(sampler, 13_000, -0.2)
-
-
-# Every one is wrong by about a thousandth of what its branch does. (A hat that is moved or stretched is no bias: the
-# rule corrects it, as it should; `decisions` sees it all the same.)
-PLANTED: dict[str, tuple[str, str, Callable[[dict[str, Any]], None]]] = {
-    "inversion: the odds": (", r / (1.0 - r)", ", 1.001 * r / (1.0 - r)", law("inversion")),
-    "inversion: the next one": ("(left * over_step", "((left + 0.1) * over_step", check_inversion),
-    "inversion: the first one": ("x = n * z * artanh", "x = 1.001 * n * z * artanh", check_inversion),
-    "one in sixteen is off by one": (
-        "integers[DRAWN, i] = n - k if p < 0.0 else k",
-        "integers[DRAWN, i] = (n - k if p < 0.0 else k) + (k % 16 == 0)",
-        law("ordinary"),
-    ),
-    "accepts too much": ("height <= ratio * (1.0 - error)", "height <= ratio * 1.001", decisions),
-    "rejects too much": ("height > ratio * (1.0 + 2.0 * error)", "height > ratio * 0.999", decisions),
-    "under the hat: too high": ("0.92 - 4.2 * over_b", "0.94 - 4.2 * over_b", decisions),
-    "under the hat: too wide": ("<= 0.43) & (v <= enough) &", "<= 0.45) & (v <= enough) &", decisions),
-    "the centre": ("(mean - mode + 0.5)", "(mean - mode + 0.501)", decisions),
-    "the slope": ("(a + b * square)", "(a + 1.001 * b * square)", decisions),
-}
-
-
-def with_callers(before: str, after: str) -> ast.Module:
-    """Return the functions that differ and those that call them: all others stay compiled as they are."""
-    bodies = (ast.parse(text).body for text in (before, after))
-    old, new = ([each for each in body if isinstance(each, ast.FunctionDef)] for body in bodies)
-    found = {two.name for one, two in zip(old, new, strict=True) if ast.dump(one) != ast.dump(two)}
-    for _ in new:  # as often as calls can be nested
-        found |= {each.name for each in new if found & {n.id for n in ast.walk(each) if isinstance(n, ast.Name)}}
-    return ast.Module([each for each in new if each.name in found], [])
-
-
-@pytest.mark.parametrize("name", PLANTED)
-def test_planted_bias_of_a_thousandth_is_caught(name: str) -> None:
-    old, new, check = PLANTED[name]
-    source = inspect.getsource(module)
-    assert source.count(old) == 1
-    namespace: dict[str, Any] = {**vars(module), "__name__": "planted"}
-    exec(compile(with_callers(source, source.replace(old, new)), "<planted>", "exec"), namespace)
-    with pytest.raises(AssertionError):
-        check(namespace)

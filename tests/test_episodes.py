@@ -21,7 +21,6 @@ from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import MAX_CALLS, Counts, EpisodeCounts, EpisodicModel
 from replicable_rl.testing import PerSample
-from tests.mutants import plant
 from tests.statistics import ALPHA, SEED, goodness_of_fit, same_law
 
 Floats = NDArray[np.float64]
@@ -196,24 +195,6 @@ def test_visits_have_the_covariance_of_trajectories(policy: str, m: int) -> None
             assert stats.pearsonr(z[:, i], z[:, j]).pvalue > ALPHA / cells
 
 
-MUTANTS = {
-    "start anywhere": ("play", "*self._start,", "self._start[0], np.full(self._start[1].size, 0.3),"),
-    "one step more": ("play", "episodes, horizon, stream", "episodes, horizon + 1, stream"),
-    "policy of another state": ("play", "_decisions(policy,", "_decisions(np.roll(policy, 1, axis=0),"),
-    "outcomes in the wrong order": ("play", "self._conditional)", "np.ascontiguousarray(self._conditional[::-1]))"),
-}
-
-
-@pytest.mark.parametrize("name", MUTANTS)
-def test_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch, Counts, *MUTANTS[name])
-    mdp = forked()
-    with pytest.raises(AssertionError):
-        check_expectations(Counts(mdp), mdp, stochastic(mdp), 10**12, 5)
-    with pytest.raises(AssertionError):
-        compare_laws(Counts(mdp), PerSample(mdp), stochastic(mdp), 20, 3, repeats=600)
-
-
 def test_steps_drawn_apart_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The right means with the wrong joint law: every step from episodes of its own."""
 
@@ -257,7 +238,7 @@ def test_rewards_of_the_chain(m: int) -> None:
     assert seen.rewards.tolist() == [seen.reward_sum[seen.row == row].sum() for row in range(10)]
 
 
-def check_reward_law() -> None:
+def test_stochastic_rewards_are_summed() -> None:
     """Two rewards on one transition: their sum is a multiple of a binomial."""
     table, rng = Counts(forked()), sample_stream(SEED)
     sums = []
@@ -268,18 +249,6 @@ def check_reward_law() -> None:
         assert seen.reward_sum[where] <= seen.count[where]
     expected = stats.binom.pmf(np.arange(41), 40, 0.3 * 0.5) * 3000
     assert goodness_of_fit(np.bincount(sums, minlength=41), expected) > ALPHA
-
-
-def test_stochastic_rewards_are_summed() -> None:
-    check_reward_law()
-
-
-def test_wrong_reward_sums_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch, Counts, "play", "rows.reward, *", "np.full_like(rows.reward, rows.reward.mean()), *")
-    with pytest.raises(AssertionError):
-        check_reward_law()
-    with pytest.raises(AssertionError):
-        test_rewards_of_the_chain(1000)
 
 
 @pytest.mark.parametrize("sampler", [Counts, PerSample])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,16 +15,13 @@ from numpy.typing import NDArray
 import replicable_rl as rr
 from replicable_rl.algorithms import model_rows as module
 from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
-from replicable_rl.errors import InvalidMDP
-from replicable_rl.queries import Means, Plain, Rounded, RStat
+from replicable_rl.queries import Means, Plain, Rounded
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import Counts, TransitionCounts
 from replicable_rl.theory.rstat import Form
-from tests.mutants import plant
 from tests.statistics import SEED
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 SHARED = rr.SharedRandomness(2023)
 FORMS: list[Form] = ["zero-preserving", "midpoint"]
 S, A = 4, 2
@@ -401,88 +397,3 @@ def test_offsets_by_transition() -> None:
     alone = float(query.answer(np.array([0.7]), index=np.array([23]))[0])
     among = query.answer(np.array([0.1, 0.7, 0.2]), index=np.array([1, 23, 30]))
     assert alone == among[1] == pytest.approx(round_by_hand(0.7, offset_by_words("rmax/offset", 23), width, "midpoint"))
-
-
-# --- planted bugs ---------------------------------------------------------------------------------------------
-
-
-def check_independent() -> None:
-    seen = {
-        pair: {s: int(n) for s, n in enumerate(np.random.default_rng(pair).integers(1, 1000, S)) if s != pair % S}
-        for pair in range(8)
-    }
-    for form in FORMS:
-        test_rows_against_an_independent_computation.hypothesis.inner_test(seen, 0.1, form, 3)  # type: ignore[attr-defined]
-
-
-def check_order() -> None:
-    test_order_of_learning_leaves_no_trace.hypothesis.inner_test(rounded(0.1), True, 5)  # type: ignore[attr-defined]
-
-
-MUTANTS: dict[str, tuple[Any, str, str, str, Callable[[], None]]] = {
-    "one grid for a row": (LearnedModel, "learn", "index=key", "index=key // 4", check_independent),
-    "offsets in the order of asking": (RStat, "_offset", "index=index", "index=np.arange(index.size)", check_order),
-    "rewards in the order of asking": (
-        LearnedModel,
-        "_rewards",
-        "index=pairs",
-        "index=np.arange(pairs.size)",
-        check_order,
-    ),
-    "what rounds 0 is not asked": (LearnedModel, "learn", "dense=not", "dense=False and", check_independent),
-    "rows not divided by their sums": (
-        LearnedModel,
-        "learn",
-        "answer / total[key // S]",
-        "answer / 1.0",
-        check_independent,
-    ),
-    "means of all visits": (
-        LearnedModel,
-        "learn",
-        "count / visits[key // S]",
-        "count / visits.max()",
-        check_independent,
-    ),
-    "self-loops not counted": (
-        LearnedModel,
-        "learn",
-        "self.self_loops += lost.size",
-        "pass",
-        test_rows_rounded_to_nothing_become_self_loops,
-    ),
-    "self-loops of another state": (
-        LearnedModel,
-        "learn",
-        "lost // self._n_actions",
-        "lost % self._n_actions",
-        test_rows_rounded_to_nothing_become_self_loops,
-    ),
-    "rewards not in their pairs": (
-        LearnedModel,
-        "learn",
-        "self._reward[pairs] =",
-        "self._reward[np.sort(pairs)] =",
-        test_known_rewards_are_exact,
-    ),
-    "old rows kept": (
-        LearnedModel,
-        "learn",
-        "old = ~is_new[self._key // S]",
-        "old = ~is_new[self._key // S] | (self._key == 12)",
-        lambda: test_learning_a_pair_again_replaces_its_row(),
-    ),
-}
-
-
-def test_checks_hold_before_any_bug() -> None:
-    check_independent()
-    check_order()
-
-
-@pytest.mark.parametrize("name", MUTANTS)
-def test_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner, function, old, new, check = MUTANTS[name]
-    plant(monkeypatch, owner, function, old, new)
-    with pytest.raises((AssertionError, InvalidMDP)):  # a row that does not sum to 1 is refused as such
-        check()

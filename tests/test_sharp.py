@@ -1,9 +1,8 @@
-"""The sharp forms: the same promises from fewer samples, proved; each step at its edge, and planted bugs."""
+"""The sharp forms: the same promises from fewer samples, proved; each step at its edge."""
 
 from __future__ import annotations
 
 import importlib
-import inspect
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +24,6 @@ from replicable_rl.theory import schedule as schedule_module
 from replicable_rl.theory.approximate_mdp import row_distance
 from replicable_rl.theory.rstat import few_bits, mean_distance, rstat, rstat_rho, seed_margin
 from replicable_rl.theory.schedule import Schedule, rising_schedule
-from tests.mutants import plant
 from tests.statistics import ALPHA, SEED
 
 theory_rstat = importlib.import_module("replicable_rl.theory.rstat")  # the function hides the module
@@ -143,28 +141,6 @@ def test_a_schedule_keeps_both_promises(
     check_schedule(gamma, epsilon, delta, rho, pairs, known)
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new"),
-    [
-        ("rising_schedule", "spare = epsilon", "spare = 1.01 * epsilon"),
-        ("rising_schedule", "(pairs * A * A", "(A * A"),
-        ("rising_schedule", "weight**-0.6", "weight**-0.7"),
-        ("rising_schedule", "deviation + widths / 2.0", "widths / 2.0"),
-        ("_reach", "np.arange(1, T + 1", "np.arange(0, T"),
-    ],
-)
-def test_a_wrong_schedule_is_caught(name: str, old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    uncached = schedule_module.rising_schedule.__wrapped__
-    source = inspect.getsource(schedule_module)
-    assert old in source
-    namespace = dict(uncached.__globals__)
-    exec(compile(source.replace(old, new), "<mutant>", "exec"), namespace)
-    monkeypatch.setattr(schedule_module, "rising_schedule", namespace["rising_schedule"])
-    for known in (True, False):
-        with pytest.raises((AssertionError, ZeroDivisionError)):
-            check_schedule(0.9, 0.1, 0.001, 0.2, 32, known)
-
-
 def test_numbers_have_few_bits() -> None:
     """The last bits of pow and log differ between machines; those of a schedule must not."""
     one = rising_schedule(32, 0.9, *PROMISE)
@@ -274,25 +250,6 @@ def check_reference(problem: str = "two-goals-v1") -> None:
 @pytest.mark.parametrize("problem", ["two-goals-v1", "chain-v1", "machine-repair-v1"])
 def test_bit_for_bit_the_rising_listing(problem: str) -> None:
     check_reference(problem)
-
-
-LOOP = "phased_value_iteration"
-MUTANTS: list[tuple[Any, str, str, str, str]] = [
-    (module, LOOP, "np.maximum(q, new) if schedule.rising else new", "new", "two-goals-v1"),
-    (module, LOOP, " - schedule.lowered[t]", "", "two-goals-v1"),
-    (module, LOOP, "if schedule.rising and rewards is not None", "if False", "two-goals-v1"),
-    (Schedule, "calls_at", "share * share", "share", "two-goals-v1"),
-    (RStat, "_width", "[address[0]]", "[0]", "two-goals-v1"),
-]
-
-
-@pytest.mark.parametrize("mutant", MUTANTS, ids=[f"{one[1]}: {one[3]}" for one in MUTANTS])
-def test_planted_bug_is_caught(mutant: tuple[Any, str, str, str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    owner, name, old, new, problem = mutant
-    monkeypatch.setattr(module, "fused_iterations", lambda source, query: None)
-    plant(monkeypatch, owner, name, old, new)
-    with pytest.raises(AssertionError):
-        check_reference(problem)
 
 
 def test_samples_drawn_are_samples_reported() -> None:
