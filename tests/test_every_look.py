@@ -299,7 +299,7 @@ def test_what_lies_below_a_rejected_mean_is_rejected(values: list[float], one: f
 
 
 @pytest.mark.parametrize("values", [[], [0.5, 1.5], [math.nan], [[0.5]], ["0.5"], None])
-def test_values_are_checked(values: object) -> None:
+def test_values_are_checked(values: Any) -> None:
     with pytest.raises(InvalidInput, match=r"audit\.mean_at_every_look: values must be a non-empty .*, got "):
         mean_at_every_look(values)
 

@@ -223,7 +223,7 @@ def test_coverage_test_refutes_the_normal_interval() -> None:
         (None, "object"),
     ],
 )
-def test_values_are_checked(values: object, said: str) -> None:
+def test_values_are_checked(values: Any, said: str) -> None:
     with pytest.raises(InvalidInput, match=rf"audit\.bounded_mean: values must be .* got .*{said}"):
         bounded_mean(values)
 
