@@ -16,7 +16,7 @@ from replicable_rl import compiled
 from replicable_rl.cli import main
 from replicable_rl.data import Process
 from replicable_rl.data.homogeneity import homogeneity
-from replicable_rl.diagnose import resampling, threads
+from replicable_rl.diagnose import threads
 from replicable_rl.diagnose.forecast import Forecast, extrapolated
 from replicable_rl.diagnose.resampling import Rows
 from replicable_rl.diagnose.tail import times_for_the_next
@@ -481,44 +481,3 @@ def test_who_follows_cuts_says_whether_the_policy_is_the_published_one() -> None
     other = dataclasses.replace(cuts, policy=1 - cuts.policy)
     follow = rr.PlugInPolicy(0.01, 0.05, 0.2, rule=rr.rules.PublishedCuts(other))
     assert "1 state decided otherwise than published" in str(rr.solve(clicks(2), follow, shared_seed=0).status)
-
-
-def test_logs_with_very_many_outcomes_are_drawn_by_the_same_law() -> None:
-    """Counts are Poisson and independent, those of halves binomial; a false alarm in 10^6 runs (16 tests of 5.5 sd)."""
-    count, ends = np.array([3, 50, 700, 1, 0, 20, 20, 20]), np.array([0, 3, 4, 5, 8])
-    rows, rng, draws = Rows(count, None, ends), sample_stream(5), 4000
-    logs = np.array([rows.again(rng).count for _ in range(draws)])
-    twice = np.array([rows.again(rng, 2.0).count.sum() for _ in range(draws)])
-    halves = np.array([rows.halves(rng)[0].count for _ in range(draws)])
-
-    def near(found: Any, mean: Any, variance: Any) -> bool:
-        """Whether means are near, and variances, whose own deviation is about the root of 2/n, and a little more."""
-        off = np.abs(found.mean(axis=0) - mean) / np.sqrt(np.maximum(variance, 1e-9) / draws)
-        wide = np.abs(found.var(axis=0) / np.maximum(variance, 1e-9) - 1.0) / np.sqrt(4.0 / draws)
-        return bool((off < 5.5).all() and (wide[variance > 0.0] < 5.5).all())
-
-    assert near(logs, count, count.astype(float))
-    assert near(twice[:, None], np.array([2.0 * count.sum()]), np.array([2.0 * count.sum()]))
-    assert near(halves, count / 2.0, count / 4.0)
-    correlation = np.corrcoef(logs[:, count > 0].T)
-    assert np.abs(correlation - np.eye(len(correlation))).max() < 5.5 / math.sqrt(draws)
-    one, two = rows.halves(rng)
-    assert (one.count + two.count == count).all()
-    other = logs[0]  # and a log that was drawn is drawn from in turn
-    again = np.array([Rows(other, None, ends).again(rng).count for _ in range(draws)])
-    assert near(again, other, other.astype(float))
-
-
-def test_a_log_with_very_many_outcomes_is_diagnosed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resampling, "_VERY_MANY", 1)
-    data = clicks(3)
-    ends = Rows.of(data).ends
-    assert ends is not None
-    assert ends.tolist() == [0, 2, 4]
-    assert rr.diagnose(data).resamples == 50
-    found = rr.diagnose(data, resamples=40, seed=1)
-    monkeypatch.undo()
-    assert rr.diagnose(data).resamples == 200
-    other = rr.diagnose(data, resamples=40, seed=1)
-    assert found.agreement.low <= other.agreement.high
-    assert other.agreement.low <= found.agreement.high

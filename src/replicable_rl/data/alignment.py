@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from replicable_rl.data.checks import moved_to
-from replicable_rl.data.dataset import Dataset
+from replicable_rl.data.dataset import Dataset, moved_to
 from replicable_rl.data.labels import Label
 from replicable_rl.data.process import Process
 from replicable_rl.errors import InvalidInput, shown

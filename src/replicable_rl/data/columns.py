@@ -228,6 +228,15 @@ def packed(names: Sequence[str]) -> str:
     return "struct_pack(" + ", ".join(f"c{i} := {name}" for i, name in enumerate(names)) + ")"
 
 
+def literal(name: str | int) -> str:
+    """Return a name for a query.
+
+    >>> literal("it's"), literal(3)
+    ("'it''s'", '3')
+    """
+    return str(name) if isinstance(name, int) else "'" + name.replace("'", "''") + "'"
+
+
 def quoted(column: str) -> str:
     """Return a column's name for a query."""
     return '"' + column.replace('"', '""') + '"'

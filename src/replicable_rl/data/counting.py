@@ -3,13 +3,17 @@
 Nothing depends on the order of rows or on threads. Rewards that take few values are counted value by value; where they
 take many, those of a stretch (:mod:`~replicable_rl.data.stretches`) are added up as whole numbers of 2**-k, which is
 exact, and not as floats, which is not.
+
+Rows make two tables. ``grouped`` has the parts of the names, d (done), r (reward, or the stretch in which it lies), n,
+early (how many of the n rows are in the earlier half of the log) and total (of rewards); ``firsts`` has a state s, and
+n episodes that began there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,6 +27,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from replicable_rl.data.engine import Engine
+    from replicable_rl.data.local import LocalRows
+    from replicable_rl.data.warehouse import WarehouseRows
+
+    Rows: TypeAlias = LocalRows | WarehouseRows
 
 MANY_REWARDS = 1000  # different values: more are added up
 
@@ -62,49 +70,6 @@ class EpisodeFlaws(NamedTuple):
 
 
 NO_FLAWS = EpisodeFlaws(0, 0, 0, 0)
-
-
-class Rows(Protocol):
-    """Rows of a log, wherever they are. Queries are answered there; groups come back into ``engine``."""
-
-    engine: Engine
-
-    @property
-    def kinds(self) -> Mapping[str, str]:
-        """The type of every column."""
-        ...
-
-    def facts(self, columns: Columns) -> Facts:
-        """Look at the rewards, before the rows are grouped."""
-        ...
-
-    def group(self, columns: Columns, facts: Facts) -> bool:
-        """Make the table ``grouped``: parts of the labels, d (done), r (reward), n, early, total (of rewards).
-
-        Of the n rows, ``early`` are in the earlier half of the log; return whether that is known. Where rewards are
-        added up, r is the stretch in which they lie.
-        """
-        ...
-
-    def first(self, columns: Columns) -> EpisodeFlaws:
-        """Make the table ``firsts``: a state s, and n episodes that began there. Return what is wrong with episodes."""
-        ...
-
-    def where_label(self, columns: Columns, kind: str, label: Label) -> str:
-        """Return where a name of ``kind``, "states" or "actions", is first: a file and a line if they are known."""
-        ...
-
-    def where_pair(self, columns: Columns, state: Label, action: Label) -> str:
-        """Return where an action is first taken in a state: a file and a line if they are known."""
-        ...
-
-    def rewards_outside(self, columns: Columns, low: float, high: float) -> tuple[int, str]:
-        """Return how many rewards are outside a range, and where the first is."""
-        ...
-
-    def complaint(self, columns: Columns, use: str, many: int) -> str:
-        """Say where something is missing, or is not what it must be."""
-        ...
 
 
 @dataclass(frozen=True)

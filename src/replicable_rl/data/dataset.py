@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.canonical import array_digest, json_digest
-from replicable_rl.data.checks import whole
 from replicable_rl.data.process import Process
 from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidInput, check_integer, check_numbers, check_real, shown
@@ -96,14 +95,14 @@ class Dataset(Displayed):
             raise InvalidInput(f"Dataset: reward must hold one finite number for every outcome, got {shown(reward)}.")
         size = rewards.size
         states, actions, successors = (
-            whole(name, values, size, below)
+            _whole(name, values, size, below)
             for name, values, below in (
                 ("state", state, self.n_states),
                 ("action", action, self.n_actions),
                 ("successor", successor, self.n_states),
             )
         )
-        counts = whole("count", count, size)
+        counts = _whole("count", count, size)
         if size and counts.min() < 1:
             raise InvalidInput("Dataset: count must be 1 or more for every outcome. Leave out what was not seen.")
         key = (states * self.n_actions + actions) * self.n_states + successors
@@ -111,11 +110,11 @@ class Dataset(Displayed):
         self.key, self.reward, self.count = key[order], rewards[order] + 0.0, counts[order]
         self.allowed = None if process.allowed is None else np.array(process.allowed, dtype=np.bool_)
         self._refuse_forbidden()
-        self.early = None if early is None else whole("early", early, size)[order]
+        self.early = None if early is None else _whole("early", early, size)[order]
         if self.early is not None and (self.early > self.count).any():
             raise InvalidInput("Dataset: early must not be more than the count of an outcome.")
-        self.starts = None if starts is None else whole("starts", starts, self.n_states).copy()
-        self.ended = None if ended is None else whole("ended", ended, self.n_states).copy()
+        self.starts = None if starts is None else _whole("starts", starts, self.n_states).copy()
+        self.ended = None if ended is None else _whole("ended", ended, self.n_states).copy()
         low, high = self.reward_range
         if size and not low <= self.reward.min() <= self.reward.max() <= high:
             raise InvalidInput(f"Dataset: reward must lie in reward_range [{low:g}, {high:g}], got {shown(reward)}.")
@@ -271,3 +270,39 @@ def load_dataset(path: str | os.PathLike[str]) -> Dataset:
     from replicable_rl.data.files import read_dataset
 
     return read_dataset(path)
+
+
+def _whole(name: str, values: ArrayLike, size: int, below: int | None = None) -> NDArray[np.int64]:
+    """Return ``size`` whole numbers that are not negative, and below a bound if there is one."""
+    found = _numbers(name, values)
+    if found.shape != (size,) or not _are_whole(found):
+        raise InvalidInput(
+            f"Dataset: {name} must hold {size} whole numbers that are not negative, got {shown(values)}."
+        )
+    if below is not None and (found >= below).any():
+        raise InvalidInput(f"Dataset: {name} must hold places from 0 to {below - 1}, got {shown(values)}.")
+    return found.astype(np.int64, copy=False)
+
+
+def _numbers(name: str, values: ArrayLike) -> NDArray[Any]:
+    """Return numbers as an array: floats, or the integers that an engine counted, as they are."""
+    counted = type(values) is np.ndarray and values.dtype == np.int64
+    return np.asarray(values) if counted else check_numbers("Dataset", name, values)
+
+
+def _are_whole(found: NDArray[Any]) -> bool:
+    if not found.size:
+        return True
+    fits = bool(found.min() >= 0 and found.max() < 2**53)  # not so where one is no number
+    return fits and (found.dtype.kind == "i" or bool((found == np.floor(found)).all()))
+
+
+def moved_to(place: NDArray[np.int64], values: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Return numbers at other places, and 0 at all others.
+
+    >>> moved_to(np.array([2, 0]), np.array([5, 7]), 3).tolist()
+    [7, 0, 5]
+    """
+    moved = np.zeros(size, dtype=np.int64)
+    moved[place] = values
+    return moved

@@ -22,8 +22,7 @@ from replicable_rl.data.columns import (
     quoted,
 )
 from replicable_rl.data.counting import MANY_REWARDS, EpisodeFlaws, Facts
-from replicable_rl.data.jsonlines import FILE
-from replicable_rl.data.packed import is_packed
+from replicable_rl.data.text import FILE, is_packed
 from replicable_rl.data.viewed import VIEW, ViewedRows
 from replicable_rl.errors import InvalidInput, shown
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from replicable_rl.data.columns import EMPTY, PARTS, Columns, alike, check_header, family, said
+from replicable_rl.data.columns import EMPTY, PARTS, Columns, alike, check_header, family, literal, said
 from replicable_rl.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def parquet(files: Sequence[str], numbers: str = "") -> str:
     """Return the call that reads files, all as one table."""
-    names = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+    names = ", ".join(map(literal, files))
     return f"read_parquet([{names}], union_by_name=true{numbers})"
 
 
@@ -44,7 +44,7 @@ def check_files(duck: Engine, files: Sequence[str], columns: Columns) -> None:
 
 def _headers(duck: Engine, files: Sequence[str]) -> dict[str, list[tuple[str, tuple[object, ...]]]]:
     """Return the columns of every file, each with what the file says of its type; parts of columns are left out."""
-    names = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+    names = ", ".join(map(literal, files))
     types = "type, converted_type, scale, precision, logical_type"
     found: dict[str, list[tuple[str, tuple[object, ...]]]] = {}
     parts = 0  # of the column before, that are still to come

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.data.checks import moved_to
 from replicable_rl.data.columns import Columns, named_columns
-from replicable_rl.data.counting import Facts, Rows, counted, index_of
-from replicable_rl.data.dataset import Dataset
+from replicable_rl.data.counting import Facts, counted, index_of
+from replicable_rl.data.dataset import Dataset, moved_to
 from replicable_rl.data.pairs import are_pairs, read_pairs
 from replicable_rl.data.process import END, Process, by_state, check_flags, check_initial, check_mask, check_names
 from replicable_rl.data.source import opened
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from replicable_rl.data.bins import Bins
+    from replicable_rl.data.counting import Rows
     from replicable_rl.data.labels import Declared
 
 

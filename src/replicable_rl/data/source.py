@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 from replicable_rl.data.engine import Engine, engine
 from replicable_rl.data.frames import read_frame
 from replicable_rl.data.local import LocalRows
-from replicable_rl.data.packed import refusing_unreadable
 from replicable_rl.data.parquet import check_files, parquet
-from replicable_rl.data.text import TextFiles
+from replicable_rl.data.text import TextFiles, refusing_unreadable
 from replicable_rl.data.textrows import TextRows
 from replicable_rl.data.viewed import VIEW
 from replicable_rl.errors import InvalidFile, InvalidInput, shown

@@ -10,21 +10,22 @@ import contextlib
 import csv
 import gzip
 import itertools
+import json
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
 
-from replicable_rl.data import jsonlines
-from replicable_rl.data.columns import Columns, check_header, quoted
-from replicable_rl.data.jsonlines import FILE, literal
-from replicable_rl.data.packed import is_packed, refusing_unreadable
+from replicable_rl.data.columns import Columns, check_header, literal, quoted
 from replicable_rl.errors import InvalidFile, shown
 from replicable_rl.wording import plural, sentence
 
 _DELIMITERS = (",", ";", "\t", "|")
+FILE = "(file)"  # the column that says in which file a row is
 _LONGEST = 2**24  # letters of a field, for Python's reader; DuckDB refuses sooner
+_LOOKED_AT = 1000  # lines of JSON whose names of columns are looked at
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class TextFiles:
         parts = []
         for header, some in itertools.groupby(zip(self.headers, self.files, strict=True), key=lambda pair: pair[0]):
             files = [file for _, file in some]
-            parts.append(self._json_query(header, files) if self.is_json else self._csv_query(header, files))
+            parts.append(self._query(header, files))
         return " UNION ALL ".join(parts)
 
     @property
@@ -87,10 +88,6 @@ class TextFiles:
                 return f"{file}, line {line}: has {plural(fields, 'field')}, and the header has {many[file]}."
         return None
 
-    @property
-    def _compression(self) -> str:
-        return "gzip" if is_packed(self.files[0]) else "none"
-
     def _csv_header(self, file: str) -> Header:
         delimiters = ("\t", *_DELIMITERS) if file.lower().removesuffix(".gz").endswith(".tsv") else _DELIMITERS
         with _readable(file):
@@ -103,27 +100,24 @@ class TextFiles:
             raise InvalidFile(f"{file}, line 1: two columns are called {shown(twice)}. Rename one.")
         return Header(tuple(names), delimiter)
 
-    def _json_query(self, header: Header, files: Sequence[str]) -> str:
-        return jsonlines.query(
-            files,
-            self.columns.asked,
-            compression=self._compression,
-            has_files=self.has_files,
-        )
-
-    # --- comma-separated values -------------------------------------------------------------------
-
-    def _csv_query(self, header: Header, files: Sequence[str]) -> str:
-        names = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(len(header.names)))
-        chosen = ", ".join(f"c{header.names.index(name)} AS {quoted(name)}" for name in self.columns.asked)
-        chosen += f", {quoted(FILE)}" if self.has_files else ""
+    def _query(self, header: Header, files: Sequence[str]) -> str:
+        """Return what selects the columns of files with one header, and the file if rows are to say theirs."""
+        asked = self.columns.asked
+        if self.is_json:
+            names = ", ".join(f"{literal(name)}: 'JSON'" for name in asked)
+            chosen = [f"CAST({quoted(name)} AS VARCHAR) AS {quoted(name)}" for name in asked]
+            reader, how = "read_json", "format='newline_delimited'"
+        else:
+            names = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(len(header.names)))
+            chosen = [f"c{header.names.index(name)} AS {quoted(name)}" for name in asked]
+            reader, how = "read_csv", f"header=true, delim={literal(header.delimiter)}, quote='\"', escape='\"'"
+        if self.has_files:
+            chosen, how = [*chosen, quoted(FILE)], f"{how}, filename='{FILE}'"
+        compression = "gzip" if is_packed(self.files[0]) else "none"
         return (
-            f"SELECT {chosen} FROM read_csv([{', '.join(map(literal, files))}], columns={{{names}}}, "
-            f"auto_detect=false, header=true, delim={literal(header.delimiter)}, quote='\"', escape='\"', "
-            f"compression='{self._compression}'{jsonlines.of_files(self.has_files)})"
+            f"SELECT {', '.join(chosen)} FROM {reader}([{', '.join(map(literal, files))}], columns={{{names}}}, "
+            f"auto_detect=false, compression='{compression}', {how})"
         )
-
-    # --- lines ----------------------------------------------------------------------------------------
 
     def _rows(self) -> Iterator[tuple[str, int, int]]:
         """Yield the file, the first line and the number of fields of every row."""
@@ -149,9 +143,37 @@ def _reader(lines: Iterable[str], delimiter: str) -> Any:
     return csv.reader(lines, delimiter=delimiter)
 
 
-def _json_header(file: str, most: int | None = jsonlines.LOOKED_AT) -> Header:
+def _json_header(file: str, most: int | None = _LOOKED_AT) -> Header:
+    """Return the names of columns in the first lines, or in all; refuse a line that is no object."""
+    names: dict[str, None] = {}
     with _readable(file), _opened(file) as lines:
-        return Header(jsonlines.names_in(file, lines, most), "")
+        for line, text in enumerate(itertools.islice(lines, most), start=1):
+            if not text.strip():
+                continue
+            row = None
+            with contextlib.suppress(ValueError, RecursionError):
+                row = json.loads(text)
+            if not isinstance(row, dict):
+                got = shown(text.strip())
+                raise InvalidFile(f'{file}, line {line}: must be an object of JSON, such as {{"state": 1}}, got {got}.')
+            names |= dict.fromkeys(row)
+    return Header(tuple(names), "")
+
+
+def is_packed(file: str) -> bool:
+    """Whether a file is packed, by its name."""
+    return file.lower().endswith(".gz")
+
+
+@contextlib.contextmanager
+def refusing_unreadable(file: str) -> Iterator[None]:
+    """Refuse a file that cannot be read, or not be unpacked, in one sentence."""
+    try:
+        yield
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise InvalidFile(f"{file}: cannot be unpacked: it is damaged or breaks off.") from None
+    except OSError as error:
+        raise InvalidFile(f"{file}: cannot be read ({sentence(error.strerror or error, 100)}).") from None
 
 
 @contextlib.contextmanager

@@ -11,12 +11,23 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from replicable_rl.data.columns import PARTS, RAW, Columns, at_the_end, binned, number, packed, quoted, said, truth
+from replicable_rl.data.columns import (
+    PARTS,
+    RAW,
+    Columns,
+    at_the_end,
+    binned,
+    literal,
+    number,
+    packed,
+    quoted,
+    said,
+    truth,
+)
 from replicable_rl.data.counting import EpisodeFlaws, Facts
 from replicable_rl.data.labels import Declared
 from replicable_rl.data.local import LocalRows
 from replicable_rl.data.text import TextFiles
-from replicable_rl.data.viewed import literal
 from replicable_rl.errors import InvalidInput, shown
 
 Query = Callable[[str], str]  # of an expression

@@ -17,6 +17,7 @@ from replicable_rl.data.columns import (
     earned,
     family,
     is_missing,
+    literal,
     must_be_whole,
     not_whole,
     packed,
@@ -142,15 +143,6 @@ class ViewedRows:
         missing = is_missing(list(self._parts(columns, use).values()))
         ends = use == "next_state" and columns.done is not None
         return f"{missing} AND NOT COALESCE({self._done(columns)}, false)" if ends else missing
-
-
-def literal(name: str | int) -> str:
-    """Return a name for a query.
-
-    >>> literal("it's"), literal(3)
-    ("'it''s'", '3')
-    """
-    return str(name) if isinstance(name, int) else "'" + name.replace("'", "''") + "'"
 
 
 def complained(use: str, value: object, many: int) -> str:

@@ -131,22 +131,6 @@ def multinomial_blocks(
 
 
 @compiled
-def multinomial_rows(indptr: Integers, conditional: Floats, calls: Integers, words: Words, out: Integers) -> None:
-    """Fill ``out`` with the counts of ``calls[row]`` outcomes of every row."""
-    integers, floats = workspace(indptr.size - 1)
-    start, stop = np.empty(ROWS_PER_BLOCK, dtype=np.int64), np.empty(ROWS_PER_BLOCK, dtype=np.int64)
-    zero = np.int64(0)
-    for block in range(-(-(indptr.size - 1) // ROWS_PER_BLOCK)):
-        first = block * ROWS_PER_BLOCK
-        last = min(first + ROWS_PER_BLOCK, indptr.size - 1)
-        for i in range(last - first):
-            start[i], stop[i] = indptr[first + i] - indptr[first], indptr[first + i + 1] - indptr[first]
-        here, size, stream = slice(indptr[first], indptr[last]), np.int64(last - first), stream_of(words, block)
-        left, of_block, found = calls[first:last], conditional[here], out[here]
-        draw_rows(start, stop, left, zero, size, of_block, stream, zero, integers, floats, found)
-
-
-@compiled
 def propagate(
     first_state: Integers,
     first_conditional: Floats,
