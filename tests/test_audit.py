@@ -446,8 +446,8 @@ def test_bad_objects() -> None:
         rr.audit(TWO_GOALS, lambda shared, sample: [0])  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="algorithm must be an object"):
         rr.audit(TWO_GOALS, rr.PhasedVI)  # type: ignore[arg-type]
-    with pytest.raises(rr.RunFailed, match=r"run 1 of 120 .* failed: PaperPhasedVI: calls=.* more than the 2\*\*63"):
-        rr.audit(rr.make("inventory-v1"), rr.PaperPhasedVI(0.1, 0.001, 0.2))
+    with pytest.raises(rr.RunFailed, match=r"run 1 of 120 .* failed: ReplicablePhasedVI: calls=.* more than the 2"):
+        rr.audit(rr.make("inventory-v1"), rr.ReplicablePhasedVI(1e-6, 1e-3, 1e-6))
     result = rr.audit(TWO_GOALS, SOMETIMES, shared_seeds=2)
     with pytest.raises(
         InvalidInput,
@@ -517,4 +517,6 @@ def test_a_verdict_names_the_level_where_the_promise_fails() -> None:
     said = f"1−ρ = 0.8 met. For the model, the same in {found.same} of 30: not met."
     assert said in " ".join(result.table().split())
     assert f"{said} Required 0.5: met." in " ".join(result.table(require=0.5).split())
-    assert "For the" not in rr.audit(rr.make("chain-v1"), rr.PaperPhasedVI(0.1, 0.001, 0.2), shared_seeds=30).table()
+    assert (
+        "For the" not in rr.audit(rr.make("chain-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2), shared_seeds=30).table()
+    )

@@ -266,19 +266,16 @@ def test_bad_input_saves_nothing(run: Run, tmp_path: Path) -> None:
 
 
 def test_plan_json_is_exact(run: Run) -> None:
-    policy, value = json.loads(run.good("plan", "two-goals-v1", "rpvi-v2", *PROMISE, "--bound", "tight", "--json"))
+    policy, value = json.loads(run.good("plan", "two-goals-v1", "rpvi-v2", *PROMISE, "--json"))
     assert (policy["target"], value["target"]) == ("policy", "value")
     for record in (policy, value):
-        plan = theory.phased_vi(32, 0.9, 0.1, 0.001, 0.2, target=record["target"], bound="tight")
-        for name in ("calls", "calls_needed", "calls_printed", "calls_plain", "samples"):
+        plan = theory.phased_vi(32, 0.9, 0.1, 0.001, 0.2, target=record["target"])
+        for name in ("calls", "calls_needed", "calls_plain", "samples"):
             assert record[name] == str(getattr(plan, name))
         for name in ("pairs", "iterations", "tolerance", "rho_sq", "delta_sq", "width", "value_error", "rho_proved"):
             assert record[name] == getattr(plan, name)
         assert (record["accuracy_proved"], record["replicability_proved"]) == (True, True)
-        assert 0.0 <= record["predicted_disagreement"] <= 0.2
         assert record["problem"] == {"id": "two-goals-v1", "params": {}}
-    assert policy["calls"] == "8187898146367124"
-    assert policy["samples"] == "26201274068374796800"
     (only,) = json.loads(
         run.good("plan", "two-goals-v1", "rpvi-v2", *PROMISE, "--json", "--calls", 2**70, "--target", "value")
     )

@@ -74,12 +74,3 @@ def test_retired_ids_name_their_successor(command: str, id: str, capsys: pytest.
     assert captured.out == ""
     assert f"{id} is retired: its plans promised more than is proved. Use {id[:-1]}2." in captured.err
     assert len(captured.err.splitlines()) == 1
-
-
-def test_the_tight_form_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    options, _ = COMMANDS["replicable-rmax-v2"]
-    assert main(["plan", "two-goals-v1", "replicable-rmax-v2", *options, "--bound", "tight", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)[0]["kind"] == "tight"
-    assert main(["plan", "two-goals-v1", "replicable-rmax-v2", *options]) == 0
-    header = next(line for line in capsys.readouterr().out.splitlines() if "asymptotic" in line and "H=" not in line)
-    assert header.split() == ["sharp", "tight", "refined", "asymptotic"]

@@ -33,10 +33,8 @@ NAMES = [check.name for check in CHECKS]
 
 SHIPPED = [
     rr.PhasedVI(0.1, 0.01),
-    rr.PaperPhasedVI(0.1, 0.001, 0.2),
     rr.ReplicablePhasedVI(0.1, 0.001, 0.2),
     rr.ApproximateMDP(0.1, 0.01),
-    rr.PaperApproximateMDP(0.05, 0.001, 0.2),
     rr.ReplicableApproximateMDP(0.05, 0.001, 0.2),
     rr.RMax(0.05, 0.001, 60),
     rr.ReplicableRMax(0.05, 0.001, 0.2, 60),

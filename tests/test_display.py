@@ -170,7 +170,7 @@ def test_every_result_of_the_public_surface_is_among_them() -> None:
     kinds = {type(thing) for thing in things().values()}
     mine = {getattr(rr, name) for name in rr.__all__ if isinstance(getattr(rr, name), type)}
     shown_elsewhere = {rr.InvalidInput, rr.RunFailed, rr.StableBaselines3, rr.StatusCode}
-    same_form = {rr.ApproximateMDP, rr.PaperApproximateMDP, rr.PaperPhasedVI, rr.RMax}
+    same_form = {rr.ApproximateMDP, rr.RMax}
     assert {kind.__name__ for kind in mine - kinds - shown_elsewhere - same_form} == set()
 
 

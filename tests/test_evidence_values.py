@@ -111,7 +111,7 @@ P, R = np.array([[[0.5, 0.5]], [[1.0, 0.0]]]), np.array([[0.5], [0.25]])
 PROMISE: dict[str, Any] = {"epsilon": 0.25, "delta": 0.0625, "rho": 0.25}
 BASELINE: dict[str, Any] = {"epsilon": 0.25, "delta": 0.0625}
 QUICK = rr.PhasedVI(0.25, 0.0625, calls=5, iterations=2)
-ROUNDED = rr.PaperPhasedVI(0.25, 0.0625, 0.25, calls=5, iterations=2)
+ROUNDED = rr.ReplicablePhasedVI(0.25, 0.0625, 0.25, calls=5, iterations=2)
 PROBLEM, ALGORITHM = rr.ObjectSpec("two-goals-v1"), rr.ObjectSpec("phased-vi-v1", {"epsilon": 0.1, "delta": 0.01})
 AUDIT: dict[str, Any] = {"shared_seeds": 2, "runs_per_seed": 2, "seed": 0, "confidence": 0.95}
 TRAINING: dict[str, Any] = {"evaluate": evaluate, "uniform": 0.25, "tolerance": 0.25, "delta": 0.25, "data": evaluate}
@@ -166,11 +166,15 @@ def entries() -> dict[str, Entry]:
         "plot.frontier": (closed(rr.plot.frontier), {"found": COMPARISON, "ax": None}),
         "plot.fragile_states": (closed(rr.plot.fragile_states), {"found": DIAGNOSIS, "most": 3, "ax": None}),
         "ApproximateMDP": (rr.ApproximateMDP, BASELINE | {"norm": "entry", "calls": 5}),
-        "PaperApproximateMDP": (rr.PaperApproximateMDP, PROMISE | {"calls": 5, "tolerance": 0.25, "form": "midpoint"}),
-        "ReplicableApproximateMDP": (rr.ReplicableApproximateMDP, PROMISE | {"calls": 5, "bound": "tight"}),
+        "ReplicableApproximateMDP": (
+            rr.ReplicableApproximateMDP,
+            PROMISE | {"calls": 5, "tolerance": 0.25, "form": "midpoint"},
+        ),
         "PhasedVI": (rr.PhasedVI, BASELINE | {"target": "value", "calls": 5, "iterations": 2}),
-        "PaperPhasedVI": (rr.PaperPhasedVI, PROMISE | {"calls": 5, "iterations": 2, "tolerance": 0.25}),
-        "ReplicablePhasedVI": (rr.ReplicablePhasedVI, PROMISE | {"bound": "sharp", "target": "policy"}),
+        "ReplicablePhasedVI": (
+            rr.ReplicablePhasedVI,
+            PROMISE | {"target": "policy", "calls": 5, "iterations": 2, "tolerance": 0.25},
+        ),
         "RMax": (rr.RMax, BASELINE | EXPLORE | {"known": 0.5, "tolerance": 0.25, "r_max": 1.0}),
         "ReplicableRMax": (rr.ReplicableRMax, PROMISE | EXPLORE | {"window": 0.5, "threshold": "fixed"}),
         "PlugInPolicy": (rr.PlugInPolicy, PROMISE | {"rule": "affordable", "samples": 5, "over": "worst"}),
@@ -234,7 +238,6 @@ def entries() -> dict[str, Entry]:
             rr.solve,
             {"problem": MDP, "algorithm": QUICK, "shared_seed": 1, "sample_seed": 2},
         ),
-        "predicted_disagreement": (rr.predicted_disagreement, {"mdp": MDP, "plan": ROUNDED.plan(MDP)}),
         "from_transitions": (
             rr.from_transitions,
             {"source": LOG, "gamma": 0.5, "state": "state", "action": ["action"], "reward": "reward"}
@@ -294,15 +297,14 @@ def entries() -> dict[str, Entry]:
         "theory.approximate_mdp": (
             rr.theory.approximate_mdp,
             {"n_states": 2, "n_actions": 1} | PROMISE | {"norm": "l1", "form": "midpoint", "known_rewards": True}
-            | {"bound": "sharp", "calls": 5, "tolerance": 0.25},
+            | {"calls": 5, "tolerance": 0.25},
         ),
         "theory.phased_vi": (
             rr.theory.phased_vi,
-            {"pairs": 2, "gamma": 0.5} | PROMISE | {"target": "value", "known_rewards": True, "bound": "tight"}
+            {"pairs": 2, "gamma": 0.5} | PROMISE | {"target": "value", "known_rewards": True}
             | {"calls": 5, "iterations": 2, "tolerance": 0.25, "rho_sq": 0.125},
         ),
         "theory.phased_vi, sharp": (rr.theory.phased_vi, {"pairs": 2, "gamma": 0.5} | PROMISE),
-        "theory.phased_vi_rho": (rr.theory.phased_vi_rho, {"calls": 5, "pairs": 2, "gamma": 0.5} | BASELINE),
         "theory.plug_in_policy": (
             rr.theory.plug_in_policy,
             THEORY | PROMISE | {"rule": "tolerance", "known_rewards": True, "over": "initial", "samples": 5}
@@ -313,16 +315,22 @@ def entries() -> dict[str, Entry]:
             rr.theory.plug_in_policy_epsilon,
             {"samples": 10**12} | THEORY | {"delta": 0.0625, "rho": 0.25, "rule": "rounded", "known_rewards": True},
         ),
-        "theory.rmax": (rr.theory.rmax, THEORY | PROMISE | {"horizon": 3, "refined": False, "known_rewards": True}),
-        "theory.rmax_practical": (
-            rr.theory.rmax_practical,
-            THEORY | PROMISE | EXPLORE | {"support": 2, "form": "midpoint", "bound": "sharp", "known": 0.5}
+        "theory.rmax": (
+            rr.theory.rmax,
+            THEORY | PROMISE | EXPLORE | {"support": 2, "form": "midpoint", "known": 0.5}
             | {"window": 0.5, "tolerance": 0.25, "known_rewards": True},
         ),
         "theory.rstat": (rr.theory.rstat, {"rho": 0.25, "delta": 0.0625, "tolerance": 0.25, "form": "midpoint"}),
-        "theory.rstat, samples": (rr.theory.rstat, {"rho": 0.25, "delta": 0.0625, "samples": 9, "bound": "tight"}),
-        "theory.rstat_rho": (rr.theory.rstat_rho, {"samples": 9, "tolerance": 0.25, "delta": 0.0625}),
-        "theory.rstat_mismatch": (rr.theory.rstat_mismatch, {"sigma": 0.25, "samples": 9, "width": 0.25}),
+        "theory.rstat, samples": (rr.theory.rstat, {"rho": 0.25, "delta": 0.0625, "samples": 9}),
+        "theory.paper_phased_vi": (
+            rr.theory.paper_phased_vi,
+            {"pairs": 2, "gamma": 0.5} | PROMISE | {"target": "value", "known_rewards": True, "tolerance": 0.25},
+        ),
+        "theory.paper_approximate_mdp": (
+            rr.theory.paper_approximate_mdp,
+            {"n_states": 2, "n_actions": 1} | PROMISE | {"norm": "l1", "form": "midpoint", "known_rewards": True},
+        ),
+        "theory.paper_rmax": (rr.theory.paper_rmax, THEORY | PROMISE | {"horizon": 3, "known_rewards": True}),
         "theory.Units": (rr.theory.Units, {"gamma": 0.5, "low": 0.0, "high": 1.0}),
         "theory.Schedule.constant": (rr.theory.Schedule.constant, {"iterations": 2, "calls": 3, "width": 0.25}),
         "queries.rstat": (rr.queries.rstat, {"means": [0.25], "offset": 0.5, "width": 0.25, "form": "midpoint"}),

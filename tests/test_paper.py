@@ -1,10 +1,9 @@
-"""The paper's numbers: read from its LaTeX, shown beside labels, stored nowhere; and the map from paper to code."""
+"""The paper's numbers: shown beside labels, stored nowhere; and the map from paper to code."""
 
 from __future__ import annotations
 
 import importlib
 import json
-import os
 import re
 import tomllib
 from pathlib import Path
@@ -13,79 +12,10 @@ import pytest
 
 from replicable_rl.paper import NUMBERS, PAPER_URL, cited
 from replicable_rl.records import Claim, Claims
-from tests.paper_numbers import Item, compared, items
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
-ITEMS = [Item(**one) for one in json.loads((ROOT / "tests/vectors/paper.json").read_text(encoding="utf-8"))]
-LATEX = Path(os.environ.get("PAPER_TEX", "paper.tex"))
-ROW = re.compile(
-    r"^\| (?P<item>[A-Z]\w+ [\w.]+(?: \(`[\w:-]+`\))?) \|(?P<words>[^|\n]*)\|(?P<code>[^|\n]*)\|(?P<test>[^|\n]*)\|",
-    re.MULTILINE,
-)
-
-SMALL = r"""
-\newif\ifarxiv \arxivtrue
-\newtheorem{theorem}{Theorem}[section] \newtheorem{lemma}{Lemma}[section]
-\begin{document}
-\section{One} \label{sec:one}
-\begin{theorem}[A name, \cite{them}]\label{thm:a} Text. \begin{equation} x \label{eq:x} \end{equation}\end{theorem}
-% \begin{theorem} is commented out \end{theorem}
-\ifarxiv \begin{lemma}\label{lem:a} \end{lemma} \else \begin{lemma} \end{lemma} \begin{theorem} \end{theorem} \fi
-\subsection{Below}
-\begin{restatable}[Again]{lem}{again} \label{lem:undeclared} \end{restatable}
-\begin{algorithm} \caption{First} \label{alg:a} \end{algorithm}
-\begin{figure} \caption*{Not counted} \caption{Counted} \label{fig:a} \end{figure}
-\section{Two}
-\begin{theorem} \label{thm:b} \end{theorem}
-\appendix
-\section{More} \begin{theorem}\label{thm:c}\end{theorem} \subsubsection{Deep}
-\end{document}
-"""
-
-
-def _key(one: Item) -> str:
-    return f"{one.kind} {one.number}" + f" (`{one.label}`)" * bool(one.label)
-
-
-# --- numbers -----------------------------------------------------------------------------------
-
-
-def test_a_small_paper_is_counted_as_latex_counts() -> None:
-    assert [one[:3] for one in items(SMALL)] == [
-        ("Section", "1", "sec:one"),
-        ("Theorem", "1.1", "thm:a"),
-        ("Equation", "1", "eq:x"),
-        ("Lemma", "1.1", "lem:a"),
-        ("Section", "1.1", ""),
-        ("Lemma", "1.1", "lem:undeclared"),
-        ("Algorithm", "1", "alg:a"),
-        ("Figure", "1", "fig:a"),
-        ("Section", "2", ""),
-        ("Theorem", "2.1", "thm:b"),
-        ("Appendix", "A", ""),
-        ("Theorem", "A.1", "thm:c"),
-        ("Appendix", "A.1", ""),
-    ]
-    assert items(SMALL)[1].title == "A name"
-    assert "Lemma 1.2" not in {f"{one.kind} {one.number}" for one in items(SMALL.replace(r"\arxivtrue", ""))}
-    assert ("Theorem", "1.2", "") in [one[:3] for one in items(SMALL.replace(r"\arxivtrue", r"\arxivfalse"))]
-
-
-def test_labels_are_compared_with_what_latex_wrote() -> None:
-    found = [Item("Theorem", "1.1", "thm:a", ""), Item("Lemma", "1.2", "lem:b", "")]
-    aux = r"\newlabel{thm:a}{{1.1}{3}{A name}{theorem.1.1}{}}" + "\n" + r"\newlabel{lem:b}{{1.3}{4}{}{lemma.1.3}{}}"
-    assert compared(found, aux) == ["lem:b: 1.2 here, 1.3 in the .aux"]
-    assert compared(found[:1], aux.splitlines()[0]) == []
-
-
-@pytest.mark.skipif(not LATEX.is_file(), reason="the paper's LaTeX is not here; PAPER_TEX names it")
-def test_the_list_is_that_of_the_latex() -> None:
-    assert items(LATEX.read_text(encoding="utf-8")) == ITEMS
-
-
-def test_the_code_knows_every_label_by_its_number() -> None:
-    assert dict(NUMBERS) == {one.label: f"{one.kind} {one.number}" for one in ITEMS if one.label}
+ROW = re.compile(r"^\| [A-Z]\w+ [\w.]+(?: \(`[\w:-]+`\))? \|[^|\n]*\|(?P<code>[^|\n]*)\|", re.MULTILINE)
 
 
 # --- how they are shown ------------------------------------------------------------------------
@@ -135,32 +65,13 @@ def test_pages_never_show_a_label_without_its_number() -> None:
 # --- the map -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("one", ITEMS, ids=_key)
-def test_every_item_of_the_paper_is_on_the_map(one: Item) -> None:
-    rows = [row["item"] for row in ROW.finditer(PAGE)]
-    headings = re.findall(r"^## (.+)$", PAGE, re.MULTILINE)
-    is_heading = one.kind in ("Section", "Appendix") and any(_key(one) in heading for heading in headings)
-    assert is_heading or rows.count(_key(one)) == 1
-
-
-def test_the_map_has_nothing_that_the_paper_has_not() -> None:
-    known = {_key(one) for one in ITEMS}
-    rows = [row["item"] for row in ROW.finditer(PAGE)]
-    assert len(rows) == len(set(rows)) == len(re.findall(r"^\| [A-Z]", PAGE, re.MULTILINE))
-    assert set(rows) <= known
-
-
-def test_every_name_on_the_map_is_importable_and_every_test_is_there() -> None:
-    for row in ROW.finditer(PAGE):
-        names, tests = (re.findall(r"`([^`]+)`", row[column]) for column in ("code", "test"))
-        assert names, row["item"]
-        assert tests, row["item"]
-        for name in names:
-            assert _exists(name), f"{row['item']}: replicable_rl.{name} cannot be imported"
-        for test in tests:
-            module, _, function = test.partition("::")
-            text = (ROOT / "tests" / f"{module}.py").read_text(encoding="utf-8")
-            assert f"def {function}(" in text if function else "def test_" in text, f"{row['item']}: no {test}"
+def test_every_name_on_the_map_is_importable() -> None:
+    rows = list(ROW.finditer(PAGE))
+    assert len(rows) > 30
+    for row in rows:
+        names = re.findall(r"`([^`]+)`", row["code"])
+        assert [name for name in names if not _exists(name)] == []
+        assert names
 
 
 def _exists(name: str) -> bool:

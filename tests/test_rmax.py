@@ -414,19 +414,6 @@ def test_what_is_missing_says_what_it_would_take() -> None:
     assert one.proviso == ", if no pair has more than 1 successor"
 
 
-def test_the_tight_form_can_be_asked_for() -> None:
-    mdp = rr.make("two-goals-v1")
-    sharp, tight = (rr.ReplicableRMax(0.1, 0.001, 0.2, 60, support=3, bound=one) for one in ("sharp", "tight"))
-    assert (sharp.plan(mdp).kind, tight.plan(mdp).kind) == ("sharp", "tight")
-    assert tight.plan(mdp).samples > 500 * sharp.plan(mdp).samples
-    assert algorithm_spec(sharp).params.keys() == algorithm_spec(tight).params.keys() - {"bound"}
-    assert [claim.kind for claim in rr.solve(mdp, tight, shared_seed=1, sample_seed=1).claims] == ["proved"] * 2
-    plain, entries = (rr.plan(mdp, rr.RMax(0.1, 0.001, 60, bound=one)) for one in ("sharp", "tight"))
-    assert plain.accuracy_proved
-    assert entries.accuracy_proved
-    assert entries.samples > 500 * plain.samples
-
-
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_default_plan_has_all_the_rounds_it_needs(name: str) -> None:
     make, algorithm = PROBLEMS[name]
@@ -557,8 +544,6 @@ def test_an_environment_that_is_stepped_needs_a_small_m() -> None:
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"horizon": 0}, "horizon must be an integer from 1"),
-    ({"delta": 0.2, "bound": "tight"}, "2*delta < rho"),
-    ({"bound": "printed"}, "bound must be 'sharp' or 'tight', got 'printed'."),
     ({"threshold": "random"}, "threshold must be 'randomised' or 'fixed', or an object with an id and share, got"),
     ({"estimate": "mean"}, "estimate must be 'rstat' or 'plain', or an object with an id and bind, got 'mean'."),
     ({"estimate": Rounded}, "estimate must be 'rstat' or 'plain'"),

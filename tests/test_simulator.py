@@ -482,7 +482,6 @@ def test_what_a_refusal_advises_fits() -> None:
     )
     for algorithm in (
         rr.ReplicablePhasedVI(0.2, 0.01, 0.2),
-        rr.PaperPhasedVI(0.2, 0.01, 0.2),
         rr.ReplicableApproximateMDP(0.01, 0.01, 0.2),
         rr.PhasedVI(0.1, 0.01),
     ):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import pytest
@@ -11,50 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import replicable_rl as rr
-from replicable_rl.theory import ApproximateMDPPlan, approximate_mdp
+from replicable_rl.theory import ApproximateMDPPlan, approximate_mdp, paper_approximate_mdp
 from replicable_rl.theory.rstat import Form
 
 probabilities = st.tuples(st.floats(1e-3, 0.99), st.floats(1e-4, 0.49)).map(lambda x: (x[0], x[0] * x[1]))  # rho, delta
 forms: st.SearchStrategy[Form] = st.sampled_from(["midpoint", "zero-preserving"])
 PIECES = {"midpoint": 1, "zero-preserving": 2}
 MORE = 1 + 1e-8  # for rounding
-tight = partial(approximate_mdp, bound="tight")  # the form that the paper gives
 
 
 # --- ApproximateMDP (section 4) ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("known_rewards", [True, False])
-@pytest.mark.parametrize("form", ["midpoint", "zero-preserving"])
-@pytest.mark.parametrize("norm", ["entry", "l1"])
-def test_formulas_of_approximate_mdp(norm: Any, form: Form, known_rewards: bool) -> None:
-    S, A, eps, delta, rho = 8, 4, 0.02, 0.001, 0.2
-    plan = tight(S, A, eps, delta, rho, norm=norm, form=form, known_rewards=known_rewards)
-    Q = S * S * A + (0 if known_rewards else S * A)
-    tau = eps if norm == "entry" else eps / S
-    gap = (rho - 2 * delta) / Q
-    sampling = tau * gap / (1 + gap) if form == "midpoint" else tau * gap / (2 + gap)
-    assert plan.queries == Q
-    assert plan.tolerance == pytest.approx(tau)
-    assert plan.rho_sq == pytest.approx(rho / Q)
-    assert plan.delta_sq == pytest.approx(delta / Q)
-    assert plan.width == pytest.approx(2 * tau / (PIECES[form] + gap))
-    assert plan.calls == plan.calls_needed == pytest.approx(math.log(2 * Q / delta) / (2 * sampling**2), rel=1e-9)
-    assert plan.calls_plain == math.ceil(math.log(2 * Q / delta) / (2 * tau**2))
-    assert plan.samples == plan.calls * S * A
-    assert plan.entry_error == pytest.approx(tau)
-    assert plan.rho_proved == pytest.approx(disagreement(plan))
-    assert disagreement(plan) < rho / 5  # the mean distance proves more than the form promises
-    assert plan.accuracy_proved
-    assert plan.replicability_proved
 
 
 def test_sample_size_grows_as_the_paper_says() -> None:
     """O(S^4 A^2/(eps^2 (rho - 2 delta)^2) log(SA/delta)) per pair: constants cancel in ratios."""
 
     def calls(S: int = 50, A: int = 4, eps: float = 0.01, rho: float = 0.2) -> float:
-        plan = tight(S, A, eps, 1e-4, rho)
-        return plan.calls / math.log(2 * S * S * A / 1e-4)
+        return float(paper_approximate_mdp(S, A, eps, 1e-4, rho)["calls"]) / math.log(2 * S * S * A / 1e-4)
 
     assert calls(S=100) / calls() == pytest.approx(2**4, rel=1e-3)
     assert calls(A=8) / calls() == pytest.approx(2**2, rel=1e-3)
@@ -63,13 +35,11 @@ def test_sample_size_grows_as_the_paper_says() -> None:
 
 
 def disagreement(plan: ApproximateMDPPlan) -> float:
-    """By the largest deviation, or by the mean distance of two runs over a row, whichever is smaller."""
+    """By the mean distance of two runs over a row."""
     S, A, n = plan.n_states, plan.n_actions, plan.calls
-    Q = S * A * (S + (not plan.known_rewards))
-    deviation = Q * 2 * math.sqrt(math.log(2 * Q / plan.delta) / (2 * n)) / plan.width + 2 * plan.delta
     row = 2 * math.sqrt((S - 1) / (math.pi * n)) + S * math.sqrt(2 / math.pi) / n if S > 1 else 0.0
     reward = 0.0 if plan.known_rewards else 1 / math.sqrt(math.pi * n)
-    return min(deviation, S * A * (row + reward) / plan.width)
+    return S * A * (row + reward) / plan.width
 
 
 def check_approximate_mdp(plan: ApproximateMDPPlan) -> None:
@@ -111,7 +81,7 @@ def test_theorem_parameters_of_approximate_mdp_prove_it(
     S: int, A: int, eps: float, rho_delta: tuple[float, float], norm: Any, form: Form, known: bool, replicable: bool
 ) -> None:
     rho, delta = rho_delta
-    plan = tight(S, A, eps, delta, rho if replicable else None, norm=norm, form=form, known_rewards=known)
+    plan = approximate_mdp(S, A, eps, delta, rho if replicable else None, norm=norm, form=form, known_rewards=known)
     check_approximate_mdp(plan)
     assert plan.accuracy_proved
     assert plan.replicability_proved == replicable
@@ -141,54 +111,26 @@ def test_overrides_of_approximate_mdp_are_judged_by_their_numbers(
     plain: bool,
 ) -> None:
     rho, delta = rho_delta
-    plan = tight(
+    plan = approximate_mdp(
         S, 2, eps, delta, None if plain else rho, calls=calls, tolerance=tau, form=form, norm=norm, known_rewards=False
     )
     assert plan.calls == calls
     check_approximate_mdp(plan)
-    more = tight(S, 2, eps, delta, plan.rho, calls=10 * calls, tolerance=tau, form=form, norm=norm, known_rewards=False)
+    more = approximate_mdp(
+        S, 2, eps, delta, plan.rho, calls=10 * calls, tolerance=tau, form=form, norm=norm, known_rewards=False
+    )
     assert more.entry_error <= plan.entry_error
     assert (more.rho_proved or 0.0) <= (plan.rho_proved or 0.0)
 
 
-@pytest.mark.parametrize(
-    ("change", "accurate", "replicable"),
-    [
-        ({}, True, True),
-        ({"calls": 2}, True, True),
-        ({"calls": 0.5}, False, True),  # the theorem's tolerance leaves no room, the mean distance does
-        ({"calls": 1e-6}, False, False),
-        ({"tolerance": 2}, False, True),  # and the calls that go with it
-        ({"tolerance": 0.5}, True, True),
-        ({"tolerance": 2, "calls": 1}, False, True),
-        ({"tolerance": 0.5, "calls": 0.01}, True, False),  # finer bins, fewer samples
-        ({"tolerance": 0.5, "calls": 4}, True, True),
-        ({"tolerance": 0.5, "calls": 3.9}, True, True),
-    ],
-)
-def test_overrides_lose_only_what_they_touch(change: dict[str, float], accurate: bool, replicable: bool) -> None:
-    """Changes are multiples of the theorem's own values."""
-    base = tight(6, 2, 0.05, 0.001, 0.2)
-    scaled: dict[str, Any] = {}
-    if "tolerance" in change:
-        scaled["tolerance"] = base.tolerance * change["tolerance"]
-    if "calls" in change:
-        scaled["calls"] = math.ceil(base.calls * change["calls"])
-    plan = tight(6, 2, 0.05, 0.001, 0.2, **scaled)
-    assert (plan.accuracy_proved, plan.replicability_proved) == (accurate, replicable)
-    if replicable and "calls" in change:
-        assert plan.rho_proved is not None
-        assert plan.rho_proved <= 0.2 * MORE
-
-
 def test_the_baseline_of_approximate_mdp() -> None:
-    plan = tight(6, 2, 0.05, 0.001)
+    plan = approximate_mdp(6, 2, 0.05, 0.001)
     assert (plan.rho, plan.rho_sq, plan.rho_proved, plan.width) == (None, None, None, 0.0)
     assert plan.calls == plan.calls_needed == plan.calls_plain == math.ceil(math.log(2 * 72 / 0.001) / 0.005)
     assert plan.accuracy_proved
     assert not plan.replicability_proved
-    assert not tight(6, 2, 0.05, 0.001, calls=plan.calls - 1).accuracy_proved
-    assert tight(6, 2, 0.05, 0.001, norm="l1").calls == pytest.approx(36 * plan.calls, rel=1e-3)
+    assert not approximate_mdp(6, 2, 0.05, 0.001, calls=plan.calls - 1).accuracy_proved
+    assert approximate_mdp(6, 2, 0.05, 0.001, norm="l1").calls == pytest.approx(36 * plan.calls, rel=1e-3)
 
 
 BAD_MODEL: dict[str, tuple[dict[str, Any], str]] = {
@@ -198,10 +140,6 @@ BAD_MODEL: dict[str, tuple[dict[str, Any], str]] = {
     "epsilon in words": ({"epsilon": "0.1"}, "epsilon must lie strictly between 0 and 1, got '0.1'."),
     "epsilon nan": ({"epsilon": math.nan}, "epsilon must lie strictly between 0 and 1, got nan."),
     "delta 1": ({"delta": 1.0}, "delta must lie strictly between 0 and 1, got 1.0."),
-    "delta too large": (
-        {"delta": 0.1},
-        "delta must satisfy 2*delta < rho (Theorem 2.1, thm:rep-sq), got delta=0.1, rho=0.2. Lower",
-    ),
     "rho 1": ({"rho": 1.0}, "rho must lie strictly between 0 and 1, got 1.0."),
     "norm": ({"norm": "l2"}, "norm must be 'entry' or 'l1', got 'l2'."),
     "form": ({"form": "middle"}, "form must be one of midpoint, zero-preserving, got 'middle'."),
@@ -216,6 +154,6 @@ def test_bad_parameters_of_approximate_mdp(name: str) -> None:
     change, message = BAD_MODEL[name]
     good: dict[str, Any] = {"n_states": 3, "n_actions": 2, "epsilon": 0.1, "delta": 0.01, "rho": 0.2}
     with pytest.raises(rr.InvalidInput) as caught:
-        tight(**{**good, **change})
+        approximate_mdp(**{**good, **change})
     assert message in str(caught.value)
     assert str(caught.value).startswith("theory.")

@@ -15,8 +15,8 @@ from pathlib import Path
 import replicable_rl as rr
 from dev.benchmarks.timing import At, Job, Measurement, all_cores, in_turns
 
-SMALL = rr.PaperPhasedVI(0.1, 0.001, 0.2, iterations=1)
-THEOREM = rr.PaperPhasedVI(0.1, 0.001, 0.2)  # as the paper lists it: the most iterations
+SMALL = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, iterations=1)
+THEOREM = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, iterations=100)  # as the paper lists it: the most iterations
 A_RUN, MANY = "a small run (rPVI on two-goals-v1, T = 1)", "many runs into one file"
 BARE, IN_MEMORY, IN_FILE = "the run alone", "audited, in memory", "audited, in a file"
 
@@ -69,7 +69,7 @@ def _overhead(folder: Path, sizes: Sizes) -> Iterator[Measurement]:
 
 
 def _many(
-    folder: Path, name: str, algorithm: rr.PaperPhasedVI, seeds: int, jobs: int, rounds: int
+    folder: Path, name: str, algorithm: rr.ReplicablePhasedVI, seeds: int, jobs: int, rounds: int
 ) -> Iterator[Measurement]:
     """Yield the time of many runs, of the store's summary, of the same call again, and of its table."""
     problem, store = rr.make("two-goals-v1"), folder / f"{algorithm.iterations}-{seeds}-{jobs}.sqlite"

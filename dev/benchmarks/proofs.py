@@ -23,8 +23,9 @@ import numpy as np
 import replicable_rl as rr
 from dev.benchmarks import proofs_rmax
 from dev.benchmarks.proofs_rmax import Finding, Floats, Instance, Sampler, measure
+from replicable_rl.mdp import pairs_of
 from replicable_rl.theory.approximate_mdp import row_distance
-from replicable_rl.theory.rstat import mean_distance, rstat, seed_margin
+from replicable_rl.theory.rstat import Form, mean_distance, rstat, seed_margin
 
 INSTANCES, RUNS, SEED, MOST_ERRORS = 100_000, 100_000, 2023, 4.8
 EPSILON, DELTA, RHO = 0.1, 0.001, 0.2
@@ -41,14 +42,10 @@ def instances() -> list[Instance]:
 def _queries() -> list[Instance]:
     """Answers of rSTAT at exactly n, for a fair coin and for a rare event."""
     found = []
-    forms: Sequence[tuple[Any, Any, float]] = (
-        ("sharp", "midpoint", 0.5),
-        ("tight", "midpoint", 0.5),
-        ("sharp", "zero-preserving", 0.02),
-    )
-    for bound, form, p in forms:
-        plan = rstat(RHO, 0.05, tolerance=0.1, form=form, bound=bound)
-        name = f"rSTAT, {bound}, {form}, p={p:g}, n={plan.samples}"
+    forms: tuple[tuple[Form, float], ...] = (("midpoint", 0.5), ("zero-preserving", 0.02))
+    for form, p in forms:
+        plan = rstat(RHO, 0.05, tolerance=0.1, form=form)
+        name = f"rSTAT, {form}, p={p:g}, n={plan.samples}"
         found.append(Instance(f"{name}: two answers differ", RHO, _differ(plan.samples, p, plan.width)))
         off = _off(plan.samples, p, plan.width, plan.tolerance, keeps_zero=form == "zero-preserving")
         found.append(Instance(f"{name}: further than tau from the mean", 0.05, off))
@@ -137,8 +134,10 @@ def coins_mdp(coins: int, gamma: float) -> rr.TabularMDP:
 class _Coins:
     """Pairs of runs of one algorithm on coins, made once for all questions about them."""
 
-    def __init__(self, bound: Any) -> None:
-        self.mdp, self.algorithm = coins_mdp(20, 0.5), rr.ReplicablePhasedVI(0.2, 0.05, RHO, bound=bound)
+    def __init__(self, listed: bool) -> None:
+        self.mdp, promise = coins_mdp(20, 0.5), (0.2, 0.05, RHO)
+        paper = rr.theory.paper_phased_vi(self.mdp.n_states, self.mdp.gamma, *promise) if listed else {}
+        self.algorithm = rr.ReplicablePhasedVI(*promise, **paper)
         self.plan, self.best = self.algorithm.plan(self.mdp), rr.optimal_values(self.mdp)
         self._runs: tuple[rr.Run, ...] = ()
 
@@ -163,9 +162,9 @@ class _Coins:
 def _phased() -> list[Instance]:
     """Whole runs of rPVI on coins: two runs differ, and Q is off by more than it may."""
     found = []
-    for bound in ("sharp", "tight"):
-        coins = _Coins(bound)
-        name = f"rPVI, {bound}, 20 coins, {coins.plan.samples:.2g} samples"
+    for listed in (False, True):
+        coins = _Coins(listed)
+        name = f"rPVI{', as listed' * listed}, 20 coins, {coins.plan.samples:.2g} samples"
         found.append(Instance(f"{name}: two runs differ", RHO, coins.differ))
         found.append(Instance(f"{name}: Q is off by more than its bound", 0.05, coins.off))
     return found
@@ -194,7 +193,8 @@ def runs_of(name: str, mdp: rr.TabularMDP, runs: int) -> dict[str, Any]:
     """Run one problem and return a row of the table."""
     algorithm = rr.ReplicablePhasedVI(EPSILON, DELTA, RHO)
     result = rr.audit(mdp, algorithm, shared_seeds=runs // 2, seed=SEED, n_jobs=2)
-    found, tight = result.agreement("value"), rr.plan(mdp, rr.PaperPhasedVI(EPSILON, DELTA, RHO))
+    found, known = result.agreement("value"), mdp.known_rewards is not None
+    paper = rr.theory.paper_phased_vi(pairs_of(mdp), mdp.gamma, EPSILON, DELTA, RHO, known_rewards=known)
     drawn = max(run.samples or 0 for run in result.runs)
     return {
         "problem": name,
@@ -206,7 +206,7 @@ def runs_of(name: str, mdp: rr.TabularMDP, runs: int) -> dict[str, Any]:
         "at most": 1.0 - found.low,
         "worst loss": max(one.worst_loss + one.normalised_error for one in result.policies or ()),
         "samples": drawn,
-        "fewer": tight.samples / drawn,
+        "fewer": pairs_of(mdp) * paper["iterations"] * paper["calls"] / drawn,
         "seeds": sum(run.claims.of_this_seed is not None for run in result.runs) / len(result.runs),
     }
 

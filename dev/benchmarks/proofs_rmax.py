@@ -227,7 +227,7 @@ def _stopping() -> list[Instance]:
             out.append(Instance(f"stopping: rate {share:g} eps/2, m={m:.0e}", bound, _counts(m, [share * M])))
     task = _task(epsilon=epsilon, delta=0.4)
     choice = Choice(rounds=2, episodes=SMALL, known=0.1, window=0.1, width=0.01)
-    rate = unknown_rate("sharp", task, choice)
+    rate = unknown_rate(task, choice)
     out.append(Instance("stopping: a rate beyond u seen below eps/2", 0.4 / 2 / 2, _below(SMALL, rate, epsilon / 2)))
     return out
 
@@ -265,7 +265,7 @@ def _task(
 
 def total_bound(task: Task, choice: Choice) -> float:
     """Return the sharp bound on the probability that two runs part."""
-    return bounds_of("sharp", task, choice).rho("sharp", task.delta)
+    return bounds_of(task, choice).rho
 
 
 def main(size: int) -> None:

@@ -24,15 +24,12 @@ from replicable_rl.adapters import (
 )
 from replicable_rl.algorithms import (
     ApproximateMDP,
-    PaperApproximateMDP,
-    PaperPhasedVI,
     PhasedVI,
     PlugInPolicy,
     ReplicableApproximateMDP,
     ReplicablePhasedVI,
     ReplicableRMax,
     RMax,
-    predicted_disagreement,
 )
 from replicable_rl.audit import (
     Agreement,
@@ -110,8 +107,6 @@ __all__ = [
     "Labels",
     "Level",
     "ObjectSpec",
-    "PaperApproximateMDP",
-    "PaperPhasedVI",
     "PhasedVI",
     "PlugInPolicy",
     "RMax",
@@ -153,7 +148,6 @@ __all__ = [
     "optimal_values",
     "plan",
     "plot",
-    "predicted_disagreement",
     "publish",
     "queries",
     "quiet",

@@ -43,10 +43,8 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     algorithm.id: algorithm
     for algorithm in (
         algorithms.PhasedVI,
-        algorithms.PaperPhasedVI,
         algorithms.ReplicablePhasedVI,
         algorithms.ApproximateMDP,
-        algorithms.PaperApproximateMDP,
         algorithms.ReplicableApproximateMDP,
         algorithms.RMax,
         algorithms.ReplicableRMax,
@@ -201,7 +199,7 @@ def make_algorithm(id: str, /, **params: Any) -> Algorithm:
     Parameters
     ----------
     id : str
-        An id of ``replicable-rl list``, such as ``"rpvi-v1"``.
+        An id of ``replicable-rl list``, such as ``"rpvi-v2"``.
     **params
         What the constructor of the algorithm takes.
 

@@ -1,20 +1,16 @@
 """Algorithms: one paper listing a file; baseline and replicable version are one loop."""
 
-from replicable_rl.algorithms.approximate_mdp import ApproximateMDP, PaperApproximateMDP, ReplicableApproximateMDP
-from replicable_rl.algorithms.phased_vi import PaperPhasedVI, PhasedVI, ReplicablePhasedVI
+from replicable_rl.algorithms.approximate_mdp import ApproximateMDP, ReplicableApproximateMDP
+from replicable_rl.algorithms.phased_vi import PhasedVI, ReplicablePhasedVI
 from replicable_rl.algorithms.plug_in_policy import PlugInPolicy
-from replicable_rl.algorithms.prediction import predicted_disagreement
 from replicable_rl.algorithms.rmax import ReplicableRMax, RMax
 
 __all__ = [
     "ApproximateMDP",
-    "PaperApproximateMDP",
-    "PaperPhasedVI",
     "PhasedVI",
     "PlugInPolicy",
     "RMax",
     "ReplicableApproximateMDP",
     "ReplicablePhasedVI",
     "ReplicableRMax",
-    "predicted_disagreement",
 ]

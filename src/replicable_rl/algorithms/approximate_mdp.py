@@ -14,8 +14,8 @@ and gains nothing.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -91,35 +91,7 @@ class ApproximateMDP(_ApproximateMDP):
 
 
 @dataclass(frozen=True)
-class PaperApproximateMDP(_ApproximateMDP):
-    """The replicable model with as many successors as a bound for each single entry asks for.
-
-    :class:`ReplicableApproximateMDP` promises the same from fewer samples; this one is for comparing with the paper.
-
-    Parameters
-    ----------
-    epsilon, delta, rho, norm, form, calls, tolerance
-        As there; 2*delta < rho is required.
-    """
-
-    epsilon: float
-    delta: float
-    rho: float
-    _: KW_ONLY
-    norm: Norm = "entry"
-    form: Form = "zero-preserving"
-    calls: int | None = None
-    tolerance: float | None = None
-
-    id: ClassVar[str] = "replicable-approximate-mdp-v1"
-    estimate: ClassVar[Estimate] = Rounded()
-
-    def _parameters(self) -> dict[str, Any]:
-        return {"bound": "tight", **super()._parameters()}
-
-
-@dataclass(frozen=True)
-class ReplicableApproximateMDP(PaperApproximateMDP):
+class ReplicableApproximateMDP(_ApproximateMDP):
     """A model that is the same twice, to the last bit, and its optimal policy.
 
     Parameters
@@ -133,9 +105,6 @@ class ReplicableApproximateMDP(PaperApproximateMDP):
         Whether ``epsilon`` bounds each entry or the l1 error of a row.
     form : {"zero-preserving", "midpoint"}
         How rSTAT answers near 0; the midpoint form makes dense rows.
-    bound : {"sharp", "tight"}
-        Whether the successors follow from the mean distance of two runs over a row, or from the largest
-        deviation of an entry; the latter requires 2*delta < rho.
     calls, tolerance : optional
         Successors per pair and tolerance of one query; None means what the theorem says.
 
@@ -150,9 +119,17 @@ class ReplicableApproximateMDP(PaperApproximateMDP):
     [0, 0, 0, 0, 0]
     """
 
-    bound: Literal["sharp", "tight"] = field(default="sharp", kw_only=True)
+    epsilon: float
+    delta: float
+    rho: float
+    _: KW_ONLY
+    norm: Norm = "entry"
+    form: Form = "zero-preserving"
+    calls: int | None = None
+    tolerance: float | None = None
 
     id: ClassVar[str] = "replicable-approximate-mdp-v2"
+    estimate: ClassVar[Estimate] = Rounded()
 
 
 def _keeps_its_distance(query: Query, seen: TransitionCounts, plan: ApproximateMDPPlan) -> bool:

@@ -11,9 +11,9 @@ Phased Q-learning (Kearns and Singh 1998) is the same loop with the plain mean i
 rSTAT. Values are normalised to [0, 1] inside and given in the user's units outside. Where the
 reward is not a known function of (s, a), one query answers r + gamma V_t(s') as a whole.
 
-The *sharp* form is the same loop with a schedule of its own: early iterations draw less and round more coarsely, and
-Q only rises, Q_{t+1} = max(Q_t, r + gamma (v - c_t)). It keeps the same promises with far fewer samples, see
-:mod:`replicable_rl.theory.schedule`.
+Without overrides rPVI is the same loop with a schedule of its own: early iterations draw less and round more coarsely,
+and Q only rises, Q_{t+1} = max(Q_t, r + gamma (v - c_t)). It keeps the same promises with far fewer samples, see
+:mod:`replicable_rl.theory.schedule`. With the m, T and tau of `theory.paper_phased_vi` it is the paper's listing.
 
 Why it replicates: by induction over t. If two runs hold the same Q_t, their means differ by no
 more than sampling makes them, a shared grid separates such means with small probability, and
@@ -23,14 +23,13 @@ takes is in :mod:`replicable_rl.theory.phased_vi`.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from replicable_rl.algorithms.prediction import predicted_disagreement
 from replicable_rl.algorithms.promise import Promise
-from replicable_rl.mdp import TabularMDP, allowed_of, forbid, greedy
+from replicable_rl.mdp import allowed_of, forbid, greedy
 from replicable_rl.progress import track
 from replicable_rl.queries import Estimate, Plain, Query, Rounded, ingredient
 from replicable_rl.records import Run, Status, StatusCode, is_ours
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 
     from replicable_rl.randomness import SharedRandomness
     from replicable_rl.theory.phased_vi import Target
-    from replicable_rl.theory.rstat import Bound
     from replicable_rl.theory.schedule import Schedule
 
 OFFSET = "rpvi/offset"  # address (t), element s*A + a
@@ -112,12 +110,13 @@ class _Phased(Promise[PhasedVIPlan]):
 
     needs: ClassVar[type] = GenerativeModel
     estimate: ClassVar[Estimate]  # how means are answered
+    target: Target
     _sizes: ClassVar[tuple[int, int]] = (2**31, 2**31)  # so that no rho_sq is too small
 
     @property
     def loss_over(self) -> str | None:
         """What epsilon bounds: the loss of the policy from the worst state, or no loss where it is about Q."""
-        return "worst" if self._parameters()["target"] == "policy" else None
+        return "worst" if self.target == "policy" else None
 
     def _plan(
         self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool, pairs: int | None = None
@@ -125,10 +124,6 @@ class _Phased(Promise[PhasedVIPlan]):
         pairs = n_states * n_actions if pairs is None else pairs
         plan = phased_vi(pairs, gamma, known_rewards=known_rewards, **self._parameters())
         return replace(plan, estimate=ingredient("estimate", self.estimate).id)
-
-    def predict(self, mdp: TabularMDP, plan: PhasedVIPlan) -> float:
-        """Predict the probability that two runs differ, by the central limit theorem; 1 without rSTAT."""
-        return predicted_disagreement(mdp, plan)
 
     def compiled_rows(self, problem: Problem) -> int:
         """Return how many rows a run over a table draws, all of them in compiled loops: audits choose threads by it."""
@@ -141,7 +136,7 @@ class _Phased(Promise[PhasedVIPlan]):
         self._refuse_beyond_64_bits("calls", plan.calls)
         query = self.estimate.bind(shared, OFFSET, plan.schedule.widths, "midpoint")
         done = phased_value_iteration(source, plan.schedule, query, rng, plan.seed_log_term)
-        q = _middle(done.q, plan.value_error) if plan.schedule.rising else done.q
+        q = _middle(done.q, plan.value_error) if plan.rising else done.q
         q = Units.of(source).value_to_user(q)
         policy = greedy(q)  # of what is reported, so that the same value implies the same policy
         claims, samples = plan.claims(good_seed=done.far), plan.pairs * done.calls
@@ -183,36 +178,7 @@ class PhasedVI(_Phased):
 
 
 @dataclass(frozen=True)
-class PaperPhasedVI(_Phased):
-    """rPVI as the paper lists it: one m and one width for all iterations, by the tight formula.
-
-    :class:`ReplicablePhasedVI` promises the same from fewer samples; this one is for comparing with the paper.
-
-    Parameters
-    ----------
-    epsilon, delta, rho, target, calls, iterations, tolerance, rho_sq
-        As there; 2*delta < rho is required.
-    """
-
-    epsilon: float
-    delta: float
-    rho: float
-    _: KW_ONLY
-    target: Target = "policy"
-    calls: int | None = None
-    iterations: int | None = None
-    tolerance: float | None = None
-    rho_sq: float | None = None
-
-    id: ClassVar[str] = "rpvi-v1"
-    estimate: ClassVar[Estimate] = Rounded()
-
-    def _parameters(self) -> dict[str, Any]:
-        return {"bound": "tight", **super()._parameters()}
-
-
-@dataclass(frozen=True)
-class ReplicablePhasedVI(PaperPhasedVI):
+class ReplicablePhasedVI(_Phased):
     """Replicable Phased Value Iteration, rPVI: the same Q and policy twice.
 
     Parameters
@@ -226,13 +192,10 @@ class ReplicablePhasedVI(PaperPhasedVI):
     target : {"policy", "value"}
         Whether ``epsilon`` is about the policy (what Theorem 4.1, ``thm:rpvi``, states) or about Q (what
         its proof shows).
-    bound : {"sharp", "tight", "printed"}
-        The fewest samples that we can prove to be enough, or the paper's listing with the m of the
-        tight or of the printed formula; these two require 2*delta < rho.
     calls, iterations, tolerance, rho_sq : optional
         m, T, and the tolerance and replicability of one query of the paper's listing, which runs if
-        one of them is given; None means what the theorem says. Where a run departs from the theorem,
-        its claims say what is no longer proved.
+        one of them is given, and requires 2*delta < rho; None means what the theorem says. Where a run
+        departs from the theorem, its claims say what is no longer proved.
 
     Examples
     --------
@@ -245,9 +208,18 @@ class ReplicablePhasedVI(PaperPhasedVI):
     '1.3e+13'
     """
 
-    bound: Bound = field(default="sharp", kw_only=True)
+    epsilon: float
+    delta: float
+    rho: float
+    _: KW_ONLY
+    target: Target = "policy"
+    calls: int | None = None
+    iterations: int | None = None
+    tolerance: float | None = None
+    rho_sq: float | None = None
 
     id: ClassVar[str] = "rpvi-v2"
+    estimate: ClassVar[Estimate] = Rounded()
 
 
 def _middle(q: NDArray[np.float64], error: float) -> NDArray[np.float64]:

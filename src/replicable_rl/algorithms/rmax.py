@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from replicable_rl.progress import track
 from replicable_rl.queries import Estimate, Fixed, Plain, Randomised, Rounded, Threshold, ingredient
 from replicable_rl.records import Run, Status, StatusCode
 from replicable_rl.sampling import EpisodeCounts, EpisodicModel, play_from
-from replicable_rl.theory import RMaxPlan, Units, rmax_practical
+from replicable_rl.theory import RMaxPlan, Units, rmax
 from replicable_rl.theory.rmax import PLANNING
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class _RMax(Promise[RMaxPlan]):
             parameters.pop(own, None)
         if parameters["support"] is not None:
             parameters["support"] = min(parameters["support"], n_states)
-        plan = rmax_practical(n_states, n_actions, gamma, known_rewards=known_rewards, **parameters)
+        plan = rmax(n_states, n_actions, gamma, known_rewards=known_rewards, **parameters)
         used = {kind: ingredient(kind, getattr(self, kind)).id for kind in ("threshold", "estimate")}
         return replace(plan, **used)
 
@@ -196,11 +196,9 @@ class RMax(_RMax):
         m, or the transitions in all from which m follows.
     rounds, known, tolerance : optional
         T, the visits per episode that make a pair known, and the accuracy asked of an entry of the
-        model; None means the practical plan (see :func:`replicable_rl.theory.rmax_practical`).
+        model; None means the practical plan (see :func:`replicable_rl.theory.rmax`).
     support : int, optional
         The most successors that any pair has, where that is known: fewer entries can be wrong.
-    bound : {"sharp", "tight"}
-        Which proof the parameters come from: for whole rows, or for each entry apart.
     r_max : float, optional
         The reward of what is unknown; the top of the problem's reward range by default.
     """
@@ -215,7 +213,6 @@ class RMax(_RMax):
     known: float | None = None
     tolerance: float | None = None
     support: int | None = None
-    bound: Literal["sharp", "tight"] = "sharp"
     r_max: float | None = None
 
     id: ClassVar[str] = "rmax-v2"
@@ -237,12 +234,9 @@ class ReplicableRMax(_RMax):
         m, or the transitions in all from which m follows.
     rounds, known, window, tolerance : optional
         T, k, w and the tolerance of one query; None means the practical plan (see
-        :func:`replicable_rl.theory.rmax_practical`).
+        :func:`replicable_rl.theory.rmax`).
     support : int, optional
         The most successors that any pair has, where that is known: fewer queries can go wrong.
-    bound : {"sharp", "tight"}
-        Which proof the parameters come from: by the mean distance of two runs, or by the largest deviation, which
-        needs far more samples and 2*delta < rho.
     threshold, estimate : optional
         The two ingredients of :mod:`replicable_rl.queries`, by object or short id. "fixed" and "plain" switch
         one of them off, for ablation; an object of your own goes here too.
@@ -275,7 +269,6 @@ class ReplicableRMax(_RMax):
     window: float | None = None
     tolerance: float | None = None
     support: int | None = None
-    bound: Literal["sharp", "tight"] = "sharp"
     threshold: Threshold | str = _RANDOMISED
     estimate: Estimate | str = _ROUNDED
     form: Form = "zero-preserving"

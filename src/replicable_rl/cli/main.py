@@ -195,9 +195,9 @@ def plan_command(
         raise InvalidInput(f"plan: {algorithm} has no plan. Run it with solve or audit instead.")
     with progress_bar(), naming_options():
         planned = found()
-        plans = [(one, plan(planned, one)) for one in chosen]
+        plans = [plan(planned, one) for one in chosen]
     if as_json:
-        print_json([plan_to_json(planned, *one) for one in plans])
+        print_json([plan_to_json(planned, one) for one in plans])
     else:
         show_plans(planned, plans, problem)
     return 0

@@ -32,7 +32,6 @@ _OPTIONS: dict[str, tuple[type, str]] = {
     "rho": (float, "Probability that two runs may differ."),
     "horizon": (int, "Steps of an episode, for R-max and plug-in policies."),
     "target": (str, "What epsilon is about: policy or value."),
-    "bound": (str, "Which form of the theorem: sharp, tight or printed."),
     "calls": (int, "Samples m of every pair, per iteration (1e6 is fine)."),
     "iterations": (int, "Iterations T of phased value iteration."),
     "episodes": (int, "Episodes m per round of R-max."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
@@ -18,36 +18,25 @@ if TYPE_CHECKING:
     from replicable_rl.theory import Plan, PlanTable
 
 
-def plan_to_json(mdp: TabularMDP | Dataset, algorithm: Any, plan: Plan) -> dict[str, Json]:
-    """Return a plan as JSON, with the problem and, where the algorithm predicts one, the share of runs that differ."""
-    predict = _predictor(mdp, algorithm)
-    predicted = {} if predict is None else {"predicted_disagreement": predict(mdp, plan)}
-    return {"problem": mdp.spec.to_json(), **plan.to_json(), **predicted}
+def plan_to_json(problem: TabularMDP | Dataset, plan: Plan) -> dict[str, Json]:
+    """Return a plan as JSON, with the problem."""
+    return {"problem": problem.spec.to_json(), **plan.to_json()}
 
 
-def _predictor(mdp: TabularMDP | Dataset, algorithm: Any) -> Any:
-    """Return what predicts how many runs differ; a table is needed for it."""
-    return getattr(algorithm, "predict", None) if isinstance(mdp, TabularMDP) else None
-
-
-def show_plans(mdp: TabularMDP | Dataset, planned: Sequence[tuple[Any, Plan]], name: str = "") -> None:
-    """Print the problem, the promise, and the parameters and totals of every variant of algorithms and their plans."""
-    out, first = console(), planned[0][1]
+def show_plans(mdp: TabularMDP | Dataset, plans: Sequence[Plan], name: str = "") -> None:
+    """Print the problem, the promise, and the parameters and totals of every variant."""
+    out, first = console(), plans[0]
     rewards = "known" if first.known_rewards else "learned from the samples"
     sizes = f"S={mdp.n_states}, A={mdp.n_actions}, gamma={mdp.gamma:g}, N={pairs_of(mdp)} pairs"
     out.print(title(mdp, name, f"{sizes}; rewards {rewards}"))
     promise = f"epsilon={first.epsilon:g}, delta={first.delta:g}"
     out.print(promise if first.rho is None else f"{promise}, rho={first.rho:g}")
-    for algorithm, plan in planned:
+    for plan in plans:
         table = plan.table()
         out.print(f"\n{table.heading}")
         for i, one in enumerate(_side_by_side(table, out.width)):
             out.print(*([""] if i else []), one, sep="\n")
         out.print(table.closing)
-        predict = _predictor(mdp, algorithm)
-        if predict is not None and plan.rho is not None:
-            differ = predict(mdp, plan)
-            out.print(f"Predicted (central limit theorem): two runs differ with probability {number(differ, 2)}.")
 
 
 def _side_by_side(plan: PlanTable, width: int) -> Iterator[Table]:

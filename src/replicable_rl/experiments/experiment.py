@@ -27,9 +27,7 @@ SHARED_SEED = 2023  # the published seed, where one is enough
 CONFIDENCE = 0.95  # of every interval
 HELD, NOT_HELD, CANNOT_TELL = "held", "not held", "cannot tell"
 SHORT_NAMES = {  # of algorithms, for readers
-    "rpvi-v1": "rPVI",
     "rpvi-v2": "rPVI",
-    "replicable-approximate-mdp-v1": "ApproximateMDP",
     "replicable-approximate-mdp-v2": "ApproximateMDP",
 }
 

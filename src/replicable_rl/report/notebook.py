@@ -13,7 +13,7 @@ from replicable_rl.report.decided import decided
 from replicable_rl.report.diagnosis_text import halves_sentence, how_sentence, one_line, replication_sentence, taken
 from replicable_rl.report.html import facts, more, paragraphs, table
 from replicable_rl.sampling.problem import Stepped
-from replicable_rl.theory import Plan, RStatPlan
+from replicable_rl.theory import Plan
 from replicable_rl.wording import brief, number, percent, plural
 
 _STATES = 8
@@ -92,8 +92,7 @@ def diagnosis_html(found: Diagnosis) -> str:
 
 
 @shows_in_notebooks(Plan)
-@shows_in_notebooks(RStatPlan)
-def plan_html(plan: Plan | RStatPlan) -> str:
+def plan_html(plan: Plan) -> str:
     """Return the variants of an algorithm side by side, and what is claimed of a run."""
     made = plan.table()
     cells = zip(made.labels, *made.columns.values(), strict=True)

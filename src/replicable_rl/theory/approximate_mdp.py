@@ -10,7 +10,7 @@ rewards), rho_SQ = rho/Q, delta_SQ = delta/Q and
 with probability 1 - delta. A row is then divided by its sum, which at most doubles its l1 error. The
 paper's text calls n*S*A "per triple"; see ``docs/errata.md``.
 
-*Sharp.* The entries of a row share the samples. The mean distance of two runs in an entry p is at most
+The entries of a row share the samples. The mean distance of two runs in an entry p is at most
 2 sqrt(p(1-p)/(pi n)) + sqrt(2/pi)/n, and the square roots of a row add up to at most sqrt(S-1):
 
     rho <= S A ( 2 sqrt((S-1)/(pi n)) + S sqrt(2/pi)/n  [+ 1/sqrt(pi n), the reward] ) / beta
@@ -20,18 +20,16 @@ The proof is in ``docs/proofs.md``.
 
 from __future__ import annotations
 
-import contextlib
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from replicable_rl.errors import InvalidInput, check_choice, check_flag, check_integer, check_share
+from replicable_rl.errors import check_choice, check_flag, check_integer, check_share
 from replicable_rl.records import Claim
 from replicable_rl.theory.plan import MAX_CALLS, RSTAT, SHARP_FORM, Cell, Pairs, PlanTable, check_pairs
 from replicable_rl.theory.query_plan import QueryPlan, query_parameters
 from replicable_rl.theory.rstat import (
     ROUNDING,
-    Bound,
     Form,
     check_delta_rho,
     few_bits,
@@ -60,7 +58,6 @@ class ApproximateMDPPlan(QueryPlan):
 
     norm: Norm
     form: Form
-    bound: Bound
     n_states: int
     n_actions: int
     allowed_pairs: int | None = None
@@ -85,7 +82,7 @@ class ApproximateMDPPlan(QueryPlan):
         return self.calls * self.pairs
 
     @property
-    def _by_mean_distance(self) -> float:
+    def _disagreement(self) -> float:
         rows = row_distance(self.n_states, self.calls, self.known_rewards)
         return self.pairs * rows / self.width
 
@@ -94,11 +91,11 @@ class ApproximateMDPPlan(QueryPlan):
         before = "" if self.rho is None else " before rows are divided by their sums"
         said = f"{what} is within {self.epsilon:g} of the truth{before}, except with probability {self.delta:g}"
         error = self.entry_error * (1 if self.norm == "entry" else self.n_states)
-        source = f"{SHARP_FORM * (self.bound == 'sharp')}obs:rep-mdp"
+        source = f"{SHARP_FORM * (self.rho is not None)}obs:rep-mdp"
         return Claim("accuracy", "proved", said, self.epsilon, source, self.delta, "model"), error, {}
 
     def table(self) -> PlanTable:
-        """Return the empirical model beside the forms of the replicable one, and a run that departs from them."""
+        """Return the empirical model beside the replicable one, and a run that departs from it."""
         meaning = "entry is within epsilon" if self.norm == "entry" else "row is within epsilon in l1"
         heading = f"norm {self.norm}: every {meaning} of the truth"
         columns = {name: plan._column for name, plan in self._forms().items()}
@@ -110,11 +107,10 @@ class ApproximateMDPPlan(QueryPlan):
         sizes = self.n_states, self.n_actions, self.epsilon, self.delta
         kind: dict[str, Any] = {"norm": self.norm, "form": self.form, "known_rewards": self.known_rewards}
         kind["allowed_pairs"] = self.allowed_pairs
-        forms = {"ApproximateMDP": approximate_mdp(*sizes, **kind)}
-        names: dict[str, Bound] = {"sharp": "sharp", "tight": "tight"}
-        for name, bound in names.items():
-            with contextlib.suppress(InvalidInput):  # a form that cannot be had has no column
-                forms[name] = approximate_mdp(*sizes, self.rho, bound=bound, **kind)
+        forms = {
+            "ApproximateMDP": approximate_mdp(*sizes, **kind),
+            "replicable": approximate_mdp(*sizes, self.rho, **kind),
+        }
         own = {"this run": self} if all(self.calls != form.calls for form in forms.values()) else {}
         return own | forms
 
@@ -149,7 +145,6 @@ def approximate_mdp(
     norm: Norm = "entry",
     form: Form = "zero-preserving",
     known_rewards: bool = True,
-    bound: Bound = "sharp",
     calls: int | None = None,
     tolerance: float | None = None,
     allowed_pairs: int | None = None,
@@ -170,9 +165,6 @@ def approximate_mdp(
         How rSTAT answers near 0.
     known_rewards : bool
         Whether the reward is a known function of (s, a), or one more query per pair.
-    bound : {"sharp", "tight"}
-        Whether n follows from the mean distance of two runs or from the largest deviation of an entry. The latter
-        requires 2*delta < rho.
     calls : int, optional
         n, instead of what the theorem says.
     tolerance : float, optional
@@ -185,39 +177,29 @@ def approximate_mdp(
     >>> plan = approximate_mdp(8, 4, epsilon=0.01, delta=0.001, rho=0.2)
     >>> plan.queries, plan.calls, plan.calls_plain
     (256, 2306412354, 65731)
-    >>> approximate_mdp(8, 4, epsilon=0.01, delta=0.001, rho=0.2, bound="tight").calls
-    439857142095
     """
     n_states = check_integer(_OWNER, "n_states", n_states, low=1, high=2**40)
     n_actions = check_integer(_OWNER, "n_actions", n_actions, low=1, high=2**40)
     epsilon = check_share(_OWNER, "epsilon", epsilon)
     norm = check_choice(_OWNER, "norm", norm, ("entry", "l1"))
-    bound = check_choice(_OWNER, "bound", bound, ("sharp", "tight"))
     known_rewards = check_flag(_OWNER, "known_rewards", known_rewards)
-    rho, delta = check_delta_rho(_OWNER, rho, delta, apart=bound != "sharp")
+    rho, delta = check_delta_rho(_OWNER, rho, delta)
     tau = epsilon if norm == "entry" else epsilon / n_states
     allowed_pairs = check_pairs(_OWNER, allowed_pairs, n_states, n_actions)
     pairs = n_states * n_actions if allowed_pairs is None else allowed_pairs
     queries = pairs * (n_states if known_rewards else n_states + 1)
-    if bound == "sharp" and rho is not None:
-        used = tau if tolerance is None else check_share(_OWNER, "tolerance", tolerance)
-        sizes = _Sizes(n_states, pairs, queries, known_rewards)
-        parameters = _sharp_parameters(sizes, used, delta, rho, pieces_of(form), calls) | {"tolerance_needed": tau}
-    else:
-        parameters = query_parameters(
-            _OWNER, queries, tau, delta, rho, pieces_of(form), calls=calls, tolerance=tolerance
-        )
-        bound = "tight"
+    plain = query_parameters(_OWNER, queries, tau, delta, None, calls=calls, tolerance=tolerance)
+    sizes, pieces = _Sizes(n_states, pairs, queries, known_rewards), pieces_of(form)
+    replicable = {} if rho is None else _replicable(sizes, plain, rho, pieces, calls)
     return ApproximateMDPPlan(
         epsilon=epsilon,
         known_rewards=known_rewards,
         norm=norm,
         form=form,
-        bound=bound,
         n_states=n_states,
         n_actions=n_actions,
         allowed_pairs=allowed_pairs,
-        **parameters,
+        **(plain | replicable),
     )
 
 
@@ -228,11 +210,9 @@ class _Sizes(NamedTuple):
     known_rewards: bool
 
 
-def _sharp_parameters(
-    sizes: _Sizes, tau: float, delta: float, rho: float, pieces: int, calls: int | None
-) -> dict[str, Any]:
+def _replicable(sizes: _Sizes, plain: dict[str, Any], rho: float, pieces: int, calls: int | None) -> dict[str, Any]:
     """Return the smallest n whose mean distance and deviation leave room for both promises, and its width."""
-    plain = query_parameters(_OWNER, sizes.queries, tau, delta, None, pieces, calls=calls, tolerance=tau)
+    tau, delta_sq = float(plain["tolerance"]), float(plain["delta_sq"])
 
     def width_for(n: int) -> float:
         """The narrowest bins that n successors replicate on."""
@@ -240,7 +220,7 @@ def _sharp_parameters(
 
     def room(n: int) -> float:
         """The widest bins that are accurate with n successors."""
-        return 2.0 * (tau - hoeffding_radius(n, plain["delta_sq"])) / (pieces * ROUNDING)
+        return 2.0 * (tau - hoeffding_radius(n, delta_sq)) / (pieces * ROUNDING)
 
     def is_enough(n: int) -> bool:
         return width_for(n) <= room(n)
@@ -252,7 +232,7 @@ def _sharp_parameters(
     while high - low > max(1, low >> 40):
         middle = (low + high) // 2
         low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return plain | {
+    return {
         "rho": rho,
         "rho_sq": rho / sizes.queries,
         "width": float(few_bits(room(high))),

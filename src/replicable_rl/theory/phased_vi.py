@@ -9,12 +9,13 @@ iteration. If every query is within tau of its mean, then for the paper's listin
     value     (1-gamma)  eps/2   ceil(ln(2/((1-gamma)^2 eps))/(1-gamma))   |Q_T - Q*| <= eps/2
     policy    (1-gamma)^2 eps/2  ceil(ln(2/((1-gamma)^3 eps))/(1-gamma))   V* - V^pi  <= eps
 
-The paper states the second promise and proves the first; see ``docs/errata.md``. The union
-bound over the NT queries gives rho_SQ = rho/(NT), delta_SQ = delta/(NT) and
+The paper states the second promise and proves the first; see ``docs/errata.md``. Its listing has one m and one width
+for all iterations. It runs where any of its parameters is given; those that are not are the paper's: a union bound
+over the NT queries gives rho_SQ = rho/(NT), delta_SQ = delta/(NT) and
 
-    tight     m = ceil( (1 + gap)^2 / (2 tau^2 gap^2) * ln(2NT/delta) ),   gap = rho_SQ - 2 delta_SQ
-    printed   m = ceil( 2 / (tau^2 gap^2) * ln(2NT/delta) )
-    sharp     not one m and one width for all iterations: see `theory.schedule`
+    m = ceil( (1 + gap)^2 / (2 tau^2 gap^2) * ln(2NT/delta) ),   gap = rho_SQ - 2 delta_SQ
+
+Otherwise our own schedule runs, which keeps the same promises with far fewer samples: see `theory.schedule`.
 
 Rewards that are not a known function of (s, a) go into the query, which then estimates
 r~ + gamma V~(s') as one mean. Its error is not damped by gamma, so tau is multiplied by
@@ -33,15 +34,7 @@ from replicable_rl.errors import InvalidInput, check_choice, check_flag, check_i
 from replicable_rl.records import Claim
 from replicable_rl.theory.plan import MAX_CALLS, RSTAT, SHARP_FORM, Cell, Pairs, PlanTable
 from replicable_rl.theory.query_plan import QueryPlan, query_parameters
-from replicable_rl.theory.rstat import (
-    BOUNDS,
-    Bound,
-    check_delta_rho,
-    few_bits,
-    hoeffding_radius,
-    mean_distance,
-    rstat_mismatch,
-)
+from replicable_rl.theory.rstat import check_delta_rho, few_bits, mean_distance
 from replicable_rl.theory.schedule import Schedule, rising_schedule
 from replicable_rl.wording import bound as bound_text
 from replicable_rl.wording import number
@@ -58,15 +51,14 @@ class PhasedVIPlan(QueryPlan):
     Attributes
     ----------
     pairs, iterations, calls : int
-        N, T and the calls m per iteration that a run makes, of the sharp form in its last iteration, where they are
+        N, T and the calls m per iteration that a run makes, of our schedule in its last iteration, where they are
         most; ``iterations_needed`` is the theorem's T.
     width, tolerance : float
-        Of a query, of the sharp form in the last iteration.
-    bound : {"sharp", "tight", "printed"}
-        Which form: our schedule, or the paper's listing with the m of the tight or of the printed formula. Of what
-        overrides leave of the listing, the better of the tight and the sharp bound is claimed.
+        Of a query, of our schedule in the last iteration.
+    rising : bool
+        Whether our schedule runs, or the paper's listing.
     calls_needed, calls_plain : int
-        m by the formula of this form, and Phased Q-learning's, which promises accuracy alone.
+        m of the listing by its formula, or of our schedule; and Phased Q-learning's, which promises accuracy alone.
     """
 
     target: Target
@@ -74,32 +66,25 @@ class PhasedVIPlan(QueryPlan):
     pairs: int
     iterations: int
     iterations_needed: int
-    bound: Bound
+    rising: bool
 
-    _derived: ClassVar[tuple[str, ...]] = ("calls_printed", "value_error", "policy_loss")
+    _derived: ClassVar[tuple[str, ...]] = ("value_error", "policy_loss")
     _level: ClassVar[str] = "value"
     _same: ClassVar[str] = "have the same Q"
 
     @cached_property
     def schedule(self) -> Schedule:
         """What a run does in each iteration."""
-        if self.bound == "sharp" and self.rho is not None:
+        if self.rising and self.rho is not None:
             return rising_schedule(
                 self.pairs, self.gamma, self.epsilon, self.delta, self.rho, known_rewards=self.known_rewards
             )
         return Schedule.constant(self.iterations, self.calls, self.width)
 
     @property
-    def calls_printed(self) -> int | None:
-        """Calls m as the paper prints them; None for the baseline and for the sharp form."""
-        if self.rho is None or self.rho_sq is None or self.bound == "sharp":
-            return None
-        return _printed(self.tolerance, self.rho_sq, self.delta_sq)
-
-    @property
     def value_error(self) -> float:
         """Bound on |Q_T - Q*| that holds with probability 1 - delta."""
-        if self.schedule.rising:  # to few bits, for it is part of the Q that is reported
+        if self.rising:  # to few bits, for it is part of the Q that is reported
             return float(few_bits(self.schedule.loss(self.gamma, self.known_rewards) / 2.0))
         step = (self.gamma if self.known_rewards else 1.0) * (self.sampling_error + self.width / 2.0)
         return step / (1.0 - self.gamma) + self.gamma**self.iterations
@@ -107,23 +92,19 @@ class PhasedVIPlan(QueryPlan):
     @property
     def policy_loss(self) -> float:
         """Bound on V* - V^pi that holds with probability 1 - delta."""
-        if self.schedule.rising:
+        if self.rising:
             return self.schedule.loss(self.gamma, self.known_rewards)
         return 2.0 * self.value_error / (1.0 - self.gamma)
 
     @property
-    def _by_deviation(self) -> float:
-        return math.inf if self.schedule.rising else super()._by_deviation
-
-    @property
-    def _by_mean_distance(self) -> float:
-        if self.schedule.rising:
+    def _disagreement(self) -> float:
+        if self.rising:
             return self.schedule.disagreement(self.pairs)
         return self.queries * mean_distance(self.calls) / self.width
 
     @property
     def samples(self) -> int:
-        """Transitions that a run draws; of the sharp form at most."""
+        """Transitions that a run draws; of our schedule at most."""
         return self.pairs * self.schedule.total
 
     def _accuracy(self) -> tuple[Claim, float, Pairs]:
@@ -137,32 +118,28 @@ class PhasedVIPlan(QueryPlan):
     def _source(self) -> str:
         if self.rho is None:
             return "lem:phasedvi-convergence"
-        return f"{SHARP_FORM * (self.bound == 'sharp')}thm:rpvi"
+        return f"{SHARP_FORM * self.rising}thm:rpvi"
 
     def table(self) -> PlanTable:
-        """Return Phased Q-learning beside rPVI in its three forms, and beside a run that departs from them."""
+        """Return Phased Q-learning, or a run of the paper's listing, beside rPVI."""
         meaning = "the policy is within epsilon" if self.target == "policy" else "Q is within epsilon/2"
         heading = f"target {self.target}: {meaning} of optimal (values in [0, 1])"
-        run = f"m {'up to ' if self.schedule.rising else '= '}{number(self.calls)}"
+        run = f"m {'up to ' if self.rising else '= '}{number(self.calls)}"
         return self._table(heading, {name: plan._column for name, plan in self._forms().items()}, run)
 
     def _forms(self) -> dict[str, PhasedVIPlan]:
         if self.rho is None:
             return {"Phased Q-learning": self}
-        names: dict[str, Bound] = {"sharp": "sharp", "tight": "tight", "as printed": "printed"}
         promise = self.pairs, self.gamma, self.epsilon, self.delta
-        kind = {"target": self.target, "known_rewards": self.known_rewards}
-        forms = {"Q-learning": phased_vi(*promise, **kind)}  # type: ignore[arg-type]  # a mapping has one type
-        for name, bound in names.items():
-            with contextlib.suppress(InvalidInput):  # a form that cannot be had has no column
-                forms[name] = phased_vi(*promise, self.rho, bound=bound, **kind)  # type: ignore[arg-type]
-        if any((self.iterations, self.calls) == (form.iterations, form.calls) for form in forms.values()):
-            return forms
-        return {"this run": self} | {name: form for name, form in forms.items() if name != "Q-learning"}
+        other = self if not self.rising else phased_vi(*promise, target=self.target, known_rewards=self.known_rewards)
+        forms = {"Q-learning" if self.rising else "this run": other}
+        with contextlib.suppress(InvalidInput):  # our schedule cannot be had where gamma is too near to 1
+            ours = self if self.rising else phased_vi(*promise, self.rho, known_rewards=self.known_rewards)
+            forms["rPVI"] = ours
+        return forms
 
     @property
     def _column(self) -> dict[str, Cell]:
-        rising = self.schedule.rising
         return {
             "iterations T": self.iterations,
             "tolerance of a query": self.tolerance,
@@ -170,28 +147,12 @@ class PhasedVIPlan(QueryPlan):
             "delta_SQ": self.delta_sq,
             "bin width beta": None if self.rho is None else self.width,
             "calls m an iteration": self.calls,
-            "first iteration's m": int(self.schedule.calls[0]) if rising else self.calls,
+            "first iteration's m": int(self.schedule.calls[0]),
             "samples in all": self.samples,
             "bound: runs differ": bound_text(self.rho_proved),
             "bound: loss": bound_text(self.policy_loss),
             "can be run (m<2**63)": "yes" if self.calls <= MAX_CALLS else "no",
         }
-
-    def predicted_disagreement_at(self, sigma: float = 0.5) -> float:
-        """Predict Pr[two runs return different Q] when every query has standard deviation ``sigma``.
-
-        0.5 is the worst case. The central limit theorem for each query, and differences that
-        heal at rate gamma, as in :mod:`replicable_rl.algorithms.prediction`, which uses the
-        process itself where it is known. A prediction, not a guarantee; 1 without rSTAT.
-        """
-        if self.estimate != RSTAT:
-            return 1.0
-        schedule, moved, differs = self.schedule, 0.0, 0.0  # how far apart two runs' answers are, on average
-        for t in range(schedule.iterations):
-            width, calls = float(schedule.widths[t]), int(schedule.calls[t])
-            differs = min(float(rstat_mismatch(sigma, calls, width)) + moved / width, 1.0 - 2.0**-53)
-            moved = self.gamma * width * differs
-        return -math.expm1(self.pairs * math.log1p(-differs))
 
 
 def phased_vi(
@@ -203,7 +164,6 @@ def phased_vi(
     *,
     target: Target = "policy",
     known_rewards: bool = True,
-    bound: Bound = "sharp",
     calls: int | None = None,
     iterations: int | None = None,
     tolerance: float | None = None,
@@ -211,8 +171,8 @@ def phased_vi(
 ) -> PhasedVIPlan:
     """Return the plan of Theorem 4.1 (``thm:rpvi``), or of Phased Q-learning when ``rho`` is None.
 
-    Each keyword from ``calls`` on overrides what the theorem says of the paper's listing, which then runs; the
-    promises of the plan are recomputed from what is left.
+    Each keyword from ``calls`` on overrides what the theorem says of the paper's listing, which then runs and requires
+    2*delta < rho; the promises of the plan are recomputed from what is left.
 
     Parameters
     ----------
@@ -225,12 +185,9 @@ def phased_vi(
     rho : float, optional
         Two runs may differ with this probability. None plans the baseline.
     target : {"policy", "value"}
-        Whether ``epsilon`` bounds the loss of the policy or twice the error of Q. The sharp form keeps both.
+        Whether ``epsilon`` bounds the loss of the policy or twice the error of Q. Our schedule keeps both.
     known_rewards : bool
         Whether the reward is a known function of (s, a), or learned from the samples.
-    bound : {"sharp", "tight", "printed"}
-        The fewest samples that we can prove to be enough, or the paper's listing at the tight or the printed m. The
-        last two require 2*delta < rho.
     calls, iterations : int, optional
         m and T.
     tolerance, rho_sq : float, optional
@@ -241,9 +198,6 @@ def phased_vi(
     >>> plan = phased_vi(pairs=32, gamma=0.9, epsilon=0.1, delta=0.001, rho=0.2)
     >>> plan.iterations, f"{plan.samples:.2e}", plan.accuracy_proved and plan.replicability_proved
     (32, '5.08e+13', True)
-    >>> plan = phased_vi(pairs=32, gamma=0.9, epsilon=0.1, delta=0.001, rho=0.2, bound="tight")
-    >>> plan.iterations, plan.calls, plan.calls_plain
-    (100, 8187898146367124, 31343618)
     >>> phased_vi(32, 0.9, 0.02, 0.001, 0.2, calls=104_000, tolerance=0.02).replicability_proved
     False
     """
@@ -251,30 +205,23 @@ def phased_vi(
     epsilon = check_share(_OWNER, "epsilon", epsilon)
     pairs = check_integer(_OWNER, "pairs", pairs, low=1, high=2**62)
     target = check_choice(_OWNER, "target", target, ("policy", "value"))
-    bound = check_choice(_OWNER, "bound", bound, BOUNDS)
     known_rewards = check_flag(_OWNER, "known_rewards", known_rewards)
-    overridden = bound == "sharp" and any(one is not None for one in (calls, iterations, tolerance, rho_sq))
-    rho, delta = check_delta_rho(_OWNER, rho, delta, apart=bound != "sharp")
-    if overridden:
-        if rho is not None and 2.0 * delta >= rho:
-            raise InvalidInput(
-                f"{_OWNER}: calls, iterations, tolerance and rho_sq belong to the paper's listing, which needs "
-                f"2*delta < rho, got delta={delta:g}, rho={rho:g}. Leave them out, or lower delta below {rho / 2.0:g}."
-            )
-        bound = "tight"
+    rho, delta = check_delta_rho(_OWNER, rho, delta)
     promise = {"epsilon": epsilon, "known_rewards": known_rewards, "target": target, "gamma": gamma, "pairs": pairs}
-    if bound == "sharp" and rho is not None:
-        rising = _sharp_parameters(pairs, gamma, epsilon, delta, rho, known_rewards)
-        return PhasedVIPlan(**promise, bound=bound, **rising)  # type: ignore[arg-type]  # a mapping has one type
+    if rho is not None and all(one is None for one in (calls, iterations, tolerance, rho_sq)):
+        parameters = _sharp_parameters(pairs, gamma, epsilon, delta, rho, known_rewards)
+        return PhasedVIPlan(**promise, rising=True, **parameters)  # type: ignore[arg-type]  # a mapping has one type
+    if rho is not None and 2.0 * delta >= rho:
+        raise InvalidInput(
+            f"{_OWNER}: calls, iterations, tolerance and rho_sq belong to the paper's listing, which needs "
+            f"2*delta < rho, got delta={delta:g}, rho={rho:g}. Leave them out, or lower delta below {rho / 2.0:g}."
+        )
     needed = iterations_needed(gamma, epsilon, target)
     T = needed if iterations is None else check_integer(_OWNER, "iterations", iterations, low=1, high=2**53)
     tau = _theorem_tolerance(gamma, epsilon, target, known_rewards)
-    queries = query_parameters(_OWNER, pairs * T, tau, delta, rho, 1, calls=calls, tolerance=tolerance, rho_sq=rho_sq)
-    if bound == "printed" and rho is not None:
-        printed = _printed(queries["tolerance"], queries["rho_sq"], queries["delta_sq"])
-        queries |= {"calls_needed": printed} | ({"calls": printed} if calls is None else {})
+    queries = query_parameters(_OWNER, pairs * T, tau, delta, rho, calls=calls, tolerance=tolerance, rho_sq=rho_sq)
     sizes = {"iterations": T, "iterations_needed": needed}
-    return PhasedVIPlan(**promise, bound="tight" if rho is None else bound, **sizes, **queries)  # type: ignore[arg-type]
+    return PhasedVIPlan(**promise, rising=False, **sizes, **queries)  # type: ignore[arg-type]  # as above
 
 
 def _sharp_parameters(
@@ -302,38 +249,6 @@ def _sharp_parameters(
     }
 
 
-def phased_vi_rho(
-    calls: int,
-    pairs: int,
-    gamma: float,
-    epsilon: float,
-    delta: float,
-    *,
-    target: Target = "policy",
-    known_rewards: bool = True,
-) -> float:
-    """Return the rho that m calls per iteration of the paper's listing reach at its own tolerance.
-
-    By the mean distance; 1.0 means that nothing is promised.
-
-    Parameters
-    ----------
-    calls : int
-        m.
-    pairs, gamma, epsilon, delta, target, known_rewards
-        As in :func:`phased_vi`.
-
-    Examples
-    --------
-    >>> round(phased_vi_rho(8187898146367124, pairs=32, gamma=0.9, epsilon=0.1, delta=0.001), 4)
-    0.02
-    """
-    calls = check_integer("theory.phased_vi_rho", "calls", calls, low=1, high=2**200)
-    plain = phased_vi(pairs, gamma, epsilon, delta, target=target, known_rewards=known_rewards, calls=calls)
-    width = 2.0 * (plain.tolerance - hoeffding_radius(calls, plain.delta_sq))
-    return min(1.0, plain.queries * mean_distance(calls) / width) if width > 0.0 else 1.0
-
-
 def iterations_needed(gamma: float, epsilon: float, target: Target) -> int:
     """Return T of the table above; at least 1."""
     horizon = 1.0 - gamma
@@ -343,8 +258,3 @@ def iterations_needed(gamma: float, epsilon: float, target: Target) -> int:
 def _theorem_tolerance(gamma: float, epsilon: float, target: Target, known_rewards: bool) -> float:
     tau = (1.0 - gamma) ** _POWER[target] * epsilon / 2.0
     return tau if known_rewards else max(gamma, 0.5) * tau
-
-
-def _printed(tau: float, rho_sq: float, delta_sq: float) -> int:
-    gap = rho_sq - 2.0 * delta_sq
-    return math.ceil(2.0 * math.log(2.0 / delta_sq) / (tau * tau * gap * gap))

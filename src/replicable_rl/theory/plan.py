@@ -114,18 +114,11 @@ class Plan(Displayed):
 
     def _table(self, heading: str, variants: Mapping[str, Mapping[str, Cell]], run: str) -> PlanTable:
         """Return a table from the cells of every variant, by their labels; ``run`` names the size of a run."""
-        made = plan_table(heading, variants, run, self.claims(), self.rho_proved)
+        labels = tuple(next(iter(variants.values())))
+        columns = {name: list(cells.values()) for name, cells in variants.items()}
         estimate = " All of this is about the estimated table." * self.estimated
-        return made._replace(closing=made.closing + estimate)
-
-
-def plan_table(
-    heading: str, variants: Mapping[str, Mapping[str, Cell]], run: str, claims: Claims, rho_proved: float | None
-) -> PlanTable:
-    """Return a table from the cells of every variant, by their labels, and what is claimed of a run of this size."""
-    labels = tuple(next(iter(variants.values())))
-    columns = {name: list(cells.values()) for name, cells in variants.items()}
-    return PlanTable(heading, labels, columns, f"With {run}: {'; '.join(_said(claims, rho_proved))}.")
+        closing = f"With {run}: {'; '.join(_said(self.claims(), self.rho_proved))}.{estimate}"
+        return PlanTable(heading, labels, columns, closing)
 
 
 def _said(claims: Claims, rho_proved: float | None) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """What the plans of phased value iteration and of ApproximateMDP have in common: so many queries, so many samples each.
 
 Of Q queries each gets rho_SQ = rho/Q and delta_SQ = delta/Q, by a union bound, and rSTAT's n; see `theory.rstat`.
-Whatever runs, two bounds on the disagreement hold, by the deviation and by the mean distance; the smaller is claimed.
+Whatever runs, two runs differ at most as often as the mean distances of their means, summed over the queries, allow.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class QueryPlan(Plan):
     calls_plain: int
     estimate: str
 
-    _counts: ClassVar[tuple[str, ...]] = ("calls", "calls_needed", "calls_plain", "calls_printed")
+    _counts: ClassVar[tuple[str, ...]] = ("calls", "calls_needed", "calls_plain")
     _level: ClassVar[str]  # at which two runs are the same
     _same: ClassVar[str]  # what two runs do
 
@@ -63,15 +63,10 @@ class QueryPlan(Plan):
             return None
         if self._outside_the_proof(estimate=(RSTAT,)):
             return 1.0
-        return min(1.0, self._by_deviation, self._by_mean_distance)
+        return min(1.0, self._disagreement)
 
     @property
-    def _by_deviation(self) -> float:
-        """Bound on the disagreement by the largest deviation of all means, which fails with probability delta."""
-        return self.queries * 2.0 * self.sampling_error / self.width + 2.0 * self.delta
-
-    @property
-    def _by_mean_distance(self) -> float:
+    def _disagreement(self) -> float:
         """Bound on the disagreement by the mean distance of two means, summed over the queries."""
         raise NotImplementedError
 
@@ -132,9 +127,7 @@ class QueryPlan(Plan):
         if self.rho is None or self.rho_sq is None or self.rho_proved is None:
             return claims_of(accuracy, None)
         said = f"two runs {self._same}, except with probability {self.rho:g}"
-        source = claim.source
-        if self._by_deviation > self.rho * SLACK and not source.startswith(SHARP_FORM):
-            source = SHARP_FORM + source  # only the mean distance gives it
+        source = SHARP_FORM + claim.source.removeprefix(SHARP_FORM)
         claim = Claim("replicability", "proved", said, self.rho, source, level=self._level)
         at_least = self._calls_that("replicability_proved")
         same = claim_if(self.replicability_proved, claim, self.rho_proved, at_least=at_least)
@@ -166,7 +159,6 @@ def query_parameters(
     tau_needed: float,
     delta: float,
     rho: float | None,
-    pieces: int,
     *,
     calls: int | None,
     tolerance: float | None,
@@ -177,7 +169,7 @@ def query_parameters(
     delta_sq, width, sampling = delta / queries, 0.0, tau
     if rho is not None:
         rho_sq = rho / queries if rho_sq is None else check_share(owner, "rho_sq", rho_sq)
-        width, sampling = split_tolerance(tau, _gap(owner, rho_sq, delta_sq), pieces)
+        width, sampling = split_tolerance(tau, _gap(owner, rho_sq, delta_sq))
     needed = hoeffding_samples(sampling, delta_sq)
     return {
         "delta": delta,

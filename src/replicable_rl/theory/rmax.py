@@ -1,13 +1,8 @@
 r"""R-max and RepRMAX: parameters, and what they guarantee part by part.
 
 The paper (Lemma 4.2, ``lem:repmax-convergence``, and Theorem 4.2, ``thm:repmax-replicable``) gives orders of growth
-without constants. :func:`rmax` evaluates them with every constant 1 and calls the result *asymptotic*; with
-``refined=True`` it uses T = HN/epsilon (the m episodes of a round are i.i.d.) and T^3 instead of T^4 in m
-(the drift of the counts is a martingale), and calls it *refined*. Neither can usually be run.
-
-:func:`rmax_practical` chooses parameters that can. Every plan comes with explicit bounds of one of two forms:
-*sharp*, from the mean distance of two runs, and *tight*, from the largest deviation of one. Both are in
-`theory.rmax_bounds`, and proved in ``docs/proofs-rmax.md``:
+without constants; see `theory.paper`. :func:`rmax` chooses parameters with explicit bounds, by the mean distance of two
+runs. They are in `theory.rmax_bounds`, and proved in ``docs/proofs-rmax.md``:
 
 - *queries*, *known set*, *stopping*: the three ways in which two runs can part;
 - *progress*. A round that does not stop adds at least epsilon/4 to the counts of unknown pairs. If it learns
@@ -20,20 +15,32 @@ The bounds on samples fail with probability delta/2 in the queries, delta/2 in t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import ClassVar
 
-from replicable_rl.errors import InvalidInput
+from replicable_rl.errors import check_flag, check_integer, check_real, check_share
 from replicable_rl.records import Claim, Claims
-from replicable_rl.theory.plan import MAX_CALLS, PLAIN, RSTAT, SLACK, Cell, Plan, PlanTable, claim_if, claims_of
+from replicable_rl.theory.plan import (
+    MAX_CALLS,
+    PLAIN,
+    RSTAT,
+    SLACK,
+    Cell,
+    Plan,
+    PlanTable,
+    check_pairs,
+    claim_if,
+    claims_of,
+)
 from replicable_rl.theory.rmax_bounds import PLANNING as PLANNING
-from replicable_rl.theory.rmax_bounds import Choice, Kind, Task, bounds_of, decisions, rounds_needed
-from replicable_rl.theory.rstat import Form
+from replicable_rl.theory.rmax_bounds import Choice, Task, bounds_of, decisions, rounds_needed
+from replicable_rl.theory.rmax_search import MOST, Given, Size, is_enough, practical, proved, search
+from replicable_rl.theory.rstat import Form, check_delta_rho, pieces_of
 from replicable_rl.wording import bound, number, plural
 
+_OWNER = "theory.rmax"
 _RANDOMISED, _FIXED = "randomised", "fixed"  # the ids of the thresholds that the proofs know
 _IN_THE_WAY = {
     "epsilon": "epsilon={used:g} is finer than planning in 64 bits can promise, {needed:g} would do",
@@ -50,12 +57,10 @@ class RMaxPlan(Plan):
 
     Attributes
     ----------
-    kind : {"sharp", "tight", "refined", "asymptotic"}
-        Where the parameters come from: one of our two proofs, or the paper with every constant 1.
     rounds, episodes, known, window : T, m, k, w
         Of a run.
     episodes_needed : int or None
-        An m with which, all else given alike, every promise is proved; the theorem's own; or None where no m does.
+        An m with which, all else given alike, every promise is proved; None where no m does.
     obstacles : tuple of (parameter, value)
         Then it says which parameters are in the way, and a value of each that would do.
     allowed_pairs : int or None
@@ -64,10 +69,6 @@ class RMaxPlan(Plan):
         Most successors a pair is promised to have; S when nothing is promised.
     tolerance, width : float
         Of one query.
-    rho_sq, delta_sq, visits_needed : optional
-        The paper's shares of one query, and the samples that it needs for them; a known pair has at least
-        ``visits`` = k*m. ``rho_k`` is the paper's share of one decision about the known set. Our own proofs share
-        nothing out beforehand.
     entry_error, loss : float
         Bounds with probability 1 - delta on an entry of the model, and on the loss of the policy of a
         run that does not spend its budget of rounds.
@@ -77,7 +78,6 @@ class RMaxPlan(Plan):
         The ids of the two ingredients; without the theorem's, two runs part ways with no bound.
     """
 
-    kind: Kind
     n_states: int
     n_actions: int
     gamma: float
@@ -93,29 +93,23 @@ class RMaxPlan(Plan):
     width: float
     obstacles: tuple[tuple[str, float], ...] = ()
     allowed_pairs: int | None = None
-    delta_sq: float | None = None
-    rho_sq: float | None = None
-    visits_needed: int | None = None
     threshold: str = _RANDOMISED
     estimate: str = RSTAT
-    rho_k: float | None = field(init=False)
     entry_error: float = field(init=False)
     loss: float = field(init=False)
     rho_queries: float | None = field(init=False)
     rho_known: float | None = field(init=False)
     rho_stop: float | None = field(init=False)
 
-    _counts: ClassVar[tuple[str, ...]] = ("rounds", "episodes", "episodes_needed", "visits_needed")
+    _counts: ClassVar[tuple[str, ...]] = ("rounds", "episodes", "episodes_needed")
 
     def __post_init__(self) -> None:
-        reached = bounds_of(self.kind, self._task, self._choice)
+        reached = bounds_of(self._task, self._choice)
         parting = {name: min(1.0, value) for name, value in reached._asdict().items() if name.startswith("rho")}
-        bounds: dict[str, float | None] = {**reached._asdict(), **parting, "rho_k": None}
+        bounds: dict[str, float | None] = {**reached._asdict(), **parting}
         if self.rho is None:
             bounds["rho_queries"] = bounds["rho_known"] = bounds["rho_stop"] = None
         else:
-            if not self._is_practical:
-                bounds["rho_k"] = self.rho / (self.rounds * self.pairs)
             if self.threshold != _RANDOMISED:
                 bounds["rho_known"] = bounds["rho_stop"] = 1.0
             if self.estimate != RSTAT:
@@ -132,10 +126,6 @@ class RMaxPlan(Plan):
     @property
     def _choice(self) -> Choice:
         return Choice(*(getattr(self, name) for name in Choice._fields))
-
-    @property
-    def _is_practical(self) -> bool:
-        return self.kind in ("sharp", "tight")
 
     @property
     def pairs(self) -> int:
@@ -172,8 +162,7 @@ class RMaxPlan(Plan):
         """Bound on the probability that two runs learn different models; 1 when nothing is proved."""
         if self.rho_queries is None or self.rho_known is None or self.rho_stop is None:
             return None
-        parting = self.rho_queries + self.rho_known + self.rho_stop
-        return min(1.0, parting if self.kind == "sharp" else parting + 2.0 * self.delta)
+        return min(1.0, self.rho_queries + self.rho_known + self.rho_stop)
 
     @property
     def loss_proved(self) -> bool:
@@ -192,24 +181,21 @@ class RMaxPlan(Plan):
         of them the run did not meet.
         """
         theorem = "lem:repmax-convergence" if self.rho is None else "thm:repmax-replicable"
-        kind: Literal["proved", "asymptotic"] = "proved" if self._is_practical else "asymptotic"
-        source = f"{theorem}, with the constants of docs/proofs-rmax.md" if kind == "proved" else theorem
+        source = f"{theorem}, with the constants of docs/proofs-rmax.md"
         few = f"no pair has more than {plural(self.support, 'successor')}"
         support = (few,) if self.support < self.n_states else ()
         conditions = (*self._to_settle, *support) if broken is None else support
         said = f"the policy is within {self.epsilon:g} of optimal from the initial distribution (values in [0, 1])"
         said += f", except with probability {self.delta:g}"
-        claim = Claim("accuracy", kind, said, self.epsilon, source, self.delta, "policy", conditions)
-        holds = self.loss_proved or kind == "asymptotic"
-        accuracy = "; ".join(self._foreign) or self._claim_if(holds, claim, self.loss)
+        claim = Claim("accuracy", "proved", said, self.epsilon, source, self.delta, "policy", conditions)
+        accuracy = "; ".join(self._foreign) or self._claim_if(self.loss_proved, claim, self.loss)
         if broken:
             accuracy = "; ".join([accuracy, *broken] if isinstance(accuracy, str) else broken)
         if self.rho is None or self.rho_proved is None:
             return self._ending_at_the_table(claims_of(accuracy, None))
         said = f"two runs learn the same model, except with probability {self.rho:g}"
-        claim = Claim("replicability", kind, said, self.rho, source, level="model", conditions=support)
-        holds = self.replicability_proved or kind == "asymptotic"
-        same = self._claim_if(holds, claim, self.rho_proved)
+        claim = Claim("replicability", "proved", said, self.rho, source, level="model", conditions=support)
+        same = self._claim_if(self.replicability_proved, claim, self.rho_proved)
         ablated = self._outside_the_proof(threshold=(_RANDOMISED,), estimate=(RSTAT,))
         return self._ending_at_the_table(claims_of(accuracy, "; ".join(ablated) or same))
 
@@ -238,47 +224,21 @@ class RMaxPlan(Plan):
         return self._outside_the_proof(threshold=(_RANDOMISED, _FIXED), estimate=(RSTAT, PLAIN))
 
     def table(self) -> PlanTable:
-        """Return this plan beside the other form of proof and the paper's own parameters, with every constant 1."""
-        columns: dict[str, dict[str, Cell]] = {plan.kind: plan._column for plan in (self, *self._others_beside())}
-        heading = f"episodes of H={self.horizon} steps"
-        heading += " (asymptotic, refined: every constant is 1)" if "asymptotic" in columns else ""
-        return self._table(heading, columns, f"m={number(self.episodes)}")
-
-    def _others_beside(self) -> list[RMaxPlan]:
-        """Return the plans of the other kinds with nothing overridden, where they exist."""
-        from replicable_rl.theory.rmax_parameters import rmax, rmax_practical
-
-        sizes = self.n_states, self.n_actions, self.gamma, self.epsilon, self.delta
-        more: dict[str, Any] = {"support": self.support, "form": self.form, "known_rewards": self.known_rewards}
-        more["allowed_pairs"] = self.allowed_pairs
-        plans: dict[Kind, Callable[[], RMaxPlan]] = {
-            bound: partial(rmax_practical, *sizes, self.rho, self.horizon, bound=bound, **more)
-            for bound in ("sharp", "tight")
-        }
-        if self.rho is not None:
-            promise = *sizes, self.rho, self.horizon
-            paper = partial(rmax, *promise, known_rewards=self.known_rewards, allowed_pairs=self.allowed_pairs)
-            plans |= {"refined": partial(paper, refined=True), "asymptotic": paper}
-        others = []
-        for kind, plan in plans.items():
-            with suppress(InvalidInput):  # 2 delta < rho, without which there is only the sharp form; or a vast m
-                others += [plan()] if kind != self.kind else []
-        return others
+        """Return this plan for people."""
+        columns = {"R-max" if self.rho is None else "RepRMAX": self._column}
+        return self._table(f"episodes of H={self.horizon} steps", columns, f"m={number(self.episodes)}")
 
     @property
     def _column(self) -> dict[str, Cell]:
         return {
             "rounds T, at most": self.rounds,
             "episodes m per round": self.episodes,
-            "episodes that prove it": (self.episodes_needed or "none") if self._is_practical else None,
+            "episodes that prove it": self.episodes_needed or "none",
             "known from k": self.known,
             "window w": None if self.rho is None else self.window,
-            "rho_K": self.rho_k,
-            "rho_SQ": self.rho_sq,
             "tolerance tau of a query": self.tolerance,
             "bin width beta": self.width or None,
-            "visits a query needs": self.visits_needed,
-            "visits it has, k*m": self.visits,
+            "visits of a known pair, k*m": self.visits,
             "samples in all, T*m*H": self.samples,
             "can be run (m < 2**63)": "yes" if self.episodes <= MAX_CALLS else "no",
             "bound: known set differs": bound(self.rho_known),
@@ -286,3 +246,112 @@ class RMaxPlan(Plan):
             "bound: entries differ": bound(self.rho_queries),
             "bound: loss of the policy": bound(self.loss),
         }
+
+
+def rmax(
+    n_states: int,
+    n_actions: int,
+    gamma: float,
+    epsilon: float,
+    delta: float,
+    rho: float | None,
+    horizon: int,
+    *,
+    known_rewards: bool = True,
+    support: int | None = None,
+    form: Form = "zero-preserving",
+    episodes: int | None = None,
+    budget: int | None = None,
+    rounds: int | None = None,
+    known: float | None = None,
+    window: float | None = None,
+    tolerance: float | None = None,
+    allowed_pairs: int | None = None,
+) -> RMaxPlan:
+    """Return parameters that can be run; ``rho=None`` plans the baseline R-max.
+
+    m is given (``episodes``, or a total ``budget`` of transitions), or the one with which everything that can be proved
+    is proved, at most 2**63 - 1. k, w and tau are then those with the fewest transitions T*m*H in all.
+
+    Where m is too small to prove anything, k = w = epsilon/8, and tau is as fine as replicability allows at k*m
+    visits, but not coarser than 0.01; where k*m then falls short of the sample size of the queries, k grows until it
+    covers it, up to 10 epsilon; and where that is not enough either, k*m covers accuracy alone.
+
+    Parameters
+    ----------
+    n_states, n_actions, gamma
+        S, A and the discount.
+    epsilon, delta, rho : float
+        Accuracy of the policy, in values normalised to [0, 1], the probability that it fails, and the probability
+        that two runs may differ.
+    horizon : int
+        H, the steps of an episode.
+    known_rewards : bool
+        Whether the reward is a known function of (s, a).
+    support : int, optional
+        The most successors that any pair has; S when not given.
+    form : {"zero-preserving", "midpoint"}
+        How rSTAT answers near 0.
+    episodes, budget, rounds : int, optional
+        m, or the transitions in all from which m follows, and T.
+    known, window, tolerance : float, optional
+        k, w and tau.
+    allowed_pairs : int, optional
+        N, where some actions are not allowed in every state; S*A when not given.
+
+    Examples
+    --------
+    >>> plan = rmax(8, 4, 0.9, 0.1, 0.001, 0.2, horizon=60, support=3)
+    >>> plan.rounds, f"{plan.episodes:.3g}", plan.replicability_proved, plan.accuracy_proved
+    (64, '1.39e+13', True, True)
+    >>> rmax(8, 4, 0.9, 0.1, 0.001, 0.2, horizon=60, episodes=10**9).accuracy_proved
+    False
+    >>> rmax(8, 4, 0.9, 0.1, 0.001, 0.2, horizon=20).obstacles  # gamma**20 is more than epsilon
+    (('horizon', 36),)
+    """
+    sizes = n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards
+    task = checked(Task(*sizes, n_states if support is None else support, form, allowed_pairs))
+    known, window = (_check_visits(*one) for one in (("known", known), ("window", window)))
+    tolerance = None if tolerance is None else check_share(_OWNER, "tolerance", tolerance)
+    rounds = None if rounds is None else check_integer(_OWNER, "rounds", rounds, low=1, high=2**62)
+    given = Given(rounds, known, window, tolerance)
+    found = search(task, given)
+    if not found.choices:  # perhaps the largest m of all is enough with another k
+        last = practical(task, given, Size(MOST, None, task.horizon))[0]
+        found = found._replace(choices=(last,) if is_enough(task, last, found.goal) else ())
+    size = Size.of(episodes, budget, task.horizon)
+    choice, tau = proved(task, given, found, size) or practical(task, given, size)
+    needed = found.choices[0].episodes if found.choices and not found.obstacles else None
+    obstacles = found.obstacles
+    if not found.choices and "epsilon" not in dict(obstacles):
+        obstacles = (*obstacles, ("episodes", float(MOST)))
+    return RMaxPlan(
+        **task._asdict(),
+        **choice._asdict(),
+        episodes_needed=needed,
+        obstacles=obstacles,
+        tolerance=bounds_of(task, choice).entry_error if tau is None else tau,
+        threshold=_FIXED if rho is None else _RANDOMISED,
+        estimate=PLAIN if rho is None else RSTAT,
+    )
+
+
+def checked(task: Task) -> Task:
+    """Return a task whose numbers are in their ranges."""
+    n_states = check_integer(_OWNER, "n_states", task.n_states, low=1, high=2**40)
+    n_actions = check_integer(_OWNER, "n_actions", task.n_actions, low=1, high=2**40)
+    gamma = check_real(_OWNER, "gamma", task.gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)")
+    epsilon = check_share(_OWNER, "epsilon", task.epsilon)
+    horizon = check_integer(_OWNER, "horizon", task.horizon, low=1, high=2**31 - 1)
+    rho, delta = check_delta_rho(_OWNER, task.rho, task.delta)
+    support = check_integer(_OWNER, "support", task.support, low=1, high=n_states)
+    known_rewards = check_flag(_OWNER, "known_rewards", task.known_rewards)
+    pieces_of(task.form)
+    pairs = check_pairs(_OWNER, task.allowed_pairs, n_states, n_actions)
+    return Task(n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards, support, task.form, pairs)
+
+
+def _check_visits(name: str, visits: float | None) -> float | None:
+    if visits is None:
+        return None
+    return check_real(_OWNER, name, visits, low=1e-30, high=1e30, rule="a positive number of visits (1e-30 to 1e30)")

@@ -3,8 +3,8 @@ r"""What parameters of R-max guarantee, bound by bound. The proofs, step by step
 N = S*A pairs, at most K successors each, M = k + w, b = H/m, n0 = k*m the fewest visits of a known pair, values in
 [0, 1]. At most D decisions about the known set are made, in at most T rounds.
 
-*Sharp*, by mean distances. A shared random number separates two numbers with probability (their distance)/(its
-range), and it is independent of both samples: the mean distance counts, and no delta.
+A shared random number separates two numbers with probability (their distance)/(its range), and it is independent of
+both samples: the mean distance counts, and no delta.
 
 - queries:    N (c sqrt(K-1) + [rewards learned] c/2) / (beta sqrt(n0)), c = 2, or 1.63 and 37 (K + [rewards])/n0 more
 - known set:  sqrt(D N T) sqrt(2 b (1+eta) M)/w + 2 N T exp(-eta^2 M/(2 b (1+eta))), for any eta > 0
@@ -12,27 +12,20 @@ range), and it is independent of both samples: the mean distance counts, and no 
 - rows:       total variation at most r + (E-1) e/(1 - E e), where r is Hoeffding's radius for all sets of successors at
   n0, e the rounding of an answer, and E the entries that rounding can make wrong
 
-*Tight*, by the largest deviation, at a cost of 2 delta. L = ln(4(N+1)T/delta):
-
-- queries:    2 Q r/beta, r Hoeffding's radius of Q entries
-- known set:  2 D t/w,  t = sqrt(4 b M L) + 2 b L/3, where t <= M
-- stopping:   the same with T decisions, M = epsilon/2 and the window epsilon/4
-- rows:       total variation at most E (r + e)
-
-*Loss*, for both: 2 (gamma/(1-gamma) (total variation of a row) + (error of a learned reward)) + u + gamma^H, where u is
-the largest rate of unknown visits that may be seen below epsilon/2: u - sqrt(2 b L u) <= epsilon/2.
+The loss is at most 2 (gamma/(1-gamma) (total variation of a row) + (error of a learned reward)) + u + gamma^H. Here u
+is the largest rate of unknown visits that may be seen below epsilon/2: u - sqrt(2 b L u) <= epsilon/2, with
+L = ln(2 T/delta).
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from replicable_rl.theory.plan import SLACK
-from replicable_rl.theory.rstat import Form, hoeffding_radius, pieces_of
+from replicable_rl.theory.rstat import Form, pieces_of
 
 PLANNING = 1e-10  # normalised error of the planner's values that the bound on the loss allows for
-Kind = Literal["sharp", "tight", "refined", "asymptotic"]
 
 
 class Task(NamedTuple):
@@ -115,27 +108,20 @@ class Bounds(NamedTuple):
     rho_known: float
     rho_stop: float
 
-    def rho(self, kind: Kind, delta: float) -> float:
+    @property
+    def rho(self) -> float:
         """The probability that two runs learn different models, at most."""
-        parting = self.rho_queries + self.rho_known + self.rho_stop
-        return min(1.0, parting if kind == "sharp" else parting + 2.0 * delta)
+        return min(1.0, self.rho_queries + self.rho_known + self.rho_stop)
 
 
-def bounds_of(kind: Kind, task: Task, choice: Choice) -> Bounds:
-    """Return the sharp bounds, or the tight ones for every other kind."""
-    return _sharp(task, choice) if kind == "sharp" else _tight(task, choice)
-
-
-def _sharp(task: Task, choice: Choice) -> Bounds:
+def bounds_of(task: Task, choice: Choice) -> Bounds:
+    """Return what is proved of a choice."""
     N, T = task.pairs, rounds_at_most(task, choice)
-    radius, rounding, per_visit = (
-        sampling_error("sharp", task, choice),
-        _rounding(task, choice),
-        task.horizon / choice.episodes,
-    )
+    radius, per_visit = sampling_error(task, choice), task.horizon / choice.episodes
+    rounding = 0.0 if task.rho is None else pieces_of(task.form) * choice.width / 2.0
     row = (radius if task.support > 1 else 0.0) + rounded_row(task, rounding)
     reward = task.rewards * (radius + choice.width / 2.0)
-    loss = 2.0 * (task.worth * row + reward) + task.planning + unknown_rate("sharp", task, choice) + task.tail
+    loss = 2.0 * (task.worth * row + reward) + task.planning + unknown_rate(task, choice) + task.tail
     if task.rho is None:
         return Bounds(radius, loss, 0.0, 0.0, 0.0)
     distance = query_distance(task, max(1, choice.visits))
@@ -148,32 +134,6 @@ def _sharp(task: Task, choice: Choice) -> Bounds:
     made = math.sqrt(float(decisions(task, choice)) * N * T)
     known = made * apart / choice.window + beyond if choice.window > 0.0 else math.inf
     return Bounds(radius + rounding, loss, queries, known, 4.0 * T * math.sqrt(per_visit / task.epsilon))
-
-
-def _tight(task: Task, choice: Choice) -> Bounds:
-    H, m, L = task.horizon, choice.episodes, _log_term(task, choice.rounds)
-    radius = sampling_error("tight", task, choice)
-    entry = radius + _rounding(task, choice)
-    loss = 2.0 * (task.worth * task.entries + task.rewards) * entry
-    loss += task.planning + unknown_rate("tight", task, choice) + task.tail
-    if task.rho is None:
-        return Bounds(entry, loss, 0.0, 0.0, 0.0)
-    queries = task.queries * 2.0 * radius / choice.width if choice.width > 0.0 else math.inf
-    known = decisions(task, choice) * _separated(choice.edge, choice.window, H, L, m)
-    stop = choice.rounds * _separated(task.epsilon / 2.0, task.epsilon / 4.0, H, L, m)
-    return Bounds(entry, loss, queries, known, stop)
-
-
-def _separated(edge: float, window: float, horizon: int, log_term: float, episodes: int) -> float:
-    """Bound the probability that a random number below ``edge`` separates two counts; the proof needs t <= edge."""
-    deviation = _deviation(edge, horizon, log_term, episodes)
-    return 2.0 * deviation / window if deviation <= edge and window > 0.0 else math.inf
-
-
-def _deviation(edge: float, horizon: int, log_term: float, episodes: int) -> float:
-    """t: a count that is at risk below ``edge`` is this close to its mean, except with probability 2 exp(-log_term)."""
-    b = horizon / episodes
-    return math.sqrt(4.0 * b * edge * log_term) + 2.0 * b * log_term / 3.0
 
 
 def query_distance(task: Task, visits: float) -> float:
@@ -190,12 +150,9 @@ def rounded_row(task: Task, rounding: float) -> float:
     return (E - 1.0) * rounding / left if left > 0.0 else 1.0
 
 
-def sampling_error(kind: Kind, task: Task, choice: Choice) -> float:
-    """Hoeffding's radius at n0, in half of delta: for all entries, or for all sets of successors at once."""
-    n0 = max(1, choice.visits)
-    if kind != "sharp":
-        return hoeffding_radius(n0, task.delta / 2.0 / task.queries)
-    return math.sqrt(events_log(task) / (2.0 * n0))
+def sampling_error(task: Task, choice: Choice) -> float:
+    """Hoeffding's radius at n0, in half of delta, for all sets of successors at once."""
+    return math.sqrt(events_log(task) / (2.0 * max(1, choice.visits)))
 
 
 def events_log(task: Task) -> float:
@@ -207,20 +164,11 @@ def events_log(task: Task) -> float:
     return sets + math.log(2.0 * task.pairs / task.delta)
 
 
-def _rounding(task: Task, choice: Choice) -> float:
-    return 0.0 if task.rho is None else pieces_of(task.form) * choice.width / 2.0
-
-
-def unknown_rate(kind: Kind, task: Task, choice: Choice) -> float:
+def unknown_rate(task: Task, choice: Choice) -> float:
     """Return the largest rate u of unknown visits that may be seen below epsilon/2, in half of delta."""
-    L = math.log(2.0 * rounds_at_most(task, choice) / task.delta) if kind == "sharp" else _log_term(task, choice.rounds)
+    L = math.log(2.0 * rounds_at_most(task, choice) / task.delta)
     a = 2.0 * task.horizon * L / choice.episodes
     return ((math.sqrt(a) + math.sqrt(a + 2.0 * task.epsilon)) / 2.0) ** 2
-
-
-def _log_term(task: Task, rounds: int) -> float:
-    """ln(4(N+1)T/delta): a two-sided event for every pair and for stopping, in every round, in half of delta."""
-    return math.log(4.0 * (task.pairs + 1) * rounds / task.delta)
 
 
 def idle_rounds(task: Task, edge: float) -> int:

@@ -129,8 +129,8 @@ def rising_schedule(
 
     if least > _MOST_ITERATIONS:
         raise InvalidInput(
-            f"theory.phased_vi: gamma={gamma:.12g} takes more than {_MOST_ITERATIONS:.0e} iterations, which the sharp "
-            "form does not plan one by one. Use bound='tight', or a smaller gamma."
+            f"theory.phased_vi: gamma={gamma:.12g} takes more than {_MOST_ITERATIONS:.0e} iterations, which are not "
+            "planned one by one. Give calls and tolerance of the paper's listing, or a smaller gamma."
         )
 
     def scale(T: int) -> tuple[float, float]:

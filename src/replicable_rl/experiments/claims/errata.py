@@ -17,7 +17,7 @@ from replicable_rl.queries import rstat
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.registry import make
 from replicable_rl.sampling import Counts
-from replicable_rl.theory import PhasedVIPlan, phased_vi, rmax
+from replicable_rl.theory import PhasedVIPlan, paper_phased_vi, paper_rmax, phased_vi, rmax
 
 _GRID, _PAIRS, _GAMMA = "two-goals-v1", 32, 0.9
 _EPSILON, _DELTA, _RHO, _H = 0.1, 0.001, 0.2, 20
@@ -41,7 +41,8 @@ def errata(data: Mapping[str, Dataset]) -> list[Erratum]:
 
 def _listing(target: Literal["policy", "value"]) -> PhasedVIPlan:
     """Plan the paper's own listing."""
-    return phased_vi(_PAIRS, _GAMMA, _EPSILON, _DELTA, _RHO, target=target, bound="tight")
+    promise = _PAIRS, _GAMMA, _EPSILON, _DELTA, _RHO
+    return phased_vi(*promise, target=target, **paper_phased_vi(*promise, target=target))
 
 
 def _policy(data: Mapping[str, Dataset]) -> Texts:
@@ -85,8 +86,8 @@ def _delta(data: Mapping[str, Dataset]) -> Texts:
 
 def _exponents(data: Mapping[str, Dataset]) -> Texts:
     def samples(H: int, rho: float) -> float:
-        plan = rmax(8, 4, _GAMMA, _EPSILON, _DELTA, rho, H)
-        return math.log(plan.rounds) + math.log(plan.episodes) + math.log(H)
+        paper = paper_rmax(8, 4, _GAMMA, _EPSILON, _DELTA, rho, H)
+        return math.log(paper["rounds"]) + math.log(paper["episodes"]) + math.log(H)
 
     far = 10**9  # where the second term of T dominates
     in_H = (samples(2 * far, _RHO) - samples(far, _RHO)) / math.log(2.0)
@@ -157,7 +158,8 @@ def _modal(data: Mapping[str, Dataset]) -> Texts:
 
 
 def _horizon(data: Mapping[str, Dataset]) -> Texts:
-    short, long = (rmax(8, 4, _GAMMA, _EPSILON, _DELTA, _RHO, H) for H in (20, 60))
+    promises = [(8, 4, _GAMMA, _EPSILON, _DELTA, _RHO, H) for H in (20, 60)]
+    short, long = (rmax(*promise, **paper_rmax(*promise)) for promise in promises)
     return (
         "RepRMAX: H is free; lem:rmax-progress takes it that nothing of worth comes after H steps",
         "gamma^H must be of the order of epsilon: what comes later is never seen, and no m repairs it",

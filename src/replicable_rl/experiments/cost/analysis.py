@@ -12,15 +12,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from replicable_rl.algorithms import predicted_disagreement
 from replicable_rl.audit import AuditResult
+from replicable_rl.experiments.cost.prediction import predicted_disagreement
 from replicable_rl.experiments.crossing import Crossing, crossing
 from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
 from replicable_rl.experiments.experiment import CONFIDENCE, Scale, Study, Verdict, judged, study
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.records import ObjectSpec
 from replicable_rl.registry import build
-from replicable_rl.theory import PhasedVIPlan, phased_vi
+from replicable_rl.theory import PhasedVIPlan, paper_phased_vi, phased_vi
 from replicable_rl.wording import with_interval
 
 Row = dict[str, Any]
@@ -53,7 +53,7 @@ def design(scale: Scale) -> list[Study]:
             # Two significant digits: the design should not hang on the last bit of a prediction.
             calls = round(float(f"{factor * predicted_calls(mdp):.1e}"))
             point = {"grid": f"{rows} x {columns}", "pairs_sa": mdp.n_states * mdp.n_actions, "calls": calls}
-            algorithm = ObjectSpec("rpvi-v1", {**PROMISE, "calls": calls})
+            algorithm = ObjectSpec("rpvi-v2", {**PROMISE, "calls": calls})
             studies.append(study(point, problem, algorithm, scale.pairs))
     return studies
 
@@ -92,13 +92,14 @@ def analyse(studies: Sequence[Study], results: Sequence[AuditResult]) -> Dataset
 
 def _needed(grid: str, mdp: TabularMDP, points: Sequence[Row]) -> Row:
     at = plan_of(mdp)
-    proof = phased_vi(at.pairs, mdp.gamma, EPSILON, DELTA, RHO, bound="tight")
+    promise = at.pairs, mdp.gamma, EPSILON, DELTA, RHO
+    printed = paper_phased_vi(*promise, tolerance=EPSILON, printed=True)["calls"]
     return (
         {"grid": grid, "pairs_sa": at.pairs}
         | crossing_of([row for row in points if row["grid"] == grid], CONFIDENCE).columns("measured")
         | {"predicted": predicted_calls(mdp), "tight": float(at.calls_needed)}
-        | {"printed": float(at.calls_printed or 0), "plain": float(at.calls_plain)}
-        | {"tight_of_the_proof": float(proof.calls_needed)}
+        | {"printed": float(printed), "plain": float(at.calls_plain)}
+        | {"tight_of_the_proof": float(paper_phased_vi(*promise)["calls"])}
     )
 
 

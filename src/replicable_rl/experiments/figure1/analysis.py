@@ -23,7 +23,7 @@ from replicable_rl.experiments.shares import modal_share
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.records import ObjectSpec, Run
 from replicable_rl.registry import build, make
-from replicable_rl.theory import phased_vi
+from replicable_rl.theory import paper_phased_vi
 from replicable_rl.wording import share
 
 GRIDS = ("two-goals-v1", "two-goals-wide-v1")
@@ -38,8 +38,8 @@ def design(scale: Scale) -> list[Study]:
     for grid in GRIDS:
         problem = make(grid)
         pairs = problem.n_states * problem.n_actions
-        calls = phased_vi(pairs, problem.gamma, EPSILON, DELTA, RHO, bound="tight").calls_needed
-        for name, id, params in ((PLAIN, "phased-vi-v1", {}), (RPVI, "rpvi-v1", {"rho": RHO})):
+        calls = paper_phased_vi(pairs, problem.gamma, EPSILON, DELTA, RHO)["calls"]
+        for name, id, params in ((PLAIN, "phased-vi-v1", {}), (RPVI, "rpvi-v2", {"rho": RHO})):
             algorithm = ObjectSpec(id, {"epsilon": EPSILON, "delta": DELTA, **params, "calls": calls})
             point = {"problem": grid, "algorithm": name}
             studies.append(study(point, grid, algorithm, (SHARED_SEED,), SEARCHED))

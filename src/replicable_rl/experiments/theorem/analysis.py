@@ -12,10 +12,10 @@ from replicable_rl.audit import AuditResult, Estimate
 from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
 from replicable_rl.experiments.experiment import CONFIDENCE, Scale, Study, Verdict, judged, shown, study
-from replicable_rl.mdp import TabularMDP
+from replicable_rl.mdp import TabularMDP, pairs_of
 from replicable_rl.records import ObjectSpec
 from replicable_rl.registry import PROBLEMS, build, is_ours, make
-from replicable_rl.theory import MAX_CALLS, phased_vi
+from replicable_rl.theory import MAX_CALLS, paper_phased_vi, phased_vi
 
 DELTA, RHO = 0.001, 0.2
 EPSILONS = (0.1, 0.5)  # the larger one where m would pass 2**63 - 1, the most that can be counted
@@ -23,7 +23,7 @@ FEWER_PAIRS = {"inventory-v1": 4}  # where a run of rPVI takes a hundred times a
 ENTRY_EPSILON = 0.05
 RPVI, MODEL = "rpvi-v2", "replicable-approximate-mdp-v2"
 LEVELS = {RPVI: "value", MODEL: "model"}  # what each theorem is about
-FORMS = {RPVI: ("sharp", "tight", "printed"), MODEL: ("sharp", "tight")}
+FORMS = {RPVI: ("sharp", "tight", "printed"), MODEL: ("sharp",)}
 
 
 def design(scale: Scale) -> list[Study]:
@@ -35,21 +35,26 @@ def design(scale: Scale) -> list[Study]:
         for algorithm, level in LEVELS.items():
             pairs = max(2, scale.pairs // (FEWER_PAIRS.get(problem, 1) if level == "value" else 1))
             for form in FORMS[algorithm]:
-                epsilon = _epsilon_that_runs(problem, form) if level == "value" else ENTRY_EPSILON
-                if epsilon is None:
+                promise = _promise(problem, form) if level == "value" else {"epsilon": ENTRY_EPSILON}
+                if promise is None:
                     continue
-                promise = ObjectSpec(algorithm, {"epsilon": epsilon, "delta": DELTA, "rho": RHO, "bound": form})
-                point = {"problem": problem, "algorithm": algorithm, "form": form, "epsilon": epsilon}
-                studies.append(study(point, problem, promise, pairs))
+                run = ObjectSpec(algorithm, {"delta": DELTA, "rho": RHO, **promise})
+                point = {"problem": problem, "algorithm": algorithm, "form": form, "epsilon": promise["epsilon"]}
+                studies.append(study(point, problem, run, pairs))
     return studies
 
 
-def _epsilon_that_runs(id: str, form: Any) -> float | None:
-    """Return the smallest epsilon at which rPVI can be run in a form, if there is one."""
+def _promise(id: str, form: str) -> dict[str, Any] | None:
+    """Return the smallest epsilon at which a form of rPVI can be run, with the paper's parameters for its listing."""
     mdp = make(id)
-    sizes, known = (mdp.n_states * mdp.n_actions, mdp.gamma), mdp.known_rewards is not None
-    calls = {e: phased_vi(*sizes, e, DELTA, RHO, known_rewards=known, bound=form).calls for e in EPSILONS}
-    return next((epsilon for epsilon, m in calls.items() if m <= MAX_CALLS), None)
+    sizes, known = (pairs_of(mdp), mdp.gamma), mdp.known_rewards is not None
+    for epsilon in EPSILONS:
+        promise, paper = (*sizes, epsilon, DELTA, RHO), {}
+        if form != "sharp":
+            paper = paper_phased_vi(*promise, known_rewards=known, printed=form == "printed")
+        if phased_vi(*promise, known_rewards=known, **paper).calls <= MAX_CALLS:
+            return {"epsilon": epsilon, **paper}
+    return None
 
 
 def _is_shipped(id: str) -> bool:
@@ -74,7 +79,7 @@ def _row(one: Study, result: AuditResult) -> dict[str, Any]:
     drawn = max(run.samples or 0 for run in result.runs)
     return (
         {**one.point, "states": problem.n_states, "actions": problem.n_actions, "rho": RHO, "level": level}
-        | {"calls": str(algorithm.plan(problem).calls_needed), "samples_planned": str(algorithm.plan(problem).samples)}
+        | {"calls": str(algorithm.plan(problem).calls), "samples_planned": str(algorithm.plan(problem).samples)}
         | {"samples_a_run": str(drawn), "samples": str(result.samples)}
         | {"pairs": found.pairs, "differ": found.pairs - found.same}
         | estimate_columns("disagreement", differ)

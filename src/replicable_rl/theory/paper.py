@@ -1,0 +1,130 @@
+"""The paper's own parameters, to be given to an algorithm in place of ours: ``calls=``, ``tolerance=`` and the like.
+
+Ours keep the same promises with fewer samples.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from replicable_rl.errors import InvalidInput, check_share
+from replicable_rl.theory.approximate_mdp import Norm, approximate_mdp
+from replicable_rl.theory.phased_vi import Target, phased_vi
+from replicable_rl.theory.rmax import checked
+from replicable_rl.theory.rmax_bounds import Task
+from replicable_rl.theory.rstat import Form, hoeffding_samples, pieces_of
+
+_MODEL = "theory.paper_approximate_mdp"
+_LARGEST = 650.0  # logarithm of m: floats end near 709
+
+
+def paper_phased_vi(
+    pairs: int,
+    gamma: float,
+    epsilon: float,
+    delta: float,
+    rho: float,
+    *,
+    target: Target = "policy",
+    known_rewards: bool = True,
+    tolerance: float | None = None,
+    printed: bool = False,
+) -> dict[str, Any]:
+    """Return T, tau and m of the listing of Theorem 4.1 (``thm:rpvi``), for `ReplicablePhasedVI`.
+
+    Parameters
+    ----------
+    pairs, gamma, epsilon, delta, rho, target, known_rewards
+        As in :func:`phased_vi`; 2*delta < rho is required.
+    tolerance : float, optional
+        Another tau, from which m follows.
+    printed : bool
+        Whether m is as the paper prints it: about four times what its proof needs.
+
+    Examples
+    --------
+    >>> paper_phased_vi(32, 0.9, epsilon=0.1, delta=0.001, rho=0.2)["calls"]
+    8187898146367124
+    """
+    rho = check_share("theory.paper_phased_vi", "rho", rho)
+    kind: dict[str, Any] = {"target": target, "known_rewards": known_rewards, "tolerance": tolerance}
+    plain = phased_vi(pairs, gamma, epsilon, delta, **kind)
+    listing = phased_vi(pairs, gamma, epsilon, delta, rho, iterations=plain.iterations, **kind)
+    tau, gap, calls = listing.tolerance, rho / listing.queries - 2.0 * listing.delta_sq, listing.calls
+    if printed:
+        calls = math.ceil(2.0 * math.log(2.0 / listing.delta_sq) / (tau * tau * gap * gap))
+    return {"iterations": listing.iterations, "tolerance": tau, "calls": calls}
+
+
+def paper_approximate_mdp(
+    n_states: int,
+    n_actions: int,
+    epsilon: float,
+    delta: float,
+    rho: float,
+    *,
+    norm: Norm = "entry",
+    form: Form = "zero-preserving",
+    known_rewards: bool = True,
+    allowed_pairs: int | None = None,
+) -> dict[str, Any]:
+    """Return tau and n of Observation B.1 (``obs:rep-mdp``), for `ReplicableApproximateMDP`.
+
+    Parameters
+    ----------
+    n_states, n_actions, epsilon, delta, rho, norm, form, known_rewards, allowed_pairs
+        As in :func:`approximate_mdp`; 2*delta < rho is required.
+
+    Examples
+    --------
+    >>> paper_approximate_mdp(8, 4, epsilon=0.01, delta=0.001, rho=0.2)["calls"]
+    439857142095
+    """
+    kind: dict[str, Any] = {"norm": norm, "known_rewards": known_rewards, "allowed_pairs": allowed_pairs}
+    rho = check_share(_MODEL, "rho", rho)
+    plan = approximate_mdp(n_states, n_actions, epsilon, delta, rho, form=form, **kind)
+    gap = rho / plan.queries - 2.0 * plan.delta_sq
+    if gap <= 0.0:
+        raise InvalidInput(f"{_MODEL}: 2*delta < rho is needed, got delta={plan.delta:g}, rho={rho:g}.")
+    sampling = plan.tolerance * gap / (pieces_of(form) + gap)
+    return {"tolerance": plan.tolerance, "calls": hoeffding_samples(sampling, plan.delta_sq)}
+
+
+def paper_rmax(
+    n_states: int,
+    n_actions: int,
+    gamma: float,
+    epsilon: float,
+    delta: float,
+    rho: float,
+    horizon: int,
+    *,
+    known_rewards: bool = True,
+    allowed_pairs: int | None = None,
+) -> dict[str, Any]:
+    """Return T, m, k, w and tau of Theorem 4.2 (``thm:repmax-replicable``), for `ReplicableRMax`.
+
+    The paper gives orders of growth. Every constant is 1 here, so that nothing is proved of them.
+
+    Parameters
+    ----------
+    n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards, allowed_pairs
+        As in :func:`rmax`.
+
+    Examples
+    --------
+    >>> paper = paper_rmax(8, 4, gamma=0.9, epsilon=0.1, delta=0.001, rho=0.2, horizon=30)
+    >>> paper["rounds"], f"{paper['episodes']:.2g}"
+    (631298, '6.5e+27')
+    """
+    sizes = n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards, n_states
+    task, rho = checked(Task(*sizes, "zero-preserving", allowed_pairs)), check_share("theory.paper_rmax", "rho", rho)
+    H, N, log = task.horizon, task.pairs, math.log(1.0 / task.delta)
+    T = H * N / task.epsilon + H * H * log / task.epsilon**2
+    if 2.0 * math.log(N / rho) + 4.0 * math.log(T) + math.log(H) > _LARGEST:
+        raise InvalidInput("theory.paper_rmax: the paper's m passes 1e280 here. Raise epsilon or rho.")
+    rounds = math.ceil(T)
+    episodes = math.ceil(N**2 * float(rounds) ** 4 * math.log(1.0 / rho) / rho**2)
+    tolerance = task.epsilon * (1.0 - task.gamma) ** 2 / task.n_states
+    return {"rounds": rounds, "episodes": episodes, "known": float(H), "window": float(H), "tolerance": tolerance}
