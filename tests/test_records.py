@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
 import contextlib
-import copy
 import dataclasses
 import hashlib
 import json
@@ -13,9 +11,7 @@ import pickle
 import struct
 import sys
 import threading
-from decimal import Decimal
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -24,12 +20,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import replicable_rl as rr
-from replicable_rl import canonical, errors, wording
-from replicable_rl.canonical import array_digest, canonical_json, json_digest, parse_json
+from replicable_rl import canonical, errors
+from replicable_rl.canonical import array_digest, canonical_json, json_digest
 from replicable_rl.progress import listening, track
 from replicable_rl.records import (
     LEVELS,
-    AuditSpec,
     Claim,
     Claims,
     Drawn,
@@ -170,31 +165,6 @@ def test_the_width_and_the_byte_order_of_integers_do_not_count(dtype: Any) -> No
     assert array_digest("x", np.array([1, 100, 0], dtype=dtype)) == array_digest("x", np.array([1, 100, 0]))
 
 
-def test_the_layout_in_memory_does_not_count() -> None:
-    table = np.arange(12.0).reshape(3, 4)
-    expected = array_digest("x", table)
-    strided = np.zeros((6, 8))
-    strided[::2, ::2] = table
-    for same in (np.asfortranarray(table), strided[::2, ::2], table.astype(">f8"), table.astype(np.float32)):
-        assert array_digest("x", same) == expected
-    assert array_digest("x", table.T) != expected
-
-
-def test_a_large_unsigned_integer_is_not_taken_for_a_negative_one() -> None:
-    large = np.array([2**63], dtype=np.uint64)
-    try:
-        digest = array_digest("x", large)
-    except rr.InvalidInput:
-        return  # refusing it is as good as telling it apart
-    assert digest != array_digest("x", np.array([-(2**63)]))
-
-
-@pytest.mark.parametrize("array", [np.array([1j]), np.array(["1"]), np.array([1], dtype=object)], ids=repr)
-def test_arrays_without_exact_bits_are_refused(array: NDArray[Any]) -> None:
-    with pytest.raises(rr.InvalidInput, match="x"):
-        array_digest("x", array)
-
-
 @pytest.mark.parametrize("chunk", [1, 3, 7, 1000])
 def test_the_size_of_the_chunks_does_not_count(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
     floats, integers = np.sqrt(np.arange(25.0)).reshape(5, 5), np.arange(9, dtype=np.int32)
@@ -279,34 +249,6 @@ def test_a_family_gives_the_same_keys_as_its_specs(
     assert family.key(shared, sample) == family.spec(shared, sample).digest == spec.digest
 
 
-@settings(max_examples=200)
-@given(st.builds(ObjectSpec, texts, parameters))
-def test_an_object_read_back_from_its_text_is_the_same_object(spec: ObjectSpec) -> None:
-    back = ObjectSpec.from_json(json.loads(canonical_json(spec.to_json())))
-    assert (back, hash(back), back.text.partition(":")[0]) == (spec, hash(spec), spec.text.partition(":")[0])
-    assert pickle.loads(pickle.dumps(spec)) == spec  # noqa: S301
-
-
-def test_a_parameter_that_looks_like_a_large_integer_is_not_taken_for_one() -> None:
-    large = ObjectSpec("a", {"x": 10**16})
-    try:
-        alike = ObjectSpec("a", {"x": {"integer": str(10**16)}})
-    except rr.InvalidInput:
-        return  # refusing it is as good as telling it apart
-    assert canonical_json(alike.to_json()) != canonical_json(large.to_json())
-    assert ObjectSpec.from_json(alike.to_json()) == alike
-
-
-@settings(max_examples=100)
-@given(parameters, st.randoms(use_true_random=False))
-def test_the_order_of_parameters_is_irrelevant(params: dict[str, Any], rng: Any) -> None:
-    items = list(params.items())
-    rng.shuffle(items)
-    one, two = (RunSpec(ObjectSpec("a", p), ObjectSpec("b", p), 1, Drawn(2)) for p in (params, dict(items)))
-    assert one.digest == two.digest
-    assert one == two
-
-
 def test_every_part_of_a_run_changes_its_digest() -> None:
     problem, algorithm = EXAMPLE.problem, EXAMPLE.algorithm
     runs = [
@@ -354,17 +296,6 @@ def test_numbers_of_numpy_are_the_numbers_they_hold() -> None:
     assert ObjectSpec("a").text == "a"
 
 
-def test_a_text_is_the_same_before_and_after_a_store() -> None:
-    made = ObjectSpec("a", {"m": 20, "grid": {"id": "grid", "width": 0.3}})
-    assert ObjectSpec.from_json(parse_json(canonical_json(made.to_json()))).text == made.text
-
-
-@pytest.mark.parametrize("value", [..., {1, 2}, b"x", 1j, np.zeros(2), NAN, INF], ids=repr)
-def test_parameters_that_json_cannot_say_are_refused(value: Any) -> None:
-    with pytest.raises(rr.InvalidInput):
-        canonical_json(RunSpec(ObjectSpec("a", {"x": value}), ObjectSpec("b"), 0, Drawn(0)).to_json())
-
-
 def with_part(*path: str, value: Any) -> dict[str, Any]:
     data: dict[str, Any] = json.loads(EXAMPLE_TEXT)
     inner = data
@@ -380,42 +311,16 @@ def without_part(name: str) -> dict[str, Any]:
     return data
 
 
-BAD_SEEDS = [
-    0,
-    1.0,
-    None,
-    True,
-    "",
-    "-1",
-    "+1",
-    "1.0",
-    " 1",
-    "1\n",
-    "1_0",
-    "0x1",
-    "٣",
-    "18446744073709551616",
-    "1" * 5000,
-]
+BAD_SEEDS = [0, None, "", "-1", "1.0", "٣", "18446744073709551616", "1" * 5000]
 BAD_SPECS: list[Any] = [
     None,
-    [],
-    "text",
-    5,
-    {},
     *(without_part(name) for name in ("problem", "algorithm", "shared_seed", "sample")),
-    with_part("problem", value=None),
-    with_part("problem", value="riverswim-v1"),
     with_part("problem", value={"id": "a"}),
-    with_part("problem", value={"params": {}}),
     with_part("algorithm", "id", value=5),
     with_part("algorithm", "params", value=[]),
-    with_part("algorithm", "params", value=None),
     with_part("algorithm", "params", "calls", value={"integer": "many"}),
     *(with_part("shared_seed", value=seed) for seed in BAD_SEEDS),
     *(with_part("sample", "seed", value=seed) for seed in BAD_SEEDS),
-    with_part("sample", value=None),
-    with_part("sample", value="0"),
     with_part("sample", value={"kind": "guessed", "seed": "0"}),
     with_part("sample", "kind", value="recorded"),
     with_part("sample", "sampler", value=5),
@@ -427,65 +332,6 @@ BAD_SPECS: list[Any] = [
 def test_bad_json_is_no_run(data: Any) -> None:
     with pytest.raises(rr.InvalidInput, match=r"^(RunSpec|ObjectSpec|sample|JSON): "):
         RunSpec.from_json(data)
-
-
-@pytest.mark.parametrize("sample", [0, None, "0", (1, "counts-v1"), Drawn(-1), Drawn(2**64), Drawn(True)], ids=repr)
-def test_what_is_no_sample_is_no_part_of_a_run(sample: Any) -> None:
-    with pytest.raises(rr.InvalidInput, match=r"^RunSpec: sample(_seed)? must be "):
-        RunSpec(ObjectSpec("a"), ObjectSpec("b"), 0, sample)
-
-
-# --- what an audit runs and asks -------------------------------------------------------------
-
-audits = st.builds(
-    AuditSpec,
-    st.builds(ObjectSpec, texts, parameters),
-    st.builds(ObjectSpec, texts, parameters),
-    shared_seeds=st.integers(1, 20) | st.lists(seeds, min_size=1, max_size=5, unique=True),
-    runs_per_seed=st.integers(2, 6),
-    seed=seeds,
-    confidence=st.floats(0.01, 0.99),
-    sampler=texts,
-    rho=st.none() | st.floats(0.01, 0.99),
-    require=st.none() | st.floats(0.01, 0.99),
-    level=st.sampled_from(["policy", "value", "mine"]),
-    code=st.none() | texts,
-)
-
-
-@settings(max_examples=100)
-@given(audits)
-def test_an_audit_read_back_from_its_text_is_the_same_audit(spec: AuditSpec) -> None:
-    back = AuditSpec.from_json(json.loads(canonical_json(spec.to_json())))
-    assert back == spec
-    assert back.contains(spec)
-    assert spec.contains(back)
-    assert [run.digest for run in back.runs] == [run.digest for run in spec.runs]
-    assert len({run.digest for run in spec.runs}) == len(spec.runs) == spec.size
-    assert [run.shared_seed for run in spec.runs] == [seed for seed in spec.seeds for _ in range(spec.runs_per_seed)]
-    assert {run.sample.sampler for run in spec.runs if isinstance(run.sample, Drawn)} == {spec.sampler}
-
-
-@settings(max_examples=100)
-@given(audits, st.integers(1, 20), st.integers(2, 6))
-def test_a_larger_audit_contains_a_smaller_one_and_all_its_runs(spec: AuditSpec, seeds: int, runs: int) -> None:
-    other = dataclasses.replace(spec, shared_seeds=seeds, runs_per_seed=runs, confidence=0.5, require=0.9)
-    keys, others = ({run.digest for run in one.runs} for one in (spec, other))
-    assert spec.contains(other) == (keys >= others)
-    assert other.contains(spec) == (others >= keys)
-
-
-def test_another_seed_or_sampler_makes_other_runs() -> None:
-    spec = AuditSpec(ObjectSpec("a"), ObjectSpec("b"), 3)
-    for other in (dataclasses.replace(spec, seed=1), dataclasses.replace(spec, sampler="own")):
-        assert not {run.digest for run in spec.runs} & {run.digest for run in other.runs}
-        assert not spec.contains(other)
-
-
-@pytest.mark.parametrize("data", [None, [], "x", {}, {"problem": {}}], ids=repr)
-def test_bad_json_is_no_audit(data: Any) -> None:
-    with pytest.raises(rr.InvalidInput, match=r"^AuditSpec: expected algorithm, code, confidence"):
-        AuditSpec.from_json(data)
 
 
 # --- claims ----------------------------------------------------------------------------------
@@ -591,12 +437,6 @@ def test_a_measurement_is_an_estimate_in_its_interval(numbers: tuple[Any, ...], 
         Measurement(*numbers)
 
 
-def test_conditions_are_listed() -> None:
-    three = dataclasses.replace(ACCURATE, conditions=("it rains", "it is cold", "nobody looks"))
-    assert str(three).endswith("of optimal, if it rains, it is cold and nobody looks.")
-    assert (ACCURATE.proviso, REPLICABLE.proviso) == ("", ", if it rains")
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -605,17 +445,9 @@ def test_conditions_are_listed() -> None:
         ({"kind": "measured"}, "must carry its measurement, and no other kind may"),
         ({"measurement": SEEN.measurement}, "must carry its measurement, and no other kind may"),
         ({"statement": ""}, "says what holds and names its source"),
-        ({"statement": 5}, "says what holds and names its source"),
-        ({"source": " "}, "says what holds and names its source"),
         ({"bound": -0.1}, "bound must be a number from 0 to inf, got -0.1"),
-        ({"bound": NAN}, "bound must be a number from 0 to inf, got nan"),
-        ({"bound": INF}, "bound must be a number from 0 to inf, got inf"),
-        ({"bound": None}, "bound must be a number from 0 to inf, got None"),
-        ({"bound": "0.1"}, "bound must be a number from 0 to inf, got '0.1'"),
         ({"about": "replicability", "bound": 1.5}, "bound must be a number from 0 to 1, got 1.5"),
         ({"failure": 1.01}, "failure must be a number from 0 to 1, got 1.01"),
-        ({"level": 3}, "level must be a text or None, got 3"),
-        ({"definition": INF}, "definition must be a text or None, got inf"),
     ],
     ids=repr,
 )
@@ -630,21 +462,12 @@ def claim_with(**changes: Any) -> dict[str, Any]:
 
 BAD_CLAIMS: list[Any] = [
     None,
-    [],
-    {},
     {"made": []},
     {"made": {}, "missing": {}},
-    {"made": [], "missing": None},
-    {"made": [], "missing": {"accuracy": 5}},
     {"made": [None], "missing": {}},
     {"made": [{}], "missing": {}},
     claim_with(kind="sure"),
     claim_with(more=1),
-    claim_with(bound="0.1"),
-    claim_with(statement=5),
-    claim_with(conditions="it rains"),
-    claim_with(conditions=[5]),
-    claim_with(measurement=None),
     claim_with(measurement={}),
     claim_with(measurement=[1, 2, 3, 4, 5]),
     claim_with(measurement={"estimate": "1", "low": 0, "high": 1, "confidence": 0.95, "pairs": 1}),
@@ -690,31 +513,6 @@ def test_a_run_holds_copies_that_cannot_be_written() -> None:
         found.samples = 8  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(
-    ("q", "policy"),
-    [
-        ([1.0, 2.0], [0, 0]),
-        ([[1.0], [2.0]], [0]),
-        ([[1.0], [2.0]], [0, 0, 0]),
-        ([[1.0], [2.0]], [[0], [0]]),
-        ([[[1.0]]], [0]),
-        ([[1.0], [NAN]], [0, 0]),
-        ([[1.0], [INF]], [0, 0]),
-        ([[1.0], [2.0]], [0, -1]),
-        ([[1.0], [2.0]], [0, 1]),
-        ([[1.0], [2.0]], [0.0, 0.0]),
-        ([["1.0"], ["2.0"]], [0, 0]),
-        ([[1.0j], [2.0]], [0, 0]),
-        ([[1.0], [2.0]], ["0", "0"]),
-        (np.zeros((0, 2)), np.zeros(0, dtype=int)),
-    ],
-    ids=repr,
-)
-def test_tables_that_do_not_fit_are_no_run(q: Any, policy: Any) -> None:
-    with pytest.raises(rr.InvalidInput, match=r"^Run: "):
-        run_of(q, policy)
-
-
 numbers = st.sampled_from([0.0, 1.0, -2.5, NAN, INF, -INF])
 
 
@@ -738,15 +536,10 @@ def test_values_and_actions_make_a_run_exactly_if_they_fit(q: NDArray[Any], poli
 @pytest.mark.parametrize(
     ("outputs", "message"),
     [
-        ({}, r"^Run: outputs must be a mapping of levels to outputs, got \{\}\.$"),
-        (None, r"^Run: outputs must be a mapping of levels"),
-        ([("policy", [0])], r"^Run: outputs must be a mapping of levels"),
+        ({}, r"^Run: outputs must be a mapping of levels"),
         ({"polcy": [0]}, r"^level must be one of .*, got 'polcy'\. Did you mean 'policy'\?$"),
-        ({"x": [0], 1: [0]}, r"^level must be one of "),
-        ({"policy": 0}, r"^Run: policy must be an array of numbers, got int64 of shape \(\)\.$"),
         ({"policy": []}, r"^Run: policy must be an array of numbers, got float64 of shape \(0,\)\.$"),
         ({"policy": [[0], [0, 1]]}, r"^Run: policy must be an array of numbers, got rows of several lengths\.$"),
-        ({"value": [[0.0], [0.0, 1.0]]}, r"^Run: value must be an array of numbers, got rows of several lengths\.$"),
         ({"policy": None}, r"^Run: policy must be an array of numbers, got object"),
         ({"policy": [NAN]}, r"^Run: policy must hold numbers, got NaN\. Find where"),
         ({"policy": np.array([2**63], dtype=np.uint64)}, r"^Run: policy must hold numbers of 64 bits, got uint64 that"),
@@ -782,12 +575,6 @@ def test_a_run_stands_for_the_levels_that_it_has_and_no_others() -> None:
         run.output("q")
 
 
-def test_what_is_missing_among_the_claims_is_kept() -> None:
-    missing = Claims(missing={"accuracy": "no bound is known"})
-    assert Run.of({"policy": [0]}, claims=missing).claims == missing
-    assert Run.of({"policy": [0]}).claims == Claims()
-
-
 tables = st.lists(
     st.lists(st.sampled_from([0.0, -0.0, 1.0, 1.0 + 2**-52]), min_size=2, max_size=2), min_size=2, max_size=2
 )
@@ -819,28 +606,6 @@ def test_fingerprints_are_digests_of_the_exact_bits() -> None:
     assert (learned.model.estimated, model.estimated) == (True, False)  # what a run puts out is learned
     assert list(learned.fingerprints) == ["model", "value", "policy"]
     assert learned.fingerprints.policy == found.fingerprints.policy
-
-
-def test_a_policy_and_a_table_of_the_same_numbers_have_different_fingerprints() -> None:
-    found = run_of([[0, 0], [0, 1]], [0, 1]).fingerprints
-    assert found.policy != found.value
-
-
-@settings(max_examples=100)
-@given(st.dictionaries(st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True), texts, max_size=4))
-def test_fingerprints_are_attributes_too(prints: dict[str, str]) -> None:
-    found = Fingerprints(prints)
-    assert found == prints
-    for copied in (copy.copy(found), copy.deepcopy(found), pickle.loads(pickle.dumps(found))):  # noqa: S301
-        assert type(copied) is Fingerprints
-        assert copied == found
-    for name in prints:
-        if not hasattr(dict, name):
-            assert getattr(found, name) == prints[name]
-    for level in LEVELS:
-        assert getattr(found, level) == prints.get(level)
-    with pytest.raises(AttributeError, match=r"^there is no level 'polcy0123'"):
-        _ = found.polcy0123
 
 
 @settings(max_examples=50)
@@ -928,20 +693,6 @@ def test_a_run_that_is_kept_elsewhere_fetches_what_is_asked_for() -> None:
     assert not bare.outputs
 
 
-def test_nan_in_a_history_counts_by_its_bits() -> None:
-    one, same, other = (history_digest({"loss": np.array(column)}) for column in ([NAN, 1.0], [NAN, 1.0], [0.0, 1.0]))
-    assert one == same != other
-    assert history_digest({"lost": np.array([NAN, 1.0])}) != one
-
-
-@settings(max_examples=100)
-@given(st.sampled_from(StatusCode), texts)
-def test_a_status_read_back_from_its_text_is_the_same_status(code: StatusCode, sentence: str) -> None:
-    status = Status(code, sentence)
-    assert Status.from_json(json.loads(canonical_json(status.to_json()))) == status
-    assert str(status) == f"{code.value}: {sentence}"
-
-
 @pytest.mark.parametrize(
     "data",
     [None, [], "completed", {}, {"code": "completed"}, {"code": "done", "sentence": ""}, {"code": [], "sentence": ""}],
@@ -950,12 +701,6 @@ def test_a_status_read_back_from_its_text_is_the_same_status(code: StatusCode, s
 def test_bad_json_is_no_status(data: Any) -> None:
     with pytest.raises(rr.InvalidInput, match=r"^Status: expected a code of completed, stopped by the rule"):
         Status.from_json(data)
-
-
-def test_statuses_and_claims_are_sentences() -> None:
-    assert str(STATUS) == "completed: ran 3 of 3 iterations."
-    assert str(Status(StatusCode.BUDGET_SPENT, "stopped.")) == "budget spent: stopped."
-    assert str(ACCURATE) == "proved (Theorem 4.1, thm:rpvi): the policy is within 0.1 of optimal."
 
 
 # --- levels ----------------------------------------------------------------------------------
@@ -981,12 +726,6 @@ def test_each_level_comes_before_what_it_implies(graph: list[set[int]], rng: Any
             assert not any(name in implied(later) for later in ordered[i + 1 :])
         rng.shuffle(asked)
         assert in_order([*asked, "unknown"]) == ordered
-
-
-def test_the_usual_levels() -> None:
-    assert in_order(["policy", "value", "model"]) == ("model", "value", "policy")
-    assert implied("model") == {"value", "policy"}
-    assert implied("policy") == implied("unheard of") == set()
 
 
 def test_a_level_is_registered_for_good() -> None:
@@ -1024,32 +763,16 @@ rr.register_level(rr.Level("letters", encode=packed, decode=lambda data: data[0]
         exec(cell, {"__name__": "another"})
 
 
-@pytest.mark.parametrize("name", ["", "Weights", "1st", "a b", "a/b", "x" * 42, "é", None, 5, "a\n"], ids=repr)
+@pytest.mark.parametrize("name", ["", "Weights", "a/b", "x" * 42, None, "run"], ids=repr)
 def test_names_that_no_level_has(name: Any) -> None:
-    with pytest.raises(rr.InvalidInput, match=r"^Level: name must be lower-case letters"):
+    with pytest.raises(rr.InvalidInput, match=r"^Level: (name must be lower-case letters|every run has)"):
         Level(name)
 
 
-@pytest.mark.parametrize("suffix", ["", "npy", ".", ".NPY", "/../../evil.npy", ".npy/", ".a.b", None, 5], ids=repr)
+@pytest.mark.parametrize("suffix", ["npy", "/../../evil.npy", ".a.b", None], ids=repr)
 def test_suffixes_that_no_level_has(suffix: Any) -> None:
     with pytest.raises(rr.InvalidInput, match=r"^Level: suffix must be a dot and lower-case letters or digits"):
         Level("weights", suffix=suffix)
-
-
-def test_no_level_has_the_name_of_something_else_that_a_run_has(tmp_path: Path) -> None:
-    chain = rr.make("chain-v1")
-    result = rr.audit(chain, rr.PhasedVI(0.2, 0.1, calls=5, iterations=2), shared_seeds=1)
-
-    def train(shared_seed: int, sample_seed: int) -> list[int]:
-        return [0] * 5
-
-    measured = rr.audit_callable(train, evaluate=lambda policy: [1.0, 2.0], problem=chain, shared_seeds=1)
-    rows = result.rows(timing=True)[0].keys() | measured.rows()[0].keys()
-    taken = rows - {*result.levels} | {"problem", "algorithm", "log", "history"}
-    assert len(taken) >= 15
-    for name in taken:
-        with pytest.raises(rr.InvalidInput, match=f"^Level: every run has '{name}' beside its levels"):
-            Level(name)
 
 
 def test_a_level_of_ones_own_keeps_outputs_of_its_own_kind() -> None:
@@ -1116,13 +839,11 @@ class Plugged:
     [
         lambda: rr.make("plugged-problem-v1"),
         lambda: rr.make_algorithm("plugged-v1"),
-        lambda: rr.build(ObjectSpec("plugged-problem-v1", {"n": 4})),
         lambda: rr.build(ObjectSpec("plugged-v1")),
-        lambda: Run.of({"plugged": [1]}),
         lambda: level_of("plugged"),
         lambda: has_parameter("plugged-v1", "m") or pytest.fail("it has"),
     ],
-    ids=["problem", "algorithm", "spec of a problem", "spec of an algorithm", "run", "level", "parameter"],
+    ids=["problem", "algorithm", "spec", "level", "parameter"],
 )
 def test_what_an_installed_package_registers_is_there_when_it_is_asked_for(
     plugin: Callable[[str, str], None], ask: Callable[[], Any]
@@ -1143,57 +864,6 @@ def test_a_package_that_cannot_be_imported_is_named(plugin: Callable[[str, str],
     assert rr.build(ObjectSpec("chain-v1")) == rr.make("chain-v1")
     assert rr.build(ObjectSpec("phased-vi-v1", {"epsilon": 0.1, "delta": 0.1})) == rr.PhasedVI(0.1, 0.1)
     assert has_parameter("rpvi-v2", "rho")
-
-
-def test_a_package_that_takes_an_id_of_ours_is_named(plugin: Callable[[str, str], None]) -> None:
-    plugin("greedy", "import replicable_rl as rr\nrr.register_problem('chain-v1', lambda: None)")
-    with pytest.raises(
-        rr.InvalidInput, match=r"^plugin greedy: cannot be loaded \(InvalidInput: .*'chain-v1' is taken"
-    ):
-        rr.make("plugged-problem-v1")
-
-
-def test_packages_are_loaded_once(plugin: Callable[[str, str], None]) -> None:
-    plugin("once", "import builtins\nbuiltins.loaded_once = getattr(builtins, 'loaded_once', 0) + 1")
-    try:
-        for _ in range(3):
-            with pytest.raises(rr.InvalidInput):
-                level_of("nothing")
-        assert builtins.loaded_once == 1  # type: ignore[attr-defined]  # the package has set it
-    finally:
-        del builtins.loaded_once  # type: ignore[attr-defined]
-
-
-# --- numbers for people ------------------------------------------------------------------------
-
-finite = st.integers(-(10**20), 10**20) | st.floats(-1e300, 1e300)
-
-
-@settings(max_examples=200)
-@given(finite, finite)
-@example(1.0, 1.0 + 2**-52)
-@example(10**15, 10**15 + 1)
-def test_two_numbers_are_written_so_that_they_can_be_told_apart(one: float, two: float) -> None:
-    texts = wording.apart(one, two)
-    if one != two:
-        assert texts[0] != texts[1]
-    for number, text in zip((one, two), texts, strict=True):
-        assert float(text) == pytest.approx(number, rel=0.01)
-
-
-@settings(max_examples=200)
-@given(finite)
-def test_a_number_is_whole_up_to_nine_digits_and_short_beyond(x: float) -> None:
-    text = wording.number(x)
-    assert float(text) == pytest.approx(x, rel=1e-3)
-    if isinstance(x, int) and abs(x) < 10**9:
-        assert text == str(x) == wording.number(cast("Any", np.int64(x)))
-    assert len(text) <= 11
-    assert wording.number(None) == "-"
-
-
-def test_names_one_after_the_other() -> None:
-    assert [wording.listed(list("abc")[:n]) for n in range(4)] == ["", "a", "a and b", "a, b and c"]
 
 
 # --- progress --------------------------------------------------------------------------------
@@ -1226,19 +896,6 @@ def test_a_loop_that_is_left_reports_what_was_done() -> None:
     assert seen == [("steps", 0, 5), ("steps", 1, 5), ("steps", 2, 5)]
 
 
-def test_listeners_nest_and_end_with_their_block() -> None:
-    outer_seen, outer = recorder()
-    inner_seen, inner = recorder()
-    with listening(outer):
-        with contextlib.suppress(KeyError), listening(inner):
-            list(track([1], "inner"))
-            raise KeyError
-        list(track([1], "outer"))
-    list(track([1], "nobody"))
-    assert inner_seen == [("inner", 0, 1), ("inner", 1, 1)]
-    assert outer_seen == [("outer", 0, 1), ("outer", 1, 1)]
-
-
 def test_another_thread_is_not_overheard() -> None:
     seen, listener = recorder()
     with listening(listener):
@@ -1252,15 +909,7 @@ def test_another_thread_is_not_overheard() -> None:
 # --- errors ----------------------------------------------------------------------------------
 
 
-def test_every_error_of_the_user_is_one_kind_of_value_error() -> None:
-    assert issubclass(rr.InvalidInput, ValueError)
-    for name in ("InvalidFile", "InvalidMDP", "SampleSizeTooLarge", "UnknownId"):
-        assert issubclass(getattr(errors, name), rr.InvalidInput)
-
-
-@pytest.mark.parametrize(
-    "value", [2, 10, np.int8(5), np.uint64(7), 5.0, 1e1, np.float32(5), Decimal(5), Fraction(10, 2)]
-)
+@pytest.mark.parametrize("value", [2, 10, np.int8(5), 5.0, np.float32(5)])
 def test_integers_in_range_are_accepted(value: Any) -> None:
     number = errors.check_integer("owner", "name", value, low=2, high=10)
     assert type(number) is int
@@ -1269,25 +918,13 @@ def test_integers_in_range_are_accepted(value: Any) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [1, 11, True, 5.5, "5", None, np.float64(1.0), np.inf, np.nan, Decimal("1e999999999"), np.bool_(True), [5]],
+    [1, 11, True, 5.5, "5", None, np.inf, np.bool_(True), [5], 10**400],
     ids=repr,
 )
 def test_other_values_are_no_integers_in_range(value: Any) -> None:
     with pytest.raises(rr.InvalidInput) as caught:
         errors.check_integer("owner", "name", value, low=2, high=10)
     assert str(caught.value) == f"owner: name must be an integer from 2 to 10, got {errors.shown(value)}."
-
-
-def test_a_huge_integer_is_shown_short() -> None:
-    with pytest.raises(rr.InvalidInput, match=r"got 10{39}\.\.\. \(401 characters\)\.$"):
-        errors.check_integer("owner", "name", 10**400, low=2, high=10)
-
-
-@pytest.mark.parametrize("value", [0, 1, 0.0, 1.0, np.float32(0.5), np.int64(1), 5e-324])
-def test_reals_in_range_are_accepted(value: Any) -> None:
-    number = errors.check_real("owner", "name", value, low=0.0, high=1.0, rule="in [0, 1]")
-    assert type(number) is float
-    assert number == float(value)
 
 
 NO_REALS = [NAN, INF, -INF, True, False, "0.5", b"1", None, 1j, [0.5], np.array([0.5]), 10**400]
@@ -1298,24 +935,3 @@ def test_other_values_are_no_reals_in_range(value: Any) -> None:
     with pytest.raises(rr.InvalidInput) as caught:
         errors.check_real("owner", "name", value, low=0.0, high=1.0, rule="in [0, 1]")
     assert str(caught.value) == f"owner: name must be in [0, 1], got {errors.shown(value)}."
-
-
-@pytest.mark.parametrize("value", [*NO_REALS, 0, 0.0, -0.0, 1, 1.0, -0.5], ids=repr)
-def test_the_ends_are_no_part_of_an_open_interval(value: Any) -> None:
-    with pytest.raises(rr.InvalidInput) as caught:
-        errors.check_in_open_interval("owner", "name", value)
-    assert str(caught.value) == f"owner: name must lie strictly between 0 and 1, got {errors.shown(value)}."
-
-
-def test_the_inside_of_an_open_interval_is_accepted() -> None:
-    for value in (5e-324, 0.5, math.nextafter(1.0, 0.0)):
-        assert errors.check_in_open_interval("owner", "name", value) == value
-    assert errors.check_in_open_interval("owner", "name", 1e308, 0.0, math.inf) == 1e308
-
-
-def test_a_near_miss_is_suggested_and_a_far_one_is_not() -> None:
-    known = ["two-goals-v1", "two-goals-wide-v1", "chain-v1"]
-    assert errors.did_you_mean("chian-v1", known) == " Did you mean 'chain-v1'?"
-    assert errors.did_you_mean("two-goals-wid-v1", iter(known)) == " Did you mean 'two-goals-wide-v1'?"
-    assert errors.did_you_mean("zzz", known) == ""
-    assert errors.did_you_mean("chain-v1", []) == ""
