@@ -188,8 +188,6 @@ def test_a_diagnosis_prints_the_policy(folder: Path) -> None:
     many = {"state": list(range(50)), "action": [0, 1] * 25, "reward": [0.0, 1.0] * 25}
     found = rr.diagnose(rr.from_transitions(many | {"next_state": [0] * 50}, gamma=0.5), resamples=4)
     assert "  9  1\n  and 40 more states, which the JSON form lists\n" in str(found)
-    page = found._repr_html_()
-    assert page.index("This log decides") < page.index("42 more are not listed") < page.index("Another log")
     assert max(map(len, found.text(width=30).splitlines())) <= 30
 
 
@@ -221,7 +219,6 @@ def test_cuts_keep_names_and_old_files_are_read(folder: Path) -> None:
     data = rr.from_transitions(folder / "one.csv", gamma=0.9, done="left", reward_range=(0, 1))
     cuts = rr.publish(data, rr.PlugInPolicy(0.05, 0.05, 0.2))
     assert "\n  home: go\n  road: stay\nMargins are" in str(cuts)
-    assert "Cuts for a log" in cuts._repr_html_()
     cuts.save(folder / "cuts.json")
     again = rr.rules.load_cuts(folder / "cuts.json")
     assert again == cuts

@@ -430,7 +430,7 @@ def test_a_diagnosis_says_what_the_run_says() -> None:
     said = "epsilon=0.9 asks for nothing"
     assert found.status is not None
     assert said in found.status.sentence
-    for text in (" ".join(found.text().split()), found._repr_html_(), json.dumps(found.to_json())):
+    for text in (" ".join(found.text().split()), json.dumps(found.to_json())):
         assert said in text
     assert "the rule affordable, which may lose 0.9" in " ".join(str(found).split())
 

@@ -173,21 +173,6 @@ def test_json_is_whole(found: Diagnosis) -> None:
     assert list(data["policy"]) == [f"state {s}" for s in range(5)]
 
 
-def test_notebooks_show_small_tables_and_run_nothing(found: Diagnosis, hostile: Diagnosis) -> None:
-    for one in (found, found.data, found.summary, hostile, hostile.data, hostile.summary):
-        html = one._repr_html_()
-        read = Elements()
-        read.feed(html)
-        assert {tag for tag, _ in read.tags} <= {"p", "table", "caption", "thead", "tbody", "tr", "th", "td"}
-        assert {name for _, attributes in read.tags for name in attributes} <= {"scope"}
-        assert "\x1b" not in html
-        assert len(html) < 5000
-        assert len(repr(one)) < 100
-    assert str(found.agreement) in found._repr_html_()
-    assert repr(found) == f"Diagnosis(agreement {found.agreement}, {len(found.states)} fragile states)"
-    assert repr(found.summary).startswith("Summary(400 rows, 5 states, 3 actions")
-
-
 def test_the_command_makes_a_page(run: Run, tmp_path: Path) -> None:
     path, page = tmp_path / "log.csv", tmp_path / "page.html"
     log = log_of(300)

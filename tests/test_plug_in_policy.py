@@ -475,7 +475,6 @@ def test_margins_from_few_samples_are_said_to_say_little(samples: int, few: bool
     assert (said in cuts.about_margins) == few
     assert (said in str(cuts)) == few
     assert ("deviations, hardly known)" in repr(cuts)) == few
-    assert (said in cuts._repr_html_()) == few
 
 
 def test_the_command_says_that_margins_from_few_samples_say_little(capsys: pytest.CaptureFixture[str]) -> None:

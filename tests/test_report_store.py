@@ -7,7 +7,6 @@ import sqlite3
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +15,8 @@ import pytest
 import replicable_rl as rr
 from replicable_rl.audit import read_audits
 from replicable_rl.cli import main
-from replicable_rl.records import LEVELS, AuditSpec, Claim, Claims, Level, ObjectSpec, Run, RunSpec, register_level
+from replicable_rl.records import LEVELS, AuditSpec, Claims, Level, ObjectSpec, Run, RunSpec, register_level
 from replicable_rl.report.audits import store_page
-from replicable_rl.report.blocks import DataTable, Intervals
 from replicable_rl.report.commands import audit_command
 from replicable_rl.report.page import render
 from replicable_rl.report.policy import PolicyPicture
@@ -79,11 +77,6 @@ def test_a_page_of_audits(store: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert page.read_text(encoding="utf-8") == text  # the same bytes
 
 
-def test_the_default_is_beside_the_store(store: Path) -> None:
-    assert main(["report", str(store)]) == 0
-    assert store.with_suffix(".html").is_file()
-
-
 def test_two_runs_that_differ_are_shown_with_their_values(store: Path) -> None:
     page = store_page(store, algorithm="phased-vi-v1").page
     (picture,) = (block for block in page.sections[1].blocks if isinstance(block, PolicyPicture))
@@ -124,21 +117,6 @@ def test_an_audit_without_a_whole_seed_has_nothing_to_compare(tmp_path: Path) ->
     assert "0 of 6</td>" in text
 
 
-def test_runs_that_no_audit_asks_for_are_listed(tmp_path: Path) -> None:
-    path = tmp_path / "a.sqlite"
-    spec = AuditSpec(ObjectSpec("a"), ObjectSpec("b"), 3)
-    add(path, [made(run, [0]) for run in spec.runs], None)
-    page = store_page(path)
-    assert (page.audits, page.runs) == (0, 6)
-    assert "Runs without an audit" in render(page.page)
-    planted(path, ObjectSpec("a"), ObjectSpec("other"), [[0], [0]])
-    *_, strays = store_page(path).page.sections[0].blocks
-    assert isinstance(strays, DataTable)
-    assert [row[-1] for row in strays.rows] == [6]
-    with pytest.raises(rr.InvalidInput, match="no runs of the algorithm 'c'"):
-        store_page(path, algorithm="c")
-
-
 def test_of_audits_of_the_same_runs_the_last_and_largest_is_shown(tmp_path: Path) -> None:
     path, chain = tmp_path / "a.sqlite", rr.make("chain-v1")
     for seeds, confidence in ((3, 0.95), (6, 0.95), (6, 0.9)):
@@ -175,35 +153,6 @@ def test_what_is_required_decides_on_the_page(tmp_path: Path) -> None:
         assert re.search(rf'class="mark \w+">.*{verdict}</span>', text)
 
 
-def test_claims_are_shown_apart_with_what_is_missing(tmp_path: Path) -> None:
-    spec = AuditSpec(ObjectSpec("a"), ObjectSpec("b"), 2)
-    proved = Claim("accuracy", "proved", "it is within <0.1>", 0.1, "thm:x", conditions=("all is well",))
-    some, none = Claims((proved,), {"replicability": "nobody tried"}), Claims(missing={"accuracy": "m=1 is too few"})
-    runs = [made(run, [0], claims) for run, claims in zip(spec.runs, (some, some, some, none), strict=True)]
-    add(tmp_path / "a.sqlite", runs, spec)
-    text = render(store_page(tmp_path / "a.sqlite").page)
-    for row in (
-        ("accuracy", "it is within &lt;0.1&gt;; if all is well", "proved", "<code>thm:<wbr>x</code>", "3"),
-        ("replicability", "Nothing is proved: nobody tried", "none", "<code>–</code>", "3"),
-        ("accuracy", "Nothing is proved: m=1 is too few", "none", "<code>–</code>", "1"),
-    ):
-        assert re.search(".*".join(f">{re.escape(cell)}</td>" for cell in row), text), row
-
-
-def test_versions_are_shown_and_several_are_said(tmp_path: Path) -> None:
-    spec, path = AuditSpec(ObjectSpec("a"), ObjectSpec("b"), 2), tmp_path / "a.sqlite"
-    runs = [made(run, [0]) for run in spec.runs]
-    add(path, runs, spec)
-    text = render(store_page(path).page)
-    assert f"numpy {np.__version__}" in text
-    assert "different sets of versions" not in text
-    runs[0] = replace(runs[0], made_with={"numpy": "1.0"})
-    add(tmp_path / "b.sqlite", runs, spec)
-    text = render(store_page(tmp_path / "b.sqlite").page)
-    assert "made with 2 different sets of versions" in text
-    assert ">numpy 1.0</td>" in text
-
-
 @pytest.fixture
 def weights() -> Iterator[str]:
     """A level of somebody's own."""
@@ -232,13 +181,6 @@ def test_a_level_of_somebody_s_own_is_shown_like_the_others(policy: bool, weight
     assert any(line.startswith("weights-of-a…") for line in table)
     assert any("take the same action" in line for line in table) == policy
     assert set(read.to_json()["levels"]) == {weights, *also}
-
-
-def test_shares_are_said_to_be_shares(store: Path) -> None:
-    with RunStore(store) as opened:
-        table = " ".join(read_audits(opened)[0].table().split())
-    assert "the unique share is the number of groups divided by all runs" in table
-    assert "the modal share is the largest group of identical runs divided by all runs" in table
 
 
 def test_failures_are_counted_and_quoted(tmp_path: Path) -> None:
@@ -291,19 +233,6 @@ def test_a_large_store_makes_a_small_page_in_seconds(tmp_path: Path) -> None:
     assert "19992 more are not listed" in text
 
 
-def test_many_audits_make_a_small_page(tmp_path: Path) -> None:
-    path = tmp_path / "a.sqlite"
-    for i in range(70):
-        planted(path, ObjectSpec("mine"), ObjectSpec("train", {"i": i}), [[0, 1], [0, 2]])
-    made = store_page(path)
-    assert len(made.page.sections) == 61
-    figure, table = made.page.sections[0].blocks
-    assert isinstance(figure, Intervals)
-    assert isinstance(table, DataTable)
-    assert (len(figure.rows), len(table.rows)) == (40, 70)
-    assert "The first 60 have a section below" in str(table.note)
-
-
 @pytest.mark.parametrize("case", ["missing", "folder", "text", "empty file", "empty store", "other database"])
 def test_what_is_no_store_is_refused_in_one_sentence(
     case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -339,11 +268,3 @@ def test_an_output_that_cannot_be_is_refused(store: Path, tmp_path: Path, capsys
     assert store.read_bytes() == before
     assert main(["report", str(store), "--confidence", "2"]) == 2
     assert "strictly between 0 and 1" in capsys.readouterr().err
-
-
-def test_what_is_no_store_is_said_in_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "empty.sqlite").touch()
-    with pytest.raises(rr.InvalidInput, match=r"none.sqlite: there is no such file. Make a store with"):
-        store_page(tmp_path / "none.sqlite")
-    with pytest.raises(rr.InvalidInput, match=r"empty.sqlite: is empty, and no run store"):
-        store_page(tmp_path / "empty.sqlite")

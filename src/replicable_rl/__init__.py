@@ -12,9 +12,7 @@ True
 import replicable_rl.report.audit_tables
 import replicable_rl.report.diagnose_figures
 import replicable_rl.report.diagnose_tables
-import replicable_rl.report.diagnosis_text
-import replicable_rl.report.notebook
-import replicable_rl.report.notebook_results  # noqa: F401  # they show results
+import replicable_rl.report.diagnosis_text  # noqa: F401  # they show results
 from replicable_rl import plot, queries, testing, theory
 from replicable_rl.adapters import (
     EpisodeReturns,

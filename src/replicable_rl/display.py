@@ -7,13 +7,13 @@ above it and may not be imported from below. So the report says here what it sho
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
+from html import escape
 from typing import Any, TypeVar
 
 from replicable_rl.wording import brief, visible
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _SHOWN: dict[str, Callable[..., Any]] = {}
-_PAGES: dict[type, Callable[[Any], str]] = {}
 _FEW = 6  # items of a list that a line shows
 _LONGEST = 500  # characters of a line
 
@@ -33,21 +33,11 @@ def shown(what: str, *arguments: Any, **options: Any) -> Any:
     return _SHOWN[what](*arguments, **options)
 
 
-def shows_in_notebooks(kind: type) -> Callable[[_Function], _Function]:
-    """Let a function say from now on how a notebook shows objects of a kind, as HTML."""
-
-    def register(function: _Function) -> _Function:
-        _PAGES[kind] = function
-        return function
-
-    return register
-
-
 class Displayed:
-    """Something that a notebook shows in a form of its own."""
+    """Something that a notebook shows as ``print`` does."""
 
     def _repr_html_(self) -> str:
-        return next(_PAGES[kind](self) for kind in type(self).__mro__ if kind in _PAGES)
+        return f"<pre>{escape(visible(str(self)))}</pre>"
 
 
 def short_repr(record: Any) -> str:

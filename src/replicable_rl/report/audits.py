@@ -9,7 +9,7 @@ from typing import NamedTuple
 from replicable_rl.audit import AuditResult, read_audits
 from replicable_rl.audit.reading import current
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval, did_you_mean
-from replicable_rl.records import LEVELS, AuditSpec, RunFamily, in_order
+from replicable_rl.records import LEVELS, AuditSpec, in_order
 from replicable_rl.report.audit_blocks import (
     agreement_bar,
     asked_for,
@@ -57,7 +57,7 @@ def store_page(
         confidence = check_in_open_interval("report", "confidence", confidence)
     name = _check_is_there(path)
     with RunStore(path) as store:
-        specs, strays = _chosen(name, store, problem, algorithm)
+        specs = _chosen(name, store, problem, algorithm)
         read = zip(specs, read_audits(store, confidence=confidence, wanted=lambda spec: spec in specs), strict=True)
         order = list(dict.fromkeys(spec.problem for spec in specs))
         audits = sorted(read, key=lambda audit: order.index(audit[0].problem))  # those of one problem together
@@ -66,8 +66,8 @@ def store_page(
             _section(result, f"audit-{i}", audit_command(spec, name))
             for i, (spec, result) in enumerate(audits[:_SECTIONS], start=1)
         ]
-        blocks = [*_differing(results), *_overview(results, command), *_strays(strays)]
-    runs = sum(len(result.runs) for result in results) + sum(strays.values())
+        blocks = [*_differing(results), *_overview(results, command)]
+    runs = sum(len(result.runs) for result in results)
     lead = ("If one trains again, with fresh samples, is the policy the same? ", plural(len(specs), "audit"), " in ")
     overview = Section("overview", "Overview", blocks)
     page = Page(f"Audits in {Path(name).name}", (*lead, Code(name), "."), [overview, *sections], command)
@@ -89,24 +89,19 @@ def _check_is_there(path: str | os.PathLike[str]) -> str:
     return name
 
 
-def _chosen(
-    name: str, store: RunStore, problem: str | None, algorithm: str | None
-) -> tuple[list[AuditSpec], dict[RunFamily, int]]:
-    """Return the audits with these ids, and the families with runs for which no audit asks."""
-    specs, families = current(store.audits()), dict(store.families())
-    known = dict.fromkeys([*(spec.family for spec in specs), *families])
-    if not known:
-        raise InvalidInput(f"{name}: holds no finished runs.")
+def _chosen(name: str, store: RunStore, problem: str | None, algorithm: str | None) -> list[AuditSpec]:
+    """Return the audits with these ids."""
+    specs = current(store.audits())
+    if not specs:
+        raise InvalidInput(f"{name}: holds no audits.")
     for part, wanted in (("problem", problem), ("algorithm", algorithm)):
-        ids = list(dict.fromkeys(getattr(family, part).id for family in known))
+        ids = list(dict.fromkeys(getattr(spec, part).id for spec in specs))
         if wanted is not None:
-            known = {one: None for one in known if wanted in (getattr(one, part).id, getattr(one, part).text)}
-        if not known:
+            specs = [spec for spec in specs if wanted in (getattr(spec, part).id, getattr(spec, part).text)]
+        if not specs:
             hint = did_you_mean(str(wanted), ids) or f" It has: {', '.join(brief(id, 40) for id in ids[:8])}."
             raise InvalidInput(f"{name}: holds no runs of the {part} {wanted!r}.{hint}")
-    asked = {spec.family for spec in specs}
-    strays = {family: runs for family, runs in families.items() if family in known and family not in asked}
-    return [spec for spec in specs if spec.family in known][:_ROWS], strays
+    return specs[:_ROWS]
 
 
 def _differing(results: Sequence[AuditResult]) -> list[Block]:
@@ -181,15 +176,3 @@ def _line(result: AuditResult, levels: Sequence[str]) -> list[Cell]:
 def _earned(result: AuditResult) -> Cell:
     """Return the mean return of the runs of an audit: what they learned, beside how alike they are."""
     return None if result.returns is None else with_interval(result.returns.mean)
-
-
-def _strays(families: dict[RunFamily, int]) -> list[Block]:
-    """List runs for which no audit in the store asks."""
-    rows: list[list[Cell]] = [
-        [Code(brief(family.problem.text)), Code(brief(family.algorithm.text)), runs]
-        for family, runs in families.items()
-    ]
-    caption = "Runs without an audit: no audit in this store asks for them, so they are not compared."
-    more = f"{len(rows) - _ROWS} more are not listed." if len(rows) > _ROWS else None
-    table = DataTable(["problem", "algorithm", "runs"], rows[:_ROWS], caption, note=more)
-    return [table] if rows else []

@@ -24,7 +24,6 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from replicable_rl.errors import InvalidInput
 from replicable_rl.files import write_text
 from replicable_rl.report.blocks import (
     Callout,
@@ -47,8 +46,6 @@ from replicable_rl.wording import visible
 
 Block = Text | Heading | Callout | Facts | Figure | DataTable | Intervals | PolicyPicture
 
-_ID = re.compile(r"[a-z][a-z0-9-]*")
-_TAKEN = ("top", "contents")  # ids of the page itself
 _SHORT = 24  # characters of a cell that is not broken into lines
 _SPAN = re.compile(r"`([^`]+)`|\*([^*\s](?:[^*]*[^*\s])?)\*")
 _SIGNS = {"good": "✓", "bad": "✗", "unsure": "?", "plain": ""}
@@ -58,8 +55,8 @@ _SIGNS = {"good": "✓", "bad": "✗", "unsure": "?", "plain": ""}
 class Section:
     """A part of the page with its own line in the table of contents.
 
-    ``id`` is its anchor. In the table of contents it is called ``label`` where the title is too long for that, under
-    the name of its ``group`` where it has one.
+    ``id`` is its anchor: lower-case letters, digits and "-". In the table of contents it is called ``label`` where the
+    title is too long for that, under the name of its ``group`` where it has one.
     """
 
     id: str
@@ -67,13 +64,6 @@ class Section:
     blocks: Sequence[Block]
     label: Inline | None = None
     group: str | None = None
-
-    def __post_init__(self) -> None:
-        if not _ID.fullmatch(self.id) or self.id in _TAKEN:
-            raise InvalidInput(
-                f"Section: id must be lower-case letters, digits and '-', and not {' or '.join(_TAKEN)}; "
-                f"got {self.id!r}."
-            )
 
 
 @dataclass(frozen=True)
@@ -84,12 +74,6 @@ class Page:
     lead: Inline
     sections: Sequence[Section]
     command: str | None = None
-
-    def __post_init__(self) -> None:
-        ids = [section.id for section in self.sections]
-        for id in ids:
-            if ids.count(id) > 1:
-                raise InvalidInput(f"Page: two sections have the id {id!r}. Give each its own.")
 
 
 def write(page: Page, path: str | os.PathLike[str]) -> None:

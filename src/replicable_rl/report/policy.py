@@ -123,14 +123,8 @@ class PolicyPicture:
 
 
 def policy_run(name: str, policy: ArrayLike, q: ArrayLike | None = None) -> PolicyRun:
-    """Check the tables of a run: S actions, and S × A values where they are known."""
-    actions = np.asarray(policy)
-    values = None if q is None else np.asarray(q, dtype=np.float64)
-    if actions.ndim != 1 or actions.size == 0 or actions.dtype.kind not in "iu" or actions.min() < 0:
-        raise InvalidInput(f"PolicyRun: policy must hold an action >= 0 for every state, got {policy!r:.80}.")
-    if values is not None and (values.ndim != 2 or len(values) != actions.size or actions.max() >= values.shape[1]):
-        raise InvalidInput(f"PolicyRun: q must have shape (S, A) with S = {actions.size}, got {values.shape}.")
-    return PolicyRun(name, actions.astype(np.int64), values)
+    """Return a run by its name: S actions, and S × A values where they are known."""
+    return PolicyRun(name, np.asarray(policy, dtype=np.int64), None if q is None else np.asarray(q, dtype=np.float64))
 
 
 def picture_of(

@@ -6,6 +6,7 @@ It is composed from the datasets and figures in a folder and computes nothing. W
 from collections.abc import Iterator
 from pathlib import Path
 
+from replicable_rl.errors import InvalidInput
 from replicable_rl.experiments.catalogue import experiments
 from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.experiment import (
@@ -28,7 +29,6 @@ _LEAD = (
     "intervals have confidence 95 % and are exact, at sample sizes fixed beforehand."
 )
 _TONES: dict[str | bool | None, Tone] = {HELD: "good", NOT_HELD: "bad", CANNOT_TELL: "unsure"}
-_NOT_OURS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)  # of data in another form
 _TONES |= {True: "good", False: "bad", None: "plain"}
 
 
@@ -53,7 +53,7 @@ def _section(name: str, folder: Path) -> Section:
     try:
         dataset = Dataset.load(folder / f"{name}.json")
         return Section(name, dataset.title, list(_blocks(experiments()[name], dataset, folder)))
-    except _NOT_OURS:
+    except InvalidInput:
         said = f"`{name}.json` is of another version, or was changed. Make it again: `replicable-rl reproduce {name}`."
         return Section(name, name, [Callout(said, "unsure")])
 
