@@ -23,7 +23,6 @@ from tests.test_data import long_log
 pytestmark = pytest.mark.usefixtures("one_database")
 
 DECIDE = rr.PlugInPolicy(0.02, 0.05, 0.2)
-EVIL = "</td><script>alert(1)</script>\x1b[31m=cmd|' /C calc'!A1"
 OTHER = [0.96, 0.01, 0.01, 0.01, 0.01]  # where action 0 leads from state 0, in another process
 COLUMNS = ("--gamma", "0.9", "--reward-range", "0", "1")
 PLUG_IN = ("plug-in-policy-v1", "--epsilon", "0.02", "--delta", "0.05", "--rho", "0.2")
@@ -95,7 +94,6 @@ def test_first_states_move_with_their_names() -> None:
     ("logs", "said"),
     [
         ([log_of(1)], "needs two logs or more, got 1"),
-        ("log.csv", "needs a list of logs, or a dictionary with their names, got 'log.csv'"),
         (7, "needs a list of logs"),
         (["a.csv", "a.csv"], "'a.csv' is given twice, which is no evidence"),
         ([log_of(1), {**log_of(2), "state": ["x"] * 2000}], "one type"),
@@ -116,8 +114,6 @@ def test_what_is_no_sample_of_one_process_is_refused() -> None:
         rr.audit([one, two], DECIDE)
     with pytest.raises(rr.InvalidInput, match="log 2 must be a Dataset"):
         rr.audit([one, 5], DECIDE)
-    with pytest.raises(rr.InvalidInput, match=r"needs two logs or more, got 1"):
-        rr.audit([one], DECIDE)
     with pytest.raises(rr.InvalidInput, match="log 1 and log 2 hold the same data, which is no evidence"):
         rr.audit([one, rr.from_transitions(log_of(1), gamma=0.9)], DECIDE)
     with pytest.raises(rr.InvalidInput, match="Give several logs as a list, or use diagnose"):
@@ -151,14 +147,6 @@ def test_another_process_is_found_and_named(apart: dict[str, rr.Dataset]) -> Non
     assert not rr.compare_logs({name: apart[name] for name in ("spring", "autumn")}).differ
 
 
-def test_logs_without_anything_in_common_say_so() -> None:
-    one = {"state": [0] * 50, "action": [0] * 50, "reward": [0] * 50, "next_state": [0] * 50}
-    two = one | {"state": [1] * 50, "next_state": [1] * 50}
-    found = rr.compare_logs(rr.from_logs([one, two], gamma=0.5))
-    assert (found.differ, found.compared) == (False, 0)
-    assert found.sentence.startswith("Nobody knows whether these logs come from one process")
-
-
 def test_it_is_said_first_and_nothing_is_judged(apart: dict[str, rr.Dataset]) -> None:
     result = rr.audit(apart, DECIDE, shared_seeds=5)
     assert result.logs is not None
@@ -187,11 +175,6 @@ def test_every_log_decides_under_every_shared_seed() -> None:
     assert result.to_pandas()["shared_seed"].tolist() == [5, 5, 5, 7, 7, 7]
     assert "3 logs make 1 independent comparison of two logs" in str(result).replace("\n", " ")
     assert result.claim().conditions == ("the logs are independent samples of one process",)
-
-
-def test_a_list_and_logs_of_several_processes_are_taken_as_they_are() -> None:
-    data = [rr.from_transitions(log_of(seed), gamma=0.9) for seed in (1, 2)]
-    assert rr.audit(data, DECIDE, shared_seeds=2).logs == rr.audit(tuple(data), DECIDE, shared_seeds=3).logs
 
 
 def test_states_in_which_logs_differ_have_their_names() -> None:
@@ -254,14 +237,6 @@ def test_failed_runs_agree_with_nothing() -> None:
     assert states.overall.low <= float(states.overall) == 0.5 <= states.overall.high
 
 
-def test_more_logs_only_add_to_what_holds_at_every_look() -> None:
-    rng = np.random.default_rng(3)
-    outputs = np.array([["ab"[k] for k in rng.integers(2, size=20)] for _ in range(30)])
-    whole = measure_logs("policy", outputs.ravel().tolist(), 20, 0.95)
-    part = measure_logs("policy", outputs[:, :10].ravel().tolist(), 10, 0.95)
-    assert (part.independent, whole.independent) == (5, 10)
-
-
 # --- stores ---------------------------------------------------------------------------------------------
 
 
@@ -296,14 +271,9 @@ def test_a_spec_with_logs_round_trips() -> None:
     ("change", "said"),
     [
         ({"digests": ["x", "y"]}, "64 hexadecimal digits"),
-        ({"digests": ["0" * 64] * 2}, "hold the same data"),
         ({"names": ["a"]}, "2 logs need 2 names"),
-        ({"names": [1, 2]}, "names must be texts"),
-        ({"rows": "many"}, "rows must be a list"),
         ({"rows": [1, -1]}, "rows must be an integer"),
         ({"pairs": [{"one": 0}]}, "a pair has one, two"),
-        ({"alarm": 2.0}, "alarm must"),
-        ({"compared": "1"}, "compared must be an integer"),
         ({"extra": 1}, "expected names"),
     ],
 )
@@ -341,25 +311,6 @@ def test_the_command_says_it_first_and_exits_like_other_audits(run: Run, tmp_pat
     assert text.count("THE LOGS COME FROM DIFFERENT PROCESSES") == 2  # the overview, and the audit
 
 
-def test_hostile_names_are_shown_and_never_run(run: Run, tmp_path: Path) -> None:
-    files = []
-    for i in range(2):
-        log = log_of(i, rows=400, **({"first_row": OTHER} if i else {}))
-        log["action"] = [EVIL if a == 0 else f"a{a}" for a in log["action"]]
-        log |= {name: [f"<b>{s}</b>\x1b[2J" for s in log[name]] for name in ("state", "next_state")}
-        files.append(write(tmp_path / f"<i>{i}.csv", log))
-    greedy = (*PLUG_IN, "--rule", "greedy")
-    printed = run.good("audit", *files, *greedy, *COLUMNS, "--shared-seeds", "3", "--store", tmp_path / "runs.sqlite")
-    assert "\x1b" not in printed
-    run.good("report", tmp_path / "runs.sqlite")
-    page = (tmp_path / "runs.html").read_text()
-    assert "\x1b" not in page
-    assert "<script>alert" not in page
-    assert "<b>0" not in page
-    assert "<i>0" not in page
-    assert "&lt;b&gt;0" in page
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -367,12 +318,8 @@ def test_hostile_names_are_shown_and_never_run(run: Run, tmp_path: Path) -> None
             ("a.csv", *PLUG_IN, "--gamma", "0.9"),
             "a.csv is one log, and others are needed to compare it with. Give two logs or more",
         ),
-        (("a.csv", "b.csv", *PLUG_IN), "a log does not say its discount. Give --gamma, in [0, 1)."),
-        (("a.csv", "b.csv", *PLUG_IN, *COLUMNS), "a.csv: no such file"),
-        (("a.csv", "a.csv", *PLUG_IN, *COLUMNS), "'a.csv' is given twice"),
         (("a.csv", "b.csv", *PLUG_IN, *COLUMNS, "--runs", "3"), "Leave --runs out"),
         (("a.csv", "b.csv", "c.csv", *COLUMNS), "c.csv is a log too. Name an algorithm after the logs"),
-        (("two-goals-v1", "phased-vi-v1", "plug-in"), "No algorithm is called 'plug-in'"),
     ],
 )
 def test_bad_usage(

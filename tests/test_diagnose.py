@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,17 +12,16 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl import compiled
-from replicable_rl.cli import main
 from replicable_rl.data import Process
 from replicable_rl.data.homogeneity import homogeneity
 from replicable_rl.diagnose import threads
-from replicable_rl.diagnose.forecast import Forecast, extrapolated
+from replicable_rl.diagnose.forecast import Forecast
 from replicable_rl.diagnose.resampling import Rows
 from replicable_rl.diagnose.tail import times_for_the_next
 from replicable_rl.errors import InvalidInput
 from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.randomness import sample_stream
-from tests.test_data import LOG, NAMES, csv_of, long_log
+from tests.test_data import LOG, NAMES, long_log
 
 pytestmark = pytest.mark.usefixtures("one_database")
 
@@ -201,21 +199,6 @@ def test_a_log_that_agrees_may_still_be_too_small() -> None:
     assert found.data_needed(0.5) == data.rows
 
 
-def test_no_interval_is_a_point() -> None:
-    assert extrapolated([2] * 5 + [1] * 5, 0.95).low < 0.9
-
-
-def test_a_larger_log_reaches_the_next_state() -> None:
-    """A log with a tail, and states that nothing is known of: more rows are asked for than where there are none."""
-    asked = {}
-    for states in (4, 5):
-        data = tail_of([40, 30, 12, 4], states)
-        asked[states] = rr.diagnose(data, DECIDE, resamples=20, seed=1).data_needed(0.97)
-    assert asked[4] is not None
-    assert asked[5] is not None
-    assert asked[5] >= 1000 * 86 > asked[4]
-
-
 def test_samples_of_a_log_have_no_seed_and_no_number() -> None:
     data = data_of()
     with pytest.raises(rr.InvalidInput, match="sample_seed"):
@@ -271,20 +254,6 @@ def test_wrong_values_of_diagnose(change: dict[str, Any], said: str) -> None:
         rr.diagnose(**{"data": rr.from_transitions(LOG, gamma=0.9), **change})
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "log.csv"
-    path.write_text(csv_of({name: list(column) * 20 for name, column in LOG.items()}))
-    assert main(["diagnose", str(path), "--gamma", "0.9", "--resamples", "20"]) == 0
-    out = capsys.readouterr().out
-    assert "120 rows; 2 states, 2 actions" in out
-    assert "For an agreement of 95 % it takes" in out
-    assert main(["diagnose", str(path), "--gamma", "0.9", "--resamples", "20", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert set(told["policy"]) == {"home", "road"}
-    assert main(["diagnose", str(path), "--gamma", "0.9", "--state", "stat"]) == 2
-    assert "Did you mean 'state'?" in capsys.readouterr().err
-
-
 def test_noise_of_rewards_of_many_values_is_forecast() -> None:
     """Four actions that are nearly as good, and rewards that are all different: logs disagree, and one log knows it."""
     data = many_rewards(0)
@@ -302,17 +271,6 @@ def test_rewards_of_many_values_keep_their_range_and_their_sums() -> None:
     rewards = np.clip(np.random.default_rng(1).normal(0.5, 0.15, 2000), 0, 1)
     assert data.reward_range == (rewards.min(), rewards.max())
     assert float((data.reward * data.count).sum()) == pytest.approx(rewards.sum(), abs=1e-9)
-
-
-def test_changed_rewards_of_many_values_are_found() -> None:
-    same, other = (
-        rr.same_process(many_rewards(1), many_rewards(2)),
-        rr.same_process(many_rewards(1), many_rewards(2, 0.6)),
-    )
-    assert same is not None
-    assert same.p_value > 0.001
-    assert other is not None
-    assert other.p_value < 1e-4
 
 
 def many_rewards(seed: int, mean: float = 0.5, reward_range: tuple[float, float] | None = (0.0, 1.0)) -> rr.Dataset:
@@ -402,13 +360,6 @@ def test_published_margins_know_of_the_noise_of_rewards() -> None:
     follow = rr.PlugInPolicy(0.01, 0.05, 0.2, rule=rr.rules.PublishedCuts(cuts))
     runs = [rr.solve(clicks(seed), follow, shared_seed=0) for seed in range(2, 62)]
     assert sum(not np.array_equal(run.policy, cuts.policy) for run in runs) <= 3  # it was a fifth
-
-
-def test_rewards_of_one_size_have_no_spread() -> None:
-    log = rr.from_transitions(
-        {"state": [0, 1] * 9, "action": [0] * 18, "reward": [1, 0] * 9, "next_state": [1, 0] * 9}, gamma=0.9
-    )
-    assert log.counts.squares is None
 
 
 def test_a_run_says_where_it_takes_what_nobody_tried() -> None:

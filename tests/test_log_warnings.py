@@ -47,12 +47,6 @@ def test_rewards_outside_the_range_are_refused_with_the_place(many_values: bool,
         rr.Dataset(process, [0], [0], [0], [1.5], [1])
 
 
-def test_the_range_must_hold_what_comes_after_the_end() -> None:
-    log = LOG | {"done": [0] * 6, "reward": [1.5] * 6}
-    with pytest.raises(rr.InvalidInput, match="reward_range must hold 0, which is earned after the end"):
-        rr.from_transitions(log, gamma=0.9, done="done", reward_range=(1, 2))
-
-
 def test_the_command_line_refuses_with_the_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(csv_of(LOG, tmp_path / "log.csv"))
     assert main(["diagnose", path, "--gamma", "0.9", "--reward-range", "0", "1"]) == 2
@@ -91,12 +85,6 @@ def test_rows_after_the_end_are_counted(kind: str, tmp_path: Path) -> None:
     assert "1 row of episodes comes after the end: the row before is done" in data.summary().warnings
     data.save(tmp_path / "log.npz")
     assert rr.load_dataset(tmp_path / "log.npz").after == 1
-
-
-def test_two_episodes_do_not_follow_each_other() -> None:
-    log: dict[str, Any] = {"state": ["a", "a"], "action": [0, 0], "reward": [0, 1], "next_state": ["b", "b"]}
-    log |= {"done": [1, 1], "game": [1, 2]}
-    assert warned(log, done="done", episode="game") == ""
 
 
 @pytest.mark.parametrize("kind", ["frame", "text"])
@@ -154,15 +142,3 @@ def test_a_behaviour_of_many_states_and_actions_is_cut() -> None:
     behaviour = summary.to_json()["behaviour"]
     assert isinstance(behaviour, list)
     assert (len(behaviour), summary.to_json()["behaviour_left_out"]) == (1000, 500)
-
-
-def test_names_of_a_behaviour_stay_on_their_line() -> None:
-    log = {
-        "state": ["a\nb\x1b[31m"] * 2,
-        "action": ["x" * 99] * 2,
-        "reward": [0, 1],
-        "next_state": ["a\nb\x1b[31m"] * 2,
-    }
-    said = str(rr.from_transitions(log, gamma=0.9).summary())
-    assert "\x1b" not in said.split("Warning")[0]
-    assert max(map(len, said.splitlines())) < 100
