@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.diagnose.search import grid
 from replicable_rl.errors import InvalidInput, check_integer, shown
 from replicable_rl.mdp import TabularMDP
@@ -149,8 +148,3 @@ def _or_none(make: Callable[[], Any]) -> Any:
         return make()
     except InvalidInput:
         return None
-
-
-def is_plug_in(algorithm: object) -> bool:
-    """Whether an algorithm is a plug-in policy, for which cuts can be published."""
-    return isinstance(algorithm, PlugInPolicy)
