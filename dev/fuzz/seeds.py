@@ -89,7 +89,7 @@ def _read_dataset(path: Path) -> str:
 
 def _write_plan(path: Path) -> None:
     """Write everything that says what is to be run and what is claimed of it, each as its own JSON."""
-    problem, algorithm = ObjectSpec("chain-v1", {"n_states": 5}), ObjectSpec("rpvi-v2", {"calls": 10**20, "rho": 0.2})
+    problem, algorithm = ObjectSpec("chain-v1", {"n_states": 5}), ObjectSpec("rpvi-v1", {"calls": 10**20, "rho": 0.2})
     result = rr.audit(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01, calls=20, iterations=3), shared_seeds=3)
     proved = rr.plan(rr.make("chain-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2)).claims()
     plan = {

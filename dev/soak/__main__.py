@@ -28,7 +28,7 @@ from pathlib import Path
 COMMAND = [sys.executable, "-c", "import sys; from replicable_rl.cli import main; sys.exit(main())"]
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 STORE = "runs.sqlite"
-_AUDIT = "rpvi-v2:epsilon=0.1,delta=0.001,rho=0.2,calls=100000,iterations=60"
+_AUDIT = "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2,calls=100000,iterations=60"
 
 
 @dataclass(frozen=True)
