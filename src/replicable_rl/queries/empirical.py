@@ -19,7 +19,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.mdp import Optimum, Rows, TabularMDP, allowed_of, evaluate_policy, optimal_values, pairs_of
+from replicable_rl.errors import InvalidInput
+from replicable_rl.mdp import (
+    Optimum,
+    Rows,
+    TabularMDP,
+    allowed_of,
+    chosen_actions,
+    evaluate_policy,
+    optimal_values,
+    pairs_of,
+)
 from replicable_rl.mdp.occupancy import occupancy_of_actions
 from replicable_rl.sampling import OutcomeCounts, TransitionCounts
 from replicable_rl.sampling.counts import sums
@@ -150,8 +160,16 @@ class EmpiricalModel:
 
     def gap_of(self, policy: Integers) -> Floats:
         """Return the gaps of the actions that a policy takes, (S,)."""
-        taken: Floats = self.gap.reshape(-1)[np.arange(0, self.gap.size, self.n_actions) + policy]
+        first = np.arange(0, self.gap.size, self.n_actions)
+        taken: Floats = self.gap.reshape(-1)[first + self._actions(policy)]
         return taken
+
+    def _actions(self, policy: Integers) -> Integers:
+        """Return a policy as compiled loops take it: one action for every state."""
+        actions = chosen_actions("EmpiricalModel", policy, self.n_states, self.n_actions)
+        if actions is None:
+            raise InvalidInput(f"EmpiricalModel: policy must hold one action for each of {self.n_states} states.")
+        return actions
 
     def loses_at_most(
         self, policy: Integers, limit: float, over: str = "initial", *, roughly: bool = False
@@ -162,7 +180,7 @@ class EmpiricalModel:
         answer needs, which is that of the exact loss, unless that is within 1e-10 of the limit. ``roughly``: where the
         answer is no, how much need not be known.
         """
-        off = 2.0 / (1.0 - self.gamma) * self.best.error
+        off, policy = 2.0 / (1.0 - self.gamma) * self.best.error, self._actions(policy)
         for least, most in self._bounds(policy, limit, over, limit + off if roughly else math.inf):
             if least - off > limit or most + off <= limit:
                 return least <= limit, least if least > limit else most
@@ -178,7 +196,7 @@ class EmpiricalModel:
 
         It is that of V^ of the best policy and of this one, both fixed, from the first state on or from the worst.
         """
-        first = self.table.initial
+        first, policy = self.table.initial, self._actions(policy)
         if over == "worst":
             lost = self.best.value - evaluate_policy(self.table, policy, tolerance=EXACT).value
             first = np.zeros(self.n_states)

@@ -140,6 +140,10 @@ class RStat:
     def _offset(self, means: Floats, address: tuple[int, ...], index: Index) -> Floats:
         if index is None:
             return self.shared.uniform(self.label, *address, shape=means.shape)
+        if np.shape(index) != np.shape(means):
+            raise InvalidInput(
+                f"rstat: index must have one element for each mean, got {np.shape(index)} for {np.shape(means)}."
+            )
         return self.shared.uniform_at(self.label, *address, index=index)
 
     def _width(self, address: tuple[int, ...]) -> float:

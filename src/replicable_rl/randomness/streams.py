@@ -97,7 +97,10 @@ class SharedRandomness:
         """
         from replicable_rl.randomness import _kernels
 
-        positions = np.ascontiguousarray(index, dtype=np.int64)
+        given = np.asarray(index)
+        if given.size and given.dtype.kind not in "iu":
+            raise InvalidInput(f"SharedRandomness: index must hold whole numbers, got {shown(index)}.")
+        positions = np.ascontiguousarray(given, dtype=np.int64)
         if positions.size and positions.min() < 0:
             raise InvalidInput(f"SharedRandomness: an index must be >= 0, got {positions.min()}.")
         words = np.empty(positions.size, dtype=np.uint64)

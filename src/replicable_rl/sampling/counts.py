@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, shown, whole_number
+from replicable_rl.errors import (
+    InvalidInput,
+    SampleSizeTooLarge,
+    check_integer,
+    check_numbers,
+    shown,
+    whole_number,
+)
 from replicable_rl.theory import MAX_CALLS
 
 if TYPE_CHECKING:
@@ -43,7 +50,7 @@ class OutcomeCounts:
         """Return, for every row, the empirical mean of a function of the outcome.
 
         ``outcome_values`` holds the function's value at every outcome, for example
-        ``value[counts.next_state]``.
+        ``V[counts.next_state]``.
         """
         return self._sum(outcome_values) / float(self.calls)
 
@@ -52,24 +59,43 @@ class OutcomeCounts:
 
         Only where an outcome stands for one value: of rewards that were merged to their mean it says too little.
         """
-        off = np.asarray(outcome_values) - np.repeat(mean, np.diff(self.indptr))
+        means = self._one_for_each("row", "mean", mean, self.indptr.size - 1)
+        off = self._of_outcomes(outcome_values) - np.repeat(means, np.diff(self.indptr))
         return self._sum(off * off) / float(self.calls - 1)
 
     def _sum(self, outcome_values: NDArray[np.float64]) -> NDArray[np.float64]:
         from replicable_rl.mdp import _kernels
 
-        if np.shape(outcome_values) != self.next_state.shape:  # a compiled loop would read beyond their end
-            raise InvalidInput(
-                f"OutcomeCounts: outcome_values must have one number for each of the {self.next_state.size} outcomes, "
-                f"got an array of shape {np.shape(outcome_values)}. Of a value of every state it is "
-                "V[counts.next_state]."
-            )
-        total = np.empty(self.indptr.size - 1)
-        _kernels.row_means(self.indptr, self.count, outcome_values, 0.0, total, 0, total.size)
+        values, total = self._of_outcomes(outcome_values), np.empty(self.indptr.size - 1)
+        _kernels.row_means(self.indptr, self.count, values, 0.0, total, 0, total.size)
         return total
+
+    def _of_outcomes(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return one number for each outcome; without it, and with other slices, a compiled loop reads beyond them."""
+        ends, outcomes = self.indptr, self.next_state.size
+        if not (ends[0] == 0 and ends[-1] == outcomes == self.count.size and bool((np.diff(ends) >= 0).all())):
+            raise InvalidInput(
+                f"OutcomeCounts: indptr must rise from 0 to the number of outcomes, {outcomes}, each with its count."
+            )
+        return self._one_for_each("outcome", "outcome_values", values, outcomes)
+
+    @staticmethod
+    def _one_for_each(what: str, name: str, values: object, size: int) -> NDArray[np.float64]:
+        numbers = check_numbers("OutcomeCounts", name, values)
+        if numbers.shape != (size,):
+            raise InvalidInput(
+                f"OutcomeCounts: {name} must have one number for each of the {size} {what}s, got an array of shape "
+                f"{numbers.shape}. What holds one for each state, V, has one for each outcome: V[counts.next_state]."
+            )
+        return numbers
 
     def transitions(self, n_states: int, n_actions: int, low: float = 0.0) -> TransitionCounts:
         """Return the same counts, merged by successor; rewards are summed above ``low``."""
+        if self.indptr.size - 1 != n_states * n_actions or not (self.next_state < n_states).all():
+            raise InvalidInput(
+                f"OutcomeCounts: n_states and n_actions must be those of the {self.indptr.size - 1} rows and of all "
+                f"next states, got {n_states} and {n_actions}."
+            )
         key, inverse = np.unique(self.row * n_states + self.next_state, return_inverse=True)
         count = sums(inverse, self.count.astype(np.float64), key.size)
         excess = sums(inverse, self.count * (self.reward - low), key.size)

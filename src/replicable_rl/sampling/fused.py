@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp.allowed import allowed_of
 from replicable_rl.progress import report
 from replicable_rl.sampling.tables import MANY_BLOCKS, n_blocks, stream_words
@@ -80,7 +81,9 @@ def fuse(problem: Problem, rows: Rows, conditional: NDArray[np.float64], query: 
         with Team(blocks, whole_below=MANY_BLOCKS) as each_block, Team(value.size, whole_below=_MANY_STATES) as each:
             for t in range(0, schedule.iterations, at_once):
                 some = range(t, min(t + at_once, schedule.iterations))
-                words, keys = stream_words(rng, len(some)), grid.keys(some)
+                words, keys = stream_words(rng, len(some)), np.asarray(grid.keys(some), dtype=np.uint64)
+                if keys.shape not in ((0, 2), (len(some), 2)):  # a compiled loop would read beyond their end
+                    raise InvalidInput(f"Grid: keys must have two words for each of {len(some)} addresses.")
                 steps = _steps(schedule, some, log_term if far else 0.0)
                 drawn, calls = np.empty(len(some), dtype=np.int64), schedule.calls[t : some.stop]
                 if not many:

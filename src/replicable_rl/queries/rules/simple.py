@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import forbid, greedy
 from replicable_rl.queries.rounding import rstat
 from replicable_rl.queries.rules.rule import (
@@ -159,6 +160,8 @@ def gaps_are_sure(
     """Whether a second run compares (weighted) gaps with a tolerance alike."""
     from replicable_rl.queries.rules import _kernels
 
+    if margin.gap.shape != gap.shape:  # a compiled loop would read beyond its end
+        raise InvalidInput(f"rule: margin must be that of a model of this size, {gap.shape}, got {margin.gap.shape}.")
     weight = np.ones(gap.shape[0]) if weight is None else weight
     return bool(_kernels.is_sure(gap, weight, tolerance, order, margin.gap, stretch))
 
