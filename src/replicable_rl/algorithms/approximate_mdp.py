@@ -21,11 +21,13 @@ import numpy as np
 
 from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
 from replicable_rl.algorithms.promise import Promise
+from replicable_rl.errors import speaking_as
 from replicable_rl.mdp import optimal_values
 from replicable_rl.queries import Estimate, Plain, Query, Rounded, ingredient
 from replicable_rl.records import Run, Status, StatusCode
 from replicable_rl.sampling import GenerativeModel, TransitionCounts, draw_from
 from replicable_rl.theory import ApproximateMDPPlan, approximate_mdp
+from replicable_rl.theory.approximate_mdp import check_approximate_mdp
 from replicable_rl.theory.rstat import ARITHMETIC, seed_margin
 
 if TYPE_CHECKING:
@@ -42,6 +44,12 @@ class _ApproximateMDP(Promise[ApproximateMDPPlan]):
 
     needs: ClassVar[type] = GenerativeModel
     estimate: ClassVar[Estimate]  # how means are answered
+    _check = staticmethod(check_approximate_mdp)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        with speaking_as(type(self).__name__):
+            ingredient("estimate", self.estimate)
 
     def _plan(
         self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool, pairs: int | None = None
@@ -128,7 +136,7 @@ class ReplicableApproximateMDP(_ApproximateMDP):
     calls: int | None = None
     tolerance: float | None = None
 
-    id: ClassVar[str] = "replicable-approximate-mdp-v1"
+    id: ClassVar[str] = "replicable-approximate-mdp-v2"
     estimate: ClassVar[Estimate] = Rounded()
 
 

@@ -29,12 +29,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from replicable_rl.algorithms.promise import Promise
+from replicable_rl.errors import speaking_as
 from replicable_rl.mdp import allowed_of, forbid, greedy
 from replicable_rl.progress import track
 from replicable_rl.queries import Estimate, Plain, Query, Rounded, ingredient
 from replicable_rl.records import Run, Status, StatusCode, is_ours
 from replicable_rl.sampling import GenerativeModel, Iterations, OutcomeCounts, Problem, draw_from, fused_iterations
 from replicable_rl.theory import PhasedVIPlan, Units, phased_vi
+from replicable_rl.theory.phased_vi import check_phased_vi
 from replicable_rl.theory.rstat import ARITHMETIC, seed_margin
 
 if TYPE_CHECKING:
@@ -111,7 +113,12 @@ class _Phased(Promise[PhasedVIPlan]):
     needs: ClassVar[type] = GenerativeModel
     estimate: ClassVar[Estimate]  # how means are answered
     target: Target
-    _sizes: ClassVar[tuple[int, int]] = (2**31, 2**31)  # so that no rho_sq is too small
+    _check = staticmethod(check_phased_vi)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        with speaking_as(type(self).__name__):
+            ingredient("estimate", self.estimate)
 
     @property
     def loss_over(self) -> str | None:
@@ -218,7 +225,7 @@ class ReplicablePhasedVI(_Phased):
     tolerance: float | None = None
     rho_sq: float | None = None
 
-    id: ClassVar[str] = "rpvi-v1"
+    id: ClassVar[str] = "rpvi-v2"
     estimate: ClassVar[Estimate] = Rounded()
 
 

@@ -12,7 +12,7 @@ any way, for only the last decision must agree.
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from replicable_rl.algorithms.exploring import collect
 from replicable_rl.algorithms.ignoring import Ignored, hardly_reached, left_at_default
 from replicable_rl.algorithms.promise import Promise, allowed_pairs
 from replicable_rl.data.few import taken_all_the_same, taken_for_the_worst, threshold
-from replicable_rl.errors import InvalidInput, check_integer, speaking_as
+from replicable_rl.errors import InvalidInput, speaking_as
 from replicable_rl.mdp import allowed_of, pairs_of
 from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.queries.rules import (
@@ -39,7 +39,7 @@ from replicable_rl.records import Run, Status, StatusCode
 from replicable_rl.sampling import EpisodicModel, draw_from, kind_of
 from replicable_rl.theory import PlugInPlan, Units, plug_in_policy
 from replicable_rl.theory.decisions import EXACT
-from replicable_rl.theory.plug_in import SPENT
+from replicable_rl.theory.plug_in import SPENT, check_plug_in
 from replicable_rl.wording import number, plural, short_loss
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 _SETTINGS = ("width", "rate", "tolerance", "scale", "doubt")  # the parameter of a rule, by whatever name
 _AFFORDABLE = AffordableTolerance()
-_LONGEST_EPISODE, _MOST = 2**31 - 1, 2**200
 
 
 class Decided(NamedTuple):
@@ -101,14 +100,11 @@ class PlugInPolicy(Promise[PlugInPlan]):
     horizon: int | None = None
 
     id: ClassVar[str] = "plug-in-policy-v1"
+    _check = staticmethod(check_plug_in)
 
     def __post_init__(self) -> None:
         with speaking_as(type(self).__name__):
             object.__setattr__(self, "rule", as_rule(self.rule))
-            if self.horizon is not None:
-                check_integer("rule", "horizon", self.horizon, low=1, high=_LONGEST_EPISODE)
-            if self.budget is not None:
-                check_integer("rule", "budget", self.budget, low=1, high=_MOST)
         super().__post_init__()
 
     @property
@@ -133,15 +129,14 @@ class PlugInPolicy(Promise[PlugInPlan]):
     def _plan(
         self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool, pairs: int | None = None
     ) -> PlugInPlan:
+        given = self._parameters() | {"known_rewards": known_rewards, "allowed_pairs": pairs}
+        del given["horizon"]
+        return plug_in_policy(n_states, n_actions, gamma, **given)
+
+    def _parameters(self) -> dict[str, Any]:
         rule: Any = self.rule
         setting = next((value for name in _SETTINGS if (value := getattr(rule, name, None)) is not None), None)
-        given = {
-            field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("rule", "horizon")
-        }
-        if given["budget"] is not None and (n_states, n_actions) == self._sizes:
-            given["budget"] = max(given["budget"], n_states * n_actions)  # tried with other sizes than the problem's
-        given |= {"rule": rule.id, "known_rewards": known_rewards, "parameter": setting, "allowed_pairs": pairs}
-        return plug_in_policy(n_states, n_actions, gamma, **given)
+        return super()._parameters() | {"rule": rule.id, "parameter": setting}
 
     def _exploring(self, problem: Problem) -> PlugInPlan:
         horizon = self.horizon or math.ceil(

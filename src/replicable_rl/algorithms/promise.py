@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import MISSING, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
@@ -19,7 +20,7 @@ class Promise(Generic[P]):
 
     id: ClassVar[str]
     needs: ClassVar[type]  # what a problem must be able to do
-    _sizes: ClassVar[tuple[int, int]] = (2, 1)  # states and actions with which parameters are tried
+    _check: ClassVar[Callable[..., object]]  # refuses bad parameters, whatever the problem
 
     @property
     def loss_over(self) -> str | None:
@@ -34,7 +35,7 @@ class Promise(Generic[P]):
             if (plain := _plain(value, is_whole="int" in str(field.type).split(" | "))) is not None:
                 object.__setattr__(self, field.name, plain)  # numbers of other types count otherwise, equal or not
         with speaking_as(type(self).__name__):
-            self._plan(*self._sizes, gamma=0.5, known_rewards=True)  # refuses bad parameters now, not at the first run
+            self._check(**self._parameters())  # now, not at the first run
 
     def plan(self, problem: Problem) -> P:
         """Return what a run on this problem will do, and what may be claimed of it."""

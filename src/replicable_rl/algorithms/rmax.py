@@ -35,7 +35,7 @@ from replicable_rl.queries import Estimate, Fixed, Plain, Randomised, Rounded, T
 from replicable_rl.records import Run, Status, StatusCode
 from replicable_rl.sampling import EpisodeCounts, EpisodicModel, play_from
 from replicable_rl.theory import RMaxPlan, Units, rmax
-from replicable_rl.theory.rmax import PLANNING
+from replicable_rl.theory.rmax import PLANNING, check_rmax
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -129,7 +129,7 @@ class _RMax(Promise[RMaxPlan]):
     """What the two algorithms share: everything but the thresholds and the queries."""
 
     needs: ClassVar[type] = EpisodicModel
-    _sizes: ClassVar[tuple[int, int]] = (2**20, 2)
+    _check = staticmethod(check_rmax)
     r_max: float | None
     threshold: Any = Fixed()  # a Threshold and an Estimate, in which the two algorithms differ
     estimate: Any = Plain()
@@ -147,13 +147,15 @@ class _RMax(Promise[RMaxPlan]):
         self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool, pairs: int | None = None
     ) -> RMaxPlan:
         parameters: dict[str, Any] = {"rho": None, "allowed_pairs": pairs, **self._parameters()}
-        for own in ("r_max", "threshold", "estimate"):
-            parameters.pop(own, None)
         if parameters["support"] is not None:
             parameters["support"] = min(parameters["support"], n_states)
         plan = rmax(n_states, n_actions, gamma, known_rewards=known_rewards, **parameters)
         used = {kind: ingredient(kind, getattr(self, kind)).id for kind in ("threshold", "estimate")}
         return replace(plan, **used)
+
+    def _parameters(self) -> dict[str, Any]:
+        own = ("r_max", "threshold", "estimate")
+        return {name: value for name, value in super()._parameters().items() if name not in own}
 
     def solve(self, source: EpisodicModel, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Run with the shared randomness r, of which R-max uses the first policy alone, and fresh episodes."""
@@ -215,7 +217,7 @@ class RMax(_RMax):
     support: int | None = None
     r_max: float | None = None
 
-    id: ClassVar[str] = "rmax-v1"
+    id: ClassVar[str] = "rmax-v2"
 
 
 @dataclass(frozen=True)
@@ -274,7 +276,7 @@ class ReplicableRMax(_RMax):
     form: Form = "zero-preserving"
     r_max: float | None = None
 
-    id: ClassVar[str] = "replicable-rmax-v1"
+    id: ClassVar[str] = "replicable-rmax-v2"
 
     def __post_init__(self) -> None:
         with speaking_as(type(self).__name__):

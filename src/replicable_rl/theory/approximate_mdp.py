@@ -24,14 +24,14 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from replicable_rl.errors import check_choice, check_flag, check_integer, check_share
+from replicable_rl.errors import check_flag, check_integer
 from replicable_rl.records import Claim
+from replicable_rl.theory.parameters import check_parameters
 from replicable_rl.theory.plan import MAX_CALLS, RSTAT, SHARP_FORM, Cell, Pairs, PlanTable, check_pairs
 from replicable_rl.theory.query_plan import QueryPlan, query_parameters
 from replicable_rl.theory.rstat import (
     ROUNDING,
     Form,
-    check_delta_rho,
     few_bits,
     hoeffding_radius,
     mean_distance,
@@ -180,10 +180,10 @@ def approximate_mdp(
     """
     n_states = check_integer(_OWNER, "n_states", n_states, low=1, high=2**40)
     n_actions = check_integer(_OWNER, "n_actions", n_actions, low=1, high=2**40)
-    epsilon = check_share(_OWNER, "epsilon", epsilon)
-    norm = check_choice(_OWNER, "norm", norm, ("entry", "l1"))
     known_rewards = check_flag(_OWNER, "known_rewards", known_rewards)
-    rho, delta = check_delta_rho(_OWNER, rho, delta)
+    given: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "norm": norm, "form": form}
+    given |= {"calls": calls, "tolerance": tolerance}
+    epsilon, delta, rho, norm, form, calls, tolerance = check_approximate_mdp(**given).values()
     tau = epsilon if norm == "entry" else epsilon / n_states
     allowed_pairs = check_pairs(_OWNER, allowed_pairs, n_states, n_actions)
     pairs = n_states * n_actions if allowed_pairs is None else allowed_pairs
@@ -201,6 +201,11 @@ def approximate_mdp(
         allowed_pairs=allowed_pairs,
         **(plain | replicable),
     )
+
+
+def check_approximate_mdp(**given: Any) -> dict[str, Any]:
+    """Return the parameters of `approximate_mdp` that no problem has a say in, as they count."""
+    return check_parameters(_OWNER, **given)
 
 
 class _Sizes(NamedTuple):

@@ -28,13 +28,14 @@ import contextlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from replicable_rl.errors import InvalidInput, check_choice, check_flag, check_integer, check_real, check_share
+from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_real
 from replicable_rl.records import Claim
+from replicable_rl.theory.parameters import check_parameters
 from replicable_rl.theory.plan import MAX_CALLS, RSTAT, SHARP_FORM, Cell, Pairs, PlanTable
 from replicable_rl.theory.query_plan import QueryPlan, query_parameters
-from replicable_rl.theory.rstat import check_delta_rho, few_bits, mean_distance
+from replicable_rl.theory.rstat import few_bits, mean_distance
 from replicable_rl.theory.schedule import Schedule, rising_schedule
 from replicable_rl.wording import bound as bound_text
 from replicable_rl.wording import number
@@ -202,26 +203,33 @@ def phased_vi(
     False
     """
     gamma = check_real(_OWNER, "gamma", gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)")
-    epsilon = check_share(_OWNER, "epsilon", epsilon)
     pairs = check_integer(_OWNER, "pairs", pairs, low=1, high=2**62)
-    target = check_choice(_OWNER, "target", target, ("policy", "value"))
     known_rewards = check_flag(_OWNER, "known_rewards", known_rewards)
-    rho, delta = check_delta_rho(_OWNER, rho, delta)
+    given: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "target": target}
+    given |= {"calls": calls, "iterations": iterations, "tolerance": tolerance, "rho_sq": rho_sq}
+    epsilon, delta, rho, target, calls, iterations, tolerance, rho_sq = check_phased_vi(**given).values()
     promise = {"epsilon": epsilon, "known_rewards": known_rewards, "target": target, "gamma": gamma, "pairs": pairs}
     if rho is not None and all(one is None for one in (calls, iterations, tolerance, rho_sq)):
         parameters = _sharp_parameters(pairs, gamma, epsilon, delta, rho, known_rewards)
         return PhasedVIPlan(**promise, rising=True, **parameters)  # type: ignore[arg-type]  # a mapping has one type
-    if rho is not None and 2.0 * delta >= rho:
-        raise InvalidInput(
-            f"{_OWNER}: calls, iterations, tolerance and rho_sq belong to the paper's listing, which needs "
-            f"2*delta < rho, got delta={delta:g}, rho={rho:g}. Leave them out, or lower delta below {rho / 2.0:g}."
-        )
     needed = iterations_needed(gamma, epsilon, target)
-    T = needed if iterations is None else check_integer(_OWNER, "iterations", iterations, low=1, high=2**53)
+    T = needed if iterations is None else iterations
     tau = _theorem_tolerance(gamma, epsilon, target, known_rewards)
     queries = query_parameters(_OWNER, pairs * T, tau, delta, rho, calls=calls, tolerance=tolerance, rho_sq=rho_sq)
     sizes = {"iterations": T, "iterations_needed": needed}
     return PhasedVIPlan(**promise, rising=False, **sizes, **queries)  # type: ignore[arg-type]  # as above
+
+
+def check_phased_vi(**given: Any) -> dict[str, Any]:
+    """Return the parameters of `phased_vi` that no problem has a say in, as they count."""
+    found = check_parameters(_OWNER, **given)
+    rho, delta, listing = found.get("rho"), found["delta"], ("calls", "iterations", "tolerance", "rho_sq")
+    if rho is not None and 2.0 * delta >= rho and any(found[name] is not None for name in listing):
+        raise InvalidInput(
+            f"{_OWNER}: calls, iterations, tolerance and rho_sq belong to the paper's listing, which needs "
+            f"2*delta < rho, got delta={delta:g}, rho={rho:g}. Leave them out, or lower delta below {rho / 2.0:g}."
+        )
+    return found
 
 
 def _sharp_parameters(

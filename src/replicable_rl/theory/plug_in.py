@@ -14,7 +14,6 @@ from typing import Any
 
 from replicable_rl.errors import (
     InvalidInput,
-    check_choice,
     check_flag,
     check_in_open_interval,
     check_integer,
@@ -24,14 +23,14 @@ from replicable_rl.errors import (
 )
 from replicable_rl.theory import decisions
 from replicable_rl.theory.decisions import PROMISES, Promises, Sizes
+from replicable_rl.theory.parameters import MOST, check_parameters
 from replicable_rl.theory.plan import check_pairs
-from replicable_rl.theory.plug_in_plan import MOST, PlugInPlan
+from replicable_rl.theory.plug_in_plan import PlugInPlan
 from replicable_rl.theory.rstat import few_bits
 
 _OWNER = "theory.plug_in_policy"
 SPENT = 0.9  # of epsilon, by the rule, where the sample size is given
 _PARTS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)  # of epsilon that a rule may spend, to choose from
-_OVER = ("initial", "worst")
 
 
 def plug_in_policy(
@@ -89,27 +88,17 @@ def plug_in_policy(
         check_real(_OWNER, "gamma", gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)"),
         check_flag(_OWNER, "known_rewards", known_rewards),
     )
-    epsilon, delta = check_share(_OWNER, "epsilon", epsilon), check_share(_OWNER, "delta", delta)
-    rho = check_share(_OWNER, "rho", rho)
-    if not isinstance(rule, str):
-        raise InvalidInput(f"{_OWNER}: rule must be the id of a rule, such as 'affordable', got {shown(rule)}.")
-    rule = str(rule)
+    asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "over": over}
+    asked = check_plug_in(rule=rule, parameter=parameter, samples=samples, budget=budget, **asked)
+    rule, parameter, over = asked["rule"], asked["parameter"], asked["over"]
+    epsilon, delta, rho = asked["epsilon"], asked["delta"], asked["rho"]
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "known_rewards": sizes.known_rewards}
     problem: dict[str, Any] = {name: getattr(sizes, name) for name in ("n_states", "n_actions", "gamma")}
     problem |= {"rule": rule, "allowed_pairs": check_pairs(_OWNER, allowed_pairs, n_states, n_actions)}
-    over = check_choice(_OWNER, "over", over, _OVER)
     sizes = replace(sizes, weighed=over == "initial", allowed_pairs=problem["allowed_pairs"])
-    if parameter is not None:
-        if rule == decisions.PUBLISHED:  # 0: no doubts
-            parameter = check_real(_OWNER, "parameter", parameter, low=0.0, high=math.inf, rule="a number >= 0")
-        else:
-            parameter = check_in_open_interval(_OWNER, "parameter", parameter, 0.0, math.inf)
-    given = _given(sizes, samples, budget)
+    given = _given(sizes, asked["samples"], asked["budget"])
     rules = PROMISES.get(rule)
     if rules is None:
-        if given is None:
-            known = shown(rule)
-            raise InvalidInput(f"{_OWNER}: of rule={known} nothing is proved, so samples or budget must be given.")
         sized: dict[str, Any] = {
             "per_pair": given,
             "per_pair_needed": given,
@@ -170,18 +159,33 @@ def plug_in_policy_epsilon(
     return high
 
 
+def check_plug_in(
+    *, rule: str, parameter: float | None = None, horizon: int | None = None, **given: Any
+) -> dict[str, Any]:
+    """Return the parameters of `plug_in_policy` that no problem has a say in, as they count."""
+    found = check_parameters(_OWNER, **given | ({} if horizon is None else {"horizon": horizon}))
+    check_share(_OWNER, "rho", found["rho"])
+    if not isinstance(rule, str):
+        raise InvalidInput(f"{_OWNER}: rule must be the id of a rule, such as 'affordable', got {shown(rule)}.")
+    if parameter is not None:
+        if rule == decisions.PUBLISHED:  # 0: no doubts
+            parameter = check_real(_OWNER, "parameter", parameter, low=0.0, high=math.inf, rule="a number >= 0")
+        else:
+            parameter = check_in_open_interval(_OWNER, "parameter", parameter, 0.0, math.inf)
+    if found["samples"] is not None and found["budget"] is not None:
+        raise InvalidInput(f"{_OWNER}: samples is n of every pair and budget the samples in all. Give one of them.")
+    if rule not in PROMISES and found["samples"] is None and found["budget"] is None:
+        raise InvalidInput(f"{_OWNER}: of rule={shown(rule)} nothing is proved, so samples or budget must be given.")
+    return found | {"rule": str(rule), "parameter": parameter}
+
+
 def _given(sizes: Sizes, samples: int | None, budget: int | None) -> int | None:
     """Return n where it is given, by itself or by the samples in all."""
-    if samples is not None and budget is not None:
-        raise InvalidInput(f"{_OWNER}: samples is n of every pair and budget the samples in all. Give one of them.")
-    if budget is not None:
-        budget = check_integer(_OWNER, "budget", budget, low=1, high=MOST)
-        if budget < sizes.pairs:
-            raise InvalidInput(
-                f"{_OWNER}: budget must allow one sample for each of the {sizes.pairs} pairs, got {budget}. Raise it."
-            )
-        return budget // sizes.pairs
-    return None if samples is None else check_integer(_OWNER, "samples", samples, low=1, high=MOST)
+    if budget is not None and budget < sizes.pairs:
+        raise InvalidInput(
+            f"{_OWNER}: budget must allow one sample for each of the {sizes.pairs} pairs, got {budget}. Raise it."
+        )
+    return samples if budget is None else budget // sizes.pairs
 
 
 def _tuned(sizes: Sizes, rules: Promises, spent: float, delta: float, parameter: float | None) -> float:

@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 from replicable_rl.records import APPROXIMATE, CERTIFICATE, THIS_SEED, Claim, Claims
 from replicable_rl.theory import decisions
 from replicable_rl.theory.decisions import PROMISES, Promises, Sizes
+from replicable_rl.theory.parameters import MOST
 from replicable_rl.theory.plan import MAX_CALLS, SLACK, Cell, Plan, PlanTable, claim_if, claims_of
 from replicable_rl.wording import bound as bound_text
 from replicable_rl.wording import number
 
 _SOURCE = "docs/proofs-decisions.md"
 PROBABILITIES = "action-probabilities"  # the level of softmax
-MOST = 2**200  # samples of a pair: more are never asked for
 _PARAMETERS = {
     decisions.ROUNDED: "beta",
     decisions.GUMBEL: "lambda",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from replicable_rl.errors import InvalidInput, check_integer, check_share
+from replicable_rl.errors import InvalidInput
 from replicable_rl.paper import cited
 from replicable_rl.records import THIS_SEED, Claim, Claims
 from replicable_rl.theory.plan import PLAIN, RSTAT, SHARP_FORM, SLACK, Pairs, Plan, claim_if, claims_of
@@ -164,11 +164,11 @@ def query_parameters(
     tolerance: float | None,
     rho_sq: float | None = None,
 ) -> dict[str, Any]:
-    """Return what one of so many queries takes; what is not None overrides the theorem."""
-    tau = tau_needed if tolerance is None else check_share(owner, "tolerance", tolerance)
+    """Return what one of so many queries takes; what is not None overrides the theorem, and was checked."""
+    tau = tau_needed if tolerance is None else tolerance
     delta_sq, width, sampling = delta / queries, 0.0, tau
     if rho is not None:
-        rho_sq = rho / queries if rho_sq is None else check_share(owner, "rho_sq", rho_sq)
+        rho_sq = rho / queries if rho_sq is None else rho_sq
         width, sampling = split_tolerance(tau, _gap(owner, rho_sq, delta_sq))
     needed = hoeffding_samples(sampling, delta_sq)
     return {
@@ -180,7 +180,7 @@ def query_parameters(
         "delta_sq": delta_sq,
         "rho_sq": rho_sq,
         "width": width,
-        "calls": needed if calls is None else check_integer(owner, "calls", calls, low=1, high=2**200),
+        "calls": needed if calls is None else calls,
         "calls_needed": needed,
         "calls_plain": hoeffding_samples(tau, delta_sq),
         "estimate": PLAIN if rho is None else RSTAT,

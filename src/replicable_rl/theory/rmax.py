@@ -18,10 +18,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from replicable_rl.errors import check_flag, check_integer, check_real, check_share
+from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_real
 from replicable_rl.records import Claim, Claims
+from replicable_rl.theory.parameters import MOST, check_parameters
 from replicable_rl.theory.plan import (
     MAX_CALLS,
     PLAIN,
@@ -36,8 +37,8 @@ from replicable_rl.theory.plan import (
 )
 from replicable_rl.theory.rmax_bounds import PLANNING as PLANNING
 from replicable_rl.theory.rmax_bounds import Choice, Task, bounds_of, decisions, rounds_needed
-from replicable_rl.theory.rmax_search import MOST, Given, Size, is_enough, practical, proved, search
-from replicable_rl.theory.rstat import Form, check_delta_rho, pieces_of
+from replicable_rl.theory.rmax_search import Given, Size, is_enough, practical, proved, search
+from replicable_rl.theory.rstat import Form
 from replicable_rl.wording import bound, number, plural
 
 _OWNER = "theory.rmax"
@@ -311,15 +312,14 @@ def rmax(
     """
     sizes = n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards
     task = checked(Task(*sizes, n_states if support is None else support, form, allowed_pairs))
-    known, window = (_check_visits(*one) for one in (("known", known), ("window", window)))
-    tolerance = None if tolerance is None else check_share(_OWNER, "tolerance", tolerance)
-    rounds = None if rounds is None else check_integer(_OWNER, "rounds", rounds, low=1, high=2**62)
-    given = Given(rounds, known, window, tolerance)
+    own: dict[str, Any] = {"rounds": rounds, "known": known, "window": window, "tolerance": tolerance}
+    run = check_rmax(horizon=task.horizon, episodes=episodes, budget=budget, **own)
+    given = Given(**{name: run[name] for name in own})
     found = search(task, given)
     if not found.choices:  # perhaps the largest m of all is enough with another k
         last = practical(task, given, Size(MOST, None, task.horizon))[0]
         found = found._replace(choices=(last,) if is_enough(task, last, found.goal) else ())
-    size = Size.of(episodes, budget, task.horizon)
+    size = Size(run["episodes"], run["budget"], task.horizon)
     choice, tau = proved(task, given, found, size) or practical(task, given, size)
     needed = found.choices[0].episodes if found.choices and not found.obstacles else None
     obstacles = found.obstacles
@@ -341,17 +341,19 @@ def checked(task: Task) -> Task:
     n_states = check_integer(_OWNER, "n_states", task.n_states, low=1, high=2**40)
     n_actions = check_integer(_OWNER, "n_actions", task.n_actions, low=1, high=2**40)
     gamma = check_real(_OWNER, "gamma", task.gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)")
-    epsilon = check_share(_OWNER, "epsilon", task.epsilon)
-    horizon = check_integer(_OWNER, "horizon", task.horizon, low=1, high=2**31 - 1)
-    rho, delta = check_delta_rho(_OWNER, task.rho, task.delta)
+    promise = ("epsilon", "delta", "rho", "horizon", "form")
+    given = check_parameters(_OWNER, **{name: getattr(task, name) for name in promise})
     support = check_integer(_OWNER, "support", task.support, low=1, high=n_states)
     known_rewards = check_flag(_OWNER, "known_rewards", task.known_rewards)
-    pieces_of(task.form)
     pairs = check_pairs(_OWNER, task.allowed_pairs, n_states, n_actions)
-    return Task(n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards, support, task.form, pairs)
+    return Task(n_states, n_actions, gamma, known_rewards=known_rewards, support=support, allowed_pairs=pairs, **given)
 
 
-def _check_visits(name: str, visits: float | None) -> float | None:
-    if visits is None:
-        return None
-    return check_real(_OWNER, name, visits, low=1e-30, high=1e30, rule="a positive number of visits (1e-30 to 1e30)")
+def check_rmax(**given: Any) -> dict[str, Any]:
+    """Return the parameters of `rmax` that no problem has a say in, as they count."""
+    found = check_parameters(_OWNER, **given)
+    if found["episodes"] is not None and found["budget"] is not None:
+        raise InvalidInput(f"{_OWNER}: give episodes (m) or budget (transitions in all), not both.")
+    if found["budget"] is not None:
+        check_integer(_OWNER, "budget", found["budget"], low=found["horizon"], high=MOST)
+    return found

@@ -6,7 +6,6 @@ import math
 from functools import lru_cache
 from typing import NamedTuple
 
-from replicable_rl.errors import InvalidInput, check_integer
 from replicable_rl.theory.plan import MAX_CALLS, SLACK
 from replicable_rl.theory.rmax_bounds import (
     Choice,
@@ -21,8 +20,6 @@ from replicable_rl.theory.rmax_bounds import (
 )
 from replicable_rl.theory.rstat import ROUNDING, few_bits, pieces_of
 
-MOST = 2**200  # episodes that can be asked for
-_OWNER = "theory.rmax"
 _COARSEST = 0.01  # where nothing can be proved, probabilities are not rounded more coarsely than this
 _SLOWEST = 10.0  # and k is at most this many epsilon to replicate: about 80 N rounds could learn nothing
 _SHARES = (1 / 2, 1 / 4, 1 / 8, 1 / 16, 3 / 4)  # of the window in k + w
@@ -219,17 +216,6 @@ class Size(NamedTuple):
     episodes: int | None
     budget: int | None
     horizon: int
-
-    @classmethod
-    def of(cls, episodes: int | None, budget: int | None, horizon: int) -> Size:
-        """Return a size whose numbers are in their ranges."""
-        if episodes is not None and budget is not None:
-            raise InvalidInput(f"{_OWNER}: give episodes (m) or budget (transitions in all), not both.")
-        if budget is not None:
-            budget = check_integer(_OWNER, "budget", budget, low=horizon, high=MOST)
-        if episodes is not None:
-            episodes = check_integer(_OWNER, "episodes", episodes, low=1, high=MOST)
-        return cls(episodes, budget, horizon)
 
     def episodes_of(self, rounds: int) -> int | None:
         """Return m for a run of so many rounds, where the size is given."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 Form = Literal["midpoint", "zero-preserving"]
-Rho = TypeVar("Rho", float, float | None)
 _FORMS = ("midpoint", "zero-preserving")
 _SAMPLED = ("the samples are independent and the query lies in [0, 1]",)
 ROUNDING = 1.0 + 2.0**-20  # what `few_bits` may take, and more
@@ -171,11 +170,6 @@ def few_bits(numbers: ArrayLike) -> Floats:
     mantissa, exponent = np.frexp(np.asarray(numbers, dtype=np.float64))
     rounded: Floats = np.ldexp(np.ceil(mantissa * 2.0**_BITS), exponent - _BITS)
     return rounded
-
-
-def check_delta_rho(owner: str, rho: Rho, delta: float) -> tuple[Rho, float]:
-    """Return (rho, delta) in (0, 1); a baseline has no rho."""
-    return rho if rho is None else check_share(owner, "rho", rho), check_share(owner, "delta", delta)
 
 
 def split_tolerance(tolerance: float, gap: float) -> tuple[float, float]:
