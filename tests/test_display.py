@@ -114,7 +114,6 @@ def things() -> dict[str, Any]:
         "cuts": cuts,
         "rule": rr.rules.PublishedCuts(cuts),
         "decision": rr.rules.Decision({"policy": np.zeros(1000)}),
-        "seed": rr.find_seed(MDP, plug_in, tries=2, sample_seed=1),
         "comparison": compared,
         "compared": compared.rows[0],
         "calibration": compared.rows[0].calibration,

@@ -186,7 +186,6 @@ def entries() -> dict[str, Entry]:
             rr.compare, {"problem": MDP} | SEARCH | {"algorithms": [PLAIN_MODEL], "delta": 0.0625, "share": None}
         ),
         "publish": (rr.publish, {"problem": MDP, "algorithm": PLUG_IN, "sample_seed": 1}),
-        "find_seed": (rr.find_seed, {"problem": MDP, "algorithm": PLUG_IN, "sample_seed": 1, "tries": 2}),
         "rules.AffordableTolerance": (rr.rules.AffordableTolerance, {"order": (0,)}),
         "rules.PerturbedRewards": (rr.rules.PerturbedRewards, {"scale": 0.25}),
         "rules.PublishedCuts": (rr.rules.PublishedCuts, {"cuts": CUTS}),

@@ -23,11 +23,10 @@ from replicable_rl.errors import InvalidFile, InvalidInput, SampleSizeTooLarge
 from replicable_rl.mdp import optimal_values
 from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.queries.rules import SHIPPED, Decision
-from replicable_rl.randomness import SharedRandomness, sample_stream
+from replicable_rl.randomness import SharedRandomness
 from replicable_rl.records import APPROXIMATE, CERTIFICATE, THIS_SEED
 from replicable_rl.report.audits import store_page
 from replicable_rl.report.page import render
-from replicable_rl.sampling import Counts
 from replicable_rl.solve import algorithm_spec
 from replicable_rl.testing import check_algorithm
 
@@ -346,7 +345,6 @@ def test_a_rule_of_ones_own_that_calls_itself_sure_proves_nothing() -> None:
     algorithm = plug_in(rule=Boasts(), samples=1000)
     assert not list(rr.solve(GRID, algorithm, shared_seed=1, sample_seed=1).claims)
     assert not list(algorithm.plan(rr.make("two-goals-v1")).claims(sure=True))
-    assert not rr.find_seed(GRID, algorithm, tries=3, sample_seed=1).sure
 
 
 @pytest.mark.parametrize("more", [{"samples": 10}, {"budget": 100, "horizon": 10}])
@@ -536,22 +534,6 @@ def test_publishing_keeps_the_order_and_depends_on_the_sample_alone() -> None:
     assert cuts.samples == 100.0
 
 
-def test_a_seed_is_found() -> None:
-    algorithm = plug_in(rule="tolerance", samples=10**9)
-    found = rr.find_seed(GRID, algorithm, sample_seed=1)
-    assert found.sure
-    for seed in (2, 3):
-        run = rr.solve(GRID, algorithm, shared_seed=found.shared_seed, sample_seed=seed)
-        assert run.fingerprints == rr.solve(GRID, algorithm, shared_seed=found.shared_seed, sample_seed=1).fingerprints
-    unsure = rr.find_seed(GRID, plug_in(samples=100), sample_seed=1, tries=20)
-    assert not unsure.sure
-    model = EmpiricalModel(GRID, Counts(GRID).draw(100, sample_stream(1)))
-    plan = rr.plan(GRID, plug_in(samples=100))
-    decided = [plug_in(samples=100).decide(model, plan, SharedRandomness(seed))[0].nearest for seed in range(20)]  # type: ignore[arg-type]
-    assert unsure.nearest == max(decided)
-    assert unsure.shared_seed == decided.index(max(decided))
-
-
 # --- what is refused, in one sentence --------------------------------------------------------------
 
 
@@ -635,13 +617,6 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
     ),
     (solved(simulator(), horizon=20, budget=100), "PlugInPolicy: needs the methods of EpisodicModel, which Simulator"),
     (lambda: rr.publish(GRID, rr.PhasedVI(0.1, 0.01)), "publish: algorithm must be a PlugInPolicy, got PhasedVI("),  # type: ignore[arg-type]
-    (lambda: rr.find_seed(GRID, plug_in(rule="greedy")), "find_seed: rule=greedy uses no shared numbers, so that no"),
-    (lambda: rr.find_seed(GRID, plug_in(rule="softmax")), "find_seed: rule=softmax uses no shared numbers, so that no"),
-    (
-        lambda: rr.find_seed(GRID, plug_in(rule=rr.rules.PublishedCuts(CUTS))),
-        "find_seed: rule=published uses no shared numbers, so that no seed is better than another. Choose a rule",
-    ),
-    (lambda: rr.find_seed(GRID, plug_in(samples=9), tries=0), "find_seed: tries must be an integer from 1 to 1000000,"),
 ]
 
 

@@ -79,7 +79,7 @@ from replicable_rl.registry import (
 )
 from replicable_rl.report.drawing import draw
 from replicable_rl.sampling import EpisodicEnv, Simulator
-from replicable_rl.solve import find_seed, load_run, plan, publish, save_run, solve
+from replicable_rl.solve import load_run, plan, publish, save_run, solve
 from replicable_rl.store import RunStore
 
 __version__ = "0.1.0"
@@ -132,7 +132,6 @@ __all__ = [
     "diagnose",
     "draw",
     "evaluate_policy",
-    "find_seed",
     "from_gymnasium",
     "from_logs",
     "from_transitions",

@@ -1,27 +1,21 @@
-"""The first lab: publish tie-breaks, or a shared seed, that others use on their own data."""
+"""The first lab: publish tie-breaks that others use on their own data."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.algorithms.ignoring import hardly_reached
 from replicable_rl.algorithms.plug_in_policy import fewest_samples
 from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput, check_integer, shown
-from replicable_rl.progress import track
 from replicable_rl.progress_bar import bar_where_it_is_seen
-from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.queries.rules import Cuts, choose_cuts
 from replicable_rl.queries.rules.rule import action_order
-from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
+from replicable_rl.randomness import MAX_SEED, fresh_seed, sample_stream
 from replicable_rl.solve.run import refuse_endless, source_of
-from replicable_rl.theory import PlugInPlan
-from replicable_rl.theory.decisions import WITHOUT_SHARED
 from replicable_rl.theory.plug_in import SPENT
-
-_MOST_TRIES = 10**6
 
 
 @bar_where_it_is_seen()
@@ -52,7 +46,16 @@ def publish(problem: Any, algorithm: PlugInPolicy, *, sample_seed: int | None = 
     >>> rr.solve(mdp, theirs, shared_seed=0, sample_seed=2).policy.tolist() == cuts.policy.tolist()
     True
     """
-    model, plan = _estimated(problem, algorithm, sample_seed, "publish")
+    if not isinstance(algorithm, PlugInPolicy):
+        raise InvalidInput(f"publish: algorithm must be a PlugInPolicy, got {shown(algorithm)}.")
+    source = source_of(problem, algorithm)
+    if isinstance(problem, Dataset) and sample_seed is not None:
+        raise InvalidInput("publish: sample_seed is for samples that are drawn; these were recorded. Leave it out.")
+    refuse_endless(source, algorithm)
+    seed = fresh_seed() if sample_seed is None else sample_seed
+    rng = sample_stream(check_integer("publish", "sample_seed", seed, low=0, high=MAX_SEED))
+    plan = algorithm.plan(source)
+    model, _ = algorithm.estimate(source, plan, rng)
     if plan.recorded:
         model = model.at_least(fewest_samples(model, None))  # as everybody does who uses the cuts
     tuning = algorithm.tuning(plan)._replace(spent=SPENT * algorithm.epsilon)  # whatever the rule itself would spend
@@ -62,65 +65,3 @@ def publish(problem: Any, algorithm: PlugInPolicy, *, sample_seed: int | None = 
         tuning = tuning._replace(ignored=None if few is None else few.states)
     cuts = choose_cuts(model, tuning, order)
     return replace(cuts, names=problem.labels) if isinstance(problem, Dataset) else cuts  # no id stands for a log
-
-
-class FoundSeed(NamedTuple):
-    """A shared seed that suits the data of the lab that searched for it.
-
-    ``sure`` says that a second run with this seed is proved to decide alike, except with probability 2 delta;
-    ``nearest`` is how near a number came to its threshold, in values normalised to [0, 1].
-    """
-
-    shared_seed: int
-    nearest: float
-    sure: bool
-
-
-@bar_where_it_is_seen()
-def find_seed(problem: Any, algorithm: PlugInPolicy, *, tries: int = 1000, sample_seed: int | None = None) -> FoundSeed:
-    """Search for a shared seed with which this lab's numbers stay clear of all thresholds, for others to use.
-
-    Parameters
-    ----------
-    problem, algorithm, sample_seed
-        As for :func:`publish`; the rule must use shared numbers.
-    tries : int
-        Seeds 0, 1, 2, ... are tried until one is sure; the clearest of so many is returned otherwise.
-
-    Examples
-    --------
-    >>> import replicable_rl as rr
-    >>> algorithm = rr.PlugInPolicy(0.1, 0.001, 0.2, rule="rounded", samples=10**11)
-    >>> find_seed(rr.make("two-goals-v1"), algorithm, sample_seed=1).sure
-    True
-    """
-    tries = check_integer("find_seed", "tries", tries, low=1, high=_MOST_TRIES)
-    rule = getattr(getattr(algorithm, "rule", None), "id", None)
-    if rule in WITHOUT_SHARED:
-        raise InvalidInput(
-            f"find_seed: rule={rule} uses no shared numbers, so that no seed is better than another. Choose a rule "
-            "that does, such as rule='affordable'."
-        )
-    model, plan = _estimated(problem, algorithm, sample_seed, "find_seed")
-    best = FoundSeed(0, -1.0, False)
-    for seed in track(range(tries), "seeds"):
-        decision = algorithm.decide(model, plan, SharedRandomness(seed)).decision
-        if decision.sure:
-            return FoundSeed(seed, decision.nearest, True)
-        if decision.nearest > best.nearest:
-            best = FoundSeed(seed, decision.nearest, False)
-    return best
-
-
-def _estimated(problem: Any, algorithm: Any, sample_seed: int | None, owner: str) -> tuple[EmpiricalModel, PlugInPlan]:
-    if not isinstance(algorithm, PlugInPolicy):
-        raise InvalidInput(f"{owner}: algorithm must be a PlugInPolicy, got {shown(algorithm)}.")
-    source = source_of(problem, algorithm)
-    if isinstance(problem, Dataset) and sample_seed is not None:
-        raise InvalidInput(f"{owner}: sample_seed is for samples that are drawn; these were recorded. Leave it out.")
-    refuse_endless(source, algorithm)
-    seed = (
-        fresh_seed() if sample_seed is None else check_integer(owner, "sample_seed", sample_seed, low=0, high=MAX_SEED)
-    )
-    plan = algorithm.plan(source)
-    return algorithm.estimate(source, plan, sample_stream(seed))[0], plan
