@@ -451,7 +451,7 @@ def test_bad_objects() -> None:
     result = rr.audit(TWO_GOALS, SOMETIMES, shared_seeds=2)
     with pytest.raises(
         InvalidInput,
-        match=r"level must be one of model, value, .*action-probabilities, policy, got 'polcy'\. Did you mean 'policy'",
+        match=r"level must be one of model, value, .*policy, got 'polcy'\. Did you mean 'policy'",
     ):
         result.agreement("polcy")
     with pytest.raises(InvalidInput, match="required must lie strictly between"):

@@ -859,7 +859,7 @@ def test_a_problem_without_an_id_is_named_by_the_start_of_its_digest() -> None:
         (Honest(), {"problems": PROBLEM}, r"a list of at least one problem, got TabularMDP"),
         (Honest(), {"problems": "chain-v1"}, r"a list of at least one problem, got 'chain-v1'"),
         (Honest(), {"problems": ["chain-v1"]}, r"got 'chain-v1'\. Use replicable_rl\.make"),
-        (Honest(), {"level": "q"}, r"level must be one of model, value, bytes, action-probabilities, policy, got 'q'"),
+        (Honest(), {"level": "q"}, r"level must be one of model, value, bytes, policy, got 'q'"),
     ],
 )
 def test_bad_arguments(algorithm: Any, options: dict[str, Any], message: str) -> None:

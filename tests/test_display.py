@@ -265,17 +265,6 @@ def test_policies_are_drawn_with_arrows_and_differences_framed(plt: Any) -> None
     assert mine.figure is figure
 
 
-def test_a_policy_that_is_random_is_drawn_as_such(plt: Any) -> None:
-    softmax = rr.PlugInPolicy(0.05, 0.01, 0.2, samples=10**6, rule="softmax")
-    one, two = (rr.solve(MDP, softmax, shared_seed=1, sample_seed=seed) for seed in (1, 2))
-    assert str(rr.draw(one)).endswith("Actions are drawn by chance: these are the likeliest.")
-    assert "*" in str(rr.draw(one, two))  # the likeliest actions are the same, their probabilities are not
-    assert "*" not in str(rr.draw(one, one))
-    assert rr.plot.policy(one, two)[1].get_title("left").endswith("states differ")
-    assert not rr.plot.policy(one, two)[1].get_title("left").endswith(" 0 states differ")
-    assert "likeliest" in rr.plot.policy(one).get_title("left")
-
-
 def test_a_large_map_has_small_cells(plt: Any) -> None:
     large = rr.make("gridworld-v1", layout="/".join(["." * 29 + "G"] * 20))
     width, height = rr.plot.policy([0] * large.n_states, problem=large).figure.get_size_inches()

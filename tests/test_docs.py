@@ -235,7 +235,7 @@ $ replicable-rl audit \\
 replicable-rl: notes.npz: not a replicable-rl mdp file (archive: cannot be read (File is not a zip file)).
 $ replicable-rl list
 ...
- value                 policy
+ value   policy
 ...
 ```
 """
@@ -257,7 +257,7 @@ def test_checker_accepts_a_true_page(run: Runner, tmp_path: Path) -> None:
         ('title="notes.npz"', ""),
         ("nowhere.npz: no such file.\n", "nowhere.npz: no such file.\nand more\n"),
         ("nowhere.npz: no such file.\n", ""),
-        ("value                 policy", "value                 model"),
+        ("value   policy", "value   model"),
         (" policy\n...\n", " policy\n"),  # lines are missing and not elided
         ("audit \\\n", "audit\n"),
         ("$ replicable-rl solve", "$ replicable solve"),

@@ -187,12 +187,10 @@ def entries() -> dict[str, Entry]:
         ),
         "publish": (rr.publish, {"problem": MDP, "algorithm": PLUG_IN, "sample_seed": 1}),
         "rules.AffordableTolerance": (rr.rules.AffordableTolerance, {"order": (0,)}),
-        "rules.PerturbedRewards": (rr.rules.PerturbedRewards, {"scale": 0.25}),
         "rules.PublishedCuts": (rr.rules.PublishedCuts, {"cuts": CUTS}),
         "rules.RandomTolerance": (rr.rules.RandomTolerance, {"tolerance": 0.25, "order": (0,)}),
         "rules.RoundedQ": (rr.rules.RoundedQ, {"width": 0.25}),
         "rules.SharedGumbel": (rr.rules.SharedGumbel, {"rate": 0.25}),
-        "rules.Softmax": (rr.rules.Softmax, {"rate": 0.25}),
         "rules.Cuts": (
             rr.rules.Cuts,
             {"tolerances": [0.25, 0.5], "policy": [0, 0], "margins": [1.0, 2.0], "order": (0,), "problem": PROBLEM}

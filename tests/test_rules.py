@@ -24,12 +24,10 @@ from replicable_rl.queries.rules import (
     Cuts,
     Greedy,
     Margin,
-    PerturbedRewards,
     PublishedCuts,
     RandomTolerance,
     RoundedQ,
     SharedGumbel,
-    Softmax,
     Tuning,
     _kernels,
     affordable,
@@ -44,7 +42,7 @@ from tests.statistics import ALPHA, SEED, binomial_p, goodness_of_fit
 
 Floats = NDArray[np.float64]
 OVER = ("initial", "worst")
-DECIDING = (Greedy(), RoundedQ(), SharedGumbel(), RandomTolerance(), PerturbedRewards(), AffordableTolerance())
+DECIDING = (Greedy(), RoundedQ(), SharedGumbel(), RandomTolerance(), AffordableTolerance())
 
 
 def estimate(mdp: Any, n: int, seed: int) -> EmpiricalModel:
@@ -119,8 +117,6 @@ def test_rules_are_pure_and_give_away_what_they_may(q: list[list[float]], seed: 
             assert chosen.mean() <= tuning.spent + 1e-9
         if model.n_actions == 1:
             assert (first.outputs["policy"] == 0).all()
-    probabilities = Softmax().decide(model, SharedRandomness(seed), tuned(Softmax(), model)).outputs
-    assert np.allclose(probabilities["action-probabilities"].sum(axis=1), 1.0)
 
 
 @settings(max_examples=40, deadline=None)
@@ -171,7 +167,7 @@ def test_ties_and_the_last_action() -> None:
     assert first_within(gap, np.array([0.0]), np.array([0, 1, 2])).tolist() == [2]
     assert first_within(gap, np.array([0.1]), np.array([0, 1, 2])).tolist() == [1]  # a gap at the tolerance is within
     assert sorted(action_order(None, 13).tolist()) == list(range(13))
-    assert set(SHIPPED) == {rule.id for rule in (*DECIDING, Softmax(), PublishedCuts)}
+    assert set(SHIPPED) == {rule.id for rule in (*DECIDING, PublishedCuts)}
 
 
 @settings(max_examples=60, deadline=None)
@@ -265,14 +261,7 @@ def check_gumbel() -> None:
     assert apart <= rate * abs(gaps[0] - gaps[1]) / 4  # the step of the proof
 
 
-def check_perturbed() -> None:
-    """The worse of two actions wins with probability exp(-gap/sigma)/2."""
-    S, sigma, gap = 5000, 0.1, 0.08
-    chosen = policy_of(PerturbedRewards(sigma), bandit(np.tile([0.5 - gap, 0.5], (S, 1))), SEED)
-    assert binomial_p(int((chosen == 0).sum()), S, math.exp(-gap / sigma) / 2) > ALPHA
-
-
-CLOSED = {"tolerance": check_tolerance, "rounded": check_rounded, "gumbel": check_gumbel, "perturbed": check_perturbed}
+CLOSED = {"tolerance": check_tolerance, "rounded": check_rounded, "gumbel": check_gumbel}
 
 
 @pytest.mark.parametrize("rule", CLOSED)
@@ -553,7 +542,7 @@ def test_a_discount_too_near_1_proves_nothing() -> None:
 def test_an_offset_of_rewards_changes_no_decision_and_no_claim() -> None:
     P = np.random.default_rng(0).dirichlet(np.ones(4), (4, 3))
     r = np.random.default_rng(1).integers(0, 16, (4, 3)) / 16.0
-    for rule in ("affordable", "gumbel", "perturbed"):
+    for rule in ("affordable", "gumbel"):
         algorithm = rr.PlugInPolicy(0.1, 0.01, 0.2, rule=rule, samples=10**5)
         runs = [
             rr.solve(rr.TabularMDP.from_dense(P, r + by, gamma=0.75), algorithm, shared_seed=1, sample_seed=1)
@@ -645,8 +634,8 @@ def test_known_rewards_count_whatever_comes_with_the_samples() -> None:
     assert model.q.round(9).tolist() == [[0.5, 1.0]]
 
 
-@pytest.mark.parametrize("rule", ["gumbel", "perturbed", "rounded", "tolerance", "affordable"])
+@pytest.mark.parametrize("rule", ["gumbel", "rounded", "tolerance", "affordable"])
 def test_accuracy_by_shared_noise_asks_for_a_seed_that_was_drawn(rule: str) -> None:
     claim = rr.plan(rr.make("two-goals-v1"), rr.PlugInPolicy(0.1, 0.001, 0.2, rule=rule)).claims().accuracy
     assert claim is not None
-    assert bool(claim.conditions) == (rule in ("gumbel", "perturbed"))
+    assert bool(claim.conditions) == (rule == "gumbel")

@@ -159,7 +159,7 @@ def test_levels_of_ones_own(tmp_path: Path) -> None:
     del LEVELS["weights"]
     with pytest.raises(
         InvalidFile,
-        match=r"run: level must be one of model, value, bytes, action-probabilities, policy, got 'weights'\.$",
+        match=r"run: level must be one of model, value, bytes, policy, got 'weights'\.$",
     ):
         load_run(tmp_path / "run")
 

@@ -165,7 +165,6 @@ NARROW: dict[str, tuple[str, ...]] = {
     "plan of R-max": ("plan", "riverswim-v1", "replicable-rmax-v2", *PROMISE, "--horizon", "20"),
     "plan of rules": ("plan", *SOLVED),
     "publish": ("publish", *SMALL, "--sample-seed", "1"),
-    "softmax": ("solve", *SMALL, "--rule", "softmax", "--shared-seed", "1", "--sample-seed", "1"),
     "audit": AUDIT,
     "audit of logs": ("audit", "log.csv", "monday.csv", *SOLVED[1:], "--gamma", "0.9", "--shared-seeds", "3"),
     "calibrate": ("calibrate", *SOLVED, "--start", "64", "--most", "64", "--shared-seeds", "40"),

@@ -162,7 +162,6 @@ def _coin_losses() -> list[Instance]:
         ("rounded", 0.5, _rounded),
         ("tolerance", 0.94, _tolerance),
         ("gumbel", 0.65, _gumbel),
-        ("perturbed", 0.38, _perturbed),
     ):
         promises = PROMISES[rule]
         parameter = promises.parameter(two.sizes, spent, delta)
@@ -175,15 +174,6 @@ def _coin_losses() -> list[Instance]:
 
         bound = promises.loss(coins.sizes, n, parameter, spent, delta)
         found.append(Instance(f"loss, {rule}", f"loss of {rule}, two coins", bound, lost, delta))
-    rate = PROMISES["softmax"].parameter(two.sizes, spent, delta)
-    coins = Coins([[0.5 - 1.28 / rate, 0.5]], n)
-
-    def soft(size: int, rng: np.random.Generator) -> Floats:
-        weight = np.exp(-rate * gaps(coins.q(size, rng)))
-        return np.asarray((weight * gaps(coins.p)).sum(axis=(1, 2)) / weight.sum(axis=(1, 2)))
-
-    bound = PROMISES["softmax"].loss(coins.sizes, n, rate, spent, delta)
-    found.append(Instance("loss, softmax", "loss of softmax, two coins", bound, soft, delta))
     return [*found, *_judged_losses(spent, delta)]
 
 
@@ -239,10 +229,6 @@ def _gumbel(q: Floats, rate: float, u: Floats) -> NDArray[np.int64]:
     return np.asarray((q - np.log(-np.log(np.maximum(u, 2.0**-54))) / rate).argmax(axis=2))
 
 
-def _perturbed(q: Floats, sigma: float, u: Floats) -> NDArray[np.int64]:
-    return np.asarray((q - sigma * np.log1p(-u)).argmax(axis=2))
-
-
 def _coin_rules() -> list[Instance]:
     """Two runs of every rule differ, with a bound of about 0.2, where nothing follows."""
     n, S = 1_000_000, 8
@@ -251,7 +237,6 @@ def _coin_rules() -> list[Instance]:
         ("rounded", 0.06, _rounded_q, ties),
         ("gumbel", 50.0, _gumbel, ties),
         ("gumbel", 50.0, _gumbel, Coins(np.full((S, 6), 0.5), n)),
-        ("perturbed", 0.08, _perturbed, ties),
         (
             "tolerance",
             0.06,
@@ -270,14 +255,7 @@ def _coin_rules() -> list[Instance]:
         bound = PROMISES[rule].differ(coins.sizes, n, parameter, 0.0)
         name = f"two runs of {rule} differ, S={S}, A={coins.sizes.n_actions}"
         found.append(Instance(f"differ, {rule}", name, bound, differ))
-    rate, delta = 50.0, 0.1
-
-    def log_ratio(size: int, rng: np.random.Generator) -> Floats:
-        one, two = ties.two(size, rng)
-        return np.asarray(rate * np.abs((one - two)[:, :, 0] - (one - two)[:, :, 1]).max(axis=1))
-
-    bound = 4.0 * rate * ties.sizes.value_error(n, delta / 2.0)
-    return [*found, Instance("log-ratios", "log-ratios of softmax in two runs", bound, log_ratio, delta)]
+    return found
 
 
 def affordable(

@@ -74,10 +74,8 @@ def policy(solution: Any, other: Any = None, *, problem: Any = None, ax: Any = N
         for one, panel in zip(shown_ones, axes, strict=False):
             draw_decisions(panel, one, differing)
         if second is not None and len(axes) == 2:
-            axes[0].set_title("first" if first.probabilities is None else "first, likeliest actions")
+            axes[0].set_title("first")
             axes[1].set_title(f"second: {plural(len(differing), 'state')} differ{'s' * (len(differing) == 1)}")
-        elif first.probabilities is not None:
-            axes[0].set_title("the likeliest actions")
     return axes[0] if len(axes) == 1 else tuple(axes)
 
 

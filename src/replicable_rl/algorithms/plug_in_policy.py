@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from replicable_rl.randomness import SharedRandomness
     from replicable_rl.sampling import Problem
 
-_SETTINGS = ("width", "rate", "tolerance", "scale", "doubt")  # the parameter of a rule, by whatever name
+_SETTINGS = ("width", "rate", "tolerance", "doubt")  # the parameter of a rule, by whatever name
 _AFFORDABLE = AffordableTolerance()
 
 

@@ -18,13 +18,12 @@ from replicable_rl.mdp import TabularMDP, allowed_of
 from replicable_rl.paper import cited
 from replicable_rl.progress import is_quiet
 from replicable_rl.queries.rules import Cuts
-from replicable_rl.records import APPROXIMATE, Claims, Run, in_order
+from replicable_rl.records import Claims, Run, in_order
 from replicable_rl.report.decided import Decided
 from replicable_rl.report.drawing import can_encode, grid
 from replicable_rl.report.layout import NARROWEST
 from replicable_rl.theory import PlugInPlan
-from replicable_rl.theory.plug_in_plan import PROBABILITIES
-from replicable_rl.wording import number, plural, share, visible
+from replicable_rl.wording import number, plural, visible
 
 _MAX_ROWS = 40  # states shown in a table
 _MAX_COLUMNS = 6  # action values shown beside a state
@@ -64,8 +63,6 @@ def show_run(mdp: TabularMDP | Dataset, run: Run, seconds: float, name: str) -> 
             out.print(draw_policy(mdp, run.policy))
         else:
             out.print(policy_table(mdp, run, out.width))
-    elif PROBABILITIES in run.outputs:
-        out.print(_probability_table(mdp, run.outputs[PROBABILITIES]))
     facts = Table.grid(padding=(0, 2))
     facts.add_column(no_wrap=True)
     facts.add_column(overflow="fold")
@@ -113,8 +110,7 @@ def _claims(claims: Claims) -> Iterator[tuple[str, str]]:
         why = (
             f"nothing is proved: {cited(claims.missing[about])}." if about in claims.missing else "nothing is claimed."
         )
-        close = next((one for one in claims if one.about == about and one.definition == APPROXIMATE), None)
-        yield about, str(claim or close or why)
+        yield about, str(claim or why)
     if claims.of_this_seed is not None:
         yield "shared seed", str(claims.of_this_seed)
 
@@ -128,22 +124,6 @@ def draw_policy(mdp: TabularMDP | Dataset, policy: NDArray[np.int64], marked: ND
     """Return a picture of the grid, coloured, as `rr.draw` has it without colours."""
     pieces = grid(Decided(policy, mdp.labels), marked, can_encode("↑█┼"))
     return Text("  ") + Text("\n  ").join(Text.assemble(*pieces).split("\n"))
-
-
-def _probability_table(mdp: TabularMDP | Dataset, probability: NDArray[np.float64]) -> Table:
-    """Return the most likely action of every state and, where they are few, the probabilities of all."""
-    names = mdp.labels.actions or tuple(map(str, range(mdp.n_actions)))
-    shown, last, allowed = names if len(names) <= _MAX_COLUMNS else (), _last(mdp), allowed_of(mdp)
-    table = Table(box=None, padding=(0, 1), header_style="bold")
-    for i, column in enumerate(("state", "most likely", *(f"p {name}" for name in shown))):
-        table.add_column(column, justify="left" if i < 2 else "right", overflow="fold", min_width=5 if i > 1 else None)
-    for s in range(min(last, _MAX_ROWS)):
-        likely, state = int(probability[s].argmax()), mdp.labels.states[s] if mdp.labels.states else str(s)
-        shares = (share(probability[s, a]) if allowed is None or allowed[s, a] else _NONE for a in range(len(shown)))
-        table.add_row(state, names[likely], *shares)
-    if last > _MAX_ROWS:
-        table.caption = f"{last - _MAX_ROWS} more states: --json or --save shows all."
-    return table
 
 
 def policy_table(mdp: TabularMDP | Dataset, run: Run, width: int) -> Table:

@@ -10,8 +10,8 @@ from replicable_rl.errors import InvalidInput, did_you_mean, shown
 from replicable_rl.sampling import kind_of
 from replicable_rl.solve import Algorithm
 
-PLAIN, PUBLISHED, SOFTMAX, DEFAULT = "greedy", "published", "softmax", "affordable"
-_RULES = (PLAIN, DEFAULT, "tolerance", "rounded", "gumbel", "perturbed", PUBLISHED, SOFTMAX)
+PLAIN, PUBLISHED, DEFAULT = "greedy", "published", "affordable"
+_RULES = (PLAIN, DEFAULT, "tolerance", "rounded", "gumbel", PUBLISHED)
 _PHASED, _MODEL, _RMAX = "rpvi", "model", "rmax"
 _NAMES = (*_RULES, _PHASED, _MODEL, _RMAX)
 REPLICATES = {
@@ -20,9 +20,7 @@ REPLICATES = {
     "tolerance": "policy",
     "rounded": "Q, policy",
     "gumbel": "policy",
-    "perturbed": "policy",
     PUBLISHED: "policy, given cuts",
-    SOFTMAX: "never identical",
     _PHASED: "Q, policy",
     _MODEL: "model, Q, policy",
     _RMAX: "model, Q, policy",

@@ -8,8 +8,7 @@ from typing import Any
 from replicable_rl.audit.api import StoreLike, opened_store
 from replicable_rl.diagnose.advice import recommended
 from replicable_rl.diagnose.calibrating import calibrate, refuse_log
-from replicable_rl.diagnose.calibration import Calibration
-from replicable_rl.diagnose.candidates import PUBLISHED, REPLICATES, SOFTMAX, candidates
+from replicable_rl.diagnose.candidates import PUBLISHED, REPLICATES, candidates
 from replicable_rl.diagnose.comparison import Compared, Comparison
 from replicable_rl.diagnose.losses import Losses
 from replicable_rl.errors import InvalidInput, called_as, check_choice, check_flag, check_in_open_interval, shown
@@ -93,25 +92,23 @@ def compare(
     rows = []
     with opened_store(store) as opened:
         for label, algorithm in chosen.items():
-            found = None
-            if label != SOFTMAX:
-                with within(label):
-                    found = calibrate(
-                        problem,
-                        algorithm,
-                        rho,
-                        epsilon,
-                        confidence=each,
-                        over=over,
-                        start=start,
-                        most=most,
-                        shared_seeds=shared_seeds,
-                        published=label == PUBLISHED,
-                        seed=seed,
-                        store=None if store is None else opened,
-                        n_jobs=n_jobs,
-                    )
-            rows.append(Compared(label, REPLICATES.get(label) or _levels(found), found))
+            with within(label):
+                found = calibrate(
+                    problem,
+                    algorithm,
+                    rho,
+                    epsilon,
+                    confidence=each,
+                    over=over,
+                    start=start,
+                    most=most,
+                    shared_seeds=shared_seeds,
+                    published=label == PUBLISHED,
+                    seed=seed,
+                    store=None if store is None else opened,
+                    n_jobs=n_jobs,
+                )
+            rows.append(Compared(label, REPLICATES.get(label) or ", ".join(in_order(found.levels)), found))
     name, why = recommended(rows, publish, measured_loss=losses is not None)
     gain, unit = (None, 1.0) if losses is None else (losses.uniform, losses.units.span)
     return Comparison(
@@ -142,7 +139,3 @@ def _epsilon(epsilon: float | None, share: float | None, losses: Losses | None) 
             "compare: share is of the gain over the uniform policy, and here no policy gains anything. Give epsilon."
         )
     return min(share * losses.uniform, 1.0 - 1e-9)
-
-
-def _levels(found: Calibration | None) -> str:
-    return "" if found is None else ", ".join(in_order(found.levels))

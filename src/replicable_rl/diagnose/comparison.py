@@ -24,46 +24,46 @@ class Compared:
         Of the rule or the algorithm.
     replicates : str
         What it is made to have the same in two runs.
-    calibration : Calibration or None
-        What was measured; None for softmax, whose policies are never identical.
+    calibration : Calibration
+        What was measured.
     """
 
     name: str
     replicates: str
-    calibration: Calibration | None
+    calibration: Calibration
 
     __repr__ = short_repr
 
     @property
     def met(self) -> bool | None:
         """Whether a size was found that meets all that is asked; None where that cannot be told."""
-        return False if self.calibration is None else self.calibration.met
+        return self.calibration.met
 
     @property
     def samples(self) -> int | None:
         """Samples in all, measured."""
-        return None if self.calibration is None else self.calibration.samples
+        return self.calibration.samples
 
     @property
     def theory(self) -> int | None:
         """Samples in all that the proof needs; None where there is no proof."""
-        return None if self.calibration is None else self.calibration.theory
+        return self.calibration.theory
 
     @property
     def loss(self) -> float | None:
         """The mean loss at this size, in values normalised to [0, 1]."""
-        point = None if self.calibration is None else self.calibration.point
+        point = self.calibration.point
         return None if point is None or point.loss is None else float(point.loss)
 
     @property
     def loss_in_units(self) -> float | None:
         """The same in the user's units."""
-        return None if self.loss is None or self.calibration is None else self.loss * self.calibration.unit
+        return None if self.loss is None else self.loss * self.calibration.unit
 
     @property
     def loss_share(self) -> float | None:
         """The same as a share of what the best policy gains over the uniform one; None where that is nothing."""
-        gain = None if self.calibration is None else self.calibration.gain
+        gain = self.calibration.gain
         return None if self.loss is None or not gain or gain < 1e-9 else self.loss / gain
 
     def to_json(self) -> dict[str, Json]:
@@ -77,7 +77,7 @@ class Compared:
             "loss": self.loss,
             "loss_in_units": self.loss_in_units,
             "loss_share": self.loss_share,
-            "calibration": None if self.calibration is None else self.calibration.to_json(),
+            "calibration": self.calibration.to_json(),
         }
 
 

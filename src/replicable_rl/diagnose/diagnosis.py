@@ -28,7 +28,7 @@ from replicable_rl.errors import InvalidInput, check_flag, check_in_open_interva
 from replicable_rl.mdp import evaluate_policy
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.queries.empirical import EmpiricalModel
-from replicable_rl.queries.rules import SHIPPED, Greedy, Softmax
+from replicable_rl.queries.rules import SHIPPED, Greedy
 from replicable_rl.randomness import MAX_SEED
 from replicable_rl.solve import algorithm_spec, solve
 from replicable_rl.wording import plural
@@ -43,7 +43,7 @@ _LARGEST = 2**20  # times the log: more data are never asked for
 _SEARCHED = 100  # pairs of logs at most, at every size that is tried
 _MOST_STATES = 1000  # fragile ones that are listed
 _ROUNDING = 1e-9  # losses that are smaller are none: returns are not computed more exactly
-_RULES = ("affordable", "tolerance", "rounded", "gumbel", "perturbed", "greedy")
+_RULES = ("affordable", "tolerance", "rounded", "gumbel", "greedy")
 
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -287,8 +287,6 @@ def _refuse(algorithm: Any) -> None:
         raise InvalidInput(
             f"diagnose: algorithm must be a PlugInPolicy, which decides from one batch, got {shown(algorithm)}."
         )
-    if isinstance(algorithm.rule, Softmax):
-        raise InvalidInput("diagnose: softmax policies of two logs are close, never the same. Choose another rule.")
 
 
 def _fragile(data: Dataset, policy: NDArray[np.int64], forecast: Forecast) -> list[FragileState]:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_LEVELS = ("policy", "action-probabilities")  # what can be followed
 _TINY = 1e-12  # of a scale: where all policies are equally good
 
 
@@ -70,12 +69,11 @@ class Losses:
 
     def of_runs(self, result: AuditResult) -> Floats | None:
         """Return the loss of every run, (J, R), a row for each shared seed; None where runs have no policy."""
-        level = next((level for level in _LEVELS if level in result.levels), None)
-        if level is None:
+        if "policy" not in result.levels:
             return None
-        prints = [run.fingerprints.get(level) for run in result.runs]
+        prints = [run.fingerprints.policy for run in result.runs]
         new = [one for one in dict.fromkeys(prints) if one is not None and one not in self._known]
-        for fingerprint, policy in result.store.outputs(level, new).items():
+        for fingerprint, policy in result.store.outputs("policy", new).items():
             self._known[fingerprint] = self.of(policy)
         found = [self.largest if one is None else self._known[one] for one in prints]  # a failed run gives nothing
         return np.array(found).reshape(-1, result.spec.runs_per_seed)

@@ -234,12 +234,6 @@ class EmpiricalModel:
 
         return PolicyLosses(self.table) if pays(self.table) else None
 
-    def planned_with(self, rewards: Floats) -> Optimum:
-        """Return the exact plan with other rewards of 0 or more, (S, A)."""
-        planned = optimal_values(self.table, rewards=rewards)
-        self._evaluated = max(self._evaluated, planned.error / max(1.0, float(planned.value.max())))
-        return planned
-
     # --- how far off it may be ----------------------------------------------------------------------
 
     @cached_property

@@ -1,7 +1,7 @@
 """The nouns: what is run (:class:`RunSpec`, :class:`AuditSpec`), what it yields (:class:`Run`), and what is claimed."""
 
 from replicable_rl.records.audits import AuditSpec, derived_seed
-from replicable_rl.records.claims import APPROXIMATE, CERTIFICATE, THIS_SEED, Claim, Claims, Measurement, shortfall
+from replicable_rl.records.claims import CERTIFICATE, THIS_SEED, Claim, Claims, Measurement, shortfall
 from replicable_rl.records.combinations import combinations
 from replicable_rl.records.levels import (
     LEVELS,
@@ -31,7 +31,6 @@ from replicable_rl.records.status import UNSAID, Status, StatusCode
 from replicable_rl.records.training import Training
 
 __all__ = [
-    "APPROXIMATE",
     "CERTIFICATE",
     "COUNTS",
     "LEVELS",

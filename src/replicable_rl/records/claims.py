@@ -29,7 +29,6 @@ _KINDS = ("proved", "asymptotic", "measured")
 _DEFINITION = "def:replicability"
 THIS_SEED = "a second run with this shared seed, given the data of the first"
 CERTIFICATE = "certificate replicability: a second run with what the first one published"
-APPROXIMATE = "approximate replicability: the outputs of two runs are close"
 Shortfalls = Mapping[str, tuple[float, float]]  # parameter -> what is used, what is needed
 
 

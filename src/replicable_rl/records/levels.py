@@ -133,7 +133,7 @@ def level_of(name: str) -> Level:
     >>> level_of("polcy")
     Traceback (most recent call last):
     ...
-    replicable_rl.errors.InvalidInput: level must be one of model, value, bytes, action-probabilities, policy, got \
+    replicable_rl.errors.InvalidInput: level must be one of model, value, bytes, policy, got \
 'polcy'. Did you mean 'policy'?
     """
     is_text = isinstance(name, str)  # what else somebody gives may have no hash
@@ -199,14 +199,6 @@ def _freeze_value(name: str, output: Any) -> Any:
     return q
 
 
-def _freeze_probabilities(name: str, output: Any) -> Any:
-    """Action probabilities are an (S, A) table whose rows sum to 1."""
-    table = freeze_array(name, output)
-    if table.ndim != 2 or table.dtype.kind != "f" or (table < 0.0).any() or (abs(table.sum(axis=1) - 1.0) > 1e-9).any():
-        raise InvalidInput(f"Run: {name} must be an (S, A) table of rows that sum to 1, got shape {table.shape}.")
-    return table
-
-
 def _freeze_bytes(name: str, output: Any) -> bytes:
     """Bytes are kept as they are; a mapping of names to arrays, such as weights, is written out, bit by bit."""
     if isinstance(output, (bytes, bytearray, memoryview)):
@@ -241,6 +233,5 @@ def _bytes_digest(name: str, output: bytes) -> str:
 register_level(
     Level("bytes", freeze=_freeze_bytes, digest=_bytes_digest, encode=bytes, decode=bytes, suffix=".bin")
 )  # weights, or whatever else training code returns
-register_level(Level("action-probabilities", freeze=_freeze_probabilities))  # of policies that leave it to chance
 register_level(Level("policy"))  # actions of states, or of observations of a probe set
 register_level(Level("value", implies=("policy",), freeze=_freeze_value))

@@ -12,7 +12,6 @@ from replicable_rl.errors import InvalidInput, check_numbers, shown
 from replicable_rl.mdp import Labels, TabularMDP
 from replicable_rl.queries.rules import Cuts
 from replicable_rl.records import ObjectSpec, Run
-from replicable_rl.theory.plug_in_plan import PROBABILITIES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +26,6 @@ class Decided(NamedTuple):
     policy: NDArray[np.int64]
     labels: Labels
     q: NDArray[np.float64] | None = None
-    probabilities: NDArray[np.float64] | None = None  # where actions are drawn by chance; the policy has the likeliest
 
     def state(self, s: int) -> str:
         """Return the name of a state."""
@@ -66,8 +64,8 @@ def decided(owner: str, solution: Any, problem: Any = None) -> Decided:
 
 def both(owner: str, solution: Any, other: Any, problem: Any) -> tuple[Decided, Decided | None]:
     """Return what one or two of them decide, about the same states."""
-    one = decided(owner, solution, problem)._replace(probabilities=_chances(solution))
-    two = None if other is None else decided(owner, other, problem)._replace(probabilities=_chances(other))
+    one = decided(owner, solution, problem)
+    two = None if other is None else decided(owner, other, problem)
     if two is not None and two.policy.size != one.policy.size:
         raise InvalidInput(
             f"{owner}: both must decide in the same states, got {one.policy.size} and {two.policy.size} of them."
@@ -76,18 +74,9 @@ def both(owner: str, solution: Any, other: Any, problem: Any) -> tuple[Decided, 
 
 
 def differ(one: Decided, two: Decided) -> NDArray[np.bool_]:
-    """Say in which states two of them do not decide alike; where actions are drawn by chance, by their chances."""
+    """Say in which states two of them do not decide alike."""
     differing: NDArray[np.bool_] = one.policy != two.policy
-    chances = one.probabilities, two.probabilities
-    if chances[0] is not None and chances[1] is not None and chances[0].shape == chances[1].shape:
-        differing = (chances[0] != chances[1]).any(axis=1)
     return differing
-
-
-def _chances(solution: Any) -> NDArray[np.float64] | None:
-    """Return the probabilities of actions, where a run has them and no policy."""
-    is_random = isinstance(solution, Run) and "policy" not in solution.outputs
-    return solution.outputs.get(PROBABILITIES) if is_random else None
 
 
 def _taken(owner: str, solution: Any) -> tuple[NDArray[np.int64], NDArray[np.float64] | None, ObjectSpec | None]:
@@ -95,8 +84,6 @@ def _taken(owner: str, solution: Any) -> tuple[NDArray[np.int64], NDArray[np.flo
         return solution.policy, None, solution.problem
     if isinstance(solution, Run):
         spec = None if solution.spec is None else solution.spec.problem
-        if "policy" not in solution.outputs and PROBABILITIES in solution.outputs:
-            return solution.outputs[PROBABILITIES].argmax(axis=1), None, spec
         return _checked(owner, solution.policy), solution.outputs.get("value"), spec
     return _checked(owner, solution), None, None
 

@@ -137,7 +137,7 @@ def draw_comparison(found: Comparison) -> Figure:
         if row.theory is not None:
             panel.plot([float(row.theory)], [i], "D", color=RED, markerfacecolor="white")
         if row.samples is None:
-            why = "never identical" if row.calibration is None else "undecided" if row.met is None else "not met"
+            why = "undecided" if row.met is None else "not met"
             said(panel, why, (0.01, i), ("axes fraction", "data"))
     panel.plot([], [], "o", color=BLUE, label="measured")
     panel.plot([], [], "D", color=RED, markerfacecolor="white", label="proved")

@@ -163,14 +163,10 @@ def _compared(rows: Sequence[Compared]) -> list[Column]:
 
 
 def _measured(row: Compared) -> str:
-    if row.calibration is None:
-        return "never"
     return {True: number(row.samples), False: "not met", None: "undecided"}[row.met]
 
 
 def _proved(row: Compared) -> str:
-    if row.calibration is None:
-        return "-"
     return _UNPROVED if row.theory is None else number(row.theory, 3)
 
 

@@ -73,13 +73,12 @@ def draw(solution: Any, other: Any = None, *, problem: Any = None) -> Drawing:
     """
     one, two = both("draw", solution, other, problem)
     marked = None if two is None else differ(one, two)
-    random = "" if one.probabilities is None else "\nActions are drawn by chance: these are the likeliest."
     layout = one.labels.layout
     if layout and 4 * len(layout[0]) + 1 <= _WIDTH:
         unicode = getattr(sys.stdout, "encoding", None) is None or can_encode("↑█┼")  # no file: letters as they are
         pictures = ["".join(text for text, _ in grid(each, marked, unicode)) for each in (one, two) if each is not None]
-        return Drawing(_side_by_side(pictures) + random)
-    return Drawing("\n".join(_table(one, two, marked)) + random)
+        return Drawing(_side_by_side(pictures))
+    return Drawing("\n".join(_table(one, two, marked)))
 
 
 def can_encode(text: str) -> bool:

@@ -260,6 +260,5 @@ def _check_run(run: object, source: Problem, algorithm: Algorithm) -> None:
     policy = run.outputs.get("policy")  # below, -1 is 2**64 - 1
     if policy is not None and (policy.dtype.kind != "i" or policy.astype(np.uint64, copy=False).max() >= A):
         raise InvalidInput(f"{name}: the actions of a policy must be integers in 0..{A - 1}.")
-    for one in (policy, run.outputs.get("action-probabilities")):
-        if one is not None:
-            check_policy_allowed(name, one, allowed_of(source))
+    if policy is not None:
+        check_policy_allowed(name, policy, allowed_of(source))

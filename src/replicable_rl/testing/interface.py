@@ -74,9 +74,8 @@ def _check_outputs(run: Run, problem: AnyProblem) -> None:
     policy = run.outputs.get("policy")
     if policy is not None and (policy.min() < 0 or policy.max() >= n_actions):
         raise Failed(f"the policy must hold actions 0 to {n_actions - 1}, got {policy.min()} to {policy.max()}.")
-    for one in (policy, run.outputs.get("action-probabilities")):
-        if one is not None:
-            _check_allowed(one, allowed)
+    if policy is not None:
+        _check_allowed(policy, allowed)
 
 
 def _check_allowed(policy: NDArray[Any], allowed: NDArray[np.bool_] | None) -> None:

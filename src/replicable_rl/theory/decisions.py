@@ -22,8 +22,6 @@ is. The bounds below follow; ``docs/proofs-decisions.md`` has the proofs. f is t
     rounded       beta = eps'/h                            N d/beta                                   f + beta h
     gumbel        lambda = ln(2S(A-1)/delta) h/eps'        S lambda min(sqrt(A) d, m)/2 + N 2^-23     f + eps'
     tolerance     x = eps'/(2h)                            2 S(A-1) d/x                               f + 2 x h
-    perturbed     sigma = eps'/(h ln(2N/delta))            2 S(A-1) d (1 + sigma h H_N)/sigma + N 2^-23   f + eps'
-    softmax       lambda = ln(A) h/eps'                    -                                          2 e h + eps'
     affordable    eps'                                     `affordable_disagreement`                  `estimated_loss`
     published     2 deviations of doubt                    -                                          `estimated_loss`
 """
@@ -46,8 +44,7 @@ LIGHTEST = math.sqrt(FLOOR / (1.0 + FLOOR))  # the weight of a state that is nev
 DOUBT = 2.0  # standard deviations by which a lab's data must speak against published cuts
 LEAST = 0.8  # of the loss that may be spent: where the window of the threshold begins
 GREEDY, ROUNDED, GUMBEL, TOLERANCE = "greedy", "rounded", "gumbel", "tolerance"
-PERTURBED, SOFTMAX, AFFORDABLE, PUBLISHED = "perturbed", "softmax", "affordable", "published"
-WITHOUT_SHARED = GREEDY, SOFTMAX, PUBLISHED  # rules that use no shared number
+AFFORDABLE, PUBLISHED = "affordable", "published"
 
 
 @dataclass(frozen=True)
@@ -180,25 +177,6 @@ def _gumbel_differ(sizes: Sizes, n: float, rate: float) -> float:
     return sizes.n_states * rate * distance / 2.0 + sizes.pairs * GRAIN
 
 
-def _highest(sizes: Sizes, delta: float) -> float:
-    """Return what none of N exponential numbers exceeds, rounded up, except with probability delta/2."""
-    return math.log(sizes.pairs / _half(delta)) * (1.0 + GRAIN)
-
-
-def _perturbed_differ(sizes: Sizes, n: float, sigma: float) -> float:
-    if not sizes.comparisons:
-        return 0.0
-    harmonic = (math.log(sizes.pairs) + 1.0) * (1.0 + GRAIN)  # at least the mean of the largest of N numbers
-    reach = 1.0 + sigma * harmonic * sizes.horizon  # what perturbed values spread over, in the mean
-    thresholds = 2.0 * sizes.comparisons * sizes.value_distance(n) + sizes.pairs * ROUNDING
-    return thresholds * reach / sigma + sizes.pairs * GRAIN
-
-
-def _perturbed_loss(sizes: Sizes, n: float, sigma: float, delta: float) -> float:
-    spent = sigma * _highest(sizes, delta) * sizes.horizon
-    return spent + _sampling_loss(sizes, n, _half(delta)) * (1.0 + spent)
-
-
 def estimated_loss(sizes: Sizes, n: float, spent: float, delta: float, largest_gap: float = 1.0) -> float:
     """Bound the loss of a policy whose loss on the empirical model is at most ``spent``, whatever the policy.
 
@@ -261,18 +239,6 @@ PROMISES: dict[str, Promises] = {
         lambda sizes, spent, delta: spent / sizes.horizon / 2.0,
         lambda sizes, n, x, spent: 2.0 * sizes.comparisons * sizes.value_distance(n) / x,
         lambda sizes, n, x, spent, delta: _sampling_loss(sizes, n, delta) + 2.0 * x * sizes.horizon,
-    ),
-    PERTURBED: Promises(
-        lambda sizes, spent, delta: spent / sizes.horizon / _highest(sizes, delta),
-        lambda sizes, n, sigma, spent: _perturbed_differ(sizes, n, sigma),
-        lambda sizes, n, sigma, spent, delta: _perturbed_loss(sizes, n, sigma, delta),
-    ),
-    SOFTMAX: Promises(
-        lambda sizes, spent, delta: max(math.log(sizes.n_actions), 2.0**-20) * sizes.horizon / spent,
-        lambda sizes, n, _, spent: math.inf,
-        lambda sizes, n, rate, spent, delta: (
-            _twice_error(sizes, n, delta) + math.log(sizes.n_actions) / rate * sizes.horizon
-        ),
     ),
     AFFORDABLE: Promises(
         lambda sizes, spent, delta: 0.0,

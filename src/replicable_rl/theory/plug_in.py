@@ -200,7 +200,7 @@ def _fewest(
 ) -> tuple[int, float, float]:
     """Return the fewest samples of a pair that keep both promises, what the rule spends, and its parameter."""
     found: list[tuple[int, float, float]] = []
-    second_run = rule not in decisions.WITHOUT_SHARED
+    second_run = rule not in (decisions.GREEDY, decisions.PUBLISHED)
     only = {decisions.GREEDY: (0.0,), decisions.PUBLISHED: (SPENT,)}  # who publishes spends as much, at every size
     for part in only.get(rule, _PARTS):
         spent = part * epsilon

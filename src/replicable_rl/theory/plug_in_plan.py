@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from replicable_rl.records import APPROXIMATE, CERTIFICATE, THIS_SEED, Claim, Claims
+from replicable_rl.records import CERTIFICATE, THIS_SEED, Claim, Claims
 from replicable_rl.theory import decisions
 from replicable_rl.theory.decisions import PROMISES, Promises, Sizes
 from replicable_rl.theory.parameters import MOST
@@ -16,20 +15,17 @@ from replicable_rl.wording import bound as bound_text
 from replicable_rl.wording import number
 
 _SOURCE = "docs/proofs-decisions.md"
-PROBABILITIES = "action-probabilities"  # the level of softmax
 _PARAMETERS = {
     decisions.ROUNDED: "beta",
     decisions.GUMBEL: "lambda",
     decisions.TOLERANCE: "x",
-    decisions.PERTURBED: "sigma",
-    decisions.SOFTMAX: "lambda",
     decisions.PUBLISHED: "doubt",
 }
 _SIDE_BY_SIDE = (
     *(decisions.AFFORDABLE, decisions.PUBLISHED, decisions.TOLERANCE, decisions.ROUNDED),
-    *(decisions.GUMBEL, decisions.PERTURBED, decisions.SOFTMAX, decisions.GREEDY),
+    *(decisions.GUMBEL, decisions.GREEDY),
 )
-_SAME = {decisions.ROUNDED: "Q, policy", decisions.SOFTMAX: "nearly", decisions.GREEDY: "-"}  # the others: the policy
+_SAME = {decisions.ROUNDED: "Q, policy", decisions.GREEDY: "-"}  # the others: the policy
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -114,16 +110,6 @@ class PlugInPlan(Plan):
         """Whether the policy is proved to lose at most epsilon."""
         return self.policy_loss <= self.epsilon * SLACK
 
-    @property
-    def log_ratio(self) -> float:
-        """Of softmax: log-ratios of action probabilities of two runs differ by at most this, 4 lambda e."""
-        return 4.0 * self.parameter * self.sizes.value_error(self.per_pair, self.delta)
-
-    @property
-    def _log_ratio_anyway(self) -> float:
-        """What two log-ratios never differ by, without any proof: values lie in [0, 1], probabilities above 1e-300."""
-        return 2.0 * min(self.parameter, math.log(1e300))
-
     def claims(self, *, sure: bool = False, off: float = 0.0) -> Claims:
         """Return what may be claimed of a run.
 
@@ -158,8 +144,7 @@ class PlugInPlan(Plan):
         said = f"the policy is within {self.epsilon:g} of optimal {self._where} (values in [0, 1])"
         said = f"{said}, except with probability {self.delta:g}"
         # Shared noise is bad with probability delta/2: who chooses the seed may choose a bad one.
-        noisy = self.rule in (decisions.GUMBEL, decisions.PERTURBED)
-        seed = ("the shared seed was drawn and not chosen",) if noisy else ()
+        seed = ("the shared seed was drawn and not chosen",) if self.rule == decisions.GUMBEL else ()
         promise = Claim("accuracy", "proved", said, self.epsilon, _SOURCE, self.delta, "policy", seed)
         accuracy = claim_if(self.accuracy_proved, promise, self.policy_loss, at_least=needed, of="the proof")
         return self._with_second_run(self._or_never(accuracy), needed)
@@ -169,8 +154,6 @@ class PlugInPlan(Plan):
             return claims_of(accuracy, None)
         if self.rule == decisions.PUBLISHED:
             return claims_of(accuracy, "published cuts come from the first run's sample; see docs/decisions.md")
-        if self.rule == decisions.SOFTMAX:
-            return self._softmax_claims(accuracy)
         level = "value" if self.rule == decisions.ROUNDED else "policy"
         same = "Q" if level == "value" else "policy"
         said = f"two runs have the same {same}, except with probability {self.rho:g}"
@@ -186,22 +169,6 @@ class PlugInPlan(Plan):
         name = _PARAMETERS.get(self.rule)
         by = f" with {name}={number(self.parameter, 3)}" if name else ""
         return f"no number of samples proves a loss of {self.epsilon:g} for rule={self.rule}{by}"
-
-    def _softmax_claims(self, accuracy: Claim | str) -> Claims:
-        wrong = min(1.0, 2.0 * self.delta)
-        said = (
-            f"log-ratios of action probabilities above 1e-300 differ by at most {self.log_ratio:.3g} in two runs, "
-            f"except with probability {wrong:g}"
-        )
-        close = Claim("replicability", "proved", said, wrong, _SOURCE, level=PROBABILITIES, definition=APPROXIMATE)
-        missing, anyway = "softmax policies are close in two runs, never identical", self._log_ratio_anyway
-        if self.log_ratio >= anyway:
-            missing += (
-                f"; the bound on the distance of their log-ratios, {self.log_ratio:.3g}, is no less than the "
-                f"{anyway:.3g} that they never exceed: more samples prove more"
-            )
-        made = claims_of(accuracy, missing)
-        return made if self.log_ratio >= anyway else replace(made, made=(*made, close))
 
     @property
     def _where(self) -> str:

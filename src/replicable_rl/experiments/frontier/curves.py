@@ -28,7 +28,7 @@ TARGET = 1.0 - RHO
 DEFAULT, PLAIN, PUBLISHED = "affordable", "greedy", "published"
 COARSE, FINE = "rPVI, τ = ε", "rPVI"  # tolerance of a query: as large as the loss, or what the proof needs for it
 JUDGED = (DEFAULT, PUBLISHED, PLAIN)  # what claims are about
-RULES = (DEFAULT, PUBLISHED, "tolerance", "rounded", "gumbel", "perturbed", PLAIN, COARSE, FINE)
+RULES = (DEFAULT, PUBLISHED, "tolerance", "rounded", "gumbel", PLAIN, COARSE, FINE)
 PROBLEMS: Mapping[str, ObjectSpec] = {
     "two-goals": ObjectSpec("two-goals-v1"),
     "two-goals-wide": ObjectSpec("two-goals-wide-v1"),

@@ -7,8 +7,6 @@ A rule is a small object with an id, and a pure function of (empirical model, sh
     rounded      every entry of Q to a bin of a shared grid, then the best action: the same Q twice
     gumbel       the best of Q plus shared noise
     tolerance    the first action that is nearly the best, nearly by a shared random tolerance
-    perturbed    plan with rewards plus shared noise
-    softmax      every action with a probability: two runs are close, never identical
     affordable   the coarsest tolerance that the loss allows; the default
     published    tolerances that somebody published, one for each state
 """
@@ -20,11 +18,9 @@ from replicable_rl.queries.rules.published import PublishedCuts
 from replicable_rl.queries.rules.rule import Decision, Margin, Rule, Tuning
 from replicable_rl.queries.rules.simple import (
     Greedy,
-    PerturbedRewards,
     RandomTolerance,
     RoundedQ,
     SharedGumbel,
-    Softmax,
 )
 from replicable_rl.queries.rules.table import SHIPPED, as_rule
 
@@ -35,13 +31,11 @@ __all__ = [
     "Decision",
     "Greedy",
     "Margin",
-    "PerturbedRewards",
     "PublishedCuts",
     "RandomTolerance",
     "RoundedQ",
     "Rule",
     "SharedGumbel",
-    "Softmax",
     "Tuning",
     "as_rule",
     "choose_cuts",

@@ -1,4 +1,4 @@
-"""The rules of one step: the best action, rounding, shared noise, a random tolerance, and probabilities.
+"""The rules of one step: the best action, rounding, shared noise, and a random tolerance.
 
 Logarithms are rounded to 24 bits: their last bits differ between machines, and shared numbers must not.
 """
@@ -164,56 +164,3 @@ def gaps_are_sure(
         raise InvalidInput(f"rule: margin must be that of a model of this size, {gap.shape}, got {margin.gap.shape}.")
     weight = np.ones(gap.shape[0]) if weight is None else weight
     return bool(_kernels.is_sure(gap, weight, tolerance, order, margin.gap, stretch))
-
-
-@dataclass(frozen=True)
-class PerturbedRewards:
-    """The optimal policy of the empirical model with shared exponential noise added to its rewards.
-
-    Parameters
-    ----------
-    scale : float, optional
-        sigma: the mean of what is added to a normalised reward; None: what epsilon allows.
-    """
-
-    scale: float | None = None
-
-    id: ClassVar[str] = decisions.PERTURBED
-
-    def __post_init__(self) -> None:
-        check_parameter(self, "scale")
-
-    def decide(
-        self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning, margin: Margin | None = None
-    ) -> Decision:
-        """Plan with other rewards; of the margins of such a plan nothing is said."""
-        u = shared.uniform("decide/reward", shape=model.q.shape)
-        added = (self.scale or tuning.parameter) * few_bits(-np.log1p(-u))
-        planned = model.planned_with(model.rewards + added)
-        gaps = (planned.value[:, None] - planned.q)[np.arange(model.n_actions) != planned.policy[:, None]]
-        return Decision({"policy": planned.policy}, float(gaps.min()) if gaps.size else np.inf)
-
-
-@dataclass(frozen=True)
-class Softmax:
-    """Probabilities in proportion to exp(rate * Q): close in two runs, never identical, and nothing is shared.
-
-    Parameters
-    ----------
-    rate : float, optional
-        lambda: the larger, the nearer to the best action; None: what epsilon allows.
-    """
-
-    rate: float | None = None
-
-    id: ClassVar[str] = decisions.SOFTMAX
-
-    def __post_init__(self) -> None:
-        check_parameter(self, "rate")
-
-    def decide(
-        self, model: EmpiricalModel, shared: SharedRandomness, tuning: Tuning, margin: Margin | None = None
-    ) -> Decision:
-        """Return a table of probabilities."""
-        weight = np.exp(-(self.rate or tuning.parameter) * model.gap)
-        return Decision({"action-probabilities": weight / weight.sum(axis=1, keepdims=True)})

@@ -14,11 +14,9 @@ from replicable_rl.queries.rules.published import PublishedCuts
 from replicable_rl.queries.rules.rule import Decision
 from replicable_rl.queries.rules.simple import (
     Greedy,
-    PerturbedRewards,
     RandomTolerance,
     RoundedQ,
     SharedGumbel,
-    Softmax,
 )
 
 if TYPE_CHECKING:
@@ -34,8 +32,6 @@ SHIPPED: dict[str, Any] = {
         RandomTolerance,
         RoundedQ,
         SharedGumbel,
-        PerturbedRewards,
-        Softmax,
         Greedy,
     )
 }
