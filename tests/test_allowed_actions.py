@@ -328,11 +328,11 @@ def test_logs_with_masks_that_do_not_fit_are_refused() -> None:
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "phased-vi-v1": {"epsilon": 0.2, "delta": 0.01, "calls": 300, "iterations": 12},
-    "rpvi-v2": {"epsilon": 0.4, "delta": 0.01, "rho": 0.3},
+    "rpvi-v1": {"epsilon": 0.4, "delta": 0.01, "rho": 0.3},
     "approximate-mdp-v1": {"epsilon": 0.1, "delta": 0.01, "calls": 300},
-    "replicable-approximate-mdp-v2": {"epsilon": 0.1, "delta": 0.01, "rho": 0.3, "calls": 300},
-    "rmax-v2": {"epsilon": 0.2, "delta": 0.01, "horizon": 15, "episodes": 300},
-    "replicable-rmax-v2": {"epsilon": 0.2, "delta": 0.01, "rho": 0.3, "horizon": 15, "episodes": 300},
+    "replicable-approximate-mdp-v1": {"epsilon": 0.1, "delta": 0.01, "rho": 0.3, "calls": 300},
+    "rmax-v1": {"epsilon": 0.2, "delta": 0.01, "horizon": 15, "episodes": 300},
+    "replicable-rmax-v1": {"epsilon": 0.2, "delta": 0.01, "rho": 0.3, "horizon": 15, "episodes": 300},
     "plug-in-policy-v1": {"epsilon": 0.1, "delta": 0.01, "rho": 0.2, "samples": 300},
 }
 
@@ -492,7 +492,7 @@ def test_the_first_policy_of_rmax_is_uniform_over_what_is_allowed() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["rpvi-v2", "replicable-approximate-mdp-v2", "plug-in-policy-v1"])
+@pytest.mark.parametrize("name", ["rpvi-v1", "replicable-approximate-mdp-v1", "plug-in-policy-v1"])
 def test_plans_count_the_pairs_that_there_are(name: str) -> None:
     mdp = masked(1)
     N, arguments = pairs_of(mdp), {key: value for key, value in ARGUMENTS[name].items() if key != "samples"}
@@ -505,7 +505,7 @@ def test_plans_count_the_pairs_that_there_are(name: str) -> None:
     assert plan.samples == N * per_pair < whole.samples
     assert whole.samples % (S * A) == 0
     assert plan.table().columns
-    assert ("allowed_pairs" in plan.to_json()) == (name != "rpvi-v2")
+    assert ("allowed_pairs" in plan.to_json()) == (name != "rpvi-v1")
     assert "allowed_pairs" not in whole.to_json()
 
 
@@ -571,7 +571,7 @@ def test_a_file_whose_mask_was_changed_is_refused(tmp_path: Path) -> None:
 
 def test_runs_are_saved_with_their_values_and_models(tmp_path: Path) -> None:
     mdp = masked(2, "learned")
-    run = rr.solve(mdp, VARIANTS["replicable-approximate-mdp-v2"], shared_seed=1, sample_seed=1)
+    run = rr.solve(mdp, VARIANTS["replicable-approximate-mdp-v1"], shared_seed=1, sample_seed=1)
     rr.save_run(run, tmp_path / "run")
     again = rr.load_run(tmp_path / "run")
     assert again.fingerprints == run.fingerprints
@@ -588,13 +588,13 @@ def test_an_audit_and_its_page(tmp_path: Path) -> None:
     mdp = masked(1)
     settings_: Any = {"shared_seeds": 4, "runs_per_seed": 2, "n_jobs": 1}
     store = tmp_path / "runs.sqlite"
-    result = rr.audit(mdp, VARIANTS["rpvi-v2"], store=store, **settings_)
+    result = rr.audit(mdp, VARIANTS["rpvi-v1"], store=store, **settings_)
     assert 0.0 <= result.agreement("policy").estimate <= 1.0
     assert result.policies is not None
     page = render(store_page(store).page)
     assert "Not allowed here: 0 and 3." in page
     assert not re.search(r"\binf\b", page)
-    again = rr.audit(mdp, VARIANTS["rpvi-v2"], store=store, **settings_)
+    again = rr.audit(mdp, VARIANTS["rpvi-v1"], store=store, **settings_)
     assert again.runs == result.runs
 
 

@@ -258,7 +258,7 @@ def test_levels_that_an_algorithm_does_not_produce_are_absent() -> None:
     result = rr.audit(TWO_GOALS, SOMETIMES, shared_seeds=2)
     assert result.levels == ("value", "policy")
     assert "model" not in result.to_json()["levels"]
-    with pytest.raises(InvalidInput, match="there is no model to compare; rpvi-v2 produces value, policy"):
+    with pytest.raises(InvalidInput, match="there is no model to compare; rpvi-v1 produces value, policy"):
         result.agreement("model")
     learned = rr.audit(rr.make("chain-v1"), rr.ReplicableApproximateMDP(0.3, 0.01, 0.2, calls=10**6), shared_seeds=2)
     assert learned.levels == ("model", "value", "policy")

@@ -37,7 +37,7 @@ from tests.statistics import SEED
 LATEST_TAXI = max(id for id in gymnasium.registry if id.startswith("Taxi-"))
 COMMAND = str(Path(sys.executable).parent / "replicable-rl")
 RPVI = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=20_000, iterations=20)  # agrees in a part of the pairs
-RPVI_TEXT = "rpvi-v2:epsilon=0.1,delta=0.001,rho=0.2,calls=20000,iterations=20"
+RPVI_TEXT = "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2,calls=20000,iterations=20"
 SEEDS = 30
 DEADLY = 7  # the shared seed under which a worker dies, where it is told to
 
@@ -236,7 +236,7 @@ def test_failing_run_on_workers_is_one_error_and_no_warning(grid: rr.TabularMDP)
 NURSERY = """
 import os, sys
 import replicable_rl as rr
-problem, algorithm = rr.make("two-goals-v1"), rr.make_algorithm("rpvi-v2", **{params})
+problem, algorithm = rr.make("two-goals-v1"), rr.make_algorithm("rpvi-v1", **{params})
 rr.solve(problem, algorithm, shared_seed=1, sample_seed=1)
 print("ready", flush=True)
 for _ in sys.stdin:

@@ -88,7 +88,7 @@ def test_more_seeds_and_more_runs_contain_fewer() -> None:
         replace(small, shared_seeds=39),
         replace(small, seed=1, shared_seeds=60),
         replace(small, sampler="own"),
-        replace(small, algorithm=ObjectSpec("rpvi-v2")),
+        replace(small, algorithm=ObjectSpec("rpvi-v1")),
         replace(small, problem=ObjectSpec("riverswim-v1")),
     ):
         assert not other.contains(small)

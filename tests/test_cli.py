@@ -163,7 +163,7 @@ def test_solve_is_rr_solve(run: Run, text: str, problem: Any, tmp_path: Path, mo
     expected = rr.solve(problem(), algorithm, shared_seed=2**64 - 1, sample_seed=7)
     options = ("--epsilon", 0.2, "--delta", 0.001, "--rho", 0.2, "--calls", "1e16", "--iterations", 5)
     seeds = ("--shared-seed", 2**64 - 1, "--sample-seed", 7)
-    record = json.loads(run.good("solve", text, "rpvi-v2", *options, *seeds, "--json"))
+    record = json.loads(run.good("solve", text, "rpvi-v1", *options, *seeds, "--json"))
     assert record["fingerprints"] == json.loads(json.dumps(expected.to_json()["fingerprints"]))
     assert record["outputs"] == {"policy": expected.policy.tolist(), "value": expected.q.tolist()}
     assert record["claims"] == expected.claims.to_json()
@@ -171,7 +171,7 @@ def test_solve_is_rr_solve(run: Run, text: str, problem: Any, tmp_path: Path, mo
     assert record["samples"] == str(expected.samples)
     by_id = text.partition(":")[0] in (*PROBLEMS, "FrozenLake-v1")
     assert record["spec"]["problem"]["id"].endswith(text.partition(":")[0] if by_id else "mdp")
-    shown = run.good("solve", text, "rpvi-v2:epsilon=0.2,delta=0.001,rho=0.2,calls=1e16,iterations=5", *seeds)
+    shown = run.good("solve", text, "rpvi-v1:epsilon=0.2,delta=0.001,rho=0.2,calls=1e16,iterations=5", *seeds)
     assert expected.fingerprints["policy"] in shown
     assert expected.fingerprints["value"] in shown
     assert f"shared seed {2**64 - 1}, sample seed 7\n" in shown
@@ -179,7 +179,7 @@ def test_solve_is_rr_solve(run: Run, text: str, problem: Any, tmp_path: Path, mo
 
 def test_every_option_reaches_the_algorithm(run: Run) -> None:
     options = ("--target", "value", "--calls", "13_000", "--iterations", "4", "--tolerance", "0.02", "--rho-sq", "0.3")
-    record = json.loads(run.good("solve", "chain-v1", "rpvi-v2", *PROMISE, *options, *SEEDS, "--json"))
+    record = json.loads(run.good("solve", "chain-v1", "rpvi-v1", *PROMISE, *options, *SEEDS, "--json"))
     params = {"target": "value", "calls": 13_000, "iterations": 4, "tolerance": 0.02, "rho_sq": 0.3}
     assert record["spec"]["algorithm"]["params"] == {"epsilon": 0.1, "delta": 0.001, "rho": 0.2, **params}
     assert record["spec"]["shared_seed"] == "1"
@@ -266,7 +266,7 @@ def test_bad_input_saves_nothing(run: Run, tmp_path: Path) -> None:
 
 
 def test_plan_json_is_exact(run: Run) -> None:
-    policy, value = json.loads(run.good("plan", "two-goals-v1", "rpvi-v2", *PROMISE, "--json"))
+    policy, value = json.loads(run.good("plan", "two-goals-v1", "rpvi-v1", *PROMISE, "--json"))
     assert (policy["target"], value["target"]) == ("policy", "value")
     for record in (policy, value):
         plan = theory.phased_vi(32, 0.9, 0.1, 0.001, 0.2, target=record["target"])
@@ -277,7 +277,7 @@ def test_plan_json_is_exact(run: Run) -> None:
         assert (record["accuracy_proved"], record["replicability_proved"]) == (True, True)
         assert record["problem"] == {"id": "two-goals-v1", "params": {}}
     (only,) = json.loads(
-        run.good("plan", "two-goals-v1", "rpvi-v2", *PROMISE, "--json", "--calls", 2**70, "--target", "value")
+        run.good("plan", "two-goals-v1", "rpvi-v1", *PROMISE, "--json", "--calls", 2**70, "--target", "value")
     )
     assert only["calls"] == str(2**70)
 
@@ -366,9 +366,9 @@ def test_bad_problems(run: Run, problem: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("algorithm", "message"),
     [
-        ("rpvi", "Did you mean 'rpvi-v2'?"),
+        ("rpvi", "Did you mean 'rpvi-v1'?"),
         ("sarsa", "No algorithm is called 'sarsa'"),
-        ("rpvi-v2:epsilon=0.1,delta=0.01", "parameter 'rho' is needed"),
+        ("rpvi-v1:epsilon=0.1,delta=0.01", "parameter 'rho' is needed"),
         (f"{QUICK} --calls 5", "calls is also given as --calls"),
         ("phased-vi-v1 --delta 0.1 --epsilon nan", "epsilon must lie strictly between 0 and 1"),
         ("phased-vi-v1 --delta 0.1 --epsilon 0.1 --calls 1.5", "--calls must be a whole number"),
@@ -383,7 +383,7 @@ def test_bad_algorithms(run: Run, command: str, algorithm: str, message: str) ->
 
 
 def test_more_calls_than_can_be_counted(run: Run) -> None:
-    assert "calls=1e+19" in run.refused("solve", "chain-v1", "rpvi-v2", *PROMISE, "--calls", "1e19", *SEEDS)
+    assert "calls=1e+19" in run.refused("solve", "chain-v1", "rpvi-v1", *PROMISE, "--calls", "1e19", *SEEDS)
 
 
 @pytest.mark.parametrize(
@@ -391,7 +391,7 @@ def test_more_calls_than_can_be_counted(run: Run) -> None:
     [
         ("solv chain-v1", r"No such command 'solv'\..* Try `replicable-rl --help`\.$"),
         (f"solve chain-v1 {QUICK} --colour red", r"No such option: --colour.* Try `replicable-rl solve --help`\.$"),
-        ("plan chain-v1 rpvi-v2 --delta", r"Option '--delta' requires an argument\."),
+        ("plan chain-v1 rpvi-v1 --delta", r"Option '--delta' requires an argument\."),
     ],
 )
 def test_bad_usage(run: Run, arguments: str, message: str) -> None:
@@ -462,7 +462,7 @@ def test_a_missing_file(run: Run, tmp_path: Path) -> None:
 
 
 def test_same_command_same_output_in_every_process(run: Run) -> None:
-    command = ("solve", "two-goals-v1", "rpvi-v2", *PROMISE, *SEEDS)
+    command = ("solve", "two-goals-v1", "rpvi-v1", *PROMISE, *SEEDS)
     one, two = piped(*command), piped(*command, PYTHONHASHSEED="7", COLUMNS="200")
     assert one == two
     assert one == Result(0, run.good(*command), "")
@@ -471,20 +471,20 @@ def test_same_command_same_output_in_every_process(run: Run) -> None:
     assert re.search(r"^ state +action +value +q up", one.out, re.MULTILINE)
 
 
-LONG = "rpvi-v2:epsilon=0.123456789,delta=0.00123456789,rho=0.2123456789,calls=123456789,iterations=3,tolerance=0.01234"
+LONG = "rpvi-v1:epsilon=0.123456789,delta=0.00123456789,rho=0.2123456789,calls=123456789,iterations=3,tolerance=0.01234"
 
 
 @pytest.mark.parametrize(
     "command",
     [
         ("list",),
-        ("plan", "two-goals-v1", "rpvi-v2:epsilon=1e-9,delta=1e-12,rho=1e-6"),
+        ("plan", "two-goals-v1", "rpvi-v1:epsilon=1e-9,delta=1e-12,rho=1e-6"),
         ("solve", "gridworld-v1:layout=" + "/".join(["S" + "." * 40 + "G"] * 2), LONG, *SEEDS),
         ("solve", LATEST_TAXI, LONG, *SEEDS),
         (
             "solve",
             "two-goals-v1",
-            "rpvi-v2",
+            "rpvi-v1",
             *PROMISE,
             "--shared-seed",
             str(2**64 - 1),
@@ -506,7 +506,7 @@ def test_no_line_is_longer_than_80(
 
 
 def test_head_is_no_error() -> None:
-    command = shlex.join([COMMAND, "plan", "two-goals-v1", "rpvi-v2", *PROMISE])
+    command = shlex.join([COMMAND, "plan", "two-goals-v1", "rpvi-v1", *PROMISE])
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", f"{command} | head -1"],
         capture_output=True,
@@ -520,7 +520,7 @@ def test_head_is_no_error() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [("list",), ("plan", "two-goals-v1", "rpvi-v2", *PROMISE, "--json")],
+    [("list",), ("plan", "two-goals-v1", "rpvi-v1", *PROMISE, "--json")],
     ids=["written at once", "written at the end"],
 )
 def test_a_reader_that_has_left(command: tuple[str, ...]) -> None:
@@ -578,7 +578,7 @@ def test_a_grid_is_drawn_on_a_terminal(problem: str, mdp: Any, ends: str) -> Non
     algorithm = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=10**9, iterations=60, tolerance=0.001)
     options = ("--calls", "1e9", "--iterations", "60", "--tolerance", "0.001")
     solved = rr.solve(mdp(), algorithm, shared_seed=1, sample_seed=2)
-    shown = on_terminal("solve", problem, "rpvi-v2", *PROMISE, *options, *SEEDS)
+    shown = on_terminal("solve", problem, "rpvi-v1", *PROMISE, *options, *SEEDS)
     cells = [line.strip()[1:-1].split("│") for line in shown.splitlines() if line.strip().startswith("│")]
     expected = drawn(mdp(), solved.policy.tolist(), ARROWS, "███", ends)
     assert cells == expected
@@ -682,7 +682,7 @@ def test_interrupted_on_a_terminal(tmp_path: Path) -> None:
 
 
 def test_a_refusal_is_one_line_for_programs_and_wrapped_for_people() -> None:
-    arguments = ("solve", "two-goals-v1", "rpvi-v2", "--epsilon", "0.1", "--delta", "1e-31", "--rho", "0.2", *SEEDS)
+    arguments = ("solve", "two-goals-v1", "rpvi-v1", "--epsilon", "0.1", "--delta", "1e-31", "--rho", "0.2", *SEEDS)
     line = one_line(piped(*arguments))
     with terminal() as (ours, theirs):
         done = subprocess.run([COMMAND, *arguments], env=environment(), stdout=subprocess.DEVNULL, stderr=theirs)

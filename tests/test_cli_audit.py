@@ -22,7 +22,7 @@ from replicable_rl.cli.main import app
 from replicable_rl.progress import report
 from tests.test_cli import COMMAND, Run, environment, plain, read_all, terminal
 
-GOOD = ("two-goals-v1", "rpvi-v2:epsilon=0.1,delta=0.001,rho=0.2,iterations=30")
+GOOD = ("two-goals-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2,iterations=30")
 BAD = ("two-goals-v1", "phased-vi-v1:epsilon=0.1,delta=0.001,iterations=30")
 SMALL = ("--shared-seeds", "24")
 
@@ -97,7 +97,7 @@ def test_store_resumes_and_jobs_do_not_matter(run: Run, tmp_path: Path) -> None:
 def test_a_level_that_there_is_not_is_refused_in_every_form(run: Run) -> None:
     for form in ((), ("--json",), ("--require", "0.5")):
         refusal = run.refused("audit", *GOOD, "--shared-seeds", "2", "--level", "model", *form)
-        assert refusal == "audit: there is no model to compare; rpvi-v2 produces value, policy."
+        assert refusal == "audit: there is no model to compare; rpvi-v1 produces value, policy."
 
 
 def test_csv_has_a_row_for_every_run(run: Run, tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_reader_who_leaves_does_not_change_the_exit_code(form: str) -> None:
 def test_bar_with_rate_and_time_left_on_a_terminal() -> None:
     with terminal(100) as (ours, theirs):
         process = subprocess.Popen(
-            [COMMAND, "audit", "two-goals-wide-v1", "rpvi-v2:epsilon=0.1,delta=0.001,rho=0.2", "--shared-seeds", "400"],
+            [COMMAND, "audit", "two-goals-wide-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2", "--shared-seeds", "400"],
             env=environment(),
             stdin=theirs,
             stdout=subprocess.DEVNULL,
@@ -176,7 +176,7 @@ def test_one_line_a_minute_when_piped(
 
 def test_ctrl_c_keeps_what_has_finished(tmp_path: Path) -> None:
     store = tmp_path / "runs.sqlite"
-    arguments = ["audit", "two-goals-wide-v1", "rpvi-v2:epsilon=0.1,delta=0.001,rho=0.2", "--shared-seeds", "500"]
+    arguments = ["audit", "two-goals-wide-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2", "--shared-seeds", "500"]
     process = subprocess.Popen(
         [COMMAND, *arguments, "--store", str(store)], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -227,9 +227,9 @@ def test_ctrl_c_keeps_what_has_finished(tmp_path: Path) -> None:
         ((*GOOD, "--backend", "spark"), "--backend must be 'processes' or 'threads', got 'spark'"),
         ((*GOOD, "--store", "/"), "/: is a directory. Name a file for the store."),
         ((*GOOD, *SMALL, "--csv", "/no/such/place.csv"), "/no/such/place.csv: cannot be written"),
-        (("inventory-v1", "rpvi-v2:epsilon=0.1,delta=0.001,rho=0.2,calls=1e20"), "run 1 of 120 (shared_seed="),
+        (("inventory-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2,calls=1e20"), "run 1 of 120 (shared_seed="),
         (
-            ("inventory-v1", "rpvi-v2:epsilon=0.1,delta=0.001,rho=0.2,calls=1e20"),
+            ("inventory-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2,calls=1e20"),
             ". Use --on-error record to count failures and ",
         ),
     ],
@@ -256,7 +256,7 @@ def test_what_no_run_can_do_is_refused_before_there_is_a_store(
 
 
 def test_recorded_failures_are_counted(run: Run) -> None:
-    failing = ("audit", "inventory-v1", "rpvi-v2:epsilon=0.1,delta=0.001,rho=0.2,calls=1e20", "--on-error", "record")
+    failing = ("audit", "inventory-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2,calls=1e20", "--on-error", "record")
     result = run(*failing, "--shared-seeds", "2", "--json")
     assert result.code == 0
     assert len(json.loads(result.out)["failures"]) == 4
@@ -292,7 +292,7 @@ def test_a_store_alone_is_judged_by_what_its_audits_require(run: Run, stored: Pa
     assert (told.code, told.err) == (1, "")
     assert max(map(len, told.out.splitlines())) <= 80
     first, second = told.out[: told.out.index("\n2  ")], told.out[told.out.index("\n2  ") :]
-    assert first.startswith("1  two-goals-v1  rpvi-v2:")
+    assert first.startswith("1  two-goals-v1  rpvi-v1:")
     assert "Same policy in 20 of 20 pairs: agreement 1.000 (0.828–1.000), 1−ρ = 0.8 met." in " ".join(first.split())
     assert second.startswith("\n2  two-goals-v1  phased-vi-v1:")
     assert re.search(r"Same policy in \d+ of 60 pairs: .*, required 0\.9 not met\.$", " ".join(second.split()))

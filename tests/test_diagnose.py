@@ -14,7 +14,7 @@ import replicable_rl as rr
 from replicable_rl import compiled
 from replicable_rl.data import Process
 from replicable_rl.data.homogeneity import homogeneity
-from replicable_rl.diagnose import threads
+from replicable_rl.diagnose import forecast
 from replicable_rl.diagnose.forecast import Forecast
 from replicable_rl.diagnose.resampling import Rows
 from replicable_rl.diagnose.tail import times_for_the_next
@@ -388,7 +388,7 @@ def test_a_diagnosis_says_what_the_run_says() -> None:
 def test_threads_do_not_change_a_diagnosis(monkeypatch: pytest.MonkeyPatch) -> None:
     data = clicks(3)
     one = rr.diagnose(data, resamples=12)
-    monkeypatch.setattr(threads, "_MANY", 1)
+    monkeypatch.setattr(forecast, "_MANY", 1)
     monkeypatch.setattr(compiled, "THREADS", 3)
     two = rr.diagnose(data, resamples=12)
     assert one.to_json(target=0.9, rules=True) == two.to_json(target=0.9, rules=True)
@@ -401,7 +401,7 @@ def test_who_has_seen_enough_does_not_wait_for_the_rest() -> None:
         made.append(i)
         return i
 
-    results = threads.in_order(compute, range(1000), threads=2)
+    results = forecast.in_order(compute, range(1000), threads=2)
     assert [next(results) for _ in range(3)] == [0, 1, 2]
     results.close()  # type: ignore[attr-defined]  # it is a generator
     assert len(made) < 20
@@ -410,7 +410,7 @@ def test_who_has_seen_enough_does_not_wait_for_the_rest() -> None:
         return 1 // (i - 2)
 
     with pytest.raises(ZeroDivisionError):
-        list(threads.in_order(fails, range(5), threads=2))
+        list(forecast.in_order(fails, range(5), threads=2))
 
 
 def test_what_draws_fresh_samples_names_what_a_log_can_be_asked() -> None:

@@ -280,7 +280,7 @@ def test_designs_build_and_a_quick_one_is_smaller(name: str) -> None:
 
 
 def test_a_study_has_the_identity_that_anybody_s_audit_has() -> None:
-    algorithm = ObjectSpec("rpvi-v2", {"epsilon": 0.1, "delta": 0.001, "rho": 0.2, "calls": None})
+    algorithm = ObjectSpec("rpvi-v1", {"epsilon": 0.1, "delta": 0.001, "rho": 0.2, "calls": None})
     one = study({}, ObjectSpec("two-goals-v1", {"slip": 0.3}), algorithm, 3)
     made = rr.audit(rr.make("two-goals-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2), shared_seeds=3)
     assert (one.audit, one.audit.rho) == (made.spec, 0.2), "defaults are no part of it"

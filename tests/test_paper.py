@@ -27,7 +27,7 @@ ROW = re.compile(r"^\| [A-Z]\w+ [\w.]+(?: \(`[\w:-]+`\))? \|[^|\n]*\|(?P<code>[^
         ("", ""),
         ("nothing of the paper", "nothing of the paper"),
         ("thm:rpvi", "Theorem 4.1 (thm:rpvi)"),
-        ("thm:rpvi-v2 and xthm:rpvi and thm:", "thm:rpvi-v2 and xthm:rpvi and thm:"),
+        ("thm:rpvi-v1 and xthm:rpvi and thm:", "thm:rpvi-v1 and xthm:rpvi and thm:"),
         ("thm:rpvi; obs:rep-mdp", "Theorem 4.1 (thm:rpvi); Observation B.1 (obs:rep-mdp)"),
         ("(thm:rpvi)", "(Theorem 4.1, thm:rpvi)"),
         ("(a thm:rpvi b) thm:rpvi.", "(a Theorem 4.1, thm:rpvi, b) Theorem 4.1 (thm:rpvi)."),

@@ -863,7 +863,7 @@ def test_a_package_that_cannot_be_imported_is_named(plugin: Callable[[str, str],
     assert rr.make("chain-v1").n_states == 5  # what ships needs nobody's package
     assert rr.build(ObjectSpec("chain-v1")) == rr.make("chain-v1")
     assert rr.build(ObjectSpec("phased-vi-v1", {"epsilon": 0.1, "delta": 0.1})) == rr.PhasedVI(0.1, 0.1)
-    assert has_parameter("rpvi-v2", "rho")
+    assert has_parameter("rpvi-v1", "rho")
 
 
 # --- progress --------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def rebuild(spec: rr.RunSpec) -> rr.Run:
 def test_the_ids_of_the_issue_are_there() -> None:
     shipped = "two-goals-v1 two-goals-wide-v1 riverswim-v1 chain-v1 garnet-v1 inventory-v1 machine-repair-v1"
     assert set(shipped.split()) <= set(PROBLEMS)
-    assert {"phased-vi-v1", "rpvi-v2"} <= set(ALGORITHMS)
+    assert {"phased-vi-v1", "rpvi-v1"} <= set(ALGORITHMS)
 
 
 @pytest.mark.parametrize("id", PROBLEMS)
@@ -138,16 +138,16 @@ def test_default_goals_are_no_part_of_the_spec() -> None:
 
 
 def test_algorithm_defaults_are_no_part_of_the_spec() -> None:
-    given_all = make_algorithm("rpvi-v2", epsilon=0.1, delta=0.001, rho=0.2, target="policy", calls=None)
+    given_all = make_algorithm("rpvi-v1", epsilon=0.1, delta=0.001, rho=0.2, target="policy", calls=None)
     spec = rr.solve(make("chain-v1"), given_all, shared_seed=1, sample_seed=1).spec
     assert spec is not None
-    assert spec.algorithm.text == "rpvi-v2:delta=0.001,epsilon=0.1,rho=0.2"
+    assert spec.algorithm.text == "rpvi-v1:delta=0.001,epsilon=0.1,rho=0.2"
 
 
 @pytest.mark.parametrize("calls", [1, 2**53 - 1, 2**53, 2**53 + 1, 10**16, 2**63 - 1, -(2**70)])
 def test_big_integers_survive_json(calls: int) -> None:
     spec = rr.RunSpec(
-        ObjectSpec("chain-v1"), ObjectSpec("rpvi-v2", {"calls": calls, "other": [calls]}), 2**64 - 1, rr.Drawn(0)
+        ObjectSpec("chain-v1"), ObjectSpec("rpvi-v1", {"calls": calls, "other": [calls]}), 2**64 - 1, rr.Drawn(0)
     )
     text = json.dumps(spec.to_json())
     read = rr.RunSpec.from_json(json.loads(text))
@@ -160,7 +160,7 @@ def test_big_integers_survive_json(calls: int) -> None:
     # A reader that only knows doubles, as JavaScript does, reads the same bytes.
     assert rr.RunSpec.from_json(json.loads(text, parse_int=lambda digits: int(float(digits)))) == spec
     neighbour = rr.RunSpec(
-        spec.problem, ObjectSpec("rpvi-v2", {"calls": calls + 1, "other": [calls]}), 2**64 - 1, rr.Drawn(0)
+        spec.problem, ObjectSpec("rpvi-v1", {"calls": calls + 1, "other": [calls]}), 2**64 - 1, rr.Drawn(0)
     )
     assert neighbour.digest != spec.digest
 
@@ -294,7 +294,7 @@ def test_unknown_problem(id: str, message: str) -> None:
 
 
 def test_unknown_algorithm() -> None:
-    with pytest.raises(UnknownId, match=r"^No algorithm is called 'rpvi'\. Did you mean 'rpvi-v2'\?$"):
+    with pytest.raises(UnknownId, match=r"^No algorithm is called 'rpvi'\. Did you mean 'rpvi-v1'\?$"):
         make_algorithm("rpvi")
     with pytest.raises(UnknownId, match=r"^No algorithm is called 'q'\. Known: phased-vi-v1, "):
         make_algorithm("q")
@@ -311,8 +311,8 @@ def test_unknown_algorithm() -> None:
         (lambda: make("gridworld-v1"), r"^gridworld-v1: parameter 'layout' is needed and was not given\.$"),
         (lambda: make("gridworld-v1", layout=np.array(["S.G"])), r"^gridworld: layout must be a string or a list"),
         (lambda: make("gymnasium/FrozenLake-v1", env=3), r"^FrozenLake-v1: there is no parameter 'env'"),
-        (lambda: make_algorithm("rpvi-v2", id="x"), r"^rpvi-v2: there is no parameter 'id'"),
-        (lambda: make_algorithm("rpvi-v2", epsilon=0.1, delta=0.01), r"^rpvi-v2: parameter 'rho' is needed"),
+        (lambda: make_algorithm("rpvi-v1", id="x"), r"^rpvi-v1: there is no parameter 'id'"),
+        (lambda: make_algorithm("rpvi-v1", epsilon=0.1, delta=0.01), r"^rpvi-v1: parameter 'rho' is needed"),
         (
             lambda: make_algorithm("phased-vi-v1", rho=1),
             r"^phased-vi-v1: there is no parameter 'rho'\. It has: epsilon",
@@ -470,7 +470,7 @@ def test_an_id_never_changes_its_meaning() -> None:
     taken: list[tuple[Callable[..., object], tuple[Any, ...]]] = [
         (rr.register_problem, ("tiny-v1", lambda: tiny())),
         (rr.register_problem, ("chain-v1", tiny)),
-        (rr.register_problem, ("rpvi-v2", tiny)),
+        (rr.register_problem, ("rpvi-v1", tiny)),
         (rr.register_problem, ("mine-v1", Mine)),
         (rr.register_problem, ("partial-v1", functools.partial(tiny, p=0.9))),
         (rr.register_algorithm, (Impostor,)),

@@ -86,7 +86,7 @@ def test_two_runs_that_differ_are_shown_with_their_values(store: Path) -> None:
 
 
 def test_what_to_show_can_be_chosen(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert [store_page(store, problem="two-goals-v1").audits, store_page(store, algorithm="rpvi-v2").audits] == [2, 1]
+    assert [store_page(store, problem="two-goals-v1").audits, store_page(store, algorithm="rpvi-v1").audits] == [2, 1]
     assert main(["report", str(store), "--problem", "two-goal-v1"]) == 2
     assert "Did you mean 'two-goals-v1'?" in capsys.readouterr().err
 
@@ -133,14 +133,14 @@ def test_of_audits_of_the_same_runs_the_last_and_largest_is_shown(tmp_path: Path
 
 
 def test_the_command_of_an_audit_makes_that_audit() -> None:
-    algorithm = ObjectSpec("rpvi-v2", {"epsilon": 0.1, "delta": 0.01, "rho": 0.2})
+    algorithm = ObjectSpec("rpvi-v1", {"epsilon": 0.1, "delta": 0.01, "rho": 0.2})
     spec = AuditSpec(ObjectSpec("chain-v1"), algorithm, (7, 8), 3, require=0.9, level="value")
     said = (
-        "replicable-rl audit chain-v1 rpvi-v2:delta=0.01,epsilon=0.1,rho=0.2 --shared-seed 7 --shared-seed 8 --runs 3 "
+        "replicable-rl audit chain-v1 rpvi-v1:delta=0.01,epsilon=0.1,rho=0.2 --shared-seed 7 --shared-seed 8 --runs 3 "
         "--require 0.9 --level value --store 'my runs.sqlite'"
     )
     assert audit_command(spec, "my runs.sqlite") == said
-    for nobody in (ObjectSpec("somebody.train"), ObjectSpec("rpvi-v2", {"epsilon": [1, 2]})):
+    for nobody in (ObjectSpec("somebody.train"), ObjectSpec("rpvi-v1", {"epsilon": [1, 2]})):
         assert audit_command(AuditSpec(ObjectSpec("chain-v1"), nobody), "runs.sqlite") is None
 
 

@@ -53,7 +53,7 @@ def test_every_option_says_what_it_is(name: str, run: Run) -> None:  # noqa: F81
 def test_tab(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Typer's own completion gets through: what it prints, and the code that fish goes by."""
     monkeypatch.setenv(COMPLETING, "complete_bash")
-    monkeypatch.setenv("COMP_WORDS", "replicable-rl plan chain-v1 rpvi-v2 --t")
+    monkeypatch.setenv("COMP_WORDS", "replicable-rl plan chain-v1 rpvi-v1 --t")
     monkeypatch.setenv("COMP_CWORD", "4")
     assert set(Run(capsys).good().split()) == {"--target", "--tolerance"}
     monkeypatch.setenv(COMPLETING, "complete_fish")
@@ -112,7 +112,7 @@ def test_quiet_is_quiet_about_warnings(run: Run) -> None:  # noqa: F811
         return rr.make("chain-v1")
 
     rr.register_problem("warning-v1", warning)
-    plan = ("plan", "warning-v1", "rpvi-v2", "--epsilon", "0.1", "--delta", "0.001", "--rho", "0.2")
+    plan = ("plan", "warning-v1", "rpvi-v1", "--epsilon", "0.1", "--delta", "0.001", "--rho", "0.2")
     with pytest.warns(UserWarning, match="old"):
         run(*plan)
     with warnings.catch_warnings(record=True) as heard:
@@ -160,9 +160,9 @@ def test_list_json(run: Run) -> None:  # noqa: F811
 PROMISE = ("--epsilon", "0.1", "--delta", "0.001", "--rho", "0.2")
 NARROW: dict[str, tuple[str, ...]] = {
     "list": ("list",),
-    "plan of rPVI": ("plan", "two-goals-v1", "rpvi-v2", *PROMISE),
-    "plan of a model": ("plan", "two-goals-v1", "replicable-approximate-mdp-v2", *PROMISE),
-    "plan of R-max": ("plan", "riverswim-v1", "replicable-rmax-v2", *PROMISE, "--horizon", "20"),
+    "plan of rPVI": ("plan", "two-goals-v1", "rpvi-v1", *PROMISE),
+    "plan of a model": ("plan", "two-goals-v1", "replicable-approximate-mdp-v1", *PROMISE),
+    "plan of R-max": ("plan", "riverswim-v1", "replicable-rmax-v1", *PROMISE, "--horizon", "20"),
     "plan of rules": ("plan", *SOLVED),
     "publish": ("publish", *SMALL, "--sample-seed", "1"),
     "audit": AUDIT,

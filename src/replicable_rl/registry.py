@@ -52,8 +52,6 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     )
 }
 
-RETIRED = {"rmax-v1": "rmax-v2", "replicable-rmax-v1": "replicable-rmax-v2"}  # they promised more than is proved
-
 _SHIPPED = frozenset(LEVELS)
 
 
@@ -97,7 +95,7 @@ def _register(table: dict[str, Any], kind: str, id: object, made_by: object) -> 
         )
     if not callable(made_by):
         raise InvalidInput(f"register_{kind}: {id} must be made by something callable, got {shown(made_by)}.")
-    for taken in (PROBLEMS, ALGORITHMS, RETIRED):
+    for taken in (PROBLEMS, ALGORITHMS):
         if id in taken and not (taken is table and is_reloaded(taken[id], made_by)):
             raise InvalidInput(f"register_{kind}: {id!r} is taken, and an id never changes its meaning. Use '-v2'.")
     table[id] = made_by
@@ -115,8 +113,6 @@ def _known(table: Mapping[str, Any], kind: str, id: str) -> Any:
     """Return what makes an id, or say which ids there are."""
     if not isinstance(id, str):
         raise UnknownId(f"A {kind} has a text for an id, got {shown(id)}.")
-    if id in RETIRED:
-        raise UnknownId(f"{id} is retired: its plans promised more than is proved. Use {RETIRED[id]}.")
     if id not in table:
         load_plugins()
     if id not in table:
@@ -144,7 +140,7 @@ def build(spec: ObjectSpec) -> Any:
         raise InvalidInput(f"build: spec must be an ObjectSpec, got {shown(spec)}.")
     if spec.id not in ALGORITHMS and spec.id not in PROBLEMS:
         load_plugins()
-    if spec.id in ALGORITHMS or spec.id in RETIRED:
+    if spec.id in ALGORITHMS:
         return make_algorithm(spec.id, **spec.params)
     if spec.id in PROBLEMS or spec.id.startswith(_GYMNASIUM):
         return make(spec.id, **spec.params)
@@ -199,7 +195,7 @@ def make_algorithm(id: str, /, **params: Any) -> Algorithm:
     Parameters
     ----------
     id : str
-        An id of ``replicable-rl list``, such as ``"rpvi-v2"``.
+        An id of ``replicable-rl list``, such as ``"rpvi-v1"``.
     **params
         What the constructor of the algorithm takes.
 

@@ -136,7 +136,7 @@ class ReplicableApproximateMDP(_ApproximateMDP):
     calls: int | None = None
     tolerance: float | None = None
 
-    id: ClassVar[str] = "replicable-approximate-mdp-v2"
+    id: ClassVar[str] = "replicable-approximate-mdp-v1"
     estimate: ClassVar[Estimate] = Rounded()
 
 

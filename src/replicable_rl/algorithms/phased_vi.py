@@ -225,7 +225,7 @@ class ReplicablePhasedVI(_Phased):
     tolerance: float | None = None
     rho_sq: float | None = None
 
-    id: ClassVar[str] = "rpvi-v2"
+    id: ClassVar[str] = "rpvi-v1"
     estimate: ClassVar[Estimate] = Rounded()
 
 

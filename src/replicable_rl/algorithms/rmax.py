@@ -217,7 +217,7 @@ class RMax(_RMax):
     support: int | None = None
     r_max: float | None = None
 
-    id: ClassVar[str] = "rmax-v2"
+    id: ClassVar[str] = "rmax-v1"
 
 
 @dataclass(frozen=True)
@@ -276,7 +276,7 @@ class ReplicableRMax(_RMax):
     form: Form = "zero-preserving"
     r_max: float | None = None
 
-    id: ClassVar[str] = "replicable-rmax-v2"
+    id: ClassVar[str] = "replicable-rmax-v1"
 
     def __post_init__(self) -> None:
         with speaking_as(type(self).__name__):

@@ -86,7 +86,7 @@ def _algorithm(spec: AuditSpec) -> Any:
         return here
     try:
         return build(spec.algorithm) if spec.algorithm.id in ALGORITHMS else None
-    except InvalidInput:  # a retired one, or one of a later version
+    except InvalidInput:  # settings that it no longer takes
         return None
 
 

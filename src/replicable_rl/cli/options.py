@@ -120,7 +120,7 @@ def build_algorithm(text: str, given: dict[str, Any]) -> Any:
 def has_no_rho(algorithm: str) -> bool:
     """Whether a known algorithm, ``id:key=value``, promises no agreement.
 
-    >>> has_no_rho("phased-vi-v1:epsilon=0.1"), has_no_rho("rpvi-v2")
+    >>> has_no_rho("phased-vi-v1:epsilon=0.1"), has_no_rho("rpvi-v1")
     (True, False)
     """
     id = parse_object(algorithm).id

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from replicable_rl.data.columns import Columns, check_columns, packed, said
-from replicable_rl.data.labels import Label, spoken, written_key
+from replicable_rl.data.labels import Label, spoken
 from replicable_rl.data.numbering import labels_of, number_groups, part_names, refuse
 from replicable_rl.data.stretches import scale, stretch, within
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
@@ -176,8 +176,8 @@ def index_of(
     """
     if declared is None:
         return tuple(labels), np.arange(len(labels))
-    place = {written_key(label): i for i, label in enumerate(declared)}
-    where = np.array([place.get(written_key(label), -1) for label in labels], dtype=np.int64)
+    place = {label: i for i, label in enumerate(declared)}
+    where = np.array([place.get(label, -1) for label in labels], dtype=np.int64)
     if (where < 0).any():
         unknown = labels[int(np.argmax(where < 0))]
         hint = did_you_mean(spoken(unknown), map(spoken, declared))

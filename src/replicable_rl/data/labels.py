@@ -67,8 +67,3 @@ def read_back(data: Any) -> Label:
         return tuple(map(read_back, data))
     kind, _, text = data.partition(":")
     return {"str": str, "int": int}[kind](text)
-
-
-def written_key(label: Label) -> str:
-    """Return what tells labels apart."""
-    return str(written(label))

@@ -11,7 +11,7 @@ import numpy as np
 
 from replicable_rl.canonical import Json, json_digest
 from replicable_rl.data.bins import Binned, bins_to_json
-from replicable_rl.data.labels import Label, plain, spoken, written, written_key
+from replicable_rl.data.labels import Label, plain, spoken, written
 from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_numbers, did_you_mean, is_masked, shown
 from replicable_rl.mdp import Labels, check_allowed
@@ -110,7 +110,7 @@ def check_names(kind: str, names: Any) -> tuple[Label, ...] | None:
     if isinstance(names, (str, bytes)) or not is_list or is_masked(names) or len(names) == 0:
         raise InvalidInput(f"from_transitions: {kind} must be a list of names, got {shown(names)}.")
     given = tuple(map(plain, names.tolist() if isinstance(names, np.ndarray) else names))
-    if len({written_key(one) for one in given}) < len(given):
+    if len(set(given)) < len(given):
         raise InvalidInput(f"from_transitions: {kind} must name each of them once, got {shown(names)}.")
     return given
 
@@ -119,10 +119,10 @@ def by_state(initial: Any, states: Sequence[Label]) -> Any:
     """Return probabilities of states that are given by name in the order of the states; all others are 0."""
     if not isinstance(initial, Mapping):
         return initial
-    place = {written_key(state): i for i, state in enumerate(states)}
+    place = {state: i for i, state in enumerate(states)}
     first: list[Any] = [0.0] * len(states)
     for name, probability in initial.items():
-        key = written_key(plain(name))
+        key = plain(name)
         if key not in place:
             hint = did_you_mean(spoken(name), map(spoken, states))
             raise InvalidInput(f"from_transitions: initial=... names {shown(name)}, which is no state.{hint}")

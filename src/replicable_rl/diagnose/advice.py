@@ -54,18 +54,9 @@ def _plain(rows: list[Compared]) -> str:
 
 
 def _doubt(rows: list[Compared]) -> str:
-    """Say of which lines nothing could be told, and why."""
-    found = {row.name: row.calibration for row in rows if row.met is None and row.calibration is not None}
-    if not found:
-        return ""
-    last = [(one, one.points[-1]) for one in found.values()]
-    loss = [one.epsilon is not None and point.agreement.low >= 1.0 - one.rho for one, point in last]
-    what = "mean losses" if all(loss) else "agreement and mean losses" if any(loss) else "agreement"
-    pairs = max(point.pairs for _, point in last)
-    return (
-        f" Of {listed(list(found))} it could not be told: {pairs} pairs of runs leave {what} in doubt."
-        " More shared seeds would tell."
-    )
+    """Say of which lines nothing could be told."""
+    names = [row.name for row in rows if row.met is None]
+    return f" Of {listed(names)} it could not be told; more shared seeds would tell." if names else ""
 
 
 def _by_preference(names: Iterable[str]) -> list[str]:

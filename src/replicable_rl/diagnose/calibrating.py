@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.audit import AuditResult, audit_spec, opened_store, run_audits
 from replicable_rl.audit.api import StoreLike
 from replicable_rl.data import Dataset
@@ -12,7 +13,7 @@ from replicable_rl.diagnose.calibration import Calibration
 from replicable_rl.diagnose.losses import Losses
 from replicable_rl.diagnose.published import published_spec
 from replicable_rl.diagnose.search import Question, Seen, look_at, search
-from replicable_rl.diagnose.sizes import Sized, bounds_loss, is_plug_in, proved_samples
+from replicable_rl.diagnose.sizes import Sized, bounds_loss, proved_samples
 from replicable_rl.errors import (
     InvalidInput,
     called_as,
@@ -203,7 +204,7 @@ def _check(problem: Any, algorithm: Any, level: str | None, published: bool) -> 
     if isinstance(problem, str) or not isinstance(problem, (TabularMDP, Problem)):
         hint = " Use replicable_rl.make(...) to turn an id into a problem." if isinstance(problem, str) else ""
         raise InvalidInput(f"calibrate: problem must be a TabularMDP or a source, got {shown(problem)}.{hint}")
-    if published and not is_plug_in(algorithm):
+    if published and not isinstance(algorithm, PlugInPolicy):
         raise InvalidInput(
             f"calibrate: published=True is for PlugInPolicy, whose cuts can be published, got {shown(algorithm)}."
         )

@@ -10,9 +10,8 @@ import dataclasses
 import functools
 import math
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -44,24 +43,6 @@ _SEARCHED = 100  # pairs of logs at most, at every size that is tried
 _MOST_STATES = 1000  # fragile ones that are listed
 _ROUNDING = 1e-9  # losses that are smaller are none: returns are not computed more exactly
 _RULES = ("affordable", "tolerance", "rounded", "gumbel", "greedy")
-
-
-_Method = TypeVar("_Method", bound=Callable[..., Any])
-
-
-def _remembered(method: _Method) -> _Method:
-    """Let a method that takes long be computed once for the same numbers: texts, pages and JSON all ask for it."""
-
-    @functools.wraps(method)
-    def once(self: Any, *given: Any, **named: Any) -> Any:
-        key = method.__name__, given, tuple(named.items())
-        if not all(isinstance(one, float) for one in (*given, *named.values())):  # it will say what is wrong
-            return method(self, *given, **named)
-        if key not in self._known:
-            self._known[key] = method(self, *given, **named)
-        return self._known[key]
-
-    return cast("_Method", once)
 
 
 class FragileState(NamedTuple):
@@ -113,10 +94,8 @@ class Diagnosis(Displayed):
     confidence: float
     seed: int
     status: Status | None = None
-    _known: dict[Any, Any] = field(default_factory=dict, repr=False)
+    _known: dict[float, int | None] = field(default_factory=dict, repr=False)
 
-    @_remembered
-    @bar_where_it_is_seen()
     def data_needed(self, target: float = 0.95) -> int | None:
         """Return how many rows like these reach an agreement; None where 10^6 times as many do not.
 
@@ -132,6 +111,12 @@ class Diagnosis(Displayed):
         200
         """
         target = check_in_open_interval("Diagnosis", "target", target)
+        if target not in self._known:  # texts, pages and JSON all ask for it
+            self._known[target] = self._data_needed(target)
+        return self._known[target]
+
+    @bar_where_it_is_seen()
+    def _data_needed(self, target: float) -> int | None:
         forecast = Forecast(self.data, self.algorithm, min(self.resamples, _SEARCHED), self.seed)
         next_state = times_for_the_next(self.data, target)
         if float(self.agreement) >= target and next_state == 1.0:
@@ -148,10 +133,13 @@ class Diagnosis(Displayed):
             low, high = (low, middle) if forecast.reaches(target, middle) else (middle, high)
         return math.ceil(self.data.rows * max(high, next_state))
 
-    @_remembered
-    @bar_where_it_is_seen()
     def rules(self) -> dict[str, Estimate]:
         """Return the agreement that every rule would have today, by the bootstrap; all decide on the same logs."""
+        return self._rules
+
+    @functools.cached_property
+    @bar_where_it_is_seen()
+    def _rules(self) -> dict[str, Estimate]:
         others = {name: rule for name in _RULES if (rule := SHIPPED[name]()) != self.algorithm.rule}
         algorithms = (dataclasses.replace(self.algorithm, rule=rule) for rule in others.values())
         forecasts = [Forecast(self.data, algorithm, self.resamples, self.seed) for algorithm in algorithms]

@@ -18,7 +18,8 @@ is never above that of the halves.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from statistics import NormalDist
 from typing import TYPE_CHECKING, TypeVar
 
@@ -27,12 +28,12 @@ import numpy as np
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.diagnose.resampling import Rows
-from replicable_rl.diagnose.threads import in_order, threads_for
 from replicable_rl.progress import track
 from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.queries.rules import Greedy
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.records import derived_seed
+from replicable_rl.threads import Answer, Threads, result_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,8 +43,10 @@ if TYPE_CHECKING:
 
     Policies = tuple[NDArray[np.int64], ...]
     Models = tuple[EmpiricalModel, ...]
-    T = TypeVar("T")
 
+T = TypeVar("T")
+S = TypeVar("S")
+_MANY = 10_000  # outcomes of a log: with fewer, a decision is mostly Python
 _SOME, _CLEAR = 20, 4.0  # a search goes on after so many draws, if their mean is so many standard errors off
 _FEW = 4.0  # as if so many more had been off by one: no interval is a point
 
@@ -70,6 +73,8 @@ class Forecast:
 
         "logs": two drawn from the log, and two from one that was drawn from it. "halves": its halves.
         """
+        from replicable_rl.compiled import THREADS
+
         rows, data = Rows.of(self.data), self.data
 
         def one(streams: tuple[np.random.Generator, SharedRandomness]) -> T:
@@ -82,7 +87,7 @@ class Forecast:
                 drawn = *(rows.again(rng, scale) for _ in range(2)), *(other.again(rng, scale) for _ in range(2))
             return decide(tuple(EmpiricalModel(data, each.counts(data)) for each in drawn), shared)
 
-        return in_order(one, self.streams(what), threads=threads_for(data.key.size))
+        return in_order(one, self.streams(what), threads=THREADS if data.key.size >= _MANY else 1)
 
     def streams(self, what: str) -> Iterator[tuple[np.random.Generator, SharedRandomness]]:
         """Yield what draws the logs of every resample, and what they share."""
@@ -133,6 +138,24 @@ class Forecast:
         """Return how often two disjoint halves agree."""
         same = sum(alike(*found) for found in self.policies("halves"))
         return Estimate(same / self.resamples, *clopper_pearson(same, self.resamples, confidence))
+
+
+def in_order(compute: Callable[[T], S], items: Iterable[T], *, threads: int) -> Iterator[S]:
+    """Yield what is computed of every item, in their order; a few are computed ahead, if there are several threads.
+
+    >>> list(in_order(lambda x: x * x, range(5), threads=2))
+    [0, 1, 4, 9, 16]
+    """
+    if threads < 2:
+        yield from map(compute, items)
+        return
+    waiting: deque[Answer] = deque()
+    with Threads(threads) as others:  # who has seen enough does not wait for the rest
+        for item in items:
+            waiting.append(others.submit(compute, item))
+            if len(waiting) > threads:
+                yield result_of(waiting.popleft())
+        yield from map(result_of, waiting)
 
 
 def alike(one: NDArray[np.int64], two: NDArray[np.int64]) -> bool:

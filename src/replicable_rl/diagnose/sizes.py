@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.diagnose.search import grid
 from replicable_rl.errors import InvalidInput, check_integer, shown
 from replicable_rl.mdp import TabularMDP
@@ -68,13 +67,8 @@ class Sized:
             start = check_integer(owner, "start", start, low=1, high=MAX_CALLS)
         first = self._first(problem) if start is None else start
         last = by_default if most is None else check_integer(owner, "most", most, low=1, high=MAX_CALLS)
-        try:
-            self._planned(problem, self.at(first or 1))  # says what is wrong, if even this cannot be planned
-        except InvalidInput:
-            if start is not None:
-                self._refuse_start(problem, start, owner)
-            raise
         first = first or 1
+        self._planned(problem, self.at(first))  # says what is wrong, if even this cannot be planned
         if last < first:
             if most is not None:
                 raise InvalidInput(f"{owner}: most must be at least the smallest size, {first}, got {most}. Raise it.")
@@ -82,17 +76,6 @@ class Sized:
         sizes = grid(first, last)
         allowed = getattr(problem, "most_samples", None)
         return sizes if most is not None or allowed is None else self._within(problem, sizes, allowed)
-
-    def _refuse_start(self, problem: Any, start: int, owner: str) -> None:
-        """Say that ``start`` is too small, if that is what is wrong: nobody gave the parameter that takes its value."""
-        enough = self._first(problem)
-        if enough is None or enough <= start:
-            return
-        steps = getattr(self._planned(problem, self.at(enough)), "horizon", None)
-        plays = steps is not None
-        least, shorter = f", an episode of {steps} steps" * plays, ", or give a smaller horizon" * plays
-        remedy = f"Raise start, such as to {enough}{shorter}"
-        raise InvalidInput(f"{owner}: start must allow the smallest run{least}, got {start}. {remedy}.")
 
     def _within(self, problem: Any, sizes: list[int], allowed: int) -> list[int]:
         """Leave out sizes that take more steps than the problem allows."""
@@ -149,8 +132,3 @@ def _or_none(make: Callable[[], Any]) -> Any:
         return make()
     except InvalidInput:
         return None
-
-
-def is_plug_in(algorithm: object) -> bool:
-    """Whether an algorithm is a plug-in policy, for which cuts can be published."""
-    return isinstance(algorithm, PlugInPolicy)

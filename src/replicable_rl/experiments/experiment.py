@@ -27,8 +27,8 @@ SHARED_SEED = 2023  # the published seed, where one is enough
 CONFIDENCE = 0.95  # of every interval
 HELD, NOT_HELD, CANNOT_TELL = "held", "not held", "cannot tell"
 SHORT_NAMES = {  # of algorithms, for readers
-    "rpvi-v2": "rPVI",
-    "replicable-approximate-mdp-v2": "ApproximateMDP",
+    "rpvi-v1": "rPVI",
+    "replicable-approximate-mdp-v1": "ApproximateMDP",
 }
 
 

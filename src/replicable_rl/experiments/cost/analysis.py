@@ -53,7 +53,7 @@ def design(scale: Scale) -> list[Study]:
             # Two significant digits: the design should not hang on the last bit of a prediction.
             calls = round(float(f"{factor * predicted_calls(mdp):.1e}"))
             point = {"grid": f"{rows} x {columns}", "pairs_sa": mdp.n_states * mdp.n_actions, "calls": calls}
-            algorithm = ObjectSpec("rpvi-v2", {**PROMISE, "calls": calls})
+            algorithm = ObjectSpec("rpvi-v1", {**PROMISE, "calls": calls})
             studies.append(study(point, problem, algorithm, scale.pairs))
     return studies
 

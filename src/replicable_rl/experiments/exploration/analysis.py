@@ -46,7 +46,7 @@ def _study(
     threshold, estimate = VARIANTS[variant]
     params = {**PROMISE, **SIZES, "episodes": episodes, "threshold": threshold, "estimate": estimate}
     point = {"part": part, "problem": problem.text, "variant": variant, "episodes": episodes}
-    return study(point, problem, ObjectSpec("replicable-rmax-v2", params), seeds, runs)
+    return study(point, problem, ObjectSpec("replicable-rmax-v1", params), seeds, runs)
 
 
 def analyse(studies: Sequence[Study], results: Sequence[AuditResult]) -> Dataset:

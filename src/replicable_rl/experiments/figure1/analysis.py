@@ -39,7 +39,7 @@ def design(scale: Scale) -> list[Study]:
         problem = make(grid)
         pairs = problem.n_states * problem.n_actions
         calls = paper_phased_vi(pairs, problem.gamma, EPSILON, DELTA, RHO)["calls"]
-        for name, id, params in ((PLAIN, "phased-vi-v1", {}), (RPVI, "rpvi-v2", {"rho": RHO})):
+        for name, id, params in ((PLAIN, "phased-vi-v1", {}), (RPVI, "rpvi-v1", {"rho": RHO})):
             algorithm = ObjectSpec(id, {"epsilon": EPSILON, "delta": DELTA, **params, "calls": calls})
             point = {"problem": grid, "algorithm": name}
             studies.append(study(point, grid, algorithm, (SHARED_SEED,), SEARCHED))

@@ -35,7 +35,7 @@ def design(scale: Scale) -> list[Study]:
 def _studies(scale: Scale, problem: str, rho_sq: float, multiple: int) -> Iterator[Study]:
     calls = BASE * multiple
     point = {"problem": problem, "multiple": multiple, "calls": calls, "rho_sq": rho_sq}
-    algorithm = ObjectSpec("rpvi-v2", {**PROMISE, "rho_sq": rho_sq, "calls": calls})
+    algorithm = ObjectSpec("rpvi-v1", {**PROMISE, "rho_sq": rho_sq, "calls": calls})
     yield study(point, problem, algorithm, (SHARED_SEED,), scale.runs)
     yield study(point, problem, algorithm, scale.pairs)
 

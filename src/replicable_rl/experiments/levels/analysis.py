@@ -13,7 +13,7 @@ GRIDS = ("two-goals-v1", "two-goals-wide-v1")
 TARGET = 0.8
 TOLERANCE = 0.02  # of a query about a value or a probability, both in [0, 1]
 PROMISE = {"epsilon": TOLERANCE, "delta": 0.001, "rho": 0.2, "tolerance": TOLERANCE}
-MODEL, VALUE = "replicable-approximate-mdp-v2", "rpvi-v2"
+MODEL, VALUE = "replicable-approximate-mdp-v1", "rpvi-v1"
 CALLS = {MODEL: tuple(10**k for k in range(3, 11)), VALUE: tuple(10**k for k in range(2, 9))}
 ENOUGH_PAIRS = 50  # that never differ, to say that two levels do not
 

@@ -8,11 +8,11 @@ from replicable_rl.plotting import BLUE, GREEN, ORANGE, RED, Axes, Figure, bande
 
 _CROSS = {"marker": "x", "markeredgecolor": ORANGE, "markersize": 9.0, "linestyle": "none"}
 _LOOK: dict[tuple[str, str], dict[str, Any]] = {
-    ("replicable-approximate-mdp-v2", "model"): {"colour": BLUE, "marker": "o"},
-    ("replicable-approximate-mdp-v2", "value"): {"colour": ORANGE, **_CROSS},
-    ("replicable-approximate-mdp-v2", "policy"): {"colour": BLUE, "marker": "^", "linestyle": "--"},
-    ("rpvi-v2", "value"): {"colour": RED, "marker": "s"},
-    ("rpvi-v2", "policy"): {"colour": RED, "marker": "v", "linestyle": "--"},
+    ("replicable-approximate-mdp-v1", "model"): {"colour": BLUE, "marker": "o"},
+    ("replicable-approximate-mdp-v1", "value"): {"colour": ORANGE, **_CROSS},
+    ("replicable-approximate-mdp-v1", "policy"): {"colour": BLUE, "marker": "^", "linestyle": "--"},
+    ("rpvi-v1", "value"): {"colour": RED, "marker": "s"},
+    ("rpvi-v1", "policy"): {"colour": RED, "marker": "v", "linestyle": "--"},
 }
 
 

@@ -21,7 +21,7 @@ DELTA, RHO = 0.001, 0.2
 EPSILONS = (0.1, 0.5)  # the larger one where m would pass 2**63 - 1, the most that can be counted
 FEWER_PAIRS = {"inventory-v1": 4}  # where a run of rPVI takes a hundred times as long
 ENTRY_EPSILON = 0.05
-RPVI, MODEL = "rpvi-v2", "replicable-approximate-mdp-v2"
+RPVI, MODEL = "rpvi-v1", "replicable-approximate-mdp-v1"
 LEVELS = {RPVI: "value", MODEL: "model"}  # what each theorem is about
 FORMS = {RPVI: ("sharp", "tight", "printed"), MODEL: ("sharp",)}
 
