@@ -7,7 +7,6 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from decimal import Decimal
 from functools import cache
 from typing import Any
 
@@ -381,29 +380,11 @@ def test_estimates_and_agreements_are_alike() -> None:
         assert one.low <= one.estimate <= one.high
 
 
-WHOLE: dict[str, Any] = {
-    "calls": lambda n: rr.PhasedVI(0.1, 0.01, calls=n),
-    "iterations": lambda n: rr.PhasedVI(0.1, 0.01, iterations=n),
-    "samples": lambda n: rr.PlugInPolicy(0.1, 0.01, 0.2, samples=n),
-    "budget": lambda n: rr.PlugInPolicy(0.1, 0.01, 0.2, budget=n, horizon=n),
-    "episodes": lambda n: rr.RMax(0.1, 0.01, episodes=n, horizon=n, rounds=n),
-    "shared_seeds": lambda n: rr.AuditSpec(rr.ObjectSpec("a"), rr.ObjectSpec("b"), shared_seeds=n, runs_per_seed=n),
-    "n_states": lambda n: rr.make("chain-v1", n_states=n),
-    "n_states of a simulator": lambda n: (
-        rr.Simulator(step, n_states=n, n_actions=n, gamma=0.9, reward_range=(0, 1)).spec
-    ),
-    "pairs": lambda n: rr.theory.phased_vi(n, 0.9, 0.1, 0.01),
-}
-
-
-@pytest.mark.parametrize("name", WHOLE)
-def test_a_whole_number_may_be_written_as_a_float(name: str) -> None:
-    make = WHOLE[name]
-    for other in (16.0, np.float32(16.0), Decimal(16)):
-        assert make(other) == make(16)
-        assert repr(make(other)) == repr(make(16))
-    with pytest.raises(rr.InvalidInput, match=r"1\.5|must be an integer"):
-        make(1.5)
+def test_a_whole_number_may_be_written_as_a_float() -> None:
+    for other in (16.0, np.float32(16.0)):
+        assert rr.PhasedVI(0.1, 0.01, calls=other) == rr.PhasedVI(0.1, 0.01, calls=16)  # type: ignore[arg-type]
+    with pytest.raises(rr.InvalidInput, match="calls must be an integer"):
+        rr.PhasedVI(0.1, 0.01, calls=1.5)  # type: ignore[arg-type]
 
 
 def test_the_identity_of_1e6_is_that_of_a_million() -> None:
