@@ -6,35 +6,28 @@ import contextlib
 import json
 import logging
 import os
-import pickle
-import pickletools
 import random
 import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-import gymnasium
 import joblib
 import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.audit import jobs, workers
+from replicable_rl.audit import workers
 from replicable_rl.audit.jobs import SolveJob
-from replicable_rl.errors import InvalidFile, InvalidInput
-from replicable_rl.records import ObjectSpec, RunSpec
-from replicable_rl.registry import PROBLEMS
-from replicable_rl.solve import Algorithm, algorithm_spec
+from replicable_rl.errors import InvalidFile
+from replicable_rl.solve import Algorithm
 from tests.statistics import SEED
 
-LATEST_TAXI = max(id for id in gymnasium.registry if id.startswith("Taxi-"))
 COMMAND = str(Path(sys.executable).parent / "replicable-rl")
 RPVI = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=20_000, iterations=20)  # agrees in a part of the pairs
 RPVI_TEXT = "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2,calls=20000,iterations=20"
@@ -381,71 +374,6 @@ def test_workers_leave_ctrl_c_to_the_parent_and_programs_that_they_start_do_not(
 
 # --- what workers get -------------------------------------------------------------------------------
 
-QUICK: Sequence[Algorithm] = (
-    rr.PhasedVI(0.1, 0.01),
-    RPVI,
-    rr.ApproximateMDP(0.1, 0.01),
-    rr.ReplicableApproximateMDP(0.1, 0.001, 0.2),
-    rr.RMax(0.1, 0.01, 10),
-    rr.ReplicableRMax(0.1, 0.01, 0.2, 10),
-)
-
-
-@pytest.mark.parametrize("id", [*PROBLEMS, "gymnasium/FrozenLake-v1", f"gymnasium/{LATEST_TAXI}"])
-def test_registered_problem_travels_as_its_spec(id: str) -> None:
-    needed = {"gridworld-v1": {"layout": "S.\n.G"}}.get(id, {})
-    problem = rr.make(id, **needed)
-    for algorithm in QUICK:
-        sent = pickle.dumps(SolveJob.of(problem, algorithm))
-        assert len(sent) < 1000
-        named = [argument for _, argument, _ in pickletools.genops(sent) if isinstance(argument, str)]
-        assert not any("numpy" in name or "TabularMDP" in name for name in named), named
-        job = pickle.loads(sent)  # noqa: S301  # made here
-        assert job == SolveJob(problem.spec, job.algorithm, problem.digest, job.threads)
-        assert isinstance(job.algorithm, ObjectSpec)
-
-
-def test_workers_get_specs(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[Any] = []
-
-    def watched_chunk(job: Any, *rest: Any) -> Any:
-        sent.append(job)
-        return jobs.run_chunk(job, *rest)
-
-    monkeypatch.setattr(workers, "run_chunk", watched_chunk)
-    lake = rr.from_gymnasium("FrozenLake-v1", gamma=0.95)
-    with joblib.parallel_config("threading", n_jobs=2):
-        rr.audit(lake, RPVI, shared_seeds=5)
-    assert {type(job.problem) for job in sent} == {type(job.algorithm) for job in sent} == {ObjectSpec}
-
-
-def test_rebuilt_objects_give_the_same_runs(grid: rr.TabularMDP) -> None:
-    job = SolveJob.of(grid, RPVI)
-    direct = SolveJob(grid, RPVI)
-    assert isinstance(job.problem, ObjectSpec)
-    assert isinstance(job.algorithm, ObjectSpec)
-    spec = RunSpec(grid.spec, algorithm_spec(RPVI), 3, rr.Drawn(4))
-    assert job.run(spec) == direct.run(spec)
-    assert job.run(spec).spec == spec
-
-
-def test_what_no_spec_rebuilds_travels_as_it_is(grid: rr.TabularMDP) -> None:
-    impostor = rr.make("chain-v1").with_source(grid.spec)  # says that it is the grid, and is not
-    assert SolveJob.of(impostor, RPVI).problem is impostor
-
-    @dataclass(frozen=True)
-    class Mine(rr.PhasedVI):  # inherits the id, and may solve in another way
-        pass
-
-    @dataclass(frozen=True)
-    class Named(rr.PhasedVI):  # says that it is Phased Q-learning, and is not
-        id = "phased-vi-v1"
-
-    for kind in (Mine, Named):
-        other = kind(0.1, 0.01)
-        assert SolveJob.of(grid, other).algorithm is other
-
-
 def coin(state: int, action: int, rng: np.random.Generator) -> tuple[int, float]:
     return int(rng.random() < 0.3 + 0.4 * action), float(state)
 
@@ -461,69 +389,6 @@ def test_arrays_simulators_and_local_algorithms_run_in_processes(tmp_path: Path)
     for problem, algorithm in ((dense, few), (simulator, few), (dense, watched(tmp_path))):
         serial, there = (rr.audit(problem, algorithm, shared_seeds=6, n_jobs=n) for n in (1, 2))
         assert everything(there, tmp_path) == everything(serial, tmp_path)
-
-
-@pytest.fixture
-def other_grid_on_the_worker(grid: rr.TabularMDP, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let workers know another problem under the same id than the audit that sends it."""
-    before = SolveJob.of(grid, RPVI)
-    monkeypatch.setattr(SolveJob, "of", lambda *_: before)
-    monkeypatch.setitem(PROBLEMS, "two-goals-v1", PROBLEMS["two-goals-wide-v1"])
-    jobs._rebuilt.cache_clear()
-    yield
-    jobs._rebuilt.cache_clear()
-
-
-@pytest.mark.usefixtures("other_grid_on_the_worker")
-def test_worker_with_another_problem_under_the_same_id_refuses(grid: rr.TabularMDP) -> None:
-    refusal = (
-        "audit: two-goals-v1 is another problem on this worker than where the audit was started. "
-        "Install the same versions of replicable-rl and Gymnasium."
-    )
-    with pytest.raises(InvalidInput) as caught:
-        SolveJob.of(grid, RPVI).run(RunSpec(grid.spec, algorithm_spec(RPVI), 1, rr.Drawn(2)))
-    assert str(caught.value) == refusal
-    with joblib.parallel_config("threading", n_jobs=2), pytest.raises(rr.RunFailed) as failed:
-        rr.audit(grid, RPVI, shared_seeds=5)
-    assert refusal.rstrip(".") in str(failed.value)
-
-
-def test_what_cannot_be_pickled_runs_here_and_in_threads_only(grid: rr.TabularMDP, tmp_path: Path) -> None:
-    @dataclass(frozen=True, repr=False)
-    class Locked:
-        lock: Any
-
-        def __repr__(self) -> str:
-            return "Locked"
-
-        def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
-            with self.lock:
-                return RPVI.solve(source, shared, rng)
-
-    simple = Simple(Locked(threading.Lock()))
-    serial = rr.audit(grid, simple, shared_seeds=5)
-    with joblib.parallel_config("threading", n_jobs=2):
-        assert everything(rr.audit(grid, simple, shared_seeds=5), tmp_path) == everything(serial, tmp_path)
-    with pytest.raises(InvalidInput) as caught:
-        rr.audit(grid, simple, shared_seeds=5, n_jobs=2)
-    assert str(caught.value) == (
-        "audit: this cannot be sent to a worker process (TypeError: cannot pickle '_thread.lock' object). Use threads, "
-        "or no workers, or keep it out of the problem and the algorithm."
-    )
-
-
-class Simple:
-    """An algorithm without fields, so that what it holds is no part of its name."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-
-    def __repr__(self) -> str:
-        return "Simple()"
-
-    def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
-        run: rr.Run = self.inner.solve(source, shared, rng)
-        return run
 
 
 # --- chunks -----------------------------------------------------------------------------------------
@@ -605,7 +470,7 @@ class _Slow(rr.ReplicablePhasedVI):
 def test_threads_are_for_our_own_compiled_runs_that_are_long() -> None:
     large, small = rr.make("garnet-v1", n_states=100, n_actions=4, branching=3, seed=1), rr.make("two-goals-v1")
     ours = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=10, iterations=100)
-    assert SolveJob.of(large, ours).threads
-    assert not SolveJob.of(small, ours).threads
-    assert not SolveJob.of(large, _Slow(0.1, 0.001, 0.2, calls=10, iterations=100)).threads
-    assert not SolveJob.of(large, rr.ApproximateMDP(0.1, 0.001, calls=10)).threads
+    assert SolveJob(large, ours).threads
+    assert not SolveJob(small, ours).threads
+    assert not SolveJob(large, _Slow(0.1, 0.001, 0.2, calls=10, iterations=100)).threads
+    assert not SolveJob(large, rr.ApproximateMDP(0.1, 0.001, calls=10)).threads

@@ -372,6 +372,9 @@ def test_the_identity_says_what_determines_a_run() -> None:
         "env_options": {"is_slippery": False},
         "total_timesteps": 300,
         "share": ["exploration"],
+        "n_envs": 1,
+        "device": "cpu",
+        "callback": [],
         "versions": {
             "gymnasium": gymnasium.__version__,
             "stable_baselines3": sb3.__version__,
@@ -392,29 +395,19 @@ def test_one_training_code_has_one_identity() -> None:
     assert pickle.loads(pickle.dumps(one)) == one  # noqa: S301  # our own bytes
 
 
-def test_a_store_knows_what_comes_with_the_libraries(tmp_path: Path) -> None:
-    usual = StableBaselines3("DQN", "FrozenLake-v1", 10, algorithm_options={"learning_starts": NEVER})
-    assert usual.is_exact
-    one, again = (rr.audit_callable(usual, shared_seeds=1, store=tmp_path / "runs.sqlite") for _ in range(2))
-    assert one.algorithm == rr.ObjectSpec("stable-baselines3/DQN", one.algorithm.params)
+def test_a_store_knows_training_code_by_its_settings_and_its_version(tmp_path: Path) -> None:
+    store = tmp_path / "runs.sqlite"
+    train = StableBaselines3("DQN", "FrozenLake-v1", 10, algorithm_options={"learning_starts": NEVER})
+    with pytest.raises(InvalidInput, match=f"audit_callable: {train.name} is code of your own, .* version='1'"):
+        rr.audit_callable(train, shared_seeds=1, store=store)
+    one, again = (rr.audit_callable(train, shared_seeds=1, store=store, version="1") for _ in range(2))
+    assert one.algorithm == rr.ObjectSpec("stable-baselines3/DQN", train.params | {"version": "1", **_probe(one)})
     assert again.seconds == one.seconds  # found, not trained again
-    assert (one.spec.shared, one.spec.fresh) == (usual.shared_randomness, usual.fresh_randomness)
+    assert (one.spec.shared, one.spec.fresh) == (train.shared_randomness, train.fresh_randomness)
 
 
-def test_a_store_knows_a_class_or_an_environment_of_ones_own_by_its_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(gymnasium.registry, "Dice-v0", gymnasium.envs.registration.EnvSpec("Dice-v0", Dice))
-    store, options = tmp_path / "runs.sqlite", {"learning_starts": NEVER}
-    contrary = StableBaselines3(Contrary, "FrozenLake-v1", 10, algorithm_options=options)
-    dice = StableBaselines3("DQN", "Dice-v0", 10, algorithm_options=options)
-    for train in (contrary, dice):
-        assert not train.is_exact
-        with pytest.raises(InvalidInput, match=f"audit_callable: {train.name} is code of your own, .* version='1'"):
-            rr.audit_callable(train, shared_seeds=1, store=store)
-        one = rr.audit_callable(train, shared_seeds=1, store=store, version="1")
-        assert one.algorithm.params["version"] == "1"
-        assert rr.audit_callable(train, shared_seeds=1, store=store, version="1").seconds == one.seconds
+def _probe(result: rr.AuditResult) -> dict[str, Any]:
+    return {"probe": result.algorithm.params["probe"]}
 
 
 def test_the_probe_lists_the_observations() -> None:
@@ -475,11 +468,9 @@ def test_copies_of_the_environment_have_seeds_of_their_own(monkeypatch: pytest.M
     assert seen == [first, first + 1, first + 2]
     assert same_bits(one, train(7, 1))
     assert train.params["n_envs"] == 3
-    assert "n_envs" not in untrained().params  # runs of older versions are found again
-    assert train.is_exact
 
 
-def test_every_run_gets_its_own_copy_of_a_callback(tmp_path: Path) -> None:
+def test_every_run_gets_its_own_copy_of_a_callback() -> None:
     Counting.all_runs.clear()
     given = Counting()
     train = untrained(callback=given)
@@ -496,29 +487,21 @@ def test_every_run_gets_its_own_copy_of_a_callback(tmp_path: Path) -> None:
 
     untrained(callback=until_five)(7, 1)
     assert len(called) == 5
-    assert not train.is_exact
     assert train.params["callback"] == ["Counting"]
-    with pytest.raises(InvalidInput, match=r"is code of your own, .* version='1'"):
-        rr.audit_callable(train, shared_seeds=1, store=tmp_path / "runs.sqlite")
-    rr.audit_callable(train, shared_seeds=1, store=tmp_path / "runs.sqlite", version="1")
 
 
-def test_a_schedule_of_the_library_is_exact_and_ones_own_needs_a_version(tmp_path: Path) -> None:
+def test_a_schedule_is_known_by_its_settings_and_a_function_by_its_name(tmp_path: Path) -> None:
     linear, usual = sb3.common.utils.LinearSchedule(0.01, 0.001, 0.5), LEARNERS["DQN"]
     theirs = lake(timesteps=120, algorithm_options=usual | {"learning_rate": linear})
     own = lake(timesteps=120, algorithm_options=usual | {"learning_rate": lambda left: 0.01 * left})
-    assert theirs.is_exact
     assert theirs.params["algorithm_options"]["learning_rate"] == {
         "object": "stable_baselines3.common.utils.LinearSchedule",
         "start": 0.01,
         "end": 0.001,
         "end_fraction": 0.5,
     }
-    assert not own.is_exact
     assert not same_bits(theirs(7, 1), own(7, 1))
     store = tmp_path / "runs.sqlite"
-    with pytest.raises(InvalidInput, match=r"is code of your own, .* version='1'"):
-        rr.audit_callable(own, shared_seeds=1, store=store)
     rr.audit_callable(own, shared_seeds=1, store=store, version="1")
     changed = lake(timesteps=120, algorithm_options=usual | {"learning_rate": lambda left: 0.02 * left})
     with pytest.warns(UserWarning, match="The source of stable-baselines3/DQN"):
@@ -528,7 +511,6 @@ def test_a_schedule_of_the_library_is_exact_and_ones_own_needs_a_version(tmp_pat
 def test_a_class_of_the_libraries_is_known_by_its_name() -> None:
     options = {"learning_starts": NEVER, "policy_kwargs": {"net_arch": [8], "activation_fn": torch.nn.Tanh}}
     train = lake(timesteps=5, algorithm_options=options)
-    assert train.is_exact
     told = train.params["algorithm_options"]["policy_kwargs"]["activation_fn"]
     assert told == {"named": "torch.nn.modules.activation.Tanh"}
     assert isinstance(train(7, 1).model.policy.q_net.q_net[1], torch.nn.Tanh)
@@ -551,8 +533,9 @@ def test_an_environment_that_repeats_itself_is_warned_of() -> None:
 
 def test_returns_come_with_the_uniform_policy_to_compare_with(tmp_path: Path) -> None:
     train = untrained()
-    options: dict[str, Any] = {"shared_seeds": 2, "evaluate": train.returns(3), "store": tmp_path / "runs.sqlite"}
-    result = rr.audit_callable(train, **options)  # all of it comes with the libraries: no version is asked for
+    options: dict[str, Any] = {"shared_seeds": 2, "evaluate": train.returns(3), "version": "1"}
+    options |= {"store": tmp_path / "runs.sqlite"}
+    result = rr.audit_callable(train, **options)
     assert result.returns is not None
     assert result.returns.episodes == 12
     assert any("uniform policy" in warning for warning in result.warnings)  # it never learned

@@ -16,7 +16,7 @@ import numpy as np
 
 from replicable_rl.adapters.content import data_digest
 from replicable_rl.adapters.jobs import TrainJob, returns_of, takes
-from replicable_rl.adapters.naming import OWNER, name_of, says_everything, settings_of
+from replicable_rl.adapters.naming import OWNER, name_of, settings_of
 from replicable_rl.adapters.probes import check_probe
 from replicable_rl.adapters.sb3 import StableBaselines3
 from replicable_rl.audit import AuditResult, opened_store, run_audits
@@ -169,7 +169,7 @@ def callable_spec(
         probe = adapter.probe()
     observations = None if probe is None else check_probe(OWNER, probe)
     name = str(name or name_of(train))
-    if in_store and version is None and not says_everything(train, evaluate):
+    if in_store and version is None:
         refuse_nameless(OWNER, name, "Pass version='1'")
     if in_store and problem is not None:
         refuse_misnamed(OWNER, problem)

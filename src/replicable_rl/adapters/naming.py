@@ -29,12 +29,6 @@ def name_of(function: Any) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-def says_everything(train: Any, evaluate: Any) -> bool:
-    """Whether training code and what evaluates it are known by their settings alone: none of it is somebody's own."""
-    known = isinstance(train, StableBaselines3) and train.is_exact
-    return known and (evaluate is None or (isinstance(evaluate, EpisodeReturns) and evaluate.is_exact))
-
-
 def settings_of(
     train: Any,
     version: object,

@@ -91,14 +91,6 @@ class EpisodeReturns:
         """Return the returns of a policy that takes every action alike."""
         return self._play(None, seed, max(_UNIFORM, self.episodes))
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether its settings say everything: the environment comes with Gymnasium."""
-        import gymnasium
-
-        found = gymnasium.registry.get(self.env)
-        return found is not None and str(found.entry_point).startswith("gymnasium.")
-
     def _play(self, policy: Any, seed: int, episodes: int) -> NDArray[np.float64]:
         owner = type(self).__name__
         seed = check_integer(owner, "seed", seed, low=0, high=MAX_SEED_32)

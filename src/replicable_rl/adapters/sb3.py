@@ -40,7 +40,6 @@ from replicable_rl.adapters.sb3_policy import TrainedPolicy as TrainedPolicy
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput, check_integer, did_you_mean, shown
 from replicable_rl.randomness import MAX_SEED
-from replicable_rl.records import ObjectSpec
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,9 +94,8 @@ class StableBaselines3:
     In an environment without randomness all data come from exploration. Sharing it leaves nothing
     fresh, and two runs are one: audit such an environment with ``share=("network",)``.
 
-    A store knows what comes with the libraries by its name and settings: algorithms, environments, schedules such as
-    ``LinearSchedule(...)``, classes of PyTorch. A class, an environment, a schedule or a callback of your own it knows
-    by the ``version`` that you give to `audit_callable`. A callback that draws random numbers takes them from
+    A store knows training code by its settings and by the ``version`` that you give to `audit_callable`. A callback
+    that draws random numbers takes them from
     exploration.
 
     Examples
@@ -174,17 +172,14 @@ class StableBaselines3:
         return f"stable-baselines3/{library.algorithm_class(self.algorithm).__name__}"
 
     @property
-    def is_exact(self) -> bool:
-        """Whether `params` say everything: all of it comes with the libraries."""
-        found = library.import_library("gymnasium").registry.get(self.env)
-        return not self.code and found is not None and str(found.entry_point).startswith("gymnasium.")
-
-    @property
     def code(self) -> tuple[Any, ...]:
         """What somebody wrote himself: the algorithm, options, callbacks."""
-        callbacks = self.callback if isinstance(self.callback, tuple) else (self.callback,)
         own = sb3_options.own_code([self.algorithm_options, self.env_options])
-        return *(one for one in (self.algorithm, *callbacks) if one is not None and not isinstance(one, str)), *own
+        return *(() if isinstance(self.algorithm, str) else (self.algorithm,)), *self._callbacks, *own
+
+    @property
+    def _callbacks(self) -> tuple[Any, ...]:
+        return self.callback if isinstance(self.callback, tuple) else () if self.callback is None else (self.callback,)
 
     @property
     def params(self) -> dict[str, Json]:
@@ -192,30 +187,19 @@ class StableBaselines3:
         algorithm = library.algorithm_class(self.algorithm)
         packages = {"stable_baselines3", "torch", "gymnasium", algorithm.__module__.partition(".")[0]}
         versions = {name: getattr(sys.modules.get(name), "__version__", None) for name in sorted(packages)}
-        plain = ObjectSpec(
-            _OWNER,
-            {
-                "env": self.env,
-                "total_timesteps": self.total_timesteps,
-                "share": list(self.share),
-                "policy": self.policy,
-                "algorithm": f"{algorithm.__module__}.{algorithm.__qualname__}",
-                "algorithm_options": sb3_options.said(self.algorithm_options),
-                "env_options": sb3_options.said(self.env_options),
-                "versions": {name: str(version) for name, version in versions.items() if version is not None},
-            }
-            | self._unusual,
-        )
-        return dict(plain.params)
-
-    @property
-    def _unusual(self) -> dict[str, Json]:
-        """What differs from the usual settings."""
-        told: dict[str, Json] = {} if self.n_envs == 1 else {"n_envs": self.n_envs}
-        told |= {} if self.device == "cpu" else {"device": self.device}
-        some = self.callback if isinstance(self.callback, tuple) else (self.callback,)
-        names = [getattr(one, "__qualname__", type(one).__qualname__) for one in some if one is not None]
-        return told | ({"callback": names} if names else {})
+        return {
+            "env": self.env,
+            "total_timesteps": self.total_timesteps,
+            "share": list(self.share),
+            "policy": self.policy,
+            "algorithm": f"{algorithm.__module__}.{algorithm.__qualname__}",
+            "algorithm_options": sb3_options.said(self.algorithm_options),
+            "env_options": sb3_options.said(self.env_options),
+            "n_envs": self.n_envs,
+            "device": self.device,
+            "callback": [getattr(one, "__qualname__", type(one).__qualname__) for one in self._callbacks],
+            "versions": {name: str(version) for name, version in versions.items() if version is not None},
+        }
 
     @property
     def shared_randomness(self) -> str:

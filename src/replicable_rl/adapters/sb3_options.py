@@ -1,9 +1,8 @@
-"""What an identity says of the options of Stable-Baselines3: plain values, what comes with the libraries, own code.
+"""What an identity says of the options of Stable-Baselines3: plain values, and the names of classes and functions.
 
-Numbers, texts, lists and mappings are said as they are. A class or function of the libraries (``torch.nn.ReLU``) is
-said by its name, and an object of theirs (``LinearSchedule(0.1, 0.01, 0.5)``) by its name and its settings: both are
-exact, for the versions of the libraries are part of the identity. Somebody's own function or object is said by its name
-and is not exact, so that a store asks for a version.
+Numbers, texts, lists and mappings are said as they are. A class or a function (``torch.nn.ReLU``) is said by its name,
+and an object (``LinearSchedule(0.1, 0.01, 0.5)``) by its name and its settings. What is somebody's own behind a name is
+known by the version that he gives.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from replicable_rl.canonical import Json, canonical_json
+from replicable_rl.canonical import canonical_json
 from replicable_rl.errors import InvalidInput, plain_number, shown
 from replicable_rl.records import ObjectSpec
 
@@ -50,7 +49,7 @@ def said(value: Any) -> Any:
     """Return what an identity says of an option.
 
     >>> said({"gamma": 0.9, "policy_kwargs": {"net_arch": (16,)}, "learning_rate": abs})
-    {'gamma': 0.9, 'policy_kwargs': {'net_arch': [16]}, 'learning_rate': {'own': 'builtins.abs'}}
+    {'gamma': 0.9, 'policy_kwargs': {'net_arch': [16]}, 'learning_rate': {'named': 'builtins.abs'}}
     """
     if isinstance(value, Mapping):
         return {str(key): said(one) for key, one in value.items()}
@@ -62,47 +61,30 @@ def said(value: Any) -> Any:
     if number is not None and math.isfinite(number):
         return number
     if _is_definition(value):
-        return {"named" if _is_theirs(value) else "own": _name(value)}
-    if _is_theirs(type(value)):
-        settings = _settings(value)
-        if settings is not None:
-            return {"object": _name(type(value)), **settings}
-    if callable(value):
-        return {"own": _name(type(value))}
+        return {"named": _name(value)}
+    try:
+        return {"object": _name(type(value)), **{name: said(one) for name, one in sorted(vars(value).items())}}
+    except (InvalidInput, TypeError):
+        if callable(value):
+            return {"object": _name(type(value))}
     raise InvalidInput(f"{shown(value)} is no value that an identity can say")
 
 
 def own_code(value: Any) -> Iterator[Any]:
-    """Yield what somebody wrote himself among options: no settings say what it does."""
+    """Yield what somebody wrote himself among options."""
     if isinstance(value, Mapping):
         for one in value.values():
             yield from own_code(one)
     elif isinstance(value, (list, tuple)):
         for one in value:
             yield from own_code(one)
-    elif callable(value) and "own" in (told if isinstance(told := said(value), dict) else {}):
+    elif callable(value) and not str(getattr(value, "__module__", "")).startswith(_LIBRARIES):
         yield value
-
-
-def _settings(value: Any) -> dict[str, Json] | None:
-    """Return the attributes of an object of the libraries; None where one of them is not plain."""
-    try:
-        settings = {name: said(one) for name, one in sorted(vars(value).items())}
-    except (InvalidInput, TypeError):
-        return None
-    inside = (one for one in settings.values() if isinstance(one, dict))
-    return None if any("own" in one for one in inside) else settings
 
 
 def _is_definition(value: Any) -> bool:
     kinds = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
     return isinstance(value, kinds)
-
-
-def _is_theirs(definition: Any) -> bool:
-    module = str(getattr(definition, "__module__", None) or "")
-    known = module.partition(".")[0] in _LIBRARIES
-    return known and "<" not in str(getattr(definition, "__qualname__", "<"))  # no function inside another
 
 
 def _name(definition: Any) -> str:

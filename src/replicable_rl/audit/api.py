@@ -126,7 +126,7 @@ def audit_spec(problem: Any, algorithm: Algorithm, *, in_store: bool = False, **
         algorithm_spec(algorithm),
         sampler=sampler_of(problem),
         code=own_source(problem, algorithm),
-        job=SolveJob.of(problem, algorithm),
+        job=SolveJob(problem, algorithm),
         **{"rho": _promised(algorithm), **settings},
     )
 

@@ -1,9 +1,4 @@
-"""What makes the runs of an audit: a job, here or in a worker.
-
-A job of a problem and an algorithm of this package travels as two specs; the worker builds the objects again and
-checks that the problem has the same content. What no spec rebuilds everywhere (somebody's own arrays, simulator,
-algorithm or training function) travels as it is.
-"""
+"""What makes the runs of an audit: a job, here or in a worker."""
 
 from __future__ import annotations
 
@@ -17,13 +12,11 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from replicable_rl.audit.identity import own_source
-from replicable_rl.canonical import canonical_json, parse_json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.progress import unheard
-from replicable_rl.records import AuditSpec, ObjectSpec, Run, RunSpec, made_with
-from replicable_rl.registry import ALGORITHMS, PROBLEMS, build, is_ours
-from replicable_rl.solve import algorithm_spec
+from replicable_rl.records import AuditSpec, Run, RunSpec, made_with
+from replicable_rl.registry import build, is_ours
 from replicable_rl.solve.run import solve_as
 from replicable_rl.store import packed
 from replicable_rl.wording import sentence
@@ -55,47 +48,25 @@ class Job(Protocol):
 
 @dataclass(frozen=True)
 class SolveJob:
-    """Solve a problem with an algorithm; each is a spec, or an object that no spec rebuilds."""
+    """Solve a problem with an algorithm."""
 
     problem: Any
     algorithm: Any
-    digest: str | None = None
-    threads: bool = False
-
-    @classmethod
-    def of(cls, problem: Any, algorithm: Any) -> SolveJob:
-        """Describe the job by specs where these rebuild the very same objects everywhere."""
-        parts: list[Any] = [problem, algorithm]
-        digest, spec = None, algorithm_spec(algorithm)
-        if isinstance(problem, TabularMDP) and _rebuilds(problem.spec, problem):
-            parts[0], digest = problem.spec, problem.digest
-        if _rebuilds(spec, algorithm):
-            parts[1] = spec
-        ours = isinstance(problem, TabularMDP) and isinstance(parts[1], ObjectSpec)  # and nobody's subclass
-        threads = ours and hasattr(algorithm, "compiled_rows") and algorithm.compiled_rows(problem) >= _MANY_ROWS
-        return cls(parts[0], parts[1], digest, threads)
-
-    def __reduce__(self) -> tuple[type[SolveJob], tuple[Any, ...]]:
-        return SolveJob, (self.problem, self.algorithm, self.digest, self.threads)  # not what was built here
 
     @property
     def mdp(self) -> TabularMDP | None:
         """The problem, where it is a table."""
-        problem = self._built[0]
-        return problem if isinstance(problem, TabularMDP) else None
+        return self.problem if isinstance(self.problem, TabularMDP) else None
 
-    @functools.cached_property
-    def _built(self) -> tuple[Any, Any]:
-        """The problem and the algorithm themselves."""
-        problem, algorithm = (
-            _rebuilt(canonical_json(part.to_json()).decode(), digest) if isinstance(part, ObjectSpec) else part
-            for part, digest in ((self.problem, self.digest), (self.algorithm, None))
-        )
-        return problem, algorithm
+    @property
+    def threads(self) -> bool:
+        """Whether runs are long and compiled."""
+        rows = getattr(self.algorithm, "compiled_rows", None) if is_ours(type(self.algorithm)) else None
+        return rows is not None and self.mdp is not None and rows(self.mdp) >= _MANY_ROWS
 
     def run(self, spec: RunSpec) -> Run:
         """Solve once."""
-        return solve_as(spec, *self._built)
+        return solve_as(spec, self.problem, self.algorithm)
 
 
 def with_job(spec: AuditSpec) -> AuditSpec:
@@ -107,7 +78,7 @@ def with_job(spec: AuditSpec) -> AuditSpec:
             "audit: the spec of an audit over logs does not hold the logs. Give them: audit([...], ...)."
         )
     problem, algorithm = build(spec.problem), build(spec.algorithm)
-    return replace(spec, job=SolveJob.of(problem, algorithm), code=own_source(problem, algorithm))
+    return replace(spec, job=SolveJob(problem, algorithm), code=own_source(problem, algorithm))
 
 
 def check_travels(job: Job) -> None:
@@ -176,26 +147,3 @@ def _traceback(error: BaseException) -> str | None:
 def _is_ours(file: str) -> bool:
     """Whether code of this package, or what it runs through, is in a file."""
     return file in _THROUGH or Path(file).is_relative_to(_OURS)
-
-
-def _rebuilds(spec: ObjectSpec, original: Any) -> bool:
-    """Whether the spec makes an equal object on every machine that has this package."""
-    known = PROBLEMS.get(spec.id) or ALGORITHMS.get(spec.id)
-    if not (spec.id.startswith("gymnasium/") if known is None else is_ours(known)):
-        return False
-    try:
-        return bool(build(spec) == original)
-    except InvalidInput:
-        return False
-
-
-@functools.lru_cache(maxsize=16)
-def _rebuilt(text: str, digest: str | None = None) -> Any:
-    """Build what a spec says, once on a worker; a problem must have the digest that it had where it was named."""
-    made = build(ObjectSpec.from_json(parse_json(text)))
-    if digest is not None and made.digest != digest:
-        raise InvalidInput(
-            f"audit: {made.spec.text} is another problem on this worker than where the audit was started. "
-            "Install the same versions of replicable-rl and Gymnasium."
-        )
-    return made
