@@ -374,6 +374,7 @@ def test_workers_leave_ctrl_c_to_the_parent_and_programs_that_they_start_do_not(
 
 # --- what workers get -------------------------------------------------------------------------------
 
+
 def coin(state: int, action: int, rng: np.random.Generator) -> tuple[int, float]:
     return int(rng.random() < 0.3 + 0.4 * action), float(state)
 
