@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import importlib
 import json
-import pickle
 import signal
 import subprocess
 import sys
@@ -30,7 +28,6 @@ from tests.commands import Result, run_here
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = Path(sys.executable).parent / "replicable-rl"
 IDS = {"good-actions", "two-doors-v1", "good-enough-v1"}
-UNSAID = "completed: the code that ran does not say how it ended"
 
 
 @pytest.fixture
@@ -64,11 +61,6 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[rr.Run]:
     return runs
 
 
-def test_the_package_knows_nothing_of_the_file() -> None:
-    for path in (ROOT / "src").rglob("*.py"):
-        assert not [name for name in IDS if name in path.read_text(encoding="utf-8")], path
-
-
 def test_the_file_registers_one_thing_of_every_kind(own: ModuleType) -> None:
     assert {*LEVELS, *PROBLEMS, *ALGORITHMS} >= IDS
     assert in_order(["policy", "good-actions"]) == ("good-actions", "policy")
@@ -89,18 +81,6 @@ def test_solve(doors: rr.TabularMDP, algorithm: Any) -> None:
     assert set(run.claims.missing) == {"accuracy", "replicability"}
     assert rr.build(run.spec.problem) == doors
     assert rr.build(run.spec.algorithm) == algorithm
-
-
-def test_it_stands_for_a_policy_and_for_no_values(doors: rr.TabularMDP, algorithm: Any) -> None:
-    run = rr.solve(doors, algorithm, shared_seed=2023, sample_seed=1)
-    assert list(run.fingerprints) == ["good-actions", "policy"]
-    assert run.fingerprints.value is None
-    assert run.model is None
-    for name in ("q", "value"):
-        with pytest.raises(
-            rr.InvalidInput, match=r"^Run: there is no value; this run stands for good-actions, policy\.$"
-        ):
-            getattr(run, name)
 
 
 @pytest.mark.parametrize("kind", [testing.PerSample, None])
@@ -169,12 +149,6 @@ def test_a_level_may_agree_where_a_finer_one_does_not(own: ModuleType) -> None:
     assert sets.same < sets.pairs
 
 
-def test_workers_make_the_same_audit(doors: rr.TabularMDP, algorithm: Any) -> None:
-    here, there = (rr.audit(doors, algorithm, shared_seeds=5, n_jobs=jobs) for jobs in (1, 2))
-    assert here.runs == there.runs
-    assert here.to_json() == there.to_json()
-
-
 def test_a_store_resumes_and_extends(
     own: ModuleType, doors: rr.TabularMDP, algorithm: Any, tmp_path: Path, made: list[rr.Run]
 ) -> None:
@@ -221,13 +195,6 @@ rr.audit(rr.make("two-doors-v1"), own.GoodEnough(0.05), shared_seeds=30, store=s
 """
 
 
-def test_copies_and_workers_change_nothing_of_what_is_seen_of_the_code(doors: rr.TabularMDP, algorithm: Any) -> None:
-    store = rr.RunStore()
-    first = rr.audit(doors, algorithm, shared_seeds=2, store=store)
-    assert copy.deepcopy(algorithm) == pickle.loads(pickle.dumps(algorithm)) == algorithm  # noqa: S301
-    assert rr.audit(doors, algorithm, shared_seeds=2, store=store).runs == first.runs
-
-
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
 def test_an_audit_that_is_killed_goes_on_where_it_was(
     doors: rr.TabularMDP, algorithm: Any, tmp_path: Path, made: list[rr.Run]
@@ -243,14 +210,6 @@ def test_an_audit_that_is_killed_goes_on_where_it_was(
     resumed = rr.audit(doors, algorithm, shared_seeds=30, store=path)
     assert len(made) == 60 - kept
     assert resumed.runs == rr.audit(doors, algorithm, shared_seeds=30).runs
-
-
-def test_a_page_of_the_store(doors: rr.TabularMDP, algorithm: Any, tmp_path: Path) -> None:
-    path = tmp_path / "own.sqlite"
-    rr.audit(doors, algorithm, shared_seeds=4, store=path)
-    page = store_page(path)
-    assert (page.audits, page.runs) == (1, 8)
-    assert "good-actions" in repr(page.page)
 
 
 # --- the command line ------------------------------------------------------------------------------
@@ -362,53 +321,6 @@ def test_a_level_alone_is_the_one_that_is_meant(alone: Callable[..., Result], tm
     assert result.classes() == result.classes("first-reward")
     assert result.class_sizes() == result.class_sizes("first-reward")
     assert "required 0.5 met" in repr(store_page(tmp_path / "runs.sqlite").page)
-
-
-def test_a_level_that_somebody_names_is_not_replaced(alone: Callable[..., Result]) -> None:
-    seeds = ("--shared-seeds", 20, "--store", "runs.sqlite")
-    refused = alone("audit", *ALONE, *seeds, "--level", "policy", "--require", 0.5)
-    assert (refused.code, refused.out) == (2, "")
-    assert "there is no policy to compare; first-reward-v1 produces first-reward" in refused.err
-    judged = alone("audit", "--store", "runs.sqlite", "--level", "policy", "--require", 0.5)
-    assert (judged.code, judged.err) == (2, "")
-    assert "No run of it has a policy." in judged.out
-
-
-def test_solve_says_of_a_status_that_there_is_not_that_nobody_said_it(alone: Callable[..., Result]) -> None:
-    solved = alone("solve", *ALONE, "--shared-seed", 1, "--sample-seed", 1)
-    assert (solved.code, solved.err) == (0, "")
-    assert "first-reward" in solved.out
-    assert f"status {UNSAID}" in " ".join(solved.out.split())
-    assert "None" not in solved.out
-
-
-@dataclasses.dataclass(frozen=True)
-class Silent:
-    """Says nothing of how its runs end."""
-
-    id: ClassVar[str] = "silent-v1"
-
-    def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
-        return rr.Run.of({"policy": [0] * source.n_states}, samples=0)
-
-
-def test_no_run_ends_without_a_word() -> None:
-    chain, store = rr.make("chain-v1"), rr.RunStore()
-    run = rr.solve(chain, Silent(), shared_seed=1, sample_seed=1)
-    assert str(run.status) == UNSAID
-    audited = rr.audit(chain, Silent(), shared_seeds=1)
-    trained = rr.audit_callable(
-        lambda shared, sample: rr.Run.of({"policy": [0]}), shared_seeds=1, store=store, version="1"
-    )
-    assert {one.status for one in (*audited.runs, *trained.runs)} == {run.status}
-    with pytest.raises(rr.testing.ConformanceError, match="status must be a Status with a StatusCode, got None"):
-        rr.testing.check_algorithm(Silent(), problems=[chain])
-
-
-def test_a_calibration_asks_for_the_level_alone(alone: Callable[..., Result]) -> None:
-    found = alone("calibrate", *ALONE, "--rho", 0.5, "--start", 1, "--most", 4, "--shared-seeds", 40, "--json")
-    assert (found.code, found.err) == (0, "")
-    assert json.loads(found.out)["asked"]["level"] == "first-reward"
 
 
 def test_a_file_that_is_not_there() -> None:

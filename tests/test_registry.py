@@ -7,20 +7,16 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import replicable_rl as rr
-from replicable_rl.errors import InvalidFile, InvalidInput, SampleSizeTooLarge, UnknownId
+from replicable_rl.errors import InvalidFile, InvalidInput, UnknownId
 from replicable_rl.records import ObjectSpec
 from replicable_rl.registry import (
-    ALGORITHMS,
     PROBLEMS,
     make,
     make_algorithm,
@@ -29,7 +25,6 @@ from replicable_rl.registry import (
     unshipped_levels,
     whole_number,
 )
-from replicable_rl.sampling import Counts
 
 NEEDED: dict[str, dict[str, Any]] = {"gridworld-v1": {"layout": "S.#/..G"}}  # what has no default
 QUICK = rr.PhasedVI(0.2, 0.05, calls=100, iterations=3)
@@ -49,12 +44,6 @@ def rebuild(spec: rr.RunSpec) -> rr.Run:
 
 
 # --- every id ----------------------------------------------------------------------------------
-
-
-def test_the_ids_of_the_issue_are_there() -> None:
-    shipped = "two-goals-v1 two-goals-wide-v1 riverswim-v1 chain-v1 garnet-v1 inventory-v1 machine-repair-v1"
-    assert set(shipped.split()) <= set(PROBLEMS)
-    assert {"phased-vi-v1", "rpvi-v1"} <= set(ALGORITHMS)
 
 
 @pytest.mark.parametrize("id", PROBLEMS)
@@ -133,18 +122,7 @@ def test_parameters_equal_to_the_default_are_no_part_of_the_spec(id: str, defaul
     assert make(id, gamma=0.5, **{k: v for k, v in default.items() if k != "gamma"}).spec.text == f"{id}:gamma=0.5"
 
 
-def test_default_goals_are_no_part_of_the_spec() -> None:
-    assert make("gridworld-v1", layout="S.G", goals={"G": 1.0}).spec.text == "gridworld-v1:layout=S.G"
-
-
-def test_algorithm_defaults_are_no_part_of_the_spec() -> None:
-    given_all = make_algorithm("rpvi-v1", epsilon=0.1, delta=0.001, rho=0.2, target="policy", calls=None)
-    spec = rr.solve(make("chain-v1"), given_all, shared_seed=1, sample_seed=1).spec
-    assert spec is not None
-    assert spec.algorithm.text == "rpvi-v1:delta=0.001,epsilon=0.1,rho=0.2"
-
-
-@pytest.mark.parametrize("calls", [1, 2**53 - 1, 2**53, 2**53 + 1, 10**16, 2**63 - 1, -(2**70)])
+@pytest.mark.parametrize("calls", [1, 2**53 - 1, 2**53 + 1, -(2**70)])
 def test_big_integers_survive_json(calls: int) -> None:
     spec = rr.RunSpec(
         ObjectSpec("chain-v1"), ObjectSpec("rpvi-v1", {"calls": calls, "other": [calls]}), 2**64 - 1, rr.Drawn(0)
@@ -166,36 +144,6 @@ def test_big_integers_survive_json(calls: int) -> None:
 
 
 # --- id:key=value ------------------------------------------------------------------------------
-
-
-def is_name(text: str) -> bool:
-    """Whether a text stays text: no number, no truth value."""
-    if text.lower() in ("true", "false"):
-        return False
-    try:
-        float(text)
-    except ValueError:
-        return True
-    return False
-
-
-NAMES = st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]*", fullmatch=True)
-SCALARS = st.one_of(
-    st.integers(),
-    st.floats(allow_nan=False),
-    st.booleans(),
-    st.text(st.characters(exclude_characters=",", exclude_categories=["Cs"]), min_size=1).filter(is_name),
-)
-
-
-@given(st.from_regex(r"[a-z/-]*-v[0-9]", fullmatch=True), st.dictionaries(NAMES, SCALARS))
-def test_text_of_a_spec_reads_back(id: str, params: dict[str, Any]) -> None:
-    spec = ObjectSpec(id, params)
-    read = parse_object(spec.text)
-    assert read == spec
-    for name, value in spec.params.items():
-        assert isinstance(read.params[name], bool) is isinstance(value, bool)
-        assert isinstance(read.params[name], str) is isinstance(value, str)
 
 
 def test_reading_an_object() -> None:
@@ -247,34 +195,12 @@ def test_whole_numbers(text: str, number: int) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "x", "1.5", "1e", "e3", ".e3", "1e-3", "1.25e1", "1e1000", "1e1_0", "nan", "inf", "0x10", "1e3e3"),
-        *("²e3", "1e²", "1.00000000000000000000000000000000001e3", "1 e3", "--1e3", "1..5e3"),
+        *("", "x", "1.5", "1e", "e3", "1e-3", "1.25e1", "1e1000", "nan", "²e3", "1..5e3"),
     ],
 )
 def test_no_whole_numbers(text: str) -> None:
     with pytest.raises(ValueError, match=r"invalid literal"):
         whole_number(text)
-
-
-@given(st.integers(0, 10**30), st.integers(0, 60))
-def test_scientific_notation_is_exact(mantissa: int, exponent: int) -> None:
-    assert whole_number(f"{mantissa}e{exponent}") == mantissa * 10**exponent
-    digits = str(mantissa)
-    shifted = f"{digits[0]}.{digits[1:]}e{exponent + len(digits) - 1}"
-    assert whole_number(shifted) == mantissa * 10**exponent
-
-
-@given(st.from_regex(r"-?[0-9]{0,35}(\.[0-9]{0,35})?e\+?[0-9]{1,2}", fullmatch=True))
-def test_whole_exactly_when_the_fraction_is(text: str) -> None:
-    try:
-        exact = Fraction(text)
-    except ValueError:  # no digit at all
-        exact = Fraction(1, 2)
-    if exact.denominator == 1:
-        assert whole_number(text) == exact
-    else:
-        with pytest.raises(ValueError, match=r"invalid literal"):
-            whole_number(text)
 
 
 # --- wrong names -------------------------------------------------------------------------------
@@ -324,12 +250,6 @@ def test_wrong_parameters(build: Any, message: str) -> None:
         build()
 
 
-def test_calls_beyond_a_count_are_refused_by_the_run() -> None:
-    algorithm = make_algorithm("phased-vi-v1", epsilon=0.1, delta=0.01, calls=2**63)
-    with pytest.raises(SampleSizeTooLarge, match=r"^PhasedVI: calls=9\.22e\+18 is asked for"):
-        rr.solve(make("chain-v1"), algorithm, shared_seed=1, sample_seed=1)
-
-
 # --- what the command line names ---------------------------------------------------------------
 
 
@@ -346,10 +266,6 @@ def test_resolving_problems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert resolve_problem("my.npz") == make("chain-v1")
     assert resolve_problem(str(tmp_path / "my.npz")).spec.id == "mdp"
     assert resolve_problem("chain-v1") == make("riverswim-v1")
-
-
-def test_a_map_longer_than_a_file_name() -> None:
-    assert resolve_problem(f"gridworld-v1:layout=S{'.' * 5000}G").n_states == 5002
 
 
 @pytest.mark.parametrize(
@@ -405,35 +321,6 @@ def test_an_id_of_your_own_builds_runs_and_reads_back() -> None:
         make("tiny-v1", q=1)
 
 
-def test_an_own_plan_that_fails_is_left_to_the_runs() -> None:
-    """Which may never ask for it."""
-
-    class Careless(Mine):
-        def plan(self, problem: Any) -> Any:
-            raise ZeroDivisionError
-
-        def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
-            return QUICK.solve(source, shared, rng)
-
-    assert len(rr.audit(make("chain-v1"), Careless(), shared_seeds=1).runs) == 2
-
-
-def test_what_samples_itself_is_another_sample_than_that_of_its_table() -> None:
-    source = Counts(make("chain-v1"))
-    run = rr.solve(source, QUICK, shared_seed=1, sample_seed=2)
-    assert run.spec is not None
-    assert run.spec.sample == rr.Drawn(2, "own")
-
-
-def test_the_same_thing_again_changes_nothing() -> None:
-    for _ in range(2):
-        rr.register_problem("tiny-v1", tiny)
-        rr.register_algorithm(Mine)
-    assert (PROBLEMS["tiny-v1"], ALGORITHMS["mine-v1"]) == (tiny, Mine)
-    rr.register_algorithm(rr.PhasedVI)
-    assert ALGORITHMS["phased-vi-v1"] is rr.PhasedVI
-
-
 CELL = """
 import dataclasses
 import replicable_rl as rr
@@ -482,9 +369,7 @@ def test_an_id_never_changes_its_meaning() -> None:
     assert make("partial-v1") == tiny(0.1)
 
 
-@pytest.mark.parametrize(
-    "id", ["", "mine", "Mine-v1", "mine-v", "mine v1", "-v1", "mine-v1 ", "m/i-v1", None, 5], ids=repr
-)
+@pytest.mark.parametrize("id", ["", "mine", "Mine-v1", "mine v1", "m/i-v1", None], ids=repr)
 def test_ids_end_in_their_version(id: Any) -> None:
     with pytest.raises(InvalidInput, match=r"^register_algorithm: an id is lower-case and ends in its version, such"):
         rr.register_algorithm(type("Nameless", (), {"id": id}))
@@ -501,12 +386,6 @@ def test_an_id_that_is_inherited_is_the_id_of_another() -> None:
             rr.register_algorithm(thing)  # type: ignore[arg-type]  # the refusal is the point
     with pytest.raises(InvalidInput, match=r"^register_problem: x-v1 must be made by something callable, got 5\.$"):
         rr.register_problem("x-v1", 5)  # type: ignore[arg-type]  # the refusal is the point
-
-
-def test_what_makes_no_problem() -> None:
-    rr.register_problem("none-v1", lambda: None)  # type: ignore[arg-type,return-value]  # the refusal is the point
-    with pytest.raises(InvalidInput, match=r"^none-v1: must make a TabularMDP, got NoneType\.$"):
-        make("none-v1")
 
 
 def test_another_process_is_told_of_levels_that_do_not_ship() -> None:

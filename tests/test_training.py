@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import pickle
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +17,6 @@ from scipy import stats
 
 import replicable_rl as rr
 from replicable_rl.adapters.playing import acting
-from replicable_rl.audit import workers
 from replicable_rl.audit.jobs import SolveJob, run_one_by_one
 from replicable_rl.audit.returns import mean_with_interval
 from replicable_rl.errors import InvalidInput
@@ -81,16 +79,6 @@ def test_the_interval_of_the_mean_covers_it() -> None:
     assert stats.binom.cdf(missed, 400, 0.1) > 1e-6  # and it is no wider than it says
 
 
-def test_one_episode_says_nothing_of_its_error() -> None:
-    result = rr.audit_callable(coins, shared_seeds=3, evaluate=lambda policy: 2)
-    assert result.returns is not None
-    (one, *_) = result.returns.per_run
-    assert one is not None
-    assert (float(one), one.low, one.high) == (2.0, -math.inf, math.inf)
-    assert result.rows()[0]["measured_low"] is None
-    assert result.to_json()["returns"]["per_run"][0] == {"estimate": 2.0, "low": None, "high": None}
-
-
 def test_returns_are_stored_with_the_runs_and_found_again(tmp_path: Path) -> None:
     calls: list[int] = []
 
@@ -130,23 +118,7 @@ def test_returns_are_stored_with_the_runs_and_found_again(tmp_path: Path) -> Non
     assert "not shown to be better" in text or "no better than" in text
 
 
-def test_changed_evaluation_under_one_version_is_a_warning(tmp_path: Path) -> None:
-    def audit(evaluate: Callable[[Any], float]) -> rr.AuditResult:
-        return rr.audit_callable(coins, shared_seeds=2, store=tmp_path / "a.sqlite", version="1", evaluate=evaluate)
-
-    def one(policy: Any) -> float:
-        return 1.0
-
-    def two(policy: Any) -> float:
-        return 2.0
-
-    audit(one)
-    two.__name__ = "one"
-    with pytest.warns(UserWarning, match="The source of coins"):
-        audit(two)
-
-
-@pytest.mark.parametrize("wrong", [None, "a", [], [[1.0]], math.nan, [1.0, math.inf], {}, True, np.ma.masked, 1j])
+@pytest.mark.parametrize("wrong", [None, "a", [], [[1.0]], math.nan, [1.0, math.inf], True])
 def test_wrong_returns_are_one_sentence(wrong: Any) -> None:
     with pytest.raises(rr.RunFailed, match=r"evaluate: what it returns must be one return, or a list"):
         rr.audit_callable(coins, shared_seeds=2, evaluate=lambda policy: wrong)
@@ -302,20 +274,6 @@ def test_runs_that_differ_without_fresh_data_are_not_said_to_have_nothing_fresh(
     assert "Fresh: no data, for two sample seeds gave the same data." in flat(same)
 
 
-def test_wrong_data_are_one_sentence() -> None:
-    def broken(sample_seed: int) -> Any:
-        raise OSError("no disk")
-
-    for data, message in [
-        (lambda seed: object(), "data must return bytes, texts, numbers, arrays"),
-        (broken, r"data\(\d+\) failed \(OSError: no disk\)"),
-        (lambda: 0, "data must be a function of a sample seed"),
-        (3, "data must be a function of a sample seed, got 3"),
-    ]:
-        with pytest.raises(InvalidInput, match=f"audit_callable: {message}"):
-            rr.audit_callable(coins, shared_seeds=2, data=data)  # type: ignore[arg-type]
-
-
 def test_returns_no_better_than_the_uniform_policy_are_warned_of() -> None:
     def audit(mean: float, uniform: Any) -> rr.AuditResult:
         def evaluate(policy: Any, seed: int) -> float:
@@ -427,22 +385,6 @@ def test_a_store_keeps_what_each_audit_asked(tmp_path: Path) -> None:
         assert {one.closeness.tolerance for one in read if one.closeness is not None} == {0.02, 0.0}
 
 
-def test_a_store_remembers_that_observations_were_compared(tmp_path: Path) -> None:
-    given: Any = {"probe": [0.0, 1.0], "version": "1", "store": tmp_path / "runs.sqlite"}
-    made = rr.audit_callable(lambda shared, sample: lambda observation: sample % 2, shared_seeds=3, **given)
-    (read,) = rr.read_audits(rr.RunStore(tmp_path / "runs.sqlite"))
-    assert read.warnings == made.warnings
-    assert "of the 2 observations" in flat(read)
-
-
-@pytest.mark.parametrize("wrong", [-0.1, math.nan, "a", None])
-def test_wrong_tolerances(wrong: Any) -> None:
-    result = rr.audit_callable(gains, shared_seeds=2, probe=PROBE)
-    assert result.closeness is None
-    with pytest.raises(InvalidInput, match="within: tolerance must be a number that is not negative"):
-        result.within(wrong)
-
-
 # --- probes ----------------------------------------------------------------------------------------------------
 
 
@@ -466,21 +408,6 @@ def test_observations_may_be_dictionaries_and_images() -> None:
     assert "observation" in flat(one)
     other = rr.audit_callable(train, shared_seeds=2, probe=batch | {"speed": np.ones(5)})
     assert other.algorithm != one.algorithm  # another probe, another identity
-
-
-@pytest.mark.parametrize(
-    ("probe", "message"),
-    [
-        ({}, "under every name, one entry for each observation, got no names"),
-        ({"a": [1, 2], "b": [1]}, r"got \{'a': 2, 'b': 1\}"),
-        ({"a": {"b": [1]}}, r"probe\['a'\] must be an array"),
-        ([{"a": 1}, {"b": 1}], r"observations must have the same names, got \['b'\] in number 1"),
-        ({"a": [np.nan]}, r"probe\['a'\] must hold numbers, got NaN"),
-    ],
-)
-def test_wrong_dictionaries(probe: Any, message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        rr.audit_callable(coins, shared_seeds=2, probe=probe)
 
 
 def test_visited_observations_follow_the_policy() -> None:
@@ -637,23 +564,6 @@ def test_a_pool_that_stops_while_it_is_handed_work_says_nothing(monkeypatch: pyt
     assert stopped  # pytest makes an error of what a thread raises
 
 
-def test_other_troubles_of_threads_are_still_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    heard: list[Any] = []
-    monkeypatch.setattr(threading, "excepthook", heard.append)
-    workers._leave_stopped_pools_in_peace.__wrapped__()
-    nothing: dict[str, int] = {}
-    thread = threading.Thread(target=lambda: nothing["there"])
-    thread.start()
-    thread.join()
-    assert [type(told.exc_value) for told in heard] == [KeyError]
-
-
-def test_a_refusal_of_ours_has_no_traceback() -> None:
-    with pytest.raises(rr.RunFailed) as failed:
-        rr.audit_callable(lambda shared, sample: "left", shared_seeds=2)
-    assert failed.value.traceback is None
-
-
 def test_a_refusal_in_the_name_of_an_algorithm_has_no_traceback() -> None:
     """It passes through `contextlib`, which was taken for somebody's own code."""
     mdp, algorithm = rr.make("two-goals-v1"), rr.PlugInPolicy(0.02, 0.01, 0.2, budget=20)
@@ -677,11 +587,3 @@ def test_a_refusal_in_the_name_of_an_algorithm_has_no_traceback() -> None:
 def test_bad_arguments(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=f"audit_callable: {message}"):
         rr.audit_callable(**{"train": coins, "shared_seeds": 2, **options})
-
-
-def test_a_return_that_is_the_uniform_one_but_for_rounding_is_no_better() -> None:
-    """The mean of forty times 0.1 is 0.10000000000000002."""
-    found = rr.audit_callable(lambda _, fresh: [0, fresh % 2], shared_seeds=20, evaluate=lambda _: 0.1, uniform=0.1)
-    assert found.returns is not None
-    assert found.returns.beat_uniform is False
-    assert [said for said in found.warnings if said.startswith("The returns are no")]
