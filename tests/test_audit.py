@@ -358,15 +358,6 @@ def test_rows_json_csv_and_pandas_agree(result: rr.AuditResult, tmp_path: Path) 
     assert (frame["seconds"] > 0).all()
 
 
-def test_estimates_print_compare_and_travel() -> None:
-    import pickle
-
-    share = rr.Estimate(0.9, 0.8, 0.95)
-    assert (str(share), share > 0.85, repr(share)) == ("0.900 (0.800–0.950)", True, "Estimate(0.9, 0.8, 0.95)")
-    again = pickle.loads(pickle.dumps(share))  # noqa: S301
-    assert (again, again.low, again.high) == (0.9, 0.8, 0.95)
-
-
 @pytest.mark.parametrize("level", ["value", "policy"])
 def test_a_measured_claim_carries_what_was_measured(level: str, result: rr.AuditResult) -> None:
     claim, found = result.claim(level), result.agreement(level)
@@ -391,22 +382,6 @@ def test_what_is_measured_on_an_estimated_table_is_said_of_the_table(tmp_path: P
     assert result.claim().measurement is not None
 
 
-def test_what_is_measured_on_an_estimated_source_is_said_of_the_source() -> None:
-    source = Counts(TWO_GOALS)
-    source.estimated = True
-    assert "the estimated table" in rr.audit(source, SOMETIMES, shared_seeds=2).claim().statement
-
-
-def test_what_was_not_measured_is_no_measured_claim() -> None:
-    measured = rr.audit(TWO_GOALS, SOMETIMES, shared_seeds=2).claim().measurement
-    words = "two runs have the same policy", 0.2, "audit"
-    with pytest.raises(InvalidInput, match="a claim of kind 'measured' must carry its measurement"):
-        Claim("replicability", "measured", *words)
-    with pytest.raises(InvalidInput, match="a claim of kind 'measured' must carry its measurement"):
-        Claim("replicability", "proved", *words, measurement=measured)
-    assert Claim("replicability", "measured", *words, measurement=measured).measurement is measured
-
-
 # --- bad input ------------------------------------------------------------------------------------------
 
 
@@ -414,21 +389,14 @@ def test_what_was_not_measured_is_no_measured_claim() -> None:
     ("options", "message"),
     [
         ({"runs_per_seed": 1}, "audit: runs_per_seed must be at least 2, got 1. One run under a shared seed"),
-        ({"runs_per_seed": 0}, "audit: runs_per_seed must be an integer from 2"),
-        ({"runs_per_seed": 2.5}, "runs_per_seed must be an integer"),
         ({"shared_seeds": 0}, "audit: shared_seeds must be an integer from 1 to"),
-        ({"shared_seeds": -3}, "shared_seeds must be an integer from 1"),
         ({"shared_seeds": []}, "got an empty list"),
         ({"shared_seeds": [1, 2, 1]}, "got 1 twice"),
         ({"shared_seeds": "60"}, "shared_seeds must be how many to use, or a list of different seeds, got '60'"),
-        ({"shared_seeds": 2.5}, "shared_seeds must be an integer from 1 to"),
         ({"shared_seeds": [2**64]}, "a shared seed must be an integer from 0 to"),
         ({"shared_seeds": 10**7}, "are more than 10000000 runs"),
-        ({"seed": -1}, "seed must be an integer from 0"),
         ({"confidence": 1.0}, "confidence must lie strictly between 0 and 1"),
-        ({"confidence": 95}, "confidence must lie strictly between 0 and 1"),
         ({"n_jobs": 0}, r"n_jobs \(--jobs\) must be the number of workers, or -1 for one on every core; got 0"),
-        ({"n_jobs": 1.5}, "n_jobs must be an integer"),
         ({"on_error": "ignore"}, "on_error must be 'raise' or 'record', got 'ignore'"),
     ],
 )

@@ -167,18 +167,11 @@ def test_functions_may_say_that_they_are_vectorized() -> None:
     ("returned", "options", "message"),
     [
         ([[0.0, np.nan]], {}, r"action values must be numbers, got NaN in state 0, action 1"),
-        ([0.5, 1.5], {}, r"must return a policy .*; got an array of float64 of shape \(2,\)"),
-        ([[[1.0]]], {}, r"got an array of float64 of shape \(1, 1, 1\)"),
-        ([True, False], {}, r"got an array of bool of shape \(2,\)"),
-        ([], {}, r"got an array of float64 of shape \(0,\)"),
         ([[1.0, 2.0], [3.0]], {}, r"must return a policy .*got \[\[1.0, 2.0\], \[3.0\]\]"),
-        (None, {}, "got None"),
-        ("left", {}, "got 'left'"),
         (3, {}, "got 3"),
         ([1, 2, 3], {"problem": CHAIN}, r"the problem has 5 states and 2 actions, .*got a policy of shape \(3,\)"),
         (np.zeros((5, 3)), {"problem": CHAIN}, r"action values \(5, 2\); got action values of shape \(5, 3\)"),
         ([0, 1, 0, 1, 2], {"problem": CHAIN}, r"actions must lie in 0..1, got 2"),
-        ([0, 1, 0, 1, -1], {"problem": CHAIN}, r"actions must lie in 0..1, got -1"),
         (np.array([2**63], dtype=np.uint64), {}, "fit 64 bits with a sign"),
         ([[0, 1], [1, 0]], {}, r"got an array of int64 of shape \(2, 2\)"),  # several actions a state?
         (
@@ -188,7 +181,6 @@ def test_functions_may_say_that_they_are_vectorized() -> None:
         ),
         (lambda observation: 0, {}, r"returned a function of observations. Pass probe="),
         (lambda observation: np.nan, {"probe": PROBE}, "actions must be numbers, got NaN"),
-        (lambda observation: "left", {"probe": PROBE}, "must return one action for each of the 11 observations"),
         (lambda observation: [0] * (1 + (observation > 0)), {"probe": PROBE}, "have several shapes"),
     ],
 )
@@ -203,13 +195,10 @@ def test_wrong_outputs(returned: Any, options: dict[str, Any], message: str) -> 
     ("options", "message"),
     [
         ({"train": 3}, "train must be a function of"),
-        ({"train": dict}, "train must be a function of"),
         ({"problem": "chain-v1"}, "problem must be a TabularMDP, got str"),
         ({"probe": []}, "probe must be an array of one observation or more"),
-        ({"probe": "all"}, "probe must be an array"),
         ({"probe": [np.nan]}, "probe must hold numbers, got NaN"),
         ({"rho": 1.5}, "rho must lie strictly between 0 and 1"),
-        ({"runs_per_seed": 1}, "audit: runs_per_seed must be at least 2"),
         ({"params": {"net": object()}}, "parameter 'net' must be a number, text, list or mapping"),
     ],
 )

@@ -16,7 +16,6 @@ import replicable_rl as rr
 from replicable_rl.audit import run_audits
 from replicable_rl.audit.agreement import measure
 from replicable_rl.audit.logs import LogsJob, measure_logs, measure_states_of_logs
-from replicable_rl.records import Logs
 from tests.test_cli import Run
 from tests.test_data import long_log
 
@@ -78,16 +77,6 @@ def test_logs_get_the_names_and_the_range_of_all() -> None:
     (again, _) = rr.align([first, second]).values()
     assert again is first
     assert rr.from_logs([two, one], gamma=0.5, done="end")["log 2"] == first  # whatever the order of the logs
-
-
-def test_first_states_move_with_their_names() -> None:
-    one = {"state": ["b"], "action": [0], "reward": [1], "next_state": ["b"], "visit": [1]}
-    two = one | {"state": ["a"], "next_state": ["a"]}
-    first, second = rr.from_logs([one, two], gamma=0.5, episode="visit").values()
-    assert first.starts is not None
-    assert second.starts is not None
-    assert (first.starts.tolist(), second.starts.tolist()) == ([0, 1], [1, 0])
-    assert first.early is not None
 
 
 @pytest.mark.parametrize(
@@ -177,19 +166,6 @@ def test_every_log_decides_under_every_shared_seed() -> None:
     assert result.claim().conditions == ("the logs are independent samples of one process",)
 
 
-def test_states_in_which_logs_differ_have_their_names() -> None:
-    greedy = rr.PlugInPolicy(0.02, 0.05, 0.2, rule="greedy")
-    names = {i: f"place {i}" for i in range(5)}
-    logs = []
-    for seed in range(4):
-        log = log_of(seed, rows=150)
-        log |= {name: [names[int(s)] for s in log[name]] for name in ("state", "next_state")}
-        logs.append(rr.from_transitions(log, gamma=0.9))
-    result = rr.audit(logs, greedy, shared_seeds=3)
-    assert result.agreement().estimate < 1.0
-    assert "state place " in str(result)
-
-
 def test_workers_find_the_same() -> None:
     alone = rr.audit(logs_of(1, 2), DECIDE, shared_seeds=4)
     with joblib.parallel_config(backend="threading", n_jobs=2):
@@ -265,22 +241,6 @@ def test_a_spec_with_logs_round_trips() -> None:
     plain = rr.AuditSpec(spec.problem, spec.algorithm)
     assert not spec.contains(plain)
     assert not plain.contains(spec)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"digests": ["x", "y"]}, "64 hexadecimal digits"),
-        ({"names": ["a"]}, "2 logs need 2 names"),
-        ({"rows": [1, -1]}, "rows must be an integer"),
-        ({"pairs": [{"one": 0}]}, "a pair has one, two"),
-        ({"extra": 1}, "expected names"),
-    ],
-)
-def test_damaged_records_of_logs_are_refused(change: dict[str, Any], said: str) -> None:
-    data = Logs(("a", "b"), ("0" * 64, "1" * 64), (5, 6)).to_json() | change
-    with pytest.raises(rr.InvalidInput, match=said):
-        Logs.from_json(json.loads(json.dumps(data)))
 
 
 # --- the command line and the page ------------------------------------------------------------------------

@@ -420,36 +420,6 @@ def test_fast_runs_are_stored_many_at_a_time(
     assert max(transactions) >= 100
 
 
-def test_a_slow_first_run_is_soon_forgotten(grid: rr.TabularMDP, transactions: list[int]) -> None:
-    """It may compile what the others use; that made all chunks small for long."""
-
-    class SlowAtFirst:
-        started = False
-
-        def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
-            time.sleep(0.0 if SlowAtFirst.started else 1.5)
-            SlowAtFirst.started = True
-            return rr.Run.of({"policy": [0] * source.n_states})
-
-    rr.audit(grid, SlowAtFirst(), shared_seeds=300)
-    assert sum(transactions) == 600
-    assert len(transactions) < 24, transactions
-
-
-@pytest.mark.parametrize(("backend", "seeds"), [("here", 2), ("threading", 10)])
-def test_slow_runs_are_stored_one_by_one(
-    backend: str, seeds: int, grid: rr.TabularMDP, transactions: list[int]
-) -> None:
-    class Slow:
-        def solve(self, source: Any, shared: rr.SharedRandomness, rng: np.random.Generator) -> rr.Run:
-            time.sleep(0.26)  # two would be more than a chunk should last
-            return RPVI.solve(source, shared, rng)
-
-    with contextlib.nullcontext() if backend == "here" else joblib.parallel_config(backend, n_jobs=2):
-        rr.audit(grid, Slow(), shared_seeds=seeds)
-    assert transactions == [1] * (2 * seeds)
-
-
 def test_store_that_cannot_be_asked_from_a_thread_does_not_stop_the_audit(
     grid: rr.TabularMDP, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,32 +80,14 @@ def test_a_spec_contains_those_whose_runs_it_makes(one: AuditSpec, two: AuditSpe
     assert one.contains(other) == (set(other.seeds) <= set(one.seeds) and other.runs_per_seed <= one.runs_per_seed)
 
 
-def test_more_seeds_and_more_runs_contain_fewer() -> None:
-    small = AuditSpec(CHAIN.spec, ObjectSpec("phased-vi-v1"), 40)
-    for larger in (replace(small, shared_seeds=60), replace(small, runs_per_seed=3), replace(small, require=0.9)):
-        assert larger.contains(small)
-    for other in (
-        replace(small, shared_seeds=39),
-        replace(small, seed=1, shared_seeds=60),
-        replace(small, sampler="own"),
-        replace(small, algorithm=ObjectSpec("rpvi-v1")),
-        replace(small, problem=ObjectSpec("riverswim-v1")),
-    ):
-        assert not other.contains(small)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"seed": 0}, "seed must be"),
         ({"shared_seeds": ["-1"]}, "shared_seeds"),
-        ({"shared_seeds": []}, "an empty list"),
         ({"problem": "chain-v1"}, "ObjectSpec: expected"),
-        ({"job": 1}, "AuditSpec: expected"),
         ({"confidence": 2.0}, "confidence must lie strictly between 0 and 1"),
-        ({"require": 0.0}, "require must lie strictly between 0 and 1"),
         ({"fresh": None}, "fresh must be a text, got None"),
-        ({"shared": ["x"]}, "shared must be a text"),
         ({"code": 7}, "code must be a text, got 7"),
     ],
 )
@@ -239,13 +221,6 @@ def test_results_come_in_order_and_as_early_as_they_can() -> None:
     results.close()  # type: ignore[attr-defined]  # nobody wants the third
     assert set(job.made) == made_by([specs[1], specs[3]])
     assert len(store.audits()) == 4
-
-
-def test_a_whole_audit_waits_for_those_before_it() -> None:
-    job = Watched()
-    small, large = watched_spec(job, shared_seeds=2), watched_spec(job, shared_seeds=3)
-    assert [result.spec for result in rr.run_audits([large, small], rr.RunStore())] == [large, small]
-    assert len(job.made) == 6
 
 
 def test_a_failing_audit_keeps_what_came_before_it(tmp_path: Path) -> None:

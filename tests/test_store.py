@@ -291,15 +291,6 @@ def test_documents_failures_and_audits_that_were_changed_are_found_out(path: Pat
         path.unlink()
 
 
-def test_results_read_their_file_wherever_the_process_has_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path)
-    runs = audit(audit_of(), ":memory:")  # a name like any other
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    assert found(runs) == found(audit(audit_of(), None))
-    assert sorted(path.name for path in tmp_path.rglob("*")) == [":memory:", "elsewhere"]
-
-
 def test_what_is_not_there_is_said() -> None:
     run = replace(Run.of({"policy": [0]}), spec=FAMILY.spec(1, 2))
     with RunStore() as store:
@@ -382,16 +373,6 @@ def test_recorded_samples_round_trip(path: Path) -> None:
         assert len(store.runs(FAMILY)) == 4
 
 
-def test_samplers_are_families_of_their_own() -> None:
-    families = [RunFamily(CHAIN, MODEL, sampler) for sampler in ("counts-v1", "own")]
-    runs = [Run.of({"policy": [0, i]}).completed(family.spec(1, 2)) for i, family in enumerate(families)]
-    with RunStore() as store:
-        assert store.add(runs, {}) == 2
-        assert store.families() == [(family, 1) for family in families]
-        assert [list(store.runs(family).values()) for family in families] == [[run] for run in runs]
-        assert [store.run(run.key).spec for run in runs] == [run.spec for run in runs]
-
-
 def test_audits_are_kept_once_in_their_order(path: Path) -> None:
     specs = [
         audit_of(seeds=5, rho=0.2, require=0.9, level="value", code="ab"),
@@ -445,18 +426,6 @@ def test_closed_stores_open_for_as_long_as_they_are_used(path: Path) -> None:
     assert sorted(path.parent.iterdir()) == [path]
 
 
-def test_closed_stores_do_not_mistake_the_documents_of_a_file_in_their_place(path: Path) -> None:
-    runs, store = audit(audit_of(), path), RunStore(path)
-    store.add(runs, {})  # it knows the numbers of documents now
-    store.close()
-    path.unlink()
-    audit(AuditSpec(RIVER, VALUES, shared_seeds=1), path)
-    store.add(runs, {})
-    with RunStore(path) as opened:
-        assert opened.families()[1:] == [(FAMILY, 4)]
-        assert list(opened.runs(FAMILY).values()) == runs
-
-
 @pytest.mark.parametrize("in_file", [True, False])
 def test_copies_of_runs_say_the_same(path: Path, in_file: bool) -> None:
     store = RunStore(path if in_file else None)
@@ -469,20 +438,6 @@ def test_copies_of_runs_say_the_same(path: Path, in_file: bool) -> None:
         more = audit(audit_of(HISTORY, 5), duplicate)
         assert found(more) == found(audit(audit_of(HISTORY, 5), None))
         assert counts(store) == [10 if in_file else 6]
-
-
-def test_copies_of_stores(path: Path) -> None:
-    with RunStore(path) as store, RunStore() as memory:
-        assert pickled(store).path == copy.deepcopy(store).path == str(path)
-        assert copy.deepcopy(memory).families() == []
-        store.close()
-        path.unlink()
-        duplicate = pickled(store)
-    with pytest.raises(InvalidInput, match=f"^{path}: the store is gone"):
-        duplicate.families()
-    with pytest.raises(InvalidInput, match="closed"):
-        pickle.dumps(memory)
-    assert list(path.parent.iterdir()) == []
 
 
 @pytest.mark.parametrize("how", ["moved", "deleted", "folder moved"])
@@ -502,14 +457,6 @@ def test_stores_that_are_gone_are_not_made_again(tmp_path: Path, how: str) -> No
         with pytest.raises(InvalidFile, match=f"^{path}: the store is gone; it was moved or deleted"):
             use()
     assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_names_with_signs_that_mean_something_in_addresses(tmp_path: Path) -> None:
-    names = ["a?mode=memory", "b#c", "%41 %", "file:d", "é&immutable=1"]
-    for name in names:
-        audit(audit_of(seeds=1), tmp_path / name)
-        assert counts(RunStore(tmp_path / name)) == [2]
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
 
 
 # --- the same call resumes, more seeds extend --------------------------------------------------------
@@ -652,17 +599,6 @@ def test_two_processes_may_make_one_audit(path: Path) -> None:
     assert rows(path, "SELECT count(*) FROM audits") == [(1,)]
 
 
-def test_a_second_store_in_a_process_does_not_take_the_locks_of_the_first(path: Path) -> None:
-    with RunStore(path) as store:
-        audit(audit_of(), store)
-        assert len(copy.deepcopy(store).runs(FAMILY)) == 4
-        with RunStore(path) as second:
-            assert len(second.runs(FAMILY)) == 4
-        with store._session(write=True):
-            code = "connection = sqlite3.connect(sys.argv[2], timeout=0.1)\ntry: connection.execute('BEGIN IMMEDIATE')"
-            processes(1, f"{code}\nexcept sqlite3.OperationalError: pass\nelse: raise SystemExit(1)", path)
-
-
 DIE = """
 import signal
 connect = sqlite3.connect
@@ -783,14 +719,6 @@ def test_read_only_disk(small_disk: Path) -> None:
 
 
 # --- damaged files -----------------------------------------------------------------------------------
-
-
-def test_empty_files_become_stores_and_cut_ones_are_refused(path: Path) -> None:
-    path.touch()
-    audit(audit_of(seeds=10), path)
-    path.write_bytes(path.read_bytes()[:20_000])
-    with pytest.raises(InvalidInput, match=rf"^{path}: the file is damaged \(.*malformed\). Restore it from a copy.$"):
-        audit(audit_of(seeds=10), path)
 
 
 def everything(path: Path) -> None:
