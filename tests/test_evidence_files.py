@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import resource
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -49,40 +45,6 @@ def test_words_that_no_text_can_hold_are_recorded(path: Path) -> None:
 
 
 # --- time and memory ---------------------------------------------------------------------------------
-
-
-def peak_of(code: str, *arguments: object) -> tuple[str, int]:
-    """Run code in a process of its own; return what it printed, and the most memory that it had, in MiB."""
-    # VmHWM, for ru_maxrss remembers the process that started this one.
-    tail = "\nprint(next(int(x.split()[1]) // 1024 for x in open('/proc/self/status') if x.startswith('VmHWM')))"
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code + tail, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30)),  # rather fails than fills
-    )
-    *said, peak = done.stdout.splitlines()
-    return "\n".join(said), int(peak)
-
-
-LOAD = """
-import sys, replicable_rl as rr
-try: rr.load_mdp(sys.argv[1])
-except rr.InvalidInput as error: print(error)
-"""
-
-
-def test_a_compressed_file_is_judged_before_it_is_expanded(tmp_path: Path) -> None:
-    path = tmp_path / "bomb.npz"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("reward.npy", "w") as member:
-        for _ in range(1024):
-            member.write(bytes(1 << 20))
-    assert path.stat().st_size < 10_000_000
-    said, peak = peak_of(LOAD, path)
-    assert f"would become {1 << 30}" in said
-    assert peak < 600
 
 
 def test_pipes_and_devices_are_refused_before_they_are_opened(saved: Path, tmp_path: Path) -> None:

@@ -28,7 +28,6 @@ _DOUBTS = {
     "what has no seed": "Runs differ although train does not read sample_seed: they draw from something that has no "
     "seed. Nobody can repeat this audit, or tell what was fresh.",
 }
-_SEE_ARGUMENTS = {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"}  # without naming them
 
 
 def ignores_sample_seed(train: Callable[..., Any]) -> bool:
@@ -57,8 +56,6 @@ def ignores_sample_seed(train: Callable[..., Any]) -> bool:
 
 def _reads(code: types.CodeType, name: str) -> bool:
     """Whether code may read one of its arguments."""
-    if not _SEE_ARGUMENTS.isdisjoint(code.co_names):
-        return True
     steps = (step for step in dis.get_instructions(code) if "LOAD" in step.opname)  # also for a function inside it
     return any(name in (step.argval if isinstance(step.argval, tuple) else (step.argval,)) for step in steps)
 

@@ -2,7 +2,6 @@
 
 from replicable_rl.records.audits import AuditSpec, derived_seed
 from replicable_rl.records.claims import CERTIFICATE, THIS_SEED, Claim, Claims, Measurement, shortfall
-from replicable_rl.records.combinations import combinations
 from replicable_rl.records.levels import (
     LEVELS,
     Level,
@@ -56,7 +55,6 @@ __all__ = [
     "StatusCode",
     "Training",
     "check_level",
-    "combinations",
     "derived_seed",
     "history_digest",
     "implied",

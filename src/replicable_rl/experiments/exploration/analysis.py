@@ -1,5 +1,6 @@
 """The 2 x 2 of thresholds and estimates, on the grid and on the problem built against a fixed threshold."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ from replicable_rl.audit import AuditResult
 from replicable_rl.audit.agreement import measure
 from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
 from replicable_rl.experiments.experiment import CONFIDENCE, SHARED_SEED, Scale, Study, Verdict, judged, shown, study
-from replicable_rl.records import ObjectSpec, combinations
+from replicable_rl.records import ObjectSpec
 
 GRID = ObjectSpec("two-goals-v1")
 KNIFE_EDGE = ObjectSpec("gridworld-v1", {"layout": "G.S#S.G", "slip": 0.0})
@@ -31,11 +32,11 @@ def design(scale: Scale) -> list[Study]:
         max(2, scale.pairs // 2),
         [name for name, (_, estimate) in VARIANTS.items() if estimate == "rstat"],
     )
-    grid = combinations(variant=VARIANTS, episodes=scale.some(EPISODES, every=3))
-    edge = combinations(variant=thresholds, episodes=scale.some(EPISODES[::2], every=3))
+    grid = itertools.product(VARIANTS, scale.some(EPISODES, every=3))
+    edge = itertools.product(thresholds, scale.some(EPISODES[::2], every=3))
     return [
-        *(_study("grid", GRID, **point, seeds=seeds) for point in grid),
-        *(_study("knife edge", KNIFE_EDGE, **point, seeds=seeds) for point in edge),
+        *(_study("grid", GRID, *point, seeds) for point in grid),
+        *(_study("knife edge", KNIFE_EDGE, *point, seeds) for point in edge),
         *(_study("stories", GRID, one, STORY_EPISODES, (SHARED_SEED,), STORIES) for one in ENDS),
     ]
 

@@ -1,5 +1,6 @@
 """Runs under one shared seed for the shares, pairs under many for the agreement, and the paper's claims about both."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ from replicable_rl.audit import AuditResult
 from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
 from replicable_rl.experiments.experiment import CONFIDENCE, SHARED_SEED, Scale, Study, Verdict, judged, shown, study
 from replicable_rl.experiments.shares import modal_share, unique_share
-from replicable_rl.records import ObjectSpec, combinations
+from replicable_rl.records import ObjectSpec
 from replicable_rl.registry import make
 from replicable_rl.theory import paper_phased_vi
 from replicable_rl.wording import interval
@@ -28,8 +29,8 @@ Curve = list[Row]  # one rho_SQ on one grid, over the multiples
 def design(scale: Scale) -> list[Study]:
     """Return, for every point, many runs under the published seed, and pairs of runs under seeds of their own."""
     rhos, multiples = RHO_SQ if not scale.quick else RHO_SQ[::2], scale.some(MULTIPLES)
-    points = combinations(problem=GRIDS, rho_sq=rhos, multiple=multiples)
-    return [one for point in points for one in _studies(scale, **point)]
+    points = itertools.product(GRIDS, rhos, multiples)
+    return [one for point in points for one in _studies(scale, *point)]
 
 
 def _studies(scale: Scale, problem: str, rho_sq: float, multiple: int) -> Iterator[Study]:

@@ -1,5 +1,6 @@
 """Both algorithms over their range of calls, and the samples at which each level passes the target."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ from replicable_rl.audit import AuditResult
 from replicable_rl.experiments.crossing import crossing
 from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
 from replicable_rl.experiments.experiment import CONFIDENCE, SHORT_NAMES, Scale, Study, Verdict, judged, shown, study
-from replicable_rl.records import ObjectSpec, combinations
+from replicable_rl.records import ObjectSpec
 
 GRIDS = ("two-goals-v1", "two-goals-wide-v1")
 TARGET = 0.8
@@ -21,10 +22,11 @@ ENOUGH_PAIRS = 50  # that never differ, to say that two levels do not
 def design(scale: Scale) -> list[Study]:
     """Return both algorithms over their range of calls, on both grids."""
     studies = []
-    for point in combinations(problem=GRIDS, algorithm=CALLS):
-        for calls in scale.some(CALLS[point["algorithm"]]):
-            algorithm = ObjectSpec(point["algorithm"], {**PROMISE, "calls": calls})
-            studies.append(study({**point, "calls": calls}, point["problem"], algorithm, scale.pairs))
+    for problem, name in itertools.product(GRIDS, CALLS):
+        for calls in scale.some(CALLS[name]):
+            algorithm = ObjectSpec(name, {**PROMISE, "calls": calls})
+            point = {"problem": problem, "algorithm": name, "calls": calls}
+            studies.append(study(point, problem, algorithm, scale.pairs))
     return studies
 
 
