@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
 import random
 import re
 import sys
 import threading
 import time
-import types
 from collections.abc import Callable
 from dataclasses import KW_ONLY, InitVar, dataclass, replace
 from functools import cached_property
@@ -23,11 +21,10 @@ from replicable_rl.randomness import sample_stream
 from replicable_rl.records.levels import freeze_array
 from replicable_rl.sampling import Counts, EpisodeCounts, OutcomeCounts
 from replicable_rl.sampling.tables import Table
-from replicable_rl.testing import Conformance, ConformanceError, PerSample, check_algorithm, conformance
+from replicable_rl.testing import Conformance, ConformanceError, PerSample, check_algorithm
 from replicable_rl.testing.cases import global_states
-from replicable_rl.testing.checks import CHECKS, FALSE_ALARM, _redraws
+from replicable_rl.testing.checks import CHECKS
 from replicable_rl.testing.conformance import default_problems
-from replicable_rl.testing.processes import CannotBeSent, RunFailed, Worker
 
 NAMES = [check.name for check in CHECKS]
 
@@ -96,27 +93,8 @@ def test_everything_shipped_conforms(algorithm: Any) -> None:
     assert len({finding.problem for finding in report.passed}) == len(default_problems())
 
 
-def test_all_registered_algorithms_are_tested() -> None:
-    from replicable_rl.registry import ALGORITHMS
-
-    shipped: set[Any] = {type(algorithm) for algorithm in SHIPPED}
-    assert shipped == set(ALGORITHMS.values())
-
-
 def test_the_algorithm_that_is_broken_below_conforms() -> None:
     assert passed(check_algorithm(Honest())) == [name for name in NAMES if name not in ("levels", "replicability")]
-
-
-def test_the_report_can_be_read() -> None:
-    report = check_algorithm(Honest(), problems=[PROBLEM, rr.make("chain-v1")])
-    assert str(report).splitlines() == [
-        "tests.test_conformance.Honest conforms",
-        "two-goals-v1; chain-v1",
-        "  passed: " + ", ".join(NAMES[:-2]),
-        "  levels: does not apply, no two of 9 runs with other samples had an equal value",
-        "  replicability: does not apply, the run claims nothing about a second run",
-    ]
-    assert {finding.check for finding in report.skipped} == {"levels", "replicability"}
 
 
 def test_the_suite_leaves_no_trace() -> None:
@@ -449,10 +427,6 @@ def test_each_bug_fails_its_check_and_no_other(algorithm: Any, check: str, sente
     assert re.search(sentence, found[0][1]), found
 
 
-def test_every_check_has_a_bug_that_it_finds() -> None:
-    assert {check for _, check, _ in BROKEN} | {"interface"} == set(NAMES)
-
-
 def altered(value: Any, **changes: Any) -> Any:
     """Replace fields, whatever their types."""
     return replace(value, **changes)
@@ -588,14 +562,6 @@ def test_a_certain_draw_after_fresh_ones_is_no_fraud() -> None:
     assert "fresh samples" in {f.check for f in check_algorithm(CertainLater(), problems=[problem]).passed}
 
 
-@pytest.mark.parametrize(("draws", "times"), [(1, 2), (16, 3), (1000, 5), (10**6, 12)])
-def test_more_draws_need_more_controls(draws: int, times: int) -> None:
-    """No p makes the chance of a false alarm, in all draws together, larger than promised."""
-    assert _redraws(draws) == times
-    p = np.linspace(0, 1, 10_001)
-    assert draws * (p * (1 - p) ** times).max() ** 8 <= FALSE_ALARM
-
-
 # --- another process ---------------------------------------------------------------------------------
 
 
@@ -633,31 +599,6 @@ def test_what_cannot_be_sent_is_not_run_in_another_process() -> None:
     assert skipped(Honest(), LockedProblem()) == sentence
 
 
-def test_what_does_not_arrive_is_not_run_in_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = types.ModuleType("only_here")
-    monkeypatch.setitem(sys.modules, "only_here", module)
-    exec("def double(x): return 2 * x", vars(module))
-
-    @dataclass(frozen=True)
-    class FarAway(Honest):
-        def __reduce__(self) -> tuple[Any, ...]:
-            return module.double, (1,)
-
-        def __deepcopy__(self, memo: object) -> FarAway:
-            return self
-
-    assert "ModuleNotFoundError: No module named 'only_here'" in skipped(FarAway())
-
-
-def test_where_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError("no processes here")
-
-    monkeypatch.setattr("joblib.externals.loky.ProcessPoolExecutor", refuse)
-    monkeypatch.setattr(conformance, "Worker", Worker)
-    assert skipped(Honest()) == "this cannot be sent to another process: PermissionError: no processes here."
-
-
 @dataclass(frozen=True)
 class OnlyHere(Honest):
     home: int = 0
@@ -680,53 +621,6 @@ def test_a_run_that_ends_in_another_process_alone_is_a_failure() -> None:
     ((check, sentence),) = failures(OnlyHere(home=os.getpid()))
     assert check == "another process"
     assert "in another process ends with NotPicklable: not here at all. Let nothing depend" in sentence
-
-
-def test_a_run_that_ends_the_other_process_is_a_failure_and_the_next_gets_another() -> None:
-    found = failures(OnlyHere(home=os.getpid(), crash=True), PROBLEM, rr.make("chain-v1"))
-    assert [check for check, _ in found] == ["another process"] * 2
-    assert "in another process ends with TerminatedWorkerError: " in found[0][1]
-    assert "another process" in passed(check_algorithm(Honest(), problems=[PROBLEM]))
-
-
-@pytest.mark.parametrize("here", ["0", "1", "random", None])
-def test_the_other_process_is_new_has_other_hashes_and_ends(here: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    if here is None:
-        monkeypatch.delenv("PYTHONHASHSEED", raising=False)
-    else:
-        monkeypatch.setenv("PYTHONHASHSEED", here)
-    with Worker() as started:
-        process = started.call(os.getpid)
-        assert process == started.call(os.getpid) != os.getpid()
-        assert started.call(os.getenv, "PYTHONHASHSEED") not in (here, None)
-        with pytest.raises(RunFailed, match=r"ValueError: math domain error"):
-            started.call(math.sqrt, -1.0)
-        with pytest.raises(CannotBeSent, match=r"cannot pickle"):
-            started.call(print, threading.Lock())
-    with pytest.raises(ProcessLookupError):
-        os.kill(process, 0)
-
-
-def test_a_suite_has_one_process_for_all_problems_and_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[Worker] = []
-    processes: list[int] = []
-
-    class Watched(Worker):
-        def __init__(self) -> None:
-            super().__init__()
-            started.append(self)
-
-        def call(self, *call: Any) -> Any:
-            answer = super().call(*call)
-            processes.append(super().call(os.getpid))
-            return answer
-
-    monkeypatch.setattr(conformance, "Worker", Watched)
-    check_algorithm(Honest())
-    assert len(started) == len(set(processes)) == 1
-    assert len(processes) == len(default_problems())
-    with pytest.raises(ProcessLookupError):
-        os.kill(processes[0], 0)
 
 
 # --- what a promise is held to -----------------------------------------------------------------------
@@ -808,16 +702,6 @@ def test_a_crash_is_a_failure_with_its_cause() -> None:
     assert isinstance(caught.value.__cause__, AttributeError)
 
 
-def test_a_crash_in_a_later_run_is_a_failure_too() -> None:
-    class CrashInThreads(Honest):
-        def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
-            if threading.current_thread() is not threading.main_thread():
-                raise RuntimeError("not here")
-            return super().solve(source, shared, rng)
-
-    assert failures(CrashInThreads()) == [("threads", "a run raises RuntimeError: not here.")]
-
-
 @dataclass(frozen=True)
 class Picky(Honest):
     most: int = 5
@@ -836,18 +720,6 @@ def test_an_algorithm_may_refuse_some_problems_but_not_those_it_is_given() -> No
         "interface",
         "the algorithm refuses the problem: InvalidInput: Picky: at most 5 states.",
     )
-
-
-def test_an_algorithm_that_refuses_everything_does_not_conform() -> None:
-    with pytest.raises(
-        ConformanceError, match=r"at most 0 states\. Mend it, or pass problems=\[\.\.\.\] that it takes"
-    ):
-        check_algorithm(Picky(most=0))
-
-
-def test_a_problem_without_an_id_is_named_by_the_start_of_its_digest() -> None:
-    mdp = rr.TabularMDP.from_dense(np.ones((1, 1, 1)), np.ones((1, 1)), gamma=0.5)
-    assert check_algorithm(Honest(), problems=[mdp]).findings[0].problem == f"mdp:digest={mdp.digest[:12]}..."
 
 
 @pytest.mark.parametrize(
