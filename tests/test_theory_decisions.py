@@ -17,7 +17,7 @@ import replicable_rl as rr
 from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.queries.rules import AffordableTolerance, Tuning
 from replicable_rl.randomness import SharedRandomness
-from replicable_rl.theory import decisions, plug_in_policy, plug_in_policy_epsilon
+from replicable_rl.theory import decisions, plug_in_policy
 from replicable_rl.theory.decisions import PROMISES, Sizes
 from tests.statistics import SEED
 from tests.test_rules import bandit, estimate
@@ -108,20 +108,6 @@ def test_a_discount_that_prints_as_1_is_written_in_full() -> None:
     plan = plug_in_policy(2, 2, 1.0 - 2.0**-50, 0.1, 0.01, 0.2, samples=10)
     why = plan.claims(off=5.0).missing["accuracy"]
     assert why == "with gamma=0.9999999999999991 planning is off by up to 5, and proofs allow 1e-10: lower gamma"
-
-
-@pytest.mark.parametrize("rule", RULES[:5])
-@pytest.mark.parametrize("samples", [10**7, 10**12])
-def test_epsilon_is_the_inverse(rule: str, samples: int) -> None:
-    sizes = 6, 3, 0.8
-    epsilon = plug_in_policy_epsilon(samples, *sizes, 0.01, 0.2, rule=rule)
-    if epsilon == 1.0:
-        assert plug_in_policy(*sizes, 0.999, 0.01, 0.2, rule=rule).per_pair > samples
-        return
-    assert plug_in_policy(*sizes, epsilon, 0.01, 0.2, rule=rule).per_pair <= samples
-    assert plug_in_policy(*sizes, epsilon * 0.999, 0.01, 0.2, rule=rule).per_pair > samples
-    plan = plug_in_policy(*sizes, epsilon, 0.01, 0.2, rule=rule, samples=samples)
-    assert plan.accuracy_proved
 
 
 def test_tiny_problems() -> None:

@@ -8,7 +8,7 @@ from replicable_rl.theory.approximate_mdp import ApproximateMDPPlan, approximate
 from replicable_rl.theory.paper import paper_approximate_mdp, paper_phased_vi, paper_rmax
 from replicable_rl.theory.phased_vi import PhasedVIPlan, phased_vi
 from replicable_rl.theory.plan import MAX_CALLS, Plan, PlanTable
-from replicable_rl.theory.plug_in import plug_in_policy, plug_in_policy_epsilon
+from replicable_rl.theory.plug_in import plug_in_policy
 from replicable_rl.theory.plug_in_plan import PlugInPlan
 from replicable_rl.theory.rmax import RMaxPlan, rmax
 from replicable_rl.theory.rstat import RStatPlan, rstat
@@ -32,7 +32,6 @@ __all__ = [
     "paper_rmax",
     "phased_vi",
     "plug_in_policy",
-    "plug_in_policy_epsilon",
     "rmax",
     "rstat",
 ]

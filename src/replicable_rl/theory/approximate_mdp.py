@@ -151,26 +151,9 @@ def approximate_mdp(
 ) -> ApproximateMDPPlan:
     """Return the plan of Observation B.1 (``obs:rep-mdp``), or of the empirical model when ``rho`` is None.
 
-    Parameters
-    ----------
-    n_states, n_actions : int
-        S and A.
-    epsilon, delta : float
-        Accuracy of the model, as ``norm`` says, and the probability that it fails.
-    rho : float, optional
-        Two runs may learn different models with this probability. None plans the baseline.
-    norm : {"entry", "l1"}
-        Whether ``epsilon`` bounds each entry or the l1 error of a row.
-    form : {"zero-preserving", "midpoint"}
-        How rSTAT answers near 0.
-    known_rewards : bool
-        Whether the reward is a known function of (s, a), or one more query per pair.
-    calls : int, optional
-        n, instead of what the theorem says.
-    tolerance : float, optional
-        tau, instead of what the theorem says.
-    allowed_pairs : int, optional
-        N, where some actions are not allowed in every state; S*A when not given.
+    ``known_rewards`` says whether the reward is a known function of (s, a), or one more query per pair, and
+    ``allowed_pairs`` is N where some actions are not allowed in every state. All else is as in
+    `ReplicableApproximateMDP`.
 
     Examples
     --------

@@ -33,14 +33,8 @@ def paper_phased_vi(
 ) -> dict[str, Any]:
     """Return T, tau and m of the listing of Theorem 4.1 (``thm:rpvi``), for `ReplicablePhasedVI`.
 
-    Parameters
-    ----------
-    pairs, gamma, epsilon, delta, rho, target, known_rewards
-        As in :func:`phased_vi`; 2*delta < rho is required.
-    tolerance : float, optional
-        Another tau, from which m follows.
-    printed : bool
-        Whether m is as the paper prints it: about four times what its proof needs.
+    The arguments are those of :func:`phased_vi`; 2*delta < rho is required. m follows from ``tolerance`` where that is
+    given. ``printed`` asks for m as the paper prints it: about four times what its proof needs.
 
     Examples
     --------
@@ -71,10 +65,7 @@ def paper_approximate_mdp(
 ) -> dict[str, Any]:
     """Return tau and n of Observation B.1 (``obs:rep-mdp``), for `ReplicableApproximateMDP`.
 
-    Parameters
-    ----------
-    n_states, n_actions, epsilon, delta, rho, norm, form, known_rewards, allowed_pairs
-        As in :func:`approximate_mdp`; 2*delta < rho is required.
+    The arguments are those of :func:`approximate_mdp`; 2*delta < rho is required.
 
     Examples
     --------
@@ -105,12 +96,8 @@ def paper_rmax(
 ) -> dict[str, Any]:
     """Return T, m, k, w and tau of Theorem 4.2 (``thm:repmax-replicable``), for `ReplicableRMax`.
 
-    The paper gives orders of growth. Every constant is 1 here, so that nothing is proved of them.
-
-    Parameters
-    ----------
-    n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards, allowed_pairs
-        As in :func:`rmax`.
+    The arguments are those of :func:`rmax`. The paper gives orders of growth. Every constant is 1 here, so that nothing
+    is proved of them.
 
     Examples
     --------

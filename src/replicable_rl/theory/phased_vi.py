@@ -175,24 +175,8 @@ def phased_vi(
     Each keyword from ``calls`` on overrides what the theorem says of the paper's listing, which then runs and requires
     2*delta < rho; the promises of the plan are recomputed from what is left.
 
-    Parameters
-    ----------
-    pairs : int
-        N = S*A, or as many as are allowed.
-    gamma : float
-        Discount in [0, 1).
-    epsilon, delta : float
-        Accuracy, in values normalised to [0, 1], and the probability that it fails.
-    rho : float, optional
-        Two runs may differ with this probability. None plans the baseline.
-    target : {"policy", "value"}
-        Whether ``epsilon`` bounds the loss of the policy or twice the error of Q. Our schedule keeps both.
-    known_rewards : bool
-        Whether the reward is a known function of (s, a), or learned from the samples.
-    calls, iterations : int, optional
-        m and T.
-    tolerance, rho_sq : float, optional
-        tau and rho of one query.
+    ``pairs`` is N, S*A or as many as are allowed, and ``known_rewards`` says whether the reward is a known function of
+    (s, a), or learned from the samples. All else is as in `ReplicablePhasedVI`.
 
     Examples
     --------

@@ -51,28 +51,9 @@ def plug_in_policy(
 ) -> PlugInPlan:
     """Return the plan of a plug-in policy: n from (epsilon, delta, rho), or what a given n is proved to give.
 
-    Parameters
-    ----------
-    n_states, n_actions, gamma
-        The problem.
-    epsilon, delta : float
-        The policy loses at most ``epsilon`` (values in [0, 1]), except with probability ``delta``.
-    rho : float
-        Two runs may differ with this probability.
-    rule : str
-        The id of a rule.
-    known_rewards : bool
-        Whether the reward is a known function of (s, a), or learned from the samples.
-    over : {"initial", "worst"}
-        Whether the loss is that from the first state on, or of the worst state.
-    samples : int, optional
-        n of every pair, instead of what the proof needs.
-    budget : int, optional
-        Samples in all, instead of ``samples``.
-    parameter : float, optional
-        Of the rule, instead of what epsilon allows.
-    allowed_pairs : int, optional
-        N, where some actions are not allowed in every state; S*A when not given.
+    ``rule`` is the id of a rule, and ``parameter`` its own, instead of what epsilon allows. ``known_rewards`` says
+    whether the reward is a known function of (s, a), and ``allowed_pairs`` is N where some actions are not allowed in
+    every state. All else is as in `PlugInPolicy`.
 
     Examples
     --------
@@ -112,51 +93,6 @@ def plug_in_policy(
         tuned = _tuned(sizes, rules, spent, delta, parameter)
     sized = {"per_pair": given or needed, "per_pair_needed": needed, "spent": spent, "parameter": tuned}
     return PlugInPlan(**promise, **problem, **sized, over=over)
-
-
-def plug_in_policy_epsilon(
-    samples: int,
-    n_states: int,
-    n_actions: int,
-    gamma: float,
-    delta: float,
-    rho: float,
-    *,
-    rule: str = decisions.AFFORDABLE,
-    known_rewards: bool = True,
-    over: str = "initial",
-) -> float:
-    """Return the epsilon that n samples of every pair are proved to give: the inverse of :func:`plug_in_policy`.
-
-    1.0 means that nothing is proved at this size.
-
-    Parameters
-    ----------
-    samples : int
-        n of every pair.
-    n_states, n_actions, gamma, delta, rho, rule, known_rewards, over
-        As there.
-
-    Examples
-    --------
-    >>> round(plug_in_policy_epsilon(216 * 10**7, 8, 4, 0.9, 0.001, 0.2, rule="rounded"), 3)
-    0.1
-    """
-    samples = check_integer(_OWNER, "samples", samples, low=1, high=MOST)
-    sizes: tuple[Any, ...] = n_states, n_actions, gamma
-
-    def enough(epsilon: float) -> bool:
-        promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho}
-        plan = plug_in_policy(*sizes, **promise, rule=rule, known_rewards=known_rewards, over=over)
-        return plan.per_pair <= samples
-
-    low, high = 1e-9, 1.0 - 1e-9
-    if not enough(high):
-        return 1.0
-    while high / low > 1.0001:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
 
 
 def check_plug_in(

@@ -278,27 +278,8 @@ def rmax(
     visits, but not coarser than 0.01; where k*m then falls short of the sample size of the queries, k grows until it
     covers it, up to 10 epsilon; and where that is not enough either, k*m covers accuracy alone.
 
-    Parameters
-    ----------
-    n_states, n_actions, gamma
-        S, A and the discount.
-    epsilon, delta, rho : float
-        Accuracy of the policy, in values normalised to [0, 1], the probability that it fails, and the probability
-        that two runs may differ.
-    horizon : int
-        H, the steps of an episode.
-    known_rewards : bool
-        Whether the reward is a known function of (s, a).
-    support : int, optional
-        The most successors that any pair has; S when not given.
-    form : {"zero-preserving", "midpoint"}
-        How rSTAT answers near 0.
-    episodes, budget, rounds : int, optional
-        m, or the transitions in all from which m follows, and T.
-    known, window, tolerance : float, optional
-        k, w and tau.
-    allowed_pairs : int, optional
-        N, where some actions are not allowed in every state; S*A when not given.
+    ``known_rewards`` says whether the reward is a known function of (s, a), and ``allowed_pairs`` is N where some
+    actions are not allowed in every state. What is None is left to the proof. All else is as in `ReplicableRMax`.
 
     Examples
     --------
