@@ -148,7 +148,7 @@ def test_a_simulator_is_learned_like_its_table() -> None:
         return (u[:, None] >= np.cumsum(P[row], axis=1)).sum(axis=1).clip(max=3), rewards[row]
 
     simulator = rr.Simulator(
-        step, n_states=4, n_actions=2, gamma=0.95, reward_range=(0.0, 1.0), vectorized=True, name="river"
+        step, n_states=4, n_actions=2, gamma=0.95, reward_range=(0.0, 1.0), step_many=step, name="river"
     )
     algorithm = rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, calls=20_000, tolerance=0.3)
     run = rr.solve(simulator, algorithm, shared_seed=1, sample_seed=1)

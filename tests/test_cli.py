@@ -205,7 +205,8 @@ def test_names_are_shown_as_they_are(run: Run, tmp_path: Path) -> None:
     """No markup, no emoji, and no cell that is cut off."""
     states = ("[/x]", "[red]a", ":smile:", "größe", "a" * 100, "plain", "[link=x]y[/link]", "last")
     path = tmp_path / "named.npz"
-    rr.make("two-goals-v1").with_labels(states=states, actions=("[bold]", "b", "c", ":d:")).save(path)
+    two_goals, labels = rr.make("two-goals-v1"), rr.Labels(states, ("[bold]", "b", "c", ":d:"))
+    rr.TabularMDP(two_goals.rows, n_actions=4, gamma=two_goals.gamma, labels=labels).save(path)
     out = run.good("solve", path, QUICK, *SEEDS)
     for name in (*states[:4], *states[5:], "[bold]"):
         assert f" {name} " in out
@@ -541,7 +542,9 @@ def test_a_full_disk() -> None:
 
 def test_names_that_the_output_cannot_show(tmp_path: Path) -> None:
     states = ("größe", *"bcdefgh")
-    rr.make("two-goals-v1").with_labels(states=states).save(tmp_path / "named.npz")
+    two_goals = rr.make("two-goals-v1")
+    named = rr.TabularMDP(two_goals.rows, n_actions=4, gamma=two_goals.gamma, labels=rr.Labels(states))
+    named.save(tmp_path / "named.npz")
     result = piped("solve", tmp_path / "named.npz", QUICK, *SEEDS, PYTHONIOENCODING="ascii")
     assert (result.code, result.err) == (0, "")
     assert r" gr\xf6\xdfe " in result.out

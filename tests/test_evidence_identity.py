@@ -115,14 +115,8 @@ def lake(**options: Any) -> rr.EpisodicEnv:
     return rr.EpisodicEnv("FrozenLake-v1", gamma=0.9, reward_range=(0.0, 1.0), **options)
 
 
-def lakes() -> rr.EpisodicEnv:
-    vector = gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make("FrozenLake-v1")] * 2)
-    return rr.EpisodicEnv(vector, gamma=0.9, reward_range=(0.0, 1.0))
-
-
 STEPPED: dict[str, tuple[Callable[[], Any], Any]] = {
     "environment": (lake, EXPLORE),
-    "vector": (lakes, EXPLORE),
     "object": (lambda: rr.EpisodicEnv(gymnasium.make("FrozenLake-v1"), gamma=0.9, reward_range=(0.0, 1.0)), EXPLORE),
     "simulator": (lambda: rr.Simulator(Stateful(), **TWO), FEW),
     "closure": (lambda: rr.Simulator(closing_over_state(), **TWO), FEW),

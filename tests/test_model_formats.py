@@ -1,9 +1,7 @@
-"""Models as other libraries have them, and back: layouts, sparse matrices, 32 bits, QuantEcon, lists of transitions."""
+"""Models as other libraries have them, and back: layouts, sparse matrices, 32 bits, lists of transitions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,40 +154,26 @@ def test_what_rounding_cannot_explain_is_refused() -> None:
 
 
 NO_LAYOUT: Any = "SAS"
-P2, R2 = np.full((2, 3, 2), 0.5), np.zeros((2, 3))
-WRONG: dict[str, tuple[Callable[[], Any], str]] = {
-    "another layout": (
-        lambda: rr.TabularMDP.from_arrays(P2, R2, gamma=0.5, layout=NO_LAYOUT),
-        "layout must be 'sas' or",
-    ),
-    "by action, from_dense": (
-        lambda: rr.TabularMDP.from_dense(swapped(P2), R2, gamma=0.5, layout="sas"),
-        "layout='ass' if it is",
-    ),
-    "rewards that fit both, by action": (
-        lambda: rr.TabularMDP.from_arrays([sp.eye_array(2)] * 2, np.zeros((2, 2, 2)), gamma=0.5),
-        r"R of shape \(2, 2, 2\) may be \(S, A, S\) or \(A, S, S\)\. Say layout='ass' if it is the latter, or give one",
-    ),
-    "vectors that fit both, from_sparse": (
-        lambda: rr.TabularMDP.from_sparse([sp.eye_array(2)] * 2, [np.zeros(2), np.ones(2)], gamma=0.5),
-        r"R is a list of 2 vectors, one for each state or one for each action\. Give an \(S, A\) array",
-    ),
-    "rewards of the other layout": (
-        lambda: rr.TabularMDP.from_arrays(P2, np.zeros((3, 2, 2)), gamma=0.5),
-        r"or \(S, A, S\), got \(3, 2, 2\)",
-    ),
-    "a reward of -inf": (
-        lambda: rr.TabularMDP.from_arrays(P2, R2 - np.inf, gamma=0.5),
-        r"finite, .* has -inf\. Say with",
-    ),
-    "sparse and sas": (
-        lambda: rr.TabularMDP.from_arrays([sp.eye_array(2)], np.zeros((2, 1)), gamma=0.5, layout="sas"),
-        "is layout='ass'",
-    ),
-    "sparse and dense": (
-        lambda: rr.TabularMDP.from_arrays([sp.eye_array(2), np.eye(2)], np.zeros((2, 2)), gamma=0.5),
-        "one per action",
-    ),
+P2, R2, I2 = np.full((2, 3, 2), 0.5), np.zeros((2, 3)), sp.eye_array(2)
+WRONG: dict[str, tuple[Any, Any, Any, str]] = {
+    "another layout": (P2, R2, NO_LAYOUT, "layout must be 'sas' or"),
+    "the other layout": (P2, R2, "ass", "layout='sas' if it is"),
+    "rewards that fit both": ([I2] * 2, np.zeros((2, 2, 2)), None, r"may be \(S, A, S\) or \(A, S, S\)"),
+    "vectors that fit both": ([np.eye(2)] * 2, (np.zeros(2), np.ones(2)), "ass", "R is a list of 2 vectors"),
+    "no table": (P2[0], R2, None, r"\(S, A, S\) or \(A, S, S\)"),
+    "nothing": ([], [], None, r"got \(0,\)"),
+    "None": (None, None, None, "P must be an array of numbers"),
+    "rewards the wrong way": (P2, R2.T, None, r"R must have shape \(S,\)"),
+    "rewards of the other layout": (P2, np.zeros((3, 2, 2)), None, r"got \(3, 2, 2\)"),
+    "a reward of -inf": (P2, R2 - np.inf, None, "-inf"),
+    "sparse and sas": ([I2], np.zeros((2, 1)), "sas", "layout='ass'"),
+    "sparse of two sizes": ([I2, sp.eye_array(3)], np.zeros((2, 2)), None, "one per action"),
+    "sparse, not square": ([sp.csr_array(np.ones((2, 3)))], np.zeros((2, 1)), None, "one per action"),
+    "sparse and dense": ([I2, np.eye(2)], np.zeros((2, 2)), None, "one per action"),
+    "sparse rewards of another size": ([I2], [sp.eye_array(3)], None, "shaped like P"),
+    "too few sparse rewards": ([I2] * 2, [I2], None, "shaped like P"),
+    "one sparse matrix": (I2, R2, None, "P must be"),
+    "an empty row": (0 * P2, R2, None, "allowed="),
 }
 
 
@@ -201,120 +185,16 @@ def test_rewards_whose_layout_is_plain_are_read() -> None:
     named = rr.TabularMDP.from_arrays(by_action, paid, gamma=0.5, layout="ass")
     assert named.rows.reward.tolist() == [0.0, 4.0, 3.0, 7.0]  # of (s, a), which stays in s
     for R in (np.array([[0.0, 4.0], [3.0, 7.0]]), [[0.0, 4.0], [3.0, 7.0]], [sp.csr_array(one) for one in paid]):
-        assert rr.TabularMDP.from_sparse(by_action, R, gamma=0.5) == named
+        assert rr.TabularMDP.from_arrays(by_action, R, gamma=0.5, layout="ass") == named
     P = np.eye(2)[:, None, :].repeat(2, axis=1)
     assert rr.TabularMDP.from_dense(P, [np.array([0.0, 4.0]), np.array([3.0, 7.0])], gamma=0.5, layout="sas") == named
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_arrays_that_are_refused(name: str) -> None:
-    make, words = WRONG[name]
-    with pytest.raises(rr.InvalidInput, match=words) as caught:
-        make()
-    assert str(caught.value).startswith("TabularMDP: ")
-    assert "\n" not in str(caught.value)
-
-
-# --- QuantEcon ---------------------------------------------------------------------------------------------------
-
-
-def product_form() -> SimpleNamespace:
-    """The example of QuantEcon's documentation: in state 1, action 1 is not allowed."""
-    R = np.array([[5.0, 10.0], [-1.0, -np.inf]])
-    Q = np.array([[[0.5, 0.5], [0.0, 1.0]], [[0.0, 1.0], [0.5, 0.5]]])
-    return SimpleNamespace(R=R, Q=Q, beta=0.95, s_indices=None, a_indices=None)
-
-
-def pairs_form(Q: Callable[[Any], Any] = np.array) -> SimpleNamespace:
-    table = Q(np.array([[0.5, 0.5], [0.0, 1.0], [0.0, 1.0]]))
-    places = {"s_indices": np.array([0, 0, 1]), "a_indices": np.array([0, 1, 0])}
-    return SimpleNamespace(R=np.array([5.0, 10.0, -1.0]), Q=table, beta=0.95, **places)
-
-
-FORMS: dict[str, Callable[[], SimpleNamespace]] = {
-    "product": product_form,
-    "pairs": pairs_form,
-    "pairs, sparse": lambda: pairs_form(sp.csr_matrix),
-    "pairs, 32 bits": lambda: pairs_form(lambda table: table.astype(np.float32)),
-}
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_both_forms_of_quantecon(form: str) -> None:
-    mdp = rr.TabularMDP.from_quantecon(FORMS[form]())
-    assert mdp.allowed.tolist() == [[True, True], [True, False]]
-    assert mdp.gamma == 0.95
-    best = rr.optimal_values(mdp)
-    np.testing.assert_allclose(best.value, [-8.57142857, -20.0], atol=1e-8)  # as QuantEcon's documentation prints them
-    assert best.policy.tolist() == [0, 0]
-    assert mdp == rr.TabularMDP.from_quantecon(product_form())
-
-
-def test_pairs_in_any_order_and_with_infinite_costs() -> None:
-    ddp = pairs_form()
-    for name in ("R", "Q", "s_indices", "a_indices"):
-        setattr(ddp, name, getattr(ddp, name)[::-1])
-    assert rr.TabularMDP.from_quantecon(ddp) == rr.TabularMDP.from_quantecon(product_form())
-    ddp.R = np.where(ddp.a_indices == 1, -np.inf, ddp.R)
-    assert rr.TabularMDP.from_quantecon(ddp).allowed.tolist() == [[True, False], [True, False]]
-
-
-def changed(**values: Any) -> SimpleNamespace:
-    ddp = pairs_form()
-    vars(ddp).update(values)
-    return ddp
-
-
-WRONG_DDP: dict[str, tuple[Any, str]] = {
-    "no DiscreteDP": (5, "needs a DiscreteDP"),
-    "a state without action": (changed(R=np.array([5.0, 10.0, -np.inf])), "state 1 has none"),
-    "a pair twice": (changed(a_indices=np.array([0, 0, 0])), "once"),
-    "a state too many": (changed(s_indices=np.array([0, 0, 2])), "s_indices must lie in 0..1, got 2"),
-    "a negative action": (changed(a_indices=np.array([0, -1, 0])), "whole numbers from 0 on"),
-    "rows that do not sum to 1": (changed(Q=np.full((3, 2), 0.4)), "sum to 1"),
-    "no discount": (changed(beta=1.0), "gamma must be a discount"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG_DDP)
-def test_what_is_no_discrete_dp_is_refused(name: str) -> None:
-    ddp, words = WRONG_DDP[name]
-    with pytest.raises(rr.InvalidInput, match=words):
-        rr.TabularMDP.from_quantecon(ddp)
-
-
-@settings(max_examples=15)
-@given(models(), st.sampled_from(["pairs", "product"]))
-def test_to_quantecon_and_back(model: Model, form: str) -> None:
-    pytest.importorskip("quantecon")
-    P, R, allowed, _ = model
-    mdp = rr.TabularMDP.from_dense(P, R[:, :, 0], layout="sas", allowed=allowed, **options_of(model))
-    ddp = mdp.to_quantecon(form)
-    n_actions = mdp.n_actions if form == "product" else int(np.nonzero(allowed)[1].max()) + 1
-    again = rr.TabularMDP.from_quantecon(ddp, initial=mdp.initial, reward_range=mdp.reward_range)
-    assert again.n_actions == n_actions  # pairs do not tell of actions that no state has
-    if n_actions == mdp.n_actions:
-        assert again == mdp
-    best, found = rr.optimal_values(mdp), ddp.solve(method="policy_iteration")
-    np.testing.assert_allclose(found.v, best.value, atol=1e-8)
-
-
-@settings(max_examples=10)
-@given(models())
-def test_rewards_of_transitions_are_expected_ones_in_quantecon(model: Model) -> None:
-    pytest.importorskip("quantecon")
-    best = rr.optimal_values(model.mdp)
-    np.testing.assert_allclose(model.mdp.to_quantecon().solve(method="policy_iteration").v, best.value, atol=1e-8)
-
-
-def test_without_quantecon(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "quantecon.markov", None)
-    with pytest.raises(rr.InvalidInput, match="QuantEcon is not installed"):
-        rr.make("chain-v1").to_quantecon()
-    with pytest.raises(rr.InvalidInput, match="form must be 'pairs' or 'product'"):
-        rr.make("chain-v1").to_quantecon("dense")
+    P, R, layout, words = WRONG[name]
+    with pytest.raises(rr.InvalidInput, match=rf"^TabularMDP: .*{words}"):
+        rr.TabularMDP.from_arrays(P, R, gamma=0.5, layout=layout)
 
 
 # --- and back ----------------------------------------------------------------------------------------------------
@@ -414,18 +294,12 @@ def test_transitions_that_are_refused(name: str) -> None:
         rr.TabularMDP.from_transitions(table, gamma=0.5)
 
 
-def test_a_list_says_what_is_allowed() -> None:
-    with pytest.raises(rr.InvalidInput, match="Leave out allowed"):
-        rr.TabularMDP.from_quantecon(product_form(), allowed=np.ones((2, 2)))
-
-
 def test_sizes_of_transitions() -> None:
     columns = rr.make("chain-v1").to_transitions()
-    with pytest.raises(rr.InvalidInput, match=r"state must lie in 0\.\.2, got 4"):
-        rr.TabularMDP.from_transitions(columns, gamma=0.5, n_states=3)
-    with pytest.raises(rr.InvalidInput, match="n_actions must be an integer"):
-        rr.TabularMDP.from_transitions(columns, gamma=0.5, n_actions=0)
-    wrong: list[dict[str, Any]] = [
+    for sizes, words in (({"n_states": 3}, r"state must lie in 0\.\.2, got 4"), ({"n_actions": 0}, "n_actions")):
+        with pytest.raises(rr.InvalidInput, match=words):
+            rr.TabularMDP.from_transitions(columns, gamma=0.5, **sizes)
+    wrong: list[dict[str, int]] = [
         {"samples": 0, "seed": 1},
         {"samples": 5},
         {"seed": 1},

@@ -249,7 +249,7 @@ def test_a_simulator_sums_rewards_above_the_bottom_of_its_range() -> None:
             return (state + 1) % 3, low + (rng.random(state.size) < 0.3)
 
         return rr.Simulator(
-            step, n_states=3, n_actions=2, gamma=0.9, reward_range=(low, low + 1.0), vectorized=True, version="1"
+            step, n_states=3, n_actions=2, gamma=0.9, reward_range=(low, low + 1.0), step_many=step, version="1"
         )
 
     plain, moved = (simulator(low).draw(10**5, sample_stream(SEED)).reward for low in (0.0, b))

@@ -367,7 +367,7 @@ def test_rewards_that_were_merged_hide_how_far_they_spread() -> None:
     def step(states: Any, actions: Any, rng: np.random.Generator) -> Any:
         return np.zeros_like(states), (rng.random(states.size) < 0.5).astype(float)
 
-    coin = rr.Simulator(step, n_states=1, n_actions=1, gamma=0.5, reward_range=(0, 1), vectorized=True)
+    coin = rr.Simulator(step, n_states=1, n_actions=1, gamma=0.5, reward_range=(0, 1), step_many=step)
     algorithm = rr.ReplicablePhasedVI(0.4, 0.1, 0.4, calls=2000, iterations=1, tolerance=0.4)
     claims = [rr.solve(coin, algorithm, shared_seed=seed, sample_seed=1).claims.of_this_seed for seed in range(5)]
     assert claims == [None] * 5

@@ -41,12 +41,12 @@ class _Found(NamedTuple):
     is_single: bool
 
 
-def rows_from_arrays(P: Any, R: Any, layout: Layout | None, reward_layout: Layout | None = None) -> tuple[Rows, int]:
-    """Return rows and number of actions; rewards of three dimensions are laid out as P is, unless said otherwise."""
+def rows_from_arrays(P: Any, R: Any, layout: Layout | None) -> tuple[Rows, int]:
+    """Return rows and number of actions; rewards of three dimensions are laid out as P is."""
     if layout is not None:
         layout = check_choice("TabularMDP", "layout", layout, LAYOUTS)
     found = _by_action(P, layout) if _are_sparse(P) else _dense(P, layout)
-    reward = _rewards(R, found, reward_layout or layout)
+    reward = _rewards(R, found, layout is not None)
     row = found.state * found.n_actions + found.action
     if (np.diff(row) < 0).any():
         order = np.argsort(row, kind="stable")
@@ -84,13 +84,6 @@ def _is_list(values: Any) -> bool:
     if isinstance(values, np.ndarray):
         return values.dtype == object and values.ndim == 1
     return isinstance(values, Sequence) and not isinstance(values, (str, bytes))
-
-
-def check_sparse(P: Any) -> Any:
-    """Return a list of sparse matrices, and refuse everything else."""
-    if not _are_sparse(P):
-        raise InvalidMDP("TabularMDP: P must be a list of sparse (S, S) matrices of numbers, one per action.")
-    return P
 
 
 def _dense(P: Any, layout: Layout | None) -> _Found:
@@ -145,13 +138,12 @@ def _is_matrix(matrix: Any, n_states: int) -> bool:
     return bool(sp.issparse(matrix)) and shape == (n_states, n_states) and kind in tuple("fiub")
 
 
-def _rewards(R: Any, found: _Found, named: Layout | None) -> NDArray[np.float64]:
+def _rewards(R: Any, found: _Found, named: bool) -> NDArray[np.float64]:
     """Return the reward of every outcome."""
-    S, A = found.n_states, found.n_actions
-    layout = named or found.layout
+    S, A, layout = found.n_states, found.n_actions, found.layout
     if _are_sparse(R):
         return _sparse_rewards(R, found)
-    if found.layout == "ass" and S == A > 1 and _are_vectors(R):  # P goes by actions, and R may do so too
+    if layout == "ass" and S == A > 1 and _are_vectors(R):  # P goes by actions, and R may do so too
         raise InvalidMDP(
             f"TabularMDP: R is a list of {len(R)} vectors, one for each state or one for each action. Give an (S, A) "
             "array, R[s, a]."
@@ -165,11 +157,10 @@ def _rewards(R: Any, found: _Found, named: Layout | None) -> NDArray[np.float64]
     if rewards.shape == (S, A):
         return rewards[found.state, found.action]
     if rewards.shape == whole:
-        if named != found.layout and S == A > 1:
-            remedy = "Say layout='ass' if it is the latter, or give" if named is None else "Give"
+        if not named and S == A > 1:
             raise InvalidMDP(
-                f"TabularMDP: R of shape {rewards.shape} may be (S, A, S) or (A, S, S). {remedy} one sparse (S, S) "
-                "matrix for each action, as P has, or R of shape (S, A)."
+                f"TabularMDP: R of shape {rewards.shape} may be (S, A, S) or (A, S, S). Say layout='ass' if it is the "
+                "latter, or give one sparse (S, S) matrix for each action, as P has, or R of shape (S, A)."
             )
         return rewards[(*index, found.successor)]
     name = "(S, A, S)" if layout == "sas" else "(A, S, S)"

@@ -50,27 +50,6 @@ def to_dense(mdp: TabularMDP, layout: Layout = "sas") -> Dense:
     return Dense(P, R, mdp.allowed.copy())
 
 
-def to_quantecon(mdp: TabularMDP, form: str = "pairs") -> Any:
-    """Return a ``quantecon.markov.DiscreteDP``."""
-    form = check_choice("TabularMDP.to_quantecon", "form", form, ("pairs", "product"))
-    try:
-        from quantecon.markov import DiscreteDP
-    except ImportError:
-        raise InvalidInput(
-            "TabularMDP.to_quantecon: QuantEcon is not installed. Install it with: pip install quantecon"
-        ) from None
-    rewards, allowed = _mean_rewards(mdp), mdp.allowed
-    if form == "product":
-        return DiscreteDP(np.where(allowed, rewards, -np.inf), to_dense(mdp).P, mdp.gamma)
-    import scipy.sparse as sp
-
-    state, action = np.nonzero(allowed)
-    indptr = np.concatenate([[0], mdp.rows.indptr[1:][allowed.reshape(-1)]])
-    Q = sp.csr_matrix((mdp.rows.probability, mdp.rows.next_state, indptr), shape=(state.size, mdp.n_states))
-    Q.sum_duplicates()
-    return DiscreteDP(rewards[state, action], Q, mdp.gamma, state, action)
-
-
 def to_transitions(mdp: TabularMDP, samples: int | None = None, seed: int | None = None) -> dict[str, NDArray[Any]]:
     """Return columns: of all outcomes, or of a log with so many samples of every pair."""
     if samples is not None:
@@ -106,14 +85,6 @@ def _log(mdp: TabularMDP, samples: int, seed: int | None) -> dict[str, NDArray[A
 
 def _row_of_outcomes(mdp: TabularMDP) -> NDArray[np.int64]:
     return np.repeat(np.arange(mdp.rows.indptr.size - 1), np.diff(mdp.rows.indptr))
-
-
-def _mean_rewards(mdp: TabularMDP) -> NDArray[np.float64]:
-    """Return the expected reward of every pair; 0 where an action is not allowed."""
-    if mdp.known_rewards is not None:
-        return np.where(mdp.allowed, mdp.known_rewards, 0.0)
-    weights = mdp.rows.probability * mdp.rows.reward
-    return _sums(_row_of_outcomes(mdp), weights, mdp.allowed.size).reshape(mdp.n_states, mdp.n_actions)
 
 
 def _sums(index: NDArray[np.int64], weights: NDArray[np.float64], size: int) -> NDArray[np.float64]:

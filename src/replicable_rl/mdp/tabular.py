@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +13,9 @@ from replicable_rl.canonical import array_digest
 from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidMDP, check_flag, check_integer, is_masked, shown, whole_number
 from replicable_rl.mdp._checks import check_gamma, check_initial, check_mask, check_reward_range
-from replicable_rl.mdp.arrays import Layout, check_sparse, rows_from_arrays
+from replicable_rl.mdp.arrays import Layout, rows_from_arrays
 from replicable_rl.mdp.labels import Labels, check_labels
-from replicable_rl.mdp.listed import Listed, rows_from_quantecon, rows_from_transitions
+from replicable_rl.mdp.listed import Listed, rows_from_transitions
 from replicable_rl.mdp.rows import Outcomes, Rows, canonical_rows, check_size, rows_from_outcomes
 from replicable_rl.records import ObjectSpec
 
@@ -28,10 +26,9 @@ if TYPE_CHECKING:
 class TabularMDP(Displayed):
     """A finite MDP in outcome form; immutable, checked, with a content digest.
 
-    Build one with :meth:`from_arrays`, :meth:`from_dense`, :meth:`from_sparse`, :meth:`from_outcomes`,
-    :meth:`from_quantecon`, :meth:`from_transitions`, :func:`replicable_rl.from_gymnasium`, :func:`replicable_rl.make`,
-    or from a file. The parameters below are also its attributes (``source`` is ``spec``), and so is ``n_states``, the
-    number of states S.
+    Build one with :meth:`from_arrays`, :meth:`from_dense`, :meth:`from_outcomes`, :meth:`from_transitions`,
+    :func:`replicable_rl.from_gymnasium`, :func:`replicable_rl.make`, or from a file. The parameters below are also its
+    attributes (``source`` is ``spec``), and so is ``n_states``, the number of states S.
 
     Parameters
     ----------
@@ -160,12 +157,6 @@ class TabularMDP(Displayed):
         return cls.from_arrays(P, R, gamma=gamma, layout=layout, **options)
 
     @classmethod
-    def from_sparse(cls, P: Sequence[Any], R: Any, *, gamma: float, **options: Any) -> TabularMDP:
-        """Build from one scipy sparse (S, S) matrix per action; R (S,), (S, A) or (S, A, S), or sparse like P."""
-        rows, n_actions = rows_from_arrays(check_sparse(P), R, "ass", reward_layout="sas")
-        return cls(rows, n_actions=n_actions, gamma=gamma, **options)
-
-    @classmethod
     def from_outcomes(cls, outcomes: Outcomes, *, gamma: float, **options: Any) -> TabularMDP:
         """Build from ``outcomes[s][a] = [(probability, next state, reward), ...]``, or None: not allowed there."""
         rows, n_actions = rows_from_outcomes(outcomes)
@@ -173,15 +164,6 @@ class TabularMDP(Displayed):
         if "allowed" not in options and not all(map(all, flags)):
             options["allowed"] = flags
         return cls(rows, n_actions=n_actions, gamma=gamma, **options)
-
-    @classmethod
-    def from_quantecon(cls, ddp: Any, **options: Any) -> TabularMDP:
-        """Build from a ``quantecon.markov.DiscreteDP``, in its product form or as a list of state-action pairs.
-
-        An action with the reward -inf, or a pair that is not listed, is not allowed. The discount is ``beta``.
-        ``options`` are ``initial``, ``reward_range``, ``labels`` and ``estimated``, as for the class.
-        """
-        return cls._from_listed(rows_from_quantecon(ddp), gamma=ddp.beta, **options)
 
     @classmethod
     def from_transitions(
@@ -233,16 +215,6 @@ class TabularMDP(Displayed):
         from replicable_rl.mdp.exports import to_dense
 
         return to_dense(self, layout)
-
-    def to_quantecon(self, form: str = "pairs") -> Any:
-        """Return a ``quantecon.markov.DiscreteDP`` with the same optimal values; QuantEcon must be installed.
-
-        ``form`` is "pairs", a list of the allowed state-action pairs with a sparse Q, or "product", dense arrays
-        with the reward -inf for what is not allowed. DiscreteDP has one reward for each pair: the expected one.
-        """
-        from replicable_rl.mdp.exports import to_quantecon
-
-        return to_quantecon(self, form)
 
     def to_transitions(self, samples: int | None = None, *, seed: int | None = None) -> dict[str, NDArray[Any]]:
         """Return the process as columns: of its outcomes, or of a log that was drawn from it.
@@ -305,10 +277,6 @@ class TabularMDP(Displayed):
     def with_source(self, source: ObjectSpec) -> TabularMDP:
         """Return the same process under a registered id; the arrays are shared."""
         return self._with(_source=source)
-
-    def with_labels(self, **changes: Any) -> TabularMDP:
-        """Return the same process with other names; the arrays are shared."""
-        return self._with(labels=check_labels(replace(self.labels, **changes), self.n_states, self.n_actions))
 
     def _with(self, **changes: Any) -> TabularMDP:
         other = object.__new__(TabularMDP)

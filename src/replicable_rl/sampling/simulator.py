@@ -18,7 +18,7 @@ from replicable_rl.sampling.problem import BUDGET, Stepped
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-_CHUNK = 1 << 16  # samples asked of a vectorised simulator at a time
+_CHUNK = 1 << 16  # samples asked of `step_many` at a time
 
 
 class Simulator(Stepped):
@@ -31,14 +31,14 @@ class Simulator(Stepped):
     Parameters
     ----------
     step : callable
-        With ``vectorized=True`` it takes and returns arrays of one length.
+        One step from one state.
     n_states, n_actions, gamma, reward_range
         The problem it simulates.
     initial : (S,) floats, optional
         Distribution of the first state, where it is known; it is not sampled.
     step_many : callable, optional
-        ``step_many(states, actions, rng) -> (next states, rewards)``, with arrays of one length; ``step.step_many`` by
-        default, if there is one. Where it is offered, nothing is stepped one by one.
+        ``step_many(states, actions, rng) -> (next states, rewards)``, with arrays of one length. Where it is given,
+        nothing is stepped one by one.
     ends : bool
         Whether a third value, ``done``, is returned. What is done leads to one more state, the last one, in which
         nothing is earned; it is not stepped. ``n_states`` and ``initial`` do not count it.
@@ -77,7 +77,6 @@ class Simulator(Stepped):
         gamma: float,
         reward_range: tuple[float, float],
         initial: ArrayLike | None = None,
-        vectorized: bool = False,
         step_many: Callable[[Any, Any, np.random.Generator], tuple[Any, ...]] | None = None,
         ends: bool = False,
         name: str | None = None,
@@ -85,14 +84,12 @@ class Simulator(Stepped):
         budget: int = BUDGET,
         allowed: ArrayLike | None = None,
     ) -> None:
-        many = getattr(step, "step_many", None) if step_many is None else step_many
-        for what, given in (("step", step), ("step_many", many)):
+        for what, given in (("step", step), ("step_many", step_many)):
             if not callable(given) and (given is not None or what == "step"):
                 raise InvalidInput(f"Simulator: {what} must be callable, got {shown(given)}.")
         if name is not None and not isinstance(name, str):
             raise InvalidInput(f"Simulator: name must be a text, got {shown(name)}.")
-        self.step, self.step_many = step, many
-        self.vectorized = check_flag("Simulator", "vectorized", vectorized) or many is not None
+        self.step, self.step_many = step, step_many
         self.ends = check_flag("Simulator", "ends", ends)
         self.name = str(name or "") or str(getattr(step, "__qualname__", type(step).__name__))
         self.stepped_states = check_integer("Simulator", "n_states", n_states, low=1, high=2**31 - 2)
@@ -118,8 +115,8 @@ class Simulator(Stepped):
         allowed = None if mask is None else array_digest("allowed", mask.astype(np.int64))
         told = ("version", self.version), ("initial", initial), ("allowed", allowed)
         given = {key: value for key, value in told if value is not None}
-        ends = {"ends": True} if self.ends else {}
-        return ObjectSpec("simulator", {"name": self.name, **sizes, "vectorized": self.vectorized, **ends, **given})
+        kind = ({"many": True} if self.step_many else {}) | ({"ends": True} if self.ends else {})
+        return ObjectSpec("simulator", {"name": self.name, **sizes, **kind, **given})
 
     @property
     def code(self) -> tuple[Any, ...]:
@@ -167,8 +164,8 @@ class Simulator(Stepped):
         self, state: NDArray[np.int64], action: NDArray[np.int64], rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Step once from every state, and return the next states and the rewards; bad answers are refused."""
-        if self.vectorized:
-            answer = (self.step_many or self.step)(state.copy(), action.copy(), rng)  # which may write to them
+        if self.step_many is not None:
+            answer = self.step_many(state.copy(), action.copy(), rng)  # which may write to them
             successor, reward, done = self.read([answer])
         else:
             pairs = zip(state.tolist(), action.tolist(), strict=True)
@@ -213,12 +210,12 @@ class Simulator(Stepped):
         return "step" if self.step_many is None else "step_many"
 
     def read(self, answers: list[tuple[Any, ...]]) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[Any] | None]:
-        """Return next states, rewards and ends of a vectorised answer, or of one answer for each step."""
+        """Return next states, rewards and ends of one answer for all steps, or of one for each step."""
         asked = 2 + self.ends
         try:
             if any(len(answer) != asked for answer in answers):
                 raise TypeError
-            parts = answers[0] if self.vectorized else tuple(zip(*answers, strict=True))
+            parts = tuple(zip(*answers, strict=True)) if self.step_many is None else answers[0]
             done = np.asarray(parts[2]) if self.ends else None
             return np.asarray(parts[0]), np.asarray(parts[1], dtype=np.float64), done
         except (TypeError, ValueError):

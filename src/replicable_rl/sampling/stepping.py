@@ -21,7 +21,6 @@ from replicable_rl.mdp import action_probabilities, allowed_of, check_allowed
 from replicable_rl.progress import track
 from replicable_rl.records import ObjectSpec
 from replicable_rl.sampling.counts import EpisodeCounts, Tally, check_horizon, episode_counts, merge_tallies, tally_of
-from replicable_rl.sampling.masks import ACTION_MASK, Masks
 from replicable_rl.sampling.problem import BUDGET, Stepped
 from replicable_rl.theory import MAX_CALLS
 
@@ -29,15 +28,16 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 _BATCH = 1000  # episodes between two flushes of what was seen
+_ACTION_MASK = "action_mask"
 
 
-def environment_seed(rng: np.random.Generator, copies: int = 1) -> int:
-    """Draw the seed of an environment: 32 bits, for many take no more; copies of it get the numbers that follow.
+def environment_seed(rng: np.random.Generator) -> int:
+    """Draw the seed of an environment: 32 bits, for many take no more.
 
     >>> environment_seed(np.random.default_rng(1))
     2198257139
     """
-    return min(int(rng.integers(2**63)) >> 31, 2**32 - copies)
+    return int(rng.integers(2**63)) >> 31
 
 
 def cumulated(weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -51,9 +51,8 @@ class EpisodicEnv(Stepped):
 
     Parameters
     ----------
-    env : str, gymnasium.Env, gymnasium.vector.VectorEnv, or a callable that makes one
-        An id is made without its time limit, for the horizon of the episodes is the algorithm's. A vector
-        environment plays as many episodes at a time as it has sub-environments.
+    env : str, gymnasium.Env, or a callable that makes one
+        An id is made without its time limit, for the horizon of the episodes is the algorithm's.
     gamma : float
         Discount; Gymnasium has none.
     reward_range : (low, high)
@@ -64,8 +63,8 @@ class EpisodicEnv(Stepped):
     budget : int
         The most steps that one run may take; more is refused before it starts.
     allowed : "action_mask" or (S, A) truth values, optional
-        Which actions each observation has; all when not given, whatever ``info`` says. "action_mask": those that the
-        environment says itself, see :mod:`~replicable_rl.sampling.masks`.
+        Which actions each observation has; all when not given. "action_mask": those that the environment's own
+        ``action_mask(state)`` says, as Taxi's.
     make_kwargs
         For ``gymnasium.make`` when an id is given.
 
@@ -100,13 +99,12 @@ class EpisodicEnv(Stepped):
         made = dict(self.env.spec.kwargs) if isinstance(env, str) else {}  # with what the id was registered with
         self._params = {"gamma": gamma, "reward_range": list(reward_range), **made}
         self._is_gymnasiums_own = isinstance(env, str) and _is_gymnasiums_own(self.env, self._params)
-        self.is_vector = hasattr(self.env, "num_envs")
-        observations, actions = _spaces(self.env, self.is_vector)
+        observations, actions = _spaces(self.env)
         self.n_states, self.first_state = int(observations.n) + 1, int(observations.start)
         self.n_actions, self.first_action = int(actions.n), int(actions.start)
-        self.masks = Masks(self) if isinstance(allowed, str) and allowed == ACTION_MASK else None
-        given = allowed if self.masks is None else self.masks.allowed
-        self.allowed = None if given is None else self._with_the_end(given)
+        if isinstance(allowed, str) and allowed == _ACTION_MASK:
+            allowed = self._own_masks()
+        self.allowed = None if allowed is None else self._with_the_end(allowed)
 
     @property
     def spec(self) -> ObjectSpec:
@@ -121,6 +119,17 @@ class EpisodicEnv(Stepped):
         """Return the mask of all states: after the end every action is the same, and allowed."""
         mask = check_allowed("EpisodicEnv", allowed, self.n_states - 1, self.n_actions)
         return np.concatenate([mask, np.ones((1, self.n_actions), dtype=np.bool_)])
+
+    def _own_masks(self) -> NDArray[Any]:
+        """Return what the environment says of every state; all actions, where it says that there is none to take."""
+        ask = getattr(getattr(self.env, "unwrapped", self.env), _ACTION_MASK, None)
+        if not callable(ask):
+            raise InvalidInput(
+                f"{self}: allowed='{_ACTION_MASK}' needs an environment with the method {_ACTION_MASK}(state). Give "
+                "allowed as an (S, A) table of True and False."
+            )
+        told = np.array([ask(state + self.first_state) for state in range(self.n_states - 1)])
+        return np.where(told.any(axis=1, keepdims=True), told, 1) if told.ndim == 2 else told
 
     @property
     def code(self) -> tuple[Any, ...]:
@@ -139,28 +148,27 @@ class EpisodicEnv(Stepped):
         remedy = "Pass fewer episodes, raise budget, or use from_gymnasium where the table is known."
         self.refuse_beyond_budget(episodes * horizon, remedy)
         weights = action_probabilities("EpisodicEnv", policy, self.n_states, self.n_actions, allowed_of(self))
-        batches = self._vector_batches if self.is_vector else self._single_batches
         seen = _Seen(self.n_states)
-        played = merge_tallies(batches(cumulated(weights), episodes, horizon, rng, seen), self.reward_range)
+        played = merge_tallies(self._batches(cumulated(weights), episodes, horizon, rng, seen), self.reward_range)
         if seen.absorbed:
             played = merge_tallies(iter([played, self._after_the_end(weights, seen, rng)]), self.reward_range)
         return episode_counts(self, played, episodes, seen.steps, seen.starts)
 
-    def _single_batches(
+    def _batches(
         self, choice: NDArray[np.float64], episodes: int, horizon: int, rng: np.random.Generator, seen: _Seen
     ) -> Iterator[Tally]:
         seed: int | None = environment_seed(rng)
         keys: list[int] = []
         rewards: list[float] = []
         for episode in track(range(episodes), "episodes"):
-            observation, info = self.env.reset(seed=seed)
+            observation, _ = self.env.reset(seed=seed)
             seed = None  # later resets go on with the environment's own stream
-            state = self.state_of(observation, info)
+            state = self.state_of(observation)
             seen.starts[state] += 1
             for left in range(horizon - 1, -1, -1):
                 action = min(int(np.searchsorted(choice[state], rng.random(), side="right")), self.n_actions - 1)
-                observation, reward, terminated, truncated, info = self.env.step(action + self.first_action)
-                successor = self.n_states - 1 if terminated else self.state_of(observation, info)
+                observation, reward, terminated, truncated, _ = self.env.step(action + self.first_action)
+                successor = self.n_states - 1 if terminated else self.state_of(observation)
                 keys.append((state * self.n_actions + action) * self.n_states + successor)
                 rewards.append(float(reward))
                 state = successor
@@ -171,39 +179,6 @@ class EpisodicEnv(Stepped):
             if (episode + 1) % _BATCH == 0 or episode + 1 == episodes:
                 yield self._tally(np.array(keys), np.array(rewards), seen)
                 keys, rewards = [], []
-
-    def _vector_batches(
-        self, choice: NDArray[np.float64], episodes: int, horizon: int, rng: np.random.Generator, seen: _Seen
-    ) -> Iterator[Tally]:
-        seed: int | None = environment_seed(rng, self.env.num_envs)
-        mode = autoreset_mode(self.env)
-        for start in track(range(0, episodes, self.env.num_envs), "batches of episodes"):
-            observation, info = self.env.reset(seed=seed)
-            seed = None
-            active = np.arange(self.env.num_envs) < episodes - start
-            state = self.states_of(observation, active, info)
-            seen.starts += np.bincount(state[active], minlength=self.n_states)
-            keys: list[NDArray[np.int64]] = []
-            rewards: list[NDArray[np.float64]] = []
-            for left in range(horizon - 1, -1, -1):
-                u = rng.random((state.size, 1))
-                action = np.minimum((u >= choice[state]).sum(axis=1), self.n_actions - 1)
-                observation, reward, terminated, truncated, info = self.env.step(action + self.first_action)
-                done = terminated | truncated
-                arrived = before_autoreset(observation, info, done)
-                successor = np.where(terminated, self.n_states - 1, self.states_of(arrived, active & ~terminated))
-                self.check_masks(successor, info, active & ~done)
-                key = (state * self.n_actions + action) * self.n_states + successor
-                keys.append(key[active])
-                rewards.append(np.asarray(reward, dtype=np.float64)[active])
-                seen.absorbed += left * int((active & terminated).sum())
-                active &= ~done
-                if not active.any():
-                    break
-                state = np.where(active, successor, 0)
-                if mode == "Disabled" and done.any():
-                    self.env.reset(options={"reset_mask": np.asarray(done)})
-            yield self._tally(np.concatenate(keys), np.concatenate(rewards), seen)
 
     def _tally(self, key: NDArray[np.int64], reward: NDArray[np.float64], seen: _Seen) -> Tally:
         low, high = self.reward_range
@@ -216,34 +191,14 @@ class EpisodicEnv(Stepped):
         seen.steps += key.size
         return tally_of(key.astype(np.int64), reward, self.reward_range)
 
-    def check_masks(self, state: NDArray[np.int64], info: Any, of: NDArray[np.bool_]) -> None:
-        """Refuse what ``info`` says of the actions of some parts, where it is asked and is not what is known."""
-        if self.masks is not None:
-            self.masks.check_many(state, info, of)
-
-    def state_of(self, observation: Any, info: Any = None) -> int:
-        """Return the state that an observation is; refuse what ``info`` says of its actions, if that is not known."""
+    def state_of(self, observation: Any) -> int:
+        """Return the state that an observation is."""
         try:
             state = operator.index(observation) - self.first_state
         except TypeError:
             raise self._outside(observation) from None
         if not 0 <= state < self.n_states - 1:  # the last state is ours
             raise self._outside(observation)
-        if info is not None and self.masks is not None:
-            self.masks.check(state, info)
-        return state
-
-    def states_of(self, observation: Any, of: NDArray[np.bool_], info: Any = None) -> NDArray[np.int64]:
-        """Return observations as states, 0 for those that do not matter."""
-        seen = np.asarray(observation)
-        if seen.dtype.kind not in "iu" or seen.shape != of.shape:
-            raise self._outside(observation)
-        state = np.where(of, seen.astype(np.int64) - self.first_state, 0)
-        bad = (state < 0) | (state >= self.n_states - 1)
-        if bad.any():
-            raise self._outside(int(state[np.argmax(bad)]) + self.first_state)
-        if info is not None:
-            self.check_masks(state, info, of)
         return state
 
     def _outside(self, observation: Any) -> InvalidInput:
@@ -269,22 +224,6 @@ class _Seen:
         self.starts = np.zeros(n_states, dtype=np.int64)
         self.steps = 0
         self.absorbed = 0
-
-
-def autoreset_mode(env: Any) -> str:
-    """Return how a vector environment resets those of its parts that ended: NextStep, SameStep or Disabled."""
-    mode = getattr(env, "metadata", {}).get("autoreset_mode")
-    return "NextStep" if mode is None else str(getattr(mode, "value", mode))
-
-
-def before_autoreset(observation: Any, info: dict[str, Any], done: NDArray[np.bool_]) -> NDArray[Any]:
-    """Return what was really observed: an environment that resets within a step hides it in ``info``."""
-    arrived = np.array(observation)
-    if "final_obs" in info:
-        for i in np.flatnonzero(done):
-            if info["final_obs"][i] is not None:
-                arrived[i] = int(info["final_obs"][i])
-    return arrived
 
 
 def _make(env: Any, make_kwargs: dict[str, Any]) -> Any:
@@ -332,11 +271,10 @@ def _shown(value: object) -> str:
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
-def _spaces(env: Any, is_vector: bool) -> tuple[Any, Any]:
+def _spaces(env: Any) -> tuple[Any, Any]:
     from gymnasium.spaces import Discrete
 
-    names = ("single_observation_space", "single_action_space") if is_vector else ("observation_space", "action_space")
-    spaces = tuple(getattr(env, name, None) for name in names)
+    spaces = tuple(getattr(env, name, None) for name in ("observation_space", "action_space"))
     if not all(isinstance(space, Discrete) for space in spaces):
         raise InvalidInput(
             f"EpisodicEnv: observations and actions must be Discrete spaces, got {spaces[0]} and {spaces[1]}. "
