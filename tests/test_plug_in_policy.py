@@ -326,20 +326,19 @@ def test_a_rule_of_ones_own_that_calls_itself_sure_proves_nothing() -> None:
     assert not list(algorithm.plan(rr.make("two-goals-v1")).claims(sure=True))
 
 
-@pytest.mark.parametrize("more", [{"samples": 10}, {"budget": 100, "horizon": 10}])
 @pytest.mark.parametrize(
-    ("answer", "match"),
+    "answer",
     [
-        (None, r"^PlugInPolicy: decide of the rule 'returns' must return rules\.Decision\(.*\), got None\.$"),
-        ([0] * 8, r"must return rules\.Decision\(.*\), got \["),
-        (rr.rules.Decision([0] * 8), r"must return rules\.Decision\(.*\), got \["),  # type: ignore[arg-type]
-        (rr.rules.Decision({"policy": np.full(8, 4)}), r"the actions of a policy must be integers in 0\.\.3"),
-        (rr.rules.Decision({"policy": np.full((8, 4), 0.25)}), r"of the rule 'returns' must be one action for every"),
+        None,
+        [0] * 8,
+        rr.rules.Decision([0] * 8),  # type: ignore[arg-type]
+        rr.rules.Decision({"policy": np.full(8, 4)}),
+        rr.rules.Decision({"policy": np.full((8, 4), 0.25)}),
     ],
 )
-def test_a_rule_of_ones_own_that_decides_nothing(answer: Any, match: str, more: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput, match=match):
-        rr.solve(GRID, plug_in(rule=Returns(answer), **more), shared_seed=1, sample_seed=1)
+def test_a_rule_of_ones_own_that_decides_nothing(answer: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"^PlugInPolicy: "):
+        rr.solve(GRID, plug_in(rule=Returns(answer), samples=10), shared_seed=1, sample_seed=1)
 
 
 def test_a_rule_of_ones_own_refuses_a_problem_before_a_sample_is_drawn() -> None:
@@ -451,12 +450,6 @@ def test_margins_from_few_samples_are_said_to_say_little() -> None:
         assert ("They say little here" in str(cuts)) == (samples < 50)
 
 
-def test_the_command_says_that_margins_from_few_samples_say_little(capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["--epsilon", "0.02", "--delta", "0.01", "--rho", "0.2", "--samples", "1", "--sample-seed", "1"]
-    assert main(["publish", "two-goals-v1", "plug-in-policy-v1", *given]) == 0
-    assert "They say little here: a pair has only 1 sample" in " ".join(capsys.readouterr().out.split())
-
-
 def test_cuts_go_from_one_lab_to_another(tmp_path: Path) -> None:
     CUTS.save(tmp_path / "cuts.json")
     theirs = plug_in(samples=1000, rule=str(tmp_path / "cuts.json"))
@@ -516,41 +509,34 @@ def test_publishing_keeps_the_order_and_depends_on_the_sample_alone() -> None:
 def refused(call: Callable[[], Any], kind: type[Exception] = InvalidInput) -> str:
     with pytest.raises(kind) as caught:
         call()
-    text = str(caught.value)
-    assert text.isprintable()
-    assert len(text) <= 400
-    return text
+    return str(caught.value)
 
 
 def solved(problem: Any = GRID, **given: Any) -> Callable[[], Any]:
     return lambda: rr.solve(problem, plug_in(**given), shared_seed=1, sample_seed=1)
 
 
-REFUSALS: list[tuple[Callable[[], Any], str]] = [
-    (lambda: plug_in(epsilon=1.5), "epsilon must lie strictly between 0 and 1, got 1.5."),
+REFUSALS: list[tuple[Callable[[], Any], str]] = [  # `test_parameters` has the others
     (lambda: plug_in(delta=None), "delta must be given"),
-    (solved(budget=31), "budget must allow one sample for each of the 32 pairs"),
-    (lambda: plug_in(samples=0), "samples must be an integer from 1 to"),
-    (lambda: plug_in(samples=1, budget=1), "Give one of them."),
-    (lambda: plug_in(over="all"), "over must be 'initial' or 'worst'"),
-    (lambda: plug_in(horizon=0), "horizon must be an integer from 1 to"),
-    (lambda: plug_in(rule="greeedy"), "Did you mean 'greedy'?"),
-    (lambda: plug_in(rule=rr.rules.Greedy), "rule must be one of affordable, "),
-    (lambda: plug_in(rule={"id": "rounded", "x": 1}), "rounded has no setting x. It has: width."),
+    (lambda: plug_in(samples=1, budget=1), "Give one of them"),
+    (lambda: plug_in(rule="greeedy"), "Did you mean 'greedy'"),
+    (lambda: plug_in(rule=rr.rules.Greedy), "rule must be one of"),
+    (lambda: plug_in(rule={"id": "rounded", "x": 1}), "no setting x"),
     (lambda: plug_in(rule="published"), "published cuts must be given"),
-    (lambda: rr.rules.RandomTolerance(0.0), "tolerance must be positive and finite"),
-    (lambda: rr.rules.RandomTolerance(order=(0, 1, 1)), "got action 1 twice."),
-    (solved(samples=9, rule=rr.rules.AffordableTolerance((1, 0))), "order must name each of the actions 0..3 once"),
-    (solved(rr.make("chain-v1"), samples=9, rule=rr.rules.PublishedCuts(CUTS)), "the cuts are for 8 states"),
+    (lambda: rr.rules.RandomTolerance(0.0), "tolerance"),
+    (lambda: rr.rules.RandomTolerance(order=(0, 1, 1)), "action 1 twice"),
+    (solved(samples=9, rule=rr.rules.AffordableTolerance((1, 0))), "order"),
+    (solved(rr.make("chain-v1"), samples=9, rule=rr.rules.PublishedCuts(CUTS)), "for 8 states"),
     (solved(rr.make("two-goals-v1", slip=0.2), samples=9, rule=rr.rules.PublishedCuts(CUTS)), "Use cuts of this"),
-    (solved(lake()), "needs a budget of steps"),
-    (solved(horizon=20, budget=19), "budget must allow one episode of 20 steps"),
-    (solved(simulator(), horizon=20, budget=100), "needs the methods of EpisodicModel"),
-    (lambda: rr.publish(GRID, rr.PhasedVI(0.1, 0.01)), "publish: algorithm must be a PlugInPolicy"),  # type: ignore[arg-type]
+    (solved(budget=31), "budget"),
+    (solved(lake()), "budget"),
+    (solved(horizon=20, budget=19), "budget"),
+    (solved(simulator(), horizon=20, budget=100), "EpisodicModel"),
+    (lambda: rr.publish(GRID, rr.PhasedVI(0.1, 0.01)), "PlugInPolicy"),  # type: ignore[arg-type]
 ]
 
 
-@pytest.mark.parametrize(("call", "said"), REFUSALS, ids=[said[:60] for _, said in REFUSALS])
+@pytest.mark.parametrize(("call", "said"), REFUSALS)
 def test_refusals(call: Callable[[], Any], said: str) -> None:
     assert said in refused(call)
 
@@ -582,25 +568,22 @@ def changed(**changes: Any) -> str:
     return json.dumps({**content, "digest": record_digest(content)})
 
 
-FILES: dict[str, tuple[str | bytes, str]] = {
-    "empty": ("", "JSON: cannot be read"),
-    "another format": ('{"format": "mine"}', "Cuts: expected an object of the format 'replicable-rl cuts v1', got"),
-    "no digest": (json.dumps(CUTS.to_json() | {"digest": None}), "Cuts: the digest does not fit the content"),
-    "deep": ("[" * 10**5, "JSON: values must be nested at most 64 deep."),
-    "NaN": (changed(tolerances=[math.nan] * 8), "Cuts: tolerances must be finite numbers >= 0, got nan for state 0."),
-    "negative margin": (changed(margins=[-1.0] * 8), "Cuts: margins must be numbers >= 0, got -1 for state 0."),
-    "another size": (changed(policy=[0]), "Cuts: there must be one tolerance, action and margin for every state, got"),
-    "no such action": (changed(policy=[4] * 8), "Cuts: policy must be actions in 0..3, got 4 for state 0."),
-    "an order with a gap": (changed(order=[0, 1, 2, 10**6]), "Cuts: order must name each of the actions 0..3 once"),
-    "no problem": (changed(problem=3), "ObjectSpec: expected an object with 'id' and 'params', got 3."),
-    "epsilon": (changed(epsilon=2.0), "Cuts: epsilon must lie strictly between 0 and 1, got 2.0."),
-    "samples": (changed(samples=-1.0), "Cuts: samples must be a number >= 0, got -1.0."),
-    "too much doubt": (changed(doubt=3.0), "Cuts: doubt must be standard deviations, 0 to 2, got 3.0."),
-    "more than cuts": (json.dumps(CUTS.to_json() | {"more": 1}), "Cuts: the digest does not fit the content"),
-    "nothing": (
-        json.dumps({"format": "replicable-rl cuts v1"}),
-        "Cuts: tolerances must be a list of numbers, got None",
-    ),
+FILES: dict[str, tuple[str, str]] = {
+    "empty": ("", "JSON"),
+    "another format": ('{"format": "mine"}', "format"),
+    "no digest": (json.dumps(CUTS.to_json() | {"digest": None}), "digest"),
+    "more than cuts": (json.dumps(CUTS.to_json() | {"more": 1}), "digest"),
+    "deep": ("[" * 10**5, "nested"),
+    "NaN": (changed(tolerances=[math.nan] * 8), "tolerances"),
+    "negative margin": (changed(margins=[-1.0] * 8), "margins"),
+    "another size": (changed(policy=[0]), "one tolerance, action and margin"),
+    "no such action": (changed(policy=[4] * 8), "policy"),
+    "an order with a gap": (changed(order=[0, 1, 2, 10**6]), "order"),
+    "no problem": (changed(problem=3), "ObjectSpec"),
+    "epsilon": (changed(epsilon=2.0), "epsilon"),
+    "samples": (changed(samples=-1.0), "samples"),
+    "too much doubt": (changed(doubt=3.0), "doubt"),
+    "nothing": (json.dumps({"format": "replicable-rl cuts v1"}), "tolerances"),
 }
 
 
@@ -608,10 +591,10 @@ FILES: dict[str, tuple[str | bytes, str]] = {
 def test_a_file_that_holds_no_cuts(name: str, tmp_path: Path) -> None:
     content, said = FILES[name]
     path = tmp_path / "cuts.json"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    path.write_text(content)
     for call in (lambda: rr.rules.load_cuts(path), lambda: plug_in(rule=str(path))):
-        text = refused(call, InvalidFile)
-        assert text.startswith(f"{path}: {said}"), text
+        with pytest.raises(InvalidFile, match=rf"cuts\.json: .*{said}"):
+            call()
 
 
 def test_files_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -633,32 +616,22 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
     monkeypatch.chdir(tmp_path)
     problem = ["two-goals-v1", "plug-in-policy-v1", *OPTIONS]
     assert main(["publish", *problem, "--sample-seed", "1", "--output", "cuts.json"]) == 0
-    assert "others use it by --rule cuts.json" in capsys.readouterr().out
     assert rr.rules.load_cuts("cuts.json") == CUTS
+    capsys.readouterr()
     assert main(["publish", *problem, "--sample-seed", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(Path("cuts.json").read_text())
     assert main(["publish", *problem, "--sample-seed", "1"]) == 0
     assert "Nothing was written" in capsys.readouterr().out
     assert main(["solve", *problem, "--shared-seed", "0", "--rule", "cuts.json", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["outputs"] == {"policy": CUTS.policy.tolist()}
+    assert json.loads(capsys.readouterr().out)["outputs"] == {"policy": CUTS.policy.tolist()}
     assert main(["audit", *problem, "--rule", "cuts.json", "--shared-seeds", "30", "--require", "0.8"]) == 0
     assert "Same policy in 30 of 30 pairs" in capsys.readouterr().out
-    assert main(["publish", *problem, "--output", "/nowhere/cuts.json"]) == 2
-    capsys.readouterr()
-    for name in ("mycuts", "cuts.csv", "MY.JSON"):  # which `--rule` would not take
+    for name in ("/nowhere/cuts.json", "mycuts", "cuts.csv"):  # `--rule` takes .json alone
         assert main(["publish", *problem, "--output", name]) == 2
-        said = f"replicable-rl: publish: --output must end in .json, by which --rule knows cuts, got {name}.\n"
-        assert capsys.readouterr().err == said
         assert not Path(name).exists()
     explored = ["chain-v1", "plug-in-policy-v1", *OPTIONS[:6], "--budget", "1e5", "--horizon", "50"]
     assert main(["publish", *explored, "--sample-seed", "1"]) == 0
-    assert capsys.readouterr().out.startswith("chain-v1: 100000 steps\n")
     assert main(["publish", "chain-v1", "phased-vi-v1", "--epsilon", "0.1", "--delta", "0.01"]) == 2
-    assert "publish: algorithm must be a PlugInPolicy" in capsys.readouterr().err
-    assert main(["list"]) == 0
-    listed = capsys.readouterr().out
-    assert all(f" {rule} " in listed for rule in SHIPPED)
 
 
 def test_a_rule_with_settings_is_told_by_its_id(capsys: pytest.CaptureFixture[str]) -> None:
@@ -687,13 +660,9 @@ def test_commands_show_runs_without_values(capsys: pytest.CaptureFixture[str]) -
         assert ("q left" in out) == (rule == "rounded")
 
 
-@pytest.mark.parametrize("problem", ["two-goals-v1", "inventory-v1", "admission-v1"])
-@pytest.mark.parametrize("more", [[], ["--rule", "gumbel"], ["--over", "worst", "--epsilon", "0.001"]], ids=str)
-def test_the_rules_side_by_side_fit_80_columns(
-    problem: str, more: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    promise = ["--epsilon", "0.02"] if "--epsilon" not in more else []
-    assert main(["plan", problem, "plug-in-policy-v1", *promise, "--delta", "0.01", "--rho", "0.2", *more]) == 0
+@pytest.mark.parametrize("more", [[], ["--rule", "gumbel"], ["--over", "worst"]], ids=str)
+def test_the_rules_side_by_side_fit_80_columns(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "inventory-v1", "plug-in-policy-v1", *OPTIONS[:6], *more]) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 80
     assert "…" not in out

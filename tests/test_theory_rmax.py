@@ -56,34 +56,21 @@ def test_the_paper_does_not_tie_the_horizon_to_gamma() -> None:
         assert (plan.epsilon / 2 > 0.9**H) == proved
 
 
-BAD: dict[str, tuple[dict[str, Any], str]] = {
-    "no state": ({"n_states": 0}, "n_states must be an integer from 1"),
-    "no action": ({"n_actions": 0}, "n_actions must be an integer from 1"),
-    "gamma 1": ({"gamma": 1.0}, "gamma must be a discount in [0, 1), got 1.0."),
-    "epsilon 1": ({"epsilon": 1}, "epsilon must lie strictly between 0 and 1, got 1."),
-    "delta 1": ({"delta": 1.0}, "delta must lie strictly between 0 and 1, got 1.0."),
-    "half a step": ({"horizon": 2.5}, "horizon must be an integer from 1 to 2147483647, got 2.5."),
-    "delta 0 without rho": ({"rho": None, "delta": 0.0}, "delta must lie strictly between 0 and 1, got 0.0."),
-    "both": ({"episodes": 5, "budget": 500}, "give episodes (m) or budget (transitions in all), not both."),
-    "no episode": ({"episodes": 0}, "episodes must be an integer from 1"),
-    "budget of no episode": ({"budget": 19}, "budget must be an integer from 20 to"),
-    "no round": ({"rounds": 0}, "rounds must be an integer from 1"),
-    "known 0": ({"known": 0.0}, "known must be a positive number of visits (1e-30 to 1e30), got 0.0."),
-    "known in words": ({"known": "H"}, "known must be a positive number of visits (1e-30 to 1e30), got 'H'."),
-    "window 0": ({"window": 0}, "window must be a positive number of visits (1e-30 to 1e30), got 0."),
-    "tolerance 0": ({"tolerance": 0.0}, "tolerance must lie strictly between 0 and 1, got 0.0."),
-    "support beyond S": ({"support": 4}, "support must be an integer from 1 to 3, got 4."),
-    "form": ({"form": "middle"}, "form must be one of midpoint, zero-preserving, got 'middle'."),
+BAD: dict[str, dict[str, Any]] = {  # of sizes; `test_parameters` has the others
+    "n_states": {"n_states": 0},
+    "n_actions": {"n_actions": 0},
+    "gamma": {"gamma": 1.0},
+    "support": {"support": 4},
+    "budget": {"budget": 19},
+    "not both": {"episodes": 5, "budget": 500},
 }
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_parameters_of_rmax(name: str) -> None:
     good: dict[str, Any] = {"n_states": 3, "n_actions": 2, "gamma": 0.9, "epsilon": 0.1, "delta": 0.01, "rho": 0.2}
-    change, message = BAD[name]
-    with pytest.raises(rr.InvalidInput) as caught:
-        rmax(**{**good, "horizon": 20, **change})
-    assert message in str(caught.value)
+    with pytest.raises(rr.InvalidInput, match=name):
+        rmax(**{**good, "horizon": 20, **BAD[name]})
 
 
 def test_delta_need_not_be_small() -> None:
@@ -276,33 +263,9 @@ def test_absurd_promises_are_planned_shown_and_not_made_lightly(parameters: dict
     json.dumps(plan.to_json(), allow_nan=False)
 
 
-PROMISED_TOO_MUCH: list[dict[str, Any]] = [
-    # gamma^H above (1-gamma) eps/2, where a finer tolerance would do
-    {"n_states": 8, "n_actions": 4, "gamma": 0.9, "epsilon": 0.1, "delta": 0.001, "rho": None, "horizon": 40},
-    # learned rewards cost 2 tau more
-    {"n_states": 2, "n_actions": 1, "gamma": 0.8, "epsilon": 0.2, "delta": 0.001, "rho": None, "horizon": 20,
-     "known_rewards": False},
-    # a coarse tolerance
-    {"n_states": 8, "n_actions": 4, "gamma": 0.9, "epsilon": 0.1, "delta": 0.001, "rho": 0.2, "horizon": 60,
-     "tolerance": 0.05},
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("parameters", PROMISED_TOO_MUCH)
-def test_what_was_once_promised_too_lightly(parameters: dict[str, Any]) -> None:
-    check_what_is_needed(parameters)
-    plan = rmax(**parameters)
-    assert proves_everything(plan) == ("tolerance" not in parameters)
-
-
 def test_what_is_in_the_way_is_said() -> None:
-    def missing(**change: Any) -> str:
-        plan = rmax(**{**EXAMPLE, **change})
-        assert plan.episodes_needed is None
-        return plan.claims().missing["accuracy"]
-
-    assert missing(horizon=10).startswith("horizon=10 is too short for any number of episodes, 36 would do; ")
-    assert missing(tolerance=0.3).startswith("tolerance=0.3 is too coarse for any number of episodes, 0.00")
+    assert rmax(**{**EXAMPLE, "horizon": 10}).obstacles == (("horizon", 36),)
+    assert rmax(**EXAMPLE, tolerance=0.3).obstacles[0][0] == "tolerance"
     few = rmax(**EXAMPLE, rounds=5)
     assert few.obstacles == (("rounds", 17),)
     accuracy = few.claims().accuracy
@@ -314,7 +277,6 @@ def test_what_is_in_the_way_is_said() -> None:
     narrow = rmax(**EXAMPLE, known=1e30, window=1e-30)
     assert narrow.claims().missing["replicability"] == "there is no bound at these parameters"
     assert narrow.obstacles == (("episodes", 2.0**200),)
-    assert "no number of episodes below 1.6e+60 is enough" in missing(known=1e30, window=1e-30, horizon=10)
 
 
 @settings(max_examples=100, deadline=None)
@@ -381,14 +343,6 @@ def test_where_nothing_can_be_proved_the_choice_is_sensible(parameters: dict[str
     assert plan.tolerance <= 0.01 or plan.episodes >= (plan.episodes_needed or 0)
     assert plan.known <= max(plan.epsilon / 4 * (1 + 8), plan.horizon)
     assert plan.rounds == plan.rounds_needed
-
-
-@pytest.mark.parametrize("known", [1e-30, 1e30])
-@pytest.mark.parametrize("window", [1e-30, 1e30])
-def test_absurd_thresholds_are_planned_and_promise_nothing(known: float, window: float) -> None:
-    plan = rmax(8, 4, 0.9, 0.1, 0.001, 0.2, 60, known=known, window=window)
-    assert plan.episodes == MAX_CALLS
-    assert plan.rho_proved == 1.0
 
 
 def test_support_makes_fewer_queries() -> None:
