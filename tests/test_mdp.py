@@ -108,7 +108,7 @@ def test_dense_sparse_and_outcomes_give_one_process(t: Tables, rng: random.Rando
     others = [
         rr.TabularMDP.from_outcomes(as_outcomes(t.P, t.R), gamma=t.gamma),
         rr.TabularMDP.from_outcomes(disordered(as_outcomes(t.P, t.R), rng), gamma=t.gamma),
-        rr.TabularMDP.from_arrays(matrices, reward_matrices, gamma=t.gamma),
+        rr.TabularMDP.from_sparse(matrices, reward_matrices, gamma=t.gamma),
         rr.TabularMDP(dense.rows, n_actions=dense.n_actions, gamma=t.gamma),
     ]
     for other in others:
@@ -129,7 +129,7 @@ def test_rewards_of_pairs_are_rewards_of_all_their_transitions(t: Tables) -> Non
         t.P, np.repeat(per_pair[:, :, None], t.P.shape[0], axis=2), gamma=t.gamma, layout="sas"
     )
     matrices = [sp.csr_array(t.P[:, a]) for a in range(t.P.shape[1])]
-    sparse = rr.TabularMDP.from_arrays(matrices, per_pair, gamma=t.gamma)
+    sparse = rr.TabularMDP.from_sparse(matrices, per_pair, gamma=t.gamma)
     assert short.digest == long.digest == sparse.digest
     assert short.known_rewards is not None
     assert (short.known_rewards == per_pair).all()
@@ -178,7 +178,7 @@ def test_outcomes_with_one_successor_and_two_rewards_stay_apart() -> None:
 
 def test_duplicate_entries_of_sparse_matrices_add_up() -> None:
     doubled = sp.coo_array(([0.25, 0.75, 1.0], ([0, 0, 1], [1, 1, 1])), shape=(2, 2))
-    mdp = rr.TabularMDP.from_arrays([doubled], np.array([[2.0], [3.0]]), gamma=0.5)
+    mdp = rr.TabularMDP.from_sparse([doubled], np.array([[2.0], [3.0]]), gamma=0.5)
     assert row_of(mdp, 0, 0) == [(1, 1.0, 2.0)]
 
 
@@ -296,7 +296,7 @@ def test_the_arrays_that_were_given_stay_writeable_and_have_no_more_say() -> Non
     rows = fresh_rows()
     built: list[tuple[rr.TabularMDP, tuple[NDArray[Any], ...]]] = [
         (rr.TabularMDP.from_dense(P, R, gamma=0.9, initial=initial), (P, R, initial)),
-        (rr.TabularMDP.from_arrays([matrix], R, gamma=0.9, initial=initial), (matrix.data, R, initial)),
+        (rr.TabularMDP.from_sparse([matrix], R, gamma=0.9, initial=initial), (matrix.data, R, initial)),
         (rr.TabularMDP(rows, n_actions=1, gamma=0.9, initial=initial), (*rows, initial)),
     ]
     for mdp, arrays in built:
@@ -476,7 +476,7 @@ def from_dense_with(row: Any) -> rr.TabularMDP:
 def from_sparse_with(row: Any) -> rr.TabularMDP:
     P, R = dense_arrays()
     P[1, 2] = row
-    return rr.TabularMDP.from_arrays([sp.csr_array(P[:, a]) for a in range(3)], R[:, :, 0], gamma=0.9, layout="ass")
+    return rr.TabularMDP.from_sparse([sp.csr_array(P[:, a]) for a in range(3)], R[:, :, 0], gamma=0.9)
 
 
 def from_rows_with(**changes: Any) -> rr.TabularMDP:
@@ -556,7 +556,7 @@ def test_rewards_that_are_not_finite_are_refused(reward: float, value: str) -> N
     R[1, 2, 0] = reward
     check_refused(lambda: rr.TabularMDP.from_dense(P, R, gamma=0.9, layout="sas"), ROW, value)
     matrices, rewards = ([sp.csr_array(one[:, a]) for a in range(3)] for one in (P, R))
-    check_refused(lambda: rr.TabularMDP.from_arrays(matrices, rewards, gamma=0.9), ROW, value)
+    check_refused(lambda: rr.TabularMDP.from_sparse(matrices, rewards, gamma=0.9), ROW, value)
 
 
 @pytest.mark.parametrize(
@@ -609,7 +609,7 @@ def test_empty_rows_are_refused_by_every_builder() -> None:
     check_refused(lambda: from_sparse_with(0.0), ROW, "empty")
     check_refused(lambda: from_outcomes(with_row([(0.0, 1, 0.0)])), ROW, "sums to 0")
     empty = sp.csr_array((2, 2))
-    check_refused(lambda: rr.TabularMDP.from_arrays([empty], [empty], gamma=0.9), "(state 0, action 0)")
+    check_refused(lambda: rr.TabularMDP.from_sparse([empty], [empty], gamma=0.9), "(state 0, action 0)")
 
 
 NOTHING: dict[str, Callable[[], rr.TabularMDP]] = {

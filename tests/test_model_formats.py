@@ -47,6 +47,13 @@ def options_of(model: Model) -> dict[str, Any]:
     return {"gamma": mdp.gamma, "initial": mdp.initial, "reward_range": mdp.reward_range}
 
 
+def build(P: Any, R: Any, *, layout: Any = None, **options: Any) -> rr.TabularMDP:
+    """Build from dense arrays, or from one sparse matrix for each action, which has one layout."""
+    if sp.issparse(P) or (P is not None and len(P) > 0 and sp.issparse(P[0])):
+        return rr.TabularMDP.from_sparse(P, R, **options)
+    return rr.TabularMDP.from_dense(P, R, layout=layout, **options)
+
+
 def swapped(table: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(table.transpose(1, 0, 2))
 
@@ -68,14 +75,13 @@ def test_every_layout_gives_one_process(model: Model) -> None:
         (by_action, rewards, "ass"),
         (list(by_action), list(rewards), "ass"),
         (by_action.tolist(), rewards.tolist(), "ass"),
-        (sparse, rewards, "ass"),
         (sparse, matrices, "ass"),
         (objects, matrices, None),
     ]
     if P.shape[0] != P.shape[1]:
-        written += [(P, R, None), (by_action, rewards, None), (tuple(sparse), rewards, None)]
+        written += [(P, R, None), (by_action, rewards, None), (tuple(sparse), matrices, None)]
     for one, two, layout in written:
-        made = rr.TabularMDP.from_arrays(one, two, layout=layout, allowed=allowed, **options_of(model))
+        made = build(one, two, layout=layout, allowed=allowed, **options_of(model))
         assert made.digest == mdp.digest
 
 
@@ -89,23 +95,21 @@ def test_rewards_of_every_shape(model: Model) -> None:
         expected = rr.TabularMDP.from_dense(P, whole, layout="sas", allowed=allowed, **options_of(model))
         layouts: Any = ((P, "sas"), (swapped(P), "ass"))
         for P_, layout in layouts:
-            made = rr.TabularMDP.from_arrays(P_, short, layout=layout, allowed=allowed, **options_of(model))
+            made = build(P_, short, layout=layout, allowed=allowed, **options_of(model))
             assert made == expected
 
 
 def test_a_layout_that_cannot_be_told_must_be_named() -> None:
     P = np.array([[[0.9, 0.1], [0.2, 0.8]], [[1.0, 0.0], [0.5, 0.5]]])
     R = np.array([[0.0, 1.0], [0.5, 0.0]])
-    for build in (rr.TabularMDP.from_arrays, rr.TabularMDP.from_dense):
-        said = r"shape \(2, 2, 2\) may be \(S, A, S\) or \(A, S, S\)\. Say layout='sas' or"
-        for arrays in (P, list(P), P.tolist(), P.astype(np.float32)):
-            with pytest.raises(InvalidMDP, match=said):
-                build(arrays, R, gamma=0.9)
-        one, two = (build(P, R, gamma=0.9, layout=layout) for layout in ("sas", "ass"))
-        assert one != two
-        assert two == build(swapped(P), R, gamma=0.9, layout="sas")
+    for arrays in (P, list(P), P.tolist(), P.astype(np.float32)):
+        with pytest.raises(InvalidMDP, match="layout='sas' or"):
+            build(arrays, R, gamma=0.9)
+    one, two = (build(P, R, gamma=0.9, layout=layout) for layout in ("sas", "ass"))
+    assert one != two
+    assert two == build(swapped(P), R, gamma=0.9, layout="sas")
     sparse = [sp.csr_array(P[a]) for a in range(2)]
-    assert two == rr.TabularMDP.from_arrays(sparse, R, gamma=0.9)  # a list of matrices goes by action
+    assert two == build(sparse, R, gamma=0.9)  # a list of matrices goes by action
 
 
 def test_a_layout_that_the_shape_tells_need_not_be_named() -> None:
@@ -121,7 +125,7 @@ def test_the_forest_of_pymdptoolbox() -> None:
     P = np.array([[[0.1, 0.9, 0.0], [0.1, 0.0, 0.9], [0.1, 0.0, 0.9]], [[1.0, 0.0, 0.0]] * 3])
     R = np.array([[0.0, 0.0], [0.0, 1.0], [4.0, 2.0]])
     for one in (P, [sp.csr_matrix(matrix) for matrix in P]):
-        best = rr.optimal_values(rr.TabularMDP.from_arrays(one, R, gamma=0.9))
+        best = rr.optimal_values(build(one, R, gamma=0.9))
         np.testing.assert_allclose(best.value, [26.244, 29.484, 33.484], atol=1e-9)
         assert best.policy.tolist() == [0, 0, 0]
 
@@ -134,7 +138,9 @@ def test_numbers_of_32_bits(model: Model) -> None:
     sparse = [sp.csr_array(one) for one in swapped(single)]
     made = [
         rr.TabularMDP.from_dense(single, R.astype(np.float32), layout="sas", allowed=allowed, **options_of(model)),
-        rr.TabularMDP.from_arrays(sparse, swapped(R), layout="ass", allowed=allowed, **options_of(model)),
+        rr.TabularMDP.from_sparse(
+            sparse, [sp.csr_array(one) for one in swapped(R)], allowed=allowed, **options_of(model)
+        ),
     ]
     assert made[0] == made[1]
     rows = made[0].rows
@@ -166,7 +172,6 @@ WRONG: dict[str, tuple[Any, Any, Any, str]] = {
     "rewards the wrong way": (P2, R2.T, None, r"R must have shape \(S,\)"),
     "rewards of the other layout": (P2, np.zeros((3, 2, 2)), None, r"got \(3, 2, 2\)"),
     "a reward of -inf": (P2, R2 - np.inf, None, "-inf"),
-    "sparse and sas": ([I2], np.zeros((2, 1)), "sas", "layout='ass'"),
     "sparse of two sizes": ([I2, sp.eye_array(3)], np.zeros((2, 2)), None, "one per action"),
     "sparse, not square": ([sp.csr_array(np.ones((2, 3)))], np.zeros((2, 1)), None, "one per action"),
     "sparse and dense": ([I2, np.eye(2)], np.zeros((2, 2)), None, "one per action"),
@@ -182,10 +187,10 @@ def test_rewards_whose_layout_is_plain_are_read() -> None:
         [sp.eye_array(2)] * 2,
         np.array([[[0.0, 1.0], [2.0, 3.0]], [[4.0, 5.0], [6.0, 7.0]]]),
     )  # R[a, s, s']
-    named = rr.TabularMDP.from_arrays(by_action, paid, gamma=0.5, layout="ass")
+    named = build([np.eye(2)] * 2, paid, gamma=0.5, layout="ass")
     assert named.rows.reward.tolist() == [0.0, 4.0, 3.0, 7.0]  # of (s, a), which stays in s
     for R in (np.array([[0.0, 4.0], [3.0, 7.0]]), [[0.0, 4.0], [3.0, 7.0]], [sp.csr_array(one) for one in paid]):
-        assert rr.TabularMDP.from_arrays(by_action, R, gamma=0.5, layout="ass") == named
+        assert build(by_action, R, gamma=0.5, layout="ass") == named
     P = np.eye(2)[:, None, :].repeat(2, axis=1)
     assert rr.TabularMDP.from_dense(P, [np.array([0.0, 4.0]), np.array([3.0, 7.0])], gamma=0.5, layout="sas") == named
 
@@ -194,7 +199,7 @@ def test_rewards_whose_layout_is_plain_are_read() -> None:
 def test_arrays_that_are_refused(name: str) -> None:
     P, R, layout, words = WRONG[name]
     with pytest.raises(rr.InvalidInput, match=rf"^TabularMDP: .*{words}"):
-        rr.TabularMDP.from_arrays(P, R, gamma=0.5, layout=layout)
+        build(P, R, gamma=0.5, layout=layout)
 
 
 # --- and back ----------------------------------------------------------------------------------------------------
@@ -208,7 +213,7 @@ def test_to_dense_and_back(model: Model, layout: Any, of_pairs: bool) -> None:
         mdp = rr.TabularMDP.from_dense(P, R[:, :, 0], layout="sas", allowed=allowed, **options_of(model))
     dense = mdp.to_dense(layout)
     assert dense.allowed.tolist() == allowed.tolist()
-    again = rr.TabularMDP.from_arrays(dense.P, dense.R, layout=layout, allowed=dense.allowed, **options_of(model))
+    again = build(dense.P, dense.R, layout=layout, allowed=dense.allowed, **options_of(model))
     assert again == mdp
     by_state = dense.P if layout == "sas" else swapped(dense.P)
     assert (by_state[~allowed] == 0.0).all()

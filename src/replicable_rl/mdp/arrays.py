@@ -41,12 +41,25 @@ class _Found(NamedTuple):
     is_single: bool
 
 
-def rows_from_arrays(P: Any, R: Any, layout: Layout | None) -> tuple[Rows, int]:
+def dense_rows(P: Any, R: Any, layout: Layout | None) -> tuple[Rows, int]:
     """Return rows and number of actions; rewards of three dimensions are laid out as P is."""
     if layout is not None:
         layout = check_choice("TabularMDP", "layout", layout, LAYOUTS)
-    found = _by_action(P, layout) if _are_sparse(P) else _dense(P, layout)
-    reward = _rewards(R, found, layout is not None)
+    if _are_sparse(P):
+        raise InvalidMDP("TabularMDP: P must be dense arrays, got sparse matrices. Use from_sparse.")
+    found = _dense(P, layout)
+    return _sorted_by_row(found, _rewards(R, found, named=layout is not None))
+
+
+def sparse_rows(P: Any, R: Any) -> tuple[Rows, int]:
+    """Return rows and number of actions of one sparse matrix for each action."""
+    if not _are_sparse(P):
+        raise InvalidMDP("TabularMDP: P must be a list of sparse (S, S) matrices of numbers, one per action.")
+    found = _by_action(P)
+    return _sorted_by_row(found, _rewards(R, found, named=False))
+
+
+def _sorted_by_row(found: _Found, reward: NDArray[np.float64]) -> tuple[Rows, int]:
     row = found.state * found.n_actions + found.action
     if (np.diff(row) < 0).any():
         order = np.argsort(row, kind="stable")
@@ -116,14 +129,12 @@ def _stacked(values: Any) -> Any:
     return np.stack(values) if len({one.shape for one in values}) == 1 else values
 
 
-def _by_action(P: Any, layout: Layout | None) -> _Found:
+def _by_action(P: Any) -> _Found:
     import scipy.sparse as sp
 
     n_actions, n_states = len(P), getattr(P[0], "shape", (0,))[0]
     if n_states == 0 or not all(_is_matrix(matrix, n_states) for matrix in P):
         raise InvalidMDP("TabularMDP: P must be a list of sparse (S, S) matrices of numbers, one per action.")
-    if layout == "sas":
-        raise InvalidMDP("TabularMDP: one matrix for each action is layout='ass', got layout='sas'. Leave it out.")
     tables = [sp.coo_array(matrix) for matrix in P]
     action = np.repeat(np.arange(n_actions), [table.nnz for table in tables])
     state, successor = (np.concatenate([table.coords[i] for table in tables]).astype(np.int64) for i in (0, 1))
@@ -138,7 +149,7 @@ def _is_matrix(matrix: Any, n_states: int) -> bool:
     return bool(sp.issparse(matrix)) and shape == (n_states, n_states) and kind in tuple("fiub")
 
 
-def _rewards(R: Any, found: _Found, named: bool) -> NDArray[np.float64]:
+def _rewards(R: Any, found: _Found, *, named: bool) -> NDArray[np.float64]:
     """Return the reward of every outcome."""
     S, A, layout = found.n_states, found.n_actions, found.layout
     if _are_sparse(R):
@@ -159,8 +170,8 @@ def _rewards(R: Any, found: _Found, named: bool) -> NDArray[np.float64]:
     if rewards.shape == whole:
         if not named and S == A > 1:
             raise InvalidMDP(
-                f"TabularMDP: R of shape {rewards.shape} may be (S, A, S) or (A, S, S). Say layout='ass' if it is the "
-                "latter, or give one sparse (S, S) matrix for each action, as P has, or R of shape (S, A)."
+                f"TabularMDP: R of shape {rewards.shape} may be (S, A, S) or (A, S, S). Give R of shape (S, A), or one "
+                "sparse (S, S) matrix for each action, as P has."
             )
         return rewards[(*index, found.successor)]
     name = "(S, A, S)" if layout == "sas" else "(A, S, S)"

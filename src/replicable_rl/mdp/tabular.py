@@ -13,7 +13,7 @@ from replicable_rl.canonical import array_digest
 from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidMDP, check_flag, check_integer, is_masked, shown, whole_number
 from replicable_rl.mdp._checks import check_gamma, check_initial, check_mask, check_reward_range
-from replicable_rl.mdp.arrays import Layout, rows_from_arrays
+from replicable_rl.mdp.arrays import Layout, dense_rows, sparse_rows
 from replicable_rl.mdp.labels import Labels, check_labels
 from replicable_rl.mdp.listed import Listed, rows_from_transitions
 from replicable_rl.mdp.rows import Outcomes, Rows, canonical_rows, check_size, rows_from_outcomes
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class TabularMDP(Displayed):
     """A finite MDP in outcome form; immutable, checked, with a content digest.
 
-    Build one with :meth:`from_arrays`, :meth:`from_dense`, :meth:`from_outcomes`, :meth:`from_transitions`,
+    Build one with :meth:`from_dense`, :meth:`from_sparse`, :meth:`from_outcomes`, :meth:`from_transitions`,
     :func:`replicable_rl.from_gymnasium`, :func:`replicable_rl.make`, or from a file. The parameters below are also its
     attributes (``source`` is ``spec``), and so is ``n_states``, the number of states S.
 
@@ -117,44 +117,41 @@ class TabularMDP(Displayed):
         raise AttributeError(f"TabularMDP is immutable: {name} cannot be deleted.")
 
     @classmethod
-    def from_arrays(cls, P: Any, R: Any, *, gamma: float, layout: Layout | None = None, **options: Any) -> TabularMDP:
-        """Build from arrays in the layout of your library.
+    def from_dense(cls, P: Any, R: Any, *, gamma: float, layout: Layout | None = None, **options: Any) -> TabularMDP:
+        """Build from dense arrays in the layout of your library.
 
         Parameters
         ----------
         P : array or list
-            (S, A, S), which is the layout "sas"; or (A, S, S), the layout "ass" of pymdptoolbox; or one (S, S)
-            matrix for each action, dense or scipy.sparse.
+            (S, A, S), which is the layout "sas"; or (A, S, S), the layout "ass" of pymdptoolbox.
         R : array or list
-            (S,), (S, A), three dimensions laid out as P is, or one sparse (S, S) matrix for each action.
+            (S,), (S, A), or three dimensions laid out as P is.
         gamma : float
             Discount in [0, 1).
         layout : {"sas", "ass"}, optional
-            May be left out unless P, or R of three dimensions, fits both, which is where A = S > 1.
+            May be left out unless P fits both, which is where A = S > 1.
         options
             ``allowed``, ``initial``, ``reward_range``, ``labels`` and ``estimated``, as for the class.
 
         Examples
         --------
         >>> P, R = [[[0.5, 0.5], [0.8, 0.2]], [[0.0, 1.0], [0.1, 0.9]]], [[5.0, 10.0], [-1.0, 2.0]]
-        >>> TabularMDP.from_arrays(P, R, gamma=0.9, layout="ass").rows.probability[:2].tolist()  # P[a=0, s=0]
+        >>> TabularMDP.from_dense(P, R, gamma=0.9, layout="ass").rows.probability[:2].tolist()  # P[a=0, s=0]
         [0.5, 0.5]
-        >>> TabularMDP.from_arrays(P, R, gamma=0.9)
+        >>> TabularMDP.from_dense(P, R, gamma=0.9)
         Traceback (most recent call last):
         ...
         replicable_rl.errors.InvalidMDP: TabularMDP: P of shape (2, 2, 2) may be (S, A, S) or (A, S, S). Say
         layout='sas' or layout='ass'.
         """
-        rows, n_actions = rows_from_arrays(P, R, layout)
+        rows, n_actions = dense_rows(P, R, layout)
         return cls(rows, n_actions=n_actions, gamma=gamma, **options)
 
     @classmethod
-    def from_dense(cls, P: Any, R: Any, *, gamma: float, layout: Layout | None = None, **options: Any) -> TabularMDP:
-        """Build from dense arrays: P of shape (S, A, S) or (A, S, S), and R of shape (S,), (S, A) or that of P.
-
-        Where A = S the shape does not tell which it is, so ``layout="sas"`` or "ass" must; see :meth:`from_arrays`.
-        """
-        return cls.from_arrays(P, R, gamma=gamma, layout=layout, **options)
+    def from_sparse(cls, P: Any, R: Any, *, gamma: float, **options: Any) -> TabularMDP:
+        """Build from one scipy.sparse (S, S) matrix for each action; R is (S,), (S, A), or sparse like P."""
+        rows, n_actions = sparse_rows(P, R)
+        return cls(rows, n_actions=n_actions, gamma=gamma, **options)
 
     @classmethod
     def from_outcomes(cls, outcomes: Outcomes, *, gamma: float, **options: Any) -> TabularMDP:
