@@ -24,7 +24,7 @@ from replicable_rl.audit.every_look import mean_at_every_look
 from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.audit.states import measure_states
 from replicable_rl.errors import InvalidInput
-from replicable_rl.records import Claim, Measurement, derived_seed
+from replicable_rl.records import LibraryClaim, Measurement, derived_seed
 from replicable_rl.registry import PROBLEMS
 from replicable_rl.sampling import MAX_CALLS, Counts
 from tests.statistics import ALPHA, SEED
@@ -365,7 +365,7 @@ def test_a_measured_claim_carries_what_was_measured(level: str, result: rr.Audit
     assert claim.bound == 1.0 - found.every_look.low  # rho of which one can be confident
     assert claim.definition == "def:replicability"
     assert claim.measurement == Measurement(found.estimate, found.every_look.low, found.every_look.high, 0.95, 36)
-    assert Claim.from_json(json.loads(json.dumps(claim.to_json()))) == claim
+    assert LibraryClaim.from_json(json.loads(json.dumps(claim.to_json()))) == claim
     assert f"in {found.same} of 36 pairs, agreement {found.every_look}" in str(claim)
     with pytest.raises(InvalidInput, match="there is no model to compare"):
         result.claim("model")

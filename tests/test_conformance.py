@@ -65,7 +65,7 @@ def of(run: rr.Run, samples: int | None = None, **outputs: Any) -> rr.Run:
 
 def claiming(run: rr.Run, **claim: Any) -> rr.Run:
     """Return the run with a claim."""
-    said = {"about": "replicability", "kind": "proved", "statement": "two runs are the same", "source": "thm:mine"}
+    said = {"about": "replicability", "kind": "stated", "statement": "two runs are the same", "source": "thm:mine"}
     return replace(run, claims=rr.Claims((rr.Claim(**{**said, **claim}),)))
 
 
@@ -489,8 +489,8 @@ def test_interface_names_what_is_wrong_with_the_run(what: str) -> None:
 
 
 CLAIMS: dict[str, tuple[dict[str, Any], str]] = {
-    "kind": ({"kind": "sure"}, r"kind one of proved, asymptotic, measured, got 'replicability' and 'sure'"),
-    "measured": ({"kind": "measured"}, r"a claim of kind 'measured' must carry its measurement"),
+    "kind": ({"kind": "sure"}, r"kind must be 'stated', got 'sure'"),
+    "measured": ({"kind": "measured"}, r"kind must be 'stated', got 'measured'"),
     "statement": ({"statement": " "}, r"a claim says what holds and names its source; one of the two is empty"),
     "source": ({"source": ""}, r"a claim says what holds and names its source; one of the two is empty"),
     "rho": ({"bound": 1.5}, r"bound must be a number from 0 to 1, got 1\.5"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from replicable_rl.paper import NUMBERS, PAPER_URL, cited
-from replicable_rl.records import Claim, Claims
+from replicable_rl.records import OURS, Claims, LibraryClaim
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
@@ -40,12 +40,12 @@ def test_a_number_stands_beside_its_label(text: str, shown: str) -> None:
 
 def test_numbers_are_shown_and_labels_are_stored() -> None:
     """What is stored must not change: identities and old files depend on it."""
-    claim = Claim("replicability", "proved", "two runs agree", 0.2, "the sharp form of thm:rpvi")
+    claim = LibraryClaim("replicability", "proved", "two runs agree", 0.2, "the sharp form of thm:rpvi")
     claims = Claims((claim,), {"accuracy": "calls=1 where thm:rpvi needs 2"})
     assert "Theorem 4.1, thm:rpvi" in str(claim)
     assert "where Theorem 4.1 (thm:rpvi) needs" in str(claims)
     assert "Theorem" not in json.dumps(claims.to_json())
-    assert Claims.from_json(claims.to_json()) == claims
+    assert Claims.from_json(claims.to_json(), OURS) == claims
 
 
 def test_pages_never_show_a_label_without_its_number() -> None:

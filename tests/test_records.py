@@ -25,11 +25,13 @@ from replicable_rl.canonical import array_digest, canonical_json, json_digest
 from replicable_rl.progress import listening, track
 from replicable_rl.records import (
     LEVELS,
+    OURS,
     Claim,
     Claims,
     Drawn,
     Fingerprints,
     Level,
+    LibraryClaim,
     Measurement,
     ObjectSpec,
     Recorded,
@@ -336,16 +338,18 @@ def test_bad_json_is_no_run(data: Any) -> None:
 
 # --- claims ----------------------------------------------------------------------------------
 
-ACCURATE = Claim("accuracy", "proved", "the policy is within 0.1 of optimal", 0.1, "thm:rpvi", 0.001, "policy")
-REPLICABLE = Claim("replicability", "asymptotic", "two runs are the same", 0.2, "thm:mine", conditions=("it rains",))
-SEEN = Claim(
+ACCURATE = LibraryClaim("accuracy", "proved", "the policy is within 0.1 of optimal", 0.1, "thm:rpvi", 0.001, "policy")
+REPLICABLE = LibraryClaim(
+    "replicability", "asymptotic", "two runs are the same", 0.2, "thm:mine", conditions=("it rains",)
+)
+SEEN = LibraryClaim(
     "replicability", "measured", "19 of 20 agree", 0.25, "audit", measurement=Measurement(0.95, 0.75, 1, 0.95, 20)
 )
 
 shares = st.floats(0.0, 1.0)
 sentences = texts.filter(str.strip)
 claims = st.builds(
-    Claim,
+    LibraryClaim,
     st.sampled_from(["accuracy", "replicability"]),
     st.sampled_from(["proved", "asymptotic"]),
     sentences,
@@ -356,7 +360,7 @@ claims = st.builds(
     st.lists(sentences, max_size=3).map(tuple),
     st.none() | texts,
 ) | st.builds(
-    lambda about, said, bound, seen: Claim(about, "measured", said, bound, "audit", measurement=seen),
+    lambda about, said, bound, seen: LibraryClaim(about, "measured", said, bound, "audit", measurement=seen),
     st.sampled_from(["accuracy", "replicability"]),
     sentences,
     shares,
@@ -378,7 +382,7 @@ claims = st.builds(
 @example((SEEN,), {"accuracy": "why"})
 def test_claims_read_back_from_their_text_are_the_same(made: tuple[Claim, ...], missing: dict[str, str]) -> None:
     said = Claims(made, missing)
-    back = Claims.from_json(json.loads(canonical_json(said.to_json())))
+    back = Claims.from_json(json.loads(canonical_json(said.to_json())), OURS)
     assert back == said
     assert hash(back) == hash(said)
     assert str(back) == str(Claims(made, back.missing))
@@ -441,7 +445,7 @@ def test_a_measurement_is_an_estimate_in_its_interval(numbers: tuple[Any, ...], 
     ("change", "message"),
     [
         ({"about": "speed"}, "about must be one of accuracy, replicability"),
-        ({"kind": "sure"}, "kind one of proved, asymptotic, measured"),
+        ({"kind": "sure"}, "kind must be 'proved' or 'asymptotic' or 'measured', got 'sure'"),
         ({"kind": "measured"}, "must carry its measurement, and no other kind may"),
         ({"measurement": SEEN.measurement}, "must carry its measurement, and no other kind may"),
         ({"statement": ""}, "says what holds and names its source"),
@@ -625,7 +629,7 @@ def test_a_run_as_json_is_canonical_and_says_all_but_the_outputs(
     data = json.loads(canonical_json(found.to_json()))
     assert data["samples"] == str(samples)
     assert data["status"] == {"code": "completed", "sentence": STATUS.sentence}
-    assert Claims.from_json(data["claims"]) == CLAIMS
+    assert Claims.from_json(data["claims"], OURS) == CLAIMS
     assert data["fingerprints"] == found.fingerprints
     assert data["history"] == {"loss": [0.5, 0.25]}
     assert data["made_with"] == dict(found.made_with)

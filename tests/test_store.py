@@ -50,7 +50,7 @@ VALUES, MODEL, HISTORY = (ObjectSpec(id, {"calls": 1000}) for id in ("values-v1"
 LARGEST = 2**64 - 1
 DONE = Status(StatusCode.COMPLETED, "made")
 CLAIMS = Claims(
-    (Claim("accuracy", "proved", "it is right", 0.1, "thm:x", 0.01),), {"replicability": "nobody proved it"}
+    (Claim("accuracy", "stated", "it is right", 0.1, "thm:x", 0.01),), {"replicability": "nobody proved it"}
 )
 
 

@@ -13,14 +13,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from replicable_rl import algorithms, envs
+from replicable_rl import envs
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput, UnknownId, did_you_mean, shown
 from replicable_rl.mdp import TabularMDP, load_mdp
 from replicable_rl.records import LEVELS, Level, ObjectSpec, is_reloaded
-from replicable_rl.records import is_ours as is_ours
 from replicable_rl.records import load_plugins as load_plugins
 from replicable_rl.solve import Algorithm
+from replicable_rl.solve.naming import SHIPPED
 
 _GYMNASIUM = "gymnasium/"
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]*-v[0-9]+")
@@ -39,20 +39,9 @@ PROBLEMS: dict[str, Callable[..., TabularMDP]] = {
     "admission-v1": envs.admission,
 }
 
-ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
-    algorithm.id: algorithm
-    for algorithm in (
-        algorithms.PhasedVI,
-        algorithms.ReplicablePhasedVI,
-        algorithms.ApproximateMDP,
-        algorithms.ReplicableApproximateMDP,
-        algorithms.RMax,
-        algorithms.ReplicableRMax,
-        algorithms.PlugInPolicy,
-    )
-}
+ALGORITHMS: dict[str, Callable[..., Algorithm]] = dict(SHIPPED)
 
-_SHIPPED = frozenset(LEVELS)
+_SHIPPED_LEVELS = frozenset(LEVELS)
 
 
 def register_problem(id: str, constructor: Callable[..., TabularMDP]) -> None:
@@ -106,7 +95,7 @@ def unshipped_levels() -> dict[str, Level]:
 
     Problems and algorithms need not be told: what no id rebuilds everywhere travels as it is.
     """
-    return {name: level for name, level in LEVELS.items() if name not in _SHIPPED}
+    return {name: level for name, level in LEVELS.items() if name not in _SHIPPED_LEVELS}
 
 
 def _known(table: Mapping[str, Any], kind: str, id: str) -> Any:

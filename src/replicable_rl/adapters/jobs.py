@@ -16,6 +16,7 @@ from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.mdp import TabularMDP, allowed_of, greedy
 from replicable_rl.mdp.allowed import check_policy_allowed
 from replicable_rl.records import UNSAID, Run, RunSpec, Status, StatusCode, derived_seed
+from replicable_rl.solve.run import stated_unless_ours
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,6 +40,7 @@ class TrainJob:
         """Train once, and measure what that earns where something does."""
         returned = self.train(spec.shared_seed, spec.sample_seed or 0)
         run = self._run(returned)
+        run = run.but(claims=stated_unless_ours(run.claims, self.train, spec))
         if self.evaluate is None:
             return run
         seed = derived_seed("evaluate", spec.shared_seed, spec.sample_seed or 0) % 2**32

@@ -33,7 +33,7 @@ from replicable_rl.errors import speaking_as
 from replicable_rl.mdp import allowed_of, forbid, greedy
 from replicable_rl.progress import track
 from replicable_rl.queries import Estimate, Plain, Query, Rounded, ingredient
-from replicable_rl.records import Run, Status, StatusCode, is_ours
+from replicable_rl.records import OURS, Run, Status, StatusCode, provider
 from replicable_rl.sampling import GenerativeModel, Iterations, OutcomeCounts, Problem, draw_from, fused_iterations
 from replicable_rl.theory import PhasedVIPlan, Units, phased_vi
 from replicable_rl.theory.phased_vi import check_phased_vi
@@ -73,7 +73,7 @@ def phased_value_iteration(
     gamma, units, known = source.gamma, Units.of(source), source.known_rewards
     rewards, allowed = None if known is None else units.reward(known), allowed_of(source)
     q = rewards if schedule.rising and rewards is not None else np.zeros((source.n_states, source.n_actions))
-    q, made, far = forbid(q, allowed), 0, log_term > 0.0
+    q, made, far, is_ours = forbid(q, allowed), 0, log_term > 0.0, provider(source) == OURS
     for t in track(range(schedule.iterations), "iterations"):
         best = q.max(axis=1)
         spread = schedule.spread(float(best.max() - best.min()), gamma, known is not None)
@@ -83,8 +83,8 @@ def phased_value_iteration(
         means = counts.mean(asked)
         answer = query.answer(means.reshape(q.shape), t) - schedule.lowered[t]
         new = answer if rewards is None else rewards + gamma * answer
-        apart = known is not None or (is_ours(type(source)) and counts.squares is None)
-        far = far and apart  # rewards that were merged hide how far they spread, and others' may be
+        # Rewards that were merged hide how far they spread, and others' may be.
+        far = far and (known is not None or (is_ours and counts.squares is None))
         far = far and _are_far(query, counts, asked, means, t, spread, log_term)
         q, made = forbid(np.maximum(q, new) if schedule.rising else new, allowed), made + counts.calls
     return Iterations(q, made, far)

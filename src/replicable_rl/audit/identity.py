@@ -14,8 +14,8 @@ from typing import Any
 
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import TabularMDP
-from replicable_rl.records import AuditSpec
-from replicable_rl.registry import build, is_ours
+from replicable_rl.records import OURS, AuditSpec, provider
+from replicable_rl.registry import build
 from replicable_rl.solve.naming import is_ingredient, settings_of
 from replicable_rl.wording import brief
 
@@ -64,7 +64,7 @@ def source_digest(*parts: object) -> str | None:
         while isinstance(part, functools.partial):
             part = part.func
         part = part if hasattr(part, "__qualname__") else type(part)
-        if not is_ours(part):
+        if provider(part) != OURS:
             try:
                 texts.append(inspect.getsource(part))
             except (OSError, TypeError):  # compiled, or typed in where nothing is kept

@@ -15,15 +15,14 @@ from replicable_rl.audit.identity import own_source
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.progress import unheard
-from replicable_rl.records import AuditSpec, Run, RunSpec, made_with
-from replicable_rl.registry import build, is_ours
+from replicable_rl.records import OURS, AuditSpec, Run, RunSpec, is_our_file, made_with, provider
+from replicable_rl.registry import build
 from replicable_rl.solve.run import solve_as
 from replicable_rl.store import packed
 from replicable_rl.wording import sentence
 
 OnError = Literal["raise", "record"]
 Contents = dict[str, bytes]
-_OURS = Path(__file__).resolve().parent.parent  # this package
 _THROUGH = (contextlib.__file__, functools.__file__)  # our code also runs through their decorators
 _MANY_ROWS = 20_000  # drawn in compiled loops: most of such a run leaves the interpreter to other threads
 
@@ -61,7 +60,7 @@ class SolveJob:
     @property
     def threads(self) -> bool:
         """Whether runs are long and compiled."""
-        rows = getattr(self.algorithm, "compiled_rows", None) if is_ours(type(self.algorithm)) else None
+        rows = getattr(self.algorithm, "compiled_rows", None) if provider(self.algorithm) == OURS else None
         return rows is not None and self.mdp is not None and rows(self.mdp) >= _MANY_ROWS
 
     def run(self, spec: RunSpec) -> Run:
@@ -133,7 +132,7 @@ def _describe(error: BaseException) -> str:
 def _traceback(error: BaseException) -> str | None:
     """Return the traceback as Python prints it, from somebody's own code on; None where all of it is ours."""
     frames = error.__traceback__
-    while frames is not None and _is_ours(frames.tb_frame.f_code.co_filename):
+    while frames is not None and _leads_on(frames.tb_frame.f_code.co_filename):
         frames = frames.tb_next
     if frames is None:
         return None
@@ -144,6 +143,6 @@ def _traceback(error: BaseException) -> str | None:
     return "".join(lines).encode("utf-8", "backslashreplace").decode()
 
 
-def _is_ours(file: str) -> bool:
+def _leads_on(file: str) -> bool:
     """Whether code of this package, or what it runs through, is in a file."""
-    return file in _THROUGH or Path(file).is_relative_to(_OURS)
+    return file in _THROUGH or is_our_file(file)

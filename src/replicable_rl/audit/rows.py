@@ -9,7 +9,7 @@ import numpy as np
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput
-from replicable_rl.records import Claim, Claims, Measurement
+from replicable_rl.records import Claim, Claims, LibraryClaim, Measurement
 from replicable_rl.wording import brief, number, plural
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def measured_claim(result: AuditResult, level: str | None) -> Claim:
     logs = "the logs are independent samples of one process"
     logs += ", which a test denies" if result.logs is not None and result.logs.differ else ""
     given: dict[str, Any] = {"level": found.level, "conditions": () if result.logs is None else (logs,)}
-    claim = Claim("replicability", "measured", said, 1.0 - low, "audit", **given, measurement=seen)
+    claim = LibraryClaim("replicability", "measured", said, 1.0 - low, "audit", **given, measurement=seen)
     return Claims((claim,)).about_an_estimate().made[0] if _is_estimated(result) else claim
 
 

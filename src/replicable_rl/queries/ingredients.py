@@ -105,6 +105,6 @@ def ingredient(kind: str, value: Any) -> Any:
     if not isinstance(name, str) or not callable(getattr(value, method, None)) or isinstance(value, type):
         ids = " or ".join(map(repr, known))
         raise InvalidInput(f"{kind}: {kind} must be {ids}, or an object with an id and {method}, got {shown(value)}.")
-    if name in known and value != known[name]:
+    if name in known and type(value) is not type(known[name]):
         raise InvalidInput(f"{kind}: {kind} must have an id of its own, got {shown(value)} with the id {name!r}.")
     return value

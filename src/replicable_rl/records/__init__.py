@@ -1,7 +1,16 @@
 """The nouns: what is run (:class:`RunSpec`, :class:`AuditSpec`), what it yields (:class:`Run`), and what is claimed."""
 
 from replicable_rl.records.audits import AuditSpec, derived_seed
-from replicable_rl.records.claims import CERTIFICATE, THIS_SEED, Claim, Claims, Measurement, shortfall
+from replicable_rl.records.claims import (
+    CERTIFICATE,
+    FIXED_SEED,
+    THIS_SEED,
+    Claim,
+    Claims,
+    LibraryClaim,
+    Measurement,
+    shortfall,
+)
 from replicable_rl.records.levels import (
     LEVELS,
     Level,
@@ -13,7 +22,7 @@ from replicable_rl.records.levels import (
     usual_level,
 )
 from replicable_rl.records.logs import LogPair, Logs
-from replicable_rl.records.plugins import is_ours, is_reloaded, load_plugins
+from replicable_rl.records.plugins import OURS, is_our_file, is_reloaded, load_plugins, provider
 from replicable_rl.records.run import Fingerprints, Run, history_digest, made_with
 from replicable_rl.records.specs import (
     COUNTS,
@@ -32,7 +41,9 @@ from replicable_rl.records.training import Training
 __all__ = [
     "CERTIFICATE",
     "COUNTS",
+    "FIXED_SEED",
     "LEVELS",
+    "OURS",
     "OWN",
     "THIS_SEED",
     "UNSAID",
@@ -42,6 +53,7 @@ __all__ = [
     "Drawn",
     "Fingerprints",
     "Level",
+    "LibraryClaim",
     "LogPair",
     "Logs",
     "Measurement",
@@ -59,12 +71,13 @@ __all__ = [
     "history_digest",
     "implied",
     "in_order",
-    "is_ours",
+    "is_our_file",
     "is_reloaded",
     "level_of",
     "load_plugins",
     "made_with",
     "parameter_text",
+    "provider",
     "register_level",
     "shortfall",
     "usual_level",

@@ -4,9 +4,11 @@ A claim is about accuracy *or* about replicability, never both, and of one kind:
 
 * ``proved``: every condition of the theorem holds, with its constants;
 * ``asymptotic``: the theorem hides constants;
-* ``measured``: repeated runs showed it, and the claim carries what they showed.
+* ``measured``: repeated runs showed it, and the claim carries what they showed;
+* ``stated``: somebody else's code says so. This library knows no proof of it; audits judge it.
 
-Where nothing is proved, nothing is claimed, and :attr:`Claims.missing` says why.
+The first three are this library's alone (:class:`LibraryClaim`). Where nothing is proved, nothing is claimed, and
+:attr:`Claims.missing` says why.
 """
 
 from __future__ import annotations
@@ -14,21 +16,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from replicable_rl.canonical import Json
 from replicable_rl.display import Displayed, described, short_repr
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real, shown
 from replicable_rl.paper import cited
+from replicable_rl.records.plugins import OURS
 from replicable_rl.wording import apart, listed
 
 About = Literal["accuracy", "replicability"]
-Kind = Literal["proved", "asymptotic", "measured"]
+Kind = Literal["proved", "asymptotic", "measured", "stated"]
 _ABOUT = ("accuracy", "replicability")
-_KINDS = ("proved", "asymptotic", "measured")
 _DEFINITION = "def:replicability"
 THIS_SEED = "a second run with this shared seed, given the data of the first"
 CERTIFICATE = "certificate replicability: a second run with what the first one published"
+FIXED_SEED = "the shared seed was fixed before the data"
+_EMPTY = "asks for nothing here: the best policy gains "
 Shortfalls = Mapping[str, tuple[float, float]]  # parameter -> what is used, what is needed
 
 
@@ -64,13 +68,13 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Claim:
-    """One thing that is said, with its ground.
+    """One thing that is said, with its ground. Made outside this library it is stated, and of no other kind.
 
     Attributes
     ----------
     about : {"accuracy", "replicability"}
         What kind of thing is said.
-    kind : {"proved", "asymptotic", "measured"}
+    kind : {"stated"}, or of this library's own claims {"proved", "asymptotic", "measured"}
         On what ground.
     statement : str
         What holds, as a clause for people.
@@ -88,6 +92,13 @@ class Claim:
         Which definition of replicability is meant; None for accuracy.
     measurement : Measurement or None
         What was seen; exactly the claims of kind ``"measured"`` have one.
+    by : str or None
+        Whose code states it; this is filled in by what runs that code.
+
+    Examples
+    --------
+    >>> print(Claim("accuracy", "stated", "the policy is within 0.1 of optimal", 0.1, "my proof").stated_by("mine-v1"))
+    stated by mine-v1, not by this library (my proof): the policy is within 0.1 of optimal.
     """
 
     about: About
@@ -100,15 +111,18 @@ class Claim:
     conditions: tuple[str, ...] = ()
     definition: str | None = None
     measurement: Measurement | None = None
+    by: str | None = None
 
+    _kinds: ClassVar[tuple[str, ...]] = ("stated",)
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
-        words = isinstance(self.about, str) and isinstance(self.kind, str)
-        if not words or self.about not in _ABOUT or self.kind not in _KINDS:
+        if not isinstance(self.about, str) or self.about not in _ABOUT:
+            raise InvalidInput(f"Claim: about must be one of {', '.join(_ABOUT)}, got {shown(self.about)}.")
+        if not isinstance(self.kind, str) or self.kind not in self._kinds:
             raise InvalidInput(
-                f"Claim: about must be one of {', '.join(_ABOUT)} and kind one of {', '.join(_KINDS)}, got "
-                f"{shown(self.about)} and {shown(self.kind)}."
+                f"Claim: kind must be {' or '.join(map(repr, self._kinds))}, got {shown(self.kind)}. What others than "
+                "this library claim is stated, whatever its ground: name that in source."
             )
         if (self.kind == "measured") != (self.measurement is not None):
             raise InvalidInput(
@@ -117,7 +131,7 @@ class Claim:
             )
         if not _is_text(self.source) or not _is_text(self.statement):
             raise InvalidInput("Claim: a claim says what holds and names its source; one of the two is empty.")
-        for name in ("level", "definition"):
+        for name in ("level", "definition", "by"):
             text = getattr(self, name)
             if not isinstance(text, str | None):
                 raise InvalidInput(f"Claim: {name} must be a text or None, got {shown(text)}.")
@@ -132,12 +146,28 @@ class Claim:
             object.__setattr__(self, "definition", _DEFINITION)
 
     def __str__(self) -> str:
-        return f"{cited(f'{self.kind} ({self.source})')}: {self.statement}{self.proviso}."
+        ground = f"{self.ground} ({self.source})"
+        return f"{ground if self.kind == 'stated' else cited(ground)}: {self.statement}{self.proviso}."
+
+    @property
+    def ground(self) -> str:
+        """The kind, and of what is stated, by whom."""
+        return self.kind if self.by is None else f"stated by {self.by}, not by this library"
+
+    @property
+    def empty(self) -> bool:
+        """Whether it asks for nothing: nearly every policy is as accurate."""
+        return self.statement.startswith(_EMPTY)
 
     @property
     def proviso(self) -> str:
         """The conditions as the end of a sentence."""
         return f", if {listed(list(self.conditions))}" if self.conditions else ""
+
+    def stated_by(self, name: str) -> Claim:
+        """Return the claim as one that somebody else's code states."""
+        said = {one.name: getattr(self, one.name) for one in fields(Claim)}
+        return Claim(**said | {"kind": "stated", "measurement": None, "by": name})
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON form."""
@@ -153,6 +183,12 @@ class Claim:
         if not isinstance(conditions, list) or not all(map(_is_text, conditions)):
             raise InvalidInput(f"Claim: conditions must be a list of texts, got {shown(conditions)}.")
         return cls(**{**data, "measurement": None if seen is None else Measurement.from_json(seen)})
+
+
+class LibraryClaim(Claim):
+    """A claim of this library: it alone says that something is proved, asymptotic or measured."""
+
+    _kinds = ("proved", "asymptotic", "measured")
 
 
 @dataclass(frozen=True)
@@ -204,7 +240,7 @@ class Claims(Displayed):
         return replace(self, made=(*self.made, claim))
 
     def __repr__(self) -> str:
-        made = [f"{claim.about} {claim.kind}, bound {claim.bound:.6g}" for claim in self.made]
+        made = [f"{claim.about} {claim.ground}, bound {claim.bound:.6g}" for claim in self.made]
         return described(self, "; ".join([*made, *(f"nothing about {about}" for about in self.missing)]))
 
     def __str__(self) -> str:
@@ -217,19 +253,26 @@ class Claims(Displayed):
         made = (replace(claim, statement=claim.statement.removesuffix(said) + said) for claim in self.made)
         return replace(self, made=tuple(made))
 
+    def stated_by(self, name: str) -> Claims:
+        """Return the claims as those of somebody else's code."""
+        return Claims(tuple(Claim.stated_by(claim, name) for claim in self.made), dict(self.missing))
+
     def to_json(self) -> dict[str, Json]:
         """Return the JSON form."""
         return {"made": [claim.to_json() for claim in self.made], "missing": dict(self.missing)}
 
     @classmethod
-    def from_json(cls, data: Json) -> Claims:
-        """Read the JSON form back."""
+    def from_json(cls, data: Json, by: str = "whoever wrote it") -> Claims:
+        """Read the JSON form back; what others than this library have claimed is stated ``by`` them."""
         if not isinstance(data, dict) or not isinstance(data.get("made"), list):
             raise InvalidInput(f"Claims: expected a list of claims, got {shown(data)}.")
         missing = data.get("missing")
         if not isinstance(missing, dict) or not all(isinstance(text, str) for text in missing.values()):
             raise InvalidInput(f"Claims: expected what is missing by name, got {shown(missing)}.")
-        return cls(tuple(Claim.from_json(one) for one in data["made"]), missing)
+        is_stated = [isinstance(one, dict) and one.get("kind") == "stated" for one in data["made"]]
+        kinds = (Claim if stated else LibraryClaim for stated in is_stated)
+        read = cls(tuple(kind.from_json(one) for kind, one in zip(kinds, data["made"], strict=True)), missing)
+        return read if by == OURS or all(is_stated) else read.stated_by(by)
 
 
 def shortfall(source: str, short: Shortfalls) -> str:

@@ -1,16 +1,90 @@
-"""Other people's modules: what is theirs, those that installed packages name, and definitions that are run again."""
+"""Other people's code: whose it is, the modules that installed packages name, and definitions that are run again."""
 
+import dataclasses
 import functools
+import inspect
+import os
+import sys
+import types
+from typing import Any
 
 from replicable_rl.errors import InvalidInput
 from replicable_rl.wording import sentence
 
+OURS = "replicable-rl"  # no module can be called so
 _PLUGINS = "replicable_rl.plugins"
+_ROOT = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")  # noqa: PTH118, PTH120  # as code objects have it
+_NOBODYS = {*sys.stdlib_module_names, "numpy"}
+_CODE = (types.FunctionType, types.BuiltinFunctionType)
 
 
-def is_ours(defined: object) -> bool:
-    """Whether a class or function is defined in this package, so that its id means the same everywhere."""
-    return str(getattr(defined, "__module__", "")).partition(".")[0] == "replicable_rl"
+def provider(thing: Any) -> str:
+    """Return whose code a class, a function or an object is: "replicable-rl", else the module it comes from.
+
+    Names prove nothing: what ships is found under its name in a module of this package, with methods from its files. An
+    object is ours if its class is, if no method of it was replaced, and if the objects among its settings are ours.
+
+    >>> provider(provider), provider(functools.partial(sentence)), provider({})
+    ('replicable-rl', 'replicable-rl', 'builtins')
+    """
+    if isinstance(thing, (functools.partial, types.MethodType)):
+        return provider(thing.func if isinstance(thing, functools.partial) else thing.__func__)
+    if isinstance(thing, (type, *_CODE)):
+        return OURS if _ships(thing) else _module(thing)
+    kind, own = type(thing), getattr(thing, "__dict__", {})
+    settings = [one.name for one in dataclasses.fields(thing)] if dataclasses.is_dataclass(thing) else []
+    for name, value in own.items():
+        if name not in settings and _replaces(inspect.getattr_static(kind, name, None), settings):
+            return _module(value)
+    parts = [kind, *filter(_acts, map(own.get, settings))]
+    return next((one for one in map(provider, parts) if one != OURS), OURS)
+
+
+def is_our_file(file: str) -> bool:
+    """Whether a file, as a code object names it, is one of this package."""
+    return file.startswith(_ROOT)
+
+
+def _module(thing: Any) -> str:
+    return str(getattr(thing, "__module__", None) or type(thing).__module__)
+
+
+def _root(thing: Any) -> str:
+    return _module(thing).partition(".")[0]
+
+
+def _acts(value: Any) -> bool:
+    """Whether a value has somebody's methods; numbers, texts, arrays and the like have none."""
+    return _root(type(value)) not in _NOBODYS
+
+
+def _replaces(defined: Any, settings: list[str]) -> bool:
+    """Whether an attribute of an object hides this one of its class, which is no place to keep a value."""
+    kept = defined is None or isinstance(defined, functools.cached_property)
+    return not kept and (bool(settings) or isinstance(defined, (*_CODE, property, classmethod, staticmethod)))
+
+
+def _ships(defined: Any) -> bool:
+    """Whether a class or a function is the one that this package has under its name, and written in its files."""
+    found: Any = sys.modules.get(_module(defined))
+    if not is_our_file(getattr(found, "__file__", None) or ""):
+        return False
+    for name in getattr(defined, "__qualname__", "").split("."):
+        found = getattr(found, name, None)
+    if found is not defined or not isinstance(defined, type):
+        return found is defined and _is_written_here(defined)
+    bases = [one for one in defined.__mro__ if _root(one) not in _NOBODYS]
+    members = (value for one in bases for name, value in vars(one).items() if not name.startswith("__"))
+    return all(_root(one) == "replicable_rl" for one in bases) and all(map(_is_written_here, members))
+
+
+def _is_written_here(member: Any) -> bool:
+    """Whether a function is in a file of this package, as a member of a class may hold one; objects by their class."""
+    for holder in ("fget", "func", "__func__", "__wrapped__"):
+        member = getattr(member, holder, None) or member
+    if not isinstance(member, types.FunctionType):
+        return isinstance(member, type) or not _acts(member) or provider(member) == OURS
+    return is_our_file(member.__code__.co_filename)
 
 
 @functools.cache

@@ -4,8 +4,8 @@ import shlex
 from dataclasses import fields
 
 from replicable_rl.errors import InvalidInput
-from replicable_rl.records import AuditSpec, Drawn, ObjectSpec, Run
-from replicable_rl.registry import ALGORITHMS, PROBLEMS, is_ours, parse_object
+from replicable_rl.records import OURS, AuditSpec, Drawn, ObjectSpec, Run, provider
+from replicable_rl.registry import ALGORITHMS, PROBLEMS, parse_object
 
 _LONGEST = 160  # characters of a problem or an algorithm
 _SEEDS = 8  # shared seeds that are listed one by one
@@ -43,7 +43,7 @@ def solve_command(run: Run) -> str | None:
 def program(*specs: ObjectSpec) -> list[str]:
     """Return the program, with the modules that register ids of somebody's own."""
     made_by = (PROBLEMS.get(spec.id) or ALGORITHMS.get(spec.id) for spec in specs)
-    modules = dict.fromkeys(one.__module__ for one in made_by if one is not None and not is_ours(one))
+    modules = dict.fromkeys(one.__module__ for one in made_by if one is not None and provider(one) != OURS)
     return ["replicable-rl", *(word for module in modules for word in ("--plugin", module))]
 
 

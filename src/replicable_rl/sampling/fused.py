@@ -15,6 +15,7 @@ import numpy as np
 from replicable_rl.errors import InvalidInput
 from replicable_rl.mdp.allowed import allowed_of
 from replicable_rl.progress import report
+from replicable_rl.records import OURS, provider
 from replicable_rl.sampling.tables import MANY_BLOCKS, n_blocks, stream_words
 from replicable_rl.theory import Units
 from replicable_rl.theory.rstat import ARITHMETIC
@@ -51,9 +52,9 @@ class Iterations(NamedTuple):
 
 
 def fused_iterations(source: object, query: object) -> Fused | None:
-    """Return the compiled iterations that a source offers for a query; None where it offers none."""
+    """Return the compiled iterations that a source offers for a query; None where it offers none that is ours."""
     offer = getattr(source, "fused", None)
-    compiled: Fused | None = None if offer is None else offer(query)
+    compiled: Fused | None = None if offer is None or provider(offer) != OURS else offer(query)
     return compiled
 
 

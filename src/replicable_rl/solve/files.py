@@ -13,6 +13,7 @@ from replicable_rl.errors import InvalidFile, InvalidInput, shown
 from replicable_rl.files import new_directory, read_file, write_csv
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.records import Claims, Run, RunSpec, Status, level_of
+from replicable_rl.solve.naming import speaker
 
 _FORMAT, _VERSION = "replicable-rl run", 1
 _LARGEST = 1 << 28  # bytes of a record
@@ -107,14 +108,14 @@ def _read(record: Any, folder: Path) -> Run:
         raise InvalidFile(
             "run.json does not have the digest recorded; it was changed after saving. Make the run again."
         )
+    spec = None if record["spec"] is None else RunSpec.from_json(record["spec"])
     run = Run.of(
         {name: level_of(name).decode(read_file(folder / _file_of(name))) for name in record["fingerprints"]},
         status=None if record["status"] is None else Status.from_json(record["status"]),
-        claims=Claims.from_json(record["claims"]),
+        claims=Claims.from_json(record["claims"], speaker(None if spec is None else spec.algorithm)),
         samples=None if record["samples"] is None else from_decimal("samples", record["samples"]),
         history={name: np.array(column, dtype=np.float64) for name, column in record["history"].items()},
     )
-    spec = None if record["spec"] is None else RunSpec.from_json(record["spec"])
     return replace(run, spec=spec, made_with=dict(record["made_with"]))
 
 

@@ -9,10 +9,24 @@ from typing import Any
 
 import numpy as np
 
+from replicable_rl import algorithms
 from replicable_rl.canonical import Json, array_digest
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.queries.rules import Cuts
-from replicable_rl.records import ObjectSpec
+from replicable_rl.records import OURS, ObjectSpec
+
+SHIPPED: dict[str, Any] = {
+    algorithm.id: algorithm
+    for algorithm in (
+        algorithms.PhasedVI,
+        algorithms.ReplicablePhasedVI,
+        algorithms.ApproximateMDP,
+        algorithms.ReplicableApproximateMDP,
+        algorithms.RMax,
+        algorithms.ReplicableRMax,
+        algorithms.PlugInPolicy,
+    )
+}
 
 
 def algorithm_spec(algorithm: object) -> ObjectSpec:
@@ -21,7 +35,16 @@ def algorithm_spec(algorithm: object) -> ObjectSpec:
     own = {**vars(kind), **getattr(algorithm, "__dict__", {})}  # an id that is inherited means another algorithm
     version = {"version": own["version"]} if "version" in own else {}
     params = {name: _written(value) for name, value in _given(algorithm).items()}
-    return ObjectSpec(own.get("id", _full_name(kind)), params | version)
+    id = own.get("id", _full_name(kind))
+    if isinstance(id, str) and SHIPPED.get(id, kind) is not kind:
+        belongs = f"the id {id!r} belongs to {SHIPPED[id].__name__}"
+        raise InvalidInput(f"{kind.__name__}: {belongs}. Give your class its own id.")
+    return ObjectSpec(id, params | version)
+
+
+def speaker(spec: ObjectSpec | None) -> str:
+    """Return who is believed to have made the claims of a run that was read: this library, for what it ships."""
+    return "code without a name" if spec is None else OURS if spec.id in SHIPPED else spec.id
 
 
 def settings_of(thing: object) -> dict[str, Any]:

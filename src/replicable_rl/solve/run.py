@@ -20,8 +20,9 @@ from replicable_rl.mdp import TabularMDP, allowed_of
 from replicable_rl.mdp.allowed import check_policy_allowed
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
-from replicable_rl.records import COUNTS, OWN, UNSAID, Drawn, Run, RunSpec, Sample
+from replicable_rl.records import COUNTS, OURS, OWN, UNSAID, Claims, Drawn, Run, RunSpec, Sample, provider
 from replicable_rl.sampling import Counts, EpisodicEnv, Problem, check_source
+from replicable_rl.solve.naming import SHIPPED
 from replicable_rl.solve.naming import algorithm_spec as algorithm_spec
 from replicable_rl.wording import number
 
@@ -112,8 +113,16 @@ def _made(problem: Any, source: Any, algorithm: Algorithm, spec: RunSpec) -> Run
     if type(source) in _DRAW_FROM_RNG and _state(rng) == unused:
         run = run.but(samples=0)  # nobody asked for a sample, whatever is reported
     estimated = getattr(problem, "estimated", False) or source.estimated
-    claims = run.claims.about_an_estimate() if estimated else run.claims
-    return run.completed(spec, claims=claims, status=run.status or UNSAID)
+    claims = stated_unless_ours(run.claims, algorithm, spec)
+    return run.completed(spec, claims=claims.about_an_estimate() if estimated else claims, status=run.status or UNSAID)
+
+
+def stated_unless_ours(claims: Claims, algorithm: object, spec: RunSpec) -> Claims:
+    """Return the claims of a run: of other code than this library's they are stated by it, whatever they say."""
+    if provider(algorithm) == OURS:
+        return claims
+    own = spec.algorithm.id
+    return Claims.stated_by(claims, own if own not in SHIPPED else f"{own}, changed by {provider(algorithm)}")
 
 
 def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan:
@@ -251,6 +260,8 @@ def _check_run(run: object, source: Problem, algorithm: Algorithm) -> None:
     name, S, A = type(algorithm).__name__, source.n_states, source.n_actions
     if not isinstance(run, Run):
         raise InvalidInput(f"{name}: solve must return a Run, got {shown(run)}.")
+    if not isinstance(run.claims, Claims):
+        raise InvalidInput(f"{name}: the claims of a run must be Claims, got {shown(run.claims)}.")
     for level, shape in (("policy", (S,)), ("value", (S, A))):
         if level in run.outputs and run.outputs[level].shape != shape:
             raise InvalidInput(

@@ -20,6 +20,7 @@ from replicable_rl.canonical import Json, canonical_json, parse_json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.records import AuditSpec, Claims, Drawn, Fingerprints, ObjectSpec, Run, RunFamily, Status, in_order
 from replicable_rl.records.run import KeptHistory, KeptOutputs
+from replicable_rl.solve.naming import speaker
 from replicable_rl.store.contents import decode
 from replicable_rl.store.database import Database
 
@@ -195,6 +196,10 @@ class RunStore(Database):
             return None if number is None else kind(parse_json(text(number)))
 
         @cache
+        def claimed(number: int, algorithm: int) -> Claims:
+            return Claims.from_json(parse_json(text(number)), speaker(said(ObjectSpec.from_json, algorithm)))
+
+        @cache
         def family(problem: int, algorithm: int, sampler: str | None) -> RunFamily:
             return RunFamily(said(ObjectSpec.from_json, problem), said(ObjectSpec.from_json, algorithm), sampler)
 
@@ -214,7 +219,7 @@ class RunStore(Database):
                 fingerprints=kept.fingerprints,
                 outputs=kept,
                 status=said(Status.from_json, status),
-                claims=said(Claims.from_json, claims),
+                claims=claimed(claims, algorithm),
                 samples=None if samples is None else int(samples),
                 history={} if history is None else KeptHistory(history.hex(), self.output),
                 spec=family(problem, algorithm, sampler).spec(int(shared_seed), sample, key.hex()),

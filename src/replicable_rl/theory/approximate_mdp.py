@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from replicable_rl.errors import check_flag, check_integer
-from replicable_rl.records import Claim
+from replicable_rl.records import LibraryClaim
 from replicable_rl.theory.parameters import check_parameters
 from replicable_rl.theory.plan import MAX_CALLS, RSTAT, SHARP_FORM, Cell, Pairs, PlanTable, check_pairs
 from replicable_rl.theory.query_plan import QueryPlan, query_parameters
@@ -86,13 +86,13 @@ class ApproximateMDPPlan(QueryPlan):
         rows = row_distance(self.n_states, self.calls, self.known_rewards)
         return self.pairs * rows / self.width
 
-    def _accuracy(self) -> tuple[Claim, float, Pairs]:
+    def _accuracy(self) -> tuple[LibraryClaim, float, Pairs]:
         what = "every transition probability" if self.norm == "entry" else "every row, in l1,"
         before = "" if self.rho is None else " before rows are divided by their sums"
         said = f"{what} is within {self.epsilon:g} of the truth{before}, except with probability {self.delta:g}"
         error = self.entry_error * (1 if self.norm == "entry" else self.n_states)
         source = f"{SHARP_FORM * (self.rho is not None)}obs:rep-mdp"
-        return Claim("accuracy", "proved", said, self.epsilon, source, self.delta, "model"), error, {}
+        return LibraryClaim("accuracy", "proved", said, self.epsilon, source, self.delta, "model"), error, {}
 
     def table(self) -> PlanTable:
         """Return the empirical model beside the replicable one, and a run that departs from it."""

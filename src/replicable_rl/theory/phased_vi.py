@@ -31,7 +31,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_real
-from replicable_rl.records import Claim
+from replicable_rl.records import LibraryClaim
 from replicable_rl.theory.parameters import check_parameters
 from replicable_rl.theory.plan import MAX_CALLS, RSTAT, SHARP_FORM, Cell, Pairs, PlanTable
 from replicable_rl.theory.query_plan import QueryPlan, query_parameters
@@ -108,11 +108,11 @@ class PhasedVIPlan(QueryPlan):
         """Transitions that a run draws; of our schedule at most."""
         return self.pairs * self.schedule.total
 
-    def _accuracy(self) -> tuple[Claim, float, Pairs]:
+    def _accuracy(self) -> tuple[LibraryClaim, float, Pairs]:
         policy, value = ("the policy", self.epsilon, self.policy_loss), ("Q", self.epsilon / 2.0, self.value_error)
         what, bound, reached = policy if self.target == "policy" else value
         said = f"{what} is within {bound:g} of optimal (values in [0, 1]), except with probability {self.delta:g}"
-        claim = Claim("accuracy", "proved", said, bound, self._source, self.delta, self.target)
+        claim = LibraryClaim("accuracy", "proved", said, bound, self._source, self.delta, self.target)
         return claim, reached, {"iterations": (self.iterations, self.iterations_needed)}
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from replicable_rl.records import CERTIFICATE, THIS_SEED, Claim, Claims
+from replicable_rl.records import CERTIFICATE, THIS_SEED, Claim, Claims, LibraryClaim
 from replicable_rl.theory import decisions
 from replicable_rl.theory.decisions import PROMISES, Promises, Sizes
 from replicable_rl.theory.parameters import MOST
@@ -133,7 +133,7 @@ class PlugInPlan(Plan):
         enough = ("it has as many samples of every pair",)
         definition = CERTIFICATE if cuts else THIS_SEED
         source = f"{_SOURCE}, given the data"
-        return Claim("replicability", "proved", said, wrong, source, 0.0, level, enough, definition)
+        return LibraryClaim("replicability", "proved", said, wrong, source, 0.0, level, enough, definition)
 
     @cached_property
     def _claims(self) -> Claims:
@@ -145,7 +145,7 @@ class PlugInPlan(Plan):
         said = f"{said}, except with probability {self.delta:g}"
         # Shared noise is bad with probability delta/2: who chooses the seed may choose a bad one.
         seed = ("the shared seed was drawn and not chosen",) if self.rule == decisions.GUMBEL else ()
-        promise = Claim("accuracy", "proved", said, self.epsilon, _SOURCE, self.delta, "policy", seed)
+        promise = LibraryClaim("accuracy", "proved", said, self.epsilon, _SOURCE, self.delta, "policy", seed)
         accuracy = claim_if(self.accuracy_proved, promise, self.policy_loss, at_least=needed, of="the proof")
         return self._with_second_run(self._or_never(accuracy), needed)
 
@@ -157,7 +157,7 @@ class PlugInPlan(Plan):
         level = "value" if self.rule == decisions.ROUNDED else "policy"
         same = "Q" if level == "value" else "policy"
         said = f"two runs have the same {same}, except with probability {self.rho:g}"
-        claim = Claim("replicability", "proved", said, self.rho or 0.0, _SOURCE, level=level)
+        claim = LibraryClaim("replicability", "proved", said, self.rho or 0.0, _SOURCE, level=level)
         reached = 1.0 if self.rho_proved is None else self.rho_proved
         second = claim_if(self.replicability_proved, claim, reached, at_least=needed, of="the proof")
         return claims_of(accuracy, self._or_never(second))

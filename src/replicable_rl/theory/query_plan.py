@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from replicable_rl.errors import InvalidInput
 from replicable_rl.paper import cited
-from replicable_rl.records import THIS_SEED, Claim, Claims
+from replicable_rl.records import THIS_SEED, Claim, Claims, LibraryClaim
 from replicable_rl.theory.plan import PLAIN, RSTAT, SHARP_FORM, SLACK, Pairs, Plan, claim_if, claims_of
 from replicable_rl.theory.rstat import hoeffding_radius, hoeffding_samples, split_tolerance
 
@@ -114,7 +114,9 @@ class QueryPlan(Plan):
         """
         said = f"a second run with this shared seed would {self._same} (wrong with probability at most {self.delta:g})"
         source = "docs/proofs.md, a good shared seed"
-        return Claim("replicability", "proved", said, self.delta, source, level=self._level, definition=THIS_SEED)
+        return LibraryClaim(
+            "replicability", "proved", said, self.delta, source, level=self._level, definition=THIS_SEED
+        )
 
     @cached_property
     def _claims(self) -> Claims:
@@ -128,7 +130,7 @@ class QueryPlan(Plan):
             return claims_of(accuracy, None)
         said = f"two runs {self._same}, except with probability {self.rho:g}"
         source = SHARP_FORM + claim.source.removeprefix(SHARP_FORM)
-        claim = Claim("replicability", "proved", said, self.rho, source, level=self._level)
+        claim = LibraryClaim("replicability", "proved", said, self.rho, source, level=self._level)
         at_least = self._calls_that("replicability_proved")
         same = claim_if(self.replicability_proved, claim, self.rho_proved, at_least=at_least)
         return claims_of(accuracy, "; ".join(self._outside_the_proof(estimate=(RSTAT,))) or same)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_real
-from replicable_rl.records import Claim, Claims
+from replicable_rl.records import Claim, Claims, LibraryClaim
 from replicable_rl.theory.parameters import MOST, check_parameters
 from replicable_rl.theory.plan import (
     MAX_CALLS,
@@ -188,14 +188,14 @@ class RMaxPlan(Plan):
         conditions = (*self._to_settle, *support) if broken is None else support
         said = f"the policy is within {self.epsilon:g} of optimal from the initial distribution (values in [0, 1])"
         said += f", except with probability {self.delta:g}"
-        claim = Claim("accuracy", "proved", said, self.epsilon, source, self.delta, "policy", conditions)
+        claim = LibraryClaim("accuracy", "proved", said, self.epsilon, source, self.delta, "policy", conditions)
         accuracy = "; ".join(self._foreign) or self._claim_if(self.loss_proved, claim, self.loss)
         if broken:
             accuracy = "; ".join([accuracy, *broken] if isinstance(accuracy, str) else broken)
         if self.rho is None or self.rho_proved is None:
             return self._ending_at_the_table(claims_of(accuracy, None))
         said = f"two runs learn the same model, except with probability {self.rho:g}"
-        claim = Claim("replicability", "proved", said, self.rho, source, level="model", conditions=support)
+        claim = LibraryClaim("replicability", "proved", said, self.rho, source, level="model", conditions=support)
         same = self._claim_if(self.replicability_proved, claim, self.rho_proved)
         ablated = self._outside_the_proof(threshold=(_RANDOMISED,), estimate=(RSTAT,))
         return self._ending_at_the_table(claims_of(accuracy, "; ".join(ablated) or same))

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput, check_integer, check_share, shown
-from replicable_rl.records import Claim, Claims
+from replicable_rl.records import Claim, Claims, LibraryClaim
 from replicable_rl.theory.plan import SHARP_FORM, SLACK, claims_of
 from replicable_rl.wording import apart
 
@@ -86,8 +86,8 @@ class RStatPlan:
         source = f"{SHARP_FORM}thm:rep-sq"
         near = f"the answer is within {self.tolerance:g} of the mean, except with probability {self.delta:g}"
         same = f"two runs get the same answer, except with probability {self.rho:g}"
-        right = Claim("accuracy", "proved", near, self.tolerance, source, self.delta, conditions=_SAMPLED)
-        again = Claim("replicability", "proved", same, self.rho, source, conditions=_SAMPLED)
+        right = LibraryClaim("accuracy", "proved", near, self.tolerance, source, self.delta, conditions=_SAMPLED)
+        again = LibraryClaim("replicability", "proved", same, self.rho, source, conditions=_SAMPLED)
         return claims_of(_within(right, "tolerance", self.error_proved), _within(again, "rho", self.rho_proved))
 
 

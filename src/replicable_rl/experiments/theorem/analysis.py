@@ -13,8 +13,8 @@ from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
 from replicable_rl.experiments.experiment import CONFIDENCE, Scale, Study, Verdict, judged, shown, study
 from replicable_rl.mdp import TabularMDP, pairs_of
-from replicable_rl.records import ObjectSpec
-from replicable_rl.registry import PROBLEMS, build, is_ours, make
+from replicable_rl.records import OURS, ObjectSpec, provider
+from replicable_rl.registry import PROBLEMS, build, make
 from replicable_rl.theory import MAX_CALLS, paper_phased_vi, phased_vi
 
 DELTA, RHO = 0.001, 0.2
@@ -60,7 +60,7 @@ def _promise(id: str, form: str) -> dict[str, Any] | None:
 def _is_shipped(id: str) -> bool:
     """Whether a problem comes with the library and needs no input."""
     given = inspect.signature(PROBLEMS[id]).parameters.values()
-    return is_ours(PROBLEMS[id]) and all(one.default is not one.empty for one in given)
+    return provider(PROBLEMS[id]) == OURS and all(one.default is not one.empty for one in given)
 
 
 def analyse(studies: Sequence[Study], results: Sequence[AuditResult]) -> Dataset:

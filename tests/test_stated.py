@@ -1,0 +1,297 @@
+"""Whose claim is it: nothing that was said by other code than this library's reads as proved, however it comes."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import json
+import sys
+import types
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import replicable_rl as rr
+from replicable_rl import theory
+from replicable_rl.algorithms import phased_vi
+from replicable_rl.envs import two_goals
+from replicable_rl.queries import Rounded
+from replicable_rl.records import OURS, Claim, Claims, LibraryClaim, RunSpec, provider
+from replicable_rl.sampling import Counts
+from replicable_rl.solve.run import solve_as
+from replicable_rl.store import RunStore
+
+GRID = rr.make("two-goals-v1")
+PROMISE: dict[str, Any] = {"epsilon": 0.1, "delta": 0.001, "rho": 0.2}
+HONEST = rr.ReplicablePhasedVI(**PROMISE)
+PROVED = theory.phased_vi(32, 0.9, **PROMISE).claims()  # of this library, and good for 32 pairs and rPVI
+
+
+def bad_run(claims: Claims) -> rr.Run:
+    """Return a run that has seen no data, with these claims."""
+    done = rr.Status(rr.StatusCode.COMPLETED, "done")
+    return rr.Run.of({"policy": np.zeros(GRID.n_states, dtype=int)}, status=done, claims=claims, samples=10)
+
+
+@dataclasses.dataclass(frozen=True)
+class Stranger:
+    """Claims what a text says, and never looks at its data."""
+
+    how: str
+    epsilon: float = 0.1
+    id: ClassVar[str] = "stranger-v1"
+
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        return bad_run(CLAIMS[self.how]()).but()
+
+
+def by_hand() -> Claims:
+    return Claims(
+        (
+            rr.Claim("accuracy", "stated", "the policy is within 0.1 of optimal", 0.1, "thm:rpvi", 0.001, "policy"),
+            rr.Claim("replicability", "stated", "two runs have the same policy", 0.2, "thm:rpvi", level="policy"),
+        )
+    )
+
+
+class Loud(Claim):
+    """A claim that says of itself what it likes."""
+
+    def __str__(self) -> str:
+        return "proved (Theorem 4.1)"
+
+    def stated_by(self, name: str) -> Claim:
+        return self
+
+
+class LoudClaims(Claims):
+    def stated_by(self, name: str) -> Claims:
+        return self
+
+    def __str__(self) -> str:
+        return "Proved (Theorem 4.1)."
+
+
+def changed(claims: Claims) -> Claims:
+    """Return stated claims whose kind was overwritten."""
+    for claim in claims:
+        object.__setattr__(claim, "kind", "proved")
+    return claims
+
+
+CLAIMS: dict[str, Any] = {
+    "by hand": by_hand,
+    "overwritten": lambda: changed(by_hand()),
+    "this library's own, of a plan": lambda: PROVED,
+    "copied": lambda: copy.deepcopy(PROVED),
+    "with another statement": lambda: Claims(
+        tuple(dataclasses.replace(one, statement="all is well") for one in PROVED)
+    ),
+    "of this library's class": lambda: Claims((LibraryClaim("accuracy", "proved", "all is well", 0.1, "thm:rpvi"),)),
+    "of a class of its own": lambda: Claims((Loud("accuracy", "stated", "all is well", 0.1, "thm:rpvi"),)),
+    "in a class of its own": lambda: LoudClaims(PROVED.made),
+    "read as this library's": lambda: Claims.from_json(PROVED.to_json(), OURS),
+    "of an honest run elsewhere": lambda: rr.solve(GRID, HONEST, shared_seed=1, sample_seed=1).claims,
+}
+
+
+class Inherits(rr.ReplicablePhasedVI):
+    """This library's, with another end."""
+
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        run = super().solve(source, shared, rng)
+        return run.but(outputs=bad_run(PROVED).outputs, fingerprints=bad_run(PROVED).fingerprints)
+
+
+class PlansLess(rr.ReplicablePhasedVI):
+    """Runs by the plan of another promise."""
+
+    def plan(self, problem: Any) -> Any:
+        return rr.ReplicablePhasedVI(0.9, 0.1, 0.5).plan(problem)
+
+
+class OnlyNamed(rr.ReplicablePhasedVI):
+    """Nothing of its own but the name."""
+
+
+class Lies(Stranger):
+    __module__ = phased_vi.__name__
+    __qualname__ = "ReplicablePhasedVI"
+
+
+class HalfRounded(Rounded):
+    """Says that it is rSTAT."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = Rounded.__hash__
+
+    def bind(self, *arguments: Any) -> Any:
+        return rr.queries.Plain().bind(*arguments)
+
+
+def with_a_plan(algorithm: Any) -> Any:
+    """Return an algorithm of this library, an object of which somebody has changed."""
+    mine = rr.ReplicablePhasedVI(**PROMISE)
+    object.__setattr__(mine, "plan", lambda problem: algorithm.plan(problem))
+    return mine
+
+
+def with_an_estimate() -> Any:
+    mine = rr.ReplicablePhasedVI(0.123, 0.001, 0.2)  # of which no plan was made yet
+    object.__setattr__(mine, "estimate", HalfRounded())
+    return mine
+
+
+def with_a_rule() -> Any:
+    mine = rr.PlugInPolicy(**PROMISE, rule=rr.rules.AffordableTolerance())
+    object.__setattr__(mine.rule, "decide", lambda *arguments: rr.rules.Decision({"policy": np.zeros(8, dtype=int)}))
+    return mine
+
+
+ALGORITHMS: dict[str, Any] = {
+    **{how: functools.partial(Stranger, how) for how in CLAIMS},
+    "inherits": lambda: Inherits(**PROMISE),
+    "plans less": lambda: PlansLess(**PROMISE),
+    "only named": lambda: OnlyNamed(**PROMISE),
+    "under a false name": lambda: Lies("this library's own, of a plan"),
+    "with a plan of another": lambda: with_a_plan(rr.ReplicablePhasedVI(0.2, 0.001, 0.2)),
+}
+
+
+@pytest.fixture(params=ALGORITHMS)
+def stranger(request: pytest.FixtureRequest) -> Any:
+    return ALGORITHMS[request.param]()
+
+
+def says_nothing_proved(run: rr.Run) -> None:
+    assert {claim.kind for claim in run.claims} == {"stated"}
+    assert "proved (" not in str(run.claims).lower()
+    assert all("not by this library" in str(claim) and "Theorem" not in str(claim) for claim in run.claims)
+
+
+def test_what_others_claim_is_stated(stranger: Any, tmp_path: Path) -> None:
+    run = rr.solve(GRID, stranger, shared_seed=1, sample_seed=1)
+    says_nothing_proved(run)
+    rr.save_run(run, tmp_path / "run")
+    says_nothing_proved(rr.load_run(tmp_path / "run"))
+
+
+def test_so_it_is_in_audits_and_what_they_keep(stranger: Any, tmp_path: Path) -> None:
+    result = rr.audit(GRID, stranger, shared_seeds=2)
+    for run in result.runs:
+        says_nothing_proved(run)
+    assert "proved" not in json.dumps(result.to_json()["claims"])
+    with RunStore(tmp_path / "runs.sqlite") as store:
+        store.add([run.kept(None).but(spec=run.spec) for run in result.runs[:1]], {})
+        for run in store.runs(result.spec.family).values():
+            says_nothing_proved(run)
+
+
+def test_so_it_is_in_what_training_code_returns() -> None:
+    def train(shared_seed: int, sample_seed: int) -> rr.Run:
+        return rr.solve(GRID, HONEST, shared_seed=shared_seed, sample_seed=sample_seed)
+
+    for run in rr.audit_callable(train, shared_seeds=2, problem=GRID).runs:
+        says_nothing_proved(run)
+
+
+@pytest.mark.parametrize("where", ["plan", "_plan", "solve"])
+def test_a_class_of_this_library_that_was_changed_claims_nothing(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = getattr(rr.ReplicablePhasedVI, where)
+    monkeypatch.setattr(rr.ReplicablePhasedVI, where, lambda *given, **named: honest(*given, **named))
+    algorithm = rr.ReplicablePhasedVI.__new__(rr.ReplicablePhasedVI)
+    algorithm.__dict__.update(vars(HONEST))
+    assert provider(algorithm) != OURS
+    spec = RunSpec(GRID.spec, rr.ObjectSpec("rpvi-v1"), 1, rr.Drawn(1))
+    says_nothing_proved(solve_as(spec, GRID, algorithm))
+
+
+def test_rules_and_estimates_that_pretend() -> None:
+    assert provider(with_a_rule()) == __name__
+    with pytest.raises(rr.InvalidInput, match="id 'rstat'"):
+        rr.ReplicableRMax(0.1, 0.001, 0.2, 60, estimate=HalfRounded())
+    assert provider(with_an_estimate()) == __name__
+    with pytest.raises(rr.InvalidInput, match="id 'rstat'"):
+        rr.solve(GRID, with_an_estimate(), shared_seed=1)
+
+    class Mine(rr.rules.Greedy):
+        pass
+
+    with pytest.raises(rr.InvalidInput, match="'greedy'"):
+        rr.PlugInPolicy(**PROMISE, rule=Mine())
+
+
+@pytest.mark.parametrize("id", sorted(rr.registry.ALGORITHMS))
+def test_no_other_code_has_an_id_of_this_library(id: str) -> None:
+    borrowed = type("Borrowed", (Stranger,), {"id": id, "version": "1"})("by hand")
+    with pytest.raises(rr.InvalidInput, match=id):
+        rr.solve(GRID, borrowed, shared_seed=1)
+
+
+@pytest.mark.parametrize("kind", ["proved", "asymptotic", "measured", "sure", None])
+def test_the_public_claim_is_stated(kind: Any) -> None:
+    with pytest.raises(rr.InvalidInput, match=f"kind must be 'stated', got {kind!r}"):
+        rr.Claim("accuracy", kind, "the policy is within 0.1 of optimal", 0.1, "thm:rpvi")
+
+
+def test_a_file_is_believed_about_this_librarys_algorithms_alone(tmp_path: Path) -> None:
+    run = rr.solve(GRID, HONEST, shared_seed=1, sample_seed=1)
+    rr.save_run(run, tmp_path / "ours")
+    assert rr.load_run(tmp_path / "ours").claims == run.claims
+    assert {claim.kind for claim in run.claims} == {"proved"}
+    spec = dataclasses.replace(run.spec, algorithm=rr.ObjectSpec("mine-v1"))  # type: ignore[type-var]  # it has one
+    rr.save_run(dataclasses.replace(run, spec=spec), tmp_path / "mine")
+    says_nothing_proved(rr.load_run(tmp_path / "mine"))
+    assert {claim.kind for claim in Claims.from_json(run.claims.to_json())} == {"stated"}
+    with RunStore(None) as store:
+        for one in (run, dataclasses.replace(run, spec=spec)):
+            store.add([one.kept(None)], {})
+        for family, _ in store.families():
+            (read,) = store.runs(family).values()
+            assert [claim.kind for claim in read.claims] == [
+                "proved" if family.algorithm.id == "rpvi-v1" else "stated"
+            ] * len(run.claims)
+
+
+def test_whose_code_it_is() -> None:
+    for ours in (rr.solve, two_goals, HONEST, type(HONEST), HONEST.plan, Counts(GRID), Counts(GRID).draw, rr.Simulator):
+        assert provider(ours) == OURS
+    made = rr.PlugInPolicy(**PROMISE), rr.RMax(0.1, 0.01, 60), rr.testing.PerSample(GRID), GRID
+    assert {provider(one) for one in made} == {OURS}
+    for theirs in (Stranger("by hand"), Stranger, test_whose_code_it_is, lambda: 0, type("Own", (Counts,), {})):
+        assert provider(theirs) == __name__
+    assert provider(rr.PlugInPolicy(**PROMISE, samples=10, rule=Named())) == __name__
+    assert (provider(len), provider(np.zeros), provider(functools.partial(len))) == ("builtins", "numpy", "builtins")
+    assert provider(Lies) == phased_vi.__name__ != OURS
+
+
+@dataclasses.dataclass(frozen=True)
+class Named:
+    """A rule of one's own."""
+
+    id: ClassVar[str] = "named"
+
+    def decide(self, model: Any, *others: Any) -> rr.rules.Decision:
+        return rr.rules.Decision({"policy": model.best.policy}, sure=True)
+
+
+def test_a_class_put_into_a_module_of_this_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    put = type("Put", (Stranger,), {"__module__": phased_vi.__name__, "__qualname__": "Put", "id": "put-v1"})
+    put.solve = lambda self, *given: bad_run(PROVED)  # type: ignore[attr-defined]
+    monkeypatch.setattr(phased_vi, "Put", put, raising=False)
+    module = types.ModuleType("replicable_rl.mine")
+    made = type("Made", (Stranger,), {"__module__": module.__name__, "__qualname__": "Made", "id": "made-v1"})
+    module.Made = made  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    for kind in (put, made):
+        says_nothing_proved(rr.solve(GRID, kind("this library's own, of a plan"), shared_seed=1, sample_seed=1))
+
+
+def test_rules_of_ones_own_are_never_sure() -> None:
+    own = rr.PlugInPolicy(**PROMISE, samples=10**6, rule=Named())
+    assert not list(rr.solve(GRID, own, shared_seed=1, sample_seed=1).claims)
