@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import functools
 import json
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -295,3 +296,173 @@ def test_a_class_put_into_a_module_of_this_package(monkeypatch: pytest.MonkeyPat
 def test_rules_of_ones_own_are_never_sure() -> None:
     own = rr.PlugInPolicy(**PROMISE, samples=10**6, rule=Named())
     assert not list(rr.solve(GRID, own, shared_seed=1, sample_seed=1).claims)
+
+
+# --- audits judge what their runs claim ----------------------------------------------------------
+
+
+NOTHING = Claims()
+
+
+@dataclasses.dataclass(frozen=True)
+class Fickle:
+    """Takes the best policy, or the worst in a share of its runs, and claims what it is given."""
+
+    bad: float = 0.0
+    claims: Claims = NOTHING
+    only_if_good: bool = False
+    id: ClassVar[str] = "fickle-v1"
+
+    def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+        best = rr.optimal_values(RIVER)
+        is_bad = rng.random() < self.bad
+        source.draw(1, rng)
+        q = np.zeros_like(best.q) if is_bad else best.q
+        claims = Claims() if is_bad and self.only_if_good else self.claims
+        return rr.Run.of({"value": q, "policy": rr.greedy(q)}, samples=12, claims=claims)
+
+
+RIVER = rr.make("riverswim-v1")  # the policy of zeros loses 0.46
+LOSES = rr.Claim("accuracy", "stated", "the policy is within 0.1 of optimal", 0.1, "mine", 0.05, "policy")
+AGREES = rr.Claim("replicability", "stated", "two runs have the same policy", 0.1, "mine", level="policy")
+
+
+def library(claim: Claim, kind: str) -> Claim:
+    """Return a claim as this library would make it."""
+    parts = {one.name: getattr(claim, one.name) for one in dataclasses.fields(claim)}
+    seen = rr.records.Measurement(0.9, 0.8, 1.0, 0.95, 10) if kind == "measured" else None
+    return LibraryClaim(**{**parts, "kind": kind, "measurement": seen})
+
+
+def audited(claim: Claim, bad: float, **options: Any) -> rr.AuditResult:
+    return rr.audit(RIVER, Fickle(bad, Claims((claim,)), **options), shared_seeds=60)
+
+
+@pytest.mark.parametrize(
+    ("claim", "bad", "refuted"),
+    [
+        (LOSES, 0.0, False),
+        (LOSES, 0.02, False),
+        (LOSES, 0.5, True),
+        (dataclasses.replace(LOSES, bound=0.5), 1.0, False),
+        (dataclasses.replace(LOSES, failure=0.999), 0.9, False),
+        (dataclasses.replace(LOSES, failure=0.0), 0.2, True),
+        (dataclasses.replace(LOSES, level=None), 0.5, True),
+        (dataclasses.replace(LOSES, level="value", bound=0.2), 0.5, True),
+        (dataclasses.replace(LOSES, level="value", bound=0.2), 0.0, False),
+        (dataclasses.replace(LOSES, level="model"), 0.5, False),
+        (AGREES, 0.0, False),
+        (AGREES, 0.03, False),
+        (AGREES, 0.5, True),
+        (dataclasses.replace(AGREES, level="value"), 0.5, True),
+        (dataclasses.replace(AGREES, level=None), 0.5, True),
+        (dataclasses.replace(AGREES, bound=0.9), 0.5, False),
+        (dataclasses.replace(AGREES, definition="def:mine"), 0.5, True),
+        (dataclasses.replace(AGREES, definition=rr.records.THIS_SEED), 0.5, True),
+        (dataclasses.replace(AGREES, definition=rr.records.THIS_SEED, bound=0.6), 0.5, False),
+    ],
+    ids=repr,
+)
+def test_claims_that_the_runs_refute(claim: Claim, bad: float, refuted: bool) -> None:
+    result = audited(claim, bad)
+    assert bool(result.refuted) is refuted
+    if refuted:
+        assert result.verdict() is False
+        assert result.judged(0.01) is False
+        assert result.warnings[0] == result.refuted[0]
+        assert result.to_json()["refuted"] == list(result.refuted)
+
+
+def test_one_loss_refutes_no_claim() -> None:
+    rare = dataclasses.replace(LOSES, failure=0.001)
+    losers = [audited(rare, bad) for bad in (0.005, 0.01, 0.02)]
+    few = [result for result in losers if 0 < sum(run.policy[0] == 0 for run in result.runs) <= 2]
+    assert few
+    assert not [result.refuted for result in few if result.refuted]
+
+
+@pytest.mark.parametrize("claim", [LOSES, AGREES], ids=["accuracy", "replicability"])
+def test_kinds_and_conditions(claim: Claim) -> None:
+    result = audited(claim, 0.5)
+    for kind, judged in (("proved", True), ("asymptotic", False), ("measured", False)):
+        one = library(claim, kind)
+        runs = tuple(run.but(claims=Claims((one,))) for run in result.runs)
+        assert bool(dataclasses.replace(result, runs=runs).refuted) is judged
+    fails = "or its condition fails"
+    assert fails not in result.refuted[0]
+    assert fails in audited(dataclasses.replace(claim, conditions=("it rains",)), 0.5).refuted[0]
+    assert fails not in audited(dataclasses.replace(claim, conditions=(rr.records.FIXED_SEED,)), 0.5).refuted[0]
+
+
+def test_what_no_run_claims_is_not_judged() -> None:
+    assert not rr.audit(RIVER, Fickle(0.5), shared_seeds=60).refuted
+    assert not audited(LOSES, 0.5, only_if_good=True).refuted  # those that lose do not claim
+    assert audited(AGREES, 0.5, only_if_good=True).refuted  # a claim about any two runs, whoever makes it
+
+
+def test_a_claim_that_each_run_words_differently_is_still_one() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Wordy(Fickle):
+        id: ClassVar[str] = "wordy-v1"
+
+        def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:
+            run = super().solve(source, shared, rng)
+            said = f"the policy is good, says {rng.random()}"
+            return run.but(claims=Claims((dataclasses.replace(LOSES, statement=said, bound=0.1 * rng.random()),)))
+
+    assert len(rr.audit(RIVER, Wordy(0.5), shared_seeds=60).refuted) == 1
+
+
+def test_training_code_is_judged_by_what_it_states() -> None:
+    def train(shared_seed: int, sample_seed: int) -> rr.Run:
+        return rr.Run.of({"policy": np.zeros(RIVER.n_states, dtype=int)}, claims=Claims((LOSES, AGREES)))
+
+    (refuted,) = rr.audit_callable(train, shared_seeds=40, problem=RIVER).refuted
+    assert "within 0.1 of optimal" in refuted  # and not the other claim
+    assert "not by this library" in refuted
+    assert not rr.audit_callable(train, shared_seeds=40).refuted  # without the table, losses are not known
+
+
+def test_what_this_library_proves_is_not_refuted() -> None:
+    for algorithm in (
+        HONEST,
+        rr.ReplicablePhasedVI(0.1, 0.001, 0.2, target="value"),
+        rr.PhasedVI(0.1, 0.001),
+        rr.PlugInPolicy(0.1, 0.01, 0.2),
+        rr.PlugInPolicy(0.1, 0.01, 0.2, rule="rounded"),
+        rr.ReplicableApproximateMDP(0.05, 0.001, 0.2),
+    ):
+        result = rr.audit(GRID, algorithm, shared_seeds=20)
+        assert len(result.runs[0].claims) >= 1
+        assert not result.refuted
+
+
+REGISTERS = """
+import dataclasses, numpy as np, replicable_rl as rr
+from replicable_rl import theory
+
+@rr.register_algorithm
+@dataclasses.dataclass(frozen=True)
+class Mine:
+    epsilon: float = 0.1
+    id = "my-rpvi-v1"
+
+    def solve(self, source, shared, rng):
+        policy = np.zeros(source.n_states, dtype=int)  # ignores its data
+        return rr.Run.of({"policy": policy}, samples=10, claims=theory.phased_vi(12, 0.95, 0.1, 0.001, 0.2).claims())
+"""
+
+
+@pytest.mark.parametrize("more", [(), ("--require", "0.5")], ids=["", "require"])
+def test_a_refuted_claim_is_the_exit_code(more: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "forging.py").write_text(REGISTERS)
+    command = [str(Path(sys.executable).parent / "replicable-rl"), "--plugin", "forging", "audit"]
+    asked = ["riverswim-v1", "my-rpvi-v1", "--shared-seeds", "20", "--store", "runs.sqlite", *more]
+    made = subprocess.run([*command, *asked], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert made.returncode == 1, made.stderr
+    assert "stated by my-rpvi-v1, not by this library" in " ".join(made.stdout.split())
+    assert "proved" not in made.stdout.lower()
+    read = [command[0], "audit", "--store", "runs.sqlite", *more]  # without the plugin
+    again = subprocess.run(read, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert again.returncode == 1, again.stderr
+    assert "stated by my-rpvi-v1, not by this library" in " ".join(again.stdout.split())

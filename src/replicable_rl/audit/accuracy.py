@@ -72,11 +72,17 @@ def promised_loss(spec: AuditSpec) -> Promised | None:
     asked = spec.training
     if asked is not None and asked.epsilon is not None:
         return Promised(asked.epsilon, asked.delta or 0.0, "worst")
-    algorithm = _algorithm(spec)
-    over, epsilon, delta = (getattr(algorithm, name, None) for name in ("loss_over", "epsilon", "delta"))
-    if over not in ("initial", "worst") or not isinstance(epsilon, (int, float)):
+    algorithm, over = _algorithm(spec), loss_over(spec)
+    epsilon, delta = (getattr(algorithm, name, None) for name in ("epsilon", "delta"))
+    if over is None or not isinstance(epsilon, (int, float)):
         return None
     return Promised(float(epsilon), float(delta) if isinstance(delta, (int, float)) else 0.0, over)
+
+
+def loss_over(spec: AuditSpec) -> str | None:
+    """Return which losses the algorithm of an audit bounds: the "initial" ones or the "worst"; None: neither."""
+    over = getattr(_algorithm(spec), "loss_over", None)
+    return over if over in ("initial", "worst") else None
 
 
 def _algorithm(spec: AuditSpec) -> Any:

@@ -15,6 +15,7 @@ from replicable_rl.audit.classes import OutputClass, PolicyValue, actions_of, cl
 from replicable_rl.audit.closeness import Closeness, measure_closeness
 from replicable_rl.audit.doubts import doubts
 from replicable_rl.audit.logs import measure_logs, measure_states_of_logs
+from replicable_rl.audit.refuting import refutations
 from replicable_rl.audit.returns import Returns, measure_returns
 from replicable_rl.audit.rows import frame_of, in_one_line, measured_claim, rows_of
 from replicable_rl.audit.sampled import unsampled
@@ -158,10 +159,14 @@ class AuditResult(Displayed):
         asked = self.spec.require if level == self.level else None
         if asked is None and self.rho is not None:
             asked = min(1.0 - self.rho, float(np.nextafter(1.0, 0.0)))
-        return None if asked is None or level not in self.levels else self.judged(asked, level)
+        if asked is None or level not in self.levels:
+            return False if self.refuted else None
+        return self.judged(asked, level)
 
     def judged(self, required: float, level: str | None = None) -> bool | None:
-        """Whether the agreement is at least ``required`` (:meth:`meets`) and no loss speaks against it."""
+        """Whether the agreement is at least ``required`` (:meth:`meets`), no loss is too large and no claim refuted."""
+        if self.refuted:
+            return False
         unknown = None if self.loss_not_judged else True
         both = [self.meets(required, level), unknown if self.accuracy is None else self.accuracy.met]
         return False if False in both else None if None in both else True
@@ -178,9 +183,14 @@ class AuditResult(Displayed):
         if promised is None or self.policies is None or self.logs is not None or self.mdp is None:
             return None
         worst = promised.over == "worst"
-        lost = {one.fingerprint: one.worst_loss if worst else one.loss / self._span for one in self.policies}
+        lost = {one.fingerprint: one.worst_loss if worst else one.loss / self.span for one in self.policies}
         losses = [lost.get(one) if one is not None else None for one in self._prints["policy"]]
         return measure_accuracy(promised, losses, self.spec.runs_per_seed, self.spec.confidence)
+
+    @cached_property
+    def refuted(self) -> tuple[str, ...]:
+        """A sentence for every claim of the runs that the runs refute, see :mod:`replicable_rl.audit.refuting`."""
+        return tuple(refutations(self))
 
     @cached_property
     def returns(self) -> Returns | None:
@@ -215,8 +225,8 @@ class AuditResult(Displayed):
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """Why the numbers may say nothing: nothing was sampled, policies are constant, nothing was learned."""
-        return tuple(doubts(self))
+        """Which claims are refuted, and why the numbers may say nothing: nothing was sampled, nothing was learned."""
+        return (*self.refuted, *doubts(self))
 
     @cached_property
     def unsampled(self) -> str:
@@ -268,10 +278,10 @@ class AuditResult(Displayed):
         """Return and loss of every distinct policy, most common first; None where the model is not known."""
         if self.mdp is None or "policy" not in self.levels:
             return None
-        return policy_values(self.mdp, self.classes("policy"), self.outputs("policy"), self._span)
+        return policy_values(self.mdp, self.classes("policy"), self.outputs("policy"), self.span)
 
     @property
-    def _span(self) -> float:
+    def span(self) -> float:
         """How far values of the problem can be apart: what losses are divided by."""
         low, high = (0.0, 0.0) if self.mdp is None else self.mdp.reward_range
         return (high - low) / (1.0 - (0.0 if self.mdp is None else self.mdp.gamma)) or 1.0

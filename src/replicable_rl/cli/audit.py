@@ -125,8 +125,8 @@ def audit_command(
     With --store alone, judge the audits that the store holds: by what each of them requires, or by --require. Verdicts
     hold however often one looks, so an audit may be extended until there is one.
 
-    Exit codes: 0 if what is required is shown, or nothing is required; 1 if it is refuted; 2 if the runs cannot tell,
-    or the input is bad.
+    Exit codes: 0 if what is required is shown, or nothing is required; 1 if it is refuted, or a claim of the runs is; 2
+    if the runs cannot tell, or the input is bad.
     """
     asked = dict(locals())
     if csv_file is not None and (csv_file.is_file() or not csv_file.exists()):  # a pipe is opened once only
@@ -151,6 +151,8 @@ def audit_command(
 
 def _verdict(result: AuditResult, level: str | None) -> int:
     """Return the exit code of what was asked of an audit, at the level that was named."""
+    if result.refuted:
+        return _NOT_MET
     if result.spec.require is None:
         return _MET
     return {True: _MET, False: _NOT_MET, None: _CANNOT_TELL}[result.verdict(level)]

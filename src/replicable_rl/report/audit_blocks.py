@@ -162,13 +162,14 @@ def _claims(result: AuditResult) -> Iterator[Block]:
     for run in result.runs:
         for claim in run.claims:
             holds = f"{claim.statement}{''.join(f'; if {one}' for one in claim.conditions)}"
-            seen[claim.about, holds, claim.kind, claim.source] += 1
+            source = claim.source if claim.kind == "stated" else cited(claim.source)
+            seen[claim.about, holds, claim.ground, source] += 1
         for about, why in run.claims.missing.items():
             seen[about, f"Nothing is proved: {cited(why)}", "none", "–"] += 1
     if not seen:
         return
     rows: list[list[Cell]] = [
-        [about, brief(holds, 600), kind, Code(brief(cited(source))), runs]
+        [about, brief(holds, 600), kind, Code(brief(source)), runs]
         for (about, holds, kind, source), runs in sorted(seen.items(), key=lambda one: (one[0][0], -one[1]))[:_CLAIMS]
     ]
     yield Heading("What is claimed about a run")

@@ -55,7 +55,8 @@ def headline(result: AuditResult, level: str, require: float | None = None) -> s
     elif require is not None and promised is not None and abs(require - promised) > 1e-12:
         more += f" Required {number(require, 6)}: {_verdict(result, require, level)}."
     asked = promised is not None or require is not None
-    return f"{text}{loss_verdict(result) if asked else ''}.{more}"
+    claims = "; a claim of the runs is refuted" if result.refuted else ""
+    return f"{text}{loss_verdict(result) if asked else ''}{claims}.{more}"
 
 
 def _finest(result: AuditResult, promised: float, level: str) -> str:
@@ -252,6 +253,7 @@ def result_json(result: AuditResult, timing: bool) -> dict[str, Json]:
         "made_with": [{"runs": runs, **by} for by, runs in versions(result.runs)],
         "samples": None if result.samples is None else str(result.samples),
         "claims": [claims.to_json() for claims in dict.fromkeys(run.claims for run in result.runs if not run.error)],
+        "refuted": list(result.refuted),
         "levels": {level: _level_json(result, level) for level in result.levels},
         "failures": [
             {"shared_seed": str(run.shared_seed)}
