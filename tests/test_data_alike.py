@@ -50,6 +50,18 @@ SOURCES: dict[str, Callable[[Log, Path], Any]] = {
     "CSV": _csv,
     "JSON lines": _jsonl,
 }
+TIMES = ["2024-01-31 09:59:00Z", "2024-01-31 09:59:00.5+00:00"]
+UNSORTED = [  # texts that do not sort as what they stand for, and the row that is blamed
+    (["9:59", "10:00"], 1),
+    (["step_9", "step_10"], 1),
+    (["Mon", "Tue"], 1),
+    (["31.12.2023", "01.01.2024"], 1),
+    (["12:01 AM", "01:00 AM"], 1),
+    (["2024-1-5", "2024-1-10"], 1),
+    (["2024-01-01 10:00+02:00", "2024-01-01 09:00+00:00"], 1),
+    (["9 ms", "10 ms"], 1),
+    (["b", "a"], 2),
+]
 every_source = pytest.mark.parametrize("source", SOURCES)
 
 
@@ -61,15 +73,24 @@ def row_of(source: str, row: int) -> str:
 
 
 @every_source
-def test_an_order_of_texts_is_one_of_numbers_where_all_are(source: str, tmp_path: Path) -> None:
+def test_an_order_of_texts_is_one_of_numbers_or_of_times(source: str, tmp_path: Path) -> None:
     made = SOURCES[source]
     walk: dict[str, Any] = {"gamma": 0.9, "episode": "walk", "order": "step"}
-    for steps, first in ((["9", "10"], "a"), (["10", "9"], "b"), (["b", "a"], "b"), (["a", "b"], "a")):
+    for steps, first in (
+        (["9", "10"], "a"),
+        (["10", "9"], "b"),
+        (["10:00", "09:59"], "b"),
+        (TIMES, "a"),
+        (TIMES[::-1], "b"),
+    ):
         data = from_transitions(made({**LOG, "walk": [1, 1], "step": steps}, tmp_path), **walk)
         assert data.starts is not None
         assert data.process.states[int(data.starts.argmax())] == first
     said = refused(made({**LOG, "walk": [1, 1], "step": ["9", "x"]}, tmp_path), episode="walk", order="step")
     assert f"{row_of(source, 2)}the order 'x' is no number, and others are." in said
+    for steps, row in UNSORTED:
+        said = refused(made({**LOG, "walk": [1, 1], "step": steps}, tmp_path), episode="walk", order="step")
+        assert f"{row_of(source, row)}the order {steps[row - 1]!r} is no number." in said
 
 
 @every_source

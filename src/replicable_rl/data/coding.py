@@ -41,7 +41,7 @@ def as_array(values: Sequence[Any]) -> Coded | None:
     kinds.discard(type(None))
     if kinds == {int, float} and all(abs(value) < EXACT for value in values if type(value) is int):
         kinds = {float}
-    if kinds == {float}:
+    if kinds == {float} or not values:
         return Coded(np.array([np.nan if value is None else value for value in values], dtype=np.float64))
     if kinds == {int} and all(_NUMBER < value < -_NUMBER for value in values if value is not None):
         numbers = [_NUMBER if value is None else value for value in values]

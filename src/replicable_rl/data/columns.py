@@ -179,7 +179,8 @@ def typed(value: str, kind: str) -> str:
 def whole(value: str) -> str:
     """Return the whole number that a float is; missing where it is none, or so large that others are the same float."""
     number = f"CAST({value} AS DOUBLE)"
-    fits = f"{number} = floor({number}) AND abs({number}) < {EXACT}"  # which DuckDB may believe of NaN: see is_nan
+    exact = f"CASE WHEN typeof({value}) = 'FLOAT' THEN {2**24} ELSE {EXACT} END"
+    fits = f"{number} = floor({number}) AND abs({number}) < {exact}"  # which DuckDB may believe of NaN: see is_nan
     return f"CASE WHEN {fits} THEN TRY_CAST({number} AS BIGINT) END"
 
 
@@ -269,7 +270,8 @@ def must_be_whole(use: str, value: float) -> str:
     >>> must_be_whole("next_state", 2.5)
     'the next state must be a text or a whole number below 2**53, got 2.5. Cast all to text, or bin them (bins=...).'
     """
-    rule = "must be a text or a whole number below 2**53"
+    most = "2**24 in floats of 32 bits" if value.is_integer() and abs(value) < EXACT else "2**53"
+    rule = f"must be a text or a whole number below {most}"
     return f"the {said(use)} {rule}, got {value!r}. Cast all to text, or bin them (bins=...)."
 
 

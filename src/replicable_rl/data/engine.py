@@ -51,7 +51,8 @@ class Engine:
                 raise KeyboardInterrupt from None
             raise
         except (duckdb.Error, UnicodeDecodeError) as error:
-            raise InvalidFile((self.text and self.text.uneven()) or _explained(self.files, str(error))) from None
+            said = str(error) if self.text is None else self.text.explained(str(error))
+            raise InvalidFile(_explained(self.files, said)) from None
 
     @property
     def name(self) -> str:
@@ -89,9 +90,6 @@ def _explained(files: tuple[str, ...], text: str) -> str:
         ("no magic bytes", "is not what its name says"),
         ("too small to be a parquet", "is no Parquet file, or breaks off"),
         ("no files found", "no such file"),
-        ("maximum line size", "has a line that is too long: a quote may not be closed"),
-        ("unterminated quote", "has a quote that is not closed"),
-        ("state machine", "has ends of lines of several kinds, or quotes inside of values. Save it anew"),
     ):
         if clue in lowered:
             return f"{where}: {said}."

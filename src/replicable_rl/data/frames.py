@@ -96,6 +96,8 @@ def _column(name: str, values: Any, columns: Columns) -> Coded:
         values = values.to_numpy()
     elif kind in ("Object", "Int128", "UInt128"):  # of Polars: what Arrow has no type for
         values = values.to_list()
+    elif kind == "BooleanDtype":
+        values = values.array ^ False  # the bytes are then 0 and 1
     elif kind == "Float16":
         values = values.cast(float)
     elif is_of_pandas and (kind in ("IntervalDtype", "PeriodDtype", "SparseDtype") or _has_codes(values)):
@@ -103,6 +105,8 @@ def _column(name: str, values: Any, columns: Columns) -> Coded:
     if isinstance(values, np.ndarray):
         plain = values.dtype.kind in "iufb" and values.dtype.itemsize <= 8
         if plain or (values.dtype.kind in "mM" and np.datetime_data(values.dtype)[0] in ("s", "ms", "us", "ns")):
+            if values.dtype == np.bool_:
+                return Coded(values.view(np.uint8) != 0)  # engines would read its bytes, and not all are 0 or 1
             return Coded(values.astype(values.dtype.newbyteorder("="), order="C", copy=False))
         values = values.astype(object).tolist()
     return _of_objects(name, values, columns) if isinstance(values, list) else Coded(values)
@@ -119,7 +123,8 @@ def _of_objects(name: str, values: list[Any], columns: Columns) -> Coded:
     if not names:
         values = [int(value) if isinstance(value, bool) else value for value in values]
     found = as_array(values)
-    if found is None and set(uses) <= {"episode", "order"}:
+    texts = "order" in uses and any(isinstance(value, (str, bytes)) for value in values)  # which sort by letters
+    if found is None and set(uses) <= {"episode", "order"} and not texts:
         found = as_ranks(values)
     if found is None:
         refuse_mixed(said(names[0] if names else uses[0]), values, bool(names))

@@ -7,6 +7,7 @@ columns for a first look and all of them for the GROUP BY. What is special about
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,18 +18,20 @@ from replicable_rl.data.columns import (
     double,
     family,
     is_missing,
+    literal,
     number,
     packed,
     quoted,
 )
 from replicable_rl.data.counting import MANY_REWARDS, EpisodeFlaws, Facts
-from replicable_rl.data.text import FILE, is_packed
+from replicable_rl.data.text import FILE
 from replicable_rl.data.viewed import VIEW, ViewedRows
 from replicable_rl.errors import InvalidInput, shown
 
 _MOST_ORDERED = 20_000_000  # rows of a frame whose order is looked at: one thread numbers them
 _MOST_TEXT = 2**29  # bytes of text that are parsed into a table; more is parsed once for every query
-_UNPACKED = 10  # how much larger a compressed text may be
+_UTC = "(Z|[+]00(:?00)?)$"
+_TIME = "(0000-00-00|0000/00/00)([T ]0?0:00(:00)?Z?)?|0?0:00(:00)?"  # forms of texts that sort by themselves
 _UNSURE = 4  # by what factor an approximate number of values may be wrong, and more
 
 
@@ -59,19 +62,25 @@ class LocalRows(ViewedRows):
         return Facts(int(rows), wrong_rows, float(lowest or 0.0), float(highest or 0.0), int(distinct) > MANY_REWARDS)
 
     def _order_of_texts(self, columns: Columns) -> str:
-        """Return how an order of texts is compared: as numbers where all are numbers, and else as texts."""
-        place = _as_place("CAST(o AS VARCHAR)")
-        ((texts, every),) = self.engine.rows(
-            f"SELECT COUNT(*) FILTER (WHERE {place} IS NULL), COUNT(*) FROM steps WHERE o IS NOT NULL"
-        )
-        if 0 < texts < every:
-            given = f"CAST({self._value(columns.order or '', 'order')} AS VARCHAR)"
-            ((row, value),) = self._wrong_rows(f"{given} IS NOT NULL AND {_as_place(given)} IS NULL", given)
-            raise InvalidInput(
-                f"{self._place(row)}: the order {shown(value)} is no number, and others are. Mend the row or leave it "
-                "out."
+        """Return how an order of texts is compared: as numbers, or as texts where all are times, written alike."""
+        forms = [
+            form
+            for (form,) in self.engine.rows(
+                f"SELECT DISTINCT {_form('o')} AS form FROM steps WHERE o IS NOT NULL ORDER BY form LIMIT 2"
             )
-        return "CAST(o AS VARCHAR)" if texts else place
+        ]
+        if forms in ([], [""]):
+            return _as_place("CAST(o AS VARCHAR)")
+        if len(forms) == 1 and re.fullmatch(_TIME, forms[0]):
+            return f"regexp_replace(CAST(o AS VARCHAR), '{_UTC}', '')"
+        given = self._value(columns.order or "", "order")
+        wrong = next((form for form in forms if form and not re.fullmatch(_TIME, form)), forms[-1])
+        ((row, value),) = self._wrong_rows(f"{_form(given)} = {literal(wrong)}", f"CAST({given} AS VARCHAR)")
+        others = ", and others are" if "" in forms else ""
+        raise InvalidInput(
+            f"{self._place(row)}: the order {shown(value)} is no number{others}. Write numbers, or times that are all "
+            "written like 2024-01-31 09:59."
+        )
 
     def group(self, columns: Columns, facts: Facts) -> bool:
         """Make the table ``grouped``; return whether it is known which rows are in the earlier half of the log."""
@@ -130,11 +139,8 @@ class LocalRows(ViewedRows):
     @cached_property
     def _has_table(self) -> bool:
         """Whether the rows are parsed into a table: text that is not too large."""
-        sizes = (
-            os.path.getsize(file) * (_UNPACKED if is_packed(file) else 1)  # noqa: PTH202
-            for file in self.engine.files
-        )
-        return bool(self.engine.files) and not self.parquet and sum(sizes) <= _MOST_TEXT
+        text = self.engine.text
+        return text is not None and sum(map(os.path.getsize, text.paths)) <= _MOST_TEXT
 
     def _make_steps(self, columns: Columns) -> None:
         found = {name: part for use in PARTS for name, part in self._parts(columns, use).items()}
@@ -187,6 +193,13 @@ class LocalRows(ViewedRows):
 def _as_place(order: str) -> str:
     """Return a place in an episode as a number; missing where it is none."""
     return number(order, RAW).replace("AS DOUBLE", "AS DECIMAL(38, 9)")
+
+
+def _form(order: str) -> str:
+    """Return how a place in an episode is written: with 0 for every digit, and nothing where it is a number."""
+    text = f"CAST({order} AS VARCHAR)"
+    form = f"regexp_replace(regexp_replace({text}, '{_UTC}', 'Z'), '[0-9]', '0', 'g')"
+    return f"CASE WHEN {_as_place(text)} IS NULL THEN regexp_replace({form}, '[.]0+', '') ELSE '' END"
 
 
 def _ended(columns: Columns) -> str:

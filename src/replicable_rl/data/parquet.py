@@ -13,20 +13,18 @@ if TYPE_CHECKING:
 
 
 def parquet(files: Sequence[str], numbers: str = "") -> str:
-    """Return the call that reads files, all as one table."""
+    """Return the call that reads files, all as one table; what their folders are called is no column."""
     names = ", ".join(map(literal, files))
-    return f"read_parquet([{names}], union_by_name=true{numbers})"
+    return f"read_parquet([{names}], union_by_name=true, hive_partitioning=false{numbers})"
 
 
 def check_files(duck: Engine, files: Sequence[str], columns: Columns) -> None:
     """Refuse files that lack a column, or hold names of one column in several types: an engine would convert them."""
-    called = {str(name) for name, *_ in duck.rows(f"DESCRIBE SELECT * FROM {parquet(files)}")}
     kinds: dict[str, dict[str, list[str]]] = {}  # of every column, by type: the files
     described: dict[tuple[object, ...], dict[str, str]] = {}
     for file, header in _headers(duck, files).items():
         inside = [name for name, _ in header]
-        folders = {name for name in called - set(inside) if f"/{name}=" in file}  # columns that are named by folders
-        check_header(file, columns, [*inside, *folders])
+        check_header(file, columns, inside)
         for column in columns.asked:
             other = next((one for one in inside if one.lower() == column.lower() and one != column), None)
             if other is not None:

@@ -67,7 +67,7 @@ def from_transitions(
         are in order, or ``order`` says how.
     order : str, optional
         The column that orders the rows of an episode, such as a step or a time. Tables in a database need it. Texts
-        count as numbers where all of them are numbers.
+        count as numbers where all of them are numbers, and as times where all are written like 2024-01-31 09:59.
     bins : dict of Bins, optional
         Columns of numbers to bin, by name; the columns of next states have the bins of their states.
     reward_range : (low, high), optional

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from replicable_rl.data.engine import Engine, engine
 from replicable_rl.data.frames import read_frame
 from replicable_rl.data.local import LocalRows
 from replicable_rl.data.parquet import check_files, parquet
-from replicable_rl.data.text import TextFiles, refusing_unreadable
+from replicable_rl.data.text import TextFiles, refusing_unreadable, unpacked
 from replicable_rl.data.textrows import TextRows
 from replicable_rl.data.viewed import VIEW
 from replicable_rl.errors import InvalidFile, InvalidInput, shown
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from replicable_rl.data.warehouse import WarehouseRows
 
 _TEXTS = (".csv", ".tsv", ".jsonl", ".ndjson")
+_OTHERS = re.compile(r"[.](csv|tsv|jsonl|ndjson|parquet)[.](gz|bz2|xz|zst|lz4|br|Z|zip|7z)$", re.IGNORECASE)  # no logs
 _PATTERN = "*?["
 ENDINGS = (*_TEXTS, *(f"{ending}.gz" for ending in _TEXTS), ".parquet")
 
@@ -38,16 +40,16 @@ ENDINGS = (*_TEXTS, *(f"{ending}.gz" for ending in _TEXTS), ".parquet")
 def opened(source: Any, columns: Columns, declared: Declared) -> Iterator[Rows]:
     """Lend the rows of a log, whatever kind of source it is."""
     files = tuple(_files(source)) if isinstance(source, (str, os.PathLike)) else ()
-    with engine() as duck:
-        yield _rows(duck, source, files, columns, declared)
+    with engine() as duck, unpacked(files) as paths:
+        yield _rows(duck, source, files, paths, columns, declared)
 
 
 def _rows(
-    duck: Engine, source: Any, files: tuple[str, ...], columns: Columns, declared: Declared
+    duck: Engine, source: Any, files: tuple[str, ...], paths: tuple[str, ...], columns: Columns, declared: Declared
 ) -> LocalRows | WarehouseRows:
     if files:
         duck.source = os.fsdecode(source)
-        return _of_files(duck, files, columns, declared)
+        return _of_files(duck, files, paths, columns, declared)
     if is_ibis_table(source):
         from replicable_rl.data.warehouse import WarehouseRows
 
@@ -55,13 +57,15 @@ def _rows(
     return read_frame(duck, source, columns)
 
 
-def _of_files(duck: Engine, files: tuple[str, ...], columns: Columns, declared: Declared) -> LocalRows:
+def _of_files(
+    duck: Engine, files: tuple[str, ...], paths: tuple[str, ...], columns: Columns, declared: Declared
+) -> LocalRows:
     duck.files = files
     if _ending(files[0]) == ".parquet":
         check_files(duck, files, columns)
         duck.rows(f"CREATE TEMP VIEW {VIEW} AS SELECT * FROM {parquet(files)}")
         return LocalRows(duck, parquet(files, ", filename=true, file_row_number=true"))
-    text = TextFiles(files, columns)
+    text = TextFiles(files, columns, paths)
     query, duck.text = text.query(), text
     # Some versions let the reader convert what a query converts, and a value that is no number is then an error.
     if duck.rows("SELECT 1 FROM duckdb_optimizers() WHERE name = 'type_pushdown'"):
@@ -91,8 +95,11 @@ def _files(source: str | os.PathLike[str]) -> list[str]:
         raise InvalidFile(
             f"{text}: holds files of several kinds, {', '.join(sorted(map(str, endings)))}. Name one kind."
         )
+    names: dict[str, str] = {}
     for file in found:
-        check_regular(file)
+        other = names.setdefault(os.path.realpath(check_regular(file)), file)
+        if other != file:
+            raise InvalidFile(f"{file}: is the same file as {other}, and would count twice. Name one of them.")
     return found
 
 
@@ -123,8 +130,11 @@ def _inside(folder: Path) -> Iterator[Path]:
         with refusing_unreadable(str(error.filename)):
             raise error
 
-    for where, _, names in os.walk(folder, onerror=fail):
-        yield from (Path(where, name).relative_to(folder) for name in names if _ending(name))
+    for where, folders, names in os.walk(folder, onerror=fail):
+        yield from (Path(where, name).relative_to(folder) for name in names if _ending(name) or _OTHERS.search(name))
+        for link in filter(Path.is_symlink, (Path(where, name) for name in folders)):  # walking does not follow it
+            if not _is_hidden(link.relative_to(folder).parts) and not link.resolve().is_relative_to(folder.resolve()):
+                raise InvalidFile(f"{link}: is a link to a folder, and is not followed. Name the folder itself.")
 
 
 def _is_hidden(parts: Sequence[str]) -> bool:

@@ -11,12 +11,16 @@ import csv
 import gzip
 import itertools
 import json
+import os
+import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
+
+import numpy as np
 
 from replicable_rl.data.columns import Columns, check_header, literal, quoted
 from replicable_rl.errors import InvalidFile, shown
@@ -24,8 +28,19 @@ from replicable_rl.wording import plural, sentence
 
 _DELIMITERS = (",", ";", "\t", "|")
 FILE = "(file)"  # the column that says in which file a row is
-_LONGEST = 2**24  # letters of a field, for Python's reader; DuckDB refuses sooner
+LONGEST = 2**20  # bytes of a row, and of blank lines before it: engines take no longer ones
 _LOOKED_AT = 1000  # lines of JSON whose names of columns are looked at
+_BLOCK = 2**22  # bytes that are looked at in one go
+_MOST_UNPACKED = 2**28  # bytes of packed files, or a hundred times what they have packed
+
+_SAID = (  # what may be wrong with a row
+    "has {}, and the header has {}",
+    "has a quote inside of a value in quotes, or blanks around the quotes. Double the one, leave out the others",
+    "does not end as the first line does. End all in a line feed, or all in a carriage return and a line feed",
+    "has more than a million bytes, or as many blank lines before it: a quote may not be closed",
+    "holds a byte 0, or a byte order mark that is not at the beginning of the file. Save the file anew",
+    "must be an object of JSON",
+)
 
 
 @dataclass(frozen=True)
@@ -34,6 +49,7 @@ class Header:
 
     names: tuple[str, ...]
     delimiter: str
+    has_returns: bool = False  # whether lines end in a carriage return and a line feed
 
 
 @dataclass(frozen=True)
@@ -42,6 +58,7 @@ class TextFiles:
 
     files: tuple[str, ...]
     columns: Columns
+    paths: tuple[str, ...]  # where the files are read: those that are packed have been unpacked
 
     @property
     def is_json(self) -> bool:
@@ -52,17 +69,21 @@ class TextFiles:
     def headers(self) -> tuple[Header, ...]:
         """The header of every file; one that lacks a column is refused. The order of columns may differ."""
         read = _json_header if self.is_json else self._csv_header
-        found = tuple(map(read, self.files))
+        found = tuple(map(read, self.files, self.paths))
         for file, header in zip(self.files, found, strict=True):
             check_header(file, self.columns, header.names)
         return found
 
+    @cached_property
+    def rows(self) -> int:
+        """How many rows there are; the first that is not as the header says, or that readers differ on, is refused."""
+        return sum(map(_rows, self.files, self.paths, self.headers))
+
     def query(self) -> str:
         """Return what selects the columns, all of them as they are written."""
         parts = []
-        for header, some in itertools.groupby(zip(self.headers, self.files, strict=True), key=lambda pair: pair[0]):
-            files = [file for _, file in some]
-            parts.append(self._query(header, files))
+        for header, some in itertools.groupby(zip(self.headers, self.paths, strict=True), key=lambda pair: pair[0]):
+            parts.append(self._query(header, [path for _, path in some]))
         return " UNION ALL ".join(parts)
 
     @property
@@ -72,35 +93,35 @@ class TextFiles:
 
     def place(self, row: int) -> str:
         """Return the file and the line of a row; rows of all files are counted from 1."""
-        for file, line, _ in itertools.islice(self._rows(), row - 1, row):
+        for file, line in itertools.islice(self._lines(), row - 1, row):
             return f"{file}, line {line}"
         return f"{self.files[0]}, row {row}"
 
-    def uneven(self) -> str | None:
-        """Say which row has more or fewer fields than the header, or is no JSON; None where there is none."""
-        if self.is_json:
-            for file in self.files:
-                _json_header(file, None)
-            return None
-        many = dict(zip(self.files, (len(header.names) for header in self.headers), strict=True))
-        for file, line, fields in self._rows():
-            if fields != many[file]:
-                return f"{file}, line {line}: has {plural(fields, 'field')}, and the header has {many[file]}."
-        return None
+    def explained(self, text: str) -> str:
+        """Return what an engine says, with the files as the user calls them; refuse the first line that is no JSON."""
+        for file, path in zip(self.files, self.paths, strict=True):
+            if self.is_json:
+                _json_header(file, path, None)
+            text = text.replace(path, file)
+        return text
 
-    def _csv_header(self, file: str) -> Header:
+    def _csv_header(self, file: str, path: str) -> Header:
         delimiters = ("\t", *_DELIMITERS) if file.lower().removesuffix(".gz").endswith(".tsv") else _DELIMITERS
-        with _readable(file):
-            read = [(_header(file, one), one) for one in delimiters]
+        with refusing_unreadable(file), Path(path).open("rb") as stream:
+            line = _decoded(file, stream.readline(LONGEST), 1).removeprefix("\ufeff")
+        if line.count('"') % 2 or "\r" in line.removesuffix("\n").removesuffix("\r"):
+            rule = "must name the columns, in one line that ends with a line feed"
+            raise InvalidFile(f"{file}, line 1: {rule}, got {shown(line)}. Rename the columns, or save the file anew.")
+        read: list[tuple[list[str], str]] = [(next(_reader([line], one), []), one) for one in delimiters]
         if not read[0][0]:
             raise InvalidFile(f"{file}, line 1: is blank, and must name the columns.")
         names, delimiter = max(read, key=lambda pair: (len(set(pair[0]) & set(self.columns.asked)), len(pair[0])))
         twice = next((name for name in names if name and names.count(name) > 1), None)
         if twice is not None:
             raise InvalidFile(f"{file}, line 1: two columns are called {shown(twice)}. Rename one.")
-        return Header(tuple(names), delimiter)
+        return Header(tuple(names), delimiter, line.endswith("\r\n"))
 
-    def _query(self, header: Header, files: Sequence[str]) -> str:
+    def _query(self, header: Header, paths: Sequence[str]) -> str:
         """Return what selects the columns of files with one header, and the file if rows are to say theirs."""
         asked = self.columns.asked
         if self.is_json:
@@ -113,51 +134,95 @@ class TextFiles:
             reader, how = "read_csv", f"header=true, delim={literal(header.delimiter)}, quote='\"', escape='\"'"
         if self.has_files:
             chosen, how = [*chosen, quoted(FILE)], f"{how}, filename='{FILE}'"
-        compression = "gzip" if is_packed(self.files[0]) else "none"
+        # What folders are called is no column: an engine would put it in the place of the one inside.
+        how = f"auto_detect=false, compression='uncompressed', hive_partitioning=false, {how}"
         return (
-            f"SELECT {', '.join(chosen)} FROM {reader}([{', '.join(map(literal, files))}], columns={{{names}}}, "
-            f"auto_detect=false, compression='{compression}', {how})"
+            f"SELECT {', '.join(chosen)} FROM {reader}([{', '.join(map(literal, paths))}], columns={{{names}}}, {how})"
         )
 
-    def _rows(self) -> Iterator[tuple[str, int, int]]:
-        """Yield the file, the first line and the number of fields of every row."""
-        for file, header in zip(self.files, self.headers, strict=True):
-            with _readable(file), _opened(file) as stream:
+    def _lines(self) -> Iterator[tuple[str, int]]:
+        """Yield the file and the first line of every row."""
+        for file, path, header in zip(self.files, self.paths, self.headers, strict=True):
+            with Path(path).open(encoding="utf-8-sig", newline="") as stream:
                 if self.is_json:
-                    yield from ((file, line, 1) for line, text in enumerate(stream, start=1) if text.strip())
+                    yield from ((file, line) for line, text in enumerate(stream, start=1) if text.strip())
                     continue
                 reader, before = _reader(stream, header.delimiter), 0
                 for number, row in enumerate(reader):
                     if row and number:
-                        yield file, before + 1, len(row)
+                        yield file, before + 1
                     before = reader.line_num
 
 
-def _header(file: str, delimiter: str) -> list[str]:
-    with _opened(file) as stream:
-        return next(_reader(stream, delimiter), [])
+@contextlib.contextmanager
+def unpacked(files: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Lend files, unpacked where they are packed: their sums are right, and they are no bombs."""
+    if not files or not is_packed(files[0]):
+        yield files
+        return
+    left = max(_MOST_UNPACKED, 100 * sum(map(os.path.getsize, files)))
+    with tempfile.TemporaryDirectory(prefix="replicable-rl-") as folder:
+        paths = tuple(f"{folder}/{i}" for i in range(len(files)))
+        for file, path in zip(files, paths, strict=True):
+            with refusing_unreadable(file), gzip.open(file) as packed, Path(path).open("wb") as plain:
+                while block := packed.read(_BLOCK):
+                    left -= plain.write(block)
+                    if left < 0:
+                        raise InvalidFile(f"{file}: is a hundred times as large unpacked, and more. Unpack it first.")
+        yield paths
+
+
+def _rows(file: str, path: str, header: Header) -> int:
+    """Return how many rows a file has; refuse the first line that is not as it must be."""
+    from replicable_rl.data import _lines
+
+    state, end = np.array([1, 1, 0, 0, 0, 0, 0]), b"\r\n" if header.has_returns else b"\n"
+    with refusing_unreadable(file), Path(path).open("rb") as stream:
+        if header.delimiter:
+            stream.readline()
+            state[:2] = 2
+        while block := stream.read(_BLOCK) + stream.readline(LONGEST + 1):
+            _decoded(file, block, int(state[1]))
+            data = np.frombuffer(block if block.endswith(b"\n") else block + end, dtype=np.uint8)
+            if header.delimiter:
+                wrong = _lines.delimited(data, state, ord(header.delimiter), len(header.names), header.has_returns)
+            else:
+                wrong = _lines.objects(data, state)
+            if wrong:
+                said = _SAID[wrong - 1].format(plural(int(state[5]), "field"), len(header.names))
+                raise InvalidFile(f"{file}, line {state[0]}: {said}.")
+    if state[4]:
+        raise InvalidFile(f"{file}, line {state[0]}: has a quote that is not closed.")
+    return int(state[2])
+
+
+def _json_header(file: str, path: str, most: int | None = _LOOKED_AT) -> Header:
+    """Return the names of columns in the first lines, or in all; refuse a line that is no object."""
+    names: dict[str, None] = {}
+    with refusing_unreadable(file), Path(path).open("rb") as stream:
+        lines = iter(lambda: stream.readline(LONGEST + 1), b"")
+        for line, raw in enumerate(itertools.islice(lines, most), start=1):
+            text, row = _decoded(file, raw, line).strip(), None
+            with contextlib.suppress(ValueError, RecursionError):
+                row = json.loads(text) if text else {}
+            if not isinstance(row, dict):
+                raise InvalidFile(f"{file}, line {line}: must be an object of JSON, got {shown(text)}.")
+            names |= dict.fromkeys(row)
+    return Header(tuple(names), "")
 
 
 def _reader(lines: Iterable[str], delimiter: str) -> Any:
-    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST))
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST))
     return csv.reader(lines, delimiter=delimiter)
 
 
-def _json_header(file: str, most: int | None = _LOOKED_AT) -> Header:
-    """Return the names of columns in the first lines, or in all; refuse a line that is no object."""
-    names: dict[str, None] = {}
-    with _readable(file), _opened(file) as lines:
-        for line, text in enumerate(itertools.islice(lines, most), start=1):
-            if not text.strip():
-                continue
-            row = None
-            with contextlib.suppress(ValueError, RecursionError):
-                row = json.loads(text)
-            if not isinstance(row, dict):
-                got = shown(text.strip())
-                raise InvalidFile(f'{file}, line {line}: must be an object of JSON, such as {{"state": 1}}, got {got}.')
-            names |= dict.fromkeys(row)
-    return Header(tuple(names), "")
+def _decoded(file: str, data: bytes, line: int) -> str:
+    """Return the text that bytes are, of which the first are on a line."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line += data.count(b"\n", 0, error.start)
+        raise InvalidFile(f"{file}, line {line}: is not UTF-8. Save the file as UTF-8.") from None
 
 
 def is_packed(file: str) -> bool:
@@ -174,31 +239,3 @@ def refusing_unreadable(file: str) -> Iterator[None]:
         raise InvalidFile(f"{file}: cannot be unpacked: it is damaged or breaks off.") from None
     except OSError as error:
         raise InvalidFile(f"{file}: cannot be read ({sentence(error.strerror or error, 100)}).") from None
-
-
-@contextlib.contextmanager
-def _opened(file: str, errors: str = "strict") -> Iterator[TextIO]:
-    how: dict[str, Any] = {"mode": "rt", "encoding": "utf-8-sig", "newline": "", "errors": errors}
-    with gzip.open(file, **how) if is_packed(file) else Path(file).open(**how) as stream:
-        yield stream
-
-
-@contextlib.contextmanager
-def _readable(file: str) -> Iterator[None]:
-    """Refuse what cannot be read, in one sentence."""
-    try:
-        with refusing_unreadable(file):
-            yield
-    except UnicodeDecodeError:
-        raise InvalidFile(f"{file}, line {_undecodable(file)}: is not UTF-8. Save the file as UTF-8.") from None
-    except csv.Error as error:
-        raise InvalidFile(f"{file}: cannot be read ({sentence(error, 100)}).") from None
-
-
-def _undecodable(file: str) -> int:
-    """Return the first line of a file that is not UTF-8."""
-    with _opened(file, "surrogateescape") as stream:
-        for line, text in enumerate(stream, start=1):
-            if any("\udc80" <= letter <= "\udcff" for letter in text):
-                return line
-    return 1

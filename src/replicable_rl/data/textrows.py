@@ -28,7 +28,7 @@ from replicable_rl.data.counting import EpisodeFlaws, Facts
 from replicable_rl.data.labels import Declared
 from replicable_rl.data.local import LocalRows
 from replicable_rl.data.text import TextFiles
-from replicable_rl.errors import InvalidInput, shown
+from replicable_rl.errors import InvalidFile, InvalidInput, shown
 
 Query = Callable[[str], str]  # of an expression
 
@@ -69,6 +69,13 @@ class TextRows(LocalRows):
     def _has_files(self) -> bool:
         """Whether the steps say in which of several files they are: where episodes could be in two of them."""
         return self.text.has_files
+
+    def facts(self, columns: Columns) -> Facts:
+        """Look at the rewards; the engine must have found all rows of all files."""
+        there, found = self.text.rows, super().facts(columns)
+        if found.rows != there:
+            raise InvalidFile(f"{self.engine.name}: has {there} rows, and DuckDB reads {found.rows}. Save it anew.")
+        return found
 
     def group(self, columns: Columns, facts: Facts) -> bool:
         """Make the table ``grouped``, of rows with the same texts, and then of the names that these are."""
@@ -194,6 +201,7 @@ class TextRows(LocalRows):
     def _value(self, column: str, use: str = "") -> str:
         value = self._unwrapped(quoted(column))
         if self.text.is_json and use in ("episode", "order"):
+            value = quoted(column) if use == "episode" else value  # 1 and "1" are two episodes
             return f"CASE WHEN NOT ({self._is_none(quoted(column))}) THEN {value} END"
         return value
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _LARGEST = 1.7976931348623157e308  # what is above it is infinite; so is, in a comparison, what is no number
 _NO_ORDER = ("VARCHAR", "INTERVAL")  # every database sorts texts by rules of its own
+_STORED = {"BOOLEAN": "integer", "DECIMAL": "real", "DOUBLE": "real", "VARCHAR": "text"}  # in SQLite
 _HALF = 2.0**30  # sums of parts of this size fit 64 bits, for 2**32 rows
 
 
@@ -85,10 +86,11 @@ class WarehouseRows:
                 f"from_transitions: the order must be a column of numbers or times, got "
                 f"{self.table[columns.order].type()} in {columns.order!r}. Convert it in the database."
             )
+        self._refuse_strays(columns)
         rewards = self._reward(columns)
         is_finite = (rewards.abs() <= _LARGEST).fill_null(False)
         wrong = {"reward": ~is_finite} | {
-            use: self.table[columns.of(use)[0]].isnull() for use in ("episode", "order") if columns.of(use)
+            use: _is_missing(self.table[columns.of(use)[0]]) for use in ("episode", "order") if columns.of(use)
         }
         with self._in_one_sentence():
             counts = {use: condition.ifelse(1, 0).sum() for use, condition in wrong.items()}
@@ -189,6 +191,21 @@ class WarehouseRows:
             outside = self.table.select(r=rewards).filter((rewards < low) | (rewards > high))
             return int(outside.count().to_pyarrow().as_py()), self.engine.name
 
+    def _refuse_strays(self, columns: Columns) -> None:
+        """Refuse what SQLite keeps in columns of other types: it reads a text as 0, 2.5 as 2, and times as texts."""
+        with self._in_one_sentence():
+            if self.table.get_backend().name != "sqlite":
+                return
+        for name in columns.asked:
+            column, kind = self.table[name], self.kinds[name].split("(")[0]
+            stored = ["null", _STORED.get(kind, ""), "integer" if kind in NUMBERS else ""]
+            strays = ~column.typeof().isin(stored) | (~column.cast("int64").isin([0, 1]) & (kind == "BOOLEAN"))
+            if self.table.filter(strays).count().to_pyarrow().as_py():
+                raise InvalidInput(
+                    f"from_transitions: {name!r} is a column of {column.type()}, and SQLite keeps other values in it. "
+                    "Convert them in the database."
+                )
+
     # --- expressions ----------------------------------------------------------------------------
 
     def _reward(self, columns: Columns) -> Any:
@@ -275,11 +292,16 @@ def _binned(column: Any, bins: Bins) -> Any:
     import ibis
 
     value = column.cast("float64")
-    # A database without a test for NaN, such as SQLite, holds none.
-    may_be_nan = column.type().is_floating() and column.get_backend().has_operation(ibis.expr.operations.IsNan)
-    missing = value.isnull() | value.isnan() if may_be_nan else value.isnull()
     below = [(value < edge, i) for i, edge in enumerate(bins.edges)]
-    return ibis.cases((missing, ibis.null("int64")), *below, else_=len(bins.edges))
+    return ibis.cases((_is_missing(column), ibis.null("int64")), *below, else_=len(bins.edges))
+
+
+def _is_missing(column: Any) -> Any:
+    """Return whether a value is missing, or NaN; a database without a test for that, such as SQLite, holds none."""
+    import ibis
+
+    may_be_nan = column.type().is_floating() and column.get_backend().has_operation(ibis.expr.operations.IsNan)
+    return column.isnull() | column.isnan() if may_be_nan else column.isnull()
 
 
 def _halves(rewards: Any, scale: float) -> tuple[Any, Any]:

@@ -45,7 +45,7 @@ def check_allowed(
         raise refusal(f"{owner}: allowed must be an (S, A) table of True and False, got {shown(allowed)}.")
     if given.shape != shape:
         raise refusal(f"{owner}: allowed must have shape (S, A) = {shape}, got {given.shape}.")
-    mask = given.astype(np.bool_)
+    mask: Mask = given != 0  # not astype: the bytes of truth values need not be 0 and 1
     stuck = ~mask.any(axis=1)
     if stuck.any():
         state = int(np.argmax(stuck))

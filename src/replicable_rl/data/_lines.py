@@ -1,0 +1,95 @@
+"""Where rows of text begin and end, byte by byte, and which is the first that is not as it must be.
+
+Readers differ in what they make of a field too many, of a quote inside of a value, or of lines that end in several
+ways. What passes here is read alike by all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replicable_rl.compiled import compiled
+from replicable_rl.data.text import LONGEST
+
+FIELDS, QUOTE, ENDS, LONG, MARK, OBJECT = range(1, 7)  # what may be wrong
+_BEGIN, _PLAIN, _BLANK, _QUOTED, _CLOSED, _RETURN = range(6)  # where in a field: at its begin, in its text, ...
+
+
+@compiled
+def delimited(data: Any, state: Any, delimiter: int, fields: int, has_returns: bool) -> int:
+    """Go on with a file of delimited values; return what is wrong with the row that begins on line ``state[0]``.
+
+    ``state`` holds the line on which the row begins, the line, the rows before it, its bytes so far, whether one of
+    them is no end of a line, its fields before this one, and where in a field the next byte is.
+    """
+    first, line, rows, size, filled, found, mode = state
+    begin, wrong = -size, 0
+    for i in range(data.size):
+        byte = data[i]
+        if byte == 0 or (byte == 239 and i + 2 < data.size and data[i + 1] == 187 and data[i + 2] == 191):
+            wrong = MARK
+        elif mode == _QUOTED:
+            line += byte == 10
+            mode = _CLOSED if byte == 34 else _QUOTED
+        elif byte == delimiter and mode != _RETURN:
+            filled, found, mode = 1, found + 1, _BEGIN
+        elif byte == 10 and (mode == _RETURN) == has_returns:
+            if filled and found + 1 != fields:
+                found, wrong = found + 1, FIELDS
+            elif i - begin > LONGEST:
+                wrong = LONG
+            else:
+                line += 1
+                rows += filled
+                first, begin, filled, found, mode = line, i if filled else begin, 0, 0, _BEGIN
+        elif byte == 10 or mode == _RETURN:
+            wrong = ENDS
+        elif byte == 13:
+            mode = _RETURN
+        elif mode == _PLAIN:
+            continue
+        elif byte == 34 and mode != _BLANK:
+            filled, mode = 1, _QUOTED
+        elif byte == 34 or mode == _CLOSED:
+            wrong = QUOTE
+        else:
+            filled, mode = 1, _BLANK if byte == 32 or byte == 9 else _PLAIN
+        if wrong:
+            break
+    if not wrong and data.size - begin > LONGEST:
+        wrong = LONG
+    state[:] = first, line, rows, data.size - begin, filled, found, mode
+    return wrong
+
+
+@compiled
+def objects(data: Any, state: Any) -> int:
+    """Go on with a file of JSON lines, whole lines of it; return what is wrong with line ``state[0]``.
+
+    ``state`` holds the line twice, and the rows before it. What engines forgive is looked for, and no more: what else
+    is no JSON they refuse.
+    """
+    _, line, rows = state[:3]
+    begin, last, wrong, is_quoted, is_escaped = 0, 0, 0, False, False
+    for i in range(data.size):
+        byte = data[i]
+        if byte == 10:
+            if last != 0 and last != 125:
+                wrong = OBJECT
+            elif i - begin > LONGEST:
+                wrong = LONG
+            else:
+                line += 1
+                rows += last != 0
+                begin, last, is_quoted = begin if last == 0 else i, 0, False
+        elif is_quoted:
+            is_quoted, is_escaped = is_escaped or byte != 34, byte == 92 and not is_escaped
+        elif byte != 32 and byte != 9 and byte != 13:
+            is_end = byte == 125 or byte == 93
+            if byte < 32 or (last == 0 and byte != 123) or (is_end and last == 44):
+                wrong = OBJECT
+            last, is_quoted = byte, byte == 34
+        if wrong:
+            break
+    state[:3] = line, line, rows
+    return wrong

@@ -1,0 +1,361 @@
+"""Logs are read as plain Python reads them, or refused in one sentence: nothing in between."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import replicable_rl as rr
+from replicable_rl.data import from_transitions
+from tests.statistics import SEED
+
+pytestmark = pytest.mark.usefixtures("one_database")
+
+Rows = Counter[tuple[str, str, float, str]]
+NAMES = ("state", "action", "reward", "next_state")
+HEADER = ",".join(NAMES) + "\n"
+ROWS = "ab,x,1,cd\ncd,y,0,ab\n"
+LINE = '{"state": "ab", "action": "x", "reward": 1, "next_state": "cd"}\n'
+END = "(end)"
+
+
+def read(source: Any, **options: Any) -> Rows | None:
+    """What a log says, as texts; None where it is refused, in one sentence."""
+    try:
+        data = from_transitions(source, gamma=0.9, **options)
+    except rr.InvalidInput as refusal:
+        said = str(refusal)
+        assert "\n" not in said
+        assert "Traceback" not in said
+        return None
+    s, a = list(map(str, data.process.states)), list(map(str, data.process.actions))
+    found: Rows = Counter()
+    for key, reward, count in zip(data.key.tolist(), data.reward.tolist(), data.count.tolist(), strict=True):
+        found[s[key // len(s) // len(a)], a[key // len(s) % len(a)], reward, s[key % len(s)]] += count
+    return found
+
+
+def plain(file: Path) -> Rows | None:
+    """What Python's own readers make of a file, where they accept it."""
+    try:
+        data = (gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()).decode("utf-8-sig")
+        if ".csv" in file.name:
+            header, *rows = csv.reader(io.StringIO(data, newline=""), strict=True)
+            kept = [dict(zip(header, row, strict=True)) for row in rows if row]
+        else:
+            kept = [json.loads(line) for line in data.split("\n") if line.strip()]
+        return Counter((row["state"], row["action"], float(row["reward"]), row["next_state"]) for row in kept)
+    except (ValueError, KeyError, TypeError, OSError, EOFError, csv.Error):
+        return None
+
+
+def written(path: Path, data: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return path
+
+
+# --- texts ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl"])
+def test_a_text_that_is_changed_anywhere_is_read_as_python_reads_it_or_refused(ending: str, tmp_path: Path) -> None:
+    """Letters that matter to readers are put in, doubled and left out at random."""
+    rng = np.random.default_rng(SEED)
+    marks = [*',,,""""\n\n\r\0 \t;a|\ufeff\v}]{\\', "\r\n", '""', ',""', '"\n"', ",,", ' "', "null"]
+    good, many = LINE * 3 if ending == "jsonl" else HEADER + ROWS + 'ab,"x, ""y""",0,"c\nd"\n', 0
+    for i in range(200):
+        text = good.replace("\n", "\r\n") if i % 3 == 0 and ending != "jsonl" else good
+        for _ in range(rng.integers(0, 3)):
+            at = int(rng.integers(len(text) + 1))
+            text = text[:at] + str(rng.choice(marks)) + text[at + int(rng.integers(2)) :]
+        file = tmp_path / f"{i}.{ending}"
+        written(file, gzip.compress(text.encode()) if ending.endswith("gz") else text)
+        found = read(file)
+        assert found is None or found == plain(file), text
+        many += found is not None
+    assert many > 50  # a third is not changed at all
+
+
+GZ = gzip.compress((HEADER + ROWS).encode(), mtime=0)
+MORE = gzip.compress(ROWS.encode(), mtime=0)
+TEXTS: dict[str, tuple[str, str | bytes, bool]] = {  # the file, what it holds, and whether it can be read
+    "one field more, and empty": ("a.csv", HEADER + ROWS + "ab,x,1,cd,\n", False),
+    "two fields more, and empty": ("a.csv", HEADER + "ab,x,1,cd,,\n" + ROWS, False),
+    "a row that is shifted": ("a.csv", "t," + HEADER + "36,6,ab,x,1,cd\n37,ab,x,1,cd\n", False),
+    "a field more in quotes": ("a.csv", HEADER + 'ab,x,1,cd,""\n', False),
+    "a field more in every row": ("a.csv", HEADER + "ab,x,1,cd,\n" * 3, False),
+    "an unnamed column": ("a.csv", HEADER.replace("\n", ",\n") + "ab,x,1,cd,\n", True),
+    "a field less, late": ("a.csv", HEADER + ROWS * 60_000 + "ab,x,1\n", False),
+    "a field more, late": ("a.csv", HEADER + ROWS * 60_000 + "ab,x,1,cd,\n", False),
+    "a line feed in the header": ("a.csv", HEADER.replace("\n", ',"no\nte"\n') + "ab,x,1,cd,k\n", False),
+    "a line feed in a value": ("a.csv", HEADER + '"a\nb",x,1,"c\n\nd"\n' * 3, True),
+    "a quote in a value": ("a.csv", HEADER + 'a"b,x,1,5"\n', True),
+    "a quote after a blank": ("a.csv", HEADER + 'ab,x,1, "cd"\n', False),
+    "a blank after a quote": ("a.csv", HEADER + 'ab,x,1,"cd" \n', False),
+    "an open quote": ("a.csv", HEADER + ROWS + '"ab,x,1,cd\n', False),
+    "a byte 0": ("a.csv", HEADER + ROWS + "ab\0,x,1,cd\n", False),
+    "a mark of bytes in the middle": ("a.csv", HEADER + ROWS + "\ufeff" + ROWS, False),
+    "a mark of bytes in the beginning": ("a.csv", "\ufeff" + HEADER + ROWS, True),
+    "carriage returns alone": ("a.csv", (HEADER + ROWS).replace("\n", "\r"), False),
+    "lines that end in two ways": ("a.csv", HEADER + ROWS * 9 + ROWS.replace("\n", "\r\n"), False),
+    "carriage returns and line feeds": ("a.csv", (HEADER + ROWS).replace("\n", "\r\n"), True),
+    "two columns by capitals": ("a.csv", HEADER.replace("\n", ",State\n") + "ab,x,1,cd,zz\n", True),
+    "no last line feed": ("a.csv", (HEADER + ROWS)[:-1], True),
+    "blank lines": ("a.csv", HEADER + "\n\n" + ROWS + "\n\n", True),
+    "numbers with a sign and without": ("a.csv", HEADER + "7,x,1,7\n+7,x,1,7\n", False),
+    "numbers with zeros and without": ("a.csv", HEADER + "007,x,1,7\n", False),
+    "numbers with zeros": ("a.csv", HEADER + "007,x,1,008\n", True),
+    "numbers beyond floats": ("a.csv", HEADER + "9007199254740993,x,1,9007199254740992\n", True),
+    "floats beyond floats": ("a.csv", HEADER + "9007199254740993.0,x,1,9007199254740992.0\n", False),
+    "thousands": ("a.csv", HEADER + 'ab,x,"1,000",cd\n', False),
+    "no finite reward": ("a.csv", HEADER + "ab,x,-inf,cd\n", False),
+    "minus zero": ("a.csv", HEADER + "ab,x,-0.0,cd\nab,x,0,cd\n", True),
+    "a late object with a comma": ("a.jsonl", LINE * 1500 + LINE.replace("}", ",}"), False),
+    "a late null": ("a.jsonl", LINE * 1500 + "null\n", False),
+    "a late list": ("a.jsonl", LINE * 1500 + f"[{LINE[:-1]}]\n", False),
+    "a late object after a tab": ("a.jsonl", LINE * 1500 + "\v" + LINE, False),
+    "a late half": ("a.jsonl", LINE * 1500 + LINE[:30] + "\n" + LINE, False),
+    "a late pair": ("a.jsonl", LINE * 1500 + LINE[:-1] + LINE, False),
+    "a late name that is given twice": ("a.jsonl", LINE * 1500 + LINE.replace("{", '{"state": "q", '), False),
+    "a late name in capitals": ("a.jsonl", LINE * 1500 + LINE.replace("state", "State", 1), False),
+    "a late comma in a text": ("a.jsonl", LINE * 1500 + LINE.replace("ab", ',}\\"]'), True),
+    "blank lines between objects": ("a.jsonl", f"\n{LINE} \r\n{LINE}", True),
+    "a packed file": ("a.csv.gz", GZ, True),
+    "several packed parts": ("a.csv.gz", GZ + gzip.compress(b"", mtime=0) + MORE, True),
+    "a wrong sum": ("a.csv.gz", GZ[:-8] + bytes([GZ[-8] ^ 1]) + GZ[-7:], False),
+    "a wrong sum of a part": ("a.csv.gz", GZ + MORE[:-8] + bytes([MORE[-8] ^ 1]) + MORE[-7:], False),
+    "a wrong length": ("a.csv.gz", GZ[:-1] + bytes([GZ[-1] ^ 1]), False),
+    "a part that breaks off": ("a.csv.gz", GZ + MORE[:-6], False),
+    "something after the last part": ("a.csv.gz", GZ + b"garbage", False),
+    "objects with a wrong sum": ("a.jsonl.gz", gzip.compress(LINE.encode(), mtime=0)[:-8] + bytes(8), False),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_file_is_read_as_python_reads_it_or_refused(name: str, tmp_path: Path) -> None:
+    file, data, can_be_read = TEXTS[name]
+    path = written(tmp_path / file, data)
+    assert read(path) == (plain(path) if can_be_read else None)
+    both = [written(tmp_path / "both" / f"{i}{file}", data) for i in range(2)]
+    alone = plain(both[0]) or Counter()
+    assert read(tmp_path / "both") == (alone + alone if can_be_read else None)
+
+
+def test_episodes_of_two_types_are_two(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", LINE.replace("}", ', "e": 1}') + LINE.replace("}", ', "e": "1"}'))
+    starts = from_transitions(path, gamma=0.9, episode="e").starts
+    assert starts is not None
+    assert starts.sum() == 2
+
+
+# --- bombs ----------------------------------------------------------------------------------------------
+
+_MEASURE = """
+import resource, sys, time
+import replicable_rl as rr
+rr.from_transitions({"state": [0], "action": [0], "reward": [0], "next_state": [0]}, gamma=0.5)
+before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+try:
+    rr.from_transitions(sys.argv[1], gamma=0.5)
+except rr.InvalidInput as refusal:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, time.process_time() - began, refusal)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "fill", "size"),
+    [
+        ("a.csv.gz", HEADER + ROWS, "\n", 10**8),
+        ("a.csv.gz", HEADER + ROWS, "\n", 12 * 10**8),
+        ("a.csv.gz", HEADER + '"', "\n", 10**8),
+        ("a.csv.gz", "", "x", 10**8),
+        ("a.jsonl.gz", LINE, "[", 10**8),
+        ("a.jsonl.gz", LINE, "\n", 2 * 10**8),
+    ],
+)
+def test_what_unpacks_to_too_much_costs_little(name: str, begin: str, fill: str, size: int, tmp_path: Path) -> None:
+    with gzip.open(tmp_path / name, "wb", compresslevel=1) as packed:
+        packed.write(begin.encode())
+        for _ in range(size // 10**7):
+            packed.write(fill.encode() * 10**7)
+    done = subprocess.run([sys.executable, "-c", _MEASURE, tmp_path / name], capture_output=True, text=True, check=True)
+    memory, seconds, said = done.stdout.split(maxsplit=2)
+    assert str(tmp_path / name) in said
+    assert int(memory) < 100_000  # kilobytes
+    assert float(seconds) < 10.0
+
+
+# --- folders --------------------------------------------------------------------------------------------
+
+FRAME = pl.DataFrame({"state": ["ab", "cd"], "action": ["1", "2"], "reward": [1.0, 0.0], "next_state": ["cd", "ab"]})
+FRAMES: Rows = Counter([("ab", "1", 1.0, "cd"), ("cd", "2", 0.0, "ab")])
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("folder", [f"{name}=7" for name in (*NAMES, "Action", "done", "c0", "c1")] + ["x=1/action=7"])
+def test_a_folder_does_not_replace_a_column(kind: str, folder: str, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        path = tmp_path / folder / f"{name}.{kind}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write: dict[str, Callable[..., Any]]
+        write = {"csv": FRAME.write_csv, "jsonl": FRAME.write_ndjson, "parquet": FRAME.write_parquet}
+        write[kind](path)
+    assert read(tmp_path) == FRAMES + FRAMES
+    assert read(path) == FRAMES
+    FRAME.drop("action").write_parquet(written(tmp_path / "action=7" / "c.parquet", b""))
+    assert read(tmp_path / "action=7" / "c.parquet") is None
+
+
+@pytest.mark.parametrize(
+    ("files", "many"),
+    [
+        (["1.csv", "2.csv", "day=1/3.csv"], 3),
+        (["1.csv", "2.CSV", "_3.csv", ".4.csv", "notes.md"], 2),
+        (["1.csv", "2.jsonl"], 0),
+        (["1.csv", "2.csv.gz"], 0),
+        (["1.csv", "2.csv.bz2"], 0),
+        (["1.csv", "2.parquet.zst"], 0),
+        (["1.csv", "2.csv -> 1.csv"], 0),
+        (["1.csv", "2.csv -> nowhere"], 0),
+        (["1.csv", "2.csv -> ../out/1.csv"], 2),
+        (["1.csv", "more -> ../out"], 0),
+        (["a/1.csv", "latest -> a"], 1),
+        (["a/1.csv", "a/up -> .."], 1),
+        (["1.csv", "2.csv = "], 0),
+        (["1.csv", f"2.csv = {HEADER}"], 1),
+    ],
+)
+def test_every_file_of_a_folder_counts_once(files: list[str], many: int, tmp_path: Path) -> None:
+    written(tmp_path / "out" / "1.csv", HEADER + ROWS)
+    for name in files:
+        path, _, link = name.partition(" -> ")
+        path, is_given, given = path.partition(" = ")
+        file = tmp_path / "log" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if link:
+            file.symlink_to(link)
+        else:
+            written(file, given if is_given else LINE if path.endswith("jsonl") else HEADER + ROWS)
+    found = read(tmp_path / "log")
+    assert (0 if found is None else found.total()) == 2 * many
+
+
+# --- frames and tables ----------------------------------------------------------------------------------
+
+LOG: dict[str, list[Any]] = {
+    "state": ["ab", "cd"],
+    "action": ["x", "y"],
+    "reward": [1.0, 0.0],
+    "next_state": ["cd", "ab"],
+}
+ODD = np.array([0, 2, 255, 1], dtype=np.uint8).view(np.bool_)  # False, True, True, True
+MANY = {name: values * 2 for name, values in LOG.items()}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda flags: flags,
+        lambda flags: np.repeat(flags, 2)[::2],
+        lambda flags: np.array(list(zip(flags.view("u1"), strict=True)), [("x", "u1")]).view([("x", bool)])["x"],
+        lambda flags: pd.Series(flags),
+        lambda flags: pd.Series(pd.array(flags, dtype="boolean")),
+        lambda flags: pd.Series(pd.arrays.BooleanArray(flags, np.zeros(4, dtype=bool))),
+    ],
+)
+def test_truth_values_are_more_than_the_bytes_0_and_1(made: Callable[[Any], Any]) -> None:
+    for frame in (lambda log: log, pd.DataFrame):
+        ends = read(frame({**MANY, "done": made(ODD)}), done="done")
+        assert ends == read({**MANY, "done": [False, True, True, True]}, done="done")
+        rewards = read(frame({**MANY, "reward": made(ODD)}))
+        assert rewards == read({**MANY, "reward": [0.0, 1.0, 1.0, 1.0]})
+    flags = np.repeat(ODD[None, :2], 2, axis=0)[:, ::-1]
+    chosen: dict[str, Any] = {"gamma": 0.9, "states": ["ab", "cd"], "actions": ["x", "y"]}
+    log = {**LOG, "action": ["x", "x"]}
+    assert from_transitions(log, allowed=flags, **chosen) == from_transitions(log, allowed=flags.tolist(), **chosen)
+
+
+STEPS, ORDERED = {**LOG, "e": [1, 1]}, {"episode": "e", "order": "o"}
+LEVELS = pl.Enum(["b", "a"])
+CATEGORIES = pd.Categorical(["ab", "cd"], categories=["cd", "ab", "zz"])
+COLUMNS: dict[str, tuple[Callable[[], Any], dict[str, Any], Any]] = {  # a frame, its options, and what it says
+    "categories": (lambda: pd.DataFrame({**LOG, "state": CATEGORIES}), {}, LOG),
+    "categories of numbers": (lambda: pd.DataFrame({**LOG, "reward": pd.Categorical([1.0, 0.0])}), {}, LOG),
+    "an enumeration": (lambda: pl.DataFrame(LOG, schema_overrides={"state": pl.Enum(["cd", "ab"])}), {}, LOG),
+    "a dictionary of Arrow": (lambda: pa.table({**LOG, "state": pa.array(LOG["state"]).dictionary_encode()}), {}, LOG),
+    "chunks": (lambda: pa.concat_tables([pa.table(LOG).slice(0, 1), pa.table(LOG).slice(1)]), {}, LOG),
+    "a slice": (lambda: pa.table(MANY).slice(2), {}, LOG),
+    "a masked array": (lambda: {**LOG, "reward": np.ma.array([1.0, 0.0], mask=[False, True])}, {}, None),
+    "columns by capitals": (lambda: pd.DataFrame({"State": [1, 2], **LOG}), {}, LOG),
+    "small floats": (lambda: {**LOG, "action": np.array([2**24, 2**24 + 1], dtype=np.float32)}, {}, None),
+    "small floats in Arrow": (lambda: pa.table({**LOG, "action": pa.array([2.0**24, 1.0], pa.float32())}), {}, None),
+    "large floats": (lambda: {**LOG, "action": np.array([2.0**53, 1.0])}, {}, None),
+    "floats": (lambda: {**LOG, "action": np.array([2.0**53 - 1, -0.0])}, {}, {**LOG, "action": [2**53 - 1, 0]}),
+    "no rows": (lambda: dict.fromkeys(NAMES, ()), {}, None),
+    "a column without rows": (lambda: {**LOG, "action": []}, {}, None),
+    "bytes in order": (lambda: {**STEPS, "o": np.array([b"9", b"10"])}, ORDERED, None),
+    "levels in order": (lambda: pl.DataFrame({**STEPS, "o": pl.Series(["a", "b"], dtype=LEVELS)}), ORDERED, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_column_is_read_as_the_list_that_it_is_or_refused(name: str) -> None:
+    made, options, expected = COLUMNS[name]
+    rows = zip(*(map(float if one == "reward" else str, (expected or LOG)[one]) for one in NAMES), strict=True)
+    assert read(made(), **options) == (None if expected is None else Counter(rows))
+
+
+@pytest.mark.parametrize(
+    ("use", "kind", "stray"),
+    [
+        ("reward", "integer", "abc"),
+        ("reward", "real", "1.5x"),
+        ("reward", "integer", 0.5),
+        ("reward", "boolean", 2),
+        ("action", "integer", 2.5),
+        ("action", "integer", b"2"),
+        ("action", "text", b"1"),
+        ("done", "integer", 0.5),
+        ("done", "boolean", 2),
+        ("order", "integer", "9 ms"),
+    ],
+)
+def test_sqlite_keeps_no_values_of_other_types(use: str, kind: str, stray: Any, tmp_path: Path) -> None:
+    ibis = pytest.importorskip("ibis")
+    types = dict.fromkeys((*NAMES, "done", "episode", "order"), "integer") | {use: kind}
+    quoted = '"{}" {}'.format  # order is a word of SQL
+    good = dict.fromkeys(types, "1" if kind == "text" else 1)
+    for rows in ([good], [good, {**good, "order": 2, use: stray}]):
+        with sqlite3.connect(tmp_path / f"{len(rows)}.sqlite") as database:
+            database.execute(f"CREATE TABLE log ({', '.join(map(quoted, types, types.values()))})")
+            holes = ", ".join("?" * len(types))
+            database.executemany(f"INSERT INTO log VALUES ({holes})", [tuple(row.values()) for row in rows])
+        database.close()
+        backend = ibis.sqlite.connect(tmp_path / f"{len(rows)}.sqlite")
+        found = read(backend.table("log"), done="done", episode="episode", order="order")
+        assert (found is None) == (len(rows) == 2)
+        backend.disconnect()
+
+
+def test_an_order_in_a_database_is_no_nan() -> None:
+    ibis = pytest.importorskip("ibis")
+    for last, is_read in ((2.0, True), (float("nan"), False)):
+        connection = ibis.duckdb.connect()
+        connection.con.register("steps", pa.table({**STEPS, "o": [1.0, last]}))
+        assert (read(connection.table("steps"), **ORDERED) is not None) == is_read
