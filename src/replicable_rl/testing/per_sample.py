@@ -22,8 +22,8 @@ class PerSample(Table):
     It costs m, and has the law of `sampling.Counts`: the reference to test that and other sources against.
 
     >>> import replicable_rl as rr
-    >>> rr.solve(PerSample(rr.make("chain-v1")), rr.PhasedVI(0.1, 0.1, calls=100), shared_seed=1, sample_seed=2).samples
-    3000
+    >>> rr.solve(PerSample(rr.make("chain-v1")), rr.PhasedVI(0.1, 0.1, calls=100), shared_seed=1).samples
+    240000
     """
 
     def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
