@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+FLOORS := .venv-floors
 # For tests: half as many again as there are cores, as some tests wait for others.
 WORKERS = $(shell $(PYTHON) -c 'import os; print(3 * (os.cpu_count() or 2) // 2)')
 # Modules are compiled when they are imported: most never are, and compiling all of them takes ten seconds.
@@ -9,7 +10,7 @@ WORKERS = $(shell $(PYTHON) -c 'import os; print(3 * (os.cpu_count() or 2) // 2)
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: reproduce test lint types layers warm pytest bench fuzz soak docs format clean
+.PHONY: reproduce test lint types layers warm pytest floors bench fuzz soak docs format clean
 
 reproduce: $(VENV)/.installed
 	$(BIN)/replicable-rl reproduce
@@ -34,6 +35,10 @@ warm: $(VENV)/.developing
 
 pytest: $(VENV)/.developing
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+# The tests with the lowest versions that pyproject.toml declares: by hand, and in .github/workflows.
+floors: $(FLOORS)/.installed
+	$(FLOORS)/bin/python -m pytest -n $(WORKERS) --dist worksteal
 
 bench: $(VENV)/.benchmarking
 	$(BIN)/python -m dev.benchmarks --large
@@ -70,6 +75,12 @@ $(VENV)/.developing: pyproject.toml
 	$(PIP) --editable '.[dev]'
 	touch $(VENV)/.installed $@
 
+$(FLOORS)/.installed: pyproject.toml
+	$(PYTHON) -m venv --clear $(FLOORS)
+	$(FLOORS)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(FLOORS)/bin/uv pip install --quiet --python $(FLOORS)/bin/python --resolution lowest-direct --editable '.[test]'
+	touch $@
+
 # Also the peers to compare with, one by one: the benchmarks go without one that cannot be installed.
 $(VENV)/.benchmarking: $(VENV)/.installed
 	$(BIN)/python -m dev.benchmarks.peers
@@ -81,4 +92,4 @@ $(VENV)/.documenting: $(VENV)/.installed
 	touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache results site
+	rm -rf $(VENV) $(FLOORS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache results site

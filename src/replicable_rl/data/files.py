@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import zipfile
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.canonical import Json, canonical_json, parse_json, read_npz
+from replicable_rl.canonical import Json, canonical_json, parse_json, read_npz, write_npz
 from replicable_rl.data.bins import bins_to_json, check_binned
 from replicable_rl.data.dataset import Dataset
 from replicable_rl.data.labels import read_back, written
@@ -47,7 +47,7 @@ def write_dataset(data: Dataset, path: str | os.PathLike[str]) -> None:
     arrays = {name: array for name in (*_NEEDED, *_OPTIONAL) if (array := getattr(data, name)) is not None}
     arrays["metadata"] = np.frombuffer(canonical_json(metadata), dtype=np.uint8)
     with replacing(path) as stream:
-        np.savez(cast("Any", stream), allow_pickle=False, **arrays)
+        write_npz(stream, arrays)
 
 
 def is_dataset(path: str | os.PathLike[str]) -> bool:

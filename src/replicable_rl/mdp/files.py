@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import io
 import os
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.canonical import canonical_json, parse_json, read_npz
+from replicable_rl.canonical import canonical_json, parse_json, read_npz, write_npz
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.files import check_regular, replacing
 from replicable_rl.mdp.allowed import allowed_of
@@ -57,7 +57,7 @@ def write_mdp(mdp: TabularMDP, stream: IO[bytes]) -> None:
     if allowed is not None:
         arrays["allowed"] = allowed.reshape(-1).astype(np.uint8)
     arrays["metadata"] = np.frombuffer(canonical_json(metadata), dtype=np.uint8)
-    np.savez(cast("Any", stream), allow_pickle=False, **arrays)
+    write_npz(stream, arrays)
 
 
 def load_mdp(path: str | os.PathLike[str]) -> TabularMDP:
