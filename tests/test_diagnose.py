@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import replicable_rl as rr
 from replicable_rl import compiled
@@ -21,6 +22,7 @@ from replicable_rl.diagnose.tail import times_for_the_next
 from replicable_rl.errors import InvalidInput
 from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.randomness import sample_stream
+from tests.statistics import ALPHA, SEED
 from tests.test_data import LOG, NAMES, long_log
 
 pytestmark = pytest.mark.usefixtures("one_database")
@@ -301,6 +303,23 @@ def test_a_false_alarm_is_as_rare_as_declared_for_logs_of_unequal_size() -> None
         found = homogeneity(pair, one, two)
         alarms += found is not None and found.p_value < 0.01
     assert alarms <= 12  # 4 are expected at most; more than 12 come with probability 3e-4
+
+
+@pytest.mark.parametrize(("first", "second"), [(50, 50), (44, 46)])
+def test_a_false_alarm_is_as_rare_as_declared_for_very_many_pairs(first: int, second: int) -> None:
+    """Where each of 10^5 pairs counts for 1% too much, half of all logs of one process are alarms at 5%."""
+    rng, alarms, times, pairs = np.random.default_rng(SEED), 0, 40, 10**5
+    pair = np.repeat(np.arange(pairs), 2)
+    for _ in range(times):
+        one, two = (
+            np.stack([heads, n - heads], axis=1).reshape(-1)
+            for n, heads in ((n, rng.binomial(n, 0.5, pairs)) for n in (first, second))
+        )
+        found = homogeneity(pair, one, two)
+        assert found is not None
+        assert found.groups == pairs
+        alarms += found.p_value < 0.05
+    assert binom.sf(alarms - 1, times, 0.05) > ALPHA
 
 
 def test_parts_share_the_first_states() -> None:

@@ -1,7 +1,7 @@
 r"""What is proved of decisions on an empirical model: their loss, and how often two runs decide alike.
 
 From n samples of every pair comes the empirical model, and by exact planning Q^ on it (values in [0, 1]). Let
-kappa = gamma where rewards are known and 1 where they are learned, N = S A, h = 1/(1-gamma). Then
+kappa = gamma where rewards are known and 1 where they are learned, N the number of allowed pairs, h = 1/(1-gamma). Then
 
     e = kappa h sqrt(ln(2N/delta)/(2n))            |Q^ - Q*| <= e everywhere, except with probability delta
     l = kappa h (sqrt(L) + sqrt(S ln A + L))/sqrt(2n), L = ln(2S/delta)
@@ -20,8 +20,8 @@ is. The bounds below follow; ``docs/proofs-decisions.md`` has the proofs. f is t
     rule          parameter from the loss eps'             two runs differ with probability at most   loss at most
     greedy        -                                        -                                          f
     rounded       beta = eps'/h                            N d/beta                                   f + beta h
-    gumbel        lambda = ln(2S(A-1)/delta) h/eps'        S lambda min(sqrt(A) d, m)/2 + N 2^-23     f + eps'
-    tolerance     x = eps'/(2h)                            2 S(A-1) d/x                               f + 2 x h
+    gumbel        lambda = ln(2(N-S)/delta) h/eps'         S lambda min(sqrt(A) d, m)/2 + N 2^-23     f + eps'
+    tolerance     x = eps'/(2h)                            2 (N-S) d/x                                f + 2 x h
     affordable    eps'                                     `affordable_disagreement`                  `estimated_loss`
     published     2 deviations of doubt                    -                                          `estimated_loss`
 """
