@@ -195,7 +195,9 @@ def test_an_order_does_what_the_order_of_rows_does(csv_file: Path) -> None:
 MISSING = {name: list(column) for name, column in a_log().items()}
 BROKEN: dict[str, tuple[dict[str, Any], dict[str, str], dict[str, Any], str]] = {
     "missing column": ({}, {}, {"state": "rom"}, r"no column 'rom' for the state. Did you mean 'room'"),
-    "missing state": ({"room": [None, None, *MISSING["room"][2:]]}, {}, {}, r"the state is missing \(2 rows are wrong"),
+    "missing state": (
+        {"room": [None, None, *map(str, MISSING["room"][2:])]}, {}, {}, r"the state is missing \(2 rows are wrong"
+    ),
     "missing reward": ({"pay": [None, *MISSING["pay"][1:]]}, {"pay": "DOUBLE"}, {}, r"reward must be a finite number"),
     "NaN": ({"pay": [np.nan, *MISSING["pay"][1:]]}, {}, {}, r"the reward must be a finite number"),
     "text": ({"pay": ["much", *map(str, MISSING["pay"][1:])]}, {}, {}, r"be a column of numbers, got string in 'pay'"),

@@ -31,7 +31,10 @@ def check_files(duck: Engine, files: Sequence[str], columns: Columns) -> None:
                 raise InvalidInput(f"{file}: the columns {column!r} and {other!r} differ by capitals only. Rename one.")
         if tuple(header) not in described:
             found = duck.rows(f"DESCRIBE SELECT * FROM {parquet([file])}")
-            described[tuple(header)] = {str(name): family(str(kind)) for name, kind, *_ in found}
+            nothing = {name for name, kind in header if "NullType()" in kind}  # which DuckDB before 2 calls INTEGER
+            described[tuple(header)] = {
+                str(name): EMPTY if name in nothing else family(str(kind)) for name, kind, *_ in found
+            }
         for column, kind in described[tuple(header)].items():
             kinds.setdefault(column, {}).setdefault(kind, []).append(file)
     for use in PARTS:
