@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from replicable_rl.adapters import probes
+from replicable_rl.envs._checks import first_observation, take_step
 from replicable_rl.envs.gymnasium_adapter import make_env, versioned_id
 from replicable_rl.errors import InvalidInput, check_integer, check_real, shown
 from replicable_rl.randomness import lending
@@ -191,15 +193,17 @@ def _steps(
     try:
         with lending.lent_generators():
             lending.seed_generators(seed)  # for environments that draw from the global ones
-            observation, taken = env.reset(seed=seed)[0], 0
+            observation, taken = first_observation(owner, env, seed), 0
             while True:
                 before = copy.deepcopy(observation)  # the environment may write the next one into it
-                observation, reward, terminated, truncated, _ = env.step(act(observation))
+                observation, reward, terminated, truncated = take_step(owner, env, act(observation))
+                if not math.isfinite(reward):
+                    raise InvalidInput(f"{owner}: rewards must be finite numbers, got {reward}.")
                 taken += 1
-                ended = bool(terminated or truncated or taken >= longest)
-                yield before, float(reward), ended
+                ended = terminated or truncated or taken >= longest
+                yield before, reward, ended
                 if ended:
-                    observation, taken = env.reset()[0], 0
+                    observation, taken = first_observation(owner, env), 0
     finally:
         env.close()
 
@@ -264,7 +268,13 @@ def _of_table(owner: str, env: Any, policy: Any) -> Callable[[Any], Any]:
         )
     first = int(getattr(env.action_space, "start", 0))  # the action of the first column
     actions = first + table.argmax(axis=1) if values else table
-    return lambda observation: actions[int(observation) - int(space.start)]
+
+    def choose(observation: Any) -> Any:
+        if observation not in space:  # a number below its first would count from the end
+            raise InvalidInput(f"{owner}: observations must lie in {shown(space)}, got {shown(observation)}.")
+        return actions[int(observation) - int(space.start)]
+
+    return choose
 
 
 def _made(owner: str, env: Any, options: Any) -> Any:

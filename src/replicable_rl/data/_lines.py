@@ -16,11 +16,11 @@ _BEGIN, _PLAIN, _BLANK, _QUOTED, _CLOSED, _RETURN = range(6)  # where in a field
 
 
 @compiled
-def delimited(data: Any, state: Any, delimiter: int, fields: int, has_returns: bool) -> int:
-    """Go on with a file of delimited values; return what is wrong with the row that begins on line ``state[0]``.
+def delimited(data: Any, state: Any, last: int, delimiter: int, fields: int, has_returns: bool) -> int:
+    """Go on with a file of delimited values, to the row ``last``; return what is wrong with the one that begins there.
 
-    ``state`` holds the line on which the row begins, the line, the rows before it, its bytes so far, whether one of
-    them is no end of a line, its fields before this one, and where in a field the next byte is.
+    ``state`` holds the line on which the row begins, the line, how many rows there were, the bytes of this one so far,
+    whether one of them is no end of a line, its fields before this one, and where in a field the next byte is.
     """
     first, line, rows, size, filled, found, mode = state
     begin, wrong = -size, 0
@@ -41,6 +41,8 @@ def delimited(data: Any, state: Any, delimiter: int, fields: int, has_returns: b
             else:
                 line += 1
                 rows += filled
+                if filled and rows == last:
+                    break
                 first, begin, filled, found, mode = line, i if filled else begin, 0, 0, _BEGIN
         elif byte == 10 or mode == _RETURN:
             wrong = ENDS
@@ -63,32 +65,34 @@ def delimited(data: Any, state: Any, delimiter: int, fields: int, has_returns: b
 
 
 @compiled
-def objects(data: Any, state: Any) -> int:
-    """Go on with a file of JSON lines, whole lines of it; return what is wrong with line ``state[0]``.
+def objects(data: Any, state: Any, last: int) -> int:
+    """Go on with a file of JSON lines, to the row ``last``; return what is wrong with the line ``state[0]``.
 
-    ``state`` holds the line twice, and the rows before it. What engines forgive is looked for, and no more: what else
-    is no JSON they refuse.
+    It is given whole lines. ``state`` holds the line twice, and how many rows there were. What engines forgive is
+    looked for, and no more: what else is no JSON they refuse.
     """
     _, line, rows = state[:3]
-    begin, last, wrong, is_quoted, is_escaped = 0, 0, 0, False, False
+    begin, end, wrong, is_quoted, is_escaped = 0, 0, 0, False, False
     for i in range(data.size):
         byte = data[i]
         if byte == 10:
-            if last != 0 and last != 125:
+            rows += end != 0
+            if end != 0 and end != 125:
                 wrong = OBJECT
             elif i - begin > LONGEST:
                 wrong = LONG
+            elif end != 0 and rows == last:
+                break
             else:
                 line += 1
-                rows += last != 0
-                begin, last, is_quoted = begin if last == 0 else i, 0, False
+                begin, end, is_quoted = begin if end == 0 else i, 0, False
         elif is_quoted:
             is_quoted, is_escaped = is_escaped or byte != 34, byte == 92 and not is_escaped
         elif byte != 32 and byte != 9 and byte != 13:
-            is_end = byte == 125 or byte == 93
-            if byte < 32 or (last == 0 and byte != 123) or (is_end and last == 44):
+            closes = byte == 125 or byte == 93
+            if byte < 32 or (end == 0 and byte != 123) or (closes and end == 44):
                 wrong = OBJECT
-            last, is_quoted = byte, byte == 34
+            end, is_quoted = byte, byte == 34
         if wrong:
             break
     state[:3] = line, line, rows

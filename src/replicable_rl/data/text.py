@@ -14,11 +14,10 @@ import json
 import os
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -77,7 +76,7 @@ class TextFiles:
     @cached_property
     def rows(self) -> int:
         """How many rows there are; the first that is not as the header says, or that readers differ on, is refused."""
-        return sum(map(_rows, self.files, self.paths, self.headers))
+        return sum(_scanned(*one)[1] for one in zip(self.files, self.paths, self.headers, strict=True))
 
     def query(self) -> str:
         """Return what selects the columns, all of them as they are written."""
@@ -93,9 +92,12 @@ class TextFiles:
 
     def place(self, row: int) -> str:
         """Return the file and the line of a row; rows of all files are counted from 1."""
-        for file, line in itertools.islice(self._lines(), row - 1, row):
-            return f"{file}, line {line}"
-        return f"{self.files[0]}, row {row}"
+        for file, path, header in zip(self.files, self.paths, self.headers, strict=True):
+            line, rows = _scanned(file, path, header, row)
+            if rows == row:
+                break
+            row -= rows
+        return f"{file}, line {line}"
 
     def explained(self, text: str) -> str:
         """Return what an engine says, with the files as the user calls them; refuse the first line that is no JSON."""
@@ -112,7 +114,8 @@ class TextFiles:
         if line.count('"') % 2 or "\r" in line.removesuffix("\n").removesuffix("\r"):
             rule = "must name the columns, in one line that ends with a line feed"
             raise InvalidFile(f"{file}, line 1: {rule}, got {shown(line)}. Rename the columns, or save the file anew.")
-        read: list[tuple[list[str], str]] = [(next(_reader([line], one), []), one) for one in delimiters]
+        csv.field_size_limit(max(csv.field_size_limit(), LONGEST))
+        read: list[tuple[list[str], str]] = [(next(csv.reader([line], delimiter=one), []), one) for one in delimiters]
         if not read[0][0]:
             raise InvalidFile(f"{file}, line 1: is blank, and must name the columns.")
         names, delimiter = max(read, key=lambda pair: (len(set(pair[0]) & set(self.columns.asked)), len(pair[0])))
@@ -140,19 +143,6 @@ class TextFiles:
             f"SELECT {', '.join(chosen)} FROM {reader}([{', '.join(map(literal, paths))}], columns={{{names}}}, {how})"
         )
 
-    def _lines(self) -> Iterator[tuple[str, int]]:
-        """Yield the file and the first line of every row."""
-        for file, path, header in zip(self.files, self.paths, self.headers, strict=True):
-            with Path(path).open(encoding="utf-8-sig", newline="") as stream:
-                if self.is_json:
-                    yield from ((file, line) for line, text in enumerate(stream, start=1) if text.strip())
-                    continue
-                reader, before = _reader(stream, header.delimiter), 0
-                for number, row in enumerate(reader):
-                    if row and number:
-                        yield file, before + 1
-                    before = reader.line_num
-
 
 @contextlib.contextmanager
 def unpacked(files: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -172,8 +162,8 @@ def unpacked(files: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         yield paths
 
 
-def _rows(file: str, path: str, header: Header) -> int:
-    """Return how many rows a file has; refuse the first line that is not as it must be."""
+def _scanned(file: str, path: str, header: Header, last: int = -1) -> tuple[int, int]:
+    """Return on which line the last row of a file begins, and its number; refuse the first row that is wrong."""
     from replicable_rl.data import _lines
 
     state, end = np.array([1, 1, 0, 0, 0, 0, 0]), b"\r\n" if header.has_returns else b"\n"
@@ -184,16 +174,16 @@ def _rows(file: str, path: str, header: Header) -> int:
         while block := stream.read(_BLOCK) + stream.readline(LONGEST + 1):
             _decoded(file, block, int(state[1]))
             data = np.frombuffer(block if block.endswith(b"\n") else block + end, dtype=np.uint8)
-            if header.delimiter:
-                wrong = _lines.delimited(data, state, ord(header.delimiter), len(header.names), header.has_returns)
-            else:
-                wrong = _lines.objects(data, state)
+            how = ord(header.delimiter or "\0"), len(header.names), header.has_returns
+            wrong = _lines.delimited(data, state, last, *how) if header.delimiter else _lines.objects(data, state, last)
             if wrong:
                 said = _SAID[wrong - 1].format(plural(int(state[5]), "field"), len(header.names))
                 raise InvalidFile(f"{file}, line {state[0]}: {said}.")
+            if state[2] == last:
+                return int(state[0]), last
     if state[4]:
         raise InvalidFile(f"{file}, line {state[0]}: has a quote that is not closed.")
-    return int(state[2])
+    return int(state[0]), int(state[2])
 
 
 def _json_header(file: str, path: str, most: int | None = _LOOKED_AT) -> Header:
@@ -209,11 +199,6 @@ def _json_header(file: str, path: str, most: int | None = _LOOKED_AT) -> Header:
                 raise InvalidFile(f"{file}, line {line}: must be an object of JSON, got {shown(text)}.")
             names |= dict.fromkeys(row)
     return Header(tuple(names), "")
-
-
-def _reader(lines: Iterable[str], delimiter: str) -> Any:
-    csv.field_size_limit(max(csv.field_size_limit(), LONGEST))
-    return csv.reader(lines, delimiter=delimiter)
 
 
 def _decoded(file: str, data: bytes, line: int) -> str:

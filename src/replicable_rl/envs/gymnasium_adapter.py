@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.canonical import canonical_json
-from replicable_rl.envs._checks import check_gamma
+from replicable_rl.envs._checks import as_float, as_truth, check_gamma
 from replicable_rl.errors import InvalidInput, UnknownId, did_you_mean, shown
 from replicable_rl.mdp import Labels, TabularMDP
 from replicable_rl.records import ObjectSpec
@@ -169,7 +169,7 @@ def _read_table(bare: Any) -> list[list[list[_Outcome]]]:
 
 def _read_row(name: str, table: Any, s: int, a: int) -> list[_Outcome]:
     try:
-        row = [(float(p), operator.index(successor), float(r), bool(end)) for p, successor, r, end in table[s][a]]
+        row = [(as_float(p), operator.index(t), as_float(r), as_truth(end)) for p, t, r, end in table[s][a]]
     except (LookupError, TypeError, ValueError):
         raise InvalidInput(
             f"{_OWNER}: {name}.P[{s}][{a}] must be a list of (probability, next state, reward, terminated)."

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.canonical import array_digest, canonical_json
+from replicable_rl.envs._checks import first_observation, take_step
 from replicable_rl.errors import InvalidInput, check_integer, did_you_mean, shown
 from replicable_rl.mdp import action_probabilities, allowed_of, check_allowed
 from replicable_rl.progress import track
@@ -161,16 +162,15 @@ class EpisodicEnv(Stepped):
         keys: list[int] = []
         rewards: list[float] = []
         for episode in track(range(episodes), "episodes"):
-            observation, _ = self.env.reset(seed=seed)
+            state = self.state_of(first_observation(self, self.env, seed))
             seed = None  # later resets go on with the environment's own stream
-            state = self.state_of(observation)
             seen.starts[state] += 1
             for left in range(horizon - 1, -1, -1):
                 action = min(int(np.searchsorted(choice[state], rng.random(), side="right")), self.n_actions - 1)
-                observation, reward, terminated, truncated, _ = self.env.step(action + self.first_action)
+                observation, reward, terminated, truncated = take_step(self, self.env, action + self.first_action)
                 successor = self.n_states - 1 if terminated else self.state_of(observation)
                 keys.append((state * self.n_actions + action) * self.n_states + successor)
-                rewards.append(float(reward))
+                rewards.append(reward)
                 state = successor
                 if terminated:
                     seen.absorbed += left
