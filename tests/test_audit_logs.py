@@ -259,9 +259,9 @@ def test_the_command_says_it_first_and_exits_like_other_audits(run: Run, tmp_pat
     assert data["logs"]["names"] == ["0.csv", "1.csv"]
     assert data["levels"]["policy"]["independent"] == 1
     assert "other.csv" not in (tmp_path / "runs.csv").read_text()
-    assert run(*audit, "--require", "0.5").code == 2  # two logs cannot tell
+    assert run(*audit, "--require", "0.5").code == 3  # two logs cannot tell
     mixed = run("audit", *files, other, *PLUG_IN, *COLUMNS, "--shared-seeds", "4", "--store", store, "--require", "0.1")
-    assert mixed.code == 2
+    assert mixed.code == 3
     assert mixed.out.startswith("THE LOGS COME FROM DIFFERENT PROCESSES: ")
     assert "THE LOGS COME FROM DIFFERENT PROCESSES" in run("audit", "--store", store).out
     run.good("report", store, "-o", page)

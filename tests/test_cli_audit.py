@@ -71,10 +71,10 @@ def test_options_reach_the_audit(run: Run) -> None:
     [
         (GOOD, ("--require", "0.8"), 0),
         (GOOD, ("--require", "0.8", "--level", "value"), 0),
-        (GOOD, ("--require", "0.9"), 2),  # 24 pairs cannot show it, nor refute it
+        (GOOD, ("--require", "0.9"), 3),  # 24 pairs cannot show it, nor refute it
         (BAD, ("--require", "0.8"), 1),
         (BAD, ("--require", "0.2", "--level", "value"), 1),
-        (BAD, ("--require", "0.01", "--level", "value"), 2),
+        (BAD, ("--require", "0.01", "--level", "value"), 3),
         (BAD, (), 0),
     ],
 )
@@ -266,7 +266,7 @@ def test_recorded_failures_are_counted(run: Run) -> None:
     assert "calls=1e+20 is asked for" in said
     for form in ((), ("--json",)):  # nothing to compare
         result = run(*failing, "--shared-seeds", "2", "--require", "0.5", *form)
-        assert (result.code, result.err) == (2, "")
+        assert (result.code, result.err) == (3, "")
 
 
 # --- what a store holds ----------------------------------------------------------------------------------
@@ -303,13 +303,13 @@ def test_a_store_alone_is_judged_by_what_its_audits_require(run: Run, stored: Pa
     ("options", "codes"),
     [
         (("--require", "0.8"), (0, 1)),
-        (("--require", "0.99"), (2, 1)),
-        (("--require", "0.9"), (2, 1)),  # 0.828, at the confidence that this audit asked for
+        (("--require", "0.99"), (3, 1)),
+        (("--require", "0.9"), (3, 1)),  # 0.828, at the confidence that this audit asked for
         (("--require", "0.9", "--confidence", "0.5"), (0, 1)),
         (("--require", "0.01"), (0, 0)),
-        (("--require", "0.01", "--level", "value"), (0, 2)),
+        (("--require", "0.01", "--level", "value"), (0, 3)),
         (("--require", "0.5", "--level", "value"), (0, 1)),
-        (("--require", "0.5", "--level", "model"), (2, 2)),
+        (("--require", "0.5", "--level", "model"), (3, 3)),
         (("--level", "value"), (0, 1)),
         ((), (0, 1)),
     ],
@@ -348,7 +348,7 @@ def test_what_a_store_holds_as_json_and_csv(run: Run, stored: Path, tmp_path: Pa
 
 def test_the_requirement_is_stored_with_the_audit(run: Run, tmp_path: Path) -> None:
     store = tmp_path / "runs.sqlite"
-    for require, level, code in ((0.8, "policy", 0), (0.9, "value", 2)):
+    for require, level, code in ((0.8, "policy", 0), (0.9, "value", 3)):
         options = (*SMALL, "--store", store, "--require", require, "--level", level)
         assert run("audit", *GOOD, *options).code == code
         with rr.RunStore(store) as opened:
@@ -394,15 +394,15 @@ def test_an_interrupted_audit_says_how_many_runs_have_finished(run: Run, tmp_pat
     with rr.RunStore(store) as opened:
         opened.add_audit(begun)
     told = run("audit", "--store", store)
-    assert (told.code, told.err) == (2, "")
+    assert (told.code, told.err) == (3, "")
     said = " ".join(told.out.split())
     assert "Same policy in 7 of 7 pairs" in said
-    assert "14 of 100 runs finished" in said
+    assert "14 of 100 runs are judged" in said
     (begun_one,) = [one["runs"] for one in json.loads(run("audit", "--store", store, "--json").out)]
     assert begun_one == {"asked": 100, "there": 14}, "a program sees it too"
     with rr.RunStore(tmp_path / "none.sqlite") as opened:
         opened.add_audit(begun)
     told = run("audit", "--store", tmp_path / "none.sqlite")
-    assert (told.code, told.err) == (2, "")
+    assert (told.code, told.err) == (3, "")
     said = " ".join(told.out.split())
-    assert "No shared seed has all of its runs yet, so there is nothing to compare. 0 of 100 runs finished" in said
+    assert "there is nothing to compare. 0 of 100 runs are judged" in said

@@ -31,7 +31,7 @@ def test_calibrate_exits_by_what_was_found(run: Run, tmp_path: Path) -> None:
     assert refuted.code == 1
     assert "Not met: refuted at samples = 64, the largest size tried." in refuted.out
     unknown = run("calibrate", *PLUG_IN, "--start", "1e3", "--most", "1e3", "--shared-seeds", "4")
-    assert unknown.code == 2
+    assert unknown.code == 3
     assert "Cannot tell" in unknown.out
 
 

@@ -101,9 +101,9 @@ def test_a_script_and_a_module_are_one_audit(folder: Path, capsys: pytest.Captur
 def test_exit_codes_follow_what_is_required(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, folder, "S:train --shared-seeds 30 --require 0.9")[0] == 1
     assert run(capsys, folder, "S:steady --shared-seeds 60 --require 0.9")[0] == 0
-    assert run(capsys, folder, "S:steady --shared-seeds 2 --require 0.9")[0] == 2
+    assert run(capsys, folder, "S:steady --shared-seeds 2 --require 0.9")[0] == 3
     code, out, _ = run(capsys, folder, "S:steady --shared-seeds 60 --require 0.9 --data S:data")
-    assert code == 2  # nothing was sampled: nothing is shown
+    assert code == 3  # nothing was sampled: nothing is shown
     assert out.startswith("Warning: Nothing was fresh, for two sample seeds gave the same data")
     code, out, _ = run(capsys, folder, "chain-v1 S:steady --shared-seeds 60 --require 0.9 --epsilon 0.01")
     assert code == 1  # they agree, and lose more

@@ -98,13 +98,13 @@ def test_an_interrupted_audit_is_reported_on_whole_seeds(tmp_path: Path) -> None
     with RunStore(path) as opened:
         add(part, [opened.run(run.key) for run in kept], whole.spec)
     text = render(store_page(part).page)
-    assert "<em>Unfinished:</em> 6 of 12 runs finished, counted by whole shared seeds;" in text
+    assert "<em>Unfinished:</em> 6 of 12 runs are judged" in text
     assert "6 of 12</td>" in text
     assert "--shared-seeds 4 --runs 3" in text, "the command makes the whole audit"
     with RunStore(part) as opened:
         (read,) = read_audits(opened)
     assert read.runs == whole.runs[:6]
-    assert "6 of 12 runs finished" in read.table()
+    assert "6 of 12 runs are judged" in read.table()
 
 
 def test_an_audit_without_a_whole_seed_has_nothing_to_compare(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ class Accuracy:
         """Whether the runs are as accurate as promised: False if that is refuted, None if more runs must tell."""
         if self.kept == self.runs:
             return True
-        if self.share.high < 1.0 - self.delta or self.delta == 0.0:
+        if self.share.high < 1.0 - self.delta:
             return False
         return True if float(self.share) >= 1.0 - self.delta else None
 
@@ -106,5 +106,7 @@ def measure_accuracy(
     (2, 4, None)
     """
     kept: NDArray[np.float64] = np.array([float(loss is not None and loss <= promised.epsilon) for loss in losses])
-    share = every_look(kept.reshape(-1, runs_per_seed).mean(axis=1), confidence)
+    unknown = np.array([loss is None for loss in losses])
+    per_seed = (one.reshape(-1, runs_per_seed).mean(axis=1) for one in (kept, np.maximum(kept, unknown)))
+    share = every_look(next(per_seed), confidence, next(per_seed))
     return Accuracy(promised.epsilon, promised.delta, promised.over, int(kept.sum()), kept.size, share)

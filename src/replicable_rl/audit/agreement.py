@@ -19,11 +19,16 @@ Definition 2.3 (``def:replicability``). It has two intervals, both proved for ev
 The paper's figure shows the **modal share** (largest class / R) and the **unique share**
 (classes / R), as means over seeds. They are given by these names and never called agreement: a modal share of
 0.80 is an agreement of 0.60 if R = 2, of 0.64 to 0.68 under *one* shared seed with many runs, and of 0.64
-to 0.80 as a mean over seeds with many runs. A failed run agrees with nothing, not with another failure.
+to 0.80 as a mean over seeds with many runs.
+
+A failed run agrees with nothing, not with another failure. What it would have found is unknown, so it counts against
+either verdict: the interval of every look reaches up to where it agrees with the most common output under its seed.
 """
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -154,8 +159,18 @@ def measure(level: str, outputs: Sequence[str | None], runs_per_seed: int, confi
     modal, unique = (one_look(share, 1.0 / runs_per_seed, runs_per_seed == 2, confidence) for share in shares)
     agreement = one_look(per_seed, 0.0, runs_per_seed == 2, confidence)
     pairs = seeds * (runs_per_seed * (runs_per_seed - 1) // 2)
-    always = every_look(per_seed, confidence)
+    always = every_look(per_seed, confidence, _at_most(per_seed, outputs, runs_per_seed))
     return Agreement(level, agreement, always, int(same.sum()), pairs, modal, unique, per_seed, seeds)
+
+
+def _at_most(per_seed: NDArray[np.float64], outputs: Sequence[str | None], runs_per_seed: int) -> NDArray[np.float64]:
+    """Return what the values would be if every run that failed had found what most others under its seed did."""
+    most = per_seed.copy()
+    for j in {i // runs_per_seed for i, out in enumerate(outputs) if out is None}:
+        sizes = Counter(outputs[j * runs_per_seed : (j + 1) * runs_per_seed])
+        failed, largest = sizes.pop(None), max(sizes.values(), default=0)
+        most[j] += (math.comb(largest + failed, 2) - math.comb(largest, 2)) / math.comb(runs_per_seed, 2)
+    return most
 
 
 def action_agreement(per_seed: NDArray[np.float64], confidence: float) -> tuple[Estimate, Estimate]:
@@ -179,8 +194,13 @@ def one_look(values: NDArray[np.float64], least: float, binary: bool, confidence
     return Estimate(mean, min(low, mean), max(high, mean))  # scaling back may be off by the last bit
 
 
-def every_look(values: NDArray[np.float64], confidence: float) -> Estimate:
-    """Return the mean of i.i.d. values in [0, 1], with an interval that holds at every look."""
+def every_look(values: NDArray[np.float64], confidence: float, at_most: NDArray[np.float64] | None = None) -> Estimate:
+    """Return the mean of i.i.d. values in [0, 1], with an interval that holds at every look.
+
+    Where runs failed, the values count them as different, and ``at_most`` as agreeing: the interval holds for both.
+    """
     low, high = mean_at_every_look(np.clip(values, 0.0, 1.0), confidence)
+    if at_most is not None and not np.array_equal(at_most, values):
+        _, high = mean_at_every_look(np.clip(at_most, 0.0, 1.0), confidence)
     mean = float(values.mean())
     return Estimate(mean, min(low, mean), max(high, mean))

@@ -77,8 +77,11 @@ def measure_logs(level: str, outputs: Sequence[str | None], logs: int, confidenc
     found = measure(level, outputs, logs, confidence)
     prints = np.array([f"?{i}" if one is None else one for i, one in enumerate(outputs)]).reshape(-1, logs)
     n = independent(*reversed(prints.shape))
-    same = np.stack([prints[:, 2 * i] == prints[:, 2 * i + 1] for i in range(n)], axis=1).astype(np.float64)
-    value, always = _intervals(same, found.estimate, same.shape[0] == n, confidence)
+    failed = np.array([one is None for one in outputs]).reshape(-1, logs)
+    pairs = range(0, 2 * n, 2)
+    same = np.stack([prints[:, i] == prints[:, i + 1] for i in pairs], axis=1).astype(np.float64)
+    at_most = np.maximum(same, np.stack([failed[:, i] | failed[:, i + 1] for i in pairs], axis=1))
+    value, always = _intervals(same, found.estimate, same.shape[0] == n, confidence, at_most)
     # All shares are of the same logs: one value, whatever the number of seeds.
     modal, unique = (
         one_look(np.array([float(share)]), 1.0 / logs, False, confidence)
@@ -103,10 +106,17 @@ def measure_states_of_logs(
     return replace(found, overall=overall, every_look=always)
 
 
-def _intervals(values: NDArray[np.float64], mean: float, binary: bool, confidence: float) -> tuple[Estimate, Estimate]:
+def _intervals(
+    values: NDArray[np.float64],
+    mean: float,
+    binary: bool,
+    confidence: float,
+    at_most: NDArray[np.float64] | None = None,
+) -> tuple[Estimate, Estimate]:
     """Return the mean over all pairs and seeds with both intervals; (J, n) ``values`` are of disjoint pairs of logs."""
     n = values.shape[1]
-    dealt = np.array([values[i::n, i].mean() for i in range(n)])
-    once, always = one_look(dealt, 0.0, binary, confidence), every_look(values[range(n), range(n)], confidence)
+    dealt, first = np.array([values[i::n, i].mean() for i in range(n)]), (range(n), range(n))
+    once = one_look(dealt, 0.0, binary, confidence)
+    always = every_look(values[first], confidence, None if at_most is None else at_most[first])
     wide = [Estimate(mean, min(one.low, mean), max(one.high, mean)) for one in (once, always)]
     return wide[0], wide[1]

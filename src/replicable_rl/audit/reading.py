@@ -1,12 +1,15 @@
 """Audits read back from a store, without the program that made them.
 
-A store holds the specs of its audits. Where runs are still missing (an audit that was interrupted), the shared seeds
-that are complete are compared, and the result says how many runs were asked for.
+A store holds the specs of its audits. Where runs are missing, because an audit was interrupted or rows were deleted,
+only the shared seeds before the first that lacks a run are compared. Which other runs have finished may depend on what
+they found: hard problems take long. How many seeds come before the first gap may depend on that, too, so a verdict goes
+by the interval that holds at every look. The result says how many runs were asked for.
 """
 
 import contextlib
+import itertools
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +25,7 @@ from replicable_rl.store import RunStore
 
 _MOST_STATES = 20_000  # of a problem that is built again for its names and returns
 _GYMNASIUM = "gymnasium/"
+_AT_ONCE = 1000  # shared seeds whose runs are looked up: a file may ask for very many, and hold few
 
 
 def read_audits(
@@ -47,10 +51,15 @@ def read_audits(
     >>> read.runs == made.runs, read.mdp == made.mdp, read.runs_asked
     (True, True, 6)
     """
-    chosen = [spec for spec in current(store.audits()) if wanted(spec)]
+    audits = store.audits()
+    chosen = [spec for spec in current(audits) if wanted(spec)]
+    alike: dict[RunFamily, list[AuditSpec]] = defaultdict(list)
+    for spec in audits:
+        alike[spec.family].append(spec)
+    orders = [spec.seeds_as_asked(alike[spec.family]) for spec in chosen]
+    families = {family: store.runs(family) for family in {spec.family for spec in chosen}}
     asked = chosen if confidence is None else [replace(spec, confidence=confidence) for spec in chosen]
-    families = {family: store.runs(family) for family in {spec.family for spec in asked}}
-    return [_read(store, spec, families[spec.family]) for spec in asked]
+    return [_read(store, spec, order, families[spec.family]) for spec, order in zip(asked, orders, strict=True)]
 
 
 def current(specs: Sequence[AuditSpec]) -> list[AuditSpec]:
@@ -73,19 +82,16 @@ def current(specs: Sequence[AuditSpec]) -> list[AuditSpec]:
     ]
 
 
-def _read(store: RunStore, spec: AuditSpec, found: Mapping[str, Run]) -> AuditResult:
-    asked, there = spec.size, {run.shared_seed for run in found.values()}  # few, where a file asks for very many
-    whole = {seed: group for seed in spec.each_seed() if seed in there and (group := _runs(spec, seed, found))}
-    runs = tuple(run for some in whole.values() for run in some)
-    if len(runs) < asked and runs:
-        spec = replace(spec, shared_seeds=tuple(whole))
-    return AuditResult(spec, runs, store, asked, _problem(spec.problem, runs))
-
-
-def _runs(spec: AuditSpec, seed: int, found: Mapping[str, Run]) -> list[Run]:
-    """Return the runs under a shared seed; none where one of them is missing."""
-    keys = [spec.family.key(seed, sample) for sample in spec.samples(seed)]
-    return [found[key] for key in keys] if all(key in found for key in keys) else []
+def _read(store: RunStore, spec: AuditSpec, order: Iterator[int], found: Mapping[str, Run]) -> AuditResult:
+    """Return what the runs before the first that is missing show."""
+    asked, each, runs, whole = spec.size, spec.runs_per_seed, list[Run](), True
+    while whole and (seeds := list(itertools.islice(order, _AT_ONCE))):
+        there = list(itertools.takewhile(found.__contains__, spec.keys_of(seeds)))
+        runs += [found[key] for key in there[: len(there) - len(there) % each]]
+        whole = len(there) == len(seeds) * each
+    if runs and (len(runs) < asked or isinstance(spec.shared_seeds, tuple)):
+        spec = replace(spec, shared_seeds=tuple(run.shared_seed for run in runs[::each]))
+    return AuditResult(spec, tuple(runs), store, asked, _problem(spec.problem, runs))
 
 
 def _problem(spec: ObjectSpec, runs: Sequence[Run]) -> TabularMDP | None:

@@ -23,6 +23,7 @@ from replicable_rl.cli.options import (
     with_algorithm_options,
 )
 from replicable_rl.cli.output import (
+    EXIT_CODES,
     print_all,
     print_error,
     print_json,
@@ -40,7 +41,6 @@ from replicable_rl.report.audit_tables import summary_lines
 from replicable_rl.store import RunStore
 from replicable_rl.wording import number, plural
 
-_MET, _NOT_MET, _CANNOT_TELL = 0, 1, 2  # exit codes
 _BACKENDS = {"processes": "loky", "threads": "threading"}  # of joblib
 
 
@@ -126,7 +126,7 @@ def audit_command(
     hold however often one looks, so an audit may be extended until there is one.
 
     Exit codes: 0 if what is required is shown, or nothing is required; 1 if it is refuted, or a claim of the runs is; 2
-    if the runs cannot tell, or the input is bad.
+    if the input is bad; 3 if the runs cannot tell.
     """
     asked = dict(locals())
     if csv_file is not None and (csv_file.is_file() or not csv_file.exists()):  # a pipe is opened once only
@@ -145,17 +145,8 @@ def audit_command(
     elif not stored:
         _show(results[0])
     _show_traceback(results)
-    codes = {_verdict(result, level) for result in results}
-    return next(code for code in (_NOT_MET, _CANNOT_TELL, _MET) if code in codes)
-
-
-def _verdict(result: AuditResult, level: str | None) -> int:
-    """Return the exit code of what was asked of an audit, at the level that was named."""
-    if result.refuted:
-        return _NOT_MET
-    if result.spec.require is None:
-        return _MET
-    return {True: _MET, False: _NOT_MET, None: _CANNOT_TELL}[result.verdict(level)]
+    verdicts = {not result.refuted and (result.spec.require is None or result.verdict(level)) for result in results}
+    return next(EXIT_CODES[verdict] for verdict in (False, None, True) if verdict in verdicts)
 
 
 def _show(result: AuditResult) -> None:

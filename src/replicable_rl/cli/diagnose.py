@@ -16,7 +16,7 @@ from replicable_rl.cli.options import (
     whole,
     with_algorithm_options,
 )
-from replicable_rl.cli.output import print_all, print_json, saying_what_is_kept, text_width
+from replicable_rl.cli.output import EXIT_CODES, print_all, print_json, saying_what_is_kept, text_width
 from replicable_rl.cli.problems import refuse_log
 from replicable_rl.cli.progress import progress_bar
 from replicable_rl.diagnose import Calibration, Comparison, calibrate, compare
@@ -24,8 +24,6 @@ from replicable_rl.errors import InvalidInput
 from replicable_rl.files import replacing
 from replicable_rl.plotting import check_figure_name
 from replicable_rl.registry import resolve_problem
-
-_CODES = {True: 0, False: 1, None: 2}  # exit codes of met, refuted, and cannot tell
 
 Confidence = Annotated[float, Option(metavar="X", help="How sure all intervals are together.")]
 Start = Annotated[str | None, Option(metavar="N", help="The smallest size to try.")]
@@ -73,7 +71,7 @@ def calibrate_command(
 
     Two runs must agree with probability 1 - rho, and the policy must lose at most epsilon on average.
 
-    Exit codes: 0 if a size was found; 1 if the largest is refuted; 2 if it cannot be told, or the input is bad.
+    Exit codes: 0 if a size was found; 1 if the largest is refuted; 2 if the input is bad; 3 if it cannot be told.
     """
     refuse_log("calibrate", problem, "how many rows like these it takes")
     rho = given["rho"] if has_no_rho(algorithm) else None  # of the question, where the algorithm promises none
@@ -138,7 +136,7 @@ def compare_command(
 ) -> int:
     """Compare all rules and algorithms on PROBLEM: samples, losses, what is the same; and recommend one.
 
-    Exit codes: 0 if one of them meets what is asked; 1 if none does; 2 if it cannot be told, or the input is bad.
+    Exit codes: 0 if one of them meets what is asked; 1 if none does; 2 if the input is bad; 3 if it cannot be told.
     """
     refuse_log("compare", problem, "what every rule would do with it")
     mdp = resolve_problem(problem)
@@ -182,4 +180,4 @@ def _show(found: Calibration | Comparison, figure: Path | None, as_json: bool) -
         print_json(found.to_json())
     else:
         print_all(found.table(width=text_width()))
-    return _CODES[found.met]
+    return EXIT_CODES[found.met]

@@ -5,6 +5,7 @@ import io
 import os
 import sys
 import time
+import traceback
 import warnings
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,10 +38,12 @@ from replicable_rl.files import new_directory
 from replicable_rl.solve import plan, save_run, solve
 from replicable_rl.wording import sentence
 
+_BUG = 70  # as the system's own programs say it; Python's 1 would read as "refuted"
+
 app = typer.Typer(
     name="replicable-rl",
     help="Reinforcement learning that gives the same policy twice, from fresh samples.",
-    epilog="Exit codes: 0 done, or what was required is met; 1 refuted or not met; 2 bad input, or cannot tell.",
+    epilog="Exit codes: 0 done, or what was required is met; 1 refuted; 2 bad input; 3 cannot tell.",
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
@@ -74,9 +77,10 @@ def main(arguments: list[str] | None = None) -> int:
         drop_output()
         return _fail(f"The output cannot be written ({error.strerror}).")
     except Exception as error:  # usage errors have this method in every version of typer; the rest are bugs
-        if not hasattr(error, "format_message"):
-            raise
-        return _usage(error)
+        if hasattr(error, "format_message"):
+            return _usage(error)
+        traceback.print_exc()
+        return _BUG
     if code == 130:
         print_error("replicable-rl: interrupted; nothing was half-written.")
     return code if isinstance(code, int) else 0

@@ -14,6 +14,7 @@ from replicable_rl.report.drawing import can_encode
 from replicable_rl.report.layout import NARROWEST
 from replicable_rl.wording import visible
 
+EXIT_CODES = {True: 0, False: 1, None: 3}  # of what is asked: met, refuted, cannot tell; 2 is bad input
 _PLAIN = str.maketrans({"–": "-", "−": "-", "×": "x", "ρ": "rho"})
 
 

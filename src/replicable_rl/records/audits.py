@@ -170,6 +170,34 @@ class AuditSpec(Displayed):
         else:
             yield from self._drawn(self.shared_seeds, "shared", self.seed)
 
+    def seeds_as_asked(self, audits: Iterable[AuditSpec]) -> Iterator[int]:
+        """Yield the shared seeds in the order in which ``audits``, those of a store, and this one first asked for them.
+
+        A verdict on the first of them holds whenever somebody looks, for nobody knew their runs when the order was
+        fixed. It ends before a seed that an earlier audit asked for and this one leaves out.
+        """
+        earlier = [one for one in itertools.takewhile(lambda one: one != self, audits) if one._samples_alike(self)]
+        if all(isinstance(one.shared_seeds, int) for one in (*earlier, self)):
+            yield from self.each_seed()  # they all ask for the first of the same seeds
+            return
+        own, met, begun = set(self.seeds), set[int](), False
+        for one in (*earlier, self):
+            new = [seed for seed in one.each_seed() if seed not in met]
+            met.update(new)
+            begun = begun or not own.isdisjoint(new)
+            for seed in new if begun else ():
+                if seed not in own:
+                    return
+                yield seed
+
+    def _samples_alike(self, other: AuditSpec) -> bool:
+        """Whether the runs of both under one shared seed are the same, as far as both have them."""
+        logs = [
+            None if one.logs is None else set(one.logs.digests) for one in (self, other)
+        ]  # others: another question
+        seeds = [(one.seed, one.seed_bits) for one in (self, other)]
+        return self.family == other.family and seeds[0] == seeds[1] and logs[0] == logs[1]
+
     @property
     def n_seeds(self) -> int:
         """How many shared seeds there are, J."""
@@ -203,7 +231,11 @@ class AuditSpec(Displayed):
     @property
     def keys(self) -> dict[str, tuple[int, int | str]]:
         """The digests of all runs in the same order, each with its shared seed and its sample."""
-        seeds, each = self.seeds, range(self.runs_per_seed)
+        return self.keys_of(self.seeds)
+
+    def keys_of(self, seeds: Sequence[int]) -> dict[str, tuple[int, int | str]]:
+        """Return the same for some of the shared seeds."""
+        each = range(self.runs_per_seed)
         if self.logs is not None or self.seed_bits != _BITS:
             pairs = [(shared, sample) for shared in seeds for sample in self.samples(shared)]
         else:
@@ -213,10 +245,7 @@ class AuditSpec(Displayed):
 
     def contains(self, other: AuditSpec) -> bool:
         """Whether this audit makes all runs of another one."""
-        same = self.family == other.family and self.runs_per_seed >= other.runs_per_seed
-        same = same and (self.seed, self.seed_bits) == (other.seed, other.seed_bits)
-        if self.logs is not None and other.logs is not None:  # other logs may be of another process: another question
-            same = same and set(self.logs.digests) == set(other.logs.digests)
+        same = self.runs_per_seed >= other.runs_per_seed and self._samples_alike(other)
         if same and isinstance(self.shared_seeds, int) and isinstance(other.shared_seeds, int):
             return self.shared_seeds >= other.shared_seeds  # the first of the same
         return same and set(self.seeds) >= set(other.seeds)

@@ -28,7 +28,7 @@ _SHOWN = 6  # states listed by name
 _LONGEST = 3  # lines about what was run
 _LEVEL = 13  # letters of a level in the table
 _LEFT = 28  # columns of the level and its pairs
-NOTHING_YET = "No shared seed has all of its runs yet, so there is nothing to compare."
+NOTHING_YET = "The first shared seed does not have all of its runs yet, so there is nothing to compare."
 _SHARES = (
     "Under one shared seed, the modal share is the largest group of identical runs divided by all runs, and the unique "
     "share is the number of groups divided by all runs. Both are means over shared seeds."
@@ -192,9 +192,12 @@ def worth_text(result: AuditResult, level: str) -> str:
 
 
 def unfinished(result: AuditResult) -> str:
-    """Say how many runs of an audit are still to be made, '' if none."""
+    """Say how many runs of an audit are judged, '' if all."""
     there, asked = len(result.runs), result.runs_asked
-    said = f"{there} of {asked} runs finished, counted by whole shared seeds; the same audit makes the others."
+    said = (
+        f"{there} of {asked} runs are judged: those before the first shared seed that lacks a run, for what finishes "
+    )
+    said += "first need not be like the rest. The same audit makes the others."
     return said if there < asked else ""
 
 
