@@ -22,6 +22,7 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.data import from_transitions
+from replicable_rl.data import text as text_files
 from tests.statistics import SEED
 
 pytestmark = pytest.mark.usefixtures("one_database")
@@ -74,8 +75,11 @@ def written(path: Path, data: str | bytes) -> Path:
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl"])
-def test_a_text_that_is_changed_anywhere_is_read_as_python_reads_it_or_refused(ending: str, tmp_path: Path) -> None:
+def test_a_text_that_is_changed_anywhere_is_read_as_python_reads_it_or_refused(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Letters that matter to readers are put in, doubled and left out at random."""
+    monkeypatch.setattr(text_files, "_BLOCK", 8)  # rows begin in one block and end in another
     rng = np.random.default_rng(SEED)
     marks = [*',,,""""\n\n\r\0 \t;a|\ufeff\v}]{\\', "\r\n", '""', ',""', '"\n"', ",,", ' "', "null"]
     good, many = LINE * 3 if ending == "jsonl" else HEADER + ROWS + 'ab,"x, ""y""",0,"c\nd"\n', 0

@@ -16,7 +16,7 @@ _BEGIN, _PLAIN, _BLANK, _QUOTED, _CLOSED, _RETURN = range(6)  # where in a field
 
 
 @compiled
-def delimited(data: Any, state: Any, last: int, delimiter: int, fields: int, has_returns: bool) -> int:
+def delimited(data: Any, state: Any, last: int, is_letter: Any, delimiter: int, fields: int, has_returns: bool) -> int:
     """Go on with a file of delimited values, to the row ``last``; return what is wrong with the one that begins there.
 
     ``state`` holds the line on which the row begins, the line, how many rows there were, the bytes of this one so far,
@@ -26,6 +26,8 @@ def delimited(data: Any, state: Any, last: int, delimiter: int, fields: int, has
     begin, wrong = -size, 0
     for i in range(data.size):
         byte = data[i]
+        if mode == _PLAIN and is_letter[byte]:
+            continue
         if byte == 0 or (byte == 239 and i + 2 < data.size and data[i + 1] == 187 and data[i + 2] == 191):
             wrong = MARK
         elif mode == _QUOTED:
@@ -48,8 +50,6 @@ def delimited(data: Any, state: Any, last: int, delimiter: int, fields: int, has
             wrong = ENDS
         elif byte == 13:
             mode = _RETURN
-        elif mode == _PLAIN:
-            continue
         elif byte == 34 and mode != _BLANK:
             filled, mode = 1, _QUOTED
         elif byte == 34 or mode == _CLOSED:

@@ -167,15 +167,18 @@ def _scanned(file: str, path: str, header: Header, last: int = -1) -> tuple[int,
     from replicable_rl.data import _lines
 
     state, end = np.array([1, 1, 0, 0, 0, 0, 0]), b"\r\n" if header.has_returns else b"\n"
+    delimiter = ord(header.delimiter) if header.delimiter else 0
+    is_letter = ~np.isin(np.arange(256), [0, 10, 13, 239, delimiter])  # inside of a value: 239 begins a byte order mark
     with refusing_unreadable(file), Path(path).open("rb") as stream:
-        if header.delimiter:
+        if delimiter:
             stream.readline()
             state[:2] = 2
         while block := stream.read(_BLOCK) + stream.readline(LONGEST + 1):
-            _decoded(file, block, int(state[1]))
+            if not block.isascii():
+                _decoded(file, block, int(state[1]))
             data = np.frombuffer(block if block.endswith(b"\n") else block + end, dtype=np.uint8)
-            how = ord(header.delimiter or "\0"), len(header.names), header.has_returns
-            wrong = _lines.delimited(data, state, last, *how) if header.delimiter else _lines.objects(data, state, last)
+            how = is_letter, delimiter, len(header.names), header.has_returns
+            wrong = _lines.delimited(data, state, last, *how) if delimiter else _lines.objects(data, state, last)
             if wrong:
                 said = _SAID[wrong - 1].format(plural(int(state[5]), "field"), len(header.names))
                 raise InvalidFile(f"{file}, line {state[0]}: {said}.")
