@@ -226,6 +226,26 @@ def test_a_folder_does_not_replace_a_column(kind: str, folder: str, tmp_path: Pa
     assert read(tmp_path / "action=7" / "c.parquet") is None
 
 
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "jsonl", "parquet"])
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("a[12]", "a1"), ("[a]", "a"), ("a[!1]", "a2"), ("a*", "ab"), ("a?", "ab"), ("**", "ab"), ("it's", "ab")],
+)
+def test_the_name_of_a_file_is_no_pattern(kind: str, name: str, other: str, tmp_path: Path) -> None:
+    for file, state in ((name, "ab"), (other, "ef")):
+        frame, path = FRAME.with_columns(state=pl.lit(state)), tmp_path / f"{file}.{kind}"
+        text = frame.write_csv() if "csv" in kind else frame.write_ndjson()
+        written(path, gzip.compress(text.encode()) if kind == "csv.gz" else text)
+        if kind == "parquet":
+            with path.open("wb") as stream:  # Polars too would take its name for a pattern
+                frame.write_parquet(stream)
+    one, two = read(tmp_path / f"{name}.{kind}"), read(tmp_path / f"{other}.{kind}")
+    assert one is not None
+    assert two is not None
+    assert {row[0] for row in one} == {"ab"}
+    assert read(tmp_path) == one + two
+
+
 @pytest.mark.parametrize(
     ("files", "many"),
     [

@@ -238,6 +238,15 @@ def literal(name: str | int) -> str:
     return str(name) if isinstance(name, int) else "'" + name.replace("'", "''") + "'"
 
 
+def literals(files: Sequence[str]) -> str:
+    """Return files for a query, none of which is taken for a pattern that others fit.
+
+    >>> literals(["log[12].csv"])
+    "'log[[]12].csv'"
+    """
+    return ", ".join(literal(re.sub(r"([*?[])", r"[\1]", file)) for file in files)
+
+
 def quoted(column: str) -> str:
     """Return a column's name for a query."""
     return '"' + column.replace('"', '""') + '"'

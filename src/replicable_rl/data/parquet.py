@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from replicable_rl.data.columns import EMPTY, PARTS, Columns, alike, check_header, family, literal, said
+from replicable_rl.data.columns import EMPTY, PARTS, Columns, alike, check_header, family, literals, said
 from replicable_rl.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 def parquet(files: Sequence[str], numbers: str = "") -> str:
     """Return the call that reads files, all as one table; what their folders are called is no column."""
-    names = ", ".join(map(literal, files))
-    return f"read_parquet([{names}], union_by_name=true, hive_partitioning=false{numbers})"
+    return f"read_parquet([{literals(files)}], union_by_name=true, hive_partitioning=false{numbers})"
 
 
 def check_files(duck: Engine, files: Sequence[str], columns: Columns) -> None:
@@ -45,12 +44,11 @@ def check_files(duck: Engine, files: Sequence[str], columns: Columns) -> None:
 
 def _headers(duck: Engine, files: Sequence[str]) -> dict[str, list[tuple[str, tuple[object, ...]]]]:
     """Return the columns of every file, each with what the file says of its type; parts of columns are left out."""
-    names = ", ".join(map(literal, files))
     types = "type, converted_type, scale, precision, logical_type"
     found: dict[str, list[tuple[str, tuple[object, ...]]]] = {}
     parts = 0  # of the column before, that are still to come
     for file, name, children, *kind in duck.rows(
-        f"SELECT file_name, name, num_children, {types} FROM parquet_schema([{names}])"
+        f"SELECT file_name, name, num_children, {types} FROM parquet_schema([{literals(files)}])"
     ):
         if str(file) not in found:  # the first line of a file is the table itself
             found[str(file)], parts = [], 0

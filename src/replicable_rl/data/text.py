@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from replicable_rl.data.columns import Columns, check_header, literal, quoted
+from replicable_rl.data.columns import Columns, check_header, literal, literals, quoted
 from replicable_rl.errors import InvalidFile, shown
 from replicable_rl.wording import plural, sentence
 
@@ -139,9 +139,7 @@ class TextFiles:
             chosen, how = [*chosen, quoted(FILE)], f"{how}, filename='{FILE}'"
         # What folders are called is no column: an engine would put it in the place of the one inside.
         how = f"auto_detect=false, compression='uncompressed', hive_partitioning=false, {how}"
-        return (
-            f"SELECT {', '.join(chosen)} FROM {reader}([{', '.join(map(literal, paths))}], columns={{{names}}}, {how})"
-        )
+        return f"SELECT {', '.join(chosen)} FROM {reader}([{literals(paths)}], columns={{{names}}}, {how})"
 
 
 @contextlib.contextmanager
