@@ -82,14 +82,10 @@ def _explained(files: tuple[str, ...], text: str) -> str:
     where = f"{file}, line {line.group(1)}" if line else file
     lowered = text.lower()
     for clue, said in (
-        ("not utf-8", "is not UTF-8. Save it as UTF-8"),
         ("surrogate", "has a text that is not Unicode. Mend it"),
         ("unicode", "is not UTF-8. Save it as UTF-8"),
-        ("gzip", "cannot be unpacked: it is damaged or breaks off"),
-        ("zlib", "cannot be unpacked: it is damaged or breaks off"),
         ("no magic bytes", "is not what its name says"),
         ("too small to be a parquet", "is no Parquet file, or breaks off"),
-        ("no files found", "no such file"),
     ):
         if clue in lowered:
             return f"{where}: {said}."
