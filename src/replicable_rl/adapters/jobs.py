@@ -40,7 +40,8 @@ class TrainJob:
         """Train once, and measure what that earns where something does."""
         returned = self.train(spec.shared_seed, spec.sample_seed or 0)
         run = self._run(returned)
-        run = run.but(claims=stated_unless_ours(run.claims, self.train, spec))
+        claims = stated_unless_ours(run.claims, self.train, spec)
+        run = run.but(claims=claims if self.mdp is None or not len(claims) else claims.beside(self.mdp.gain))
         if self.evaluate is None:
             return run
         seed = derived_seed("evaluate", spec.shared_seed, spec.sample_seed or 0) % 2**32

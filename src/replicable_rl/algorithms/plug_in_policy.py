@@ -182,6 +182,8 @@ class PlugInPolicy(Promise[PlugInPlan]):
             outputs["value"] = Units.of(source).value_to_user(outputs["value"])
         status = _status(source, model, plan, decision, samples, ignored)
         claims = plan.claims(sure=decision.sure, off=model.off)
+        if plan.conditions and claims.accuracy is not None:  # of other sources no table is known
+            claims = claims.beside(model.gain)
         return Run.of(outputs, status=status, claims=claims, samples=samples)
 
     def estimate(self, source: Any, plan: PlugInPlan, rng: np.random.Generator) -> tuple[EmpiricalModel, int]:

@@ -7,9 +7,12 @@ from dataclasses import MISSING, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
 
+import numpy as np
+
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, plain_number, speaking_as, whole_number
 from replicable_rl.mdp import allowed_of
 from replicable_rl.sampling import MAX_CALLS, Problem
+from replicable_rl.sampling.conditions import conditions
 from replicable_rl.theory import Plan, Units
 
 P = TypeVar("P", bound=Plan, covariant=True)
@@ -39,6 +42,9 @@ class Promise(Generic[P]):
 
     def plan(self, problem: Problem) -> P:
         """Return what a run on this problem will do, and what may be claimed of it."""
+        initial = problem.initial
+        anywhere = problem.n_states > 1 and (initial is None or float(np.ptp(initial)) == 0.0)
+        here = bool(problem.estimated), anywhere, conditions(problem)
         sizes = (
             problem.n_states,
             problem.n_actions,
@@ -49,10 +55,10 @@ class Promise(Generic[P]):
         with speaking_as(type(self).__name__):
             Units.of(problem)  # refuses rewards that 64-bit numbers cannot carry
             try:
-                planned: P = _planned(self, *sizes)
+                planned: P = _planned(self, *sizes, *here)
             except TypeError:  # an ingredient of somebody's own without a hash
-                planned = self._plan(*sizes[:2], gamma=sizes[2], known_rewards=sizes[3], pairs=sizes[4])
-        return replace(planned, estimated=True) if problem.estimated else planned
+                planned = _planned.__wrapped__(self, *sizes, *here)
+        return planned
 
     def _plan(self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool, pairs: int | None = None) -> P:
         """Plan for a problem of these sizes; ``pairs`` is the number of those allowed, None where all are."""
@@ -91,7 +97,16 @@ def allowed_pairs(problem: Problem) -> int | None:
 
 @lru_cache(maxsize=64)
 def _planned(
-    algorithm: Promise[P], n_states: int, n_actions: int, gamma: float, known_rewards: bool, pairs: int | None
+    algorithm: Promise[P],
+    n_states: int,
+    n_actions: int,
+    gamma: float,
+    known_rewards: bool,
+    pairs: int | None,
+    estimated: bool,
+    anywhere: bool,
+    conditions: tuple[str, ...],
 ) -> P:
     """Plan once for all runs of an audit."""
-    return algorithm._plan(n_states, n_actions, gamma=gamma, known_rewards=known_rewards, pairs=pairs)
+    planned = algorithm._plan(n_states, n_actions, gamma=gamma, known_rewards=known_rewards, pairs=pairs)
+    return replace(planned, estimated=estimated, anywhere=anywhere, conditions=conditions)

@@ -174,10 +174,13 @@ class _RMax(Promise[RMaxPlan]):
                 error > PLANNING or not best.converged
             ),
         }
+        claims = plan.claims([what for what, happened in broken.items() if happened])
+        if plan.conditions and claims.accuracy is not None:  # of other sources no table is known
+            claims = claims.beside(model.gain)
         return Run.of(
             {"model": model, "value": best.q, "policy": run.policy},
             status=_status(run, plan),
-            claims=plan.claims([what for what, happened in broken.items() if happened]),
+            claims=claims,
             samples=0 if run.seen is None else run.seen.steps,
             history={name: np.array(column) for name, column in run.history.items()},
         )

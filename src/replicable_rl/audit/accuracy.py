@@ -7,7 +7,7 @@ verdict looks at both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,10 @@ import numpy as np
 from replicable_rl.audit.agreement import Estimate, every_look
 from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput
-from replicable_rl.records import AuditSpec
+from replicable_rl.mdp import TabularMDP
+from replicable_rl.records import EMPTY, AuditSpec, Run
 from replicable_rl.registry import ALGORITHMS, build
+from replicable_rl.wording import number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,6 +79,15 @@ def promised_loss(spec: AuditSpec) -> Promised | None:
     if over is None or not isinstance(epsilon, (int, float)):
         return None
     return Promised(float(epsilon), float(delta) if isinstance(delta, (int, float)) else 0.0, over)
+
+
+def asks_for_nothing(spec: AuditSpec, mdp: TabularMDP | None, runs: Iterable[Run]) -> str:
+    """Say that the loss that is promised, or claimed, is no less than what can be gained; '' where it is, or may be."""
+    promised = promised_loss(spec)
+    if promised is not None and mdp is not None:
+        return f"ε = {promised.epsilon:g} {EMPTY}{number(mdp.gain, 3)}." if promised.epsilon >= mdp.gain else ""
+    claims = (run.claims.accuracy for run in runs)
+    return next((f"The claim {claim.statement}." for claim in claims if claim is not None and claim.empty), "")
 
 
 def loss_over(spec: AuditSpec) -> str | None:

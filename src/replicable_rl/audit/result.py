@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replicable_rl.audit.accuracy import Accuracy, measure_accuracy, promised_loss
+from replicable_rl.audit.accuracy import Accuracy, asks_for_nothing, measure_accuracy, promised_loss
 from replicable_rl.audit.agreement import Agreement, measure
 from replicable_rl.audit.classes import OutputClass, PolicyValue, actions_of, classes_of, policy_values, sizes_of
 from replicable_rl.audit.closeness import Closeness, measure_closeness
@@ -193,6 +193,11 @@ class AuditResult(Displayed):
         return tuple(refutations(self))
 
     @cached_property
+    def asks_for_nothing(self) -> str:
+        """That epsilon allows to lose all that the best policy gains; '' where it does not, or nobody knows."""
+        return asks_for_nothing(self.spec, self.mdp, self.runs)
+
+    @cached_property
     def returns(self) -> Returns | None:
         """What the runs of training code earned, where ``evaluate`` measured it; None otherwise."""
         return measure_returns(self.runs, self.spec.runs_per_seed, self.spec.confidence, self.spec.training)
@@ -225,8 +230,8 @@ class AuditResult(Displayed):
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """Which claims are refuted, and why the numbers may say nothing: nothing was sampled, nothing was learned."""
-        return (*self.refuted, *doubts(self))
+        """Which claims are refuted or empty, and why the numbers may say nothing: nothing was sampled or learned."""
+        return (*self.refuted, *filter(None, [self.asks_for_nothing]), *doubts(self))
 
     @cached_property
     def unsampled(self) -> str:

@@ -43,8 +43,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_numbers, shown
-from replicable_rl.mdp.allowed import allowed_of
+from replicable_rl.mdp.allowed import allowed_of, uniform_policy
 from replicable_rl.mdp.policies import action_probabilities, chosen_actions
+from replicable_rl.theory.units import Units
 
 if TYPE_CHECKING:
     from replicable_rl.mdp._kernels import Table
@@ -134,6 +135,13 @@ def evaluate_policy(mdp: TabularMDP, policy: ArrayLike, *, tolerance: float | No
     tolerance = _check_tolerance("evaluate_policy", mdp, tolerance)
     value, _, error, sweeps = _solve(_followed(mdp, policy), mdp.reward_range, tolerance)
     return Evaluation(value, mdp.initial, error, sweeps, converged=error <= tolerance)
+
+
+def best_gain(mdp: TabularMDP, best: Optimum) -> float:
+    """Return what the best policy gains over the uniform one, from the first state on, in values in [0, 1], at most."""
+    uniform = evaluate_policy(mdp, uniform_policy(mdp))
+    gain = math.fsum(mdp.initial * (best.value - uniform.value)) + best.error + uniform.error
+    return max(0.0, Units.of(mdp).share(gain))
 
 
 def _followed(mdp: TabularMDP, policy: ArrayLike) -> Table:

@@ -266,6 +266,20 @@ class TabularMDP(Displayed):
         return table
 
     @cached_property
+    def gain(self) -> float:
+        """What the best policy gains over the uniform one, from the first state on, in values normalised to [0, 1].
+
+        At most: the certified errors of planning are added. A loss that is allowed to be as large asks for nothing.
+
+        >>> from replicable_rl.envs import riverswim
+        >>> round(riverswim().gain, 3)
+        0.423
+        """
+        from replicable_rl.mdp.planning import best_gain, optimal_values
+
+        return best_gain(self, optimal_values(self))
+
+    @cached_property
     def digest(self) -> str:
         """The SHA-256 of the content: rows, discount, first state and reward range, but no names."""
         scalars = np.array([self.gamma, *self.reward_range])

@@ -31,6 +31,7 @@ from replicable_rl.mdp import (
     pairs_of,
 )
 from replicable_rl.mdp.occupancy import occupancy_of_actions
+from replicable_rl.mdp.planning import best_gain
 from replicable_rl.sampling import OutcomeCounts, TransitionCounts
 from replicable_rl.sampling.counts import sums
 from replicable_rl.theory import Units
@@ -113,6 +114,11 @@ class EmpiricalModel:
     def best(self) -> Optimum:
         """The exact plan."""
         return optimal_values(self.table)
+
+    @property
+    def gain(self) -> float:
+        """What the best policy gains over the uniform one on the model, from the first state on."""
+        return best_gain(self.table, self.best)
 
     @property
     def off(self) -> float:

@@ -3,6 +3,7 @@
 from replicable_rl.records.audits import AuditSpec, derived_seed
 from replicable_rl.records.claims import (
     CERTIFICATE,
+    EMPTY,
     FIXED_SEED,
     THIS_SEED,
     Claim,
@@ -41,6 +42,7 @@ from replicable_rl.records.training import Training
 __all__ = [
     "CERTIFICATE",
     "COUNTS",
+    "EMPTY",
     "FIXED_SEED",
     "LEVELS",
     "OURS",

@@ -24,6 +24,7 @@ from replicable_rl.errors import InvalidInput, check_in_open_interval, check_int
 from replicable_rl.paper import cited
 from replicable_rl.records.plugins import OURS
 from replicable_rl.wording import apart, listed
+from replicable_rl.wording import number as short
 
 About = Literal["accuracy", "replicability"]
 Kind = Literal["proved", "asymptotic", "measured", "stated"]
@@ -32,7 +33,7 @@ _DEFINITION = "def:replicability"
 THIS_SEED = "a second run with this shared seed, given the data of the first"
 CERTIFICATE = "certificate replicability: a second run with what the first one published"
 FIXED_SEED = "the shared seed was fixed before the data"
-_EMPTY = "asks for nothing here: the best policy gains "
+EMPTY = "asks for nothing here: the best policy gains "
 Shortfalls = Mapping[str, tuple[float, float]]  # parameter -> what is used, what is needed
 
 
@@ -155,9 +156,14 @@ class Claim:
         return self.kind if self.by is None else f"stated by {self.by}, not by this library"
 
     @property
+    def on_policy(self) -> bool:
+        """Whether it is about what a policy loses."""
+        return self.about == "accuracy" and self.level in ("policy", None)
+
+    @property
     def empty(self) -> bool:
         """Whether it asks for nothing: nearly every policy is as accurate."""
-        return self.statement.startswith(_EMPTY)
+        return self.statement.startswith(EMPTY)
 
     @property
     def proviso(self) -> str:
@@ -252,6 +258,23 @@ class Claims(Displayed):
         said = ", as a statement about the estimated table, not about the process behind it"
         made = (replace(claim, statement=claim.statement.removesuffix(said) + said) for claim in self.made)
         return replace(self, made=tuple(made))
+
+    def under(self, conditions: tuple[str, ...]) -> Claims:
+        """Return the claims under these conditions, too."""
+        made = (
+            replace(claim, conditions=tuple(dict.fromkeys((*claim.conditions, *conditions)))) for claim in self.made
+        )
+        return replace(self, made=tuple(made)) if conditions else self
+
+    def beside(self, gain: float | None) -> Claims:
+        """Say first of a claim about a policy that it asks for nothing, where it allows to lose all of the gain."""
+
+        def said(claim: Claim) -> Claim:
+            if gain is None or not claim.on_policy or claim.bound < gain or claim.empty:
+                return claim
+            return replace(claim, statement=f"{EMPTY}{short(gain, 3)}; {claim.statement}")
+
+        return self if gain is None else replace(self, made=tuple(map(said, self.made)))
 
     def stated_by(self, name: str) -> Claims:
         """Return the claims as those of somebody else's code."""

@@ -57,7 +57,10 @@ def verdict(result: AuditResult, level: str) -> Mark | None:
     asked = asked_for(result, level)
     if asked is not None and result.logs is not None and result.logs.differ:
         return Mark("not judged", "unsure")
-    return None if asked is None else Mark(*_VERDICTS[result.judged(asked, level)])
+    judged = None if asked is None else result.judged(asked, level)
+    if judged and result.asks_for_nothing:
+        return Mark("met, but ε asks for nothing", "unsure")
+    return None if asked is None else Mark(*_VERDICTS[judged])
 
 
 def agreement_bar(result: AuditResult, level: str) -> Interval:

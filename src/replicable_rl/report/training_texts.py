@@ -65,10 +65,12 @@ def loss_text(result: AuditResult) -> str:
 
 
 def loss_verdict(result: AuditResult) -> str:
-    """Say, beside the verdict about agreement, that losses speak against it; '' where they do not."""
+    """Say, beside the verdict about agreement, that losses speak against it, or that ε is no demand; '' otherwise."""
     found, asked = result.accuracy, result.spec.training
     if result.loss_not_judged and asked is not None:
         return f", ε = {asked.epsilon:g} not judged (losses are not known here)"
+    if result.asks_for_nothing and (found is None or found.met is True):
+        return ", ε asks for nothing"
     if found is None or found.met is True:
         return ""
     return f", ε = {found.epsilon:g} {'not met' if found.met is False else 'undecided'}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -22,12 +22,11 @@ from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
 from replicable_rl.records import COUNTS, OURS, OWN, UNSAID, Claims, Drawn, Run, RunSpec, Sample, provider
 from replicable_rl.sampling import Counts, EpisodicEnv, Problem, check_source
+from replicable_rl.sampling.conditions import conditions
 from replicable_rl.solve.naming import SHIPPED
 from replicable_rl.solve.naming import algorithm_spec as algorithm_spec
+from replicable_rl.theory import Plan
 from replicable_rl.wording import number
-
-if TYPE_CHECKING:
-    from replicable_rl.theory import Plan
 
 
 @runtime_checkable
@@ -113,7 +112,9 @@ def _made(problem: Any, source: Any, algorithm: Algorithm, spec: RunSpec) -> Run
     if type(source) in _DRAW_FROM_RNG and _state(rng) == unused:
         run = run.but(samples=0)  # nobody asked for a sample, whatever is reported
     estimated = getattr(problem, "estimated", False) or source.estimated
-    claims = stated_unless_ours(run.claims, algorithm, spec)
+    claims = stated_unless_ours(run.claims, algorithm, spec).under(conditions(source))
+    if isinstance(problem, TabularMDP) and claims.accuracy is not None and claims.accuracy.on_policy:
+        claims = claims.beside(problem.gain)
     return run.completed(spec, claims=claims.about_an_estimate() if estimated else claims, status=run.status or UNSAID)
 
 
@@ -151,7 +152,12 @@ def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan:
         raise InvalidInput(f"plan: algorithm must be an object with plan(problem), got {shown(algorithm)}.")
     if not isinstance(problem, TabularMDP) and not _is_log(problem, algorithm):
         check_source(problem)
-    return algorithm.plan(problem)
+    planned = algorithm.plan(problem)
+    if not isinstance(planned, Plan):
+        return planned
+    loses = isinstance(problem, TabularMDP) and getattr(algorithm, "loss_over", None) is not None
+    by = None if provider(algorithm) == OURS else algorithm_spec(algorithm).id
+    return dataclasses.replace(planned, gain=problem.gain if loses else None, by=by)
 
 
 def _is_log(problem: Any, algorithm: object) -> bool:

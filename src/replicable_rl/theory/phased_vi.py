@@ -27,13 +27,14 @@ from __future__ import annotations
 import contextlib
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_real
-from replicable_rl.records import LibraryClaim
+from replicable_rl.records import FIXED_SEED, LibraryClaim
 from replicable_rl.theory.parameters import check_parameters
-from replicable_rl.theory.plan import MAX_CALLS, RSTAT, SHARP_FORM, Cell, Pairs, PlanTable
+from replicable_rl.theory.plan import MAX_CALLS, RSTAT, SHARP_FORM, SLACK, Cell, Pairs, PlanTable
 from replicable_rl.theory.query_plan import QueryPlan, query_parameters
 from replicable_rl.theory.rstat import few_bits, mean_distance
 from replicable_rl.theory.schedule import Schedule, rising_schedule
@@ -42,6 +43,7 @@ from replicable_rl.wording import number
 
 _OWNER = "theory.phased_vi"
 Target = Literal["policy", "value"]
+_SEVEN_DIGITS = Context(prec=7, rounding=ROUND_CEILING)
 _POWER = {"value": 1, "policy": 2}  # of 1 - gamma in tau
 
 
@@ -109,10 +111,15 @@ class PhasedVIPlan(QueryPlan):
         return self.pairs * self.schedule.total
 
     def _accuracy(self) -> tuple[LibraryClaim, float, Pairs]:
-        policy, value = ("the policy", self.epsilon, self.policy_loss), ("Q", self.epsilon / 2.0, self.value_error)
-        what, bound, reached = policy if self.target == "policy" else value
-        said = f"{what} is within {bound:g} of optimal (values in [0, 1]), except with probability {self.delta:g}"
-        claim = LibraryClaim("accuracy", "proved", said, bound, self._source, self.delta, self.target)
+        what, bound, reached = "the policy", self.epsilon, self.policy_loss
+        if self.target == "value":
+            what, bound, reached = "Q", self.epsilon / 2.0, self.value_error
+            if self.rising and self.policy_loss <= self.epsilon * SLACK:  # half of it, but for the rounding
+                bound = max(bound, float(_SEVEN_DIGITS.create_decimal_from_float(reached)))
+        said = f"{what} is within {bound:.7g} of optimal (values in [0, 1]), except with probability {self.delta:g}"
+        # Later queries are about what was answered before, by bins of the shared grid.
+        seed = () if self.rho is None else (FIXED_SEED,)
+        claim = LibraryClaim("accuracy", "proved", said, bound, self._source, self.delta, self.target, seed)
         return claim, reached, {"iterations": (self.iterations, self.iterations_needed)}
 
     @property

@@ -11,13 +11,14 @@ from replicable_rl.canonical import Json, decimal
 from replicable_rl.display import Displayed, described
 from replicable_rl.errors import check_integer
 from replicable_rl.paper import cited
-from replicable_rl.records import Claim, Claims, shortfall
+from replicable_rl.records import EMPTY, Claim, Claims, shortfall
 from replicable_rl.wording import apart, number
 
 MAX_CALLS = 2**63 - 1  # what 64 bits can count
 SLACK = 1.0 + 1e-13  # a promise met up to the rounding of these formulas is met
 SHARP_FORM = "the sharp form of "  # begins the source of a claim
 RSTAT, PLAIN = "rstat", "plain"  # the ids of the estimates that the proofs know
+_HERE = ("anywhere", "conditions", "gain", "by")  # what is known of one problem, and not of its sizes
 _NOT_PROMISED = "this algorithm promises nothing about a second run"
 
 Cell = float | str | None
@@ -48,6 +49,14 @@ class Plan(Displayed):
         Whether the reward is a known function of (s, a), or learned from the samples.
     estimated : bool
         Whether the problem was itself estimated from data.
+    anywhere : bool
+        Whether the first state may be any, all alike: no other distribution of it is given.
+    conditions : tuple of str
+        What must be true of the source.
+    gain : float or None
+        What the best policy gains over the uniform one, at most; None where that is not known.
+    by : str or None
+        Whose algorithm it is, if it is not this library's.
     """
 
     epsilon: float
@@ -55,6 +64,10 @@ class Plan(Displayed):
     rho: float | None
     known_rewards: bool
     estimated: bool = False
+    anywhere: bool = False
+    conditions: tuple[str, ...] = ()
+    gain: float | None = None
+    by: str | None = None
 
     _derived: ClassVar[tuple[str, ...]] = ()  # properties that the JSON form has beside the fields
     _counts: ClassVar[tuple[str, ...]] = ()  # what may pass the integers of JSON, and is written as text
@@ -91,8 +104,11 @@ class Plan(Displayed):
         """Return what may be claimed of a run, about accuracy and about replicability apart."""
         raise NotImplementedError
 
-    def _ending_at_the_table(self, claims: Claims) -> Claims:
-        return claims.about_an_estimate() if self.estimated else claims
+    def _here(self, claims: Claims) -> Claims:
+        """Return claims with what is known of the problem, of its source, and of whose algorithm this is."""
+        claims = claims.under(self.conditions).beside(self.gain)
+        claims = claims.about_an_estimate() if self.estimated else claims
+        return claims if self.by is None else claims.stated_by(self.by)
 
     def _outside_the_proof(self, **needed: tuple[str, ...]) -> list[str]:
         """Say why no proof holds: ingredients that are none of those needed, of which the first is its own."""
@@ -108,7 +124,7 @@ class Plan(Displayed):
         names = [field.name for field in fields(self)]
         names += ["samples", "rho_proved", "accuracy_proved", "replicability_proved", *self._derived]
         said = ((name, getattr(self, name)) for name in names)
-        said = ((name, value) for name, value in said if name != "allowed_pairs" or value)
+        said = ((name, value) for name, value in said if name not in ("allowed_pairs", *_HERE) or value)
         numbers = {name: decimal(value) if name in ("samples", *self._counts) else value for name, value in said}
         return {**numbers, "claims": self.claims().to_json()}
 
@@ -117,8 +133,16 @@ class Plan(Displayed):
         labels = tuple(next(iter(variants.values())))
         columns = {name: list(cells.values()) for name, cells in variants.items()}
         estimate = " All of this is about the estimated table." * self.estimated
-        closing = f"With {run}: {'; '.join(_said(self.claims(), self.rho_proved))}.{estimate}"
+        closing = f"{self._empty}With {run}: {'; '.join(_said(self.claims(), self.rho_proved))}.{estimate}"
         return PlanTable(heading, labels, columns, closing)
+
+    @property
+    def _empty(self) -> str:
+        """That epsilon asks for nothing, and which would ask for something; '' where it does, or nobody knows."""
+        if self.gain is None or self.epsilon < self.gain:
+            return ""
+        gain = number(self.gain, 3)
+        return f"epsilon={self.epsilon:g} {EMPTY}{gain}. An epsilon below {gain} would ask for something. "
 
 
 def _said(claims: Claims, rho_proved: float | None) -> Iterator[str]:
@@ -129,11 +153,11 @@ def _said(claims: Claims, rho_proved: float | None) -> Iterator[str]:
             why = claims.missing[about]
             yield why if why == _NOT_PROMISED else cited(f"nothing is proved about {about} ({why})")
         elif about == "accuracy":
-            yield f"accuracy is {claim.kind}{claim.proviso}"
+            yield f"accuracy is {claim.ground}{claim.proviso}"
         else:
             promised, reached = f"{claim.bound:g}", f"{rho_proved:.3g}"
             less = claim.kind == "proved" and float(reached) < float(promised)
-            ground = f"{claim.kind}; the bound reached is {reached}" if less else claim.kind
+            ground = f"{claim.ground}; the bound reached is {reached}" if less else claim.ground
             yield f"two runs differ with probability at most {promised} ({ground}){claim.proviso}"
 
 

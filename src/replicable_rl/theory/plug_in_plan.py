@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from replicable_rl.records import CERTIFICATE, THIS_SEED, Claim, Claims, LibraryClaim
+from replicable_rl.records import CERTIFICATE, FIXED_SEED, THIS_SEED, Claim, Claims, LibraryClaim
 from replicable_rl.theory import decisions
 from replicable_rl.theory.decisions import PROMISES, Promises, Sizes
 from replicable_rl.theory.parameters import MOST
@@ -122,7 +122,7 @@ class PlugInPlan(Plan):
         made = self._claims
         if sure and self.rule in PROMISES and 2.0 * self.delta < 1.0:
             made = made.and_of_this_seed(self._sure_claim)
-        return self._ending_at_the_table(made)
+        return self._here(made)
 
     @property
     def _sure_claim(self) -> Claim:
@@ -130,7 +130,7 @@ class PlugInPlan(Plan):
         level = "value" if self.rule == decisions.ROUNDED else "policy"
         shared = "these cuts" if cuts else "this shared seed"
         said = f"a second run with {shared} would have the same {level} (wrong with probability at most {wrong:g})"
-        enough = ("it has as many samples of every pair",)
+        enough = ("it has as many samples of every pair", *(() if cuts else (FIXED_SEED,)))
         definition = CERTIFICATE if cuts else THIS_SEED
         source = f"{_SOURCE}, given the data"
         return LibraryClaim("replicability", "proved", said, wrong, source, 0.0, level, enough, definition)
@@ -157,7 +157,8 @@ class PlugInPlan(Plan):
         level = "value" if self.rule == decisions.ROUNDED else "policy"
         same = "Q" if level == "value" else "policy"
         said = f"two runs have the same {same}, except with probability {self.rho:g}"
-        claim = LibraryClaim("replicability", "proved", said, self.rho or 0.0, _SOURCE, level=level)
+        given: dict[str, Any] = {"level": level, "conditions": (FIXED_SEED,)}
+        claim = LibraryClaim("replicability", "proved", said, self.rho or 0.0, _SOURCE, **given)
         reached = 1.0 if self.rho_proved is None else self.rho_proved
         second = claim_if(self.replicability_proved, claim, reached, at_least=needed, of="the proof")
         return claims_of(accuracy, self._or_never(second))
@@ -173,7 +174,8 @@ class PlugInPlan(Plan):
     @property
     def _where(self) -> str:
         on_average = self.over == "initial" and self.rule in (decisions.AFFORDABLE, decisions.PUBLISHED)
-        return "from the first state on" if on_average else "in every state"
+        start = "on average over all states" if self.anywhere else "from the first state on"
+        return start if on_average else "in every state"
 
     @property
     def _unproved(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from replicable_rl.errors import InvalidInput
 from replicable_rl.paper import cited
-from replicable_rl.records import THIS_SEED, Claim, Claims, LibraryClaim
+from replicable_rl.records import FIXED_SEED, THIS_SEED, Claim, Claims, LibraryClaim
 from replicable_rl.theory.plan import PLAIN, RSTAT, SHARP_FORM, SLACK, Pairs, Plan, claim_if, claims_of
 from replicable_rl.theory.rstat import hoeffding_radius, hoeffding_samples, split_tolerance
 
@@ -90,7 +90,7 @@ class QueryPlan(Plan):
 
         ``good_seed`` says that every mean of the run kept its distance from the edges of its bin, see `seed_claim`.
         """
-        return self._ending_at_the_table(self._claims_with_seed if good_seed else self._claims)
+        return self._here(self._claims_with_seed if good_seed else self._claims)
 
     @cached_property
     def _claims_with_seed(self) -> Claims:
@@ -114,9 +114,8 @@ class QueryPlan(Plan):
         """
         said = f"a second run with this shared seed would {self._same} (wrong with probability at most {self.delta:g})"
         source = "docs/proofs.md, a good shared seed"
-        return LibraryClaim(
-            "replicability", "proved", said, self.delta, source, level=self._level, definition=THIS_SEED
-        )
+        given: dict[str, Any] = {"level": self._level, "conditions": (FIXED_SEED,), "definition": THIS_SEED}
+        return LibraryClaim("replicability", "proved", said, self.delta, source, **given)
 
     @cached_property
     def _claims(self) -> Claims:
@@ -130,7 +129,8 @@ class QueryPlan(Plan):
             return claims_of(accuracy, None)
         said = f"two runs {self._same}, except with probability {self.rho:g}"
         source = SHARP_FORM + claim.source.removeprefix(SHARP_FORM)
-        claim = LibraryClaim("replicability", "proved", said, self.rho, source, level=self._level)
+        seed = (FIXED_SEED,)
+        claim = LibraryClaim("replicability", "proved", said, self.rho, source, level=self._level, conditions=seed)
         at_least = self._calls_that("replicability_proved")
         same = claim_if(self.replicability_proved, claim, self.rho_proved, at_least=at_least)
         return claims_of(accuracy, "; ".join(self._outside_the_proof(estimate=(RSTAT,))) or same)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_real
-from replicable_rl.records import Claim, Claims, LibraryClaim
+from replicable_rl.records import FIXED_SEED, Claim, Claims, LibraryClaim
 from replicable_rl.theory.parameters import MOST, check_parameters
 from replicable_rl.theory.plan import (
     MAX_CALLS,
@@ -185,6 +185,7 @@ class RMaxPlan(Plan):
         source = f"{theorem}, with the constants of docs/proofs-rmax.md"
         few = f"no pair has more than {plural(self.support, 'successor')}"
         support = (few,) if self.support < self.n_states else ()
+        support = (*support, FIXED_SEED)  # on which all policies depend, and with them the data
         conditions = (*self._to_settle, *support) if broken is None else support
         said = f"the policy is within {self.epsilon:g} of optimal from the initial distribution (values in [0, 1])"
         said += f", except with probability {self.delta:g}"
@@ -193,12 +194,12 @@ class RMaxPlan(Plan):
         if broken:
             accuracy = "; ".join([accuracy, *broken] if isinstance(accuracy, str) else broken)
         if self.rho is None or self.rho_proved is None:
-            return self._ending_at_the_table(claims_of(accuracy, None))
+            return self._here(claims_of(accuracy, None))
         said = f"two runs learn the same model, except with probability {self.rho:g}"
         claim = LibraryClaim("replicability", "proved", said, self.rho, source, level="model", conditions=support)
         same = self._claim_if(self.replicability_proved, claim, self.rho_proved)
         ablated = self._outside_the_proof(threshold=(_RANDOMISED,), estimate=(RSTAT,))
-        return self._ending_at_the_table(claims_of(accuracy, "; ".join(ablated) or same))
+        return self._here(claims_of(accuracy, "; ".join(ablated) or same))
 
     def _claim_if(self, holds: bool, claim: Claim, reached: float) -> Claim | str:
         """Return a claim that holds, or what is in its way, or how many episodes it needs."""

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput, check_integer, check_share, shown
-from replicable_rl.records import Claim, Claims, LibraryClaim
+from replicable_rl.records import FIXED_SEED, Claim, Claims, LibraryClaim
 from replicable_rl.theory.plan import SHARP_FORM, SLACK, claims_of
 from replicable_rl.wording import apart
 
@@ -81,13 +81,14 @@ class RStatPlan:
 
         >>> print(rstat(rho=0.2, delta=0.01, tolerance=0.1).claims().replicability)
         proved (the sharp form of Theorem 2.1, thm:rep-sq): two runs get the same answer, except with probability 0.2,
-        if the samples are independent and the query lies in [0, 1].
+        if the samples are independent, the query lies in [0, 1] and the shared seed was fixed before the data.
         """
         source = f"{SHARP_FORM}thm:rep-sq"
         near = f"the answer is within {self.tolerance:g} of the mean, except with probability {self.delta:g}"
         same = f"two runs get the same answer, except with probability {self.rho:g}"
         right = LibraryClaim("accuracy", "proved", near, self.tolerance, source, self.delta, conditions=_SAMPLED)
-        again = LibraryClaim("replicability", "proved", same, self.rho, source, conditions=_SAMPLED)
+        seed = (*_SAMPLED, FIXED_SEED)
+        again = LibraryClaim("replicability", "proved", same, self.rho, source, conditions=seed)
         return claims_of(_within(right, "tolerance", self.error_proved), _within(again, "rho", self.rho_proved))
 
 
