@@ -75,7 +75,7 @@ def patched() -> Any:
 
 
 OWN_TABLE = OwnTable(GRID.rows, n_actions=4, gamma=0.9, initial=GRID.initial, reward_range=GRID.reward_range)
-OTHERS = {
+OTHERS: dict[str, Any] = {
     "a source": lambda: NumpyCounts(GRID),
     "a table": lambda: OWN_TABLE,
     "counts": lambda: OwnCounts(GRID),

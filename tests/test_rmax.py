@@ -12,6 +12,7 @@ import pytest
 import replicable_rl as rr
 from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.queries import Fixed, Means, Plain, Query, Randomised, Rounded, RStat
+from replicable_rl.records import FIXED_SEED
 from replicable_rl.sampling import Counts, EpisodeCounts
 from replicable_rl.solve import algorithm_spec
 from tests.statistics import SEED
@@ -316,8 +317,9 @@ def test_a_plan_says_what_only_a_run_can_settle_and_a_run_settles_it() -> None:
     enough = rr.ReplicableRMax(0.1, 0.001, 0.2, 60, support=3)
     before, after = rr.plan(mdp, enough).claims(), rr.solve(mdp, enough, shared_seed=1, sample_seed=1).claims
     promised = "no pair has more than 3 successors"  # by the user: no run can tell
-    assert [claim.conditions for claim in before] == [(*TO_SETTLE, promised), (promised,)]
-    assert [claim.conditions for claim in after] == [(promised,), (promised,)]
+    by_the_user = (promised, FIXED_SEED)
+    assert [claim.conditions for claim in before] == [(*TO_SETTLE, *by_the_user), by_the_user]
+    assert [claim.conditions for claim in after] == [by_the_user, by_the_user]
     assert [claim.statement for claim in before] == [claim.statement for claim in after]
     assert [claim.kind for claim in before] == [claim.kind for claim in after] == ["proved", "proved"]
     short = rr.plan(mdp, rr.ReplicableRMax(0.1, 0.001, 0.2, 60, support=3, rounds=5)).claims().accuracy
@@ -325,7 +327,7 @@ def test_a_plan_says_what_only_a_run_can_settle_and_a_run_settles_it() -> None:
     assert short.conditions[0] == "the run ends before its budget of rounds does"
     plain = rr.plan(mdp, rr.RMax(0.1, 0.001, 60)).claims()
     assert plain.accuracy is not None
-    assert plain.accuracy.conditions == TO_SETTLE
+    assert plain.accuracy.conditions == (*TO_SETTLE, FIXED_SEED)
     assert plain.missing == {"replicability": "this algorithm promises nothing about a second run"}
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import replicable_rl as rr
 from replicable_rl.errors import SampleSizeTooLarge, speaking_as
 from replicable_rl.experiments.cost.prediction import rstat_mismatch
-from replicable_rl.records import Claims
+from replicable_rl.records import OURS, Claims
 from replicable_rl.theory import (
     Plan,
     approximate_mdp,
@@ -255,7 +255,7 @@ def test_claims_agree_with_the_bounds(name: str) -> None:
     assert (claims.accuracy is not None) == plan.accuracy_proved
     if claims.replicability is not None:
         assert claims.replicability.bound == plan.rho
-    assert Claims.from_json(claims.to_json()) == claims
+    assert Claims.from_json(claims.to_json(), OURS) == claims
 
 
 @pytest.mark.parametrize("name", plans())
@@ -269,7 +269,7 @@ def test_json_of_a_plan(name: str) -> None:
     for key in counts.split(" "):
         if getattr(plan, key, None) is not None:
             assert data[key] == str(getattr(plan, key))
-    assert Claims.from_json(data["claims"]) == plan.claims()
+    assert Claims.from_json(data["claims"], OURS) == plan.claims()
 
 
 def test_algorithms_speak_in_their_own_name() -> None:
