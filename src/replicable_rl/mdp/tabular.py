@@ -273,7 +273,7 @@ class TabularMDP(Displayed):
 
         >>> from replicable_rl.envs import riverswim
         >>> round(riverswim().gain, 3)
-        0.423
+        0.231
         """
         from replicable_rl.mdp.planning import best_gain, optimal_values
 

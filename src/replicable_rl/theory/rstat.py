@@ -38,7 +38,7 @@ Floats = NDArray[np.float64]
 
 Form = Literal["midpoint", "zero-preserving"]
 _FORMS = ("midpoint", "zero-preserving")
-_SAMPLED = ("the samples are independent and the query lies in [0, 1]",)
+_SAMPLED = ("the samples are independent", "the query lies in [0, 1]")
 ROUNDING = 1.0 + 2.0**-20  # what `few_bits` may take, and more
 _BITS = 24
 ARITHMETIC = 2.0**-40  # more than what 64-bit numbers lose in two means of a million outcomes

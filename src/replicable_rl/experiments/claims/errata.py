@@ -1,7 +1,7 @@
 """What the paper's text gets wrong, each with a number that shows it.
 
 The list is that of ``docs/errata.md``, as far as a number shows it. Evidence is computed when this runs: from the
-formulas of :mod:`replicable_rl.theory`, from the exact model of the two-goals grid, or from the other experiments' data.
+formulas of :mod:`replicable_rl.theory`, from the exact model of the two-goals grid, or from other experiments' data.
 """
 
 import math
