@@ -18,6 +18,8 @@ import pytest
 import replicable_rl as rr
 from replicable_rl import theory
 from replicable_rl.algorithms import phased_vi
+from replicable_rl.cli.plans import show_plans
+from replicable_rl.diagnose import sizes
 from replicable_rl.envs import two_goals
 from replicable_rl.queries import Rounded
 from replicable_rl.records import OURS, Claim, Claims, LibraryClaim, RunSpec, provider
@@ -297,6 +299,40 @@ def test_a_class_put_into_a_module_of_this_package(monkeypatch: pytest.MonkeyPat
 def test_rules_of_ones_own_are_never_sure() -> None:
     own = rr.PlugInPolicy(**PROMISE, samples=10**6, rule=Named())
     assert not list(rr.solve(GRID, own, shared_seed=1, sample_seed=1).claims)
+
+
+class Overclaims(theory.PhasedVIPlan):
+    """A plan that says of itself what it likes."""
+
+    def claims(self, good_seed: bool = False) -> Claims:
+        return PROVED
+
+
+class PlansMore(rr.ReplicablePhasedVI):
+    def plan(self, problem: Any) -> Any:
+        plan = super().plan(problem)
+        fields = {one.name: getattr(plan, one.name) for one in dataclasses.fields(plan)}
+        return Overclaims(**fields | {"epsilon": 1e-9})
+
+
+@pytest.mark.parametrize("algorithm", [Inherits(**PROMISE), OnlyNamed(**PROMISE), with_a_plan(HONEST)])
+def test_a_plan_of_others_is_stated(algorithm: Any, tmp_path: Path) -> None:
+    planned = rr.plan(GRID, algorithm)
+    assert {claim.kind for claim in planned.claims()} == {"stated"}
+    assert "proved" not in planned.table().closing
+    assert "not by this library" in planned.table().closing
+
+
+def test_what_others_need_is_not_shown_as_proved() -> None:
+    assert sizes.proved_samples(GRID, HONEST, 0.2, 0.1) is not None
+    for algorithm in (Inherits(**PROMISE), PlansMore(**PROMISE), with_a_plan(HONEST)):
+        assert sizes.proved_samples(GRID, algorithm, 0.2, 0.1) is None
+
+
+def test_the_command_says_whose_plan_it_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    for algorithm, said in ((HONEST, False), (PlansMore(**PROMISE), True)):
+        show_plans(GRID, [rr.plan(GRID, algorithm)])
+        assert (f"stated by {__name__}, not by this library" in " ".join(capsys.readouterr().out.split())) is said
 
 
 # --- audits judge what their runs claim ----------------------------------------------------------

@@ -11,6 +11,7 @@ from rich.table import Table
 from replicable_rl.canonical import Json
 from replicable_rl.cli.show import console, title
 from replicable_rl.mdp import TabularMDP, pairs_of
+from replicable_rl.records import OURS, provider
 from replicable_rl.wording import number
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ def show_plans(mdp: TabularMDP | Dataset, plans: Sequence[Plan], name: str = "")
     promise = f"epsilon={first.epsilon:g}, delta={first.delta:g}"
     out.print(promise if first.rho is None else f"{promise}, rho={first.rho:g}")
     for plan in plans:
+        if provider(plan) != OURS:
+            out.print(f"\nWhat this plan says is stated by {provider(plan)}, not by this library.")
         table = plan.table()
         out.print(f"\n{table.heading}")
         for i, one in enumerate(_side_by_side(table, out.width)):

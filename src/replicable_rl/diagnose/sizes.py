@@ -9,6 +9,7 @@ from typing import Any
 from replicable_rl.diagnose.search import grid
 from replicable_rl.errors import InvalidInput, check_integer, shown
 from replicable_rl.mdp import TabularMDP
+from replicable_rl.records import OURS, provider
 from replicable_rl.solve import plan
 from replicable_rl.solve.run import PlanningAlgorithm
 from replicable_rl.theory.plan import MAX_CALLS
@@ -104,7 +105,9 @@ class Sized:
 
 
 def proved_samples(problem: Any, algorithm: Any, rho: float, epsilon: float | None) -> int | None:
-    """Return how many samples, in all, the proof needs for this promise; None where there is no such proof."""
+    """Return how many samples, in all, the proof needs for this promise; None where this library has no such proof."""
+    if provider(algorithm) != OURS:
+        return None
     names = {field.name: field for field in dataclasses.fields(algorithm)}
     changes: dict[str, Any] = {
         name: None for name, field in names.items() if field.default is None and name not in _NO_OVERRIDES
