@@ -341,3 +341,20 @@ def test_the_gain_is_from_the_first_state_on() -> None:
     assert two_goals().gain == pytest.approx(GRID.gain)
     best, uniform = rr.optimal_values(GRID), rr.evaluate_policy(GRID, np.full((8, 4), 0.25))
     assert GRID.gain == pytest.approx(float(GRID.initial @ (best.value - uniform.value)) / 10.0, abs=1e-8)
+
+
+def test_logs_say_so_too() -> None:
+    """The best of two actions gains 0.01 over a coin: within 0.1 of it is either."""
+    rng = np.random.default_rng(1)
+
+    def log(rows: int) -> Any:
+        action = rng.integers(2, size=rows)
+        columns = {"state": ["s"] * rows, "action": action.astype(str), "next_state": ["s"] * rows}
+        columns["reward"] = (0.5 + 0.02 * action).tolist()
+        return rr.from_transitions(columns, gamma=0.0, reward_range=(0.0, 1.0), actions=["0", "1"])
+
+    logs = [log(50 + i) for i in range(4)]
+    for epsilon, empty in ((0.1, True), (0.02, True), (0.005, False)):
+        result = rr.audit(logs, rr.PlugInPolicy(epsilon, 0.05, 0.2), shared_seeds=4)
+        assert bool(result.asks_for_nothing) is empty
+        assert ("asks for nothing here: the best policy gains 0.01" in " ".join(result.table().split())) is empty

@@ -545,7 +545,7 @@ def test_an_epsilon_that_asks_for_nothing_is_said() -> None:
     """FrozenLake is worth 0.009 of the largest value: any policy is within 0.02, also one that never arrives."""
     for epsilon, said in ((0.02, True), (0.002, False)):
         run = rr.solve(lake(), plug_in(epsilon=epsilon, budget=20_000, horizon=50), shared_seed=1, sample_seed=1)
-        assert ("asks for nothing, for no policy loses more than 0.00" in str(run.status)) == said
+        assert ("asks for nothing here: the best policy gains 0.00" in str(run.status)) == said
 
 
 def test_a_run_that_would_not_end_names_what_fits() -> None:

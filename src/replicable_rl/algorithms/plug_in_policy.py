@@ -35,8 +35,9 @@ from replicable_rl.queries.rules import (
 )
 from replicable_rl.queries.rules.rule import preferred_first
 from replicable_rl.queries.rules.table import decided_by
-from replicable_rl.records import Run, Status, StatusCode
+from replicable_rl.records import EMPTY, Run, Status, StatusCode
 from replicable_rl.sampling import EpisodicModel, draw_from, kind_of
+from replicable_rl.sampling.conditions import conditions
 from replicable_rl.theory import PlugInPlan, Units, plug_in_policy
 from replicable_rl.theory.decisions import EXACT
 from replicable_rl.theory.plug_in import SPENT, check_plug_in
@@ -264,12 +265,11 @@ def _status(
     policy = decision.outputs.get("policy")
     said = [f"decided from {number(samples)} samples"]
     said += [decision.said] if decision.said else []
-    at_stake = model.most_to_lose(plan.over)
+    at_stake = model.gain if conditions(source) else model.most_to_lose(plan.over)  # of a table, audits know the gain
     if not model.best.value.any():
         said.append("no sample had a reward above the lowest that there may be, so that all policies look alike")
     elif at_stake <= plan.epsilon and plan.spent > 0.0:
-        lower = f"no policy loses more than {at_stake:.2g} on the empirical model: lower it"
-        said.append(f"epsilon={plan.epsilon:g} asks for nothing, for {lower}")
+        said.append(f"epsilon={plan.epsilon:g} {EMPTY}{number(model.gain, 3)} on the empirical model: lower it")
     if model.never_tried.size:
         pairs, named = model.never_tried.tolist(), getattr(source, "pair_names", None)
         said.append(taken_for_the_worst(pairs, pairs_of(source), model.fewest_counted, named))

@@ -86,8 +86,8 @@ def asks_for_nothing(spec: AuditSpec, mdp: TabularMDP | None, runs: Iterable[Run
     promised = promised_loss(spec)
     if promised is not None and mdp is not None:
         return f"ε = {promised.epsilon:g} {EMPTY}{number(mdp.gain, 3)}." if promised.epsilon >= mdp.gain else ""
-    claims = (run.claims.accuracy for run in runs)
-    return next((f"The claim {claim.statement}." for claim in claims if claim is not None and claim.empty), "")
+    said = (part for run in runs for part in (str(run.claims.accuracy), *str(run.status).split("; ")) if EMPTY in part)
+    return next((f"A run says: {part.rstrip('.')}." for part in said), "")
 
 
 def loss_over(spec: AuditSpec) -> str | None:
