@@ -375,7 +375,12 @@ def test_no_algorithm_takes_a_forbidden_action(name: str, kind: str) -> None:
         assert run.samples == counted.samples == tap.transitions
         assert run.fingerprints == counted.fingerprints  # the loop in Python and the compiled one, where there are two
         if kind != "learned":  # there the loop in Python says nothing of the seed
-            assert run.claims == counted.claims
+            assert [proved(claim) for claim in run.claims] == [proved(claim) for claim in counted.claims]
+
+
+def proved(claim: rr.Claim) -> tuple[object, ...]:
+    """What a claim says apart from its conditions: another's source has more, and no table to measure ε by."""
+    return claim.about, claim.kind, claim.bound, claim.failure, claim.level, claim.source
 
 
 def test_published_cuts_keep_to_the_mask() -> None:

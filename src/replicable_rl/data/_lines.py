@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 from replicable_rl.compiled import compiled
-from replicable_rl.data.text import LONGEST
 
 FIELDS, QUOTE, ENDS, LONG, MARK, OBJECT = range(1, 7)  # what may be wrong
 _BEGIN, _PLAIN, _BLANK, _QUOTED, _CLOSED, _RETURN = range(6)  # where in a field: at its begin, in its text, ...
 
 
 @compiled
-def delimited(data: Any, state: Any, last: int, is_letter: Any, delimiter: int, fields: int, has_returns: bool) -> int:
+def delimited(
+    data: Any, state: Any, last: int, longest: int, is_letter: Any, delimiter: int, fields: int, has_returns: bool
+) -> int:
     """Go on with a file of delimited values, to the row ``last``; return what is wrong with the one that begins there.
 
     ``state`` holds the line on which the row begins, the line, how many rows there were, the bytes of this one so far,
@@ -38,7 +39,7 @@ def delimited(data: Any, state: Any, last: int, is_letter: Any, delimiter: int, 
         elif byte == 10 and (mode == _RETURN) == has_returns:
             if filled and found + 1 != fields:
                 found, wrong = found + 1, FIELDS
-            elif i - begin > LONGEST:
+            elif i - begin > longest:
                 wrong = LONG
             else:
                 line += 1
@@ -58,14 +59,14 @@ def delimited(data: Any, state: Any, last: int, is_letter: Any, delimiter: int, 
             filled, mode = 1, _BLANK if byte == 32 or byte == 9 else _PLAIN
         if wrong:
             break
-    if not wrong and data.size - begin > LONGEST:
+    if not wrong and data.size - begin > longest:
         wrong = LONG
     state[:] = first, line, rows, data.size - begin, filled, found, mode
     return wrong
 
 
 @compiled
-def objects(data: Any, state: Any, last: int) -> int:
+def objects(data: Any, state: Any, last: int, longest: int) -> int:
     """Go on with a file of JSON lines, to the row ``last``; return what is wrong with the line ``state[0]``.
 
     It is given whole lines. ``state`` holds the line twice, and how many rows there were. What engines forgive is
@@ -79,7 +80,7 @@ def objects(data: Any, state: Any, last: int) -> int:
             rows += end != 0
             if end != 0 and end != 125:
                 wrong = OBJECT
-            elif i - begin > LONGEST:
+            elif i - begin > longest:
                 wrong = LONG
             elif end != 0 and rows == last:
                 break

@@ -175,8 +175,9 @@ def _scanned(file: str, path: str, header: Header, last: int = -1) -> tuple[int,
             if not block.isascii():
                 _decoded(file, block, int(state[1]))
             data = np.frombuffer(block if block.endswith(b"\n") else block + end, dtype=np.uint8)
+            given = data, state, last, LONGEST
             how = is_letter, delimiter, len(header.names), header.has_returns
-            wrong = _lines.delimited(data, state, last, *how) if delimiter else _lines.objects(data, state, last)
+            wrong = _lines.delimited(*given, *how) if delimiter else _lines.objects(*given)
             if wrong:
                 said = _SAID[wrong - 1].format(plural(int(state[5]), "field"), len(header.names))
                 raise InvalidFile(f"{file}, line {state[0]}: {said}.")
