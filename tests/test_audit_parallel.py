@@ -24,6 +24,7 @@ import pytest
 import replicable_rl as rr
 from replicable_rl.audit import workers
 from replicable_rl.audit.jobs import SolveJob
+from replicable_rl.audit.repeats import Pristine
 from replicable_rl.errors import InvalidFile
 from replicable_rl.solve import Algorithm
 from tests.statistics import SEED
@@ -146,7 +147,10 @@ def test_ray_finds_the_same_and_says_when_a_worker_dies(grid: rr.TabularMDP, tmp
     assert everything(resumed, tmp_path) == everything(rr.audit(grid, mine, shared_seeds=range(12)), tmp_path)
 
 
-def test_runs_are_made_where_they_were_asked_for(grid: rr.TabularMDP, tmp_path: Path) -> None:
+def test_runs_are_made_where_they_were_asked_for(
+    grid: rr.TabularMDP, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pristine, "repeats", lambda *_: [])  # which are made elsewhere
     places: dict[str, set[int]] = {}
     for name in ("", "threading", "loky"):
         folder = tmp_path / f"of {name}"

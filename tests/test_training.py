@@ -256,12 +256,14 @@ def test_runs_that_differ_without_fresh_data_are_not_said_to_have_nothing_fresh(
         return [next(unseeded) % 2, 0]
 
     result = rr.audit_callable(train, shared_seeds=60, rho=0.2)
-    assert result.warnings == (
+    repeated, said = result.warnings
+    assert repeated.startswith("The same seeds gave other results")
+    assert said == (
         "Runs differ although train does not read sample_seed: they draw from something that has no seed. Nobody can "
-        "repeat this audit, or tell what was fresh.",
+        "repeat this audit, or tell what was fresh."
     )
     assert "Fresh: what has no seed, for train does not read sample_seed." in flat(result)
-    assert result.meets(0.8) is False
+    assert result.meets(0.8) is None  # in two fresh processes they would be the same
 
     def started(shared_seed: int, sample_seed: int) -> list[int]:
         return [sample_seed % 2, 0]  # such as initial weights

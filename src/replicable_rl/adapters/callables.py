@@ -8,9 +8,11 @@ uses the second and shares nothing. It returns a policy table, a table of action
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -25,14 +27,15 @@ from replicable_rl.audit.identity import refuse_misnamed, refuse_nameless, sourc
 from replicable_rl.audit.jobs import OnError
 from replicable_rl.audit.sampled import DIFFERENT_DATA, DRAWN_BY_TRAIN, IGNORED_BY_TRAIN, SAME_DATA, ignores_sample_seed
 from replicable_rl.canonical import Json
-from replicable_rl.errors import InvalidInput, check_in_open_interval, check_real, shown
+from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval, check_real, shown
 from replicable_rl.mdp import TabularMDP
 from replicable_rl.progress_bar import bar_where_it_is_seen
-from replicable_rl.records import OWN, AuditSpec, ObjectSpec, Training
+from replicable_rl.records import OWN, AuditSpec, ObjectSpec, Repeat, Training
 from replicable_rl.wording import sentence
 
 _SHARED = "what train draws from shared_seed"
 _BITS = 32  # of the seeds that other people's code gets
+_REMEMBERS: WeakSet[Any] = WeakSet()  # training code to which the same seeds gave other results
 
 
 @bar_where_it_is_seen()
@@ -136,6 +139,18 @@ def audit_callable(
     )
     with opened_store(store) as opened:
         (result,) = run_audits([spec], opened, n_jobs=n_jobs, on_error=on_error)
+        return _as_known(train, result)
+
+
+def _as_known(train: Any, result: AuditResult) -> AuditResult:
+    """Return a result that says of code that remembers what an earlier audit saw: by now it may remember everything."""
+    with contextlib.suppress(TypeError, InvalidFile):  # no weak reference to it; no writing
+        if any(one.same is False for one in result.repeats):
+            _REMEMBERS.add(train)
+        elif train in _REMEMBERS:
+            seen = Repeat(result.runs[-1].key, False, "in an earlier audit of this program")
+            result = replace(result, repeats=(seen,))
+            result.store.add_repeats([seen])
     return result
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.audit.sampled import suspicion
+from replicable_rl.audit.sampled import not_repeatable, suspicion
 from replicable_rl.mdp import evaluate_policy, optimal_values, uniform_policy
 from replicable_rl.records import implied
 from replicable_rl.wording import number
@@ -26,7 +26,14 @@ _LARGE = 20_000  # states of a problem that is planned for its uniform policy
 
 def doubts(result: AuditResult) -> Iterator[str]:
     """Yield what there is to doubt, the gravest first."""
-    known = (result.unsampled, suspicion(result), *_not_implied(result), _constant(result), _no_better(result))
+    known = (
+        not_repeatable(result),
+        result.unsampled,
+        suspicion(result),
+        *_not_implied(result),
+        _constant(result),
+        _no_better(result),
+    )
     yield from (said for said in known if said)
 
 

@@ -91,7 +91,8 @@ def _read(store: RunStore, spec: AuditSpec, order: Iterator[int], found: Mapping
         whole = len(there) == len(seeds) * each
     if runs and (len(runs) < asked or isinstance(spec.shared_seeds, tuple)):
         spec = replace(spec, shared_seeds=tuple(run.shared_seed for run in runs[::each]))
-    return AuditResult(spec, tuple(runs), store, asked, _problem(spec.problem, runs))
+    repeats = tuple(store.repeats()) if spec.may_remember else ()
+    return AuditResult(spec, tuple(runs), store, asked, _problem(spec.problem, runs), repeats=repeats)
 
 
 def _problem(spec: ObjectSpec, runs: Sequence[Run]) -> TabularMDP | None:

@@ -18,14 +18,14 @@ from replicable_rl.audit.logs import measure_logs, measure_states_of_logs
 from replicable_rl.audit.refuting import refutations
 from replicable_rl.audit.returns import Returns, measure_returns
 from replicable_rl.audit.rows import frame_of, in_one_line, measured_claim, rows_of
-from replicable_rl.audit.sampled import unsampled
+from replicable_rl.audit.sampled import unrepeated, unsampled
 from replicable_rl.audit.states import StateAgreement, measure_states
 from replicable_rl.canonical import Json, json_text
 from replicable_rl.display import Displayed, described, shown
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real
 from replicable_rl.files import write_csv, write_text
 from replicable_rl.mdp import Labels, TabularMDP
-from replicable_rl.records import OWN, AuditSpec, Claim, Logs, ObjectSpec, Run, in_order, level_of, usual_level
+from replicable_rl.records import OWN, AuditSpec, Claim, Logs, ObjectSpec, Repeat, Run, in_order, level_of, usual_level
 from replicable_rl.store import RunStore
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ class AuditResult(Displayed):
         The problem, where it is known as a table.
     probe : array, mapping of arrays, or None
         The observations on which functions were compared.
+    repeats : tuple of Repeat
+        Runs that were made again, in a fresh process, and whether they came out the same; also of other audits.
     """
 
     spec: AuditSpec
@@ -61,6 +63,7 @@ class AuditResult(Displayed):
     runs_asked: int
     mdp: TabularMDP | None = None
     probe: Any = None
+    repeats: tuple[Repeat, ...] = ()
 
     @property
     def problem(self) -> ObjectSpec:
@@ -133,11 +136,12 @@ class AuditResult(Displayed):
         """Whether the agreement is at least ``required``: None where the runs cannot tell.
 
         It goes by the interval that holds at every look, so an audit may be extended until it tells; and where
-        nothing was sampled, no agreement is shown. Logs of different processes show nothing either way.
+        nothing was sampled, no agreement is shown. Logs of different processes show nothing either way, and nor does
+        code to which the same seeds give other results: the interval needs runs that depend on their seeds alone.
         """
         required = check_in_open_interval("meets", "required", required)
         found = self.agreement(level).every_look
-        if self.logs is not None and self.logs.differ:
+        if (self.logs is not None and self.logs.differ) or self.unrepeated:
             return None
         if found.low >= required:
             return None if self.unsampled else True
@@ -231,7 +235,12 @@ class AuditResult(Displayed):
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """Which claims are refuted or empty, and why the numbers may say nothing: nothing was sampled or learned."""
-        return (*self.refuted, *filter(None, [self.asks_for_nothing]), *doubts(self))
+        return (*filter(None, [self.unrepeated]), *self.refuted, *filter(None, [self.asks_for_nothing]), *doubts(self))
+
+    @cached_property
+    def unrepeated(self) -> str:
+        """That the same seeds gave other results, or that nobody has looked; '' where they gave the same."""
+        return unrepeated(self)
 
     @cached_property
     def unsampled(self) -> str:

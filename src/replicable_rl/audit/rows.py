@@ -61,7 +61,8 @@ def measured_claim(result: AuditResult, level: str | None) -> Claim:
     low, high = found.every_look.low, found.every_look.high
     seen = Measurement(found.estimate, low, high, result.spec.confidence, found.pairs)
     said = f"two runs have the same {found.level} in {found.same} of {found.pairs} pairs, agreement {found.every_look}"
-    said += f" ({result.unsampled.rstrip('.')})" if result.unsampled else ""
+    nothing_shown = result.unrepeated or result.unsampled
+    said += f" ({nothing_shown.rstrip('.')})" if nothing_shown else ""
     logs = "the logs are independent samples of one process"
     logs += ", which a test denies" if result.logs is not None and result.logs.differ else ""
     given: dict[str, Any] = {"level": found.level, "conditions": () if result.logs is None else (logs,)}

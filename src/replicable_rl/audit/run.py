@@ -5,6 +5,8 @@ do not drown in overhead and a killed audit repeats little; slow runs travel one
 has no influence on any result: runs are looked up by their keys.
 """
 
+from __future__ import annotations
+
 import contextlib
 import itertools
 import random
@@ -15,6 +17,7 @@ from dataclasses import dataclass, field
 
 from replicable_rl.audit.identity import warn_of_other_source
 from replicable_rl.audit.jobs import Contents, Job, OnError, run_one_by_one, with_job
+from replicable_rl.audit.repeats import Pristine
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.audit.workers import Batch, Chunk, RunFailed, kept_where, on_workers, wants_workers
 from replicable_rl.errors import InvalidFile, InvalidInput, check_integer, shown
@@ -72,14 +75,21 @@ def _results(
     if n_jobs is not None and check_integer("audit", "n_jobs", n_jobs, low=-(2**15), high=2**15) == 0:
         raise InvalidInput("audit: n_jobs (--jobs) must be the number of workers, or -1 for one on every core; got 0.")
     audits = _opened(specs, store, on_error)
-    waiting = _Waiting(audits)
+    with Pristine({i: audit.job for i, audit in enumerate(audits) if audit.again}) as pristine:
+        yield from _made(audits, _Waiting(audits, pristine), store, n_jobs, on_error)
+
+
+def _made(
+    audits: Sequence[_Audit], waiting: _Waiting, store: RunStore, n_jobs: int | None, on_error: OnError
+) -> Iterator[AuditResult]:
+    """Make what is missing, and yield the results of audits that are whole."""
     yield from waiting.whole(store)
     queue = _Queue([audit for audit in audits if audit.missing], store)
     if not queue.size:
         return
     workers = wants_workers(n_jobs) and queue.size > 1
     batches = on_workers(queue.chunks, queue.jobs, store, n_jobs, on_error) if workers else _here(queue, on_error)
-    total = sum(spec.size for spec in specs)
+    total = sum(audit.spec.size for audit in audits)
     finished = total - queue.size
     report("runs", finished, total)
     with contextlib.closing(batches):
@@ -107,6 +117,7 @@ class _Audit:
     missing: list[RunSpec] = field(default_factory=list)
     shape: str | None = None  # what the first run returned, where all must return the same
     there: int = 0  # so many runs, from the first on, are there
+    again: bool = False  # whether a few are to be made again
 
     def take(self, runs: Sequence[Run], store: RunStore) -> None:
         """Take in finished runs; the first that failed ends the work, unless failures are recorded."""
@@ -142,18 +153,24 @@ class _Audit:
         self.there = next((i for i in range(self.there, last) if keys[i] not in found), last)
         return self.there == last
 
-    def result(self, store: RunStore) -> AuditResult:
-        """Return what the runs show."""
+    def result(self, store: RunStore, number: int, pristine: Pristine) -> AuditResult:
+        """Return what the runs show, a few of which are made again where code may remember."""
         runs = tuple(self.found[key] for key in self.keys)
         if hasattr(self.job, "shape_of"):
             self.shape = None  # the first to finish need not be the first
             runs = tuple(self._checked(run, store) for run in runs)
-        return AuditResult(self.spec, runs, store, len(runs), self.job.mdp, getattr(self.job, "probe", None))
+        again = pristine.repeats(number, runs, self.spec.runs_per_seed) if self.again else []
+        if again:
+            with contextlib.suppress(InvalidFile):  # what cannot be written can be read
+                store.add_repeats(again)
+        repeats = tuple(dict.fromkeys((*again, *store.repeats()))) if self.spec.may_remember else ()
+        probe = getattr(self.job, "probe", None)
+        return AuditResult(self.spec, runs, store, len(runs), self.job.mdp, probe, repeats)
 
 
 def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> list[_Audit]:
     """Look up, once, what the store has of every audit, and keep the specs in it."""
-    known, specs = store.audits(), [with_job(spec) for spec in specs]
+    known, repeated, specs = store.audits(), store.repeats(), [with_job(spec) for spec in specs]
     families = {family: store.runs(family) for family in dict.fromkeys(spec.family for spec in specs)}
     for spec in specs:
         warn_of_other_source(spec, known, store.path or "this store")
@@ -174,6 +191,8 @@ def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> l
         for key in itertools.filterfalse(audit.found.__contains__, keys):
             if key not in asked:  # those of two audits are made once
                 audit.missing.append(spec.family.spec(*keys[key]))
+        if spec.may_remember:
+            audit.again = bool(keys.keys() - audit.found.keys()) or not {one.run for one in repeated} & keys.keys()
         asked.update(run.digest for run in audit.missing)
         audits.append(audit)
     for audit in audits:
@@ -185,13 +204,14 @@ def _opened(specs: Sequence[AuditSpec], store: RunStore, on_error: OnError) -> l
 class _Waiting:
     """The audits whose results are still to be yielded, in order."""
 
-    def __init__(self, audits: Sequence[_Audit]) -> None:
-        self._audits = list(reversed(audits))
+    def __init__(self, audits: Sequence[_Audit], pristine: Pristine) -> None:
+        self._audits, self._pristine = list(reversed(list(enumerate(audits)))), pristine
 
     def whole(self, store: RunStore) -> Iterator[AuditResult]:
         """Yield the results of those that come next and are whole."""
-        while self._audits and self._audits[-1].is_whole:
-            yield self._audits.pop().result(store)
+        while self._audits and self._audits[-1][1].is_whole:
+            number, audit = self._audits.pop()
+            yield audit.result(store, number, self._pristine)
 
 
 class _Queue:

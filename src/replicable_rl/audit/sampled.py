@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from replicable_rl.records import AuditSpec, Run, made_with
+from replicable_rl.wording import sentence
 
 if TYPE_CHECKING:
     from replicable_rl.audit.result import AuditResult
@@ -80,6 +81,40 @@ def unsampled(spec: AuditSpec, runs: Sequence[Run]) -> str:
     """Say that nothing was fresh, so that no agreement is shown; '' where something was, or may have been."""
     what, comma, why = fresh(spec, runs).partition(", ")
     return _DOUBTS[what].format(why) if comma and what in _DOUBTS else ""
+
+
+def unrepeated(result: AuditResult) -> str:
+    """Say that a run came out otherwise when it was made again, or that none was; '' where they came out the same."""
+    runs = {run.key: run for run in result.runs}
+    for one in result.repeats:
+        if one.same is False and one.run in runs:
+            run = runs[one.run]
+            sample = f"sample seed {run.sample_seed}" if result.logs is None else result.logs.name_of(run)
+            said = one.why or f"shared seed {run.shared_seed}, {sample}"
+            return (
+                "The same seeds gave other results: a run was made again, in a fresh process and an empty folder, and "
+                f"came out otherwise ({said}). The code keeps something from earlier calls, in memory or in files, or "
+                "depends on what has no seed, such as threads, a GPU or the clock. So agreement is neither shown nor "
+                "refuted."
+            )
+    if not result.spec.may_remember or not runs or any(one.run in runs for one in result.repeats):
+        return ""
+    return (
+        "No run was made again in a fresh process, so nobody knows whether the code keeps something from earlier "
+        "calls. The same audit does it when it has made all runs."
+    )
+
+
+def not_repeatable(result: AuditResult) -> str:
+    """Say why no run could be made again; '' where one could, or none had to be."""
+    keys = {run.key for run in result.runs}
+    repeats = [one for one in result.repeats if one.run in keys]
+    if not repeats or any(one.same is not None for one in repeats):
+        return ""
+    return (
+        f"No run could be made again in a fresh process ({sentence(repeats[0].why)}), so nobody knows whether the code "
+        "keeps something from earlier calls."
+    )
 
 
 def suspicion(result: AuditResult) -> str:

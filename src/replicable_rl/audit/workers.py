@@ -99,7 +99,7 @@ def _run_chunk(
     parent: int | None,
 ) -> Batch:
     if parent not in (None, os.getpid()):
-        _belong_to(parent)
+        belong_to(parent)
     LEVELS.update(own)  # levels of the program that this process has not run
     return number, *run_chunk(job, specs, on_error)
 
@@ -110,7 +110,7 @@ def _are_children(backend: Any) -> bool:
 
 
 @functools.cache
-def _belong_to(parent: int | None) -> None:
+def belong_to(parent: int | None) -> None:
     """Leave Ctrl-C to the parent, which ends this worker, and end it soon after the parent has gone in another way.
 
     Ctrl-C reaches every process of a terminal. Between two chunks a worker would answer with a traceback.

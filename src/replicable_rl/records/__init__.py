@@ -1,6 +1,6 @@
 """The nouns: what is run (:class:`RunSpec`, :class:`AuditSpec`), what it yields (:class:`Run`), and what is claimed."""
 
-from replicable_rl.records.audits import AuditSpec, derived_seed
+from replicable_rl.records.audits import AuditSpec, Repeat, derived_seed
 from replicable_rl.records.claims import (
     CERTIFICATE,
     EMPTY,
@@ -61,6 +61,7 @@ __all__ = [
     "Measurement",
     "ObjectSpec",
     "Recorded",
+    "Repeat",
     "Run",
     "RunFamily",
     "RunSpec",

@@ -13,14 +13,14 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from replicable_rl.canonical import Json, from_decimal
 from replicable_rl.display import Displayed, described
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, plain_number, shown
 from replicable_rl.randomness import MAX_SEED
 from replicable_rl.records.logs import Logs
-from replicable_rl.records.specs import COUNTS, ObjectSpec, RunFamily, RunSpec
+from replicable_rl.records.specs import COUNTS, OWN, ObjectSpec, RunFamily, RunSpec
 from replicable_rl.records.training import Training
 from replicable_rl.wording import brief, plural
 
@@ -51,6 +51,14 @@ def derived_seeds(label: str, address: int, ends: Iterable[str]) -> Iterator[int
         digest = start.copy()
         digest.update(end.encode("ascii"))
         yield _FIRST(digest.digest())[0]
+
+
+class Repeat(NamedTuple):
+    """A run that was made again: whether its outputs were the same; None where that could not be done, and why."""
+
+    run: str
+    same: bool | None
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -150,6 +158,11 @@ class AuditSpec(Displayed):
     def family(self) -> RunFamily:
         """The runs with other seeds."""
         return RunFamily(self.problem, self.algorithm, self.sampler if self.logs is None else None)
+
+    @property
+    def may_remember(self) -> bool:
+        """Whether somebody's own code makes the runs: it may keep something from one call to the next."""
+        return self.code is not None or (self.sampler == OWN and self.logs is None)
 
     @property
     def size(self) -> int:

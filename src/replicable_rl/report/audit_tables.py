@@ -72,7 +72,7 @@ def _verdict(result: AuditResult, asked: float, level: str) -> str:
     met = result.meets(asked, level)
     if met is not None:
         return "met" if met else "not met"
-    return "not shown" if result.unsampled else undecided(result)
+    return "not shown" if result.unrepeated or result.unsampled else undecided(result)
 
 
 def summary_lines(number: str, result: AuditResult, width: int = _WIDTH, level: str | None = None) -> list[str]:

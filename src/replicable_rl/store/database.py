@@ -3,9 +3,10 @@
 ``runs`` holds one row for every run. What many rows share (problems, algorithms, claims) is in ``documents`` as
 canonical JSON, once. Levels are data: ``levels`` names the list of their names, and ``digests`` holds their
 fingerprints of 32 bytes, one after the other. ``contents`` holds outputs and histories, once for every fingerprint.
-``error`` says why a run failed. ``audits`` says which runs belong together, and what was asked of them. ``sample`` is
-the seed of a sample that ``sampler`` drew, or the digest of one that was recorded, which has no sampler. Seeds and
-numbers of samples are decimal text, for they pass SQLite's 63 bits. ``seal`` is the digest of a row.
+``error`` says why a run failed. ``audits`` says which runs belong together, and what was asked of them, and
+``repeats`` which runs were made again, and whether they came out the same. ``sample`` is the seed of a sample that
+``sampler`` drew, or the digest of one that was recorded, which has no sampler. Seeds and numbers of samples are decimal
+text, for they pass SQLite's 63 bits. ``seal`` is the digest of a row.
 """
 
 import contextlib
@@ -50,6 +51,9 @@ _TABLES = (
     "CREATE INDEX runs_of_a_family ON runs (problem, algorithm)",
     "CREATE TABLE contents (id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, data BLOB NOT NULL)",
     "CREATE TABLE audits (id INTEGER PRIMARY KEY, json TEXT NOT NULL UNIQUE, seal BLOB NOT NULL)",
+    """CREATE TABLE repeats (
+    id INTEGER PRIMARY KEY, key BLOB NOT NULL, same INTEGER, why TEXT NOT NULL, seal BLOB NOT NULL
+)""",
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {SCHEMA}",
 )

@@ -18,7 +18,18 @@ from typing import Any, NamedTuple
 
 from replicable_rl.canonical import Json, canonical_json, parse_json
 from replicable_rl.errors import InvalidInput
-from replicable_rl.records import AuditSpec, Claims, Drawn, Fingerprints, ObjectSpec, Run, RunFamily, Status, in_order
+from replicable_rl.records import (
+    AuditSpec,
+    Claims,
+    Drawn,
+    Fingerprints,
+    ObjectSpec,
+    Repeat,
+    Run,
+    RunFamily,
+    Status,
+    in_order,
+)
 from replicable_rl.records.run import KeptHistory, KeptOutputs
 from replicable_rl.solve.naming import speaker
 from replicable_rl.store.contents import decode
@@ -98,6 +109,13 @@ class RunStore(Database):
         with self._session(write=True) as connection:
             connection.execute("INSERT OR IGNORE INTO audits (json, seal) VALUES (?, ?)", (text, _seal([text])))
 
+    def add_repeats(self, repeats: Iterable[Repeat]) -> None:
+        """Keep whether runs that were made again came out the same."""
+        own = [(self._blob(one.run), one.same, one.why) for one in repeats]
+        with self._session(write=True) as connection:
+            query = "INSERT INTO repeats (key, same, why, seal) VALUES (?, ?, ?, ?)"
+            connection.executemany(query, [(*one, _seal(one)) for one in own])
+
     # --- reading ---------------------------------------------------------------------------------
 
     def runs(self, family: RunFamily) -> dict[str, Run]:
@@ -160,6 +178,15 @@ class RunStore(Database):
             if sealed != _seal([text]):
                 raise self.damaged(f"audit {i} was changed after it was written")
         return [AuditSpec.from_json(parse_json(text)) for text, _ in rows]
+
+    def repeats(self) -> list[Repeat]:
+        """Return which runs were made again, and whether they came out the same."""
+        with self._session() as connection:
+            rows = connection.execute("SELECT key, same, why, seal FROM repeats ORDER BY id").fetchall()
+        found = [(key, None if same is None else bool(same), why) for key, same, why, _ in rows]
+        if any(_seal(one) != row[-1] for one, row in zip(found, rows, strict=True)):
+            raise self.damaged("a run that was made again was changed after it was written")
+        return [Repeat(key.hex(), same, why) for key, same, why in found]
 
     def output(self, level: str, digest: str) -> Any:
         """Return the output of a level with this fingerprint; for ``"history"``, what happened round by round."""

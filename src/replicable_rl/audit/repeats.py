@@ -1,0 +1,178 @@
+"""Code that remembers: a few runs are made again, each in a process in which none was made before.
+
+An interval holds for runs that depend on their seeds alone. Code that keeps something from one call to the next, in a
+global, a cache or a file, makes runs alike (or different) that would not be so in two laboratories. Nobody sees that in
+the runs themselves. So before its first run an audit forks a process, which waits. When all runs are there, that
+process is asked for a few of them, those first that came after another run with the same shared seed. It makes each in
+a fork of its own and in an empty folder; one that fails there, in a folder with what the working directory held
+before the audit and holds unchanged. The same seeds must give the same outputs.
+
+A fork needs nothing that can be pickled, costs a few milliseconds, and has what the program held before the audit.
+Modules of somebody's own are imported again in it, so that what they remember from before is forgotten, too; what was
+typed in, or is held in closures, stays as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import sys
+import sysconfig
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import Pipe
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from replicable_rl.audit.jobs import Job, run_one_by_one
+from replicable_rl.audit.workers import belong_to
+from replicable_rl.records import Repeat, Run, RunSpec, is_our_file, made_with
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+_FEWEST, _MOST = 3, 12  # runs that are made again
+_LIMITS = (1.0, 0.5), (0.25, 0.1)  # seconds that the fewest may last, or this share of the audit; and the others
+_PATIENCE = 30.0  # seconds, and three times as long as the run itself took
+_DIED, _ENDLESS = "the process ended", "it did not end"
+_PYTHON = sysconfig.get_path("stdlib")
+
+
+class Pristine:
+    """A process as it was before the first run of an audit; none where no job asks for it, or the system cannot fork.
+
+    Parameters
+    ----------
+    jobs : mapping of int to Job
+        What makes the runs.
+    """
+
+    def __init__(self, jobs: Mapping[int, Job]) -> None:
+        self._process, self._since = 0, time.monotonic()
+        if not jobs or not hasattr(os, "fork"):
+            return
+        self._folder = tempfile.TemporaryDirectory(prefix="replicable-rl-", ignore_cleanup_errors=True)
+        self._pipe, theirs = Pipe()
+        with warnings.catch_warnings(action="ignore"):  # of threads, whose locks nobody asks for in there
+            self._process = os.fork()
+        if not self._process:
+            _and_end(lambda: _wait(jobs, theirs, os.getppid()))
+        theirs.close()
+        with contextlib.suppress(OSError):  # it may have done so itself
+            os.setpgid(self._process, self._process)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._process:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process, signal.SIGKILL)
+            os.waitpid(self._process, 0)
+            self._pipe.close()
+            self._folder.cleanup()
+
+    def repeats(self, number: int, runs: Sequence[Run], each: int) -> list[Repeat]:
+        """Make a few runs of a job again, ``each`` under one shared seed, until one is not the same."""
+        found: list[Repeat] = []
+        lasted = time.monotonic() - self._since
+        ready = not self._process or self._answer(_PATIENCE) == "ready"
+        begun = time.monotonic()
+        for run in _chosen(runs, each):
+            least, share = _LIMITS[len(found) >= _FEWEST]
+            if found and (not found[-1].same or time.monotonic() - begun > max(least, share * lasted)):
+                break
+            found.append(self._repeat(number, run) if ready else Repeat(run.key, None, _DIED))
+        return found or [Repeat(run.key, None, "they failed, or other versions made them") for run in runs[:1]]
+
+    def _repeat(self, number: int, run: Run) -> Repeat:
+        if not self._process:
+            return Repeat(run.key, None, "this system cannot fork")
+        told: Any = None
+        for linked in (False, True):
+            with contextlib.suppress(OSError):
+                self._pipe.send((number, run.spec, tempfile.mkdtemp(dir=self._folder.name), linked))
+            told = self._answer(_PATIENCE + 3.0 * run.seconds)
+            if isinstance(told, dict):
+                return Repeat(run.key, told == dict(run.fingerprints))
+            if told in (_DIED, _ENDLESS):
+                break
+        return Repeat(run.key, None, told)
+
+    def _answer(self, seconds: float) -> Any:
+        with contextlib.suppress(EOFError, OSError):
+            return self._pipe.recv() if self._pipe.poll(seconds) else _ENDLESS
+        return _DIED
+
+
+def _chosen(runs: Sequence[Run], each: int) -> list[Run]:
+    """Return some runs, the last first, that another one with the same shared seed came before."""
+    here = made_with()
+    some = [run for i, run in enumerate(runs) if i % each and run.error is None and dict(run.made_with) == dict(here)]
+    return some[::-1][:: max(1, len(some) // _MOST)][:_MOST]
+
+
+def _and_end(work: Callable[[], object]) -> None:
+    """Do the work of a forked process, and end it without what its parent would do at the end."""
+    try:
+        work()
+    except BaseException:
+        os._exit(1)
+    os._exit(0)
+
+
+def _wait(jobs: Mapping[int, Job], pipe: Connection, parent: int) -> None:
+    """Wait to be asked for runs, and make each in a fork."""
+    os.setpgid(0, 0)  # Ctrl-C is for the parent, which ends this process
+    belong_to(parent)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(nowhere, stream)
+    sys.stdout = sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115  # it stays open as long as the process
+    sys.path[:] = [str(Path(one).absolute()) for one in sys.path]
+    before = dict(_listed())
+    jobs = _imported_again(jobs)
+    pipe.send("ready")
+    while True:
+        number, spec, folder, linked = pipe.recv()
+        if not (child := os.fork()):
+            belong_to(os.getppid())
+            _and_end(lambda: pipe.send(_made_in(folder, before if linked else {}, jobs[number], spec)))  # noqa: B023
+        if os.waitpid(child, 0)[1]:
+            pipe.send(_DIED)
+
+
+def _made_in(folder: str, before: Mapping[str, Any], job: Job, spec: RunSpec) -> dict[str, str] | str:
+    """Return the fingerprints of a run, or why it failed."""
+    for name in (name for name, changed in _listed() if before.get(name) == changed):
+        Path(folder, name).symlink_to(Path(name).absolute())
+    os.chdir(folder)
+    # In a thread of its own: OpenMP waits for ever for the threads that the main one had before it was forked.
+    (run,) = ThreadPoolExecutor(1).submit(lambda: list(run_one_by_one(job, [spec], "record", {}))).result()
+    return dict(run.fingerprints) if run.error is None else run.error
+
+
+def _listed() -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield what is in the working directory, with its size and when it was changed."""
+    with contextlib.suppress(OSError), os.scandir() as entries:
+        for one in entries:
+            about = one.stat(follow_symlinks=False)
+            yield one.name, (about.st_size, about.st_mtime_ns)
+
+
+def _imported_again(jobs: Mapping[int, Job]) -> Mapping[int, Job]:
+    """Return jobs whose own modules are imported again, as far as that can be done."""
+    arrays: list[pickle.PickleBuffer] = []  # they are not copied
+    with contextlib.suppress(BaseException):  # a function that no name leads to, or whatever somebody's module raises
+        data = pickle.dumps(jobs, protocol=5, buffer_callback=arrays.append)
+        for name, module in list(sys.modules.items()):
+            file = getattr(module, "__file__", None) or _PYTHON
+            if name != "__main__" and not (file.startswith(_PYTHON) or "-packages" in file or is_our_file(file)):
+                del sys.modules[name]
+        return pickle.loads(data, buffers=arrays)  # type: ignore[no-any-return]  # noqa: S301  # its own
+    return jobs
