@@ -430,9 +430,10 @@ def test_no_verdict_before_runs_were_made_again(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     options: dict[str, Any] = {"shared_seeds": 40, "store": tmp_path / "runs.sqlite", "version": "1"}
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(repeats.Pristine, "repeats", interrupted)
-        rr.audit_callable(train, **options)
+        with pytest.raises(KeyboardInterrupt):
+            rr.audit_callable(train, **options)
     with rr.RunStore(tmp_path / "runs.sqlite") as store:
         (read,) = rr.read_audits(store)
     assert read.agreement().same == 40
