@@ -179,7 +179,7 @@ def is_said(result: rr.AuditResult) -> None:
     assert result.meets(0.05) is None
     assert result.meets(0.95) is None
     assert SAID in str(result.claim())
-    assert result.to_json()["warnings"][0].startswith(SAID)  # type: ignore[index, union-attr, call-overload]
+    assert result.to_json()["warnings"][0].startswith(SAID)
 
 
 @pytest.mark.parametrize("name", NAMES)
