@@ -20,8 +20,9 @@ import numpy as np
 
 import replicable_rl as rr
 from replicable_rl.errors import check_share
-from replicable_rl.sampling import GenerativeModel, OutcomeCounts
-from replicable_rl.sampling.tables import Table
+from replicable_rl.problem.sampler import Table
+from replicable_rl.problem.source import GenerativeModel
+from replicable_rl.sampling import OutcomeCounts
 
 rr.register_level(rr.Level("good-actions", implies=("policy",)))  # an (S, A) table of zeros and ones
 

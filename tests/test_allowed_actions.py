@@ -18,16 +18,15 @@ import replicable_rl as rr
 from replicable_rl.algorithms.approximate_mdp import _keeps_its_distance
 from replicable_rl.algorithms.phased_vi import phased_value_iteration
 from replicable_rl.errors import InvalidFile, InvalidMDP
-from replicable_rl.mdp import pairs_of, uniform_policy
-from replicable_rl.mdp.allowed import random_actions
-from replicable_rl.queries.empirical import EmpiricalModel
+from replicable_rl.problem.sampler import Counts
+from replicable_rl.problem.support import pairs_of, random_actions, uniform_policy
 from replicable_rl.queries.rounding import RStat
-from replicable_rl.queries.rules import SHIPPED
-from replicable_rl.queries.rules.rule import Tuning
-from replicable_rl.queries.rules.simple import RoundedQ
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.registry import ALGORITHMS
-from replicable_rl.sampling import Counts
+from replicable_rl.rules.model import EmpiricalModel
+from replicable_rl.rules.rule import Tuning
+from replicable_rl.rules.simple import RoundedQ
+from replicable_rl.rules.table import SHIPPED
 from replicable_rl.testing import PerSample
 from replicable_rl.testing.counting import counting
 from replicable_rl.theory.schedule import Schedule

@@ -11,8 +11,8 @@ from scipy.stats import binom
 
 import replicable_rl as rr
 from replicable_rl.errors import SampleSizeTooLarge
+from replicable_rl.problem.sampler import Counts
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import Counts
 from tests.statistics import ALPHA, SEED
 
 THEOREM = rr.ReplicableApproximateMDP(epsilon=0.05, delta=0.001, rho=0.2)

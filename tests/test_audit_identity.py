@@ -20,8 +20,8 @@ from replicable_rl.audit import audit_spec
 from replicable_rl.audit.identity import ChangedSource, source_digest
 from replicable_rl.canonical import array_digest
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge
+from replicable_rl.problem.sampler import Counts
 from replicable_rl.registry import ALGORITHMS
-from replicable_rl.sampling import Counts
 from replicable_rl.solve import algorithm_spec
 
 GRID = rr.make("two-goals-v1")

@@ -19,8 +19,8 @@ from dev.benchmarks.problems import Multinomial, table_of_400
 from dev.benchmarks.records import Book
 from dev.benchmarks.timing import OURS, Job, Measurement, in_turns
 
+from replicable_rl.problem.sampler import Counts
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import Counts
 from replicable_rl.testing import PerSample
 
 # --- slopes ------------------------------------------------------------------------------------

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from replicable_rl.envs import chain, garnet, gridworld, inventory, machine_repair, riverswim, two_goals, two_goals_wide
 from replicable_rl.errors import InvalidInput
-from replicable_rl.mdp import optimal_values
+from replicable_rl.planning.exact import optimal_values
+from replicable_rl.problem import gridworlds as gridworld
+from replicable_rl.problem.classics import chain, garnet, riverswim
+from replicable_rl.problem.gridworlds import two_goals, two_goals_wide
+from replicable_rl.problem.operations import inventory, machine_repair
 from replicable_rl.randomness import SharedRandomness
 
 if TYPE_CHECKING:
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from replicable_rl.mdp import TabularMDP
+    from replicable_rl.problem.table import TabularMDP
 
 UP, DOWN, LEFT, RIGHT = range(4)
 

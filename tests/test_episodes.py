@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import replicable_rl as rr
+from replicable_rl.problem.sampler import Counts
+from replicable_rl.problem.source import EpisodicModel
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import MAX_CALLS, Counts, EpisodeCounts, EpisodicModel
+from replicable_rl.sampling import MAX_CALLS, EpisodeCounts
 from replicable_rl.testing import PerSample
 from tests.statistics import ALPHA, SEED, goodness_of_fit, same_law
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
+from replicable_rl.problem.sampler import Counts
 from replicable_rl.registry import PROBLEMS
-from replicable_rl.sampling import Counts
 
 SAID = "about the estimated table, not about the process behind it"
 SURE: list[Callable[[], Any]] = [

@@ -19,7 +19,7 @@ from replicable_rl import errors
 from replicable_rl.cli.main import main
 from replicable_rl.cli.output import print_json
 from replicable_rl.files import write_csv
-from replicable_rl.mdp import _kernels, _sweeps
+from replicable_rl.planning import _kernels, _sweeps
 from replicable_rl.report.blocks import Code, DataTable
 from replicable_rl.report.page import Page, Section, write
 

@@ -19,7 +19,6 @@ from scipy.stats import multinomial
 
 import replicable_rl as rr
 from replicable_rl.audit import run_audits
-from replicable_rl.envs import gridworld
 from replicable_rl.errors import InvalidFile, InvalidInput, UnknownId
 from replicable_rl.experiments import crossing, shares
 from replicable_rl.experiments.catalogue import chosen, experiments, reproduce
@@ -33,6 +32,7 @@ from replicable_rl.experiments.figure1.analysis import GRIDS, first_left_and_rig
 from replicable_rl.experiments.figure1.goals import goal_states
 from replicable_rl.experiments.figure2.analysis import captions
 from replicable_rl.experiments.theorem.analysis import FORMS
+from replicable_rl.problem import gridworlds as gridworld
 from replicable_rl.records import ObjectSpec
 from replicable_rl.registry import build
 from replicable_rl.store import RunStore

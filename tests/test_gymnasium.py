@@ -10,9 +10,9 @@ import gymnasium
 import numpy as np
 import pytest
 
-from replicable_rl.envs import from_gymnasium
 from replicable_rl.errors import InvalidInput, UnknownId
-from replicable_rl.mdp import optimal_values
+from replicable_rl.planning.exact import optimal_values
+from replicable_rl.problem.from_gym import from_gymnasium
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 import replicable_rl as rr
 from replicable_rl.data import Dataset, Process
-from replicable_rl.mdp import allowed_of
+from replicable_rl.problem.sampler import Counts
+from replicable_rl.problem.support import allowed_of
 from replicable_rl.randomness import SharedRandomness, sample_stream
-from replicable_rl.sampling import Counts
 from replicable_rl.theory.plug_in import SPENT, plug_in_policy
 
 

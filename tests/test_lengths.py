@@ -12,11 +12,14 @@ import pytest
 import replicable_rl as rr
 from replicable_rl.algorithms.phased_vi import phased_value_iteration
 from replicable_rl.errors import InvalidInput
+from replicable_rl.problem.sampler import Counts
 from replicable_rl.queries import RStat
-from replicable_rl.queries.empirical import EmpiricalModel
-from replicable_rl.queries.rules import Margin, RandomTolerance, Tuning
+from replicable_rl.queries.rounding import Grid
 from replicable_rl.randomness import SharedRandomness, sample_stream
-from replicable_rl.sampling import Counts, Grid, OutcomeCounts
+from replicable_rl.rules.model import EmpiricalModel
+from replicable_rl.rules.rule import Margin, Tuning
+from replicable_rl.rules.simple import RandomTolerance
+from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.theory import Schedule
 
 GRID = rr.make("two-goals-v1")

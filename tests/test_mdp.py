@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import replicable_rl as rr
-from replicable_rl.mdp import Rows
+from replicable_rl.problem.rows import Rows
 from replicable_rl.records import ObjectSpec
 
 if TYPE_CHECKING:

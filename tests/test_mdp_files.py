@@ -296,7 +296,7 @@ def test_pickles_inside_are_refused_and_never_run(tmp_path: Path) -> None:
 WRITE = """
 import sys
 import numpy as np
-from replicable_rl.mdp import Rows, TabularMDP
+from replicable_rl.problem import Rows, TabularMDP
 
 S, A, K = 1_000_000, 4, 4
 rng = np.random.default_rng(7)

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 import replicable_rl as rr
 from replicable_rl.algorithms import model_rows as module
 from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
+from replicable_rl.problem.sampler import Counts
 from replicable_rl.queries import Means, Plain, Rounded
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import Counts, TransitionCounts
+from replicable_rl.sampling import TransitionCounts
 from replicable_rl.theory.rstat import Form
 from tests.statistics import SEED
 

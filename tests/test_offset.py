@@ -16,10 +16,11 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
-from replicable_rl.mdp import evaluate_policy, optimal_values
+from replicable_rl.planning.exact import evaluate_policy, optimal_values
+from replicable_rl.problem.sampler import Counts
 from replicable_rl.queries import Means
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import Counts, EpisodeCounts, TransitionCounts
+from replicable_rl.sampling import EpisodeCounts, TransitionCounts
 from replicable_rl.testing import PerSample
 from replicable_rl.theory import Units
 from tests.statistics import SEED

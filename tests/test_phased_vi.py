@@ -11,14 +11,15 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.algorithms import phased_vi as module
+from replicable_rl.algorithms.compiled import fused as fused_module
+from replicable_rl.algorithms.compiled.fused import Iterations, fused_iterations
 from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.experiments.cost.prediction import predicted_disagreement
-from replicable_rl.mdp import pairs_of
+from replicable_rl.problem.sampler import Counts
+from replicable_rl.problem.support import pairs_of
 from replicable_rl.queries import Means, Plain, RStat
 from replicable_rl.randomness import sample_stream
 from replicable_rl.records import Claims
-from replicable_rl.sampling import Counts, Iterations, fused_iterations
-from replicable_rl.sampling import fused as fused_module
 from replicable_rl.testing import PerSample
 from replicable_rl.theory.schedule import Schedule, rising_schedule
 from tests.statistics import ALPHA, SEED, binomial_p, same_law

@@ -16,18 +16,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import replicable_rl as rr
-from replicable_rl.mdp import (
-    Optimum,
-    Rows,
-    TabularMDP,
-    _kernels,
-    _sweeps,
-    action_probabilities,
-    evaluate_policy,
-    greedy,
-    optimal_values,
-    planning,
-)
+from replicable_rl.planning import _kernels, _sweeps
+from replicable_rl.planning import exact as planning
+from replicable_rl.planning.exact import Optimum, evaluate_policy, optimal_values
+from replicable_rl.problem.policies import action_probabilities, greedy
+from replicable_rl.problem.rows import Rows
+from replicable_rl.problem.table import TabularMDP
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -423,7 +417,8 @@ def test_bad_tables_have_no_greedy_policy(q: Any) -> None:
 PROGRAM = """
 import hashlib
 import numpy as np
-from replicable_rl.mdp import Rows, TabularMDP, evaluate_policy, optimal_values
+from replicable_rl.planning import evaluate_policy, optimal_values
+from replicable_rl.problem import Rows, TabularMDP
 
 S, A, K = 40, 3, 4
 k = np.arange(S * A * K)

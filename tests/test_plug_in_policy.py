@@ -20,13 +20,14 @@ import replicable_rl as rr
 from replicable_rl.canonical import record_digest
 from replicable_rl.cli.main import main
 from replicable_rl.errors import InvalidFile, InvalidInput, SampleSizeTooLarge
-from replicable_rl.mdp import optimal_values
-from replicable_rl.queries.empirical import EmpiricalModel
-from replicable_rl.queries.rules import SHIPPED, Decision
+from replicable_rl.planning.exact import optimal_values
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.records import CERTIFICATE, THIS_SEED
 from replicable_rl.report.audits import store_page
 from replicable_rl.report.page import render
+from replicable_rl.rules.model import EmpiricalModel
+from replicable_rl.rules.rule import Decision
+from replicable_rl.rules.table import SHIPPED
 from replicable_rl.solve import algorithm_spec
 from replicable_rl.testing import check_algorithm
 

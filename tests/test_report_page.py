@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replicable_rl.mdp import Labels
+from replicable_rl.problem.labels import Labels
 from replicable_rl.report.blocks import (
     Callout,
     Code,

@@ -15,27 +15,21 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 import replicable_rl as rr
-from replicable_rl.envs import garnet
-from replicable_rl.mdp import Rows, _sweeps, losing
-from replicable_rl.queries.empirical import EmpiricalModel
-from replicable_rl.queries.rules import (
-    SHIPPED,
-    AffordableTolerance,
-    Cuts,
-    Greedy,
-    Margin,
-    PublishedCuts,
-    RandomTolerance,
-    RoundedQ,
-    SharedGumbel,
-    Tuning,
-    _kernels,
-    affordable,
-    choose_cuts,
-)
-from replicable_rl.queries.rules.rule import action_order, first_within
+from replicable_rl.planning import _sweeps, losing
+from replicable_rl.problem.classics import garnet
+from replicable_rl.problem.rows import Rows
+from replicable_rl.problem.sampler import Counts
 from replicable_rl.randomness import SharedRandomness, sample_stream
-from replicable_rl.sampling import Counts, OutcomeCounts
+from replicable_rl.rules import _kernels, affordable
+from replicable_rl.rules.affordable import AffordableTolerance
+from replicable_rl.rules.choosing import choose_cuts
+from replicable_rl.rules.cuts import Cuts
+from replicable_rl.rules.model import EmpiricalModel
+from replicable_rl.rules.published import PublishedCuts
+from replicable_rl.rules.rule import Margin, Tuning, action_order, first_within
+from replicable_rl.rules.simple import Greedy, RandomTolerance, RoundedQ, SharedGumbel
+from replicable_rl.rules.table import SHIPPED
+from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.solve.run import source_of
 from replicable_rl.theory.decisions import LEAST, Sizes, tolerances
 from tests.statistics import ALPHA, SEED, binomial_p, goodness_of_fit

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 import replicable_rl as rr
 from replicable_rl.canonical import record_digest
 from replicable_rl.errors import InvalidFile, InvalidInput
-from replicable_rl.mdp import TabularMDP, load_mdp
+from replicable_rl.problem.files import load_mdp
+from replicable_rl.problem.table import TabularMDP
 from replicable_rl.records import (
     LEVELS,
     Claims,

@@ -14,22 +14,12 @@ import pytest
 from scipy import stats
 
 import replicable_rl as rr
+from replicable_rl.problem import foreign as asked
+from replicable_rl.problem.sampler import Counts, Table, n_blocks, stream_words
+from replicable_rl.problem.source import EpisodicModel, GenerativeModel, Problem, check_source, kind_of
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import (
-    MAX_CALLS,
-    Counts,
-    EpisodeCounts,
-    EpisodicModel,
-    GenerativeModel,
-    OutcomeCounts,
-    Problem,
-    Table,
-    asked,
-    check_source,
-    kind_of,
-)
+from replicable_rl.sampling import MAX_CALLS, EpisodeCounts, OutcomeCounts
 from replicable_rl.sampling import _kernels as kernels
-from replicable_rl.sampling.tables import n_blocks, stream_words
 from replicable_rl.testing import PerSample
 from tests.statistics import ALPHA, SEED, goodness_of_fit, same_law
 
@@ -169,7 +159,7 @@ def test_same_counts_on_any_number_of_threads(threads: int, monkeypatch: pytest.
     assert n_blocks(mdp.rows.indptr) == 18
     whole = sampler.draw(10**9, sample_stream(SEED)).count
     monkeypatch.setattr("replicable_rl.compiled.THREADS", threads)
-    monkeypatch.setattr("replicable_rl.sampling.tables.MANY_BLOCKS", 1)
+    monkeypatch.setattr("replicable_rl.problem.sampler.MANY_BLOCKS", 1)
     assert np.array_equal(whole, sampler.draw(10**9, sample_stream(SEED)).count)
 
 

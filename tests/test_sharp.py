@@ -15,9 +15,10 @@ from scipy.stats import binom
 
 import replicable_rl as rr
 from replicable_rl.algorithms import phased_vi as module
+from replicable_rl.problem.sampler import Counts
 from replicable_rl.queries import RStat
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import Counts, OutcomeCounts
+from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.theory import paper_approximate_mdp, paper_phased_vi
 from replicable_rl.theory.approximate_mdp import row_distance
 from replicable_rl.theory.rstat import few_bits, mean_distance, rstat, seed_margin

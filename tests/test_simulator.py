@@ -15,10 +15,11 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge
-from replicable_rl.queries.empirical import EmpiricalModel
+from replicable_rl.problem import simulator as simulator_module
+from replicable_rl.problem.source import GenerativeModel
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import MAX_CALLS, GenerativeModel, OutcomeCounts
-from replicable_rl.sampling import simulator as simulator_module
+from replicable_rl.rules.model import EmpiricalModel
+from replicable_rl.sampling import MAX_CALLS, OutcomeCounts
 from tests.statistics import ALPHA, SEED, goodness_of_fit
 
 if TYPE_CHECKING:

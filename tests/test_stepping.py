@@ -17,10 +17,13 @@ from scipy import stats
 
 import replicable_rl as rr
 from replicable_rl.errors import SampleSizeTooLarge
+from replicable_rl.problem.episodes import EpisodicEnv
+from replicable_rl.problem.sampler import Counts
+from replicable_rl.problem.source import EpisodicModel
 from replicable_rl.progress import listening
-from replicable_rl.queries.empirical import EmpiricalModel
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import Counts, EpisodeCounts, EpisodicEnv, EpisodicModel
+from replicable_rl.rules.model import EmpiricalModel
+from replicable_rl.sampling import EpisodeCounts
 from tests.statistics import ALPHA, SEED, goodness_of_fit, same_law
 
 GymEnv = gymnasium.Env[Any, Any]

@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 
 from replicable_rl.errors import InvalidFile, InvalidInput
-from replicable_rl.mdp import TabularMDP
+from replicable_rl.problem.table import TabularMDP
 from replicable_rl.records import (
     LEVELS,
     AuditSpec,

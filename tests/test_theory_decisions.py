@@ -14,9 +14,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import replicable_rl as rr
-from replicable_rl.queries.empirical import EmpiricalModel
-from replicable_rl.queries.rules import AffordableTolerance, Tuning
 from replicable_rl.randomness import SharedRandomness
+from replicable_rl.rules.affordable import AffordableTolerance
+from replicable_rl.rules.model import EmpiricalModel
+from replicable_rl.rules.rule import Tuning
 from replicable_rl.theory import decisions, plug_in_policy
 from replicable_rl.theory.decisions import PROMISES, Sizes
 from tests.statistics import SEED

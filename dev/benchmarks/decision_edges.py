@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.queries.empirical import ROUNDS, WORTH
+from replicable_rl.rules.model import ROUNDS, WORTH
 from replicable_rl.theory import decisions
 from replicable_rl.theory.decisions import DOUBT, LEAST, PROMISES, Sizes, affordable_disagreement, tolerances
 

@@ -19,10 +19,10 @@ import joblib
 import replicable_rl as rr
 from dev.benchmarks.problems import grid, table_of_400
 from dev.benchmarks.timing import At, Job, Measurement, all_cores, in_turns, one_core
-from replicable_rl.envs import garnet
-from replicable_rl.queries.empirical import EmpiricalModel
+from replicable_rl.problem.classics import garnet
+from replicable_rl.problem.foreign import draw_from
 from replicable_rl.randomness import SharedRandomness, sample_stream
-from replicable_rl.sampling import draw_from
+from replicable_rl.rules.model import EmpiricalModel
 from replicable_rl.solve.run import source_of
 
 TABLE, MANY = "a decision on a large table", "decisions through an audit, 400 rows"

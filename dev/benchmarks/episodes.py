@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 import replicable_rl as rr
 from dev.benchmarks import kernels
 from dev.benchmarks.timing import OURS, Job, Measurement, in_turns, one_core
+from replicable_rl.problem.sampler import Counts
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import Counts
 from replicable_rl.testing import PerSample
 
 HORIZON, EPISODES = 50, 10**9

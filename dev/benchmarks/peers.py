@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from replicable_rl.mdp import TabularMDP
+    from replicable_rl.problem.table import TabularMDP
 
 __all__ = ["absence", "installed", "mbqvi_seconds", "scool_python", "versions"]
 

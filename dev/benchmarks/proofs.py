@@ -23,7 +23,7 @@ import numpy as np
 import replicable_rl as rr
 from dev.benchmarks import proofs_rmax
 from dev.benchmarks.proofs_rmax import Finding, Floats, Instance, Sampler, measure
-from replicable_rl.mdp import pairs_of
+from replicable_rl.problem.support import pairs_of
 from replicable_rl.theory.approximate_mdp import row_distance
 from replicable_rl.theory.rstat import Form, mean_distance, rstat, seed_margin
 

@@ -13,9 +13,9 @@ import numpy as np
 from dev.benchmarks import kernels
 from dev.benchmarks.problems import CALLS, Multinomial, table_of_400
 from dev.benchmarks.timing import OURS, Job, Measurement, all_cores, in_turns, one_core, pinned_threads
-from replicable_rl.mdp import TabularMDP
+from replicable_rl.problem.sampler import Counts
+from replicable_rl.problem.table import TabularMDP
 from replicable_rl.randomness import sample_stream
-from replicable_rl.sampling import Counts
 from replicable_rl.testing import PerSample
 
 ROW, AGAINST_M, ON_CORES = "a row of 3 outcomes, one core", "a draw of 400 rows", "a draw, many at once"

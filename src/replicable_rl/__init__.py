@@ -13,7 +13,7 @@ import replicable_rl.report.audit_tables
 import replicable_rl.report.diagnose_figures
 import replicable_rl.report.diagnose_tables
 import replicable_rl.report.diagnosis_text  # noqa: F401  # they show results
-from replicable_rl import plot, queries, testing, theory
+from replicable_rl import plot, queries, rules, testing, theory
 from replicable_rl.adapters import (
     EpisodeReturns,
     StableBaselines3,
@@ -49,11 +49,17 @@ from replicable_rl.data import (
     same_process,
 )
 from replicable_rl.diagnose import Calibration, Comparison, Diagnosis, calibrate, compare, diagnose
-from replicable_rl.envs import from_gymnasium, gridworld
 from replicable_rl.errors import InvalidInput
-from replicable_rl.mdp import Labels, TabularMDP, evaluate_policy, greedy, load_mdp, optimal_values
+from replicable_rl.planning.exact import evaluate_policy, optimal_values
+from replicable_rl.problem import gridworlds as gridworld
+from replicable_rl.problem.episodes import EpisodicEnv
+from replicable_rl.problem.files import load_mdp
+from replicable_rl.problem.from_gym import from_gymnasium
+from replicable_rl.problem.labels import Labels
+from replicable_rl.problem.policies import greedy
+from replicable_rl.problem.simulator import Simulator
+from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import quiet
-from replicable_rl.queries import rules
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.records import (
     AuditSpec,
@@ -78,7 +84,6 @@ from replicable_rl.registry import (
     register_problem,
 )
 from replicable_rl.report.drawing import draw
-from replicable_rl.sampling import EpisodicEnv, Simulator
 from replicable_rl.solve import load_run, plan, publish, save_run, solve
 from replicable_rl.store import RunStore
 

@@ -13,10 +13,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from replicable_rl import envs
+from replicable_rl import problem as problems
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput, UnknownId, did_you_mean, shown
-from replicable_rl.mdp import TabularMDP, load_mdp
+from replicable_rl.problem.files import load_mdp
+from replicable_rl.problem.table import TabularMDP
 from replicable_rl.records import LEVELS, Level, ObjectSpec, is_reloaded
 from replicable_rl.records import load_plugins as load_plugins
 from replicable_rl.solve import Algorithm
@@ -28,15 +29,15 @@ _SCIENTIFIC = re.compile(r"(-?)([0-9]{0,40})(?:\.([0-9]{0,40}))?e\+?([0-9]{1,3})
 Kind = TypeVar("Kind")
 
 PROBLEMS: dict[str, Callable[..., TabularMDP]] = {
-    "two-goals-v1": envs.two_goals,
-    "two-goals-wide-v1": envs.two_goals_wide,
-    "gridworld-v1": envs.gridworld,
-    "riverswim-v1": envs.riverswim,
-    "chain-v1": envs.chain,
-    "garnet-v1": envs.garnet,
-    "inventory-v1": envs.inventory,
-    "machine-repair-v1": envs.machine_repair,
-    "admission-v1": envs.admission,
+    "two-goals-v1": problems.two_goals,
+    "two-goals-wide-v1": problems.two_goals_wide,
+    "gridworld-v1": problems.gridworld,
+    "riverswim-v1": problems.riverswim,
+    "chain-v1": problems.chain,
+    "garnet-v1": problems.garnet,
+    "inventory-v1": problems.inventory,
+    "machine-repair-v1": problems.machine_repair,
+    "admission-v1": problems.admission,
 }
 
 ALGORITHMS: dict[str, Callable[..., Algorithm]] = dict(SHIPPED)
@@ -277,7 +278,7 @@ def whole_number(text: str) -> int:
 def _from_gymnasium(id: str, params: Mapping[str, Any]) -> TabularMDP:
     if "env" in params:
         raise InvalidInput(f"{id}: there is no parameter 'env'; the id names the environment.")
-    return envs.from_gymnasium(id, **params)
+    return problems.from_gymnasium(id, **params)
 
 
 def _check_names(id: str, constructor: Callable[..., Any], params: Mapping[str, Any]) -> None:

@@ -28,7 +28,7 @@ from replicable_rl.audit.jobs import OnError
 from replicable_rl.audit.sampled import DIFFERENT_DATA, DRAWN_BY_TRAIN, IGNORED_BY_TRAIN, SAME_DATA, ignores_sample_seed
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval, check_real, shown
-from replicable_rl.mdp import TabularMDP
+from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.records import OWN, AuditSpec, ObjectSpec, Repeat, Training
 from replicable_rl.wording import sentence

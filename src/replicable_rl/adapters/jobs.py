@@ -13,8 +13,10 @@ import numpy as np
 from replicable_rl.adapters import probes
 from replicable_rl.audit.returns import RETURNS
 from replicable_rl.errors import InvalidInput, shown
-from replicable_rl.mdp import TabularMDP, allowed_of, greedy
-from replicable_rl.mdp.allowed import check_policy_allowed
+from replicable_rl.planning import gain
+from replicable_rl.problem.policies import greedy
+from replicable_rl.problem.support import allowed_of, check_policy_allowed
+from replicable_rl.problem.table import TabularMDP
 from replicable_rl.records import UNSAID, Run, RunSpec, Status, StatusCode, derived_seed
 from replicable_rl.solve.run import stated_unless_ours
 
@@ -41,7 +43,7 @@ class TrainJob:
         returned = self.train(spec.shared_seed, spec.sample_seed or 0)
         run = self._run(returned)
         claims = stated_unless_ours(run.claims, self.train, spec)
-        run = run.but(claims=claims if self.mdp is None or not len(claims) else claims.beside(self.mdp.gain))
+        run = run.but(claims=claims if self.mdp is None or not len(claims) else claims.beside(gain(self.mdp)))
         if self.evaluate is None:
             return run
         seed = derived_seed("evaluate", spec.shared_seed, spec.sample_seed or 0) % 2**32

@@ -22,10 +22,12 @@ import numpy as np
 from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
 from replicable_rl.algorithms.promise import Promise
 from replicable_rl.errors import speaking_as
-from replicable_rl.mdp import optimal_values
+from replicable_rl.planning.exact import optimal_values
+from replicable_rl.problem.foreign import draw_from
+from replicable_rl.problem.source import GenerativeModel
 from replicable_rl.queries import Estimate, Plain, Query, Rounded, ingredient
 from replicable_rl.records import Run, Status, StatusCode
-from replicable_rl.sampling import GenerativeModel, TransitionCounts, draw_from
+from replicable_rl.sampling import TransitionCounts
 from replicable_rl.theory import ApproximateMDPPlan, approximate_mdp
 from replicable_rl.theory.approximate_mdp import check_approximate_mdp
 from replicable_rl.theory.rstat import ARITHMETIC, seed_margin

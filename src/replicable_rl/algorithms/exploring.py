@@ -17,15 +17,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.mdp import optimal_values, uniform_policy
+from replicable_rl.planning.exact import optimal_values
+from replicable_rl.problem.foreign import play_from
+from replicable_rl.problem.support import uniform_policy
 from replicable_rl.progress import track
-from replicable_rl.queries.empirical import EmpiricalModel
-from replicable_rl.sampling import play_from
+from replicable_rl.rules.model import EmpiricalModel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.sampling import EpisodeCounts, EpisodicModel
+    from replicable_rl.problem.source import EpisodicModel
+    from replicable_rl.sampling import EpisodeCounts
 
 _ROUNDS = 32  # about: episodes that end early leave steps for some more
 _MOST_ROUNDS = 128

@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from replicable_rl.mdp import allowed_of, forbid
-from replicable_rl.mdp.allowed import first_allowed
-from replicable_rl.queries.rules.affordable import state_shares
+from replicable_rl.problem.support import allowed_of, first_allowed, forbid
+from replicable_rl.rules.affordable import state_shares
 from replicable_rl.theory.decisions import LEAST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.queries.empirical import EmpiricalModel
-    from replicable_rl.queries.rules import Decision, Tuning
     from replicable_rl.randomness import SharedRandomness
+    from replicable_rl.rules.model import EmpiricalModel
+    from replicable_rl.rules.rule import Decision, Tuning
 
 _HALVES = 20  # of the threshold, before no state is ignored
 _IN_THE_MIDDLE = 0.5, 0.5  # who publishes cuts has no shared numbers

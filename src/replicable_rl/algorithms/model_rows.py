@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from replicable_rl.errors import InvalidInput
-from replicable_rl.mdp import Rows, TabularMDP, allowed_of
+from replicable_rl.problem.rows import Rows
+from replicable_rl.problem.support import allowed_of
+from replicable_rl.problem.table import TabularMDP
 from replicable_rl.queries import Estimate, Query
 from replicable_rl.sampling.counts import sums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from replicable_rl.problem.source import Problem
     from replicable_rl.randomness import SharedRandomness
-    from replicable_rl.sampling import Problem, TransitionCounts
+    from replicable_rl.sampling import TransitionCounts
     from replicable_rl.theory.rstat import Form
 
 _MAX_DENSE = 10**8  # entries of dense rows, where 0 is rounded to something else

@@ -28,13 +28,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from replicable_rl.algorithms.compiled.fused import Iterations, fused_iterations
 from replicable_rl.algorithms.promise import Promise
 from replicable_rl.errors import speaking_as
-from replicable_rl.mdp import allowed_of, forbid, greedy
+from replicable_rl.problem.foreign import draw_from
+from replicable_rl.problem.policies import greedy
+from replicable_rl.problem.source import GenerativeModel, Problem
+from replicable_rl.problem.support import allowed_of, forbid
 from replicable_rl.progress import track
 from replicable_rl.queries import Estimate, Plain, Query, Rounded, ingredient
 from replicable_rl.records import OURS, Run, Status, StatusCode, provider
-from replicable_rl.sampling import GenerativeModel, Iterations, OutcomeCounts, Problem, draw_from, fused_iterations
+from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.theory import PhasedVIPlan, Units, phased_vi
 from replicable_rl.theory.phased_vi import check_phased_vi
 from replicable_rl.theory.rstat import ARITHMETIC, seed_margin

@@ -5,7 +5,7 @@ r"""Plug-in policies: the same decisions from a thousand times fewer samples.
     policy = rule(Q^, shared numbers)
 
 rPVI makes every number of every iteration the same; people act on the policy alone. Which decisions two runs share is
-the rule's business, see :mod:`replicable_rl.queries.rules`. A problem that is played in episodes is explored first, in
+the rule's business, see :mod:`replicable_rl.rules`. A problem that is played in episodes is explored first, in
 any way, for only the last decision must agree.
 """
 
@@ -22,22 +22,17 @@ from replicable_rl.algorithms.ignoring import Ignored, hardly_reached, left_at_d
 from replicable_rl.algorithms.promise import Promise, allowed_pairs
 from replicable_rl.data.few import taken_all_the_same, taken_for_the_worst, threshold
 from replicable_rl.errors import InvalidInput, speaking_as
-from replicable_rl.mdp import allowed_of, pairs_of
-from replicable_rl.queries.empirical import EmpiricalModel
-from replicable_rl.queries.rules import (
-    SHIPPED,
-    AffordableTolerance,
-    Decision,
-    Margin,
-    Rule,
-    Tuning,
-    as_rule,
-)
-from replicable_rl.queries.rules.rule import preferred_first
-from replicable_rl.queries.rules.table import decided_by
+from replicable_rl.problem.support import allowed_of, pairs_of
+from replicable_rl.rules.model import EmpiricalModel
+from replicable_rl.rules.table import SHIPPED, as_rule
+from replicable_rl.rules.affordable import AffordableTolerance
+from replicable_rl.rules.rule import Decision, Margin, Rule, Tuning
+from replicable_rl.rules.rule import preferred_first
+from replicable_rl.rules.table import decided_by
 from replicable_rl.records import EMPTY, Run, Status, StatusCode
-from replicable_rl.sampling import EpisodicModel, draw_from, kind_of
-from replicable_rl.sampling.conditions import conditions
+from replicable_rl.problem.source import EpisodicModel, kind_of
+from replicable_rl.problem.foreign import draw_from
+from replicable_rl.problem.conditions import conditions
 from replicable_rl.theory import PlugInPlan, Units, plug_in_policy
 from replicable_rl.theory.decisions import EXACT
 from replicable_rl.theory.plug_in import SPENT, check_plug_in
@@ -45,7 +40,7 @@ from replicable_rl.wording import number, plural, short_loss
 
 if TYPE_CHECKING:
     from replicable_rl.randomness import SharedRandomness
-    from replicable_rl.sampling import Problem
+    from replicable_rl.problem.source import Problem
 
 _SETTINGS = ("width", "rate", "tolerance", "doubt")  # the parameter of a rule, by whatever name
 _AFFORDABLE = AffordableTolerance()

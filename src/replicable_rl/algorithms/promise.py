@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, plain_number, speaking_as, whole_number
-from replicable_rl.mdp import allowed_of
-from replicable_rl.sampling import MAX_CALLS, Problem
-from replicable_rl.sampling.conditions import conditions
+from replicable_rl.problem.conditions import conditions
+from replicable_rl.problem.source import Problem
+from replicable_rl.problem.support import allowed_of
+from replicable_rl.sampling import MAX_CALLS
 from replicable_rl.theory import Plan, Units
 
 P = TypeVar("P", bound=Plan, covariant=True)

@@ -28,12 +28,15 @@ import numpy as np
 from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
 from replicable_rl.algorithms.promise import Promise
 from replicable_rl.errors import InvalidInput, check_real, speaking_as
-from replicable_rl.mdp import Optimum, TabularMDP, optimal_values
-from replicable_rl.mdp.allowed import random_actions
+from replicable_rl.planning.exact import Optimum, optimal_values
+from replicable_rl.problem.foreign import play_from
+from replicable_rl.problem.source import EpisodicModel
+from replicable_rl.problem.support import random_actions
+from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import track
 from replicable_rl.queries import Estimate, Fixed, Plain, Randomised, Rounded, Threshold, ingredient
 from replicable_rl.records import Run, Status, StatusCode
-from replicable_rl.sampling import EpisodeCounts, EpisodicModel, play_from
+from replicable_rl.sampling import EpisodeCounts
 from replicable_rl.theory import RMaxPlan, Units, rmax
 from replicable_rl.theory.rmax import PLANNING, check_rmax
 

@@ -16,7 +16,7 @@ import numpy as np
 from replicable_rl.audit.agreement import Estimate, every_look
 from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput
-from replicable_rl.mdp import TabularMDP
+from replicable_rl.problem.table import TabularMDP
 from replicable_rl.records import EMPTY, AuditSpec, Run
 from replicable_rl.registry import ALGORITHMS, build
 from replicable_rl.wording import number

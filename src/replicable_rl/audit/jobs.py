@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 from replicable_rl.audit.identity import own_source
 from replicable_rl.errors import InvalidInput
-from replicable_rl.mdp import TabularMDP
+from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import unheard
 from replicable_rl.records import OURS, AuditSpec, Run, RunSpec, is_our_file, made_with, provider
 from replicable_rl.registry import build

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from replicable_rl.audit.result import AuditResult
 from replicable_rl.errors import InvalidInput
-from replicable_rl.mdp import TabularMDP, allowed_of
-from replicable_rl.mdp.allowed import check_policy_allowed
+from replicable_rl.problem.support import allowed_of, check_policy_allowed
+from replicable_rl.problem.table import TabularMDP
 from replicable_rl.records import AuditSpec, ObjectSpec, Run, RunFamily
 from replicable_rl.registry import PROBLEMS, make
 from replicable_rl.store import RunStore

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from replicable_rl.canonical import Json
 from replicable_rl.cli.options import AsJson
 from replicable_rl.cli.output import print_json
-from replicable_rl.mdp import TabularMDP
-from replicable_rl.queries.rules import SHIPPED
+from replicable_rl.problem.table import TabularMDP
 from replicable_rl.records import LEVELS, implied, in_order
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, load_plugins
+from replicable_rl.rules.table import SHIPPED
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -14,7 +14,7 @@ from replicable_rl.data import Dataset
 from replicable_rl.data.files import is_dataset
 from replicable_rl.data.source import ENDINGS
 from replicable_rl.errors import InvalidInput, shown
-from replicable_rl.mdp import TabularMDP
+from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import PROBLEMS, load_plugins, resolve_problem
 
 ProblemOrLog = Annotated[

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from replicable_rl.data.summary import Summary
-    from replicable_rl.mdp import Labels
+    from replicable_rl.problem.labels import Labels
     from replicable_rl.records import ObjectSpec
 
 

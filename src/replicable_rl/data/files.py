@@ -15,7 +15,7 @@ from replicable_rl.data.labels import read_back, written
 from replicable_rl.data.process import Process, check_initial, check_mask, check_names
 from replicable_rl.errors import InvalidFile, InvalidInput, check_real
 from replicable_rl.files import check_regular, replacing
-from replicable_rl.sampling.problem import check_range
+from replicable_rl.problem.source import check_range
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,7 +14,8 @@ from replicable_rl.data.bins import Binned, bins_to_json
 from replicable_rl.data.labels import Label, plain, spoken, written
 from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_numbers, did_you_mean, is_masked, shown
-from replicable_rl.mdp import Labels, check_allowed
+from replicable_rl.problem.labels import Labels
+from replicable_rl.problem.support import check_allowed
 from replicable_rl.records import ObjectSpec
 
 if TYPE_CHECKING:

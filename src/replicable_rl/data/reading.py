@@ -16,7 +16,7 @@ from replicable_rl.data.pairs import are_pairs, read_pairs
 from replicable_rl.data.process import END, Process, by_state, check_flags, check_initial, check_mask, check_names
 from replicable_rl.data.source import opened
 from replicable_rl.errors import InvalidInput, check_real
-from replicable_rl.sampling.problem import check_range
+from replicable_rl.problem.source import check_range
 from replicable_rl.wording import plural
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 from replicable_rl.algorithms import PlugInPolicy, ReplicableApproximateMDP, ReplicablePhasedVI, ReplicableRMax
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
-from replicable_rl.sampling import kind_of
+from replicable_rl.problem.source import kind_of
 from replicable_rl.solve import Algorithm
 
 PLAIN, PUBLISHED, DEFAULT = "greedy", "published", "affordable"

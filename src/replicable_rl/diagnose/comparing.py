@@ -12,11 +12,11 @@ from replicable_rl.diagnose.candidates import PUBLISHED, REPLICATES, candidates
 from replicable_rl.diagnose.comparison import Compared, Comparison
 from replicable_rl.diagnose.losses import Losses
 from replicable_rl.errors import InvalidInput, called_as, check_choice, check_flag, check_in_open_interval, shown
-from replicable_rl.mdp import TabularMDP
+from replicable_rl.problem.source import Problem
+from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import within
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.records import in_order
-from replicable_rl.sampling import Problem
 
 _EPSILON = 0.05
 

@@ -24,11 +24,12 @@ from replicable_rl.diagnose.tail import times_for_the_next
 from replicable_rl.display import Displayed
 from replicable_rl.display import shown as shows
 from replicable_rl.errors import InvalidInput, check_flag, check_in_open_interval, check_integer, shown
-from replicable_rl.mdp import evaluate_policy
+from replicable_rl.planning.exact import evaluate_policy
 from replicable_rl.progress_bar import bar_where_it_is_seen
-from replicable_rl.queries.empirical import EmpiricalModel
-from replicable_rl.queries.rules import SHIPPED, Greedy
 from replicable_rl.randomness import MAX_SEED
+from replicable_rl.rules.model import EmpiricalModel
+from replicable_rl.rules.simple import Greedy
+from replicable_rl.rules.table import SHIPPED
 from replicable_rl.solve import algorithm_spec, solve
 from replicable_rl.wording import plural
 

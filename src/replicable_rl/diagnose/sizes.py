@@ -8,7 +8,7 @@ from typing import Any
 
 from replicable_rl.diagnose.search import grid
 from replicable_rl.errors import InvalidInput, check_integer, shown
-from replicable_rl.mdp import TabularMDP
+from replicable_rl.problem.table import TabularMDP
 from replicable_rl.records import OURS, provider
 from replicable_rl.solve import plan
 from replicable_rl.solve.run import PlanningAlgorithm

@@ -17,8 +17,8 @@ from replicable_rl import plotting
 from replicable_rl.audit import AuditResult, audit_spec
 from replicable_rl.errors import check_integer
 from replicable_rl.experiments.dataset import Dataset
-from replicable_rl.mdp import TabularMDP
 from replicable_rl.plotting import Figure
+from replicable_rl.problem.table import TabularMDP
 from replicable_rl.records import AuditSpec, ObjectSpec
 from replicable_rl.registry import build
 from replicable_rl.wording import with_interval

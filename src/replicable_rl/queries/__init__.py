@@ -1,6 +1,5 @@
 """Queries: pure functions of (estimate, shared offset). No randomness of their own."""
 
-from replicable_rl.queries import rules
 from replicable_rl.queries.ingredients import Estimate, Fixed, Plain, Randomised, Rounded, Threshold, ingredient
 from replicable_rl.queries.rounding import Means, Query, RoundedMeans, RStat, rstat
 
@@ -17,5 +16,4 @@ __all__ = [
     "Threshold",
     "ingredient",
     "rstat",
-    "rules",
 ]

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_numbers, shown
 from replicable_rl.randomness import SharedRandomness
-from replicable_rl.sampling import Grid
 from replicable_rl.theory.rstat import pieces_of
 
 if TYPE_CHECKING:
@@ -29,6 +28,12 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.int64] | None
+
+
+class Grid(NamedTuple):
+    """What a compiled loop must know of a query: it rounds to the middle of bins, or with no keys not at all."""
+
+    keys: Callable[[range], NDArray[np.uint64]]  # addresses t -> keys of the generators of their offsets, (n, 2)
 
 
 class Query(Protocol):

@@ -27,7 +27,7 @@ from replicable_rl.wording import brief, number
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.mdp import TabularMDP
+    from replicable_rl.problem.table import TabularMDP
 
 History = Mapping[str, "NDArray[np.float64]"]
 

@@ -9,9 +9,10 @@ import numpy as np
 from replicable_rl.audit.reading import problem_of
 from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput, check_numbers, shown
-from replicable_rl.mdp import Labels, TabularMDP
-from replicable_rl.queries.rules import Cuts
+from replicable_rl.problem.labels import Labels
+from replicable_rl.problem.table import TabularMDP
 from replicable_rl.records import ObjectSpec, Run
+from replicable_rl.rules.cuts import Cuts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

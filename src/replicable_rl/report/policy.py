@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.errors import InvalidInput
-from replicable_rl.mdp.labels import OPEN_CELLS, Cell, Labels
+from replicable_rl.problem.labels import OPEN_CELLS, Cell, Labels
 from replicable_rl.report.blocks import Inline
 from replicable_rl.wording import listed, minus, number
 
@@ -38,8 +38,8 @@ class PolicyRun(NamedTuple):
 class PolicyPicture:
     """Two policies as pictures; :func:`picture_of` makes one.
 
-    ``states`` and ``actions`` are names, ``layout`` is the map as in :class:`~replicable_rl.mdp.Labels` (None draws a
-    strip), ``shown`` are the states that are drawn, and ``note`` says what was left out.
+    ``states`` and ``actions`` are names, ``layout`` is the map as in :class:`~replicable_rl.problem.Labels` (None draws
+    a strip), ``shown`` are the states that are drawn, and ``note`` says what was left out.
     """
 
     kind: ClassVar[str] = "policy"

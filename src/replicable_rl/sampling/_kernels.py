@@ -27,6 +27,18 @@ ROWS_PER_BLOCK = AT_ONCE  # another number would draw other counts from the same
 
 
 @compiled
+def row_means(
+    indptr: Integers, weight: NDArray[np.generic], x: Floats, low: float, out: Floats, first: int, last: int
+) -> None:
+    """out[row] = sum of weight * (x - low) over the outcomes of the row, for the rows from ``first`` up to ``last``."""
+    for row in range(first, last):
+        total = 0.0
+        for k in range(indptr[row], indptr[row + 1]):
+            total += weight[k] * (x[k] - low)
+        out[row] = total
+
+
+@compiled
 def conditional_rows(indptr: Integers, probability: Floats, out: Floats) -> None:
     """out[k] = Pr[outcome k | no earlier one of its row] = p if p <= 1/2, else -(1 - p)."""
     for row in range(indptr.size - 1):

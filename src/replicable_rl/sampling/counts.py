@@ -21,7 +21,7 @@ from replicable_rl.theory import MAX_CALLS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from replicable_rl.sampling.problem import Problem
+    from replicable_rl.problem.source import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class OutcomeCounts:
         return self._sum(off * off) / float(self.calls - 1)
 
     def _sum(self, outcome_values: NDArray[np.float64]) -> NDArray[np.float64]:
-        from replicable_rl.mdp import _kernels
+        from replicable_rl.sampling import _kernels
 
         values, total = self._of_outcomes(outcome_values), np.empty(self.indptr.size - 1)
         _kernels.row_means(self.indptr, self.count, values, 0.0, total, 0, total.size)

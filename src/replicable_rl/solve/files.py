@@ -11,7 +11,7 @@ from replicable_rl.canonical import from_decimal, json_text, parse_json, record_
 from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidFile, InvalidInput, shown
 from replicable_rl.files import new_directory, read_file, write_csv
-from replicable_rl.mdp import TabularMDP
+from replicable_rl.problem.table import TabularMDP
 from replicable_rl.records import Claims, Run, RunSpec, Status, level_of
 from replicable_rl.solve.naming import speaker
 

@@ -12,8 +12,8 @@ import numpy as np
 from replicable_rl import algorithms
 from replicable_rl.canonical import Json, array_digest
 from replicable_rl.errors import InvalidInput, shown
-from replicable_rl.queries.rules import Cuts
 from replicable_rl.records import OURS, ObjectSpec
+from replicable_rl.rules.cuts import Cuts
 
 SHIPPED: dict[str, Any] = {
     algorithm.id: algorithm

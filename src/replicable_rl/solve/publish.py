@@ -11,9 +11,10 @@ from replicable_rl.algorithms.plug_in_policy import fewest_samples
 from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput, check_integer, shown
 from replicable_rl.progress_bar import bar_where_it_is_seen
-from replicable_rl.queries.rules import Cuts, choose_cuts
-from replicable_rl.queries.rules.rule import action_order
 from replicable_rl.randomness import MAX_SEED, fresh_seed, sample_stream
+from replicable_rl.rules.choosing import choose_cuts
+from replicable_rl.rules.cuts import Cuts
+from replicable_rl.rules.rule import action_order
 from replicable_rl.solve.run import refuse_endless, source_of
 from replicable_rl.theory.plug_in import SPENT
 

@@ -16,13 +16,16 @@ import numpy as np
 from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput, SampleSizeTooLarge, check_integer, shown
-from replicable_rl.mdp import TabularMDP, allowed_of
-from replicable_rl.mdp.allowed import check_policy_allowed
+from replicable_rl.planning import gain
+from replicable_rl.problem.conditions import conditions
+from replicable_rl.problem.episodes import EpisodicEnv
+from replicable_rl.problem.sampler import Counts
+from replicable_rl.problem.source import Problem, check_source
+from replicable_rl.problem.support import allowed_of, check_policy_allowed
+from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress_bar import bar_where_it_is_seen
 from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
 from replicable_rl.records import COUNTS, OURS, OWN, UNSAID, Claims, Drawn, Run, RunSpec, Sample, provider
-from replicable_rl.sampling import Counts, EpisodicEnv, Problem, check_source
-from replicable_rl.sampling.conditions import conditions
 from replicable_rl.solve.naming import SHIPPED
 from replicable_rl.solve.naming import algorithm_spec as algorithm_spec
 from replicable_rl.theory import Plan
@@ -114,7 +117,7 @@ def _made(problem: Any, source: Any, algorithm: Algorithm, spec: RunSpec) -> Run
     estimated = getattr(problem, "estimated", False) or source.estimated
     claims = stated_unless_ours(run.claims, algorithm, spec).under(conditions(source))
     if isinstance(problem, TabularMDP) and claims.accuracy is not None and claims.accuracy.on_policy:
-        claims = claims.beside(problem.gain)
+        claims = claims.beside(gain(problem))
     return run.completed(spec, claims=claims.about_an_estimate() if estimated else claims, status=run.status or UNSAID)
 
 
@@ -157,7 +160,7 @@ def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan:
         return planned
     loses = isinstance(problem, TabularMDP) and getattr(algorithm, "loss_over", None) is not None
     by = None if provider(algorithm) == OURS else algorithm_spec(algorithm).id
-    return dataclasses.replace(planned, gain=problem.gain if loses else None, by=by)
+    return dataclasses.replace(planned, gain=gain(problem) if loses else None, by=by)
 
 
 def _is_log(problem: Any, algorithm: object) -> bool:

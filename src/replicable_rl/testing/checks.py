@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from replicable_rl.mdp import TabularMDP
+from replicable_rl.problem.table import TabularMDP
 from replicable_rl.randomness import sample_stream
 from replicable_rl.records import LEVELS, Level, Run, implied, in_order
 from replicable_rl.registry import ALGORITHMS, unshipped_levels

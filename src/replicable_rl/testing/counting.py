@@ -8,8 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from replicable_rl.canonical import array_digest
-from replicable_rl.mdp import TabularMDP, pairs_of
-from replicable_rl.sampling import Counts, EpisodeCounts, EpisodicModel, GenerativeModel, OutcomeCounts
+from replicable_rl.problem.sampler import Counts
+from replicable_rl.problem.source import EpisodicModel, GenerativeModel
+from replicable_rl.problem.support import pairs_of
+from replicable_rl.problem.table import TabularMDP
+from replicable_rl.sampling import EpisodeCounts, OutcomeCounts
 
 AnyProblem = TabularMDP | GenerativeModel | EpisodicModel
 Redraw = Callable[[np.random.Generator], str]  # a draw with the same arguments -> digest of its counts
@@ -35,7 +38,7 @@ class Tap:
 def counting(problem: AnyProblem) -> tuple[AnyProblem, Tap]:
     """Return the problem behind a counter, and the counter.
 
-    >>> from replicable_rl.envs import chain
+    >>> from replicable_rl.problem import chain
     >>> from replicable_rl.randomness import sample_stream
     >>> problem, tap = counting(chain())
     >>> _ = problem.draw(100, sample_stream(1)), problem.play([0] * 5, 10, 7, sample_stream(1))

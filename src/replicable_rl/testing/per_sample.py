@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.mdp import action_probabilities, allowed_of
+from replicable_rl.problem.policies import action_probabilities
+from replicable_rl.problem.sampler import Table, to_add_to
+from replicable_rl.problem.support import allowed_of
 from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts, check_calls, check_horizon
-from replicable_rl.sampling.tables import Table, to_add_to
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

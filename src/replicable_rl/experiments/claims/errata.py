@@ -12,11 +12,11 @@ import numpy as np
 
 from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.theorem.analysis import MODEL, dense
-from replicable_rl.mdp import optimal_values
+from replicable_rl.planning.exact import optimal_values
+from replicable_rl.problem.sampler import Counts
 from replicable_rl.queries import rstat
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.registry import make
-from replicable_rl.sampling import Counts
 from replicable_rl.theory import PhasedVIPlan, paper_phased_vi, paper_rmax, phased_vi, rmax
 
 _GRID, _PAIRS, _GAMMA = "two-goals-v1", 32, 0.9

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.mdp import TabularMDP
+from replicable_rl.problem.table import TabularMDP
 
 
 def goal_states(problem: TabularMDP) -> list[int]:
@@ -25,7 +25,7 @@ def goal_states(problem: TabularMDP) -> list[int]:
 def goal_probabilities(problem: TabularMDP, policy: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return, from the problem's first states, the probability of ending in each goal; exact up to rounding.
 
-    >>> from replicable_rl.envs import gridworld
+    >>> from replicable_rl.problem import gridworld
     >>> corridor = gridworld("G.S.G", slip=0.0)
     >>> goal_probabilities(corridor, np.array([0, 2, 2, 2, 0])).tolist()
     [1.0, 0.0]

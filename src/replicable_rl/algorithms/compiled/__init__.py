@@ -1,0 +1,1 @@
+"""Compiled forms of the listings: the same bits, sooner."""

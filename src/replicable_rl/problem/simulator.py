@@ -1,0 +1,241 @@
+"""A black-box generative simulator behind the same interface as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from replicable_rl.canonical import array_digest
+from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_numbers, shown
+from replicable_rl.problem.source import BUDGET, Stepped
+from replicable_rl.problem.support import allowed_of, check_allowed
+from replicable_rl.progress import report
+from replicable_rl.records import ObjectSpec
+from replicable_rl.sampling.counts import OutcomeCounts, Tally, check_calls, merge_tallies, tally_of
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+_CHUNK = 1 << 16  # samples asked of `step_many` at a time
+
+
+class Simulator(Stepped):
+    """A simulator ``step(state, action, rng) -> (next state, reward)`` as a problem.
+
+    Its cost is that of the steps: m calls take m steps for every pair. Rewards are
+    learned from the samples, so they may depend on the next state or be random, as long as
+    they stay in ``reward_range``.
+
+    Parameters
+    ----------
+    step : callable
+        One step from one state.
+    n_states, n_actions, gamma, reward_range
+        The problem it simulates.
+    initial : (S,) floats, optional
+        Distribution of the first state, where it is known; it is not sampled.
+    step_many : callable, optional
+        ``step_many(states, actions, rng) -> (next states, rewards)``, with arrays of one length. Where it is given,
+        nothing is stepped one by one.
+    ends : bool
+        Whether a third value, ``done``, is returned. What is done leads to one more state, the last one, in which
+        nothing is earned; it is not stepped. ``n_states`` and ``initial`` do not count it.
+    allowed : (S, A) truth values, optional
+        Which actions each state has; all when not given. ``step`` is never asked for another pair.
+    name : str
+        What the run record calls it.
+    version : str, optional
+        A store knows code by its version alone: give one, and change it whenever the code changes.
+    budget : int
+        The most steps that one run may take; more is refused before it starts.
+
+    Examples
+    --------
+    >>> def coin(state, action, rng):
+    ...     return int(rng.random() < 0.5), float(state)
+    >>> problem = Simulator(coin, n_states=2, n_actions=1, gamma=0.9, reward_range=(0.0, 1.0))
+    >>> problem.draw(100, np.random.default_rng(0)).count.sum()
+    np.int64(200)
+
+    Many steps at once:
+
+    >>> def coins(states, actions, rng):
+    ...     return rng.integers(0, 2, size=states.size), states.astype(float)
+    >>> sizes = dict(n_states=2, n_actions=1, gamma=0.9, reward_range=(0.0, 1.0))
+    >>> Simulator(coin, step_many=coins, **sizes).draw(100, np.random.default_rng(0)).count.sum()
+    np.int64(200)
+    """
+
+    def __init__(
+        self,
+        step: Callable[[Any, Any, np.random.Generator], tuple[Any, ...]],
+        *,
+        n_states: int,
+        n_actions: int,
+        gamma: float,
+        reward_range: tuple[float, float],
+        initial: ArrayLike | None = None,
+        step_many: Callable[[Any, Any, np.random.Generator], tuple[Any, ...]] | None = None,
+        ends: bool = False,
+        name: str | None = None,
+        version: str | None = None,
+        budget: int = BUDGET,
+        allowed: ArrayLike | None = None,
+    ) -> None:
+        for what, given in (("step", step), ("step_many", step_many)):
+            if not callable(given) and (given is not None or what == "step"):
+                raise InvalidInput(f"Simulator: {what} must be callable, got {shown(given)}.")
+        if name is not None and not isinstance(name, str):
+            raise InvalidInput(f"Simulator: name must be a text, got {shown(name)}.")
+        self.step, self.step_many = step, step_many
+        self.ends = check_flag("Simulator", "ends", ends)
+        self.name = str(name or "") or str(getattr(step, "__qualname__", type(step).__name__))
+        self.stepped_states = check_integer("Simulator", "n_states", n_states, low=1, high=2**31 - 2)
+        self.n_states = self.stepped_states + self.ends
+        self.n_actions = check_integer("Simulator", "n_actions", n_actions, low=1, high=2**31 - 1)
+        if self.n_states * self.n_states * self.n_actions >= 2**62:
+            raise InvalidInput(f"Simulator: {n_states} states and {n_actions} actions are more than can be numbered.")
+        super().__init__(gamma, reward_range, version, budget)
+        if self.ends and not self.reward_range[0] <= 0.0 <= self.reward_range[1]:
+            raise InvalidInput(
+                f"Simulator: reward_range must contain 0, the reward after the end, got {shown(reward_range)}."
+            )
+        self.initial = None if initial is None else _check_initial(initial, self.stepped_states, self.n_states)
+        self.allowed = None if allowed is None else self._check_allowed(allowed)
+        mask = allowed_of(self)
+        self._rows = None if mask is None else np.flatnonzero(mask[: self.stepped_states])  # stepped; None: all
+
+    @property
+    def spec(self) -> ObjectSpec:
+        """A simulator is known by its name, version and sizes; its runs cannot be rebuilt from a record."""
+        sizes = {name: getattr(self, name) for name in ("n_states", "n_actions", "gamma", "reward_range")}
+        initial, mask = None if self.initial is None else self.initial.tolist(), allowed_of(self)
+        allowed = None if mask is None else array_digest("allowed", mask.astype(np.int64))
+        told = ("version", self.version), ("initial", initial), ("allowed", allowed)
+        given = {key: value for key, value in told if value is not None}
+        kind = ({"many": True} if self.step_many else {}) | ({"ends": True} if self.ends else {})
+        return ObjectSpec("simulator", {"name": self.name, **sizes, **kind, **given})
+
+    @property
+    def code(self) -> tuple[Any, ...]:
+        """The functions that are stepped."""
+        return (self.step,) if self.step_many is None else (self.step, self.step_many)
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs of a state and an action are stepped: those that are allowed, but not those after the end."""
+        return self.stepped_states * self.n_actions if self._rows is None else self._rows.size
+
+    def row_of(self, place: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers s*A + a of pairs that are stepped, by their places among them."""
+        return place if self._rows is None else self._rows[place]
+
+    def _check_allowed(self, allowed: ArrayLike) -> NDArray[np.bool_]:
+        """Return the mask of all states: after the end every action is the same, and allowed."""
+        mask = check_allowed("Simulator", allowed, self.stepped_states, self.n_actions)
+        return np.concatenate([mask, np.ones((self.n_states - self.stepped_states, self.n_actions), dtype=np.bool_)])
+
+    def draw(self, calls: int, rng: np.random.Generator) -> OutcomeCounts:
+        """Draw ``calls`` fresh successors of every pair and return their counts."""
+        calls, n_rows = check_calls("Simulator", calls), self.n_states * self.n_actions
+        self.refuse_beyond_budget(calls * self.pairs, "Pass fewer calls or raise budget.")
+        # An outcome is a (row, next state); with it go its count and the sums of its rewards, above the lowest.
+        key, count, excess, squares = merge_tallies(self._batches(calls, rng), self.reward_range)
+        row = key // self.n_states
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_rows))]).astype(np.int64)
+        reward = np.clip(self.reward_range[0] + excess / count, *self.reward_range)
+        return OutcomeCounts(indptr, (key % self.n_states).astype(np.int32), reward, count, calls, squares=squares)
+
+    def _batches(self, calls: int, rng: np.random.Generator) -> Iterator[Tally]:
+        total = self.pairs * calls
+        for start in range(0, total, _CHUNK):
+            row = self.row_of(np.arange(start, min(start + _CHUNK, total), dtype=np.int64) // calls)
+            successor, reward = self.steps(row // self.n_actions, row % self.n_actions, rng)
+            yield tally_of(row * self.n_states + successor, reward, self.reward_range)
+            if total > _CHUNK:
+                report("samples", min(start + _CHUNK, total), total)
+        if self.ends:  # what comes after the end is known: nothing, for ever
+            row = np.arange(self.stepped_states * self.n_actions, self.n_states * self.n_actions, dtype=np.int64)
+            yield tally_of(row * self.n_states + self.n_states - 1, np.zeros(row.size), self.reward_range, calls)
+
+    def steps(
+        self, state: NDArray[np.int64], action: NDArray[np.int64], rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Step once from every state, and return the next states and the rewards; bad answers are refused."""
+        if self.step_many is not None:
+            answer = self.step_many(state.copy(), action.copy(), rng)  # which may write to them
+            successor, reward, done = self.read([answer])
+        else:
+            pairs = zip(state.tolist(), action.tolist(), strict=True)
+            successor, reward, done = self.read([self.step(s, a, rng) for s, a in pairs])
+        return self.checked(state, action, successor, reward, done)
+
+    def checked(
+        self,
+        state: NDArray[np.int64],
+        action: NDArray[np.int64],
+        successor: NDArray[Any],
+        reward: NDArray[np.float64],
+        done: NDArray[Any] | None,
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return next states and rewards; refuse answers that are none. After the end comes the last state."""
+        if successor.shape != state.shape or reward.shape != state.shape or successor.dtype.kind not in "iu":
+            raise InvalidInput(
+                f"{self}: {self._stepping} must return next states (integers) and rewards, one for each state "
+                f"asked; got {successor.dtype} of shape {successor.shape} and rewards of shape {reward.shape}."
+            )
+        over = np.zeros(state.shape, dtype=bool)
+        if done is not None:
+            if done.shape != state.shape or done.dtype.kind != "b":
+                raise InvalidInput(
+                    f"{self}: {self._stepping} must return done as True or False, one for each state asked; got "
+                    f"{done.dtype} of shape {done.shape}."
+                )
+            over = done
+        low, high = self.reward_range
+        outside = ((successor < 0) | (successor >= self.stepped_states)) & ~over  # where it ended, nobody is
+        for bad, values, rule in (
+            (outside, successor, f"next states must lie in 0..{self.stepped_states - 1}"),
+            (~((reward >= low) & (reward <= high)), reward, f"rewards must lie in reward_range [{low:g}, {high:g}]"),
+        ):
+            if bad.any():
+                i = int(np.argmax(bad))
+                raise InvalidInput(f"{self}: {rule}, got {values[i]:g} from state {state[i]}, action {action[i]}.")
+        return np.where(over, self.n_states - 1, successor.astype(np.int64)), reward
+
+    @property
+    def _stepping(self) -> str:
+        return "step" if self.step_many is None else "step_many"
+
+    def read(self, answers: list[tuple[Any, ...]]) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[Any] | None]:
+        """Return next states, rewards and ends of one answer for all steps, or of one for each step."""
+        asked = 2 + self.ends
+        try:
+            if any(len(answer) != asked for answer in answers):
+                raise TypeError
+            parts = tuple(zip(*answers, strict=True)) if self.step_many is None else answers[0]
+            done = np.asarray(parts[2]) if self.ends else None
+            return np.asarray(parts[0]), np.asarray(parts[1], dtype=np.float64), done
+        except (TypeError, ValueError):
+            wrong = next((one for one in answers if not (isinstance(one, tuple) and len(one) == asked)), answers[0])
+            what = "a triple (next state, reward, done)" if self.ends else "a pair (next state, reward)"
+            more = " Give ends=True if the third is done." if asked == 2 and _length(wrong) == 3 else ""
+            raise InvalidInput(
+                f"{self}: {self._stepping} must return {what} of numbers, got {shown(wrong)}.{more}"
+            ) from None
+
+
+def _length(answer: object) -> int:
+    return len(answer) if isinstance(answer, tuple) else 0
+
+
+def _check_initial(initial: ArrayLike, stepped: int, n_states: int) -> NDArray[np.float64]:
+    given = check_numbers("Simulator", "initial", initial)
+    if given.shape != (stepped,) or not (given >= 0.0).all() or abs(given.sum() - 1.0) > 1e-9:
+        raise InvalidInput(f"Simulator: initial must hold {stepped} probabilities that sum to 1, got {shown(initial)}.")
+    first = np.zeros(n_states)
+    first[:stepped] = given
+    first.setflags(write=False)
+    return first

@@ -1,0 +1,137 @@
+r"""How the first lab chooses the cuts that it publishes.
+
+Let gap(s, a) be on its own data, and sd(s, a) about its noise. In the order in which actions are preferred, a state can
+be made to take an action whose gap is smaller than those of all actions before it, by a cut between them:
+
+    take a if gap(s, a) <= r(s),   room(s, a) = max over r(s) of the least distance from r(s), in standard deviations.
+
+The first action of all can have as much room as one likes; it gets eight deviations. An action that leaves more room
+costs more, and states share one budget. At a price of loss, every state takes the action with the least
+
+    (probability that two labs differ here)  +  price * (share of the state) * gap(s, a).
+
+As the price falls, more is lost and less left to chance, until others would find the cuts too dear on their own data.
+Of all prices, and of two orders, those cuts are published with which two labs are least likely to differ; where that
+is next to certain, those of them that lose least.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from replicable_rl.randomness import SharedRandomness
+from replicable_rl.rules.affordable import gap_noise, state_shares
+from replicable_rl.rules.cuts import Cuts
+from replicable_rl.rules.rule import action_order, first_within
+from replicable_rl.theory.decisions import DOUBT, ROUNDING
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from replicable_rl.rules.model import EmpiricalModel
+    from replicable_rl.rules.rule import Tuning
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+_TRIALS = 32  # of noise, by which the room of a cut is judged
+_CLOSEST = 1e-6  # of the largest deviation: no gap is known better
+_BOTH = math.sqrt(2.0)  # a gap of this lab and one of another: both are noisy
+_PRICES = 2.0 ** np.arange(12.0, -12.5, -0.5)  # of all that may be lost
+_ENOUGH = 8.0  # deviations: a lab whose data say more than that against an action does not take it
+_CLOSE = 1e-3  # of what may be lost: how closely losses are computed
+_CERTAIN = 0.01  # how likely two labs may be to differ: it is not worth a loss to lower that
+_COVERED = 1e-3  # of what may be lost: actions that save less need no place of their own in the order
+
+
+def choose_cuts(model: EmpiricalModel, tuning: Tuning, order: tuple[int, ...] | None = None) -> Cuts:
+    """Return the order and the cuts with which two other labs are least likely to differ, as far as these data tell."""
+    noise = gap_noise(model, SharedRandomness(0), _TRIALS)
+    noise = np.maximum(noise, _CLOSEST * float(noise.max()) + ROUNDING)
+    share = np.ones(model.n_states) if tuning.over == "worst" else state_shares(model, tuning.spent)
+    orders = [action_order(order, model.n_actions)]
+    if order is None:
+        orders.append(_covering_order(model, share, tuning.spent, orders[0]))
+    found: list[_Candidate] = []
+    for ignored in (tuning.ignored, None):  # an order may begin with another action than was thought of
+        few = tuning._replace(ignored=ignored)
+        found = found or [cuts for one in orders for cuts in _Chooser(model, few, noise, share, one).all()]
+    best = min(found, key=lambda cuts: (max(cuts.differ, _CERTAIN), cuts.lost))
+    numbers = best.tolerances, best.policy, best.room, tuple(best.order.tolist())
+    return Cuts(*numbers, model.spec, tuning.spent, model.fewest, DOUBT)
+
+
+class _Candidate(NamedTuple):
+    """Cuts, about how likely two labs are to differ that follow them, and what they lose."""
+
+    differ: float
+    lost: float
+    tolerances: Floats
+    policy: Integers
+    room: Floats
+    order: Integers
+
+
+@dataclass(frozen=True)
+class _Chooser:
+    """Cuts in one order of actions, at every price."""
+
+    model: EmpiricalModel
+    tuning: Tuning
+    noise: Floats  # of gaps, (S, A)
+    share: Floats  # (S,), what a gap costs in each state
+    order: Integers
+
+    def all(self) -> Iterator[_Candidate]:
+        """Yield the cuts at falling prices, from the best actions on, while they are affordable."""
+        from scipy.special import ndtr  # takes longer to load than all the rest
+
+        from replicable_rl.rules import _kernels
+
+        gap, states, ignored = self.model.gap, np.arange(self.model.n_states), self.tuning.ignored
+        cut, room = np.zeros_like(gap), np.full_like(gap, -1.0)  # -1: no cut makes a state take this action
+        free = self.tuning.spent * (1.0 - self.model.gamma)  # a gap that may be lost in every step
+        _kernels.widest(gap, self.noise, self.order, _ENOUGH, free, cut, room)
+        differ = np.where(room >= 0.0, 2.0 * ndtr(-room / _BOTH), np.inf)
+        cost = self.share[:, None] * np.where(np.isfinite(gap), gap, 0.0)
+        last: Integers | None = None
+        dearest = np.where(room >= 0.0, cost, np.inf)  # at an infinite price nothing is lost
+        for score in (dearest, *(differ + price * cost for price in _PRICES / free)):
+            taken = np.argmin(score, axis=1)
+            if last is not None and np.array_equal(taken, last):
+                continue
+            last, r, left = taken, cut[states, taken], room[states, taken]
+            if ignored is not None:  # they take the first action whatever the data say: nothing is compared
+                r, left = np.where(ignored, 1.0, r), np.where(ignored, np.inf, left)
+            policy = first_within(gap, r, self.order)
+            lost = self.model.loss(policy, self.tuning.over, _CLOSE * self.tuning.spent)
+            if lost > (1.0 - 2.0 * _CLOSE) * self.tuning.spent and not np.array_equal(policy, self.model.best.policy):
+                return
+            off = self.model.loss_deviation(policy, self.tuning.over) + 2.0**-1000
+            too_dear = 2.0 * float(ndtr((lost - self.tuning.spent - DOUBT * off) / (_BOTH * off)))
+            chance = float(2.0 * ndtr(-left / _BOTH).sum()) + too_dear
+            yield _Candidate(chance, lost, r, policy, left, self.order)
+
+
+def _covering_order(model: EmpiricalModel, share: Floats, spent: float, usual: Integers) -> Integers:
+    """Return an order that begins with few actions, one of which is good in nearly every state.
+
+    Each saves most of what those before it leave to be lost. The others follow as usual.
+    """
+    gap = np.where(np.isfinite(model.gap), model.gap, np.inf)
+    left = np.where(np.isfinite(gap), gap, 0.0).max(axis=1)
+    order: list[int] = []
+    while len(order) < model.n_actions:
+        saved = share @ np.maximum(left[:, None] - gap, 0.0)
+        saved[order] = -1.0
+        best = int(np.argmax(saved))
+        if order and saved[best] <= _COVERED * spent * (1.0 - model.gamma):
+            break
+        order.append(best)
+        left = np.minimum(left, gap[:, best])
+    return np.array([*order, *(a for a in usual.tolist() if a not in order)], dtype=np.int64)
