@@ -17,6 +17,7 @@ import replicable_rl as rr
 from replicable_rl.audit import Agreement, AuditResult, Estimate
 from replicable_rl.display import Displayed
 from replicable_rl.plotting import logarithmic, readable
+from replicable_rl.problem import Rows
 
 HOSTILE = "<script>alert(1)</script>&\x1b[2J $x$"
 MDP = rr.make("two-goals-v1")
@@ -59,7 +60,7 @@ def things() -> dict[str, Any]:
     """Return one of everything that people hold in their hands, many of them large."""
     big = 200_000
     chain = np.arange(big)
-    rows = rr.mdp.Rows(np.arange(big + 1), chain.astype(np.int32), np.ones(big), np.zeros(big))
+    rows = Rows(np.arange(big + 1), chain.astype(np.int32), np.ones(big), np.zeros(big))
     large = rr.TabularMDP(rows, n_actions=1, gamma=0.9, labels=rr.Labels(states=tuple(map(str, chain))))
     plug_in = rr.PlugInPolicy(0.02, 0.01, 0.2, samples=100)
     cuts = rr.publish(MDP, plug_in, sample_seed=1)

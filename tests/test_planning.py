@@ -19,6 +19,8 @@ import replicable_rl as rr
 from replicable_rl.planning import _kernels, _sweeps
 from replicable_rl.planning import exact as planning
 from replicable_rl.planning.exact import Optimum, evaluate_policy, optimal_values
+from replicable_rl.problem.classics import garnet
+from replicable_rl.problem.gridworlds import gridworld
 from replicable_rl.problem.policies import action_probabilities, greedy
 from replicable_rl.problem.rows import Rows
 from replicable_rl.problem.table import TabularMDP
@@ -530,7 +532,7 @@ def grid(side: int, gamma: float) -> TabularMDP:
     """An open grid with a goal near its centre, so that news travel in all directions."""
     lines = ["." * side] * side
     lines[side // 2] = "." * (side // 3) + "G" + "." * (side - side // 3 - 1)
-    return rr.envs.gridworld(lines, gamma=gamma)
+    return gridworld(lines, gamma=gamma)
 
 
 def deterministic(n_states: int, gamma: float) -> TabularMDP:
@@ -577,7 +579,7 @@ def test_both_ways_of_sweeping_agree_within_their_certificates(
 ) -> None:
     mdp = {
         "grid": lambda: grid(15, gamma),
-        "garnet": lambda: rr.envs.garnet(n_states=200, gamma=gamma),
+        "garnet": lambda: garnet(n_states=200, gamma=gamma),
         "deterministic": lambda: deterministic(100, gamma),
         "ring": lambda: TabularMDP.from_outcomes(
             [[[(1.0, (s + 1) % 50, float(s == 0))]] for s in range(50)], gamma=gamma
@@ -620,7 +622,7 @@ def test_only_large_processes_with_near_successors_are_swept_in_blocks(monkeypat
         return _sweeps.have_near_successors(planning._followed(mdp, uniform(mdp)))
 
     assert decision(grid(40, 0.9))
-    assert not decision(rr.envs.garnet(n_states=2000))
+    assert not decision(garnet(n_states=2000))
     assert not decision(grid(20, 0.9))
 
 
@@ -668,7 +670,7 @@ def test_a_block_is_swept_from_where_its_policy_leads() -> None:
 
 def test_too_much_over_relaxation_is_noticed_and_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_sweeps, "_OVER", 2.0)
-    mdp = rr.envs.gridworld(["G" + "." * 59, *["." * 60] * 59], gamma=0.99)
+    mdp = gridworld(["G" + "." * 59, *["." * 60] * 59], gamma=0.99)
     plain = optimal_values(mdp)
     table = planning._followed(mdp, action_probabilities("test", plain.policy, mdp.n_states, mdp.n_actions))
     sweeps, low, high, spreads = _sweeps.BlockSweeps(table, mdp.reward_range), 0.0, 1.0, [1.0]
@@ -731,7 +733,7 @@ def test_well_mixing_processes_need_few_sweeps_whatever_gamma_is(
     blocks: bool, gamma: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_sweeps, "have_near_successors", lambda table: blocks)
-    mdp = rr.envs.garnet(n_states=200, n_actions=2, branching=10, gamma=gamma)
+    mdp = garnet(n_states=200, n_actions=2, branching=10, gamma=gamma)
     assert optimal_values(mdp, tolerance=1e-4).sweeps <= (2000 if blocks else 60)
 
 
@@ -761,7 +763,7 @@ def test_when_to_stop_is_decided_as_if_by_several_threads() -> None:
 @pytest.mark.parametrize("kind", [_sweeps.Sweeps, _sweeps.BlockSweeps])
 def test_following_a_policy_comes_closer_to_its_value(kind: type[_sweeps.Sweeps]) -> None:
     """The differences bound the distance from the policy's exact value, up to a constant and single precision."""
-    mdp = rr.envs.garnet(n_states=50, n_actions=3, gamma=0.9)
+    mdp = garnet(n_states=50, n_actions=3, gamma=0.9)
     with kind(rows_of(mdp), mdp.reward_range) as sweeps:
         low, high, _ = sweeps.backup()
         assert sweeps.improve() == 1.0

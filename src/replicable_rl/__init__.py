@@ -51,10 +51,10 @@ from replicable_rl.data import (
 from replicable_rl.diagnose import Calibration, Comparison, Diagnosis, calibrate, compare, diagnose
 from replicable_rl.errors import InvalidInput
 from replicable_rl.planning.exact import evaluate_policy, optimal_values
-from replicable_rl.problem import gridworlds as gridworld
 from replicable_rl.problem.episodes import EpisodicEnv
 from replicable_rl.problem.files import load_mdp
 from replicable_rl.problem.from_gym import from_gymnasium
+from replicable_rl.problem.gridworlds import gridworld
 from replicable_rl.problem.labels import Labels
 from replicable_rl.problem.policies import greedy
 from replicable_rl.problem.simulator import Simulator

@@ -22,25 +22,24 @@ from replicable_rl.algorithms.ignoring import Ignored, hardly_reached, left_at_d
 from replicable_rl.algorithms.promise import Promise, allowed_pairs
 from replicable_rl.data.few import taken_all_the_same, taken_for_the_worst, threshold
 from replicable_rl.errors import InvalidInput, speaking_as
-from replicable_rl.problem.support import allowed_of, pairs_of
-from replicable_rl.rules.model import EmpiricalModel
-from replicable_rl.rules.table import SHIPPED, as_rule
-from replicable_rl.rules.affordable import AffordableTolerance
-from replicable_rl.rules.rule import Decision, Margin, Rule, Tuning
-from replicable_rl.rules.rule import preferred_first
-from replicable_rl.rules.table import decided_by
-from replicable_rl.records import EMPTY, Run, Status, StatusCode
-from replicable_rl.problem.source import EpisodicModel, kind_of
-from replicable_rl.problem.foreign import draw_from
+from replicable_rl.planning.exact import gain
 from replicable_rl.problem.conditions import conditions
+from replicable_rl.problem.foreign import draw_from
+from replicable_rl.problem.source import EpisodicModel, kind_of
+from replicable_rl.problem.support import allowed_of, pairs_of
+from replicable_rl.records import EMPTY, Run, Status, StatusCode
+from replicable_rl.rules.affordable import AffordableTolerance
+from replicable_rl.rules.model import EmpiricalModel
+from replicable_rl.rules.rule import Decision, Margin, Rule, Tuning, preferred_first
+from replicable_rl.rules.table import SHIPPED, as_rule, decided_by
 from replicable_rl.theory import PlugInPlan, Units, plug_in_policy
 from replicable_rl.theory.decisions import EXACT
 from replicable_rl.theory.plug_in import SPENT, check_plug_in
 from replicable_rl.wording import number, plural, short_loss
 
 if TYPE_CHECKING:
-    from replicable_rl.randomness import SharedRandomness
     from replicable_rl.problem.source import Problem
+    from replicable_rl.randomness import SharedRandomness
 
 _SETTINGS = ("width", "rate", "tolerance", "doubt")  # the parameter of a rule, by whatever name
 _AFFORDABLE = AffordableTolerance()
@@ -179,7 +178,7 @@ class PlugInPolicy(Promise[PlugInPlan]):
         status = _status(source, model, plan, decision, samples, ignored)
         claims = plan.claims(sure=decision.sure, off=model.off)
         if plan.conditions and claims.accuracy is not None:  # of other sources no table is known
-            claims = claims.beside(model.gain)
+            claims = claims.beside(gain(model))
         return Run.of(outputs, status=status, claims=claims, samples=samples)
 
     def estimate(self, source: Any, plan: PlugInPlan, rng: np.random.Generator) -> tuple[EmpiricalModel, int]:

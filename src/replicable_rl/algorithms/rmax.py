@@ -28,7 +28,7 @@ import numpy as np
 from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
 from replicable_rl.algorithms.promise import Promise
 from replicable_rl.errors import InvalidInput, check_real, speaking_as
-from replicable_rl.planning.exact import Optimum, optimal_values
+from replicable_rl.planning.exact import Optimum, gain, optimal_values
 from replicable_rl.problem.foreign import play_from
 from replicable_rl.problem.source import EpisodicModel
 from replicable_rl.problem.support import random_actions
@@ -179,7 +179,7 @@ class _RMax(Promise[RMaxPlan]):
         }
         claims = plan.claims([what for what, happened in broken.items() if happened])
         if plan.conditions and claims.accuracy is not None:  # of other sources no table is known
-            claims = claims.beside(model.gain)
+            claims = claims.beside(gain(model))
         return Run.of(
             {"model": model, "value": best.q, "policy": run.policy},
             status=_status(run, plan),

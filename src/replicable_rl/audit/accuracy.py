@@ -16,6 +16,7 @@ import numpy as np
 from replicable_rl.audit.agreement import Estimate, every_look
 from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput
+from replicable_rl.planning.exact import gain
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.records import EMPTY, AuditSpec, Run
 from replicable_rl.registry import ALGORITHMS, build
@@ -85,7 +86,7 @@ def asks_for_nothing(spec: AuditSpec, mdp: TabularMDP | None, runs: Iterable[Run
     """Say that the loss that is promised, or claimed, is no less than what can be gained; '' where it is, or may be."""
     promised = promised_loss(spec)
     if promised is not None and mdp is not None:
-        return f"ε = {promised.epsilon:g} {EMPTY}{number(mdp.gain, 3)}." if promised.epsilon >= mdp.gain else ""
+        return f"ε = {promised.epsilon:g} {EMPTY}{number(gain(mdp), 3)}." if promised.epsilon >= gain(mdp) else ""
     said = (part for run in runs for part in (str(run.claims.accuracy), *str(run.status).split("; ")) if EMPTY in part)
     return next((f"A run says: {part.rstrip('.')}." for part in said), "")
 

@@ -104,6 +104,7 @@ class Counts(Table):
 
     @cached_property
     def conditional(self) -> NDArray[np.float64]:
+        """The conditional probability of every outcome, given that none of the pair before it happened."""
         return conditional_probabilities(self.mdp.rows.indptr, self.mdp.rows.probability)
 
     @cached_property

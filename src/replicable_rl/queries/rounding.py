@@ -10,6 +10,7 @@ The answer is computed from the integer k alone, so two means in one bin get the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
