@@ -22,7 +22,6 @@ from replicable_rl.algorithms.ignoring import Ignored, hardly_reached, left_at_d
 from replicable_rl.algorithms.promise import Promise, allowed_pairs
 from replicable_rl.data.few import taken_all_the_same, taken_for_the_worst, threshold
 from replicable_rl.errors import InvalidInput, speaking_as
-from replicable_rl.planning.exact import gain
 from replicable_rl.problem.conditions import conditions
 from replicable_rl.problem.foreign import draw_from
 from replicable_rl.problem.source import EpisodicModel, kind_of
@@ -178,7 +177,7 @@ class PlugInPolicy(Promise[PlugInPlan]):
         status = _status(source, model, plan, decision, samples, ignored)
         claims = plan.claims(sure=decision.sure, off=model.off)
         if plan.conditions and claims.accuracy is not None:  # of other sources no table is known
-            claims = claims.beside(gain(model))
+            claims = claims.beside(model.gain)
         return Run.of(outputs, status=status, claims=claims, samples=samples)
 
     def estimate(self, source: Any, plan: PlugInPlan, rng: np.random.Generator) -> tuple[EmpiricalModel, int]:
