@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from replicable_rl.records import LEVELS
 from replicable_rl.registry import ALGORITHMS, PROBLEMS
+from replicable_rl.runs import LEVELS
 
 # The tests ask how things look in a terminal of their own, whatever the one is like that they are started from.
 for _name in ("FORCE_COLOR", "NO_COLOR", "CLICOLOR_FORCE", "COLUMNS", "LINES", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):

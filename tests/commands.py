@@ -15,8 +15,8 @@ from typing import Any, cast
 from unittest import mock
 
 from replicable_rl.cli import main
-from replicable_rl.records import LEVELS
 from replicable_rl.registry import ALGORITHMS, PROBLEMS
+from replicable_rl.runs import LEVELS
 
 SHIPPED = [(cast("dict[str, Any]", table), dict(table)) for table in (LEVELS, PROBLEMS, ALGORITHMS)]
 

@@ -25,8 +25,8 @@ from replicable_rl.audit.intervals import clopper_pearson
 from replicable_rl.audit.states import measure_states
 from replicable_rl.errors import InvalidInput
 from replicable_rl.problem.sampler import Counts
-from replicable_rl.records import LibraryClaim, Measurement, derived_seed
 from replicable_rl.registry import PROBLEMS
+from replicable_rl.runs import LibraryClaim, Measurement, derived_seed
 from replicable_rl.sampling import MAX_CALLS
 from tests.statistics import ALPHA, SEED
 

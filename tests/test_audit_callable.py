@@ -14,7 +14,7 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.errors import InvalidInput
-from replicable_rl.records import LEVELS
+from replicable_rl.runs import LEVELS
 
 CHAIN = rr.make("chain-v1")  # 5 states, 2 actions
 PROBE = np.linspace(-1.0, 1.0, 11)

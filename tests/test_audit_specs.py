@@ -19,7 +19,7 @@ from replicable_rl.audit import audit_spec
 from replicable_rl.audit.reading import current
 from replicable_rl.errors import InvalidInput
 from replicable_rl.randomness import MAX_SEED
-from replicable_rl.records import AuditSpec, ObjectSpec, RunFamily, RunSpec
+from replicable_rl.runs import AuditSpec, ObjectSpec, RunFamily, RunSpec
 
 CHAIN, FAST = rr.make("chain-v1"), rr.PhasedVI(0.2, 0.05, calls=10, iterations=1)
 

@@ -15,7 +15,7 @@ from replicable_rl import planning
 from replicable_rl.problem.conditions import DRAWS, STARTS, conditions
 from replicable_rl.problem.gridworlds import two_goals
 from replicable_rl.problem.sampler import Counts
-from replicable_rl.records import EMPTY, FIXED_SEED, THIS_SEED
+from replicable_rl.runs import EMPTY, FIXED_SEED, THIS_SEED
 from replicable_rl.theory import phased_vi
 from replicable_rl.theory.rstat import rstat
 from tests.commands import run_here

@@ -19,7 +19,7 @@ import pytest
 import replicable_rl as rr
 from replicable_rl.problem.sampler import Counts, Table
 from replicable_rl.randomness import sample_stream
-from replicable_rl.records.levels import freeze_array
+from replicable_rl.runs.levels import freeze_array
 from replicable_rl.sampling import EpisodeCounts, OutcomeCounts
 from replicable_rl.testing import Conformance, ConformanceError, PerSample, check_algorithm
 from replicable_rl.testing.cases import global_states

@@ -14,10 +14,10 @@ import replicable_rl as rr
 from replicable_rl.canonical import canonical_json, parse_json, read_npz
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.experiments.dataset import Dataset
-from replicable_rl.records import Run
 from replicable_rl.report.audits import store_page
 from replicable_rl.report.page import render
-from replicable_rl.solve.files import load_run, save_run
+from replicable_rl.runs import Run
+from replicable_rl.solve import load_run, save_run
 from replicable_rl.store import RunStore
 
 

@@ -33,8 +33,8 @@ from replicable_rl.experiments.figure1.goals import goal_states
 from replicable_rl.experiments.figure2.analysis import captions
 from replicable_rl.experiments.theorem.analysis import FORMS
 from replicable_rl.problem.gridworlds import gridworld
-from replicable_rl.records import ObjectSpec
 from replicable_rl.registry import build
+from replicable_rl.runs import ObjectSpec
 from replicable_rl.store import RunStore
 
 CELLS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text('a,\n"é')

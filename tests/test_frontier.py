@@ -20,7 +20,7 @@ from replicable_rl.experiments.frontier import analysis, curves
 from replicable_rl.experiments.frontier.curves import COARSE, DEFAULT, FINE, PLAIN, PUBLISHED, Extent
 from replicable_rl.experiments.frontier.lab import FOLLOWED, SecondLab
 from replicable_rl.randomness import sample_stream
-from replicable_rl.records import derived_seed
+from replicable_rl.runs import derived_seed
 from replicable_rl.store import RunStore
 
 TINY = Extent(20, (10**3, 10**5), (), (10**5, 10**11), ("two-goals",), (DEFAULT, PUBLISHED, PLAIN, FINE))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import replicable_rl as rr
 from replicable_rl.problem.rows import Rows
-from replicable_rl.records import ObjectSpec
+from replicable_rl.runs import ObjectSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,10 +19,10 @@ import pytest
 import replicable_rl as rr
 from replicable_rl import testing
 from replicable_rl.audit import jobs
-from replicable_rl.records import LEVELS, in_order
 from replicable_rl.registry import ALGORITHMS, PROBLEMS
 from replicable_rl.report.audits import store_page
-from replicable_rl.solve.run import solve_as
+from replicable_rl.runs import LEVELS, in_order
+from replicable_rl.solve import solve_as
 from tests.commands import Result, run_here
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -180,7 +180,7 @@ KILLED = """
 import os, signal, sys, time
 import replicable_rl as rr
 from replicable_rl.audit import jobs
-from replicable_rl.solve.run import solve_as
+from replicable_rl.solve import solve_as
 from examples import own
 made = []
 def until_killed(*arguments, **options):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from replicable_rl.paper import NUMBERS, PAPER_URL, cited
-from replicable_rl.records import OURS, Claims, LibraryClaim
+from replicable_rl.runs import OURS, Claims, LibraryClaim
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ from replicable_rl.problem.sampler import Counts
 from replicable_rl.problem.support import pairs_of
 from replicable_rl.queries import Means, Plain, RStat
 from replicable_rl.randomness import sample_stream
-from replicable_rl.records import Claims
+from replicable_rl.runs import Claims
 from replicable_rl.testing import PerSample
 from replicable_rl.theory.schedule import Schedule, rising_schedule
 from tests.statistics import ALPHA, SEED, binomial_p, same_law

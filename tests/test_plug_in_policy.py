@@ -22,12 +22,12 @@ from replicable_rl.cli.main import main
 from replicable_rl.errors import InvalidFile, InvalidInput, SampleSizeTooLarge
 from replicable_rl.planning.exact import optimal_values
 from replicable_rl.randomness import SharedRandomness
-from replicable_rl.records import CERTIFICATE, THIS_SEED
 from replicable_rl.report.audits import store_page
 from replicable_rl.report.page import render
 from replicable_rl.rules.model import EmpiricalModel
 from replicable_rl.rules.rule import Decision
 from replicable_rl.rules.table import SHIPPED
+from replicable_rl.runs import CERTIFICATE, THIS_SEED
 from replicable_rl.solve import algorithm_spec
 from replicable_rl.testing import check_algorithm
 

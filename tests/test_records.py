@@ -23,7 +23,8 @@ import replicable_rl as rr
 from replicable_rl import canonical, errors
 from replicable_rl.canonical import array_digest, canonical_json, json_digest
 from replicable_rl.progress import listening, track
-from replicable_rl.records import (
+from replicable_rl.registry import has_parameter
+from replicable_rl.runs import (
     LEVELS,
     OURS,
     Claim,
@@ -48,7 +49,6 @@ from replicable_rl.records import (
     load_plugins,
     register_level,
 )
-from replicable_rl.registry import has_parameter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -15,7 +15,6 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.errors import InvalidFile, InvalidInput, UnknownId
-from replicable_rl.records import ObjectSpec
 from replicable_rl.registry import (
     PROBLEMS,
     make,
@@ -25,6 +24,7 @@ from replicable_rl.registry import (
     unshipped_levels,
     whole_number,
 )
+from replicable_rl.runs import ObjectSpec
 
 NEEDED: dict[str, dict[str, Any]] = {"gridworld-v1": {"layout": "S.#/..G"}}  # what has no default
 QUICK = rr.PhasedVI(0.2, 0.05, calls=100, iterations=3)

@@ -15,11 +15,11 @@ import pytest
 import replicable_rl as rr
 from replicable_rl.audit import read_audits
 from replicable_rl.cli import main
-from replicable_rl.records import LEVELS, AuditSpec, Claims, Level, ObjectSpec, Run, RunSpec, register_level
 from replicable_rl.report.audits import store_page
 from replicable_rl.report.commands import audit_command
 from replicable_rl.report.page import render
 from replicable_rl.report.policy import PolicyPicture
+from replicable_rl.runs import LEVELS, AuditSpec, Claims, Level, ObjectSpec, Run, RunSpec, register_level
 from replicable_rl.store import RunStore, packed
 
 GRID = rr.make("two-goals-v1")

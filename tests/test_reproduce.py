@@ -376,7 +376,7 @@ NEW = """
 from replicable_rl.experiments.dataset import Dataset, Table
 from replicable_rl.experiments.experiment import HELD, Experiment, Numbers, Verdict, study
 from replicable_rl.plotting import panels
-from replicable_rl.records import ObjectSpec
+from replicable_rl.runs import ObjectSpec
 
 
 def design(scale):

@@ -13,7 +13,7 @@ import replicable_rl as rr
 from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.problem.sampler import Counts
 from replicable_rl.queries import Fixed, Means, Plain, Query, Randomised, Rounded, RStat
-from replicable_rl.records import FIXED_SEED
+from replicable_rl.runs import FIXED_SEED
 from replicable_rl.sampling import EpisodeCounts
 from replicable_rl.solve import algorithm_spec
 from tests.statistics import SEED

@@ -30,7 +30,7 @@ from replicable_rl.rules.rule import Margin, Tuning, action_order, first_within
 from replicable_rl.rules.simple import Greedy, RandomTolerance, RoundedQ, SharedGumbel
 from replicable_rl.rules.table import SHIPPED
 from replicable_rl.sampling import OutcomeCounts
-from replicable_rl.solve.run import source_of
+from replicable_rl.solve import source_of
 from replicable_rl.theory.decisions import LEAST, Sizes, tolerances
 from tests.statistics import ALPHA, SEED, binomial_p, goodness_of_fit
 

@@ -21,7 +21,7 @@ from replicable_rl.canonical import record_digest
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.problem.files import load_mdp
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.records import (
+from replicable_rl.runs import (
     LEVELS,
     Claims,
     Drawn,
@@ -35,7 +35,7 @@ from replicable_rl.records import (
     StatusCode,
     register_level,
 )
-from replicable_rl.solve.files import load_run, save_run
+from replicable_rl.solve import load_run, save_run
 from replicable_rl.store import packed
 
 PARAMS: dict[str, Any] = {"epsilon": 0.2, "delta": 0.001, "rho": 0.2, "calls": 10**16, "iterations": 5}

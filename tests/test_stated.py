@@ -23,9 +23,8 @@ from replicable_rl.diagnose import sizes
 from replicable_rl.problem.gridworlds import two_goals
 from replicable_rl.problem.sampler import Counts
 from replicable_rl.queries import Rounded
-from replicable_rl.records import OURS, Claim, Claims, LibraryClaim, RunSpec, provider
-from replicable_rl.solve.naming import SHIPPED
-from replicable_rl.solve.run import solve_as
+from replicable_rl.runs import OURS, Claim, Claims, LibraryClaim, RunSpec, provider
+from replicable_rl.solve import SHIPPED, solve_as
 from replicable_rl.store import RunStore
 
 GRID = rr.make("two-goals-v1")

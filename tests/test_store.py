@@ -25,7 +25,7 @@ import pytest
 
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.records import (
+from replicable_rl.runs import (
     LEVELS,
     AuditSpec,
     Claim,
@@ -41,8 +41,7 @@ from replicable_rl.records import (
     StatusCode,
     register_level,
 )
-from replicable_rl.store import RunStore, packed
-from replicable_rl.store.contents import decode
+from replicable_rl.store import RunStore, decode, packed
 
 TESTS = Path(__file__).parent
 CHAIN, RIVER = ObjectSpec("chain-v1"), ObjectSpec("riverswim-v1", {"n_states": 6})

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import replicable_rl as rr
 from replicable_rl.errors import SampleSizeTooLarge, speaking_as
 from replicable_rl.experiments.cost.prediction import rstat_mismatch
-from replicable_rl.records import OURS, Claims
+from replicable_rl.runs import OURS, Claims
 from replicable_rl.theory import (
     Plan,
     approximate_mdp,

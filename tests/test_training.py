@@ -20,9 +20,9 @@ from replicable_rl.adapters.playing import acting
 from replicable_rl.audit.jobs import SolveJob, run_one_by_one
 from replicable_rl.audit.returns import mean_with_interval
 from replicable_rl.errors import InvalidInput
-from replicable_rl.records import AuditSpec, ObjectSpec, Training
 from replicable_rl.report.audits import store_page
 from replicable_rl.report.page import write
+from replicable_rl.runs import AuditSpec, ObjectSpec, Training
 from replicable_rl.solve import algorithm_spec
 
 CHAIN = rr.make("chain-v1")  # 5 states, 2 actions; to the left is best

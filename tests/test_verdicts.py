@@ -21,8 +21,8 @@ from replicable_rl.audit.accuracy import Promised, measure_accuracy
 from replicable_rl.audit.agreement import measure
 from replicable_rl.audit.logs import measure_logs
 from replicable_rl.errors import InvalidInput
-from replicable_rl.records import AuditSpec, Logs, ObjectSpec, Run, RunSpec
 from replicable_rl.report.audits import store_page
+from replicable_rl.runs import AuditSpec, Logs, ObjectSpec, Run, RunSpec
 from replicable_rl.store import packed
 from tests.test_cli import COMMAND, environment
 from tests.test_cli import Run as Command

@@ -23,7 +23,7 @@ from replicable_rl.problem.classics import garnet
 from replicable_rl.problem.foreign import draw_from
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.rules.model import EmpiricalModel
-from replicable_rl.solve.run import source_of
+from replicable_rl.solve import source_of
 
 TABLE, MANY = "a decision on a large table", "decisions through an audit, 400 rows"
 CALIBRATE = "calibrate on two-goals-v1"

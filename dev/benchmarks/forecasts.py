@@ -27,7 +27,7 @@ from replicable_rl.experiments.frontier.curves import stakes
 from replicable_rl.files import write_text
 from replicable_rl.problem.sampler import Counts
 from replicable_rl.randomness import sample_stream
-from replicable_rl.records import derived_seed
+from replicable_rl.runs import derived_seed
 from replicable_rl.wording import number
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -22,7 +22,7 @@ from replicable_rl.rules.cuts import Cuts
 from replicable_rl.rules.model import EmpiricalModel
 from replicable_rl.rules.published import PublishedCuts
 from replicable_rl.rules.rule import Tuning
-from replicable_rl.solve.run import source_of
+from replicable_rl.solve import source_of
 from replicable_rl.theory.decisions import DOUBT, estimated_loss
 
 INSTANCES, CUTS, SEED, MOST_ERRORS, LOOSEST = 100_000, 10_000, 2023, 4.8, 10.0

@@ -12,7 +12,7 @@ from typing import Any
 import replicable_rl as rr
 from replicable_rl.canonical import json_text, parse_json
 from replicable_rl.experiments.dataset import Dataset, Table
-from replicable_rl.records import (
+from replicable_rl.runs import (
     AuditSpec,
     Claims,
     Drawn,
@@ -23,7 +23,7 @@ from replicable_rl.records import (
     Status,
     StatusCode,
 )
-from replicable_rl.solve.files import load_run, save_run
+from replicable_rl.solve import load_run, save_run
 from replicable_rl.store import RunStore
 
 

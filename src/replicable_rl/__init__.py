@@ -61,7 +61,15 @@ from replicable_rl.problem.simulator import Simulator
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import quiet
 from replicable_rl.randomness import SharedRandomness
-from replicable_rl.records import (
+from replicable_rl.registry import (
+    build,
+    make,
+    make_algorithm,
+    register_algorithm,
+    register_problem,
+)
+from replicable_rl.report.drawing import draw
+from replicable_rl.runs import (
     AuditSpec,
     Claim,
     Claims,
@@ -76,14 +84,6 @@ from replicable_rl.records import (
     StatusCode,
     register_level,
 )
-from replicable_rl.registry import (
-    build,
-    make,
-    make_algorithm,
-    register_algorithm,
-    register_problem,
-)
-from replicable_rl.report.drawing import draw
 from replicable_rl.solve import load_run, plan, publish, save_run, solve
 from replicable_rl.store import RunStore
 

@@ -18,10 +18,9 @@ from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput, UnknownId, did_you_mean, shown
 from replicable_rl.problem.files import load_mdp
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.records import LEVELS, Level, ObjectSpec, is_reloaded
-from replicable_rl.records import load_plugins as load_plugins
-from replicable_rl.solve import Algorithm
-from replicable_rl.solve.naming import SHIPPED
+from replicable_rl.runs import LEVELS, Level, ObjectSpec, is_reloaded
+from replicable_rl.runs import load_plugins as load_plugins
+from replicable_rl.solve import SHIPPED, Algorithm
 
 _GYMNASIUM = "gymnasium/"
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]*-v[0-9]+")

@@ -17,8 +17,8 @@ from replicable_rl.planning import gain
 from replicable_rl.problem.policies import greedy
 from replicable_rl.problem.support import allowed_of, check_policy_allowed
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.records import UNSAID, Run, RunSpec, Status, StatusCode, derived_seed
-from replicable_rl.solve.run import stated_unless_ours
+from replicable_rl.runs import UNSAID, Run, RunSpec, Status, StatusCode, derived_seed
+from replicable_rl.solve import stated_unless_ours
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ from replicable_rl.adapters.playing import EpisodeReturns
 from replicable_rl.adapters.sb3 import StableBaselines3
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput, shown
-from replicable_rl.solve.naming import said
+from replicable_rl.solve import said
 
 if TYPE_CHECKING:
     from replicable_rl.adapters.probes import Observations

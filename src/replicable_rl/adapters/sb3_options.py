@@ -15,7 +15,7 @@ from typing import Any
 
 from replicable_rl.canonical import canonical_json
 from replicable_rl.errors import InvalidInput, plain_number, shown
-from replicable_rl.records import ObjectSpec
+from replicable_rl.runs import ObjectSpec
 
 _LIBRARIES = ("stable_baselines3", "sb3_contrib", "torch", "gymnasium", "numpy")
 

@@ -26,7 +26,7 @@ from replicable_rl.planning.exact import optimal_values
 from replicable_rl.problem.foreign import draw_from
 from replicable_rl.problem.source import GenerativeModel
 from replicable_rl.queries import Estimate, Plain, Query, Rounded, ingredient
-from replicable_rl.records import Run, Status, StatusCode
+from replicable_rl.runs import Run, Status, StatusCode
 from replicable_rl.sampling import TransitionCounts
 from replicable_rl.theory import ApproximateMDPPlan, approximate_mdp
 from replicable_rl.theory.approximate_mdp import check_approximate_mdp

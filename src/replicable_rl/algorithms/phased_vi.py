@@ -37,7 +37,7 @@ from replicable_rl.problem.source import GenerativeModel, Problem
 from replicable_rl.problem.support import allowed_of, forbid
 from replicable_rl.progress import track
 from replicable_rl.queries import Estimate, Plain, Query, Rounded, ingredient
-from replicable_rl.records import OURS, Run, Status, StatusCode, provider
+from replicable_rl.runs import OURS, Run, Status, StatusCode, provider
 from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.theory import PhasedVIPlan, Units, phased_vi
 from replicable_rl.theory.phased_vi import check_phased_vi

@@ -26,11 +26,11 @@ from replicable_rl.problem.conditions import conditions
 from replicable_rl.problem.foreign import draw_from
 from replicable_rl.problem.source import EpisodicModel, kind_of
 from replicable_rl.problem.support import allowed_of, pairs_of
-from replicable_rl.records import EMPTY, Run, Status, StatusCode
 from replicable_rl.rules.affordable import AffordableTolerance
 from replicable_rl.rules.model import EmpiricalModel
 from replicable_rl.rules.rule import Decision, Margin, Rule, Tuning, preferred_first
 from replicable_rl.rules.table import SHIPPED, as_rule, decided_by
+from replicable_rl.runs import EMPTY, Run, Status, StatusCode
 from replicable_rl.theory import PlugInPlan, Units, plug_in_policy
 from replicable_rl.theory.decisions import EXACT
 from replicable_rl.theory.plug_in import SPENT, check_plug_in

@@ -35,7 +35,7 @@ from replicable_rl.problem.support import random_actions
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import track
 from replicable_rl.queries import Estimate, Fixed, Plain, Randomised, Rounded, Threshold, ingredient
-from replicable_rl.records import Run, Status, StatusCode
+from replicable_rl.runs import Run, Status, StatusCode
 from replicable_rl.sampling import EpisodeCounts
 from replicable_rl.theory import RMaxPlan, Units, rmax
 from replicable_rl.theory.rmax import PLANNING, check_rmax

@@ -18,8 +18,8 @@ from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput
 from replicable_rl.planning.exact import gain
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.records import EMPTY, AuditSpec, Run
 from replicable_rl.registry import ALGORITHMS, build
+from replicable_rl.runs import EMPTY, AuditSpec, Run
 from replicable_rl.wording import number
 
 if TYPE_CHECKING:

@@ -15,11 +15,9 @@ from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.problem.source import Problem
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress_bar import bar_where_it_is_seen
-from replicable_rl.records import OWN, AuditSpec, check_level
 from replicable_rl.registry import ALGORITHMS
-from replicable_rl.solve import Algorithm, algorithm_spec
-from replicable_rl.solve.naming import unsaid
-from replicable_rl.solve.run import refuse_unsampled, sampler_of
+from replicable_rl.runs import OWN, AuditSpec, check_level
+from replicable_rl.solve import Algorithm, algorithm_spec, refuse_unsampled, sampler_of, unsaid
 from replicable_rl.store import RunStore
 
 StoreLike = str | os.PathLike[str] | RunStore | None

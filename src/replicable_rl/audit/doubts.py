@@ -15,7 +15,7 @@ import numpy as np
 from replicable_rl.audit.sampled import not_repeatable, suspicion
 from replicable_rl.planning.exact import evaluate_policy, optimal_values
 from replicable_rl.problem.support import uniform_policy
-from replicable_rl.records import implied
+from replicable_rl.runs import implied
 from replicable_rl.wording import number
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import Any
 
 from replicable_rl.errors import InvalidInput
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.records import OURS, AuditSpec, provider
 from replicable_rl.registry import build
-from replicable_rl.solve.naming import is_ingredient, settings_of
+from replicable_rl.runs import OURS, AuditSpec, provider
+from replicable_rl.solve import is_ingredient, settings_of
 from replicable_rl.wording import brief
 
 

@@ -15,9 +15,9 @@ from replicable_rl.audit.identity import own_source
 from replicable_rl.errors import InvalidInput
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import unheard
-from replicable_rl.records import OURS, AuditSpec, Run, RunSpec, is_our_file, made_with, provider
 from replicable_rl.registry import build
-from replicable_rl.solve.run import solve_as
+from replicable_rl.runs import OURS, AuditSpec, Run, RunSpec, is_our_file, made_with, provider
+from replicable_rl.solve import solve_as
 from replicable_rl.store import packed
 from replicable_rl.wording import sentence
 

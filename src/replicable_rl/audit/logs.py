@@ -28,8 +28,8 @@ from replicable_rl.audit.agreement import Agreement, Estimate, every_look, measu
 from replicable_rl.audit.states import StateAgreement, measure_states
 from replicable_rl.data import Dataset, align, compare_logs
 from replicable_rl.errors import called_as
-from replicable_rl.records import Logs, Run, RunSpec
-from replicable_rl.solve.run import check_source_of, solve_as
+from replicable_rl.runs import Logs, Run, RunSpec
+from replicable_rl.solve import check_source_of, solve_as
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,8 +19,8 @@ from replicable_rl.audit.result import AuditResult
 from replicable_rl.errors import InvalidInput
 from replicable_rl.problem.support import allowed_of, check_policy_allowed
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.records import AuditSpec, ObjectSpec, Run, RunFamily
 from replicable_rl.registry import PROBLEMS, make
+from replicable_rl.runs import AuditSpec, ObjectSpec, Run, RunFamily
 from replicable_rl.store import RunStore
 
 _MOST_STATES = 20_000  # of a problem that is built again for its names and returns

@@ -17,7 +17,7 @@ from replicable_rl.audit.accuracy import loss_over
 from replicable_rl.audit.agreement import Estimate, every_look
 from replicable_rl.planning.exact import optimal_values
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.records import CERTIFICATE, FIXED_SEED, THIS_SEED, Claim
+from replicable_rl.runs import CERTIFICATE, FIXED_SEED, THIS_SEED, Claim
 
 if TYPE_CHECKING:
     from replicable_rl.audit.result import AuditResult

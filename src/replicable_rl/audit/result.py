@@ -26,7 +26,7 @@ from replicable_rl.errors import InvalidInput, check_in_open_interval, check_int
 from replicable_rl.files import write_csv, write_text
 from replicable_rl.problem.labels import Labels
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.records import OWN, AuditSpec, Claim, Logs, ObjectSpec, Repeat, Run, in_order, level_of, usual_level
+from replicable_rl.runs import OWN, AuditSpec, Claim, Logs, ObjectSpec, Repeat, Run, in_order, level_of, usual_level
 from replicable_rl.store import RunStore
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import numpy as np
 
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.display import described
-from replicable_rl.records import Run, Training
+from replicable_rl.runs import Run, Training
 from replicable_rl.wording import number, plural
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from replicable_rl.audit.agreement import Estimate
 from replicable_rl.canonical import Json
 from replicable_rl.errors import InvalidInput
-from replicable_rl.records import Claim, Claims, LibraryClaim, Measurement
+from replicable_rl.runs import Claim, Claims, LibraryClaim, Measurement
 from replicable_rl.wording import brief, number, plural
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from replicable_rl.audit.workers import Batch, Chunk, RunFailed, kept_where, on_
 from replicable_rl.errors import InvalidFile, InvalidInput, check_integer, shown
 from replicable_rl.progress import report
 from replicable_rl.progress_bar import bar_where_it_is_seen
-from replicable_rl.records import AuditSpec, Run, RunSpec
+from replicable_rl.runs import AuditSpec, Run, RunSpec
 from replicable_rl.store import RunStore
 
 _COMMIT_EVERY = 0.2  # seconds of finished runs that a kill may cost
@@ -52,7 +52,7 @@ def run_audits(
     Examples
     --------
     >>> import replicable_rl as rr
-    >>> from replicable_rl.records import AuditSpec, ObjectSpec
+    >>> from replicable_rl.runs import AuditSpec, ObjectSpec
     >>> spec = AuditSpec(ObjectSpec("chain-v1"), ObjectSpec("phased-vi-v1", {"epsilon": 0.1, "delta": 0.01}), 3)
     >>> (result,) = run_audits([spec], rr.RunStore())
     >>> len(result.runs)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from replicable_rl.records import AuditSpec, Run, made_with
+from replicable_rl.runs import AuditSpec, Run, made_with
 from replicable_rl.wording import sentence
 
 if TYPE_CHECKING:

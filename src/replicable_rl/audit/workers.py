@@ -16,8 +16,8 @@ from typing import Any
 
 from replicable_rl.audit.jobs import Contents, Job, OnError, check_travels, run_chunk
 from replicable_rl.errors import InvalidInput
-from replicable_rl.records import LEVELS, Level, Run, RunSpec
 from replicable_rl.registry import unshipped_levels
+from replicable_rl.runs import LEVELS, Level, Run, RunSpec
 from replicable_rl.store import RunStore
 from replicable_rl.wording import sentence
 

@@ -12,7 +12,7 @@ from replicable_rl.canonical import Json
 from replicable_rl.cli.show import console, title
 from replicable_rl.problem.support import pairs_of
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.records import OURS, provider
+from replicable_rl.runs import OURS, provider
 from replicable_rl.wording import number
 
 if TYPE_CHECKING:

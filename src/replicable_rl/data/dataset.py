@@ -13,7 +13,7 @@ from replicable_rl.canonical import array_digest, json_digest
 from replicable_rl.data.process import Process
 from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidInput, check_integer, check_numbers, check_real, shown
-from replicable_rl.records import Recorded
+from replicable_rl.runs import Recorded
 from replicable_rl.sampling.counts import EpisodeCounts, width_of
 from replicable_rl.sampling.counts import sums as summed
 from replicable_rl.wording import plural
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from replicable_rl.data.summary import Summary
     from replicable_rl.problem.labels import Labels
-    from replicable_rl.records import ObjectSpec
+    from replicable_rl.runs import ObjectSpec
 
 
 class Dataset(Displayed):

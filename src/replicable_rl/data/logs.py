@@ -19,7 +19,7 @@ from replicable_rl.data.summary import ALARM
 from replicable_rl.errors import check_in_open_interval
 from replicable_rl.progress import track
 from replicable_rl.progress_bar import bar_where_it_is_seen
-from replicable_rl.records import LogPair, Logs
+from replicable_rl.runs import LogPair, Logs
 from replicable_rl.wording import brief
 
 _KEPT = 20  # pairs of logs that a record lists

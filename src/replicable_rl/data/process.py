@@ -16,7 +16,7 @@ from replicable_rl.display import short_repr
 from replicable_rl.errors import InvalidInput, check_numbers, did_you_mean, is_masked, shown
 from replicable_rl.problem.labels import Labels
 from replicable_rl.problem.support import check_allowed
-from replicable_rl.records import ObjectSpec
+from replicable_rl.runs import ObjectSpec
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,7 @@ from replicable_rl.diagnose.search import Point, smallest
 from replicable_rl.display import Displayed
 from replicable_rl.display import shown as displayed
 from replicable_rl.errors import check_integer
-from replicable_rl.records import ObjectSpec
+from replicable_rl.runs import ObjectSpec
 from replicable_rl.wording import number, percent
 
 

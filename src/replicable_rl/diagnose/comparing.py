@@ -16,7 +16,7 @@ from replicable_rl.problem.source import Problem
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import within
 from replicable_rl.progress_bar import bar_where_it_is_seen
-from replicable_rl.records import in_order
+from replicable_rl.runs import in_order
 
 _EPSILON = 0.05
 

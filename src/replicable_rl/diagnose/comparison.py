@@ -10,7 +10,7 @@ from replicable_rl.diagnose.calibration import Calibration
 from replicable_rl.display import Displayed, short_repr
 from replicable_rl.display import shown as displayed
 from replicable_rl.errors import InvalidInput, check_integer, shown
-from replicable_rl.records import ObjectSpec
+from replicable_rl.runs import ObjectSpec
 from replicable_rl.wording import percent
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from replicable_rl.canonical import Json
-    from replicable_rl.records import Status
+    from replicable_rl.runs import Status
 
 _LARGEST = 2**20  # times the log: more data are never asked for
 _SEARCHED = 100  # pairs of logs at most, at every size that is tried

@@ -12,12 +12,11 @@ from typing import Any
 from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.audit import audit_spec
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.records import AuditSpec, ObjectSpec, Run, RunSpec, Status, StatusCode
-from replicable_rl.records.audits import derived_seed
 from replicable_rl.rules.cuts import Cuts
 from replicable_rl.rules.published import PublishedCuts
-from replicable_rl.solve import publish
-from replicable_rl.solve.run import solve_as
+from replicable_rl.runs import AuditSpec, ObjectSpec, Run, RunSpec, Status, StatusCode
+from replicable_rl.runs.audits import derived_seed
+from replicable_rl.solve import publish, solve_as
 
 ID = "published-afresh-v1"
 _SHARED = "the cuts that the first run of a pair publishes"

@@ -9,9 +9,8 @@ from typing import Any
 from replicable_rl.diagnose.search import grid
 from replicable_rl.errors import InvalidInput, check_integer, shown
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.records import OURS, provider
-from replicable_rl.solve import plan
-from replicable_rl.solve.run import PlanningAlgorithm
+from replicable_rl.runs import OURS, provider
+from replicable_rl.solve import PlanningAlgorithm, plan
 from replicable_rl.theory.plan import MAX_CALLS
 
 KNOWN = ("samples", "calls", "episodes", "budget")  # what such a parameter is called here

@@ -11,7 +11,7 @@ from replicable_rl.audit import AuditResult, run_audits
 from replicable_rl.errors import UnknownId, did_you_mean
 from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.experiments.experiment import Experiment, Scale, Study
-from replicable_rl.records import AuditSpec
+from replicable_rl.runs import AuditSpec
 from replicable_rl.store import RunStore
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from replicable_rl.problem.sampler import Table
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.records import OURS, provider
+from replicable_rl.runs import OURS, provider
 
 DRAWS = "the source's draws are independent and of one law for each pair, with rewards in the declared range"
 STARTS = "the first states of its episodes are independent and of one law"

@@ -22,7 +22,7 @@ from replicable_rl.problem.policies import action_probabilities
 from replicable_rl.problem.source import BUDGET, Stepped
 from replicable_rl.problem.support import allowed_of, check_allowed
 from replicable_rl.progress import track
-from replicable_rl.records import ObjectSpec
+from replicable_rl.runs import ObjectSpec
 from replicable_rl.sampling.counts import EpisodeCounts, Tally, check_horizon, episode_counts, merge_tallies, tally_of
 from replicable_rl.theory import MAX_CALLS
 

@@ -18,7 +18,7 @@ from replicable_rl.problem.labels import Labels
 from replicable_rl.problem.rows import Rows
 from replicable_rl.problem.support import allowed_of
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.records import Level, register_level
+from replicable_rl.runs import Level, register_level
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ import numpy as np
 
 from replicable_rl.errors import InvalidInput, shown
 from replicable_rl.problem.support import allowed_of
-from replicable_rl.records import OURS, provider
+from replicable_rl.runs import OURS, provider
 from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts, sums
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from replicable_rl.errors import InvalidInput, UnknownId, did_you_mean, shown
 from replicable_rl.problem._shipped_checks import as_float, as_truth, check_gamma
 from replicable_rl.problem.labels import Labels
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.records import ObjectSpec
+from replicable_rl.runs import ObjectSpec
 
 if TYPE_CHECKING:
     import gymnasium

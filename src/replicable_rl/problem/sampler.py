@@ -27,7 +27,7 @@ from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts, check_ca
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from replicable_rl.records import ObjectSpec
+    from replicable_rl.runs import ObjectSpec
 
 MANY_BLOCKS = 100  # blocks of rows that are worth several threads
 

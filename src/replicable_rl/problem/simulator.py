@@ -12,7 +12,7 @@ from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_
 from replicable_rl.problem.source import BUDGET, Stepped
 from replicable_rl.problem.support import allowed_of, check_allowed
 from replicable_rl.progress import report
-from replicable_rl.records import ObjectSpec
+from replicable_rl.runs import ObjectSpec
 from replicable_rl.sampling.counts import OutcomeCounts, Tally, check_calls, merge_tallies, tally_of
 
 if TYPE_CHECKING:

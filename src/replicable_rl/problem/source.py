@@ -14,7 +14,7 @@ from replicable_rl.wording import listed, number
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from replicable_rl.records import ObjectSpec
+    from replicable_rl.runs import ObjectSpec
     from replicable_rl.sampling.counts import EpisodeCounts, OutcomeCounts
 
 Kind = Literal["drawn", "played", "recorded"]

@@ -17,7 +17,7 @@ from replicable_rl.problem.arrays import Layout, dense_rows, sparse_rows
 from replicable_rl.problem.labels import Labels, check_labels
 from replicable_rl.problem.listed import Listed, rows_from_transitions
 from replicable_rl.problem.rows import Outcomes, Rows, canonical_rows, check_size, rows_from_outcomes
-from replicable_rl.records import ObjectSpec
+from replicable_rl.runs import ObjectSpec
 
 if TYPE_CHECKING:
     from replicable_rl.problem.exports import Dense

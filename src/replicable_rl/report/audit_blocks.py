@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from replicable_rl.audit import AuditResult
 from replicable_rl.canonical import Json
 from replicable_rl.paper import cited
-from replicable_rl.records import Logs, parameter_text, usual_level
 from replicable_rl.report.audit_tables import NOTHING_YET, headline, promise, unfinished
 from replicable_rl.report.blocks import (
     Callout,
@@ -27,6 +26,7 @@ from replicable_rl.report.page import Block
 from replicable_rl.report.policy_blocks import output_blocks
 from replicable_rl.report.training_blocks import training_blocks
 from replicable_rl.report.training_texts import LOSES_TOO_MUCH, loss_verdict
+from replicable_rl.runs import Logs, parameter_text, usual_level
 from replicable_rl.wording import brief, interval, number, number_range, percent, plural, share
 
 _PARAMETERS = 40

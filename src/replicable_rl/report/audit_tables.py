@@ -9,7 +9,6 @@ from replicable_rl.audit import Agreement, AuditResult
 from replicable_rl.audit.sampled import fresh, other_versions, suspicion, versions
 from replicable_rl.canonical import Json
 from replicable_rl.display import shows
-from replicable_rl.records import ObjectSpec, in_order
 from replicable_rl.report.layout import NARROWEST, Column, laid_out, left_out
 from replicable_rl.report.log_texts import about_looks, compared, first_of_all, sample_of, size, subject, undecided
 from replicable_rl.report.training_texts import (
@@ -21,6 +20,7 @@ from replicable_rl.report.training_texts import (
     unknown_returns,
     warnings_text,
 )
+from replicable_rl.runs import ObjectSpec, in_order
 from replicable_rl.wording import brief, interval, number, number_range, percent, plural, share
 
 _WIDTH = 80

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from replicable_rl.audit import AuditResult, read_audits
 from replicable_rl.audit.reading import current
 from replicable_rl.errors import InvalidFile, InvalidInput, check_in_open_interval, did_you_mean
-from replicable_rl.records import LEVELS, AuditSpec, in_order
 from replicable_rl.report.audit_blocks import (
     agreement_bar,
     asked_for,
@@ -24,6 +23,7 @@ from replicable_rl.report.commands import audit_command
 from replicable_rl.report.log_texts import logs_text
 from replicable_rl.report.page import Block, Page, Section
 from replicable_rl.report.training_texts import LOSES_TOO_MUCH, loss_verdict, with_interval
+from replicable_rl.runs import LEVELS, AuditSpec, in_order
 from replicable_rl.store import RunStore
 from replicable_rl.wording import brief, listed, percent, plural
 

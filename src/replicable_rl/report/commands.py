@@ -4,8 +4,8 @@ import shlex
 from dataclasses import fields
 
 from replicable_rl.errors import InvalidInput
-from replicable_rl.records import OURS, AuditSpec, Drawn, ObjectSpec, Run, provider
 from replicable_rl.registry import ALGORITHMS, PROBLEMS, parse_object
+from replicable_rl.runs import OURS, AuditSpec, Drawn, ObjectSpec, Run, provider
 
 _LONGEST = 160  # characters of a problem or an algorithm
 _SEEDS = 8  # shared seeds that are listed one by one

@@ -6,7 +6,7 @@ import math
 
 from replicable_rl.audit import Accuracy, AuditResult, Estimate
 from replicable_rl.canonical import Json
-from replicable_rl.records import OWN
+from replicable_rl.runs import OWN
 from replicable_rl.wording import number, plural
 
 _UNMEASURED = "the model is not known, so neither are their returns."

@@ -26,8 +26,8 @@ from replicable_rl.errors import (
 )
 from replicable_rl.files import read_file, write_text
 from replicable_rl.problem.labels import Labels
-from replicable_rl.records import ObjectSpec
 from replicable_rl.rules.rule import action_order, check_order
+from replicable_rl.runs import ObjectSpec
 from replicable_rl.theory import decisions
 from replicable_rl.wording import number, plural, visible
 

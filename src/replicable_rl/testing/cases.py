@@ -11,7 +11,7 @@ import numpy as np
 
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.randomness.lending import lent_generators, seed_generators
-from replicable_rl.records import Run
+from replicable_rl.runs import Run
 from replicable_rl.solve import Algorithm, source_of
 from replicable_rl.testing.counting import AnyProblem
 from replicable_rl.testing.processes import Worker

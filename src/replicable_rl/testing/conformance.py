@@ -8,8 +8,8 @@ from typing import Literal
 from replicable_rl.errors import InvalidInput
 from replicable_rl.problem.source import EpisodicModel, GenerativeModel
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.records import check_level
 from replicable_rl.registry import make
+from replicable_rl.runs import check_level
 from replicable_rl.solve import Algorithm, algorithm_spec
 from replicable_rl.testing.cases import Case, DoesNotApply, Failed, Refused, short
 from replicable_rl.testing.checks import CHECKS, Check

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from replicable_rl.canonical import canonical_json, to_json
 from replicable_rl.errors import InvalidInput
 from replicable_rl.problem.support import allowed_of, check_policy_allowed
-from replicable_rl.records import Claims, Fingerprints, Run, Status, StatusCode, level_of
+from replicable_rl.runs import Claims, Fingerprints, Run, Status, StatusCode, level_of
 from replicable_rl.testing.cases import Case, Failed, Refused, short, with_seeds
 from replicable_rl.testing.counting import AnyProblem
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from replicable_rl.errors import check_flag, check_integer
-from replicable_rl.records import LibraryClaim
+from replicable_rl.runs import LibraryClaim
 from replicable_rl.theory.parameters import check_parameters
 from replicable_rl.theory.plan import MAX_CALLS, RSTAT, SHARP_FORM, Cell, Pairs, PlanTable, check_pairs
 from replicable_rl.theory.query_plan import QueryPlan, query_parameters

@@ -32,7 +32,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_real
-from replicable_rl.records import FIXED_SEED, LibraryClaim
+from replicable_rl.runs import FIXED_SEED, LibraryClaim
 from replicable_rl.theory.parameters import check_parameters
 from replicable_rl.theory.plan import MAX_CALLS, RSTAT, SHARP_FORM, SLACK, Cell, Pairs, PlanTable
 from replicable_rl.theory.query_plan import QueryPlan, query_parameters

@@ -11,7 +11,7 @@ from replicable_rl.canonical import Json, decimal
 from replicable_rl.display import Displayed, described
 from replicable_rl.errors import check_integer
 from replicable_rl.paper import cited
-from replicable_rl.records import EMPTY, Claim, Claims, shortfall
+from replicable_rl.runs import EMPTY, Claim, Claims, shortfall
 from replicable_rl.wording import apart, number
 
 MAX_CALLS = 2**63 - 1  # what 64 bits can count

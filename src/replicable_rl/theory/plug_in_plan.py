@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from replicable_rl.records import CERTIFICATE, FIXED_SEED, THIS_SEED, Claim, Claims, LibraryClaim
+from replicable_rl.runs import CERTIFICATE, FIXED_SEED, THIS_SEED, Claim, Claims, LibraryClaim
 from replicable_rl.theory import decisions
 from replicable_rl.theory.decisions import PROMISES, Promises, Sizes
 from replicable_rl.theory.parameters import MOST

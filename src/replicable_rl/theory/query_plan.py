@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from replicable_rl.errors import InvalidInput
 from replicable_rl.paper import cited
-from replicable_rl.records import FIXED_SEED, THIS_SEED, Claim, Claims, LibraryClaim
+from replicable_rl.runs import FIXED_SEED, THIS_SEED, Claim, Claims, LibraryClaim
 from replicable_rl.theory.plan import PLAIN, RSTAT, SHARP_FORM, SLACK, Pairs, Plan, claim_if, claims_of
 from replicable_rl.theory.rstat import hoeffding_radius, hoeffding_samples, split_tolerance
 

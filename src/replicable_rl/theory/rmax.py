@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_real
-from replicable_rl.records import FIXED_SEED, Claim, Claims, LibraryClaim
+from replicable_rl.runs import FIXED_SEED, Claim, Claims, LibraryClaim
 from replicable_rl.theory.parameters import MOST, check_parameters
 from replicable_rl.theory.plan import (
     MAX_CALLS,

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput, check_integer, check_share, shown
-from replicable_rl.records import FIXED_SEED, Claim, Claims, LibraryClaim
+from replicable_rl.runs import FIXED_SEED, Claim, Claims, LibraryClaim
 from replicable_rl.theory.plan import SHARP_FORM, SLACK, claims_of
 from replicable_rl.wording import apart
 

@@ -18,8 +18,8 @@ from replicable_rl.experiments.crossing import Crossing, crossing
 from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
 from replicable_rl.experiments.experiment import CONFIDENCE, Scale, Study, Verdict, judged, study
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.records import ObjectSpec
 from replicable_rl.registry import build
+from replicable_rl.runs import ObjectSpec
 from replicable_rl.theory import PhasedVIPlan, paper_phased_vi, phased_vi
 from replicable_rl.wording import with_interval
 

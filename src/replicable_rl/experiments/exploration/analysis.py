@@ -8,7 +8,7 @@ from replicable_rl.audit import AuditResult
 from replicable_rl.audit.agreement import measure
 from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
 from replicable_rl.experiments.experiment import CONFIDENCE, SHARED_SEED, Scale, Study, Verdict, judged, shown, study
-from replicable_rl.records import ObjectSpec
+from replicable_rl.runs import ObjectSpec
 
 GRID = ObjectSpec("two-goals-v1")
 KNIFE_EDGE = ObjectSpec("gridworld-v1", {"layout": "G.S#S.G", "slip": 0.0})

@@ -21,8 +21,8 @@ from replicable_rl.experiments.experiment import (
 from replicable_rl.experiments.figure1.goals import goal_probabilities
 from replicable_rl.experiments.shares import modal_share
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.records import ObjectSpec, Run
 from replicable_rl.registry import build, make
+from replicable_rl.runs import ObjectSpec, Run
 from replicable_rl.theory import paper_phased_vi
 from replicable_rl.wording import share
 

@@ -8,8 +8,8 @@ from replicable_rl.audit import AuditResult
 from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
 from replicable_rl.experiments.experiment import CONFIDENCE, SHARED_SEED, Scale, Study, Verdict, judged, shown, study
 from replicable_rl.experiments.shares import modal_share, unique_share
-from replicable_rl.records import ObjectSpec
 from replicable_rl.registry import make
+from replicable_rl.runs import ObjectSpec
 from replicable_rl.theory import paper_phased_vi
 from replicable_rl.wording import interval
 

@@ -20,8 +20,8 @@ from replicable_rl.experiments.frontier.lab import SecondLab
 from replicable_rl.planning.exact import evaluate_policy, optimal_values
 from replicable_rl.problem.support import uniform_policy
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.records import ObjectSpec
 from replicable_rl.registry import build
+from replicable_rl.runs import ObjectSpec
 from replicable_rl.theory import Units
 
 BUDGET = 0.05  # of the gain over the uniform policy

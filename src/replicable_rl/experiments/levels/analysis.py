@@ -8,7 +8,7 @@ from replicable_rl.audit import AuditResult
 from replicable_rl.experiments.crossing import crossing
 from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
 from replicable_rl.experiments.experiment import CONFIDENCE, SHORT_NAMES, Scale, Study, Verdict, judged, shown, study
-from replicable_rl.records import ObjectSpec
+from replicable_rl.runs import ObjectSpec
 
 GRIDS = ("two-goals-v1", "two-goals-wide-v1")
 TARGET = 0.8

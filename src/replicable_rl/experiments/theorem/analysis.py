@@ -14,8 +14,8 @@ from replicable_rl.experiments.dataset import Dataset, Table, estimate_columns
 from replicable_rl.experiments.experiment import CONFIDENCE, Scale, Study, Verdict, judged, shown, study
 from replicable_rl.problem.support import pairs_of
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.records import OURS, ObjectSpec, provider
 from replicable_rl.registry import PROBLEMS, build, make
+from replicable_rl.runs import OURS, ObjectSpec, provider
 from replicable_rl.theory import MAX_CALLS, paper_phased_vi, phased_vi
 
 DELTA, RHO = 0.001, 0.2

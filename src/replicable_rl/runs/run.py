@@ -1,6 +1,6 @@
 """A run: outputs by level, how it ended, what is claimed about it, and what made it.
 
-This is the one form of a run: what :func:`replicable_rl.solve` returns, what a folder holds, what a store keeps. A run
+This is the one form of a run: what :func:`replicable_rl.solve` returns, what a file holds, what a store keeps. A run
 that was read from a store knows its fingerprints, and fetches an output when it is asked for.
 """
 
@@ -10,6 +10,7 @@ import functools
 import platform
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +19,55 @@ import numpy as np
 from replicable_rl.canonical import Json, array_digest, decimal
 from replicable_rl.display import Displayed, described
 from replicable_rl.errors import InvalidInput, did_you_mean
-from replicable_rl.records.claims import Claims
-from replicable_rl.records.levels import LEVELS, in_order, level_of
-from replicable_rl.records.specs import RunSpec
-from replicable_rl.records.status import Status, StatusCode
+from replicable_rl.runs.claims import Claims
+from replicable_rl.runs.levels import LEVELS, in_order, level_of
+from replicable_rl.runs.specs import RunSpec
 from replicable_rl.wording import brief, number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from replicable_rl.problem.table import TabularMDP
+
+
+class StatusCode(Enum):
+    """How a run ended."""
+
+    COMPLETED = "completed"
+    STOPPED_BY_RULE = "stopped by the rule"
+    ALL_KNOWN = "every pair known"
+    BUDGET_SPENT = "budget spent"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Status(Displayed):
+    """How a run ended, as a code for programs and a sentence for people."""
+
+    code: StatusCode
+    sentence: str
+
+    def __repr__(self) -> str:
+        return described(self, f"{getattr(self.code, 'value', self.code)}: {self.sentence}")
+
+    def __str__(self) -> str:
+        return f"{self.code.value}: {self.sentence}"
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON form."""
+        return {"code": self.code.value, "sentence": self.sentence}
+
+    @classmethod
+    def from_json(cls, data: Json) -> Status:
+        """Read the JSON form back."""
+        codes = [code.value for code in StatusCode]
+        if not isinstance(data, dict) or data.get("code") not in codes or not isinstance(data.get("sentence"), str):
+            raise InvalidInput(f"Status: expected a code of {', '.join(codes)} and a sentence, got {data!r:.200}.")
+        return cls(StatusCode(data["code"]), data["sentence"])
+
+
+UNSAID = Status(StatusCode.COMPLETED, "the code that ran does not say how it ended")  # no run ends without a word
+
 
 History = Mapping[str, "NDArray[np.float64]"]
 

@@ -22,7 +22,7 @@ from replicable_rl.canonical import Json
 from replicable_rl.display import Displayed, described, short_repr
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real, shown
 from replicable_rl.paper import cited
-from replicable_rl.records.plugins import OURS
+from replicable_rl.runs.provenance import OURS
 from replicable_rl.wording import apart, listed
 from replicable_rl.wording import number as short
 

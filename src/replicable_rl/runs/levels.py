@@ -18,7 +18,7 @@ import numpy as np
 
 from replicable_rl.canonical import array_digest, array_to_bytes, bytes_to_array, json_text
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
-from replicable_rl.records.plugins import is_reloaded, load_plugins
+from replicable_rl.runs.provenance import is_reloaded, load_plugins
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
 _SUFFIX = re.compile(r"\.[a-z0-9]{1,40}")

@@ -1,7 +1,7 @@
 """The nouns: what is run (:class:`RunSpec`, :class:`AuditSpec`), what it yields (:class:`Run`), and what is claimed."""
 
-from replicable_rl.records.audits import AuditSpec, Repeat, derived_seed
-from replicable_rl.records.claims import (
+from replicable_rl.runs.audits import AuditSpec, LogPair, Logs, Repeat, Training, derived_seed
+from replicable_rl.runs.claims import (
     CERTIFICATE,
     EMPTY,
     FIXED_SEED,
@@ -12,7 +12,7 @@ from replicable_rl.records.claims import (
     Measurement,
     shortfall,
 )
-from replicable_rl.records.levels import (
+from replicable_rl.runs.levels import (
     LEVELS,
     Level,
     check_level,
@@ -22,10 +22,9 @@ from replicable_rl.records.levels import (
     register_level,
     usual_level,
 )
-from replicable_rl.records.logs import LogPair, Logs
-from replicable_rl.records.plugins import OURS, is_our_file, is_reloaded, load_plugins, provider
-from replicable_rl.records.run import Fingerprints, Run, history_digest, made_with
-from replicable_rl.records.specs import (
+from replicable_rl.runs.provenance import OURS, is_our_file, is_reloaded, load_plugins, provider
+from replicable_rl.runs.run import UNSAID, Fingerprints, Run, Status, StatusCode, history_digest, made_with
+from replicable_rl.runs.specs import (
     COUNTS,
     OWN,
     Drawn,
@@ -36,8 +35,6 @@ from replicable_rl.records.specs import (
     Sample,
     parameter_text,
 )
-from replicable_rl.records.status import UNSAID, Status, StatusCode
-from replicable_rl.records.training import Training
 
 __all__ = [
     "CERTIFICATE",

@@ -1,0 +1,598 @@
+"""The verbs: ``solve(problem, algorithm, shared_seed=..., sample_seed=...)`` -> ``Run``, ``plan`` and ``publish``.
+
+This is the one place where a problem becomes something to sample from: counts are drawn of a table, everything else
+samples itself. Algorithms get a source with ``draw`` or ``play`` and never ask what it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import math
+import numbers
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from replicable_rl import algorithms
+from replicable_rl.algorithms import PlugInPolicy
+from replicable_rl.algorithms.ignoring import hardly_reached
+from replicable_rl.algorithms.plug_in_policy import fewest_samples
+from replicable_rl.canonical import Json, array_digest, from_decimal, json_text, parse_json, record_digest
+from replicable_rl.data import Dataset
+from replicable_rl.errors import InvalidFile, InvalidInput, SampleSizeTooLarge, check_integer, shown
+from replicable_rl.files import new_directory, read_file, write_csv
+from replicable_rl.planning import gain
+from replicable_rl.problem.conditions import conditions
+from replicable_rl.problem.episodes import EpisodicEnv
+from replicable_rl.problem.sampler import Counts
+from replicable_rl.problem.source import Problem, check_source
+from replicable_rl.problem.support import allowed_of, check_policy_allowed
+from replicable_rl.problem.table import TabularMDP
+from replicable_rl.progress_bar import bar_where_it_is_seen
+from replicable_rl.randomness import MAX_SEED, SharedRandomness, fresh_seed, sample_stream
+from replicable_rl.rules.choosing import choose_cuts
+from replicable_rl.rules.cuts import Cuts
+from replicable_rl.rules.rule import action_order
+from replicable_rl.runs import (
+    COUNTS,
+    OURS,
+    OWN,
+    UNSAID,
+    Claims,
+    Drawn,
+    ObjectSpec,
+    Run,
+    RunSpec,
+    Sample,
+    Status,
+    level_of,
+    provider,
+)
+from replicable_rl.theory import Plan
+from replicable_rl.theory.plug_in import SPENT
+from replicable_rl.wording import number
+
+SHIPPED: dict[str, Any] = {
+    algorithm.id: algorithm
+    for algorithm in (
+        algorithms.PhasedVI,
+        algorithms.ReplicablePhasedVI,
+        algorithms.ApproximateMDP,
+        algorithms.ReplicableApproximateMDP,
+        algorithms.RMax,
+        algorithms.ReplicableRMax,
+        algorithms.PlugInPolicy,
+    )
+}
+
+
+def algorithm_spec(algorithm: object) -> ObjectSpec:
+    """Return id and parameters of an algorithm; parameters left to the theorem are left out."""
+    kind = type(algorithm)
+    own = {**vars(kind), **getattr(algorithm, "__dict__", {})}  # an id that is inherited means another algorithm
+    version = {"version": own["version"]} if "version" in own else {}
+    params = {name: _written(value) for name, value in _given(algorithm).items()}
+    id = own.get("id", _full_name(kind))
+    if isinstance(id, str) and SHIPPED.get(id, kind) is not kind:
+        belongs = f"the id {id!r} belongs to {SHIPPED[id].__name__}"
+        raise InvalidInput(f"{kind.__name__}: {belongs}. Give your class its own id.")
+    return ObjectSpec(id, params | version)
+
+
+def speaker(spec: ObjectSpec | None) -> str:
+    """Return who is believed to have made the claims of a run that was read: this library, for what it ships."""
+    return "code without a name" if spec is None else OURS if spec.id in SHIPPED else spec.id
+
+
+def settings_of(thing: object) -> dict[str, Any]:
+    """Return the fields of a dataclass, and the attributes of an object, without its id and version."""
+    kind: Any = type(thing)
+    settings = {name: getattr(thing, name) for name in _defaults(kind)}
+    if "__dataclass_fields__" not in vars(kind):
+        state: Any = object.__getstate__(thing)  # with slots: a pair
+        for held in state if isinstance(state, tuple) else [state]:
+            settings |= held or {}
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in ("id", "version") and not isinstance(getattr(kind, name, None), functools.cached_property)
+    }
+
+
+def _full_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+@functools.lru_cache(maxsize=256)
+def _defaults(kind: type) -> dict[str, Any]:
+    """Return the fields of a dataclass with their defaults; of another class nothing."""
+    return {field.name: field.default for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else {}
+
+
+def is_ingredient(value: object) -> bool:
+    """Whether a setting is an object with an id or with fields, which has settings itself."""
+    return not isinstance(value, type) and (
+        dataclasses.is_dataclass(value) or isinstance(getattr(value, "id", None), str)
+    )
+
+
+def said(value: Any) -> Json:
+    """Return a setting as identities say it: an array by its digest, an ingredient by its id and its settings.
+
+    >>> said({"layers": (2, 3)})
+    {'layers': [2, 3]}
+    """
+    if value is None or isinstance(value, (str, int, numbers.Integral)):  # truth values are integers
+        return value
+    if isinstance(value, (float, numbers.Real)) and math.isfinite(value) and float(value) == value:
+        return float(value)
+    if isinstance(value, np.ndarray):
+        return {"array": array_digest(str(value.dtype), value)}
+    if isinstance(value, (list, tuple)):
+        return [said(item) for item in value]
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {key: said(item) for key, item in value.items()}
+    if isinstance(value, Cuts):
+        return value.digest
+    if is_ingredient(value):
+        kind: Any = type(value)
+        name = getattr(value, "id", _full_name(kind))
+        left = {key for key, default in _defaults(kind).items() if default is None}  # None: as the plan says
+        given = {key: item for key, item in settings_of(value).items() if item is not None or key not in left}
+        settings = {key: said(item) for key, item in given.items()}
+        return {"id": name, **settings} if settings else name
+    raise InvalidInput(f"JSON cannot say {shown(value)} exactly.")
+
+
+def unsaid(algorithm: object) -> str | None:
+    """Return the name of a setting that JSON cannot say: no identity is exact without it."""
+    for name, value in _given(algorithm).items():
+        try:
+            said(value)
+        except InvalidInput:
+            return name
+    return None
+
+
+def _given(algorithm: object) -> dict[str, Any]:
+    """Return the settings that an identity says: of a dataclass those that are not left at their defaults."""
+    kind: Any = type(algorithm)
+    settings, defaults = settings_of(algorithm), _defaults(kind)
+    if not dataclasses.is_dataclass(kind):
+        return settings
+    return {
+        name: value
+        for name, value in settings.items()
+        if not _is_default(value, defaults.get(name, dataclasses.MISSING))
+    }
+
+
+def _written(value: Any) -> Any:
+    """Return a setting as it stands in the spec; one that JSON cannot say, which no store takes, by its type."""
+    try:
+        return said(value)
+    except InvalidInput:
+        return type(value).__qualname__
+
+
+def _is_default(value: object, default: object) -> bool:
+    if value is default or value is None:
+        return value is default
+    plain = type(value) in (bool, int, float, str)  # most are, and numpy takes its time to say so
+    return bool(value == default) if plain or np.ndim(value) == 0 else False  # type: ignore[arg-type]  # arrays have no truth
+
+
+@runtime_checkable
+class Algorithm(Protocol):
+    """Anything that solves a problem from shared randomness and fresh samples."""
+
+    def solve(self, source: Any, shared: SharedRandomness, rng: np.random.Generator) -> Run:
+        """Return the run; every use of ``shared`` is addressed, every sample comes from ``source`` and ``rng``."""
+        ...
+
+
+@runtime_checkable
+class PlanningAlgorithm(Protocol):
+    """An algorithm that can say beforehand what a run will do."""
+
+    def plan(self, problem: Any) -> Plan:
+        """Return the parameters of a run and what it may claim."""
+        ...
+
+
+@bar_where_it_is_seen()
+def solve(
+    problem: Any,
+    algorithm: Algorithm,
+    *,
+    shared_seed: int,
+    sample_seed: int | None = None,
+) -> Run:
+    """Run an algorithm on a problem once.
+
+    Parameters
+    ----------
+    problem : TabularMDP, Simulator, EpisodicEnv, or any GenerativeModel or EpisodicModel
+        What to solve.
+    algorithm : Algorithm
+        For example ``ReplicablePhasedVI(epsilon=0.1, delta=0.001, rho=0.2)``.
+    shared_seed : int
+        The published randomness r: two runs that should agree use the same.
+    sample_seed : int, optional
+        The fresh samples. None draws entropy from the operating system; the seed drawn is
+        in ``run.spec``, so that the run can be repeated.
+
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> run = rr.solve(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seed=1, sample_seed=1)
+    >>> run.policy.tolist(), str(run.status)
+    ([0, 0, 0, 0, 0], 'completed: ran all 240 iterations')
+    """
+    if not callable(getattr(algorithm, "solve", None)) or isinstance(algorithm, type):
+        raise InvalidInput(
+            "solve: algorithm must be an object with solve(source, shared, rng), such as "
+            f"ReplicablePhasedVI(epsilon=0.1, delta=0.001, rho=0.2); got {shown(algorithm)}."
+        )
+    shared_seed = check_integer("solve", "shared_seed", shared_seed, low=0, high=MAX_SEED)
+    source, sample = source_of(problem, algorithm), _sample(problem, sample_seed)
+    return _made(problem, source, algorithm, RunSpec(problem.spec, algorithm_spec(algorithm), shared_seed, sample))
+
+
+def solve_as(spec: RunSpec, problem: Any, algorithm: Algorithm) -> Run:
+    """Make the run that has this identity, which an audit has named already."""
+    return _made(problem, source_of(problem, algorithm), algorithm, spec)
+
+
+ALONE = threading.RLock()  # what samples itself may keep a state: within a process, its runs wait for each other
+_DRAW_FROM_RNG = (Counts, EpisodicEnv)  # no sample of these leaves the generator as it was
+
+
+def _state(rng: np.random.Generator) -> tuple[object, ...]:
+    seeds: Any = rng.bit_generator.seed_seq
+    return rng.bit_generator.state, seeds.n_children_spawned
+
+
+def _made(problem: Any, source: Any, algorithm: Algorithm, spec: RunSpec) -> Run:
+    shared = SharedRandomness(spec.shared_seed)
+    refuse_endless(source, algorithm)
+    rng = sample_stream(spec.sample.seed if isinstance(spec.sample, Drawn) else 0)  # a recorded sample draws nothing
+    unused = _state(rng)
+    alone = source is problem and not isinstance(problem, Dataset)
+    with ALONE if alone else contextlib.nullcontext():
+        run = algorithm.solve(source, shared, rng)
+    _check_run(run, source, algorithm)
+    if type(source) in _DRAW_FROM_RNG and _state(rng) == unused:
+        run = run.but(samples=0)  # nobody asked for a sample, whatever is reported
+    estimated = getattr(problem, "estimated", False) or source.estimated
+    claims = stated_unless_ours(run.claims, algorithm, spec).under(conditions(source))
+    if isinstance(problem, TabularMDP) and claims.accuracy is not None and claims.accuracy.on_policy:
+        claims = claims.beside(gain(problem))
+    return run.completed(spec, claims=claims.about_an_estimate() if estimated else claims, status=run.status or UNSAID)
+
+
+def stated_unless_ours(claims: Claims, algorithm: object, spec: RunSpec) -> Claims:
+    """Return the claims of a run: of other code than this library's they are stated by it, whatever they say."""
+    if provider(algorithm) == OURS:
+        return claims
+    own = spec.algorithm.id
+    return Claims.stated_by(claims, own if own not in SHIPPED else f"{own}, changed by {provider(algorithm)}")
+
+
+def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan:
+    """Return what a run would do and may claim, without drawing a sample.
+
+    Parameters
+    ----------
+    problem : TabularMDP, Simulator, EpisodicEnv, or any GenerativeModel or EpisodicModel
+        What would be solved; only its sizes, discount and kind of rewards are used.
+    algorithm : algorithm
+        With the promise, and with overrides where the theorem's parameters are not wanted.
+
+    Returns
+    -------
+    Plan
+        With ``.samples``, ``.claims()`` and ``.table()``; which class it is depends on the algorithm.
+
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> planned = rr.plan(rr.make("two-goals-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2))
+    >>> planned.iterations, planned.calls, planned.samples
+    (32, 96152887296, 50789574574080)
+    """
+    if not isinstance(algorithm, PlanningAlgorithm) or isinstance(algorithm, type):
+        raise InvalidInput(f"plan: algorithm must be an object with plan(problem), got {shown(algorithm)}.")
+    if not isinstance(problem, TabularMDP) and not _is_log(problem, algorithm):
+        check_source(problem)
+    planned = algorithm.plan(problem)
+    if not isinstance(planned, Plan):
+        return planned
+    loses = isinstance(problem, TabularMDP) and getattr(algorithm, "loss_over", None) is not None
+    by = None if provider(algorithm) == OURS else algorithm_spec(algorithm).id
+    return dataclasses.replace(planned, gain=gain(problem) if loses else None, by=by)
+
+
+def _is_log(problem: Any, algorithm: object) -> bool:
+    """Whether a problem is a log, which is refused to algorithms that draw or play."""
+    if not isinstance(problem, Dataset):
+        return False
+    if not isinstance(algorithm, PlugInPolicy) or algorithm.horizon is not None:
+        raise InvalidInput(
+            f"{type(algorithm).__name__}: a log is one batch of samples, and no more can be drawn or played. Use "
+            "PlugInPolicy without a horizon, which decides from one batch."
+        )
+    return True
+
+
+def source_of(problem: Any, algorithm: object) -> Any:
+    """Return what an algorithm samples from: the one adaptation of a problem."""
+    check_source_of(problem, algorithm)
+    return Counts(problem) if isinstance(problem, TabularMDP) else problem
+
+
+def check_source_of(problem: Any, algorithm: object) -> None:
+    """Refuse what cannot be sampled from, and a problem without the methods that an algorithm needs."""
+    if isinstance(problem, TabularMDP) or _is_log(problem, algorithm):
+        return
+    source, needs = check_source(problem), getattr(algorithm, "needs", None)
+    if needs is not None and any(hasattr(needs, way) and not hasattr(source, way) for way in ("draw", "play")):
+        raise InvalidInput(
+            f"{type(algorithm).__name__}: needs the methods of {needs.__name__}, which {type(problem).__name__} has "
+            f"not. {_REMEDIES.get(needs.__name__, '')}".rstrip()
+        )
+
+
+_REMEDIES = {
+    "GenerativeModel": "Give it a table or a Simulator, or use an algorithm that plays episodes, such as R-max.",
+    "EpisodicModel": "Give it a table or an EpisodicEnv, or use an algorithm that draws successors, such as rPVI.",
+}
+
+
+def _sample(problem: Any, sample_seed: int | None) -> Sample:
+    """Return where the data comes from: what was recorded, or a seed."""
+    if isinstance(problem, Dataset):
+        if sample_seed is not None:
+            raise InvalidInput("solve: sample_seed is for samples that are drawn; these were recorded. Leave it out.")
+        return problem.sample
+    seed = fresh_seed() if sample_seed is None else sample_seed
+    return Drawn(check_integer("solve", "sample_seed", seed, low=0, high=MAX_SEED), sampler_of(problem))
+
+
+def sampler_of(problem: Any) -> str:
+    """Return who draws the samples of a problem."""
+    return COUNTS if isinstance(problem, TabularMDP) else OWN
+
+
+def refuse_unsampled(problem: Any, algorithm: Algorithm) -> None:
+    """Refuse what every run would refuse before its first sample: what cannot be planned, and what cannot end."""
+    check_source_of(problem, algorithm)
+    if not isinstance(algorithm, PlanningAlgorithm):
+        return
+    try:
+        planned = algorithm.plan(problem)
+    except InvalidInput:
+        raise
+    except Exception:  # in somebody's own code: the run says where, or never asks for a plan
+        return
+    _refuse_beyond_budget(problem, algorithm, planned)
+
+
+def refuse_endless(source: Any, algorithm: Algorithm) -> None:
+    """Refuse, before it starts, a run that steps more often than the problem can be stepped."""
+    if getattr(source, "most_samples", None) is not None and isinstance(algorithm, PlanningAlgorithm):
+        _refuse_beyond_budget(source, algorithm, algorithm.plan(source))
+
+
+def _refuse_beyond_budget(source: Any, algorithm: Algorithm, planned: Any) -> None:
+    most, samples = getattr(source, "most_samples", None), getattr(planned, "samples", None)
+    if most is None or samples is None or samples <= most:
+        return
+    name = next((one for one in ("calls", "samples", "episodes") if hasattr(algorithm, one)), "episodes")
+    if getattr(algorithm, "budget", None) is not None:
+        name = "budget"
+    affordable = _affordable(source, algorithm, name, most)
+    remedy = f"With {name}={affordable} it would fit, and less would be claimed" if affordable else "It cannot fit"
+    takes = f"{type(algorithm).__name__}: a run would take {number(samples, 3)}"
+    raise SampleSizeTooLarge(
+        f"{takes} steps of {type(source).__name__}, more than its budget of {number(most, 3)}. {remedy}; budget=... of "
+        "the problem allows more."
+    )
+
+
+def _affordable(source: Any, algorithm: Any, name: str, most: int) -> int:
+    """Return about the most calls, samples or episodes with which a run fits; 0 if none does, or nobody can say."""
+    asked = most
+    while asked:
+        try:
+            samples = dataclasses.replace(algorithm, **{name: asked}).plan(source).samples
+        except (TypeError, InvalidInput):  # no dataclass, no such parameter, or none beside the others
+            return 0
+        if samples <= most:
+            break
+        asked = min(most * asked // samples, asked - 1)
+    return asked
+
+
+def _check_run(run: object, source: Problem, algorithm: Algorithm) -> None:
+    """Refuse what is no run of this problem."""
+    name, S, A = type(algorithm).__name__, source.n_states, source.n_actions
+    if not isinstance(run, Run):
+        raise InvalidInput(f"{name}: solve must return a Run, got {shown(run)}.")
+    if not isinstance(run.claims, Claims):
+        raise InvalidInput(f"{name}: the claims of a run must be Claims, got {shown(run.claims)}.")
+    for level, shape in (("policy", (S,)), ("value", (S, A))):
+        if level in run.outputs and run.outputs[level].shape != shape:
+            raise InvalidInput(
+                f"{name}: the problem has {S} states and {A} actions, so a {level} has shape {shape}; got "
+                f"{run.outputs[level].shape}."
+            )
+    policy = run.outputs.get("policy")  # below, -1 is 2**64 - 1
+    if policy is not None and (policy.dtype.kind != "i" or policy.astype(np.uint64, copy=False).max() >= A):
+        raise InvalidInput(f"{name}: the actions of a policy must be integers in 0..{A - 1}.")
+    if policy is not None:
+        check_policy_allowed(name, policy, allowed_of(source))
+
+
+@bar_where_it_is_seen()
+def publish(problem: Any, algorithm: PlugInPolicy, *, sample_seed: int | None = None) -> Cuts:
+    """Choose one tolerance for each state on fresh data, for others to use on theirs.
+
+    Parameters
+    ----------
+    problem : TabularMDP, Simulator, EpisodicEnv, Dataset, or any GenerativeModel or EpisodicModel
+        What is solved. The cuts of a log also hold the names of its states and actions.
+    algorithm : PlugInPolicy
+        Says how many samples are drawn and how much loss is allowed; its rule does not matter but for its order, and
+        for what its bound asks for where neither samples nor a budget are given.
+    sample_seed : int, optional
+        The fresh samples; None draws entropy from the operating system. A log has its own, and no seed.
+
+    Returns
+    -------
+    Cuts
+        For ``PlugInPolicy(..., rule=rr.rules.PublishedCuts(cuts))``, in any lab; ``cuts.save(path)`` writes them.
+
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> mdp, algorithm = rr.make("two-goals-v1"), rr.PlugInPolicy(0.02, 0.01, 0.2, samples=1000)
+    >>> cuts = publish(mdp, algorithm, sample_seed=1)
+    >>> theirs = rr.PlugInPolicy(0.02, 0.01, 0.2, samples=1000, rule=rr.rules.PublishedCuts(cuts))
+    >>> rr.solve(mdp, theirs, shared_seed=0, sample_seed=2).policy.tolist() == cuts.policy.tolist()
+    True
+    """
+    if not isinstance(algorithm, PlugInPolicy):
+        raise InvalidInput(f"publish: algorithm must be a PlugInPolicy, got {shown(algorithm)}.")
+    source = source_of(problem, algorithm)
+    if isinstance(problem, Dataset) and sample_seed is not None:
+        raise InvalidInput("publish: sample_seed is for samples that are drawn; these were recorded. Leave it out.")
+    refuse_endless(source, algorithm)
+    seed = fresh_seed() if sample_seed is None else sample_seed
+    rng = sample_stream(check_integer("publish", "sample_seed", seed, low=0, high=MAX_SEED))
+    plan = algorithm.plan(source)
+    model, _ = algorithm.estimate(source, plan, rng)
+    if plan.recorded:
+        model = model.at_least(fewest_samples(model, None))  # as everybody does who uses the cuts
+    tuning = algorithm.tuning(plan)._replace(spent=SPENT * algorithm.epsilon)  # whatever the rule itself would spend
+    order = getattr(algorithm.rule, "order", None)
+    if plan.explores:
+        few = hardly_reached(model, tuning, None, action_order(order, model.n_actions))
+        tuning = tuning._replace(ignored=None if few is None else few.states)
+    cuts = choose_cuts(model, tuning, order)
+    return replace(cuts, names=problem.labels) if isinstance(problem, Dataset) else cuts  # no id stands for a log
+
+
+_FORMAT, _VERSION = "replicable-rl run", 1
+_LARGEST = 1 << 28  # bytes of a record
+
+
+def save_run(run: Run, directory: str | os.PathLike[str], problem: Any = None) -> None:
+    """Write a run into a new directory, whole or not at all.
+
+    Parameters
+    ----------
+    run : Run
+        What :func:`replicable_rl.solve` returned, or a store.
+    directory : path
+        It must not exist yet. It will hold ``run.json`` and one file for every level, such as ``policy.npy``.
+    problem : TabularMDP or Dataset, optional
+        What was solved, if it has names: the policy is then written by them too, as ``policy.csv``, for people.
+
+    Examples
+    --------
+    >>> import tempfile, replicable_rl as rr
+    >>> run = rr.solve(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seed=1, sample_seed=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rr.save_run(run, folder + "/run")
+    ...     rr.load_run(folder + "/run") == run
+    True
+    """
+    if run.error is not None:
+        raise InvalidInput(f"save_run: this run failed, and has nothing to save ({run.error.rstrip('.')}).")
+    named = [] if problem is None else _by_names(run, problem)
+    with new_directory(directory) as folder:
+        record = {"format": _FORMAT, "version": _VERSION, **run.to_json()}
+        text = json_text({**record, "digest": record_digest(record)}, indent=2)
+        (folder / "run.json").write_text(text, encoding="utf-8")
+        for name in run.fingerprints:
+            (folder / _file_of(name)).write_bytes(level_of(name).encode(run.output(name)))
+        if named:
+            write_csv(folder / "policy.csv", named)
+
+
+def _by_names(run: Run, problem: Any) -> list[dict[str, str]]:
+    """Return the state and the action of every row, by their names; nothing where there are none."""
+    if not isinstance(problem, (TabularMDP, Dataset)):
+        raise InvalidInput(f"save_run: problem must be a TabularMDP or a Dataset, got {shown(problem)}.")
+    states, actions = problem.labels.states, problem.labels.actions
+    if "policy" not in run.outputs or states is None or actions is None:
+        return []
+    if run.policy.size != len(states) or run.policy.max() >= len(actions):
+        raise InvalidInput(
+            f"save_run: the policy has {run.policy.size} states, the problem {len(states)} and {len(actions)} actions. "
+            "Give the problem that was solved."
+        )
+    return [{"state": state, "action": actions[a]} for state, a in zip(states, run.policy.tolist(), strict=True)]
+
+
+def load_run(directory: str | os.PathLike[str]) -> Run:
+    """Read a run back, and check that all of it is as it was saved.
+
+    Every output must have its fingerprint and ``run.json`` its digest.
+
+    Parameters
+    ----------
+    directory : path
+        What :func:`save_run` wrote. Nothing is unpickled.
+    """
+    try:
+        folder = Path(directory)
+    except Exception:  # whatever somebody's object raises
+        raise InvalidInput(f"load_run: directory must name a folder, got {shown(directory)}.") from None
+    try:
+        if not (folder / "run.json").is_file():
+            raise InvalidFile("holds no run.json.")
+        record = parse_json(read_file(folder / "run.json", _LARGEST))
+        run = _read(record, folder)
+    except InvalidInput as error:
+        raise InvalidFile(f"{folder}: {error}") from None
+    except Exception as error:  # whatever numpy and a level of somebody's own make of what they cannot read
+        raise InvalidFile(f"{folder}: not a {_FORMAT} ({str(error) or type(error).__name__}).") from None
+    if run.fingerprints != record["fingerprints"]:
+        raise InvalidFile(
+            f"{folder}: the outputs do not have the fingerprints recorded; they were changed after saving."
+        )
+    return run
+
+
+def _read(record: Any, folder: Path) -> Run:
+    """Return what a directory holds."""
+    if not isinstance(record, dict) or record.get("format") != _FORMAT:
+        raise InvalidFile(f"not a {_FORMAT}.")
+    if record.get("version") != _VERSION:
+        raise InvalidFile(f"format version {record.get('version')!r} is not {_VERSION}. Upgrade replicable-rl.")
+    if record.get("digest") != record_digest({name: part for name, part in record.items() if name != "digest"}):
+        raise InvalidFile(
+            "run.json does not have the digest recorded; it was changed after saving. Make the run again."
+        )
+    spec = None if record["spec"] is None else RunSpec.from_json(record["spec"])
+    run = Run.of(
+        {name: level_of(name).decode(read_file(folder / _file_of(name))) for name in record["fingerprints"]},
+        status=None if record["status"] is None else Status.from_json(record["status"]),
+        claims=Claims.from_json(record["claims"], speaker(None if spec is None else spec.algorithm)),
+        samples=None if record["samples"] is None else from_decimal("samples", record["samples"]),
+        history={name: np.array(column, dtype=np.float64) for name, column in record["history"].items()},
+    )
+    return replace(run, spec=spec, made_with=dict(record["made_with"]))
+
+
+def _file_of(name: str) -> str:
+    return f"{name}{level_of(name).suffix}"
