@@ -20,6 +20,7 @@ from replicable_rl.audit import audit_spec, read_audits, run_audits
 from replicable_rl.cli import progress
 from replicable_rl.cli.main import app
 from replicable_rl.progress import report
+from tests.commands import run_here
 from tests.test_cli import COMMAND, Run, environment, plain, read_all, terminal
 
 GOOD = ("two-goals-v1", "rpvi-v1:epsilon=0.1,delta=0.001,rho=0.2,iterations=30")
@@ -83,6 +84,32 @@ def test_exit_code_says_whether_the_requirement_is_met(
 ) -> None:
     result = run("audit", *subject, *SMALL, *options)
     assert (result.code, result.err) == (code, "")
+
+
+QUITS = """
+import dataclasses, sys, replicable_rl as rr
+
+@rr.register_algorithm
+@dataclasses.dataclass(frozen=True)
+class Quits:
+    how: object
+    id = "quits-v1"
+
+    def plan(self, problem):
+        sys.exit({"none": None, "text": "usage"}.get(self.how, self.how))
+
+    solve = lambda self, *given: self.plan(None)
+"""
+
+
+@pytest.mark.parametrize("how", ["0", "1", "3", "none", "text"])
+@pytest.mark.parametrize("words", ["solve --shared-seed 1", "plan", "audit --shared-seeds 2 --require 0.9"])
+def test_code_that_ends_the_program_meets_and_refutes_nothing(how: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "quits.py").write_text(QUITS)
+    command, *options = words.split()
+    result = run_here(["--plugin", "quits", command, "two-goals-v1", f"quits-v1:how={how}", *options], tmp_path)
+    assert (result.code, result.out) == (2, "")
+    assert "SystemExit" in result.err
 
 
 def test_store_resumes_and_jobs_do_not_matter(run: Run, tmp_path: Path) -> None:

@@ -94,6 +94,16 @@ def test_transitions_are_those_of_the_problem(sizes: tuple[int, int]) -> None:
         of_a_table().transitions(*sizes)
 
 
+@pytest.mark.parametrize("state", [-1, -S, S, 2**31 - 1])
+@pytest.mark.parametrize("place", [0, 7, -1])
+def test_next_states_are_those_of_the_problem(state: int, place: int) -> None:
+    counts = of_a_table()
+    changed = counts.next_state.copy()
+    changed[place] = state
+    with pytest.raises(InvalidInput, match="next states"):
+        replace(counts, next_state=changed).transitions(S, A)
+
+
 def test_a_query_takes_one_place_for_each_mean() -> None:
     query, means = RStat(SharedRandomness(1), "rpvi/offset", 0.2), np.full(5, 0.5)
     for index in (np.arange(4), np.arange(6), np.arange(1), np.arange(5)[:, None], np.array(3), np.arange(0)):

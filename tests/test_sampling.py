@@ -299,6 +299,9 @@ def test_draws_that_were_not_asked_for_are_refused(algorithm: Any) -> None:
         ("indptr", lambda ends: ends[:-1], "indptr"),
         ("indptr", lambda ends: ends[::-1].copy(), "indptr"),
         ("indptr", lambda ends: ends * 1.0, "indptr"),
+        ("indptr", lambda ends: ends.astype(np.uint64), "indptr"),
+        ("next_state", lambda states: states * 1.0, "next_state"),
+        ("next_state", lambda states: states > 0, "next_state"),
     ],
 )
 def test_draws_that_cannot_be_are_refused(name: str, change: Callable[[Any], Any], message: str) -> None:

@@ -320,6 +320,7 @@ def test_a_plan_of_others_is_stated(algorithm: Any, tmp_path: Path) -> None:
     assert {claim.kind for claim in planned.claims()} == {"stated"}
     assert "proved" not in planned.table().closing
     assert "not by this library" in planned.table().closing
+    assert "proved" not in json.dumps(planned.to_json())
 
 
 def test_what_others_need_is_not_shown_as_proved() -> None:

@@ -66,6 +66,9 @@ def main(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     except SystemExit as end:  # typer ends so what it was asked by a shell; both it and rich, a pipe without a reader
+        *_, (frame, _) = traceback.walk_tb(end.__traceback__)
+        if frame.f_globals["__name__"].partition(".")[0] not in ("typer", "click", "rich"):
+            return _fail(f"Somebody's own code ended the program (SystemExit: {end.code}).")
         drop_output()
         return end.code if "_REPLICABLE_RL_COMPLETE" in os.environ and isinstance(end.code, int) else 0
     except BrokenPipeError:
@@ -76,7 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
             return _fail(f"{error.filename}: {error.strerror}.")
         drop_output()
         return _fail(f"The output cannot be written ({error.strerror}).")
-    except Exception as error:  # usage errors have this method in every version of typer; the rest are bugs
+    except BaseException as error:  # usage errors have this method in every version of typer; the rest are bugs
         if hasattr(error, "format_message"):
             return _usage(error)
         traceback.print_exc()

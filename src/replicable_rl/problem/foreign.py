@@ -49,7 +49,8 @@ def check_drawn(source: Problem, counts: OutcomeCounts, calls: int) -> None:
     ends = _integers(who, "draw", "indptr", counts.indptr)
     if ends.shape != (n_rows + 1,) or ends[0] != 0 or (np.diff(ends) < 0).any():
         raise InvalidInput(f"{who}: the indptr of draw must rise from 0 and have S*A + 1 = {n_rows + 1} entries.")
-    columns = {"next_state": counts.next_state, "count": counts.count, "reward": counts.reward}
+    successors = _integers(who, "draw", "next_state", counts.next_state)
+    columns = {"next_state": successors, "count": counts.count, "reward": counts.reward}
     _check_outcomes(source, "draw", int(ends[-1]), counts.row, columns)
     total, allowed = sums(counts.row, counts.count.astype(np.float64), n_rows), allowed_of(source)
     asked = np.full(n_rows, float(calls)) if allowed is None else np.where(allowed.reshape(-1), float(calls), 0.0)
@@ -105,8 +106,10 @@ def _check_kind(who: str, method: str, returned: object, kind: type) -> None:
 
 
 def _integers(who: str, method: str, name: str, array: Any) -> NDArray[np.int64]:
-    if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iu":
-        raise InvalidInput(f"{who}: the {name} of {method} must be a row of integers, got {shown(array)}.")
+    if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iu" or array.dtype == "u8":
+        raise InvalidInput(
+            f"{who}: the {name} of {method} must be a row of integers of a type that int64 holds, got {shown(array)}."
+        )
     return array
 
 

@@ -91,7 +91,8 @@ class OutcomeCounts:
 
     def transitions(self, n_states: int, n_actions: int, low: float = 0.0) -> TransitionCounts:
         """Return the same counts, merged by successor; rewards are summed above ``low``."""
-        if self.indptr.size - 1 != n_states * n_actions or not (self.next_state < n_states).all():
+        inside = (self.next_state >= 0) & (self.next_state < n_states)
+        if self.indptr.size - 1 != n_states * n_actions or not inside.all():
             raise InvalidInput(
                 f"OutcomeCounts: n_states and n_actions must be those of the {self.indptr.size - 1} rows and of all "
                 f"next states, got {n_states} and {n_actions}."

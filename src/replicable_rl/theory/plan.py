@@ -122,7 +122,8 @@ class Plan(Displayed):
     def to_json(self) -> dict[str, Json]:
         """Return the plan as JSON; counts of samples are strings."""
         names = [field.name for field in fields(self)]
-        names += ["samples", "rho_proved", "accuracy_proved", "replicability_proved", *self._derived]
+        proved = ("rho_proved", "accuracy_proved", "replicability_proved") if self.by is None else ()
+        names += ["samples", *proved, *self._derived]
         said = ((name, getattr(self, name)) for name in names)
         said = ((name, value) for name, value in said if name not in ("allowed_pairs", *_HERE) or value)
         numbers = {name: decimal(value) if name in ("samples", *self._counts) else value for name, value in said}
