@@ -367,7 +367,7 @@ AGREES = rr.Claim("replicability", "stated", "two runs have the same policy", 0.
 def library(claim: Claim, kind: str) -> Claim:
     """Return a claim as this library would make it."""
     parts = {one.name: getattr(claim, one.name) for one in dataclasses.fields(claim)}
-    seen = rr.records.Measurement(0.9, 0.8, 1.0, 0.95, 10) if kind == "measured" else None
+    seen = rr.runs.Measurement(0.9, 0.8, 1.0, 0.95, 10) if kind == "measured" else None
     return LibraryClaim(**{**parts, "kind": kind, "measurement": seen})
 
 
@@ -395,8 +395,8 @@ def audited(claim: Claim, bad: float, **options: Any) -> rr.AuditResult:
         (dataclasses.replace(AGREES, level=None), 0.5, True),
         (dataclasses.replace(AGREES, bound=0.9), 0.5, False),
         (dataclasses.replace(AGREES, definition="def:mine"), 0.5, True),
-        (dataclasses.replace(AGREES, definition=rr.records.THIS_SEED), 0.5, True),
-        (dataclasses.replace(AGREES, definition=rr.records.THIS_SEED, bound=0.6), 0.5, False),
+        (dataclasses.replace(AGREES, definition=rr.runs.THIS_SEED), 0.5, True),
+        (dataclasses.replace(AGREES, definition=rr.runs.THIS_SEED, bound=0.6), 0.5, False),
     ],
     ids=repr,
 )
@@ -428,7 +428,7 @@ def test_kinds_and_conditions(claim: Claim) -> None:
     fails = "or its condition fails"
     assert fails not in result.refuted[0]
     assert fails in audited(dataclasses.replace(claim, conditions=("it rains",)), 0.5).refuted[0]
-    assert fails not in audited(dataclasses.replace(claim, conditions=(rr.records.FIXED_SEED,)), 0.5).refuted[0]
+    assert fails not in audited(dataclasses.replace(claim, conditions=(rr.runs.FIXED_SEED,)), 0.5).refuted[0]
 
 
 def test_what_no_run_claims_is_not_judged() -> None:
