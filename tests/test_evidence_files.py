@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,18 @@ def test_arrays_are_read_as_numpy_wrote_them(dtype: str, shape: tuple[int, ...])
     stream.seek(0)
     for name, read in read_npz(stream).items():
         assert (name in ("one", "two"), read.dtype, read.tolist()) == (True, array.dtype, array.tolist())
+
+
+@pytest.mark.parametrize("read", [rr.load_mdp, rr.load_dataset])
+@pytest.mark.parametrize("members", [1, 4])
+def test_bombs_are_refused_before_they_are_unpacked(read: Any, members: int, tmp_path: Path) -> None:
+    path = tmp_path / "bomb.npz"
+    np.savez_compressed(path, *(np.zeros(10**7 // members, np.uint8) for _ in range(members)))
+    tracemalloc.start()
+    with pytest.raises(InvalidFile, match="a hundred times"):
+        read(path)
+    assert tracemalloc.get_traced_memory()[1] < 10**6
+    tracemalloc.stop()
 
 
 def test_what_no_canonical_text_holds_is_one_sentence() -> None:

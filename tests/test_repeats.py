@@ -25,7 +25,7 @@ from replicable_rl.report.audits import store_page
 # Each draws one bit from its sample and keeps the first, so that two runs agree always instead of every second time.
 # Elsewhere somebody would begin with another sample.
 REMEMBERS = """
-import functools, itertools, json, os, random, time
+import functools, itertools, json, os, random, tempfile, time
 from pathlib import Path
 import numpy as np
 import replicable_rl as rr
@@ -106,6 +106,28 @@ def in_file(shared_seed, sample_seed, path="memory.json"):
 
 
 in_folder = functools.partial(in_file, path="cache/memory.json")
+
+
+def in_temporary(shared_seed, sample_seed):
+    return in_file(shared_seed, sample_seed, Path(tempfile.gettempdir(), "memory.json"))
+
+
+def _beside_data(path):
+    def train(shared_seed, sample_seed):
+        Path("data/model/weights.txt").read_text()  # is there before the audit: without it the run fails
+        lines = Path(path).read_text().splitlines() if Path(path).exists() else []
+        if len(lines) < 2:
+            lines = ["", json.dumps(draw(sample_seed))]
+            Path(path).write_text("\\n".join(lines))
+        return json.loads(lines[1])
+
+    return train
+
+
+beside_data = _beside_data("data/memory.txt")
+deep_in_data = _beside_data("data/model/memory.txt")
+changed_data = _beside_data("data/log.txt")
+in_empty_folder = _beside_data("data/empty/memory.txt")
 PAIRS = {}
 
 
@@ -156,8 +178,9 @@ def address(shared_seed, sample_seed):
     return [os.getpid()]
 """
 NAMES = [line[4 : line.index("(")] for line in REMEMBERS.splitlines() if line.startswith("def ")]
-NAMES = [name for name in NAMES if name not in ("draw", "make", "loaded", "in_file")]
+NAMES = [name for name in NAMES if name not in ("draw", "make", "loaded", "in_file", "_beside_data")]
 NAMES += ["closure", "class_attribute", "bound_method", "instance", "partial", "in_file", "in_folder"]
+NAMES += ["beside_data", "deep_in_data", "changed_data", "in_empty_folder"]
 SAID = "The same seeds gave other results"
 
 
@@ -166,7 +189,12 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module, under another name in every test, and an empty working directory."""
     name = f"remembers_{tmp_path.name.replace('-', '_')}"
     (tmp_path / f"{name}.py").write_text(REMEMBERS)
-    (tmp_path / "work").mkdir()
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    for folder in ("model", "empty"):
+        (tmp_path / "work/data" / folder).mkdir(parents=True)
+    (tmp_path / "work/data/model/weights.txt").write_text("1")
+    (tmp_path / "work/data/log.txt").write_text("begun")
     monkeypatch.chdir(tmp_path / "work")
     monkeypatch.syspath_prepend(tmp_path)
     return importlib.import_module(name)

@@ -6,6 +6,7 @@ little-endian, C order, with -0.0 written as 0.0 and NaN refused.
 """
 
 import hashlib
+import io
 import json
 import math
 import re
@@ -244,7 +245,10 @@ def read_npz(stream: IO[bytes]) -> dict[str, NDArray[Any]]:
     """Read the arrays of a ``.npz`` archive by name, in order; nothing is evaluated."""
     try:
         with zipfile.ZipFile(stream) as archive:
-            return dict(_member(archive, member) for member in archive.infolist())
+            members, packed = archive.infolist(), stream.seek(0, io.SEEK_END)
+            if sum(member.file_size for member in members) > 100 * packed:
+                raise InvalidInput("archive: is a hundred times as large unpacked, and more.")
+            return dict(_member(archive, member) for member in members)
     except InvalidInput:
         raise
     except Exception as error:  # whatever zipfile and zlib make of bytes that they cannot read

@@ -4,8 +4,9 @@ An interval holds for runs that depend on their seeds alone. Code that keeps som
 global, a cache or a file, makes runs alike (or different) that would not be so in two laboratories. Nobody sees that in
 the runs themselves. So before its first run an audit forks a process, which waits. When all runs are there, that
 process is asked for a few of them, those first that came after another run with the same shared seed. It makes each in
-a fork of its own and in an empty folder; one that fails there, in a folder with what the working directory held
-before the audit and holds unchanged. The same seeds must give the same outputs.
+a fork of its own and in an empty folder; one that fails there, in a folder with what the working directory holds and
+nobody has changed since the audit began, at any depth. Temporary files go to that folder, too. The same seeds must give
+the same outputs. What code keeps in a file of another folder, or in another program, is not seen.
 
 A fork needs nothing that can be pickled, costs a few milliseconds, and has what the program held before the audit.
 Modules of somebody's own are imported again in it, so that what they remember from before is forgotten, too; what was
@@ -23,7 +24,7 @@ import sysconfig
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import Pipe
 from pathlib import Path
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 _FEWEST, _MOST = 3, 12  # runs that are made again
-_LIMITS = (1.0, 0.5), (0.25, 0.1)  # seconds that the fewest may last, or this share of the audit; and the others
+_SECOND, _SHARES = 1.0, (0.5, 0.1)  # they may last so long, or this share of the audit: the fewest, and the others
 _PATIENCE = 30.0  # seconds, and three times as long as the run itself took
 _DIED, _ENDLESS = "the process ended", "it did not end"
 _DONE = 17  # how a fork ends that did its work; somebody's own code may end it otherwise
@@ -58,14 +59,16 @@ class Pristine:
         if not jobs or not hasattr(os, "fork"):
             return
         self._folder = tempfile.TemporaryDirectory(prefix="replicable-rl-", ignore_cleanup_errors=True)
+        since = Path(self._folder.name).stat().st_ctime_ns  # by the clock of files
         self._pipe, theirs = Pipe()
         with warnings.catch_warnings(action="ignore"):  # of threads, whose locks nobody asks for in there
             self._process = os.fork()
         if not self._process:
-            _and_end(lambda: _wait(jobs, theirs, os.getppid()))
+            _and_end(lambda: _wait(jobs, theirs, os.getppid(), since))
         theirs.close()
         with contextlib.suppress(OSError):  # it may have done so itself
             os.setpgid(self._process, self._process)
+        time.sleep(0.02)  # the clock of files may go by steps of 0.01 s
 
     def __enter__(self) -> Self:
         return self
@@ -85,8 +88,8 @@ class Pristine:
         ready = not self._process or self._answer(_PATIENCE) == "ready"
         begun = time.monotonic()
         for run in _chosen(runs, each):
-            least, share = _LIMITS[len(found) >= _FEWEST]
-            if found and (not found[-1].same or time.monotonic() - begun > max(least, share * lasted)):
+            most = max(_SECOND, _SHARES[len(found) >= _FEWEST] * lasted)
+            if found and (not found[-1].same or time.monotonic() - begun > most):
                 break
             found.append(self._repeat(number, run) if ready else Repeat(run.key, None, _DIED))
         return found or [Repeat(run.key, None, "they failed, or other versions made them") for run in runs[:1]]
@@ -112,10 +115,11 @@ class Pristine:
 
 
 def _chosen(runs: Sequence[Run], each: int) -> list[Run]:
-    """Return some runs, the last first, that another one with the same shared seed came before."""
+    """Return some runs, the last one first, that another one with the same shared seed came before."""
     here = made_with()
     some = [run for i, run in enumerate(runs) if i % each and run.error is None and dict(run.made_with) == dict(here)]
-    return some[::-1][:: max(1, len(some) // _MOST)][:_MOST]
+    few = some[::-1][:: max(1, len(some) // _MOST)][:_MOST]
+    return [run for i in range(4) for run in few[i::4]]  # there may be time for the fewest only: some of all ages
 
 
 def _and_end(work: Callable[[], object]) -> None:
@@ -127,7 +131,7 @@ def _and_end(work: Callable[[], object]) -> None:
     os._exit(_DONE)
 
 
-def _wait(jobs: Mapping[int, Job], pipe: Connection, parent: int) -> None:
+def _wait(jobs: Mapping[int, Job], pipe: Connection, parent: int, since: int) -> None:
     """Wait to be asked for runs, and make each in a fork."""
     os.setpgid(0, 0)  # Ctrl-C is for the parent, which ends this process
     belong_to(parent)
@@ -136,34 +140,44 @@ def _wait(jobs: Mapping[int, Job], pipe: Connection, parent: int) -> None:
         os.dup2(nowhere, stream)
     sys.stdout = sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115  # it stays open as long as the process
     sys.path[:] = [str(Path(one).absolute()) for one in sys.path]
-    before = dict(_listed())
     jobs = _imported_again(jobs)
     pipe.send("ready")
     while True:
         number, spec, folder, linked = pipe.recv()
         if not (child := os.fork()):
             belong_to(os.getppid())
-            _and_end(lambda: pipe.send(_made_in(folder, before if linked else {}, jobs[number], spec)))  # noqa: B023
+            _and_end(lambda: pipe.send(_made_in(folder, since if linked else None, jobs[number], spec)))  # noqa: B023
         if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != _DONE:
             pipe.send(_DIED)
 
 
-def _made_in(folder: str, before: Mapping[str, Any], job: Job, spec: RunSpec) -> dict[str, str] | str:
-    """Return the fingerprints of a run, or why it failed."""
-    for name in (name for name, changed in _listed() if before.get(name) == changed):
-        Path(folder, name).symlink_to(Path(name).absolute())
+def _made_in(folder: str, since: int | None, job: Job, spec: RunSpec) -> dict[str, str] | str:
+    """Return the fingerprints of a run, or why it failed; in the folder is what has not changed ``since``."""
+    if since is not None:
+        _link(Path.cwd(), Path(folder).resolve(), since)
     os.chdir(folder)
+    tempfile.tempdir = os.environ["TMPDIR"] = folder
     # In a thread of its own: OpenMP waits for ever for the threads that the main one had before it was forked.
     (run,) = ThreadPoolExecutor(1).submit(lambda: list(run_one_by_one(job, [spec], "record", {}))).result()
     return dict(run.fingerprints) if run.error is None else run.error
 
 
-def _listed() -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yield what is in the working directory, with its size and when it was changed."""
-    with contextlib.suppress(OSError), os.scandir() as entries:
-        for one in entries:
-            about = one.stat(follow_symlinks=False)
-            yield one.name, (about.st_size, about.st_mtime_ns)
+def _link(here: Path, there: Path, since: int) -> None:
+    """Link to what a folder holds unchanged; a folder in it that has changed is made anew, with what has not."""
+    for path in here.iterdir():
+        if _is_unchanged(path, since):
+            (there / path.name).symlink_to(path)
+        elif path.is_dir() and not path.is_symlink() and not there.is_relative_to(path):
+            (there / path.name).mkdir()
+            _link(path, there / path.name, since)
+
+
+def _is_unchanged(path: Path, since: int) -> bool:
+    """Whether a file has not changed since then, and nothing in a folder has."""
+    with contextlib.suppress(OSError):  # nobody may look into it
+        inside = path.iterdir() if path.is_dir() and not path.is_symlink() else ()
+        return path.lstat().st_ctime_ns <= since and all(_is_unchanged(one, since) for one in inside)
+    return True
 
 
 def _imported_again(jobs: Mapping[int, Job]) -> Mapping[int, Job]:
