@@ -21,10 +21,12 @@ from replicable_rl.threads import Threads, result_of
 MODULE = """
 import sys
 
-from replicable_rl.compiled import compiled
+from replicable_rl import compiled
+
+compiled.SMALL = -1  # all work is large
 
 
-@compiled
+@compiled.compiled
 def kernel(x: float) -> float:
     total = 0.0
     for i in range(100):
@@ -36,7 +38,7 @@ def kernel(x: float) -> float:
 print("ready", flush=True)
 sys.stdin.readline()
 kernel(1.0)
-print(sum(kernel.stats.cache_misses.values()))
+print(sum(kernel.machine.stats.cache_misses.values()))
 """
 
 
@@ -80,6 +82,7 @@ from pathlib import Path
 
 from replicable_rl import compiled
 
+compiled.SMALL = -1
 compiled.__file__ = __file__  # the kernel modules are those beside this file
 
 from _helper import helper
@@ -90,7 +93,7 @@ def kernel(x: float) -> float:
     return 10.0 * helper(x)
 
 
-print(kernel(1.0), sum(kernel.stats.cache_misses.values()))
+print(kernel(1.0), sum(kernel.machine.stats.cache_misses.values()))
 """
 
 
@@ -107,6 +110,34 @@ def test_a_kernel_is_compiled_again_where_its_helper_in_another_file_has_changed
     assert run() == "30.0 1\n"
 
 
+FIRST = """
+import sys
+
+import replicable_rl as rr
+from replicable_rl import compiled
+
+compiled.SMALL, compiled.Kernel.patience = int(sys.argv[1]), 1000.0
+algorithms = (
+    rr.ReplicablePhasedVI(0.1, 0.001, 0.2),
+    rr.ReplicableApproximateMDP(0.1, 0.001, 0.2, calls=10_000),
+    rr.PlugInPolicy(0.02, 0.01, 0.2, samples=1000),
+    rr.ReplicableRMax(0.1, 0.01, 0.2, 20, episodes=1000, rounds=5),
+)
+for algorithm in algorithms:
+    print(rr.solve(rr.make("riverswim-v1"), algorithm, shared_seed=2023, sample_seed=1).fingerprints)
+"""
+
+
+def test_small_work_is_not_compiled_and_has_the_same_bits(tmp_path: Path) -> None:
+    def run(small: int, **environment: str) -> str:
+        command = [sys.executable, "-W", "error", "-c", FIRST, str(small)]
+        done = subprocess.run(command, env=os.environ | environment, check=True, capture_output=True, text=True)
+        return done.stdout
+
+    assert run(10**6, NUMBA_CACHE_DIR=str(tmp_path)) == run(-1)
+    assert not any(tmp_path.glob("**/*.nbi"))
+
+
 def test_kernels_know_nothing_but_kernels() -> None:
     """What a kernel was compiled with must be in the files by which it is found again."""
     package = Path(sys.modules["replicable_rl"].__file__ or "").parent
@@ -116,7 +147,7 @@ def test_kernels_know_nothing_but_kernels() -> None:
     }
     for path in known.values():
         imported = _imported(ast.parse(path.read_text(encoding="utf-8")))
-        if {"compiled", "inlined"} & imported.get("replicable_rl.compiled", set()):
+        if {"compiled", "compiled_loop", "inlined"} & imported.get("replicable_rl.compiled", set()):
             assert path.match("_[!_]*.py"), path
             others = {name for name in imported if name in known and not known[name].match("_[!_]*.py")}
             assert others <= {"replicable_rl.compiled", "replicable_rl.problem.rows"}, path

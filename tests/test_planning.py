@@ -418,10 +418,13 @@ def test_bad_tables_have_no_greedy_policy(q: Any) -> None:
 
 PROGRAM = """
 import hashlib
+import os
 import numpy as np
+from replicable_rl import compiled
 from replicable_rl.planning import evaluate_policy, optimal_values
 from replicable_rl.problem import Rows, TabularMDP
 
+compiled.SMALL, compiled.Kernel._is_compiled = int(os.environ.get("SMALL", "-1")), False
 S, A, K = 40, 3, 4
 k = np.arange(S * A * K)
 weight = ((k * 7919 + 13) % 101 + 1.0).reshape(-1, K)
@@ -445,7 +448,7 @@ def test_the_same_bits_in_every_process_compiled_or_not(tmp_path: Path) -> None:
         {"PYTHONHASHSEED": "1"},
         {"PYTHONHASHSEED": "2", "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"},
         # The plain Python loops are the IEEE operations in the order they are spelled ...
-        {"NUMBA_DISABLE_JIT": "1"},
+        {"SMALL": "1000000"},
         # ... and so is machine code for a processor without vector units beyond the basic ones.
         {"NUMBA_CPU_NAME": "generic", "NUMBA_CACHE_DIR": str(tmp_path)},
     ]
@@ -508,6 +511,7 @@ def test_two_hundred_thousand_states() -> None:
 def test_threads_do_not_change_a_bit(blocks_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problems = [rr.make(id) for id in ("two-goals-wide-v1", "garnet-v1", "inventory-v1")] + [grid(40, 0.97)]
     monkeypatch.setattr(_sweeps, "_BLOCKS_FROM", blocks_from)
+    monkeypatch.setattr(_sweeps, "_SHARED_FROM", blocks_from)
     monkeypatch.setattr(_sweeps, "MANY_STATES", 10**9)
     alone = [(optimal_values(problem), evaluate_policy(problem, uniform(problem))) for problem in problems]
     monkeypatch.setattr(_sweeps, "MANY_STATES", 1)
@@ -551,6 +555,7 @@ def in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sweep small processes the way large ones are, whether that pays or not."""
     monkeypatch.setattr(_sweeps, "have_near_successors", lambda table: True)
     monkeypatch.setattr(_sweeps, "_BLOCKS", 2)
+    monkeypatch.setattr(_sweeps, "_SHARED_FROM", 1)
 
 
 @pytest.mark.usefixtures("in_blocks")
@@ -670,6 +675,7 @@ def test_a_block_is_swept_from_where_its_policy_leads() -> None:
 
 def test_too_much_over_relaxation_is_noticed_and_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_sweeps, "_OVER", 2.0)
+    monkeypatch.setattr(_sweeps, "_SHARED_FROM", 1)
     mdp = gridworld(["G" + "." * 59, *["." * 60] * 59], gamma=0.99)
     plain = optimal_values(mdp)
     table = planning._followed(mdp, action_probabilities("test", plain.policy, mdp.n_states, mdp.n_actions))

@@ -2,7 +2,7 @@
 
 Kernel modules (``_kernels.py``) decorate their functions with :func:`compiled` and are
 imported where they are first needed, never at the top of a public module: numba takes
-longer to import than all the rest.
+longer to import than all the rest. Small work is not compiled, which takes seconds: see :class:`Kernel`.
 
 No fast-math: a kernel computes the IEEE operations it spells, in the order it spells them. Kernels
 between the counts and a fingerprint use sums and products only, so the same counts give the
@@ -12,23 +12,27 @@ machine's mathematical library.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import itertools
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import FunctionType
 from typing import IO, Any, TypeVar, cast
 
 import numba
+import numpy as np
 from numba.core import event
 from numba.core.caching import FunctionCache
 
 from replicable_rl.progress import announce
 from replicable_rl.threads import Threads, result_of
 
-Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class _Announcer(event.Listener):
@@ -52,15 +56,86 @@ _PAUSE, _ATTEMPTS = 0.05, 1200  # a minute: no kernel takes so long to compile
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
-def compiled(function: Kernel) -> Kernel:
-    """Compile a kernel on first call; cached on disk, and without the interpreter lock."""
-    kernel: Any
-    try:
-        kernel = numba.njit(cache=True, **_OPTIONS)(function)
-        kernel._cache = _CompiledOnce(function)
-    except RuntimeError:  # nowhere to keep the compiled code: a read-only installation without a home
-        kernel = numba.njit(**_OPTIONS)(function)
-    return cast("Kernel", kernel)
+SMALL = 200_000  # elements that a call may read in Python, at most: about a second
+_PATIENCE = 2.0  # seconds of such calls in a process, after which compiling pays
+
+
+def compiled(function: Function) -> Function:
+    """Make a kernel: compiled on first call, cached on disk, without the interpreter lock; and not for small work."""
+    return cast("Function", Kernel(function))
+
+
+def compiled_loop(times: str) -> Callable[[Function], Function]:
+    """Make a kernel that loops over its other arguments as often as one of them says, by its value or its length."""
+
+    def decorate(function: Function) -> Function:
+        return cast("Function", Kernel(function, times=times))
+
+    return decorate
+
+
+class Kernel:
+    """A function that runs compiled or, while work is small and nothing was compiled before, as it is written.
+
+    Both do the same operations in the same order, and so return the same bits.
+    """
+
+    patience = _PATIENCE  # what is left of it, for all kernels together
+
+    def __init__(self, function: Callable[..., Any], *, times: str | None = None, **options: Any) -> None:
+        self.function, self.machine = function, numba.njit(**options, **_OPTIONS)(function)
+        self._times = None if times is None else function.__code__.co_varnames.index(times)
+        self._cache: _CompiledOnce | None = None
+        if not options:
+            with contextlib.suppress(RuntimeError):  # nowhere to keep it: a read-only installation without a home
+                self.machine._cache = self._cache = _CompiledOnce(function)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What numba takes it for where another kernel calls it."""
+        return self.machine._numba_type_
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Return what the function returns."""
+        if self._is_compiled or Kernel.patience <= 0.0 or self._work(arguments) > SMALL:
+            self._is_compiled = True
+            return self.machine(*arguments)
+        start = time.perf_counter()
+        with np.errstate(all="ignore"):  # compiled arithmetic is as silent
+            result = self.as_written(*arguments)
+        Kernel.patience -= time.perf_counter() - start
+        return result
+
+    @functools.cached_property
+    def as_written(self) -> Callable[..., Any]:
+        """The function, which calls other kernels as they are written too."""
+        return FunctionType(self.function.__code__, _names_as_written(self.function.__module__))
+
+    @functools.cached_property
+    def _is_compiled(self) -> bool:
+        """Whether compiled code was on disk before this process began."""
+        return self._cache is not None and self._cache.holds_something()
+
+    def _work(self, arguments: tuple[Any, ...]) -> int:
+        """Return how many elements a call reads, about."""
+        columns = itertools.chain.from_iterable(x if isinstance(x, tuple) else (x,) for x in arguments)
+        elements = sum(np.size(column) for column in columns)
+        return elements * (1 if self._times is None else _length(arguments[self._times]))
+
+
+def _length(loops: Any) -> int:
+    return len(loops) if np.ndim(loops) else int(loops)
+
+
+_AS_WRITTEN: dict[str, dict[str, Any]] = {}  # by module
+
+
+def _names_as_written(module: str) -> dict[str, Any]:
+    """Return the names of a kernel module, where kernels are as they are written."""
+    if module not in _AS_WRITTEN:
+        _AS_WRITTEN[module] = names = dict(vars(sys.modules[module]))
+        names.update({name: kernel.as_written for name, kernel in names.items() if isinstance(kernel, Kernel)})
+    return _AS_WRITTEN[module]
 
 
 class _CompiledOnce(FunctionCache):
@@ -75,6 +150,10 @@ class _CompiledOnce(FunctionCache):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]  # numba has no types
         self._cache_file._source_stamp = f"{self._cache_file._source_stamp} {_kernels_digest()}"
+
+    def holds_something(self) -> bool:
+        """Whether the kernel was compiled before, as it is now."""
+        return bool(self._cache_file._load_index())  # type: ignore[no-untyped-call]  # numba has no types
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]  # numba has no types
@@ -125,9 +204,9 @@ def _kernels_digest() -> str:
     return digest.hexdigest()
 
 
-def inlined(function: Kernel) -> Kernel:
+def inlined(function: Function) -> Function:
     """Compile a part of a kernel into its place: a loop that calls nothing can become vector instructions."""
-    return cast("Kernel", numba.njit(forceinline=True, **_OPTIONS)(function))
+    return cast("Function", Kernel(function, forceinline=True))
 
 
 THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.compiled import compiled
+from replicable_rl.compiled import compiled, compiled_loop
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -21,7 +21,7 @@ def weighted_sum(weight: Floats, x: Floats) -> float:
     return total + lost
 
 
-@compiled
+@compiled_loop("steps")
 def follow_shares(
     indptr: Integers,
     next_state: NDArray[np.int32],
@@ -57,7 +57,7 @@ def follow_shares(
     return factor / (1.0 - gamma)
 
 
-@compiled
+@compiled_loop("steps")
 def follow_actions(
     indptr: Integers,
     next_state: NDArray[np.int32],
@@ -95,7 +95,7 @@ def follow_actions(
     return factor / (1.0 - gamma), total
 
 
-@compiled
+@compiled_loop("steps")
 def follow_noise(
     indptr: Integers,
     next_state: NDArray[np.int32],

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.compiled import compiled, inlined
+from replicable_rl.compiled import compiled, compiled_loop, inlined
 
 Floats = NDArray[np.float64]
 Reals = NDArray[np.floating[Any]]  # in single precision, unless gamma is very near 1
@@ -158,7 +158,7 @@ def differences(
         total[s] = 0.0
 
 
-@compiled
+@compiled_loop("limit")
 def follow(
     chain: Chain, difference: Reals, out: Reals, total: Reals, limit: int, enough: float, first: int, last: int
 ) -> tuple[float, float, int]:
@@ -319,7 +319,7 @@ def residuals(chain: Chain, value: Floats, out: Floats, first: int, last: int) -
     return low, high
 
 
-@compiled
+@compiled_loop("value")
 def policy_value(table: Table, row_of: NDArray[Any], value: Floats) -> None:
     """Solve value = reward + gamma * E value along a policy, by Gauss's elimination.
 

@@ -24,8 +24,9 @@ _SINGLE_FROM = 1e-5  # where 1 - gamma is smaller, single precision would not se
 _SINGLE = 1e-6  # differences this much smaller than at first are lost in the rounding of single precision
 _OVER = 1.1  # how far values move in blocks, of the way to where they should be, at most
 _BLOCKS = 8  # fixed, so that the bits are; more threads than this find no work
+_SHARED_FROM = 50_000  # states; below, one block takes fewer sweeps
 _NEAR = 32  # a successor is near if no further than this part of all states
-_BLOCKS_FROM = 50_000  # below, plain sweeps take no time and keep symmetric states exactly equal
+_BLOCKS_FROM = 10_000  # below, plain sweeps take no time and keep symmetric states exactly equal
 MANY_STATES = 50_000  # below, starting threads takes longer than they save
 _FEW_STATES = 1000  # up to here, the equations of a policy can be solved directly
 _SOLVES = 50  # of them, at most; policies may take turns where rounding decides between equals
@@ -161,9 +162,10 @@ class BlockSweeps(Sweeps):
     in_blocks = True
 
     def __init__(self, table: Table, reward_range: tuple[float, float]) -> None:
-        self._width = -(-table.n_states // _BLOCKS)
+        blocks = _BLOCKS if table.n_states >= _SHARED_FROM else 1
+        self._width = -(-table.n_states // blocks)
         super().__init__(table, reward_range, step=self._width)
-        self._is_upstream, self._over = np.zeros(_BLOCKS, dtype=np.bool_), np.empty(table.n_states)
+        self._is_upstream, self._over = np.zeros(blocks, dtype=np.bool_), np.empty(table.n_states)
         can_grow = max(abs(self._lowest), abs(self._highest)) < 1e290  # without overflow, should it go astray
         self._backward, self._most = False, _OVER if can_grow else 1.0
         self._closest, self._closest_at = math.inf, 0

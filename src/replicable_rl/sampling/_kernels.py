@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.compiled import compiled, inlined
+from replicable_rl.compiled import compiled, compiled_loop, inlined
 from replicable_rl.sampling._binomial import AT, AT_ONCE, DRAWN, END, N, P, binomials, stream_of, workspace
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def multinomial_blocks(
         draw_block(indptr, conditional, calls, words, block, integers, floats, bounds, of_block)
 
 
-@compiled
+@compiled_loop("horizon")
 def propagate(
     first_state: Integers,
     first_conditional: Floats,

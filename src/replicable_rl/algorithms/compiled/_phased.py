@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replicable_rl.compiled import compiled, inlined
+from replicable_rl.compiled import compiled, compiled_loop, inlined
 from replicable_rl.randomness._kernels import fill_uniform
 from replicable_rl.sampling._binomial import workspace
 from replicable_rl.sampling._kernels import ROWS_PER_BLOCK, draw_block
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 WIDTH, LOWERED, REACH, RISING, LOG_TERM, ARITHMETIC, SPREAD = range(7)  # the columns of ``steps``
 
 
-@compiled
+@compiled_loop("words")
 def phased_iterations(
     indptr: Integers,
     next_state: NDArray[np.int32],
