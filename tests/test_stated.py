@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 import types
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -448,6 +449,32 @@ def test_a_claim_that_each_run_words_differently_is_still_one() -> None:
             return run.but(claims=Claims((dataclasses.replace(LOSES, statement=said, bound=0.1 * rng.random()),)))
 
     assert len(rr.audit(RIVER, Wordy(0.5), shared_seeds=60).refuted) == 1
+
+
+@pytest.mark.parametrize("claim", [LOSES, AGREES], ids=["accuracy", "replicability"])
+def test_a_claim_that_allows_everything_hides_no_other(claim: Claim) -> None:
+    """Neither beside it, under another definition, nor in a few of the runs."""
+    free = dataclasses.replace(claim, bound=1.0, failure=1.0, definition="def:mine")
+    runs = audited(claim, 0.5).runs
+    for made in ((claim, free), (free, claim)):
+        assert len(audited_as([made] * len(runs)).refuted) == 1
+    seldom = dataclasses.replace(free, definition=claim.definition)
+    for many, refuted in ((1, True), (6, True), (len(runs), False)):
+        said = [(seldom,) if i < many else (claim,) for i in range(len(runs))]
+        assert bool(audited_as(said).refuted) is refuted
+
+
+def audited_as(claims: Sequence[tuple[Claim, ...]]) -> rr.AuditResult:
+    """Return an audit whose runs make these claims, each its own."""
+    result = audited(claims[0][0], 0.5)
+    runs = zip(result.runs, claims, strict=True)
+    return dataclasses.replace(result, runs=tuple(run.but(claims=Claims(made)) for run, made in runs))
+
+
+@pytest.mark.parametrize("conditions", ["it rains", (1,), ("",), [None]])
+def test_conditions_are_texts(conditions: Any) -> None:
+    with pytest.raises(rr.InvalidInput, match="conditions must be"):
+        dataclasses.replace(LOSES, conditions=conditions)
 
 
 def test_training_code_is_judged_by_what_it_states() -> None:

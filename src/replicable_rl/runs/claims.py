@@ -142,6 +142,8 @@ class Claim:
             object.__setattr__(self, name, number)
         for name in ("statement", "source"):
             object.__setattr__(self, name, str(getattr(self, name)))
+        if isinstance(self.conditions, str) or not all(map(_is_text, self.conditions)):
+            raise InvalidInput(f"Claim: conditions must be a tuple of texts, got {shown(self.conditions)}.")
         object.__setattr__(self, "conditions", tuple(self.conditions))
         if self.about == "replicability" and self.definition is None:
             object.__setattr__(self, "definition", _DEFINITION)
@@ -186,7 +188,7 @@ class Claim:
         if not isinstance(data, dict) or sorted(data) != sorted(names):
             raise InvalidInput(f"Claim: expected {', '.join(names)}; got {shown(data)}.")
         seen, conditions = data["measurement"], data["conditions"]
-        if not isinstance(conditions, list) or not all(map(_is_text, conditions)):
+        if not isinstance(conditions, list):
             raise InvalidInput(f"Claim: conditions must be a list of texts, got {shown(conditions)}.")
         return cls(**{**data, "measurement": None if seen is None else Measurement.from_json(seen)})
 
