@@ -55,7 +55,7 @@ class Pristine:
     """
 
     def __init__(self, jobs: Mapping[int, Job]) -> None:
-        self._process, self._since = 0, time.monotonic()
+        self._process, self._state, self._since = 0, "", time.monotonic()
         if not jobs or not hasattr(os, "fork"):
             return
         self._folder = tempfile.TemporaryDirectory(prefix="replicable-rl-", ignore_cleanup_errors=True)
@@ -85,18 +85,21 @@ class Pristine:
         """Make a few runs of a job again, ``each`` under one shared seed, until one is not the same."""
         found: list[Repeat] = []
         lasted = time.monotonic() - self._since
-        ready = not self._process or self._answer(_PATIENCE) == "ready"
+        if self._process and not self._state:  # asked once for all audits
+            self._state = self._answer(_PATIENCE)
         begun = time.monotonic()
         for run in _chosen(runs, each):
             most = max(_SECOND, _SHARES[len(found) >= _FEWEST] * lasted)
             if found and (not found[-1].same or time.monotonic() - begun > most):
                 break
-            found.append(self._repeat(number, run) if ready else Repeat(run.key, None, _DIED))
+            found.append(self._repeat(number, run))
         return found or [Repeat(run.key, None, "they failed, or other versions made them") for run in runs[:1]]
 
     def _repeat(self, number: int, run: Run) -> Repeat:
         if not self._process:
             return Repeat(run.key, None, "this system cannot fork")
+        if self._state != "ready":
+            return Repeat(run.key, None, self._state)
         told: Any = None
         for linked in (False, True):
             with contextlib.suppress(OSError):
@@ -104,6 +107,8 @@ class Pristine:
             told = self._answer(_PATIENCE + 3.0 * run.seconds)
             if isinstance(told, dict):
                 return Repeat(run.key, told == dict(run.fingerprints))
+            if told == _ENDLESS:
+                self._state = told  # it may answer later, when another run is asked for
             if told in (_DIED, _ENDLESS):
                 break
         return Repeat(run.key, None, told)
