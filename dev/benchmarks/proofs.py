@@ -156,7 +156,7 @@ class _Coins:
     def off(self, size: int, rng: np.random.Generator) -> Floats:
         """Whether Q is further from the optimum than its bound."""
         errors = (np.abs(run.q - self.best.q).max() * (1.0 - self.mdp.gamma) for run in self.runs(size, rng))
-        return np.fromiter((error > self.plan.value_error for error in errors), dtype=np.float64)
+        return np.fromiter((error > self.plan.numbers.value_error for error in errors), dtype=np.float64)
 
 
 def _phased() -> list[Instance]:

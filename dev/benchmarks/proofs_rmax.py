@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.theory.rmax_bounds import Choice, Task, bounds_of, events_log, unknown_rate
+from replicable_rl.theory.rmax import Choice, Task, bounds_of, events_log, unknown_rate
 
 Floats = NDArray[np.float64]
 Sampler = Callable[[int, np.random.Generator], Floats]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 import replicable_rl as rr
-from replicable_rl.theory.schedule import rising_schedule
+from replicable_rl.theory.phased_vi import rising_schedule
 
 EPSILON, DELTA, RHO = 0.1, 0.001, 0.2
 Line = tuple[str, float, float]  # what, the largest m, samples in all

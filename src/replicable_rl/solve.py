@@ -23,6 +23,7 @@ import numpy as np
 from replicable_rl import algorithms
 from replicable_rl.algorithms import PlugInPolicy
 from replicable_rl.algorithms.ignoring import hardly_reached
+from replicable_rl.algorithms.plan import Plan
 from replicable_rl.algorithms.plug_in_policy import fewest_samples
 from replicable_rl.canonical import Json, array_digest, from_decimal, json_text, parse_json, record_digest
 from replicable_rl.data import Dataset
@@ -55,8 +56,7 @@ from replicable_rl.runs import (
     level_of,
     provider,
 )
-from replicable_rl.theory import Plan
-from replicable_rl.theory.plug_in import SPENT
+from replicable_rl.theory.decisions import SPENT
 from replicable_rl.wording import number
 
 SHIPPED: dict[str, Any] = {
@@ -202,7 +202,7 @@ class Algorithm(Protocol):
 class PlanningAlgorithm(Protocol):
     """An algorithm that can say beforehand what a run will do."""
 
-    def plan(self, problem: Any) -> Plan:
+    def plan(self, problem: Any) -> Plan[Any]:
         """Return the parameters of a run and what it may claim."""
         ...
 
@@ -286,7 +286,7 @@ def stated_unless_ours(claims: Claims, algorithm: object, spec: RunSpec) -> Clai
     return Claims.stated_by(claims, own if own not in SHIPPED else f"{own}, changed by {provider(algorithm)}")
 
 
-def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan:
+def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan[Any]:
     """Return what a run would do and may claim, without drawing a sample.
 
     Parameters
@@ -299,13 +299,13 @@ def plan(problem: Any, algorithm: PlanningAlgorithm) -> Plan:
     Returns
     -------
     Plan
-        With ``.samples``, ``.claims()`` and ``.table()``; which class it is depends on the algorithm.
+        With ``.samples``, ``.claims()``, ``.table()`` and the algorithm's own ``.numbers``.
 
     Examples
     --------
     >>> import replicable_rl as rr
     >>> planned = rr.plan(rr.make("two-goals-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2))
-    >>> planned.iterations, planned.calls, planned.samples
+    >>> planned.numbers.iterations, planned.numbers.calls, planned.samples
     (32, 96152887296, 50789574574080)
     """
     if not isinstance(algorithm, PlanningAlgorithm) or isinstance(algorithm, type):
@@ -479,11 +479,11 @@ def publish(problem: Any, algorithm: PlugInPolicy, *, sample_seed: int | None = 
     rng = sample_stream(check_integer("publish", "sample_seed", seed, low=0, high=MAX_SEED))
     plan = algorithm.plan(source)
     model, _ = algorithm.estimate(source, plan, rng)
-    if plan.recorded:
+    if plan.numbers.recorded:
         model = model.at_least(fewest_samples(model, None))  # as everybody does who uses the cuts
     tuning = algorithm.tuning(plan)._replace(spent=SPENT * algorithm.epsilon)  # whatever the rule itself would spend
     order = getattr(algorithm.rule, "order", None)
-    if plan.explores:
+    if plan.numbers.explores:
         few = hardly_reached(model, tuning, None, action_order(order, model.n_actions))
         tuning = tuning._replace(ignored=None if few is None else few.states)
     cuts = choose_cuts(model, tuning, order)

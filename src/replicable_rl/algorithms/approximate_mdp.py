@@ -15,12 +15,12 @@ and gains nothing.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
-from replicable_rl.algorithms.promise import Promise
+from replicable_rl.algorithms.plan import SHARP_FORM, Columns, Plan, Promise, Shape, Statement, Statements, same_answers
 from replicable_rl.errors import speaking_as
 from replicable_rl.planning.exact import optimal_values
 from replicable_rl.problem.foreign import draw_from
@@ -28,9 +28,10 @@ from replicable_rl.problem.source import GenerativeModel
 from replicable_rl.queries import Estimate, Plain, Query, Rounded, ingredient
 from replicable_rl.runs import Run, Status, StatusCode
 from replicable_rl.sampling import TransitionCounts
-from replicable_rl.theory import ApproximateMDPPlan, approximate_mdp
+from replicable_rl.theory import MAX_CALLS, ApproximateMDPNumbers, approximate_mdp
 from replicable_rl.theory.approximate_mdp import check_approximate_mdp
 from replicable_rl.theory.rstat import ARITHMETIC, seed_margin
+from replicable_rl.wording import bound, number
 
 if TYPE_CHECKING:
     from replicable_rl.randomness import SharedRandomness
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 _MOST_ENTRIES = 10**7  # of a model whose distances from the edges are looked at
 
 
-class _ApproximateMDP(Promise[ApproximateMDPPlan]):
+class _ApproximateMDP(Promise[ApproximateMDPNumbers]):
     """What the two algorithms share: everything but the queries."""
 
     needs: ClassVar[type] = GenerativeModel
@@ -53,26 +54,43 @@ class _ApproximateMDP(Promise[ApproximateMDPPlan]):
         with speaking_as(type(self).__name__):
             ingredient("estimate", self.estimate)
 
-    def _plan(
-        self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool, pairs: int | None = None
-    ) -> ApproximateMDPPlan:
-        given = {"known_rewards": known_rewards, "allowed_pairs": pairs, **self._parameters()}
-        plan = approximate_mdp(n_states, n_actions, **given)
-        return replace(plan, estimate=ingredient("estimate", self.estimate).id)
+    def _numbers(self, shape: Shape) -> ApproximateMDPNumbers:
+        problem = {"known_rewards": shape.known_rewards, "allowed_pairs": shape.allowed_pairs}
+        numbers = approximate_mdp(shape.n_states, shape.n_actions, **problem, **self._parameters())
+        return replace(numbers, estimate=ingredient("estimate", self.estimate).id)
+
+    def _statements(self, plan: Plan[ApproximateMDPNumbers]) -> Statements:
+        numbers, theorem = plan.numbers, "obs:rep-mdp"
+        what = "every transition probability" if numbers.norm == "entry" else "every row, in l1,"
+        clause = f"{what} is within {numbers.epsilon:g} of the truth"
+        if numbers.rho is None:
+            return Statements(Statement(clause, theorem, "model", needing=theorem))
+        clause, theorem = f"{clause} before rows are divided by their sums", f"{SHARP_FORM}{theorem}"
+        accuracy = Statement(clause, theorem, "model", needing=theorem)
+        return same_answers(numbers, accuracy, "learn the same model", theorem, "model")
+
+    def _table(self, plan: Plan[ApproximateMDPNumbers]) -> tuple[str, str, Columns]:
+        """Return the empirical model beside the replicable one, and a run that departs from it."""
+        numbers = plan.numbers
+        meaning = "entry is within epsilon" if numbers.norm == "entry" else "row is within epsilon in l1"
+        heading = f"norm {numbers.norm}: every {meaning} of the truth"
+        columns = {name: _column(variant) for name, variant in _variants(numbers).items()}
+        return heading, f"n = {number(numbers.calls)}", columns
 
     def solve(self, source: GenerativeModel, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Run with the shared randomness r, which the baseline does not use, and fresh samples from ``rng``."""
         plan = self.plan(source)
-        self._refuse_beyond_64_bits("calls", plan.calls)
-        queries = RowQueries.of(self.estimate, shared, "approximate-mdp", plan.width, plan.form)
-        counts = draw_from(source, plan.calls, rng)
+        numbers = plan.numbers
+        self._refuse_beyond_64_bits("calls", numbers.calls)
+        queries = RowQueries.of(self.estimate, shared, "approximate-mdp", numbers.width, numbers.form)
+        counts = draw_from(source, numbers.calls, rng)
         learned = LearnedModel(source, unknown_reward=source.reward_range[0])
         seen = counts.transitions(source.n_states, source.n_actions, source.reward_range[0])
         learned.learn(np.flatnonzero(learned.unknown), seen, queries)
         model = learned.to_mdp()
         best = optimal_values(model)
         outputs = {"model": model, "value": best.q, "policy": best.policy}
-        claims = plan.claims(good_seed=_keeps_its_distance(queries.transitions, seen, plan))
+        claims = plan.claims(good_seed=_keeps_its_distance(queries.transitions, seen, numbers))
         return Run.of(outputs, status=_status(learned), claims=claims, samples=plan.samples)
 
 
@@ -142,20 +160,20 @@ class ReplicableApproximateMDP(_ApproximateMDP):
     estimate: ClassVar[Estimate] = Rounded()
 
 
-def _keeps_its_distance(query: Query, seen: TransitionCounts, plan: ApproximateMDPPlan) -> bool:
+def _keeps_its_distance(query: Query, seen: TransitionCounts, numbers: ApproximateMDPNumbers) -> bool:
     """Whether every entry is so far from the edges of its bin that another run's cannot be beyond.
 
     Not asked where rewards are learned, whose spread the counts do not keep, nor of very large models.
     """
     entries = seen.n_states * seen.n_actions * seen.n_states
-    log_term = plan.seed_log_term  # 0 where nothing may be said
-    if not (log_term and hasattr(query, "room") and plan.known_rewards and plan.calls > 1):
+    log_term = numbers.seed_log_term  # 0 where nothing may be said
+    if not (log_term and hasattr(query, "room") and numbers.known_rewards and numbers.calls > 1):
         return False
     if entries > _MOST_ENTRIES:
         return False
     mean = np.zeros(entries)  # also of what was never seen
-    mean[seen.key] = seen.count / float(plan.calls)
-    n = float(plan.calls)
+    mean[seen.key] = seen.count / float(numbers.calls)
+    n = float(numbers.calls)
     needed = seed_margin(mean * (1.0 - mean) * (n / (n - 1.0)), n, 1.0, log_term)
     far = query.room(mean, index=np.arange(entries)) > needed + ARITHMETIC
     return bool((far.reshape(-1, seen.n_states).all(axis=1) | (seen.visits == 0.0)).all())  # not allowed: not asked
@@ -167,3 +185,29 @@ def _status(learned: LearnedModel) -> Status:
         sentence = f"{learned.self_loops} of {rows} rows were rounded to nothing and became self-loops"
         return Status(StatusCode.COMPLETED, sentence)
     return Status(StatusCode.COMPLETED, f"learned all {rows} rows")
+
+
+def _variants(numbers: ApproximateMDPNumbers) -> dict[str, ApproximateMDPNumbers]:
+    """Return what a plan is shown beside: the empirical model, and the replicable one."""
+    if numbers.rho is None:
+        return {"ApproximateMDP": numbers}
+    sizes = numbers.n_states, numbers.n_actions, numbers.epsilon, numbers.delta
+    kind: dict[str, Any] = {"norm": numbers.norm, "form": numbers.form, "known_rewards": numbers.known_rewards}
+    kind["allowed_pairs"] = numbers.allowed_pairs
+    plain, replicable = approximate_mdp(*sizes, **kind), approximate_mdp(*sizes, numbers.rho, **kind)
+    own = {} if numbers.calls in (plain.calls, replicable.calls) else {"this run": numbers}
+    return {**own, "ApproximateMDP": plain, "replicable": replicable}
+
+
+def _column(numbers: ApproximateMDPNumbers) -> dict[str, float | str | None]:
+    return {
+        "queries": numbers.queries,
+        "tolerance tau of a query": numbers.tolerance,
+        "rho_SQ": numbers.rho_sq,
+        "delta_SQ": numbers.delta_sq,
+        "bin width beta": None if numbers.rho is None else numbers.width,
+        "successors n per pair": numbers.calls,
+        "samples in all, N*n": numbers.samples,
+        "bound: models differ": bound(numbers.rho_proved),
+        "can be run (n < 2**63)": "yes" if numbers.calls <= MAX_CALLS else "no",
+    }

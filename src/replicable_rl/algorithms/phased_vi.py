@@ -13,7 +13,7 @@ reward is not a known function of (s, a), one query answers r + gamma V_t(s') as
 
 Without overrides rPVI is the same loop with a schedule of its own: early iterations draw less and round more coarsely,
 and Q only rises, Q_{t+1} = max(Q_t, r + gamma (v - c_t)). It keeps the same promises with far fewer samples, see
-:mod:`replicable_rl.theory.schedule`. With the m, T and tau of `theory.paper_phased_vi` it is the paper's listing.
+:mod:`replicable_rl.theory.phased_vi`. With the m, T and tau of `theory.paper_phased_vi` it is the paper's listing.
 
 Why it replicates: by induction over t. If two runs hold the same Q_t, their means differ by no
 more than sampling makes them, a shared grid separates such means with small probability, and
@@ -24,31 +24,31 @@ takes is in :mod:`replicable_rl.theory.phased_vi`.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from replicable_rl.algorithms.compiled.fused import Iterations, fused_iterations
-from replicable_rl.algorithms.promise import Promise
-from replicable_rl.errors import speaking_as
+from replicable_rl.algorithms.plan import SHARP_FORM, Columns, Plan, Promise, Shape, Statement, Statements, same_answers
+from replicable_rl.errors import InvalidInput, speaking_as
 from replicable_rl.problem.foreign import draw_from
 from replicable_rl.problem.policies import greedy
 from replicable_rl.problem.source import GenerativeModel, Problem
 from replicable_rl.problem.support import allowed_of, forbid
 from replicable_rl.progress import track
 from replicable_rl.queries import Estimate, Plain, Query, Rounded, ingredient
-from replicable_rl.runs import OURS, Run, Status, StatusCode, provider
+from replicable_rl.runs import FIXED_SEED, OURS, Run, Status, StatusCode, provider
 from replicable_rl.sampling import OutcomeCounts
-from replicable_rl.theory import PhasedVIPlan, Units, phased_vi
+from replicable_rl.theory import MAX_CALLS, PhasedVINumbers, Units, phased_vi
 from replicable_rl.theory.phased_vi import check_phased_vi
 from replicable_rl.theory.rstat import ARITHMETIC, seed_margin
+from replicable_rl.wording import bound, number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from replicable_rl.randomness import SharedRandomness
-    from replicable_rl.theory.phased_vi import Target
-    from replicable_rl.theory.schedule import Schedule
+    from replicable_rl.theory.phased_vi import Schedule, Target
 
 OFFSET = "rpvi/offset"  # address (t), element s*A + a
 
@@ -111,7 +111,7 @@ def _are_far(
     return bool(far[np.diff(counts.indptr) > 0].all())  # rows without outcomes are of actions that are not allowed
 
 
-class _Phased(Promise[PhasedVIPlan]):
+class _Phased(Promise[PhasedVINumbers]):
     """What the two algorithms share: everything but the query."""
 
     needs: ClassVar[type] = GenerativeModel
@@ -129,29 +129,47 @@ class _Phased(Promise[PhasedVIPlan]):
         """What epsilon bounds: the loss of the policy from the worst state, or no loss where it is about Q."""
         return "worst" if self.target == "policy" else None
 
-    def _plan(
-        self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool, pairs: int | None = None
-    ) -> PhasedVIPlan:
-        pairs = n_states * n_actions if pairs is None else pairs
-        plan = phased_vi(pairs, gamma, known_rewards=known_rewards, **self._parameters())
-        return replace(plan, estimate=ingredient("estimate", self.estimate).id)
+    def _numbers(self, shape: Shape) -> PhasedVINumbers:
+        pairs = shape.n_states * shape.n_actions if shape.allowed_pairs is None else shape.allowed_pairs
+        numbers = phased_vi(pairs, shape.gamma, known_rewards=shape.known_rewards, **self._parameters())
+        return replace(numbers, estimate=ingredient("estimate", self.estimate).id)
+
+    def _statements(self, plan: Plan[PhasedVINumbers]) -> Statements:
+        numbers, theorem = plan.numbers, "lem:phasedvi-convergence"
+        what = "the policy" if numbers.target == "policy" else "Q"
+        clause = f"{what} is within {numbers.error_promised:.7g} of optimal (values in [0, 1])"
+        if numbers.rho is None:
+            return Statements(Statement(clause, theorem, numbers.target, needing=theorem))
+        theorem, seed = f"{SHARP_FORM * numbers.rising}thm:rpvi", (FIXED_SEED,)
+        # Later queries are about what was answered before, by bins of the shared grid: accuracy needs the seed, too.
+        accuracy = Statement(clause, theorem, numbers.target, seed, needing=theorem)
+        return same_answers(numbers, accuracy, "have the same Q", f"{SHARP_FORM}thm:rpvi", "value")
+
+    def _table(self, plan: Plan[PhasedVINumbers]) -> tuple[str, str, Columns]:
+        """Return Phased Q-learning, or a run of the paper's listing, beside rPVI."""
+        numbers = plan.numbers
+        meaning = "the policy is within epsilon" if numbers.target == "policy" else "Q is within epsilon/2"
+        heading = f"target {numbers.target}: {meaning} of optimal (values in [0, 1])"
+        run = f"m {'up to ' if numbers.rising else '= '}{number(numbers.calls)}"
+        return heading, run, {name: _column(variant) for name, variant in _variants(numbers).items()}
 
     def compiled_rows(self, problem: Problem) -> int:
         """Return how many rows a run over a table draws, all of them in compiled loops: audits choose threads by it."""
-        plan = self.plan(problem)
-        return plan.pairs * plan.iterations
+        numbers = self.plan(problem).numbers
+        return numbers.pairs * numbers.iterations
 
     def solve(self, source: GenerativeModel, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Run with the shared randomness r, which the baseline does not use, and fresh samples from ``rng``."""
         plan = self.plan(source)
-        self._refuse_beyond_64_bits("calls", plan.calls)
-        query = self.estimate.bind(shared, OFFSET, plan.schedule.widths, "midpoint")
-        done = phased_value_iteration(source, plan.schedule, query, rng, plan.seed_log_term)
-        q = _middle(done.q, plan.value_error) if plan.rising else done.q
+        numbers = plan.numbers
+        self._refuse_beyond_64_bits("calls", numbers.calls)
+        query = self.estimate.bind(shared, OFFSET, numbers.schedule.widths, "midpoint")
+        done = phased_value_iteration(source, numbers.schedule, query, rng, numbers.seed_log_term)
+        q = _middle(done.q, numbers.value_error) if numbers.rising else done.q
         q = Units.of(source).value_to_user(q)
         policy = greedy(q)  # of what is reported, so that the same value implies the same policy
-        claims, samples = plan.claims(good_seed=done.far), plan.pairs * done.calls
-        return Run.of({"value": q, "policy": policy}, status=_status(plan), claims=claims, samples=samples)
+        claims, samples = plan.claims(good_seed=done.far), numbers.pairs * done.calls
+        return Run.of({"value": q, "policy": policy}, status=_status(numbers), claims=claims, samples=samples)
 
 
 @dataclass(frozen=True)
@@ -238,8 +256,38 @@ def _middle(q: NDArray[np.float64], error: float) -> NDArray[np.float64]:
     return (q + np.minimum(q + 2.0 * error, 1.0)) / 2.0
 
 
-def _status(plan: PhasedVIPlan) -> Status:
-    if plan.iterations < plan.iterations_needed:
-        sentence = f"ran {plan.iterations} of the {plan.iterations_needed} iterations that the theorem asks for"
+def _status(numbers: PhasedVINumbers) -> Status:
+    if numbers.iterations < numbers.iterations_needed:
+        sentence = f"ran {numbers.iterations} of the {numbers.iterations_needed} iterations that the theorem asks for"
         return Status(StatusCode.BUDGET_SPENT, sentence)
-    return Status(StatusCode.COMPLETED, f"ran all {plan.iterations} iterations")
+    return Status(StatusCode.COMPLETED, f"ran all {numbers.iterations} iterations")
+
+
+def _variants(numbers: PhasedVINumbers) -> dict[str, PhasedVINumbers]:
+    """Return what a plan is shown beside: our schedule, and where that is the run itself, Phased Q-learning."""
+    if numbers.rho is None:
+        return {"Phased Q-learning": numbers}
+    promise: tuple[Any, ...] = numbers.pairs, numbers.gamma, numbers.epsilon, numbers.delta
+    if numbers.rising:
+        plain = phased_vi(*promise, target=numbers.target, known_rewards=numbers.known_rewards)
+        return {"Q-learning": plain, "rPVI": numbers}
+    try:
+        return {"this run": numbers, "rPVI": phased_vi(*promise, numbers.rho, known_rewards=numbers.known_rewards)}
+    except InvalidInput:  # gamma is too near to 1
+        return {"this run": numbers}
+
+
+def _column(numbers: PhasedVINumbers) -> dict[str, float | str | None]:
+    return {
+        "iterations T": numbers.iterations,
+        "tolerance of a query": numbers.tolerance,
+        "rho_SQ": numbers.rho_sq,
+        "delta_SQ": numbers.delta_sq,
+        "bin width beta": None if numbers.rho is None else numbers.width,
+        "calls m an iteration": numbers.calls,
+        "first iteration's m": int(numbers.schedule.calls[0]),
+        "samples in all": numbers.samples,
+        "bound: runs differ": bound(numbers.rho_proved),
+        "bound: loss": bound(numbers.policy_loss),
+        "can be run (m<2**63)": "yes" if numbers.calls <= MAX_CALLS else "no",
+    }

@@ -13,28 +13,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
 from replicable_rl.algorithms.exploring import collect
 from replicable_rl.algorithms.ignoring import Ignored, hardly_reached, left_at_default
-from replicable_rl.algorithms.promise import Promise, allowed_pairs
+from replicable_rl.algorithms.plan import Columns, Plan, Promise, Shape, Statement, Statements
 from replicable_rl.data.few import taken_all_the_same, taken_for_the_worst, threshold
 from replicable_rl.errors import InvalidInput, speaking_as
 from replicable_rl.problem.conditions import conditions
 from replicable_rl.problem.foreign import draw_from
 from replicable_rl.problem.source import EpisodicModel, kind_of
 from replicable_rl.problem.support import allowed_of, pairs_of
+from replicable_rl.runs import CERTIFICATE, EMPTY, FIXED_SEED, THIS_SEED, Claims, Run, Status, StatusCode
 from replicable_rl.rules.affordable import AffordableTolerance
 from replicable_rl.rules.model import EmpiricalModel
 from replicable_rl.rules.rule import Decision, Margin, Rule, Tuning, preferred_first
 from replicable_rl.rules.table import SHIPPED, as_rule, decided_by
-from replicable_rl.runs import EMPTY, Run, Status, StatusCode
-from replicable_rl.theory import PlugInPlan, Units, plug_in_policy
-from replicable_rl.theory.decisions import EXACT
-from replicable_rl.theory.plug_in import SPENT, check_plug_in
-from replicable_rl.wording import number, plural, short_loss
+from replicable_rl.theory import PlugInNumbers, Units, decisions, plug_in_policy
+from replicable_rl.theory.decisions import EXACT, PROMISES, SPENT, check_plug_in
+from replicable_rl.theory.numbers import ACCURACY, MOST, REPLICABILITY
+from replicable_rl.wording import bound, number, plural, short_loss
 
 if TYPE_CHECKING:
     from replicable_rl.problem.source import Problem
@@ -42,6 +42,18 @@ if TYPE_CHECKING:
 
 _SETTINGS = ("width", "rate", "tolerance", "doubt")  # the parameter of a rule, by whatever name
 _AFFORDABLE = AffordableTolerance()
+_PROOFS = "docs/proofs-decisions.md"
+_PARAMETERS = {
+    decisions.ROUNDED: "beta",
+    decisions.GUMBEL: "lambda",
+    decisions.TOLERANCE: "x",
+    decisions.PUBLISHED: "doubt",
+}
+_SIDE_BY_SIDE = (
+    *(decisions.AFFORDABLE, decisions.PUBLISHED, decisions.TOLERANCE, decisions.ROUNDED),
+    *(decisions.GUMBEL, decisions.GREEDY),
+)
+_SAME = {decisions.ROUNDED: "Q, policy", decisions.GREEDY: "-"}  # the others: the policy
 
 
 class Decided(NamedTuple):
@@ -53,7 +65,7 @@ class Decided(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PlugInPolicy(Promise[PlugInPlan]):
+class PlugInPolicy(Promise[PlugInNumbers]):
     """The policy of the empirical model, by a rule that makes two runs decide alike: a policy and no Q.
 
     Parameters
@@ -111,31 +123,49 @@ class PlugInPolicy(Promise[PlugInPlan]):
         """What a problem must be able to do: play, where a horizon is given; else either will do."""
         return None if self.horizon is None else EpisodicModel
 
-    def plan(self, problem: Problem) -> PlugInPlan:
+    def plan(self, problem: Problem) -> Plan[PlugInNumbers]:
         """Return what a run on this problem will do, and what may be claimed of it."""
         fits = getattr(self.rule, "check_problem", None)
         if fits is not None:
             fits(problem)  # refused before a sample is drawn
-        kind = "played" if self.horizon is not None else kind_of(problem)
-        plan = {"played": self._exploring, "recorded": self._recorded, "drawn": super().plan}[kind]
-        return plan(problem)
+        return super().plan(problem)
 
-    def _plan(
-        self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool, pairs: int | None = None
-    ) -> PlugInPlan:
-        given = self._parameters() | {"known_rewards": known_rewards, "allowed_pairs": pairs}
-        del given["horizon"]
-        return plug_in_policy(n_states, n_actions, gamma, **given)
+    def _shape(self, problem: Any) -> Shape:
+        shape = super()._shape(problem)
+        kind = "played" if self.horizon is not None else kind_of(problem)
+        if kind == "recorded":
+            return shape._replace(known_rewards=False, rows=problem.counts.steps)
+        return shape._replace(known_rewards=False, played=True) if kind == "played" else shape
 
     def _parameters(self) -> dict[str, Any]:
         rule: Any = self.rule
         setting = next((value for name in _SETTINGS if (value := getattr(rule, name, None)) is not None), None)
         return super()._parameters() | {"rule": rule.id, "parameter": setting}
 
-    def _exploring(self, problem: Problem) -> PlugInPlan:
-        horizon = self.horizon or math.ceil(
-            math.log(1.0 / (self.epsilon * (1.0 - problem.gamma))) / (1.0 - problem.gamma)
-        )
+    def _numbers(self, shape: Shape) -> PlugInNumbers:
+        given = self._parameters()
+        horizon, budget = given.pop("horizon"), self.budget
+        problem = {"known_rewards": shape.known_rewards, "allowed_pairs": shape.allowed_pairs}
+        sizes = shape.n_states, shape.n_actions, shape.gamma
+        if shape.rows is None and not shape.played:
+            return plug_in_policy(*sizes, **given, **problem)
+        if shape.rows is not None:
+            if self.samples is not None or budget is not None:
+                raise InvalidInput(
+                    "PlugInPolicy: the samples of a log are drawn already. Leave out samples and budget; split the "
+                    "log to use less."
+                )
+            budget = shape.rows
+        else:
+            horizon = horizon or math.ceil(math.log(1.0 / (self.epsilon * (1.0 - shape.gamma))) / (1.0 - shape.gamma))
+            self._check_episodes(horizon)
+        assert budget is not None
+        given["budget"] = max(budget, shape.n_states * shape.n_actions)  # it need not try every pair
+        numbers = plug_in_policy(*sizes, **given, **problem)
+        kind: dict[str, Any] = {"horizon": horizon, "recorded": shape.rows is not None}
+        return replace(numbers, budget=budget, spent=SPENT * self.epsilon, **kind)
+
+    def _check_episodes(self, horizon: int) -> None:
         if self.budget is None:
             raise InvalidInput(
                 "PlugInPolicy: a problem that is played in episodes needs a budget of steps, for no proof says how "
@@ -147,24 +177,61 @@ class PlugInPolicy(Promise[PlugInPlan]):
                 f"PlugInPolicy: budget must allow one episode of {horizon} steps, got {self.budget}. Raise budget or "
                 f"{shorter}."
             )
-        sizes = problem.n_states, problem.n_actions
-        enough = replace(self, budget=max(self.budget, sizes[0] * sizes[1]))  # it need not try every pair
-        plan = enough._plan(*sizes, gamma=problem.gamma, known_rewards=False, pairs=allowed_pairs(problem))
-        spent = SPENT * self.epsilon
-        return replace(plan, horizon=horizon, budget=self.budget, spent=spent, estimated=problem.estimated)
 
-    def _recorded(self, problem: Any) -> PlugInPlan:
-        if self.samples is not None or self.budget is not None:
-            raise InvalidInput(
-                "PlugInPolicy: the samples of a log are drawn already. Leave out samples and budget; split the log to "
-                "use less."
-            )
-        rows = problem.counts.steps
-        sizes, pairs = (problem.n_states, problem.n_actions), allowed_pairs(problem)
-        plan = replace(self, budget=max(rows, sizes[0] * sizes[1]))._plan(
-            *sizes, gamma=problem.gamma, known_rewards=False, pairs=pairs
+    def _statements(self, plan: Plan[PlugInNumbers]) -> Statements:
+        numbers = plan.numbers
+        clause = f"the policy is within {numbers.epsilon:g} of optimal {_where(plan)} (values in [0, 1])"
+        # Shared noise is bad with probability delta/2: who chooses the seed may choose a bad one.
+        drawn = ("the shared seed was drawn and not chosen",) if numbers.rule == decisions.GUMBEL else ()
+        accuracy = Statement(clause, _PROOFS, "policy", drawn)
+        level, same = ("value", "Q") if numbers.rule == decisions.ROUNDED else ("policy", "policy")
+        second = Statement(f"have the same {same}", _PROOFS, level, (FIXED_SEED,))
+        cuts, wrong = numbers.rule == decisions.PUBLISHED, 2.0 * numbers.delta
+        enough = ("it has as many samples of every pair", *(() if cuts else (FIXED_SEED,)))
+        certain = numbers.rule in PROMISES and not numbers.explores and wrong < 1.0
+        return Statements(
+            accuracy,
+            None if numbers.rule == decisions.GREEDY and not numbers.explores else second,
+            Statement(f"have the same {level}", f"{_PROOFS}, given the data", level, enough) if certain else None,
+            wrong=min(1.0, wrong),
+            published="these cuts" if cuts else "this shared seed",
+            definition=CERTIFICATE if cuts else THIS_SEED,
         )
-        return replace(plan, budget=rows, spent=SPENT * self.epsilon, recorded=True)
+
+    def _barred(self, plan: Plan[PlugInNumbers], about: str) -> list[str]:
+        numbers = plan.numbers
+        if numbers.recorded:
+            return ["how many samples a pair has is the log's, and may depend on what was seen"]
+        if numbers.explores:
+            return ["samples were collected by exploring, so how many there are depends on them"]
+        if numbers.rule not in PROMISES:
+            return [f"rule={numbers.rule} is unknown to the proofs"]
+        if numbers.rule == decisions.PUBLISHED and about == REPLICABILITY:
+            return ["published cuts come from the first run's sample; see docs/decisions.md"]
+        if numbers.per_pair_needed < MOST:
+            return []
+        name = _PARAMETERS.get(numbers.rule)
+        by = f" with {name}={number(numbers.parameter, 3)}" if name else ""
+        return [f"no number of samples proves a loss of {numbers.epsilon:g} for rule={numbers.rule}{by}"]
+
+    def _table(self, plan: Plan[PlugInNumbers]) -> tuple[str, str, Columns]:
+        """Return a row for every rule, and first of all for this run."""
+        numbers = plan.numbers
+        heading = f"plug-in policy, rule {numbers.rule}: the policy loses at most epsilon {_where(plan)}"
+        if numbers.explores:
+            exploring = {
+                "transitions in all": numbers.samples,
+                "steps of an episode": numbers.horizon,
+                "spent by the rule": numbers.spent,
+            }
+            return heading, f"{number(numbers.samples)} transitions", {"this run": exploring}
+        rules = {"this run": _row(numbers)} | {rule: _row(_with_rule(numbers, rule)) for rule in _SIDE_BY_SIDE}
+        n = number(numbers.per_pair) if numbers.per_pair < MOST else "2**200, where the search ends"
+        return (
+            heading,
+            f"n = {n}",
+            {name: {rule: row[name] for rule, row in rules.items()} for name in rules["this run"]},
+        )
 
     def solve(self, source: Any, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Run with the shared randomness r and one batch of fresh samples from ``rng``."""
@@ -174,34 +241,43 @@ class PlugInPolicy(Promise[PlugInPlan]):
         outputs = dict(decision.outputs)
         if "value" in outputs:
             outputs["value"] = Units.of(source).value_to_user(outputs["value"])
-        status = _status(source, model, plan, decision, samples, ignored)
-        claims = plan.claims(sure=decision.sure, off=model.off)
+        status = _status(source, model, plan.numbers, decision, samples, ignored)
+        claims = self._claims(plan, model.off, good_seed=decision.sure)
         if plan.conditions and claims.accuracy is not None:  # of other sources no table is known
             claims = claims.beside(model.gain)
         return Run.of(outputs, status=status, claims=claims, samples=samples)
 
-    def estimate(self, source: Any, plan: PlugInPlan, rng: np.random.Generator) -> tuple[EmpiricalModel, int]:
+    def _claims(self, plan: Plan[PlugInNumbers], off: float, *, good_seed: bool) -> Claims:
+        """Return what is claimed of a run whose planning is off by so much, in values normalised to [0, 1]."""
+        if off <= EXACT:
+            return plan.claims(good_seed=good_seed)
+        gamma = plan.numbers.gamma  # so near to 1 that too few digits are left for a proof
+        why = f"with gamma={gamma!r} planning is off by up to {off:.1g}, and proofs allow 1e-10: lower gamma"
+        return Claims(missing={ACCURACY: why, REPLICABILITY: why})
+
+    def estimate(self, source: Any, plan: Plan[PlugInNumbers], rng: np.random.Generator) -> tuple[EmpiricalModel, int]:
         """Return the empirical model of one batch of fresh samples, and how many they are."""
-        if plan.recorded:
+        numbers = plan.numbers
+        if numbers.recorded:
             return EmpiricalModel(source, source.counts), plan.samples
-        if plan.horizon is None:
-            self._refuse_beyond_64_bits("samples", plan.per_pair)
-            return EmpiricalModel(source, draw_from(source, plan.per_pair, rng)), plan.samples
+        if numbers.horizon is None:
+            self._refuse_beyond_64_bits("samples", numbers.per_pair)
+            return EmpiricalModel(source, draw_from(source, numbers.per_pair, rng)), plan.samples
         self._refuse_beyond_64_bits("budget", plan.samples)
-        seen = collect(source, plan.samples, plan.horizon, rng)
+        seen = collect(source, plan.samples, numbers.horizon, rng)
         return EmpiricalModel(source, seen), seen.steps
 
-    def decide(self, model: EmpiricalModel, plan: PlugInPlan, shared: SharedRandomness) -> Decided:
+    def decide(self, model: EmpiricalModel, plan: Plan[PlugInNumbers], shared: SharedRandomness) -> Decided:
         """Return what the rule decides on a model; a pure function of the model and the shared numbers.
 
         In a log, pairs with fewer samples than a shared random threshold are left out of the model.
         """
-        rule: Any = self.rule
+        numbers, rule = plan.numbers, cast("Any", self.rule)
         published = getattr(rule, "published", False)  # who published it could not know a later seed
-        if plan.recorded:
+        if numbers.recorded:
             model = model.at_least(fewest_samples(model, None if published else shared))
         tuning, ignored = self.tuning(plan), None
-        if plan.explores and not published:
+        if numbers.explores and not published:
             ignored = hardly_reached(model, tuning, shared, preferred_first(rule, model.n_actions))
         if ignored is not None:
             decision = decided_by(rule, model, shared, tuning._replace(ignored=ignored.states))
@@ -209,13 +285,13 @@ class PlugInPolicy(Promise[PlugInPlan]):
             if left is not None:
                 return Decided(left, model, ignored)
         decision = decided_by(rule, model, shared, tuning)
-        if not plan.explores and rule.id in SHIPPED and _may_be_sure(plan, model, decision):
+        if not numbers.explores and rule.id in SHIPPED and _may_be_sure(numbers, model, decision):
             decision = decided_by(rule, model, shared, tuning, Margin.of(model, self.delta))
         return Decided(decision, model, None)
 
-    def tuning(self, plan: PlugInPlan) -> Tuning:
+    def tuning(self, plan: Plan[PlugInNumbers]) -> Tuning:
         """Return what the plan tells the rule."""
-        return Tuning(plan.spent, plan.parameter, self.over)
+        return Tuning(plan.numbers.spent, plan.numbers.parameter, self.over)
 
 
 def fewest_samples(model: EmpiricalModel, shared: SharedRandomness | None) -> float:
@@ -223,33 +299,35 @@ def fewest_samples(model: EmpiricalModel, shared: SharedRandomness | None) -> fl
     return threshold(model.visits, shared)
 
 
-def _may_be_sure(plan: PlugInPlan, model: EmpiricalModel, decision: Decision) -> bool:
+def _may_be_sure(numbers: PlugInNumbers, model: EmpiricalModel, decision: Decision) -> bool:
     """Whether margins are worth looking at: they are at least what the noisiest pair asks for in a second run."""
-    log_term, n = math.log(6.0 * plan.sizes.pairs / plan.delta), float(plan.per_pair)
+    log_term, n = math.log(6.0 * numbers.sizes.pairs / numbers.delta), float(numbers.per_pair)
 
     def may(largest: float) -> bool:
-        spread = largest - (0.0 if plan.known_rewards else (1.0 - plan.gamma) / 2.0)
-        least = min(plan.sizes.kappa * math.sqrt(log_term / (2.0 * n)), spread * math.sqrt(2.0 * log_term / n))
-        return decision.nearest > 2.0 * max(least, 0.0) * plan.sizes.horizon
+        spread = largest - (0.0 if numbers.known_rewards else (1.0 - numbers.gamma) / 2.0)
+        least = min(numbers.sizes.kappa * math.sqrt(log_term / (2.0 * n)), spread * math.sqrt(2.0 * log_term / n))
+        return decision.nearest > 2.0 * max(least, 0.0) * numbers.sizes.horizon
 
-    if 2.0 * plan.delta >= 1.0 or model.off > EXACT:
+    if 2.0 * numbers.delta >= 1.0 or model.off > EXACT:
         return False
     # A few pairs may be noisy enough already; only if not, all are looked at.
-    return may(model.spread_of_some()) and _loss_may_be_sure(plan, model, decision) and may(float(model.spread.max()))
+    return (
+        may(model.spread_of_some()) and _loss_may_be_sure(numbers, model, decision) and may(float(model.spread.max()))
+    )
 
 
-def _loss_may_be_sure(plan: PlugInPlan, model: EmpiricalModel, decision: Decision) -> bool:
+def _loss_may_be_sure(numbers: PlugInNumbers, model: EmpiricalModel, decision: Decision) -> bool:
     """Whether a rule that looks at losses can tell what it accepts from what it does not, whatever the error of Q^."""
     if decision.loss is None:
         return True
     largest = float(model.gap_of(decision.outputs["policy"]).max())
-    return Margin.without_values(model, plan.delta).loss(largest) < plan.spent
+    return Margin.without_values(model, numbers.delta).loss(largest) < numbers.spent
 
 
 def _status(
     source: Any,
     model: EmpiricalModel,
-    plan: PlugInPlan,
+    numbers: PlugInNumbers,
     decision: Decision,
     samples: int,
     ignored: Ignored | None,
@@ -258,11 +336,13 @@ def _status(
     policy = decision.outputs.get("policy")
     said = [f"decided from {number(samples)} samples"]
     said += [decision.said] if decision.said else []
-    at_stake = model.gain if conditions(source) else model.most_to_lose(plan.over)  # of a table, audits know the gain
+    at_stake = (
+        model.gain if conditions(source) else model.most_to_lose(numbers.over)
+    )  # of a table, audits know the gain
     if not model.best.value.any():
         said.append("no sample had a reward above the lowest that there may be, so that all policies look alike")
-    elif at_stake <= plan.epsilon and plan.spent > 0.0:
-        said.append(f"epsilon={plan.epsilon:g} {EMPTY}{number(model.gain, 3)} on the empirical model: lower it")
+    elif at_stake <= numbers.epsilon and numbers.spent > 0.0:
+        said.append(f"epsilon={numbers.epsilon:g} {EMPTY}{number(model.gain, 3)} on the empirical model: lower it")
     if model.never_tried.size:
         pairs, named = model.never_tried.tolist(), getattr(source, "pair_names", None)
         said.append(taken_for_the_worst(pairs, pairs_of(source), model.fewest_counted, named))
@@ -272,6 +352,34 @@ def _status(
     if ignored is not None and policy is not None:
         many, first = plural(int(ignored.states.sum()), "state"), "the first allowed action"
         first = f"action {ignored.actions[0]}" if allowed_of(source) is None else first
-        lost = f"{short_loss(model.loss(policy, plan.over))} on the empirical model"
+        lost = f"{short_loss(model.loss(policy, numbers.over))} on the empirical model"
         said.append(f"{many} hardly ever reached and left at {first}, with which the whole policy loses {lost}")
     return Status(StatusCode.COMPLETED, "; ".join(said))
+
+
+def _where(plan: Plan[PlugInNumbers]) -> str:
+    """Say where the policy loses no more than epsilon."""
+    numbers = plan.numbers
+    on_average = numbers.over == "initial" and numbers.rule in (decisions.AFFORDABLE, decisions.PUBLISHED)
+    start = "on average over all states" if plan.anywhere else "from the first state on"
+    return start if on_average else "in every state"
+
+
+def _with_rule(numbers: PlugInNumbers, rule: str) -> PlugInNumbers:
+    """Return the numbers of another rule with the same promise."""
+    sizes = numbers.n_states, numbers.n_actions, numbers.gamma
+    promise: dict[str, Any] = {"epsilon": numbers.epsilon, "delta": numbers.delta, "rho": numbers.rho}
+    kind: dict[str, Any] = {"known_rewards": numbers.known_rewards, "over": numbers.over}
+    return plug_in_policy(*sizes, **promise, **kind, allowed_pairs=numbers.allowed_pairs, rule=rule)
+
+
+def _row(numbers: PlugInNumbers) -> dict[str, float | str | None]:
+    name, found = _PARAMETERS.get(numbers.rule), numbers.per_pair < MOST
+    return {
+        "n per pair": numbers.per_pair if found else "none",
+        "in all": numbers.samples if found else "none",
+        "parameter": f"{name}={number(numbers.parameter, 3)}" if name else None,
+        "same": _SAME.get(numbers.rule, "policy"),
+        "differ": bound(numbers.rho_proved),
+        "loss": bound(numbers.error_proved),
+    }

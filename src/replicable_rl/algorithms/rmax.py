@@ -14,7 +14,7 @@ stopping rule stands for the paper's "while the policy is not epsilon-optimal", 
 It looks at the pairs that were unknown when the policy was made, and on stopping that policy is
 returned with its model: a policy planned after the last update has not been tried.
 
-Why two runs agree, and with what probability, is in :mod:`replicable_rl.theory.rmax_bounds`.
+Why two runs agree, and with what probability, is in :mod:`replicable_rl.theory.rmax`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
-from replicable_rl.algorithms.promise import Promise
+from replicable_rl.algorithms.plan import Columns, Plan, Promise, Shape, Statement, Statements
 from replicable_rl.errors import InvalidInput, check_real, speaking_as
 from replicable_rl.planning.exact import Optimum, gain, optimal_values
 from replicable_rl.problem.foreign import play_from
@@ -35,10 +35,12 @@ from replicable_rl.problem.support import random_actions
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import track
 from replicable_rl.queries import Estimate, Fixed, Plain, Randomised, Rounded, Threshold, ingredient
-from replicable_rl.runs import Run, Status, StatusCode
+from replicable_rl.runs import FIXED_SEED, Run, Status, StatusCode
 from replicable_rl.sampling import EpisodeCounts
-from replicable_rl.theory import RMaxPlan, Units, rmax
+from replicable_rl.theory import MAX_CALLS, RMaxNumbers, Units, rmax
+from replicable_rl.theory.numbers import ACCURACY
 from replicable_rl.theory.rmax import PLANNING, check_rmax
+from replicable_rl.wording import bound, number, plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,6 +49,13 @@ if TYPE_CHECKING:
     from replicable_rl.theory.rstat import Form
 
 _RANDOMISED, _ROUNDED = Randomised(), Rounded()
+_IN_THE_WAY = {
+    "epsilon": "epsilon={used:g} is finer than planning in 64 bits can promise, {needed:g} would do",
+    "horizon": "horizon={used} is too short for any number of episodes, {needed} would do",
+    "tolerance": "tolerance={used:g} is too coarse for any number of episodes, {needed:g} would do",
+    "rounds": "rounds={used} are too few for any number of episodes, {needed} would do",
+    "episodes": "no number of episodes below {needed:.2g} is enough",
+}
 
 
 @dataclass
@@ -68,13 +77,13 @@ class Exploration:
 
     def note(self, **row: float) -> None:
         """Add a line to the story."""
-        for name, number in row.items():
-            self.history.setdefault(name, []).append(float(number))
+        for name, cell in row.items():
+            self.history.setdefault(name, []).append(float(cell))
 
 
 def explore(
     source: EpisodicModel,
-    plan: RMaxPlan,
+    plan: RMaxNumbers,
     r_max: float,
     threshold: Threshold,
     queries: RowQueries,
@@ -128,7 +137,7 @@ def _digest(known: NDArray[np.bool_]) -> int:
     return int(hashlib.sha256(np.packbits(known).tobytes()).hexdigest()[:12], 16)
 
 
-class _RMax(Promise[RMaxPlan]):
+class _RMax(Promise[RMaxNumbers]):
     """What the two algorithms share: everything but the thresholds and the queries."""
 
     needs: ClassVar[type] = EpisodicModel
@@ -146,15 +155,43 @@ class _RMax(Promise[RMaxPlan]):
         """What epsilon bounds: the loss of the policy from the "initial" distribution."""
         return "initial"
 
-    def _plan(
-        self, n_states: int, n_actions: int, *, gamma: float, known_rewards: bool, pairs: int | None = None
-    ) -> RMaxPlan:
-        parameters: dict[str, Any] = {"rho": None, "allowed_pairs": pairs, **self._parameters()}
+    def _numbers(self, shape: Shape) -> RMaxNumbers:
+        parameters: dict[str, Any] = {"rho": None, "allowed_pairs": shape.allowed_pairs, **self._parameters()}
         if parameters["support"] is not None:
-            parameters["support"] = min(parameters["support"], n_states)
-        plan = rmax(n_states, n_actions, gamma, known_rewards=known_rewards, **parameters)
-        used = {kind: ingredient(kind, getattr(self, kind)).id for kind in ("threshold", "estimate")}
-        return replace(plan, **used)
+            parameters["support"] = min(parameters["support"], shape.n_states)
+        sizes = shape.n_states, shape.n_actions, shape.gamma
+        numbers = rmax(*sizes, known_rewards=shape.known_rewards, **parameters)
+        threshold, estimate = ingredient("threshold", self.threshold), ingredient("estimate", self.estimate)
+        return replace(numbers, threshold=threshold.id, estimate=estimate.id)
+
+    def _statements(self, plan: Plan[RMaxNumbers]) -> Statements:
+        numbers = plan.numbers
+        theorem = "lem:repmax-convergence" if numbers.rho is None else "thm:repmax-replicable"
+        theorem = f"{theorem}, with the constants of docs/proofs-rmax.md"
+        few = f"no pair has more than {plural(numbers.support, 'successor')}"
+        support = (few,) if numbers.support < numbers.n_states else ()
+        support = (*support, FIXED_SEED)  # on which all policies depend, and with them the data
+        ends = () if numbers.rounds >= numbers.rounds_needed else ("the run ends before its budget of rounds does",)
+        settled = (*ends, f"every episode has {numbers.horizon} steps", "r_max is the top of the reward range")
+        clause = f"the policy is within {numbers.epsilon:g} of optimal from the initial distribution (values in [0, 1])"
+        accuracy = Statement(clause, theorem, "policy", support, to_settle=settled)
+        if numbers.rho is None:
+            return Statements(accuracy)
+        return Statements(accuracy, Statement("learn the same model", theorem, "model", support))
+
+    def _barred(self, plan: Plan[RMaxNumbers], about: str) -> list[str]:
+        outside, numbers = super()._barred(plan, about), plan.numbers
+        if outside or about != ACCURACY:
+            return outside
+        used = {"epsilon": numbers.epsilon, "horizon": numbers.horizon, "tolerance": numbers.tolerance}
+        used |= {"rounds": numbers.rounds, "episodes": numbers.episodes}
+        return [_IN_THE_WAY[name].format(used=used[name], needed=value) for name, value in numbers.obstacles]
+
+    def _table(self, plan: Plan[RMaxNumbers]) -> tuple[str, str, Columns]:
+        numbers = plan.numbers
+        name = "R-max" if numbers.rho is None else "RepRMAX"
+        heading, run = f"episodes of H={numbers.horizon} steps", f"m={number(numbers.episodes)}"
+        return heading, run, {name: _column(numbers)}
 
     def _parameters(self) -> dict[str, Any]:
         own = ("r_max", "threshold", "estimate")
@@ -163,10 +200,11 @@ class _RMax(Promise[RMaxPlan]):
     def solve(self, source: EpisodicModel, shared: SharedRandomness, rng: np.random.Generator) -> Run:
         """Run with the shared randomness r, of which R-max uses the first policy alone, and fresh episodes."""
         plan = self.plan(source)
-        self._refuse_beyond_64_bits("episodes", plan.episodes)
-        queries = RowQueries.of(self.estimate, shared, "rmax", plan.width, plan.form)
+        numbers = plan.numbers
+        self._refuse_beyond_64_bits("episodes", numbers.episodes)
+        queries = RowQueries.of(self.estimate, shared, "rmax", numbers.width, numbers.form)
         top, r_max = source.reward_range[1], _check_r_max(type(self).__name__, self.r_max, source.reward_range)
-        run = explore(source, plan, r_max, self.threshold, queries, shared, rng)
+        run = explore(source, numbers, r_max, self.threshold, queries, shared, rng)
         model, best = run.planned or run.replan()
         error = Units.of(source).share(best.error)  # of the values that the policy maximises
         broken = {
@@ -177,12 +215,12 @@ class _RMax(Promise[RMaxPlan]):
                 error > PLANNING or not best.converged
             ),
         }
-        claims = plan.claims([what for what, happened in broken.items() if happened])
+        claims = plan.claims(broken=[what for what, happened in broken.items() if happened])
         if plan.conditions and claims.accuracy is not None:  # of other sources no table is known
             claims = claims.beside(gain(model))
         return Run.of(
             {"model": model, "value": best.q, "policy": run.policy},
-            status=_status(run, plan),
+            status=_status(run, numbers.pairs),
             claims=claims,
             samples=0 if run.seen is None else run.seen.steps,
             history={name: np.array(column) for name, column in run.history.items()},
@@ -291,10 +329,10 @@ class ReplicableRMax(_RMax):
         super().__post_init__()
 
 
-def _status(run: Exploration, plan: RMaxPlan) -> Status:
+def _status(run: Exploration, pairs: int) -> Status:
     """Say how a run ended."""
     history, known, loops = run.history, int(run.learned.known.sum()), run.learned.self_loops
-    rounds, pairs = len(history["known"]), plan.pairs
+    rounds = len(history["known"])
     sentence = {
         StatusCode.STOPPED_BY_RULE: f"after {rounds} rounds, with {known} of {pairs} pairs known, the policy visits "
         f"unknown pairs {history['unknown_rate'][-1]:.2g} times an episode, below {history['stop_below'][-1]:.2g}",
@@ -305,7 +343,27 @@ def _status(run: Exploration, plan: RMaxPlan) -> Status:
     return Status(run.ended, sentence + ("; some episodes were cut short" if run.cut_short else ""))
 
 
-def _check_support(plan: RMaxPlan, learned: LearnedModel) -> None:
+def _column(numbers: RMaxNumbers) -> dict[str, float | str | None]:
+    bounds, replicable = numbers.bounds, numbers.rho is not None
+    return {
+        "rounds T, at most": numbers.rounds,
+        "episodes m per round": numbers.episodes,
+        "episodes that prove it": numbers.episodes_needed or "none",
+        "known from k": numbers.known,
+        "window w": numbers.window if replicable else None,
+        "tolerance tau of a query": numbers.tolerance,
+        "bin width beta": numbers.width or None,
+        "visits of a known pair, k*m": numbers.choice.visits,
+        "samples in all, T*m*H": numbers.samples,
+        "can be run (m < 2**63)": "yes" if numbers.episodes <= MAX_CALLS else "no",
+        "bound: known set differs": bound(bounds.rho_known if replicable else None),
+        "bound: stopping differs": bound(bounds.rho_stop if replicable else None),
+        "bound: entries differ": bound(bounds.rho_queries if replicable else None),
+        "bound: loss of the policy": bound(bounds.loss),
+    }
+
+
+def _check_support(plan: RMaxNumbers, learned: LearnedModel) -> None:
     if learned.most_successors > plan.support:
         raise InvalidInput(
             f"R-max: support={plan.support} promises that no pair has more successors, but one has "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
@@ -16,18 +16,18 @@ from replicable_rl.runs import OURS, provider
 from replicable_rl.wording import number
 
 if TYPE_CHECKING:
+    from replicable_rl.algorithms.plan import Plan, PlanTable
     from replicable_rl.data import Dataset
-    from replicable_rl.theory import Plan, PlanTable
 
 
-def plan_to_json(problem: TabularMDP | Dataset, plan: Plan) -> dict[str, Json]:
+def plan_to_json(problem: TabularMDP | Dataset, plan: Plan[Any]) -> dict[str, Json]:
     """Return a plan as JSON, with the problem."""
     return {"problem": problem.spec.to_json(), **plan.to_json()}
 
 
-def show_plans(mdp: TabularMDP | Dataset, plans: Sequence[Plan], name: str = "") -> None:
+def show_plans(mdp: TabularMDP | Dataset, plans: Sequence[Plan[Any]], name: str = "") -> None:
     """Print the problem, the promise, and the parameters and totals of every variant."""
-    out, first = console(), plans[0]
+    out, first = console(), plans[0].numbers
     rewards = "known" if first.known_rewards else "learned from the samples"
     sizes = f"S={mdp.n_states}, A={mdp.n_actions}, gamma={mdp.gamma:g}, N={pairs_of(mdp)} pairs"
     out.print(title(mdp, name, f"{sizes}; rewards {rewards}"))

@@ -61,7 +61,7 @@ def publish_command(
     if as_json:
         print_json(cuts.to_json())
         return 0
-    show_cuts(solved, cuts, chosen.plan(solved), problem)
+    show_cuts(solved, cuts, chosen.plan(solved).numbers, problem)
     if output is None:
         print_note("Nothing was written; --output cuts.json keeps them.")
     else:

@@ -23,7 +23,7 @@ from replicable_rl.report.drawing import can_encode, grid
 from replicable_rl.report.layout import NARROWEST
 from replicable_rl.rules.cuts import Cuts
 from replicable_rl.runs import Claims, Run, in_order
-from replicable_rl.theory import PlugInPlan
+from replicable_rl.theory import PlugInNumbers
 from replicable_rl.wording import number, plural, visible
 
 _MAX_ROWS = 40  # states shown in a table
@@ -154,7 +154,7 @@ def policy_table(mdp: TabularMDP | Dataset, run: Run, width: int) -> Table:
     return table
 
 
-def show_cuts(mdp: TabularMDP | Dataset, cuts: Cuts, plan: PlugInPlan, name: str) -> None:
+def show_cuts(mdp: TabularMDP | Dataset, cuts: Cuts, numbers: PlugInNumbers, name: str) -> None:
     """Print the tolerance, action and margin of every state, and what the cuts come from."""
     out = console()
     names = mdp.labels.actions or tuple(map(str, range(mdp.n_actions)))
@@ -169,7 +169,7 @@ def show_cuts(mdp: TabularMDP | Dataset, cuts: Cuts, plan: PlugInPlan, name: str
         table.add_row(states[s], names[cuts.policy[s]], *cells)
     if last > _MAX_ROWS:
         table.caption = f"{last - _MAX_ROWS} more states: --json or --output shows all."
-    drawn = f"{number(plan.samples)} steps" if plan.explores else f"{number(cuts.samples)} samples of every pair"
+    drawn = f"{number(numbers.samples)} steps" if numbers.explores else f"{number(cuts.samples)} samples of every pair"
     out.print(title(mdp, name, drawn * isinstance(mdp, TabularMDP)))
     out.print(table)
     out.print(cuts.about_margins)

@@ -11,7 +11,7 @@ from replicable_rl.errors import InvalidInput, check_integer, shown
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.runs import OURS, provider
 from replicable_rl.solve import PlanningAlgorithm, plan
-from replicable_rl.theory.plan import MAX_CALLS
+from replicable_rl.theory import MAX_CALLS
 
 KNOWN = ("samples", "calls", "episodes", "budget")  # what such a parameter is called here
 _NO_OVERRIDES = ("horizon", "support", "r_max")  # what may be None and says something of the problem
@@ -115,7 +115,7 @@ def proved_samples(problem: Any, algorithm: Any, rho: float, epsilon: float | No
     changes |= {"epsilon": epsilon} if epsilon is not None and bounds_loss(algorithm) else {}
     promised = _or_none(lambda: dataclasses.replace(algorithm, **changes))
     planned = _or_none(lambda: plan(problem, promised))  # also where there is no plan
-    if planned is None or not (planned.replicability_proved and planned.accuracy_proved):
+    if planned is None or not (planned.numbers.replicability_proved and planned.numbers.accuracy_proved):
         return None
     return int(planned.samples) if planned.samples < _UNPROVED else None
 

@@ -1,29 +1,26 @@
-"""The paper's formulas with runnable constants; nothing here samples anything.
+"""The paper's formulas with runnable constants: numbers, a module for each listing; nothing here samples anything.
 
 Theorem 4.1 (``thm:rpvi``) and the like are numbers in the PDF and labels in the LaTeX of *Replicable Reinforcement
 Learning* (Eaton, Hussing, Kearns and Sorrell, 2023); see ``docs/paper.md``.
 """
 
-from replicable_rl.theory.approximate_mdp import ApproximateMDPPlan, approximate_mdp
+from replicable_rl.theory.approximate_mdp import ApproximateMDPNumbers, approximate_mdp
+from replicable_rl.theory.decisions import PlugInNumbers, plug_in_policy
+from replicable_rl.theory.numbers import MAX_CALLS, Numbers
 from replicable_rl.theory.paper import paper_approximate_mdp, paper_phased_vi, paper_rmax
-from replicable_rl.theory.phased_vi import PhasedVIPlan, phased_vi
-from replicable_rl.theory.plan import MAX_CALLS, Plan, PlanTable
-from replicable_rl.theory.plug_in import plug_in_policy
-from replicable_rl.theory.plug_in_plan import PlugInPlan
-from replicable_rl.theory.rmax import RMaxPlan, rmax
-from replicable_rl.theory.rstat import RStatPlan, rstat
-from replicable_rl.theory.schedule import Schedule
+from replicable_rl.theory.phased_vi import PhasedVINumbers, Schedule, phased_vi
+from replicable_rl.theory.rmax import RMaxNumbers, rmax
+from replicable_rl.theory.rstat import RStatNumbers, rstat
 from replicable_rl.theory.units import Units
 
 __all__ = [
     "MAX_CALLS",
-    "ApproximateMDPPlan",
-    "PhasedVIPlan",
-    "Plan",
-    "PlanTable",
-    "PlugInPlan",
-    "RMaxPlan",
-    "RStatPlan",
+    "ApproximateMDPNumbers",
+    "Numbers",
+    "PhasedVINumbers",
+    "PlugInNumbers",
+    "RMaxNumbers",
+    "RStatNumbers",
     "Schedule",
     "Units",
     "approximate_mdp",

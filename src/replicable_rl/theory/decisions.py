@@ -1,4 +1,4 @@
-r"""What is proved of decisions on an empirical model: their loss, and how often two runs decide alike.
+r"""Decisions on an empirical model: what is proved of their loss and of how often two runs decide alike, and the n.
 
 From n samples of every pair comes the empirical model, and by exact planning Q^ on it (values in [0, 1]). Let
 kappa = gamma where rewards are known and 1 where they are learned, N the number of allowed pairs, h = 1/(1-gamma). Then
@@ -24,6 +24,10 @@ is. The bounds below follow; ``docs/proofs-decisions.md`` has the proofs. f is t
     tolerance     x = eps'/(2h)                            2 (N-S) d/x                                f + 2 x h
     affordable    eps'                                     `affordable_disagreement`                  `estimated_loss`
     published     2 deviations of doubt                    -                                          `estimated_loss`
+
+Of the loss epsilon the rule spends a part, eps', and the error of the samples takes the rest. Without ``samples`` or
+``budget`` the part is chosen so that fewest samples are enough; with fewer than these it is 0.9. The paper has no such
+theorem: these are ours.
 """
 
 from __future__ import annotations
@@ -31,7 +35,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+from replicable_rl.errors import InvalidInput, check_in_open_interval, check_real, check_share, shown
+from replicable_rl.theory.numbers import MOST, Numbers, check_pairs, check_parameters
+from replicable_rl.theory.rstat import few_bits
 
 ROUNDING = 1e-9  # of values and losses in [0, 1]: more than planning and evaluation may be off
 EXACT = ROUNDING / 4.0  # what planning and evaluation must be certified to for a claim
@@ -43,6 +52,9 @@ FLOOR = 1.0 / 16.0  # of a weight's square, beside the share of its state: (FLOO
 LIGHTEST = math.sqrt(FLOOR / (1.0 + FLOOR))  # the weight of a state that is never reached
 DOUBT = 2.0  # standard deviations by which a lab's data must speak against published cuts
 LEAST = 0.8  # of the loss that may be spent: where the window of the threshold begins
+SPENT = 0.9  # of epsilon, by the rule, where the sample size is given
+_PARTS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)  # of epsilon that a rule may spend, to choose from
+_OWNER = "theory.plug_in_policy"
 GREEDY, ROUNDED, GUMBEL, TOLERANCE = "greedy", "rounded", "gumbel", "tolerance"
 AFFORDABLE, PUBLISHED = "affordable", "published"
 
@@ -251,3 +263,197 @@ PROMISES: dict[str, Promises] = {
         lambda sizes, n, doubt, spent, delta: estimated_loss(sizes, n, spent + doubt * sizes.loss_deviation(n), delta),
     ),
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlugInNumbers(Numbers):
+    """What a run of a plug-in policy takes, and what is proved of it.
+
+    Attributes
+    ----------
+    rule : str
+        The id of the rule; of one of your own nothing is proved.
+    per_pair, per_pair_needed : int
+        Samples n of every pair that a run draws, and that the proof needs.
+    spent : float
+        eps', the loss that the rule may spend.
+    parameter : float
+        Of the rule: its width, rate, tolerance or scale; 0 for rules without.
+    over : {"initial", "worst"}
+        Whether losses are those from the first state on or of the worst state.
+    horizon : int or None
+        Steps of an episode, where the problem is explored in episodes; None where pairs are drawn.
+    budget : int or None
+        Transitions in all, where the problem is explored, or recorded.
+    recorded : bool
+        Whether the samples are those of a log.
+    allowed_pairs : int or None
+        How many pairs there are where some actions are not allowed in every state; None: S*A.
+    """
+
+    n_states: int
+    n_actions: int
+    gamma: float
+    rule: str
+    per_pair: int
+    per_pair_needed: int
+    spent: float
+    parameter: float
+    over: str
+    horizon: int | None = None
+    budget: int | None = None
+    recorded: bool = False
+    allowed_pairs: int | None = None
+
+    @property
+    def sizes(self) -> Sizes:
+        """What the bounds know of the problem."""
+        sizes = self.n_states, self.n_actions, self.gamma, self.known_rewards
+        return Sizes(*sizes, self.over == "initial", self.allowed_pairs)
+
+    @property
+    def samples(self) -> int:
+        """Transitions that a run draws, at most."""
+        return self.per_pair * self.sizes.pairs if self.budget is None else self.budget
+
+    @property
+    def explores(self) -> bool:
+        """Whether samples are collected in episodes, or were: pairs then have as many as came."""
+        return self.horizon is not None or self.recorded
+
+    @property
+    def _promises(self) -> Promises | None:
+        return None if self.explores else PROMISES.get(self.rule)
+
+    @cached_property
+    def rho_proved(self) -> float | None:  # asked in every run of an audit
+        """Bound on the probability that two runs differ; 1 when nothing is proved."""
+        if self._promises is None:
+            return 1.0
+        return min(1.0, self._promises.differ(self.sizes, self.per_pair, self.parameter, self.spent))
+
+    @property
+    def error_proved(self) -> float:
+        """Bound on the loss of the policy that holds with probability 1 - delta; 1 when nothing is proved."""
+        if self._promises is None:
+            return 1.0
+        return min(1.0, self._promises.loss(self.sizes, self.per_pair, self.parameter, self.spent, self.delta))
+
+    def short(self, about: str) -> dict[str, tuple[float, float]]:
+        """Return the samples of a pair, where more of them would do."""
+        used, needed = float(self.per_pair), float(self.per_pair_needed)
+        return {"samples": (used, needed)} if used < needed else {}
+
+
+def plug_in_policy(
+    n_states: int,
+    n_actions: int,
+    gamma: float,
+    epsilon: float,
+    delta: float,
+    rho: float,
+    *,
+    rule: str = AFFORDABLE,
+    known_rewards: bool = True,
+    over: str = "initial",
+    samples: int | None = None,
+    budget: int | None = None,
+    parameter: float | None = None,
+    allowed_pairs: int | None = None,
+) -> PlugInNumbers:
+    """Return the numbers of a plug-in policy: n from (epsilon, delta, rho), or what a given n is proved to give.
+
+    ``rule`` is the id of a rule, and ``parameter`` its own, instead of what epsilon allows. ``known_rewards`` says
+    whether the reward is a known function of (s, a), and ``allowed_pairs`` is N where some actions are not allowed in
+    every state. All else is as in `PlugInPolicy`.
+
+    Examples
+    --------
+    >>> numbers = plug_in_policy(8, 4, 0.9, epsilon=0.1, delta=0.001, rho=0.2, rule="rounded")
+    >>> f"{numbers.per_pair:.3g}", f"{numbers.samples:.3g}", numbers.replicability_proved
+    ('2.15e+09', '6.89e+10', True)
+    >>> plug_in_policy(8, 4, 0.9, 0.1, 0.001, 0.2, samples=1000).replicability_proved
+    False
+    """
+    problem = check_parameters(_OWNER, n_states=n_states, n_actions=n_actions, gamma=gamma, known_rewards=known_rewards)
+    promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "over": over}
+    promise = check_plug_in(rule=rule, parameter=parameter, samples=samples, budget=budget, **promise)
+    samples, budget, parameter = (promise.pop(name) for name in ("samples", "budget", "parameter"))
+    epsilon, delta, rho, over, rule = promise.values()
+    problem |= {"allowed_pairs": check_pairs(_OWNER, allowed_pairs, problem["n_states"], problem["n_actions"])}
+    sizes = Sizes(**problem, weighed=over == "initial")
+    if budget is not None:
+        if budget < sizes.pairs:
+            raise InvalidInput(
+                f"{_OWNER}: budget must allow one sample for each of the {sizes.pairs} pairs, got {budget}. Raise it."
+            )
+        samples = budget // sizes.pairs
+    needed, spent, tuned = samples or 0, SPENT * epsilon, 0.0
+    if rule in PROMISES:
+        needed, part, tuned = _fewest(sizes, rule, epsilon, delta, rho, parameter)
+        if samples is None or samples >= needed:
+            spent = part
+        else:
+            spent = 0.0 if rule == GREEDY else spent
+            tuned = _tuned(sizes, rule, spent, delta, parameter)
+    sized = {"per_pair": samples or needed, "per_pair_needed": needed, "spent": spent, "parameter": tuned}
+    return PlugInNumbers(**problem, **promise, **sized)
+
+
+def check_plug_in(
+    *, rule: str, parameter: float | None = None, horizon: int | None = None, **given: Any
+) -> dict[str, Any]:
+    """Return the parameters of `plug_in_policy` that do not depend on a problem, as they count."""
+    run = check_parameters(_OWNER, **given | ({} if horizon is None else {"horizon": horizon}))
+    check_share(_OWNER, "rho", run["rho"])
+    if not isinstance(rule, str):
+        raise InvalidInput(f"{_OWNER}: rule must be the id of a rule, such as 'affordable', got {shown(rule)}.")
+    if parameter is not None:
+        if rule == PUBLISHED:  # 0: no doubts
+            parameter = check_real(_OWNER, "parameter", parameter, low=0.0, high=math.inf, rule="a number >= 0")
+        else:
+            parameter = check_in_open_interval(_OWNER, "parameter", parameter, 0.0, math.inf)
+    if run["samples"] is not None and run["budget"] is not None:
+        raise InvalidInput(f"{_OWNER}: samples is n of every pair and budget the samples in all. Give one of them.")
+    if rule not in PROMISES and run["samples"] is None and run["budget"] is None:
+        raise InvalidInput(f"{_OWNER}: of rule={shown(rule)} nothing is proved, so samples or budget must be given.")
+    return run | {"rule": str(rule), "parameter": parameter}
+
+
+def _tuned(sizes: Sizes, rule: str, spent: float, delta: float, parameter: float | None) -> float:
+    if parameter is not None:
+        return parameter
+    return float(few_bits(PROMISES[rule].parameter(sizes, spent, delta)))
+
+
+@lru_cache(maxsize=256)  # cuts are new in every run of a calibration, and the plan is the same
+def _fewest(
+    sizes: Sizes, rule: str, epsilon: float, delta: float, rho: float, parameter: float | None
+) -> tuple[int, float, float]:
+    """Return the fewest samples of a pair that keep both promises, what the rule spends, and its parameter."""
+    promises = PROMISES[rule]
+    found: list[tuple[int, float, float]] = []
+    second_run = rule not in (GREEDY, PUBLISHED)
+    only = {GREEDY: (0.0,), PUBLISHED: (SPENT,)}  # who publishes spends as much, at every size
+    for part in only.get(rule, _PARTS):
+        spent = part * epsilon
+        tuned = _tuned(sizes, rule, spent, delta, parameter)
+
+        def enough(n: float, spent: float = spent, tuned: float = tuned) -> bool:
+            loses = promises.loss(sizes, n, tuned, spent, delta)
+            differ = promises.differ(sizes, n, tuned, spent) if second_run else 0.0
+            return loses <= epsilon and differ <= rho
+
+        low, high = 0, 4
+        while high < 256 and not enough(2.0**high):
+            low, high = high, 2 * high
+        if not enough(2.0 ** min(high, 200)):
+            continue
+        below, above = float(low), float(min(high, 200))
+        while above - below > 2.0**-10:
+            middle = (below + above) / 2.0
+            below, above = (below, middle) if enough(2.0**middle) else (middle, above)
+        found.append((math.ceil(float(few_bits(2.0**above))), spent, tuned))
+    if not found:
+        return MOST, SPENT * epsilon, _tuned(sizes, rule, SPENT * epsilon, delta, parameter)
+    return min(found)

@@ -12,7 +12,6 @@ from replicable_rl.errors import InvalidInput, check_share
 from replicable_rl.theory.approximate_mdp import Norm, approximate_mdp
 from replicable_rl.theory.phased_vi import Target, phased_vi
 from replicable_rl.theory.rmax import checked
-from replicable_rl.theory.rmax_bounds import Task
 from replicable_rl.theory.rstat import Form, hoeffding_samples, pieces_of
 
 _MODEL = "theory.paper_approximate_mdp"
@@ -74,12 +73,12 @@ def paper_approximate_mdp(
     """
     kind: dict[str, Any] = {"norm": norm, "known_rewards": known_rewards, "allowed_pairs": allowed_pairs}
     rho = check_share(_MODEL, "rho", rho)
-    plan = approximate_mdp(n_states, n_actions, epsilon, delta, rho, form=form, **kind)
-    gap = rho / plan.queries - 2.0 * plan.delta_sq
+    model = approximate_mdp(n_states, n_actions, epsilon, delta, rho, form=form, **kind)
+    gap = rho / model.queries - 2.0 * model.delta_sq
     if gap <= 0.0:
-        raise InvalidInput(f"{_MODEL}: 2*delta < rho is needed, got delta={plan.delta:g}, rho={rho:g}.")
-    sampling = plan.tolerance * gap / (pieces_of(form) + gap)
-    return {"tolerance": plan.tolerance, "calls": hoeffding_samples(sampling, plan.delta_sq)}
+        raise InvalidInput(f"{_MODEL}: 2*delta < rho is needed, got delta={model.delta:g}, rho={rho:g}.")
+    sampling = model.tolerance * gap / (pieces_of(form) + gap)
+    return {"tolerance": model.tolerance, "calls": hoeffding_samples(sampling, model.delta_sq)}
 
 
 def paper_rmax(
@@ -106,7 +105,7 @@ def paper_rmax(
     (631298, '6.5e+27')
     """
     sizes = n_states, n_actions, gamma, epsilon, delta, rho, horizon, known_rewards, n_states
-    task, rho = checked(Task(*sizes, "zero-preserving", allowed_pairs)), check_share("theory.paper_rmax", "rho", rho)
+    task, rho = checked(*sizes, "zero-preserving", allowed_pairs), check_share("theory.paper_rmax", "rho", rho)
     H, N, log = task.horizon, task.pairs, math.log(1.0 / task.delta)
     T = H * N / task.epsilon + H * H * log / task.epsilon**2
     if 2.0 * math.log(N / rho) + 4.0 * math.log(T) + math.log(H) > _LARGEST:

@@ -15,41 +15,203 @@ over the NT queries gives rho_SQ = rho/(NT), delta_SQ = delta/(NT) and
 
     m = ceil( (1 + gap)^2 / (2 tau^2 gap^2) * ln(2NT/delta) ),   gap = rho_SQ - 2 delta_SQ
 
-Otherwise our own schedule runs, which keeps the same promises with far fewer samples: see `theory.schedule`.
-
 Rewards that are not a known function of (s, a) go into the query, which then estimates
 r~ + gamma V~(s') as one mean. Its error is not damped by gamma, so tau is multiplied by
 max(gamma, 1/2), which restores both promises.
+
+Otherwise our own *rising* schedule runs, the sharpest that we can prove (``docs/proofs.md``), with far fewer samples.
+
+    Q_{t+1} = max(Q_t, r + gamma (v - c_t)),    c_t = tau'_t + beta_t/2,    Q_0 = r  (0 where rewards are learned)
+
+Every v - c_t is at most the true mean, except with probability delta, so Q_t only rises and never passes Q*. The greedy
+policy of such a Q is worth at least max_a Q: its loss is at most the error of Q, without the factor 2/(1-gamma). An
+error of iteration t is worth w_t = gamma^(T-1-t) at the end; what is averaged lies in [0, X_t], X_t = 1 - gamma^(t+1):
+
+    loss <= g (gamma^T + sum_t w_t (beta_t + 2 tau'_t))       g = gamma, or 1 where rewards are learned
+    rho  <= sum_t N X_t / (beta_t sqrt(pi m_t))               the mean distance, see `rstat`
+
+Least samples for both, by Lagrange: with a_t = w_t X_t, m_t ~ a_t^(2/5) and beta_t ~ X_t^(2/5) w_t^(-3/5). Early
+iterations are coarse and cheap. With A = sum a_t^(2/5) and L = ln(2NT/delta), both bounds are met by
+
+    sqrt(M) = g (N A^2/(rho sqrt(pi)) + sqrt(2L) sum a_t^(4/5)) / (eps - g gamma^T),      m_t = M a_t^(2/5).
+
+The two runs that agree so far know the same V_t. So m_t may depend on it: where the values spread over less than X_t,
+the calls fall with the square, and both bounds stay.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
-from functools import cached_property
-from typing import Any, ClassVar, Literal
+from functools import cached_property, lru_cache
+from typing import Any, Literal
 
-from replicable_rl.errors import InvalidInput, check_flag, check_integer, check_real
-from replicable_rl.runs import FIXED_SEED, LibraryClaim
-from replicable_rl.theory.parameters import check_parameters
-from replicable_rl.theory.plan import MAX_CALLS, RSTAT, SHARP_FORM, SLACK, Cell, Pairs, PlanTable
-from replicable_rl.theory.query_plan import QueryPlan, query_parameters
-from replicable_rl.theory.rstat import few_bits, mean_distance
-from replicable_rl.theory.schedule import Schedule, rising_schedule
-from replicable_rl.wording import bound as bound_text
-from replicable_rl.wording import number
+import numpy as np
+from numpy.typing import NDArray
+
+from replicable_rl.display import short_repr
+from replicable_rl.errors import InvalidInput, check_integer, check_real
+from replicable_rl.theory.numbers import ACCURACY, RSTAT, SLACK, check_parameters
+from replicable_rl.theory.rstat import ROUNDING, Floats, QueryNumbers, few_bits, mean_distance, query_parameters
 
 _OWNER = "theory.phased_vi"
 Target = Literal["policy", "value"]
 _SEVEN_DIGITS = Context(prec=7, rounding=ROUND_CEILING)
 _POWER = {"value": 1, "policy": 2}  # of 1 - gamma in tau
+_MOST_ITERATIONS = 10**6
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class PhasedVIPlan(QueryPlan):
-    """Everything a run of (replicable) phased value iteration needs, and what it may promise.
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """The iterations of a run, one element each.
+
+    Attributes
+    ----------
+    calls, widths : (T,) integers and floats
+        m_t and beta_t; widths are 0 where nothing is rounded.
+    lowered : (T,) floats
+        c_t, which is taken off the answers.
+    reach : (T,) floats
+        X_t: what is averaged lies in [0, X_t]. 0: the calls do not depend on how far the values spread.
+    rising : bool
+        Whether Q keeps the larger of old and new, and begins with the rewards where these are known.
+    total : int
+        The calls of all iterations, at most.
+    """
+
+    calls: NDArray[Any]
+    widths: Floats
+    lowered: Floats
+    reach: Floats
+    rising: bool
+    total: int
+
+    __repr__ = short_repr
+
+    @classmethod
+    def constant(cls, iterations: int, calls: int, width: float) -> Schedule:
+        """Return the schedule of the paper's listing."""
+        iterations = check_integer("Schedule", "iterations", iterations, low=1, high=2**53)
+        calls = check_integer("Schedule", "calls", calls, low=1, high=2**1000)
+        width = check_real("Schedule", "width", width, low=0.0, high=math.inf, rule="0 or more")
+
+        def always(what: Any) -> NDArray[Any]:
+            return np.broadcast_to(what, (iterations,))  # as many as there are, without memory
+
+        nothing = always(np.float64(0.0))
+        return cls(
+            always(_integers([calls])[0]), always(np.float64(width)), nothing, nothing, False, iterations * calls
+        )
+
+    @property
+    def iterations(self) -> int:
+        """T."""
+        return self.calls.size
+
+    @staticmethod
+    def spread(values: float, gamma: float, known_rewards: bool) -> float:
+        """Return how far what is averaged spreads, where the values of the states spread over ``values``."""
+        return values if known_rewards else (1.0 - gamma) + gamma * values
+
+    def calls_at(self, t: int, spread: float) -> int:
+        """Return the calls of iteration t, where what is averaged lies in an interval of length ``spread``."""
+        if self.reach[t] == 0.0:
+            return int(self.calls[t])
+        share = spread / self.reach[t]
+        return max(2, int(np.ceil(float(self.calls[t]) * (share * share))))
+
+    def disagreement(self, pairs: int) -> float:
+        """Bound the probability that two runs of a rising schedule differ."""
+        return float(pairs * np.sum(self.reach / self.widths / np.sqrt(math.pi * self.calls.astype(np.float64))))
+
+    def loss(self, gamma: float, known_rewards: bool) -> float:
+        """Bound Q* - Q_T, and with it the loss of the policy, of a rising schedule."""
+        weight = _weights(gamma, self.iterations)
+        damped = gamma if known_rewards else 1.0
+        return float(damped * (gamma**self.iterations + 2.0 * np.sum(weight * self.lowered)))
+
+
+@lru_cache(maxsize=64)
+def rising_schedule(
+    pairs: int, gamma: float, epsilon: float, delta: float, rho: float, *, known_rewards: bool = True
+) -> Schedule:
+    """Return the rising schedule with (nearly) the fewest samples for this promise.
+
+    >>> schedule = rising_schedule(32, 0.9, epsilon=0.1, delta=0.001, rho=0.2)
+    >>> schedule.iterations, f"{schedule.total:.2e}"
+    (32, '1.59e+12')
+    >>> schedule.disagreement(32) <= 0.2, schedule.loss(0.9, known_rewards=True) <= 0.1
+    (True, True)
+    """
+    damped = gamma if known_rewards else 1.0
+    enough = damped < epsilon or gamma == 0.0
+    least = 1 if enough else max(1, math.floor(math.log(epsilon / damped) / math.log(gamma)) + 1)
+
+    if least > _MOST_ITERATIONS:
+        raise InvalidInput(
+            f"theory.phased_vi: gamma={gamma:.12g} takes more than {_MOST_ITERATIONS:.0e} iterations, which are not "
+            "planned one by one. Give calls and tolerance of the paper's listing, or a smaller gamma."
+        )
+
+    def scale(T: int) -> tuple[float, float]:
+        """Return (M, M A), or infinity where T is too small."""
+        a = _weights(gamma, T) * _reach(gamma, T)
+        A, log_term = float(np.sum(a**0.4)), math.log(2.0 * pairs * T / delta)
+        spare = epsilon - damped * gamma**T
+        if spare <= 0.0:
+            return math.inf, math.inf
+        root = damped * (pairs * A * A / (rho * math.sqrt(math.pi)) + math.sqrt(2.0 * log_term) * float(np.sum(a**0.8)))
+        M = max(1.0, (root / spare) ** 2)
+        return M, M * A
+
+    T = _smallest(lambda T: scale(T)[1], least)
+    M = scale(T)[0] * ROUNDING
+    weight, reach = _weights(gamma, T), _reach(gamma, T)
+    a = weight * reach
+    counts = np.maximum(2.0, np.ceil(few_bits(M * a**0.4)))
+    b = pairs * float(np.sum(a**0.4)) / (rho * math.sqrt(math.pi * M))
+    widths = few_bits(b * reach**0.4 * weight**-0.6)
+    deviation = reach * np.sqrt(math.log(2.0 * pairs * T / delta) / (2.0 * counts))
+    calls = _integers([int(count) for count in counts])
+    return Schedule(calls, widths, few_bits(deviation + widths / 2.0), reach, True, sum(map(int, calls)))
+
+
+def _integers(numbers: list[int]) -> NDArray[Any]:
+    """Return whole numbers as an array; those that 64 bits cannot hold, and nobody can draw, as Python's."""
+    return np.array(numbers, dtype=np.int64 if max(numbers) < 2**63 else object)
+
+
+def _weights(gamma: float, T: int) -> Floats:
+    """w_t = gamma^(T-1-t); the last is 1 even where gamma is 0."""
+    weights: Floats = np.power(gamma, np.arange(T - 1, -1, -1, dtype=np.float64))
+    return weights
+
+
+def _reach(gamma: float, T: int) -> Floats:
+    """X_t = 1 - gamma^(t+1), to few bits and rounded up."""
+    return few_bits(1.0 - np.power(gamma, np.arange(1, T + 1, dtype=np.float64)))
+
+
+def _smallest(cost: Callable[[int], float], least: int) -> int:
+    """Return a T >= ``least`` with nearly the smallest cost: by doubling, then by thirds."""
+    step = 1
+    while cost(least + 2 * step) < cost(least + step):
+        step *= 2
+    low, high = least, least + 2 * step
+    while high - low > 2:
+        left, right = low + (high - low) // 3, high - (high - low) // 3
+        if cost(left) <= cost(right):
+            high = right
+        else:
+            low = left
+    return min(range(low, high + 1), key=cost)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhasedVINumbers(QueryNumbers):
+    """What a run of (replicable) phased value iteration takes, and what is proved of it.
 
     Attributes
     ----------
@@ -70,10 +232,6 @@ class PhasedVIPlan(QueryPlan):
     iterations: int
     iterations_needed: int
     rising: bool
-
-    _derived: ClassVar[tuple[str, ...]] = ("value_error", "policy_loss")
-    _level: ClassVar[str] = "value"
-    _same: ClassVar[str] = "have the same Q"
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -100,7 +258,24 @@ class PhasedVIPlan(QueryPlan):
         return 2.0 * self.value_error / (1.0 - self.gamma)
 
     @property
-    def _disagreement(self) -> float:
+    def error_proved(self) -> float:
+        """The bound on the error of Q, or on the loss of the policy; 1 where the estimate is unknown to the proof."""
+        if self.outside(ACCURACY):
+            return 1.0
+        return self.value_error if self.target == "value" else self.policy_loss
+
+    @property
+    def error_promised(self) -> float:
+        """Epsilon/2 for Q, but for the rounding of the bound, and epsilon for the policy."""
+        if self.target == "policy":
+            return self.epsilon
+        rounded = self.rising and self.policy_loss <= self.epsilon * SLACK
+        least = float(_SEVEN_DIGITS.create_decimal_from_float(self.value_error)) if rounded else 0.0
+        return max(self.epsilon / 2.0, least)
+
+    @property
+    def disagreement(self) -> float:
+        """Bound on the probability that two runs differ, by the mean distance of two means."""
         if self.rising:
             return self.schedule.disagreement(self.pairs)
         return self.queries * mean_distance(self.calls) / self.width
@@ -110,57 +285,12 @@ class PhasedVIPlan(QueryPlan):
         """Transitions that a run draws; of our schedule at most."""
         return self.pairs * self.schedule.total
 
-    def _accuracy(self) -> tuple[LibraryClaim, float, Pairs]:
-        what, bound, reached = "the policy", self.epsilon, self.policy_loss
-        if self.target == "value":
-            what, bound, reached = "Q", self.epsilon / 2.0, self.value_error
-            if self.rising and self.policy_loss <= self.epsilon * SLACK:  # half of it, but for the rounding
-                bound = max(bound, float(_SEVEN_DIGITS.create_decimal_from_float(reached)))
-        said = f"{what} is within {bound:.7g} of optimal (values in [0, 1]), except with probability {self.delta:g}"
-        # Later queries are about what was answered before, by bins of the shared grid.
-        seed = () if self.rho is None else (FIXED_SEED,)
-        claim = LibraryClaim("accuracy", "proved", said, bound, self._source, self.delta, self.target, seed)
-        return claim, reached, {"iterations": (self.iterations, self.iterations_needed)}
-
-    @property
-    def _source(self) -> str:
-        if self.rho is None:
-            return "lem:phasedvi-convergence"
-        return f"{SHARP_FORM * self.rising}thm:rpvi"
-
-    def table(self) -> PlanTable:
-        """Return Phased Q-learning, or a run of the paper's listing, beside rPVI."""
-        meaning = "the policy is within epsilon" if self.target == "policy" else "Q is within epsilon/2"
-        heading = f"target {self.target}: {meaning} of optimal (values in [0, 1])"
-        run = f"m {'up to ' if self.rising else '= '}{number(self.calls)}"
-        return self._table(heading, {name: plan._column for name, plan in self._forms().items()}, run)
-
-    def _forms(self) -> dict[str, PhasedVIPlan]:
-        if self.rho is None:
-            return {"Phased Q-learning": self}
-        promise = self.pairs, self.gamma, self.epsilon, self.delta
-        other = self if not self.rising else phased_vi(*promise, target=self.target, known_rewards=self.known_rewards)
-        forms = {"Q-learning" if self.rising else "this run": other}
-        with contextlib.suppress(InvalidInput):  # our schedule cannot be had where gamma is too near to 1
-            ours = self if self.rising else phased_vi(*promise, self.rho, known_rewards=self.known_rewards)
-            forms["rPVI"] = ours
-        return forms
-
-    @property
-    def _column(self) -> dict[str, Cell]:
-        return {
-            "iterations T": self.iterations,
-            "tolerance of a query": self.tolerance,
-            "rho_SQ": self.rho_sq,
-            "delta_SQ": self.delta_sq,
-            "bin width beta": None if self.rho is None else self.width,
-            "calls m an iteration": self.calls,
-            "first iteration's m": int(self.schedule.calls[0]),
-            "samples in all": self.samples,
-            "bound: runs differ": bound_text(self.rho_proved),
-            "bound: loss": bound_text(self.policy_loss),
-            "can be run (m<2**63)": "yes" if self.calls <= MAX_CALLS else "no",
-        }
+    def short(self, about: str) -> dict[str, tuple[float, float]]:
+        """Return what falls short of the theorem, the iterations among it."""
+        found = super().short(about)
+        if about == ACCURACY and self.iterations < self.iterations_needed:
+            found["iterations"] = self.iterations, self.iterations_needed
+        return found
 
 
 def phased_vi(
@@ -176,43 +306,41 @@ def phased_vi(
     iterations: int | None = None,
     tolerance: float | None = None,
     rho_sq: float | None = None,
-) -> PhasedVIPlan:
-    """Return the plan of Theorem 4.1 (``thm:rpvi``), or of Phased Q-learning when ``rho`` is None.
+) -> PhasedVINumbers:
+    """Return the numbers of Theorem 4.1 (``thm:rpvi``), or of Phased Q-learning when ``rho`` is None.
 
     Each keyword from ``calls`` on overrides what the theorem says of the paper's listing, which then runs and requires
-    2*delta < rho; the promises of the plan are recomputed from what is left.
+    2*delta < rho; the bounds are recomputed from what is left.
 
     ``pairs`` is N, S*A or as many as are allowed, and ``known_rewards`` says whether the reward is a known function of
     (s, a), or learned from the samples. All else is as in `ReplicablePhasedVI`.
 
     Examples
     --------
-    >>> plan = phased_vi(pairs=32, gamma=0.9, epsilon=0.1, delta=0.001, rho=0.2)
-    >>> plan.iterations, f"{plan.samples:.2e}", plan.accuracy_proved and plan.replicability_proved
+    >>> rpvi = phased_vi(pairs=32, gamma=0.9, epsilon=0.1, delta=0.001, rho=0.2)
+    >>> rpvi.iterations, f"{rpvi.samples:.2e}", rpvi.accuracy_proved and rpvi.replicability_proved
     (32, '5.08e+13', True)
     >>> phased_vi(32, 0.9, 0.02, 0.001, 0.2, calls=104_000, tolerance=0.02).replicability_proved
     False
     """
-    gamma = check_real(_OWNER, "gamma", gamma, low=0.0, high=math.nextafter(1.0, 0.0), rule="a discount in [0, 1)")
-    pairs = check_integer(_OWNER, "pairs", pairs, low=1, high=2**62)
-    known_rewards = check_flag(_OWNER, "known_rewards", known_rewards)
+    sizes = check_parameters(_OWNER, pairs=pairs, gamma=gamma, known_rewards=known_rewards)
+    pairs, gamma, known_rewards = sizes.values()
     given: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "target": target}
     given |= {"calls": calls, "iterations": iterations, "tolerance": tolerance, "rho_sq": rho_sq}
     epsilon, delta, rho, target, calls, iterations, tolerance, rho_sq = check_phased_vi(**given).values()
-    promise = {"epsilon": epsilon, "known_rewards": known_rewards, "target": target, "gamma": gamma, "pairs": pairs}
-    if rho is not None and all(one is None for one in (calls, iterations, tolerance, rho_sq)):
-        parameters = _sharp_parameters(pairs, gamma, epsilon, delta, rho, known_rewards)
-        return PhasedVIPlan(**promise, rising=True, **parameters)  # type: ignore[arg-type]  # a mapping has one type
+    sizes |= {"epsilon": epsilon, "target": target}
+    if rho is not None and all(override is None for override in (calls, iterations, tolerance, rho_sq)):
+        rising = _rising_parameters(pairs, gamma, epsilon, delta, rho, known_rewards)
+        return PhasedVINumbers(**sizes, **rising, rising=True)
     needed = iterations_needed(gamma, epsilon, target)
     T = needed if iterations is None else iterations
     tau = _theorem_tolerance(gamma, epsilon, target, known_rewards)
     queries = query_parameters(_OWNER, pairs * T, tau, delta, rho, calls=calls, tolerance=tolerance, rho_sq=rho_sq)
-    sizes = {"iterations": T, "iterations_needed": needed}
-    return PhasedVIPlan(**promise, rising=False, **sizes, **queries)  # type: ignore[arg-type]  # as above
+    return PhasedVINumbers(**sizes, **queries, iterations=T, iterations_needed=needed, rising=False)
 
 
 def check_phased_vi(**given: Any) -> dict[str, Any]:
-    """Return the parameters of `phased_vi` that no problem has a say in, as they count."""
+    """Return the parameters of `phased_vi` that do not depend on a problem, as they count."""
     found = check_parameters(_OWNER, **given)
     rho, delta, listing = found.get("rho"), found["delta"], ("calls", "iterations", "tolerance", "rho_sq")
     if rho is not None and 2.0 * delta >= rho and any(found[name] is not None for name in listing):
@@ -223,9 +351,9 @@ def check_phased_vi(**given: Any) -> dict[str, Any]:
     return found
 
 
-def _sharp_parameters(
+def _rising_parameters(
     pairs: int, gamma: float, epsilon: float, delta: float, rho: float, known_rewards: bool
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Return what the plan says of the last iteration of the rising schedule."""
     schedule = rising_schedule(pairs, gamma, epsilon, delta, rho, known_rewards=known_rewards)
     T, calls, width = schedule.iterations, int(schedule.calls[-1]), float(schedule.widths[-1])

@@ -1,4 +1,4 @@
-r"""rSTAT, the replicable statistical query (Theorem 2.1, ``thm:rep-sq``): how wide, how many samples.
+r"""rSTAT, the replicable statistical query (Theorem 2.1, ``thm:rep-sq``): how wide, how many samples; one, and many.
 
 The empirical mean v of n samples of a query with values in [0, 1] is rounded to a bin of
 width beta whose grid is shifted by a shared offset. The tolerance tau is shared out between
@@ -15,21 +15,31 @@ most d/beta. The offset is independent of both samples, so the mean distance cou
 
 The paper bounds d by 2 tau', except with probability 2 delta. Ours is sharper: no delta, no logarithm. The proofs are
 in ``docs/proofs.md``.
+
+Of Q queries each gets rho_SQ = rho/Q and delta_SQ = delta/Q, by a union bound. Two runs differ at most as often as the
+mean distances of their means, summed over the queries, allow.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+<<<<<<< HEAD
 from replicable_rl.errors import InvalidInput, check_integer, check_share, shown
 from replicable_rl.runs import FIXED_SEED, Claim, Claims, LibraryClaim
 from replicable_rl.theory.plan import SHARP_FORM, SLACK, claims_of
 from replicable_rl.wording import apart
+=======
+from replicable_rl.errors import InvalidInput, check_choice, check_integer, check_share
+from replicable_rl.paper import cited
+from replicable_rl.theory.numbers import ACCURACY, PLAIN, RSTAT, Numbers
+>>>>>>> 5122501 (Keep numbers in theory, and say what they prove in one type of plan)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -37,15 +47,14 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 Form = Literal["midpoint", "zero-preserving"]
-_FORMS = ("midpoint", "zero-preserving")
-_SAMPLED = ("the samples are independent", "the query lies in [0, 1]")
 ROUNDING = 1.0 + 2.0**-20  # what `few_bits` may take, and more
 _BITS = 24
 ARITHMETIC = 2.0**-40  # more than what 64-bit numbers lose in two means of a million outcomes
+_MOST_DOUBLINGS = 256  # of calls: more are never asked for
 
 
 @dataclass(frozen=True)
-class RStatPlan:
+class RStatNumbers:
     """Parameters of one replicable query, and what is proved of it.
 
     Attributes
@@ -76,21 +85,6 @@ class RStatPlan:
         """Bound on |answer - E| that holds with probability 1 - delta."""
         return hoeffding_radius(self.samples, self.delta) + pieces_of(self.form) * self.width / 2.0
 
-    def claims(self) -> Claims:
-        """Return what is proved of one query, about accuracy and about replicability apart.
-
-        >>> print(rstat(rho=0.2, delta=0.01, tolerance=0.1).claims().replicability)
-        proved (the sharp form of Theorem 2.1, thm:rep-sq): two runs get the same answer, except with probability 0.2,
-        if the samples are independent, the query lies in [0, 1] and the shared seed was fixed before the data.
-        """
-        source = f"{SHARP_FORM}thm:rep-sq"
-        near = f"the answer is within {self.tolerance:g} of the mean, except with probability {self.delta:g}"
-        same = f"two runs get the same answer, except with probability {self.rho:g}"
-        right = LibraryClaim("accuracy", "proved", near, self.tolerance, source, self.delta, conditions=_SAMPLED)
-        seed = (*_SAMPLED, FIXED_SEED)
-        again = LibraryClaim("replicability", "proved", same, self.rho, source, conditions=seed)
-        return claims_of(_within(right, "tolerance", self.error_proved), _within(again, "rho", self.rho_proved))
-
 
 def rstat(
     rho: float,
@@ -99,7 +93,7 @@ def rstat(
     tolerance: float | None = None,
     samples: int | None = None,
     form: Form = "midpoint",
-) -> RStatPlan:
+) -> RStatNumbers:
     """Return the parameters of an rSTAT query from Theorem 2.1 (``thm:rep-sq``).
 
     Give exactly one of two: ``tolerance`` (tau fixed: what n is needed?) or ``samples``
@@ -120,8 +114,8 @@ def rstat(
 
     Examples
     --------
-    >>> plan = rstat(rho=0.2, delta=0.01, tolerance=0.1)
-    >>> plan.samples, round(plan.width, 4), round(plan.sampling_tolerance, 4)
+    >>> query = rstat(rho=0.2, delta=0.01, tolerance=0.1)
+    >>> query.samples, round(query.width, 4), round(query.sampling_tolerance, 4)
     (924, 0.0928, 0.0535)
     >>> round(rstat(rho=0.2, delta=0.01, samples=924).tolerance, 3)
     0.1
@@ -133,12 +127,12 @@ def rstat(
         tolerance = check_share(owner, "tolerance", tolerance)
         root = (math.sqrt(math.log(2.0 / delta) / 2.0) + pieces * per_root_n / 2.0) / tolerance
         n = math.ceil(root * root)
-        return RStatPlan(rho, delta, form, tolerance, hoeffding_radius(n, delta), per_root_n / math.sqrt(n), n)
+        return RStatNumbers(rho, delta, form, tolerance, hoeffding_radius(n, delta), per_root_n / math.sqrt(n), n)
     if samples is None or tolerance is not None:
         raise InvalidInput(f"{owner}: give exactly one of tolerance (tau fixed) and samples (n fixed).")
     count = check_integer(owner, "samples", samples, low=1, high=2**1000)
     sampling, width = hoeffding_radius(count, delta), per_root_n / math.sqrt(count)
-    return RStatPlan(rho, delta, form, sampling + pieces * width / 2.0, sampling, width, count)
+    return RStatNumbers(rho, delta, form, sampling + pieces * width / 2.0, sampling, width, count)
 
 
 def mean_distance(samples: float) -> float:
@@ -190,14 +184,134 @@ def hoeffding_radius(samples: int, delta: float) -> float:
 
 def pieces_of(form: str) -> int:
     """Return how many half bins the rounding may move an answer: 1, or 2 where the bin at 0 answers 0."""
-    if not (isinstance(form, str) and form in _FORMS):
-        raise InvalidInput(f"theory.rstat: form must be one of {', '.join(_FORMS)}, got {shown(form)}.")
-    return 1 if form == "midpoint" else 2
+    return 1 if check_choice("theory.rstat", "form", form, ("midpoint", "zero-preserving")) == "midpoint" else 2
 
 
-def _within(claim: Claim, name: str, reached: float) -> Claim | str:
-    """Return a claim if the bound that holds is no larger than what it names, or say what holds instead."""
-    if reached <= claim.bound * SLACK:
-        return claim
-    holds, asked = apart(reached, claim.bound)
-    return f"the bound at these parameters is {holds}, above {name}={asked}"
+@dataclass(frozen=True, kw_only=True)
+class QueryNumbers(Numbers):
+    """Numbers of so many queries, each about means of ``calls`` samples.
+
+    Attributes
+    ----------
+    queries, calls : int
+        Queries in all, and the samples that a run draws for each: m, or n.
+    tolerance, rho_sq, delta_sq, width : float
+        Of one query; ``width`` is its beta, and 0 for a baseline, which does not round.
+    tolerance_needed, calls_needed, calls_plain : float and int
+        What the theorem needs; ``calls_plain`` is what accuracy alone needs.
+    estimate : str
+        The id of what answers the queries; of others than the theorem's nothing is proved.
+    """
+
+    queries: int
+    tolerance: float
+    tolerance_needed: float
+    delta_sq: float
+    rho_sq: float | None
+    width: float
+    calls: int
+    calls_needed: int
+    calls_plain: int
+    estimate: str
+
+    @property
+    @abstractmethod
+    def disagreement(self) -> float:
+        """Bound on the probability that two runs differ: the mean distances of two means, summed over the queries."""
+
+    @property
+    def sampling_error(self) -> float:
+        """Tau' at ``calls``: all means are this close to the truth, except with probability delta."""
+        return hoeffding_radius(self.calls, self.delta_sq)
+
+    @property
+    def rho_proved(self) -> float | None:
+        """Bound on the probability that two runs differ; 1 when nothing is proved, None for the baseline."""
+        if self.rho is None:
+            return None
+        return min(1.0, self.disagreement) if self.estimate == RSTAT else 1.0
+
+    @property
+    def seed_log_term(self) -> float:
+        """ln(3Q/delta), for what a run says of its shared seed, see `seed_margin`; 0 if it may say nothing.
+
+        Nothing is known of other estimates than rSTAT.
+        """
+        return 0.0 if self.rho is None or self.estimate != RSTAT else math.log(3.0 * self.queries / self.delta)
+
+    def outside(self, about: str) -> dict[str, tuple[str, str]]:
+        """Return the estimate, where the proof does not know it, and the one that it needs."""
+        needed = PLAIN if self.rho is None else RSTAT
+        enough = (needed, PLAIN) if about == ACCURACY else (RSTAT,)
+        return {} if self.estimate in enough else {"estimate": (self.estimate, needed)}
+
+    def short(self, about: str) -> dict[str, tuple[float, float]]:
+        """Return what falls short of the theorem: the calls, and for accuracy the tolerance, where it is too coarse."""
+        fewest = self.calls_that_prove(about)
+        found: dict[str, tuple[float, float]] = {}
+        if fewest is not None and self.calls < fewest:
+            found["calls"] = self.calls, fewest
+        if about == ACCURACY and self.tolerance > self.tolerance_needed:
+            found["tolerance"] = self.tolerance, self.tolerance_needed
+        return found
+
+    def calls_that_prove(self, about: str) -> int | None:
+        """Return the fewest calls, or hardly more, that prove a promise with all else alike; None if none do."""
+
+        def enough(calls: int) -> bool:
+            return replace(self, calls=calls).proves(about)
+
+        low, high = 0, 4
+        while not enough(2**high):
+            low, high = high, 2 * high
+            if low >= _MOST_DOUBLINGS:
+                return None
+        below, above = 2**low if low else 0, 2**high
+        while above - below > max(1, below >> 20):
+            middle = (below + above) // 2
+            below, above = (below, middle) if enough(middle) else (middle, above)
+        return above
+
+
+def query_parameters(
+    owner: str,
+    queries: int,
+    tau_needed: float,
+    delta: float,
+    rho: float | None,
+    *,
+    calls: int | None,
+    tolerance: float | None,
+    rho_sq: float | None = None,
+) -> dict[str, Any]:
+    """Return what one of so many queries takes; what is not None overrides the theorem, and was checked."""
+    tau = tau_needed if tolerance is None else tolerance
+    delta_sq, width, sampling = delta / queries, 0.0, tau
+    if rho is not None:
+        rho_sq = rho / queries if rho_sq is None else rho_sq
+        width, sampling = split_tolerance(tau, _gap(owner, rho_sq, delta_sq))
+    needed = hoeffding_samples(sampling, delta_sq)
+    return {
+        "delta": delta,
+        "rho": rho,
+        "queries": queries,
+        "tolerance": tau,
+        "tolerance_needed": tau_needed,
+        "delta_sq": delta_sq,
+        "rho_sq": rho_sq,
+        "width": width,
+        "calls": needed if calls is None else calls,
+        "calls_needed": needed,
+        "calls_plain": hoeffding_samples(tau, delta_sq),
+        "estimate": PLAIN if rho is None else RSTAT,
+    }
+
+
+def _gap(owner: str, rho_sq: float, delta_sq: float) -> float:
+    """Return rho_SQ - 2 delta_SQ, which must be positive."""
+    if not 2.0 * delta_sq < rho_sq:
+        raise InvalidInput(
+            f"{owner}: rho_sq must exceed 2*delta/(N*T) = {2.0 * delta_sq:.3g} {cited('(thm:rep-sq)')}, got "
+            f"{rho_sq:g}. Raise rho_sq or lower delta."
+        )
+    return rho_sq - 2.0 * delta_sq

@@ -62,7 +62,7 @@ def phased_iterations(
 
 @inlined
 def calls_of(calls: int, spread: float, reach: float) -> int:
-    """The calls of an iteration; see ``theory.schedule``."""
+    """The calls of an iteration; see ``theory.phased_vi``."""
     if reach == 0.0:
         return calls
     share = spread / reach
@@ -101,7 +101,7 @@ def phased_blocks(
 
     Rewards are known, and in ``pair_reward``, or learned with the samples, and in ``outcome_reward``; the other
     is empty. ``keys[0]`` is that of the shared offsets; without keys the means are not rounded. ``step`` says what
-    `theory.schedule` says of this iteration. Counts and offsets are made and used block by block, and never stored as
+    `theory.phased_vi` says of this iteration. Counts and offsets are made and used block by block, and never stored as
     a whole. ``far`` says whether all the means of a block are as far from the edges as they must be, which is looked at
     where the log term is positive. A row without outcomes is an action that is not allowed: its value is -inf.
     """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from replicable_rl.queries.rounding import Grid
-    from replicable_rl.theory.schedule import Schedule
+    from replicable_rl.theory.phased_vi import Schedule
 
 Fused = Callable[["Schedule", float, np.random.Generator], "Iterations"]  # (schedule, log term of the margins, rng)
 

@@ -17,7 +17,7 @@ from replicable_rl.problem.sampler import Counts
 from replicable_rl.queries import rstat
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.registry import make
-from replicable_rl.theory import PhasedVIPlan, paper_phased_vi, paper_rmax, phased_vi, rmax
+from replicable_rl.theory import PhasedVINumbers, paper_phased_vi, paper_rmax, phased_vi, rmax
 
 _GRID, _PAIRS, _GAMMA = "two-goals-v1", 32, 0.9
 _EPSILON, _DELTA, _RHO, _H = 0.1, 0.001, 0.2, 20
@@ -39,8 +39,8 @@ def errata(data: Mapping[str, Dataset]) -> list[Erratum]:
     return [Erratum(number, *one(data)) for number, one in enumerate(found, start=1)]
 
 
-def _listing(target: Literal["policy", "value"]) -> PhasedVIPlan:
-    """Plan the paper's own listing."""
+def _listing(target: Literal["policy", "value"]) -> PhasedVINumbers:
+    """Return the numbers of the paper's own listing."""
     promise = _PAIRS, _GAMMA, _EPSILON, _DELTA, _RHO
     return phased_vi(*promise, target=target, **paper_phased_vi(*promise, target=target))
 

@@ -20,7 +20,7 @@ from replicable_rl.experiments.experiment import CONFIDENCE, Scale, Study, Verdi
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import build
 from replicable_rl.runs import ObjectSpec
-from replicable_rl.theory import PhasedVIPlan, paper_phased_vi, phased_vi
+from replicable_rl.theory import PhasedVINumbers, paper_phased_vi, phased_vi
 from replicable_rl.wording import with_interval
 
 Row = dict[str, Any]
@@ -58,7 +58,7 @@ def design(scale: Scale) -> list[Study]:
     return studies
 
 
-def plan_of(mdp: TabularMDP, calls: int | None = None) -> PhasedVIPlan:
+def plan_of(mdp: TabularMDP, calls: int | None = None) -> PhasedVINumbers:
     """Return what rPVI does on a grid at the tolerance of this experiment."""
     return phased_vi(mdp.n_states * mdp.n_actions, mdp.gamma, EPSILON, DELTA, RHO, tolerance=EPSILON, calls=calls)
 

@@ -23,33 +23,33 @@ from replicable_rl.planning.exact import optimal_values
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.sampling.counts import sums
-from replicable_rl.theory import PhasedVIPlan, Units
+from replicable_rl.theory import PhasedVINumbers, Units
 
 Floats = NDArray[np.float64]
 
 
-def predicted_disagreement(mdp: TabularMDP, plan: PhasedVIPlan) -> float:
+def predicted_disagreement(mdp: TabularMDP, numbers: PhasedVINumbers) -> float:
     """Predict Pr[two runs return different Q]; a prediction, not a guarantee, and wrong in both directions.
 
     >>> import replicable_rl as rr
     >>> mdp = rr.make("two-goals-v1")
     >>> algorithm = rr.ReplicablePhasedVI(0.02, 0.001, 0.2, calls=1_300_000, tolerance=0.02)
-    >>> round(predicted_disagreement(mdp, algorithm.plan(mdp)), 3)
+    >>> round(predicted_disagreement(mdp, algorithm.plan(mdp).numbers), 3)
     0.105
     """
-    rows, gamma, schedule = mdp.rows, mdp.gamma, plan.schedule
+    rows, gamma, schedule = mdp.rows, mdp.gamma, numbers.schedule
     exact = OutcomeCounts(rows.indptr, rows.next_state, rows.reward, rows.probability, calls=1)
     units = Units(gamma, *mdp.reward_range)
     best = optimal_values(mdp)
     value = (best.value - mdp.reward_range[0] / (1.0 - gamma)) / (units.span or 1.0)
     queried = value[rows.next_state]
-    if not plan.known_rewards:
+    if not numbers.known_rewards:
         queried = units.reward(rows.reward) + gamma * queried
     means = exact.mean(queried)
     variance = exact.mean((queried - np.repeat(means, np.diff(rows.indptr))) ** 2)
     scatter, asked = _scatter(mdp) * gamma**2 / 12.0, mdp.allowed.reshape(-1)
-    spread = schedule.spread(float(value.max() - value.min()), gamma, plan.known_rewards)
-    states, damped = np.arange(mdp.n_states), gamma if plan.known_rewards else 1.0
+    spread = schedule.spread(float(value.max() - value.min()), gamma, numbers.known_rewards)
+    states, damped = np.arange(mdp.n_states), gamma if numbers.known_rewards else 1.0
     apart, differs, before = np.zeros(mdp.n_states), np.zeros(variance.size), None
     for t in range(schedule.iterations):
         width, calls = float(schedule.widths[t]), schedule.calls_at(t, spread)
@@ -57,7 +57,7 @@ def predicted_disagreement(mdp: TabularMDP, plan: PhasedVIPlan) -> float:
             by_chance = rstat_mismatch(np.sqrt(variance + scatter * width**2), calls, width)
             by_chance = by_chance if asked.all() else np.where(asked, by_chance, 0.0)
             before = width, calls
-        moved = exact.mean(apart[rows.next_state]) * (1.0 if plan.known_rewards else gamma)
+        moved = exact.mean(apart[rows.next_state]) * (1.0 if numbers.known_rewards else gamma)
         new = np.minimum(by_chance + moved / width, 1.0)
         settled = bool((np.abs(new - differs) <= 1e-12).all()) and not schedule.rising
         differs = new

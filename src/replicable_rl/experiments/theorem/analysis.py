@@ -74,13 +74,13 @@ def _row(one: Study, result: AuditResult) -> dict[str, Any]:
     problem, algorithm = build(one.audit.problem), build(one.audit.algorithm)
     level, epsilon = LEVELS[one.point["algorithm"]], float(one.point["epsilon"])
     is_policy = level == "value"
-    found = result.agreement(level)
+    found, planned = result.agreement(level), algorithm.plan(problem)
     differ = Estimate(1.0 - found.estimate, 1.0 - found.high, 1.0 - found.low)
     off = _worst_loss(result) if is_policy else _worst_entry(problem, result)
     drawn = max(run.samples or 0 for run in result.runs)
     return (
         {**one.point, "states": problem.n_states, "actions": problem.n_actions, "rho": RHO, "level": level}
-        | {"calls": str(algorithm.plan(problem).calls), "samples_planned": str(algorithm.plan(problem).samples)}
+        | {"calls": str(planned.numbers.calls), "samples_planned": str(planned.samples)}
         | {"samples_a_run": str(drawn), "samples": str(result.samples)}
         | {"pairs": found.pairs, "differ": found.pairs - found.same}
         | estimate_columns("disagreement", differ)

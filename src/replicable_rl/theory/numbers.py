@@ -1,0 +1,135 @@
+"""What the numbers of all listings have in common: a promise, what is proved of it, and the range of a parameter."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from replicable_rl.errors import check_choice, check_flag, check_integer, check_real, check_share
+
+MAX_CALLS = 2**63 - 1  # what 64 bits can count
+MOST = 2**200  # samples, calls or episodes that can be asked for
+SLACK = 1.0 + 1e-13  # a promise met up to the rounding of these formulas is met
+ACCURACY, REPLICABILITY = "accuracy", "replicability"  # the two promises
+RSTAT, PLAIN = "rstat", "plain"  # the ids of the estimates that the proofs know
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numbers(ABC):
+    """What a run takes, and the bounds that are proved of it.
+
+    Attributes
+    ----------
+    epsilon, delta, rho : float
+        The promise; ``rho`` is None for a baseline, which promises nothing about a second run.
+    known_rewards : bool
+        Whether the reward is a known function of (s, a), or learned from the samples.
+    """
+
+    epsilon: float
+    delta: float
+    rho: float | None
+    known_rewards: bool
+
+    @property
+    @abstractmethod
+    def samples(self) -> int:
+        """Transitions that a run draws, at most."""
+
+    @property
+    @abstractmethod
+    def error_proved(self) -> float:
+        """Bound on what epsilon is about, which holds with probability 1 - delta; 1 when nothing is proved."""
+
+    @property
+    @abstractmethod
+    def rho_proved(self) -> float | None:
+        """Bound on the probability that two runs differ; 1 when nothing is proved, None for a baseline."""
+
+    @property
+    def error_promised(self) -> float:
+        """What ``error_proved`` must not exceed."""
+        return self.epsilon
+
+    @property
+    def accuracy_proved(self) -> bool:
+        """Whether the promise about accuracy holds at these parameters."""
+        return self.error_proved <= self.error_promised * SLACK
+
+    @property
+    def replicability_proved(self) -> bool:
+        """Whether two runs differ with probability at most rho at these parameters."""
+        return self.rho is not None and self.rho_proved is not None and self.rho_proved <= self.rho * SLACK
+
+    def proves(self, about: str) -> bool:
+        """Whether the promise about ``"accuracy"`` or ``"replicability"`` is proved."""
+        return self.accuracy_proved if about == ACCURACY else self.replicability_proved
+
+    def outside(self, about: str) -> dict[str, tuple[str, str]]:
+        """Return the ingredients that the proof does not know: what is used, and what it needs."""
+        return {}
+
+    def short(self, about: str) -> dict[str, tuple[float, float]]:
+        """Return the parameters that fall short of the proof: what is used, and what it needs."""
+        return {}
+
+
+Check = Callable[[str, str, Any], Any]  # (owner, name, value) -> the value that counts
+
+
+def _whole(most: int) -> Check:
+    return partial(check_integer, low=1, high=most)
+
+
+def _word(*choices: str) -> Check:
+    return partial(check_choice, choices=choices)
+
+
+_visits = partial(check_real, low=1e-30, high=1e30, rule="a positive number of visits (1e-30 to 1e30)")
+_RULES: dict[str, Check] = {
+    **dict.fromkeys(("epsilon", "delta", "rho", "tolerance", "rho_sq"), check_share),
+    **dict.fromkeys(("calls", "samples", "episodes", "budget"), _whole(MOST)),
+    **dict.fromkeys(("known", "window"), _visits),
+    **dict.fromkeys(("n_states", "n_actions", "support"), _whole(2**40)),
+    "gamma": partial(check_real, low=0.0, high=1.0 - 2.0**-53, rule="a discount in [0, 1)"),
+    **dict.fromkeys(("pairs", "allowed_pairs", "rounds"), _whole(2**62)),
+    "known_rewards": check_flag,
+    "iterations": _whole(2**53),
+    "horizon": _whole(2**31 - 1),
+    "target": _word("policy", "value"),
+    "norm": _word("entry", "l1"),
+    "over": _word("initial", "worst"),
+    "form": _word("midpoint", "zero-preserving"),
+}
+_OPTIONAL = (  # None: the theorem says what they are
+    *("rho", "tolerance", "rho_sq", "calls", "samples", "episodes", "budget", "iterations"),
+    *("rounds", "known", "window", "support", "allowed_pairs"),
+)
+
+
+def check_parameters(owner: str, **given: Any) -> dict[str, Any]:
+    """Return parameters as they count, or refuse the first that cannot be; what is None is left to the theorem.
+
+    >>> check_parameters("PhasedVI", epsilon=0.1, delta=0.01, calls=1e6, iterations=None)
+    {'epsilon': 0.1, 'delta': 0.01, 'calls': 1000000, 'iterations': None}
+    >>> check_parameters("PhasedVI", target="Q")
+    Traceback (most recent call last):
+    ...
+    replicable_rl.errors.InvalidInput: PhasedVI: target must be 'policy' or 'value', got 'Q'.
+    """
+    return {
+        name: None if value is None and name in _OPTIONAL else _RULES[name](owner, name, value)
+        for name, value in given.items()
+    }
+
+
+def check_pairs(owner: str, allowed_pairs: int | None, n_states: int, n_actions: int) -> int | None:
+    """Return the number of pairs that are allowed: at least one for each state; None where all are."""
+    if allowed_pairs is None:
+        return None
+    most = n_states * n_actions
+    pairs = check_integer(owner, "allowed_pairs", allowed_pairs, low=n_states, high=most)
+    return None if pairs == most else pairs
