@@ -29,7 +29,7 @@ from replicable_rl.rules.simple import RoundedQ
 from replicable_rl.rules.table import SHIPPED
 from replicable_rl.testing import PerSample
 from replicable_rl.testing.counting import counting
-from replicable_rl.theory.schedule import Schedule
+from replicable_rl.theory.phased_vi import Schedule
 
 S, A = 5, 4
 
@@ -471,8 +471,8 @@ def test_a_model_is_not_asked_about_forbidden_pairs() -> None:
             return np.where(mdp.allowed.reshape(-1)[index // S], np.inf, 0.0)
 
     algorithm = rr.ReplicableApproximateMDP(0.1, 0.01, 0.3)
-    seen = Counts(mdp).draw(algorithm.plan(mdp).calls, sample_stream(1)).transitions(S, A)
-    assert _keeps_its_distance(Near(SharedRandomness(1), "model", 0.1), seen, algorithm.plan(mdp))
+    seen = Counts(mdp).draw(algorithm.plan(mdp).numbers.calls, sample_stream(1)).transitions(S, A)
+    assert _keeps_its_distance(Near(SharedRandomness(1), "model", 0.1), seen, algorithm.plan(mdp).numbers)
 
 
 def test_the_first_policy_of_rmax_is_uniform_over_what_is_allowed() -> None:
@@ -532,7 +532,7 @@ def test_budgets_are_shared_by_the_pairs_that_there_are() -> None:
     with pytest.raises(rr.InvalidInput, match=f"each of the {N} pairs"):
         rr.plan(mdp, rr.PlugInPolicy(0.1, 0.1, 0.2, budget=N - 1))
     rmax: Any = rr.plan(mdp, rr.RMax(0.2, 0.01, 15, episodes=300))
-    assert rmax.pairs == N
+    assert rmax.numbers.pairs == N
     assert rmax.table().columns
 
 

@@ -48,7 +48,7 @@ def test_theorem_at_its_own_sample_size(problem: str) -> None:
     assert replicability is not None
     assert (accuracy.kind, accuracy.bound, accuracy.failure, accuracy.level) == ("proved", 0.05, 0.001, "model")
     assert (replicability.kind, replicability.bound, replicability.level) == ("proved", 0.2, "model")
-    assert one.samples == THEOREM.plan(mdp).calls * mdp.n_states * mdp.n_actions
+    assert one.samples == THEOREM.plan(mdp).numbers.calls * mdp.n_states * mdp.n_actions
 
 
 def test_baseline_never_learns_the_same_model_twice() -> None:
@@ -95,7 +95,7 @@ def check_against_reference() -> None:
     counts = Counts(mdp).draw(2000, sample_stream(3)).count
     table = dense(model_of(run))
     for row in range(80):
-        expected = reference_row(mdp, algorithm.plan(mdp), rr.SharedRandomness(9), counts, row)
+        expected = reference_row(mdp, algorithm.plan(mdp).numbers, rr.SharedRandomness(9), counts, row)
         assert set(np.flatnonzero(table[row]).tolist()) == set(expected)
         for s, probability in expected.items():
             assert table[row, s] == pytest.approx(probability, abs=1e-15)
@@ -119,7 +119,7 @@ def test_rows_stay_sparse_or_get_dense() -> None:
 
 def test_norm_l1_is_finer() -> None:
     mdp = rr.make("two-goals-v1")
-    entry, l1 = (rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, norm=norm).plan(mdp) for norm in ("entry", "l1"))
+    entry, l1 = (rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, norm=norm).plan(mdp).numbers for norm in ("entry", "l1"))
     assert l1.tolerance == pytest.approx(entry.tolerance / 8)
     assert l1.calls == pytest.approx(64 * entry.calls, rel=1e-3)
     run = rr.solve(mdp, rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, norm="l1"), shared_seed=1, sample_seed=1)
@@ -134,7 +134,7 @@ def test_learned_rewards() -> None:
     assert learned is not None
     expected = np.array([[0.8 * (s == 4) + 0.2 * 0.2, 0.2 * (s == 4) + 0.8 * 0.2] for s in range(5)])
     assert np.abs(learned - expected).max() <= 0.05
-    assert THEOREM.plan(mdp).queries == 5 * 5 * 2 + 10
+    assert THEOREM.plan(mdp).numbers.queries == 5 * 5 * 2 + 10
 
 
 def test_a_simulator_is_learned_like_its_table() -> None:
@@ -201,7 +201,7 @@ def test_status_and_claims() -> None:
         return rr.solve(mdp, algorithm, shared_seed=1, sample_seed=1)
 
     assert str(run(THEOREM).status) == "completed: learned all 32 rows"
-    few = THEOREM.plan(mdp).calls // 3
+    few = THEOREM.plan(mdp).numbers.calls // 3
     some = run(rr.ReplicableApproximateMDP(0.05, 0.001, 0.2, calls=few)).claims
     assert some.replicability is None
     assert some.missing["replicability"].startswith(f"calls={few} where the sharp form of obs:rep-mdp needs ")

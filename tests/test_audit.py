@@ -232,7 +232,7 @@ def test_rpvi_keeps_its_promise_on_every_shipped_problem(id: str) -> None:
     """At the theorem's own m: the interval of agreement lies above 1 - rho, and every policy is within epsilon."""
     problem = rr.make(id)
     choices = (rr.ReplicablePhasedVI(0.1, 0.001, 0.2, target=target) for target in ("policy", "value"))
-    algorithm = next(choice for choice in choices if choice.plan(problem).calls <= MAX_CALLS)
+    algorithm = next(choice for choice in choices if choice.plan(problem).numbers.calls <= MAX_CALLS)
     result = rr.audit(problem, algorithm, shared_seeds=60)
     assert {claim.kind for run in result.runs for claim in run.claims} == {"proved"}
     assert all(run.claims.replicability and run.claims.replicability.bound == 0.2 for run in result.runs)

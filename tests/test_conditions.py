@@ -12,12 +12,12 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl import planning
+from replicable_rl.algorithms.plan import Plan
 from replicable_rl.problem.conditions import DRAWS, STARTS, conditions
 from replicable_rl.problem.gridworlds import two_goals
 from replicable_rl.problem.sampler import Counts
 from replicable_rl.runs import EMPTY, FIXED_SEED, THIS_SEED
 from replicable_rl.theory import phased_vi
-from replicable_rl.theory.rstat import rstat
 from tests.commands import run_here
 
 GRID = rr.make("two-goals-v1")
@@ -200,12 +200,6 @@ def test_good_seeds_say_so(algorithm: Any) -> None:
     assert all(FIXED_SEED in claim.conditions for claim in of_seeds)
 
 
-def test_one_query_says_so() -> None:
-    claims = rstat(0.2, 0.01, tolerance=0.1).claims()
-    assert claims.replicability is not None
-    assert FIXED_SEED in claims.replicability.conditions
-
-
 # --- the first state -------------------------------------------------------------------------------
 
 
@@ -257,23 +251,24 @@ def test_values_are_claimed_as_close_as_they_are() -> None:
     """The reported Q is the middle of an interval whose half is rounded up: the claim has that number."""
     missing = []
     for pairs, gamma, epsilon, delta, rho, known in GRIDS:
-        plan = phased_vi(pairs, gamma, epsilon, delta, rho, target="value", known_rewards=known)
-        claim = plan.claims().accuracy
+        numbers = phased_vi(pairs, gamma, epsilon, delta, rho, target="value", known_rewards=known)
+        algorithm = rr.ReplicablePhasedVI(epsilon, delta, rho, target="value")
+        claim = Plan(algorithm=algorithm, numbers=numbers).claims().accuracy
         if claim is None:
-            missing.append(plan)
+            missing.append(numbers)
             continue
-        assert plan.value_error <= claim.bound <= epsilon / 2.0 * (1.0 + 1e-6)
-        assert plan.accuracy_proved
+        assert numbers.value_error <= claim.bound <= epsilon / 2.0 * (1.0 + 1e-6)
+        assert numbers.accuracy_proved
         said = float(claim.statement.partition("within ")[2].partition(" of")[0])
-        assert said >= plan.value_error or claim.bound == epsilon / 2.0
+        assert said >= numbers.value_error or claim.bound == epsilon / 2.0
     assert not missing
     assert len(GRIDS) == 960
 
 
 def test_a_plan_that_does_not_prove_it_claims_nothing() -> None:
     for calls in (10**3, 10**6):
-        plan = phased_vi(32, 0.9, 0.1, 0.001, 0.2, target="value", calls=calls)
-        assert plan.claims().accuracy is None
+        algorithm = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, target="value", calls=calls)
+        assert rr.plan(GRID, algorithm).claims().accuracy is None
 
 
 # --- what asks for nothing -------------------------------------------------------------------------

@@ -219,8 +219,8 @@ def test_nothing_is_proved_for_a_log() -> None:
     assert "log" in claims.missing["accuracy"]
     planned = rr.plan(data, algorithm)
     assert len(planned.claims()) == 0
-    assert not planned.accuracy_proved
-    assert not planned.replicability_proved
+    assert not planned.numbers.accuracy_proved
+    assert not planned.numbers.replicability_proved
 
 
 def test_a_diagnosis_says_where_and_how_much() -> None:

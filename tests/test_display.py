@@ -71,7 +71,7 @@ def things() -> dict[str, Any]:
     short_audit = rr.audit(MDP, rr.PhasedVI(0.1, 0.01), shared_seeds=3, store=store)
     compared = rr.compare(MDP, algorithms=["greedy", "affordable"], start=64, most=128, shared_seeds=40)
     found = rr.diagnose(log(), resamples=10)
-    algorithms = {
+    algorithms: dict[str, Any] = {
         "phased": rr.ReplicablePhasedVI(0.1, 0.001, 0.2),
         "baseline": rr.PhasedVI(0.1, 0.001),
         "model": rr.ReplicableApproximateMDP(0.1, 0.001, 0.2),

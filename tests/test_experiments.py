@@ -266,7 +266,7 @@ def test_figure1_gives_both_algorithms_the_same_samples() -> None:
         assert seeds[0] == seeds[1]
         assert plain.audit.algorithm.params["calls"] == rpvi.audit.algorithm.params["calls"]
         problem, algorithm = build(rpvi.audit.problem), build(rpvi.audit.algorithm)
-        used: Any = rr.plan(problem, algorithm)
+        used: Any = rr.plan(problem, algorithm).numbers
         assert used.calls == used.calls_needed, "what the theorem asks for"
         assert used.replicability_proved
 

@@ -15,7 +15,7 @@ from replicable_rl.data import Dataset, Process
 from replicable_rl.problem.sampler import Counts
 from replicable_rl.problem.support import allowed_of
 from replicable_rl.randomness import SharedRandomness, sample_stream
-from replicable_rl.theory.plug_in import SPENT, plug_in_policy
+from replicable_rl.theory.decisions import SPENT, plug_in_policy
 
 
 def corridor(length: int = 30, gamma: float = 0.95) -> rr.TabularMDP:

@@ -40,7 +40,7 @@ def test_few_samples_for_many_masked_states_prove_nothing(n_states: int, n_actio
     problem = one_choice([0.5] * n_actions, n_states)
     plan = rr.PlugInPolicy(0.9, 0.01, 0.2, samples=3 * n_states).plan(problem)
     assert plan.claims().replicability is None
-    assert plan.rho_proved == 1.0
+    assert plan.numbers.rho_proved == 1.0
 
 
 @pytest.mark.parametrize("n_states", [2, 8, 1000, 10**5])
@@ -48,7 +48,9 @@ def test_a_masked_plan_of_its_own_is_proved(n_states: int) -> None:
     plan = rr.PlugInPolicy(0.9, 0.01, 0.2).plan(one_choice([0.4, 0.6], n_states))
     assert plan.claims().accuracy is not None
     assert plan.claims().replicability is not None
-    less = rr.PlugInPolicy(0.9, 0.01, 0.2, samples=int(0.9 * plan.per_pair)).plan(one_choice([0.4, 0.6], n_states))
+    less = rr.PlugInPolicy(0.9, 0.01, 0.2, samples=int(0.9 * plan.numbers.per_pair)).plan(
+        one_choice([0.4, 0.6], n_states)
+    )
     assert less.claims().replicability is None
 
 

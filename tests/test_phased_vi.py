@@ -21,7 +21,7 @@ from replicable_rl.queries import Means, Plain, RStat
 from replicable_rl.randomness import sample_stream
 from replicable_rl.runs import Claims
 from replicable_rl.testing import PerSample
-from replicable_rl.theory.schedule import Schedule, rising_schedule
+from replicable_rl.theory.phased_vi import Schedule, rising_schedule
 from tests.statistics import ALPHA, SEED, binomial_p, same_law
 
 
@@ -40,7 +40,7 @@ THEOREM = listed("two-goals-v1", 0.1, 0.001, 0.2)
 
 def reference_q(mdp: rr.TabularMDP, algorithm: Any, shared_seed: int, sample_seed: int) -> list[float]:
     """rPVI by scalar arithmetic from ALGORITHMS sections 1-3, one query at a time, in normalised units."""
-    plan = algorithm.plan(mdp)
+    plan = algorithm.plan(mdp).numbers
     gamma, beta, m = mdp.gamma, plan.width, plan.calls
     low, high = mdp.reward_range
     rng = sample_stream(sample_seed)
@@ -95,7 +95,7 @@ def test_bit_for_bit_the_listing(problem: str) -> None:
 def check_theorem(pairs: int = 20, algorithm: rr.ReplicablePhasedVI = THEOREM, problem: str = "two-goals-v1") -> None:
     """Same Q in both runs, and every promise about accuracy kept."""
     mdp = rr.make(problem)
-    plan = algorithm.plan(mdp)
+    plan = algorithm.plan(mdp).numbers
     best = rr.optimal_values(mdp)
     span = rr.theory.Units(mdp.gamma, *mdp.reward_range).span
     # Below 1e-3 a pair, more than 2 of 20 have probability < 1e-6.
@@ -179,7 +179,7 @@ def test_agreement_rises_with_m_and_phased_q_learning_never_agrees() -> None:
 def test_phased_q_learning_breaks_ties_by_chance_at_any_m() -> None:
     """On the tied grid, left or right at the start is a coin even at the theorem's 8e15 calls."""
     mdp = rr.make("two-goals-v1")
-    algorithm = rr.PhasedVI(0.1, 0.001, calls=THEOREM.plan(mdp).calls)
+    algorithm = rr.PhasedVI(0.1, 0.001, calls=THEOREM.plan(mdp).numbers.calls)
     left = mdp.labels.actions.index("left") if mdp.labels.actions else -1
     chosen = [rr.solve(mdp, algorithm, shared_seed=1, sample_seed=SEED + i).policy[6] == left for i in range(300)]
     assert binomial_p(sum(chosen), 300, 0.5) > ALPHA
@@ -189,7 +189,7 @@ def test_prediction_is_not_far_off() -> None:
     mdp = rr.make("two-goals-v1")
     for calls in (130_000, 1_300_000):
         algorithm = rr.ReplicablePhasedVI(0.02, 0.001, 0.2, calls=calls, tolerance=0.02)
-        predicted = predicted_disagreement(mdp, algorithm.plan(mdp))
+        predicted = predicted_disagreement(mdp, algorithm.plan(mdp).numbers)
         seen = 1.0 - agreement(algorithm, "value", seeds=100)
         assert seen < predicted + 0.15
         assert predicted < 0.35
@@ -302,10 +302,18 @@ def test_with_another_estimate_nothing_is_claimed_of_a_second_run(algorithm: typ
     assert plan.claims() == run.claims
     assert [claim.about for claim in run.claims] == ["accuracy"]  # plain means are as close as rounded ones
     assert run.claims.missing == {"replicability": "estimate=plain where the proof needs rstat"}
-    assert (plan.rho_proved, plan.replicability_proved, plan.accuracy_proved) == (1.0, False, True)
+    assert (plan.numbers.rho_proved, plan.numbers.replicability_proved, plan.numbers.accuracy_proved) == (
+        1.0,
+        False,
+        True,
+    )
     assert run.fingerprints[level] != rr.solve(mdp, plain, shared_seed=1, sample_seed=2).fingerprints[level]
     plan = with_estimate(algorithm, Halves())(*promise).plan(mdp)
-    assert (plan.estimate, plan.replicability_proved, plan.accuracy_proved) == ("halves", False, False)
+    assert (plan.numbers.estimate, plan.numbers.replicability_proved, plan.numbers.accuracy_proved) == (
+        "halves",
+        False,
+        False,
+    )
     assert set(plan.claims().missing.values()) == {"estimate=halves where the proof needs rstat"}
     with pytest.raises(rr.InvalidInput, match="estimate must have an id of its own"):
         with_estimate(algorithm, Halves("rstat"))(*promise)
@@ -315,7 +323,7 @@ def test_with_another_estimate_nothing_is_claimed_of_a_second_run(algorithm: typ
 def test_with_another_estimate_nothing_is_claimed_of_a_baseline(algorithm: type[Any]) -> None:
     plan = rr.plan(rr.make("two-goals-v1"), with_estimate(algorithm, Halves())(0.1, 0.001))
     assert plan.claims().missing["accuracy"] == "estimate=halves where the proof needs plain"
-    assert not plan.accuracy_proved
+    assert not plan.numbers.accuracy_proved
 
 
 def test_status() -> None:
@@ -331,7 +339,7 @@ def test_too_many_samples_are_refused_before_drawing() -> None:
     algorithm = listed("two-goals-v1", 0.001, 0.0001, 0.01)
     with pytest.raises(SampleSizeTooLarge, match=r"ReplicablePhasedVI: calls=.*e\+22 is asked for"):
         rr.solve(rr.make("two-goals-v1"), algorithm, shared_seed=1, sample_seed=1)
-    assert algorithm.plan(rr.make("two-goals-v1")).calls > 2**63  # but it can be planned
+    assert algorithm.plan(rr.make("two-goals-v1")).numbers.calls > 2**63  # but it can be planned
 
 
 def test_values_come_in_the_users_units() -> None:

@@ -124,15 +124,15 @@ def test_the_loss_is_that_of_the_first_or_of_the_worst_state(over: str) -> None:
 def test_a_budget_is_shared_by_the_pairs() -> None:
     for budget, each in ((32, 1), (95, 2), (10**6, 31250)):
         algorithm = plug_in(budget=budget)
-        assert algorithm.plan(GRID).per_pair == each
+        assert algorithm.plan(GRID).numbers.per_pair == each
         assert rr.solve(GRID, algorithm, shared_seed=1, sample_seed=1).samples == 32 * each
 
 
 def test_without_a_size_it_is_what_the_proof_needs() -> None:
     algorithm = rr.PlugInPolicy(0.1, 0.001, 0.2, rule="rounded")
     plan = algorithm.plan(GRID)
-    assert plan.per_pair == plan.per_pair_needed
-    assert plan.samples == 32 * plan.per_pair
+    assert plan.numbers.per_pair == plan.numbers.per_pair_needed
+    assert plan.samples == 32 * plan.numbers.per_pair
     run = rr.solve(GRID, algorithm, shared_seed=1, sample_seed=1)
     assert run.samples == plan.samples
     assert {claim.about for claim in run.claims} == {"accuracy", "replicability"}
@@ -324,7 +324,7 @@ def test_a_rule_of_ones_own_that_calls_itself_sure_proves_nothing() -> None:
 
     algorithm = plug_in(rule=Boasts(), samples=1000)
     assert not list(rr.solve(GRID, algorithm, shared_seed=1, sample_seed=1).claims)
-    assert not list(algorithm.plan(rr.make("two-goals-v1")).claims(sure=True))
+    assert not list(algorithm.plan(rr.make("two-goals-v1")).claims(good_seed=True))
 
 
 @pytest.mark.parametrize(
@@ -468,8 +468,8 @@ def test_cuts_may_grant_no_doubt(tmp_path: Path) -> None:
     strict.save(tmp_path / "cuts.json")
     assert rr.rules.load_cuts(tmp_path / "cuts.json") == strict != CUTS
     plans = [plug_in(rule=rr.rules.PublishedCuts(cuts)).plan(GRID) for cuts in (strict, CUTS)]
-    assert [plan.parameter for plan in plans] == [0.0, 2.0]
-    assert plans[0].per_pair < plans[1].per_pair  # what is granted must be paid for
+    assert [plan.numbers.parameter for plan in plans] == [0.0, 2.0]
+    assert plans[0].numbers.per_pair < plans[1].numbers.per_pair  # what is granted must be paid for
 
 
 @pytest.mark.parametrize(

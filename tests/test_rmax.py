@@ -162,7 +162,7 @@ def reference_rmax(
     """RepUpdateK and the stopping rule by the letter: (known pairs by round, policy, how it ended)."""
     from replicable_rl.randomness import sample_stream
 
-    plan = algorithm.plan(mdp)
+    plan = algorithm.plan(mdp).numbers
     shared, rng = rr.SharedRandomness(shared_seed), sample_stream(sample_seed)
     S, A, m = mdp.n_states, mdp.n_actions, plan.episodes
     table = Counts(mdp)
@@ -251,7 +251,7 @@ def test_horizon_one_sees_first_states_only() -> None:
     run = solve(mdp, horizon=1)
     assert code(run) is rr.StatusCode.STOPPED_BY_RULE
     assert run.history["known"][-1] == 2  # both actions of the first state
-    assert run.samples == len(run.history["known"]) * rr.ReplicableRMax(0.1, 0.001, 0.2, 1).plan(mdp).episodes
+    assert run.samples == len(run.history["known"]) * rr.ReplicableRMax(0.1, 0.001, 0.2, 1).plan(mdp).numbers.episodes
 
 
 def test_one_state_one_action() -> None:
@@ -379,7 +379,7 @@ def test_what_is_missing_says_what_it_would_take() -> None:
 def test_history_tells_the_story() -> None:
     mdp = rr.make("two-goals-v1")
     algorithm = rr.ReplicableRMax(0.1, 0.001, 0.2, 60)
-    plan = algorithm.plan(mdp)
+    plan = algorithm.plan(mdp).numbers
     run = rr.solve(mdp, algorithm, shared_seed=1, sample_seed=1)
     known, threshold = run.history["known"], run.history["threshold"]
     assert (np.diff(known) >= 0).all()
@@ -399,7 +399,7 @@ def test_four_combinations(threshold: Any, estimate: Any) -> None:
     assert loss(mdp, runs[0].policy) <= 0.1
     assert (runs[0].fingerprints.model == runs[1].fingerprints.model) == (estimate == "rstat")
     replicable = threshold == "randomised" and estimate == "rstat"
-    assert (runs[0].claims.replicability is not None) == algorithm.plan(mdp).replicability_proved == replicable
+    assert (runs[0].claims.replicability is not None) == algorithm.plan(mdp).numbers.replicability_proved == replicable
     assert runs[0].claims.accuracy is not None  # which neither ingredient endangers
     if not replicable:
         why = runs[0].claims.missing["replicability"]
@@ -448,11 +448,16 @@ def test_ingredients_of_somebodys_own_run_and_nothing_is_proved_of_them() -> Non
     own = rr.ReplicableRMax(0.1, 0.001, 0.2, 60, support=3, threshold=Lowest(), estimate=Twice())
     run, other = rr.solve(mdp, own, shared_seed=1, sample_seed=1), solve(mdp, horizon=60, support=3)
     assert set(run.history["stop_below"]) == {0.025}
-    assert set(run.history["threshold"]) == {own.plan(mdp).known}
+    assert set(run.history["threshold"]) == {own.plan(mdp).numbers.known}
     assert run.fingerprints.model != other.fingerprints.model
     assert algorithm_spec(own).params["estimate"] == {"id": "twice-1", "factor": 1.0}
-    plan = own.plan(mdp)
-    assert (plan.loss, plan.rho_proved, plan.accuracy_proved, plan.replicability_proved) == (1.0, 1.0, False, False)
+    plan = own.plan(mdp).numbers
+    assert (plan.error_proved, plan.rho_proved, plan.accuracy_proved, plan.replicability_proved) == (
+        1.0,
+        1.0,
+        False,
+        False,
+    )
     claims = own.plan(mdp).claims()
     assert len(claims) == 0
     for why in claims.missing.values():
@@ -486,7 +491,7 @@ def test_fixed_and_plain_is_r_max() -> None:
 def test_too_many_episodes_are_planned_but_not_run() -> None:
     mdp = rr.make("two-goals-v1")
     algorithm = rr.ReplicableRMax(0.1, 0.001, 0.2, 60, episodes=10**20)
-    assert algorithm.plan(mdp).episodes == 10**20
+    assert algorithm.plan(mdp).numbers.episodes == 10**20
     with pytest.raises(SampleSizeTooLarge, match=r"ReplicableRMax: episodes=1e\+20 is asked for.*Pass fewer episodes"):
         rr.solve(mdp, algorithm, shared_seed=1, sample_seed=1)
 

@@ -69,10 +69,10 @@ def anywhere(seed: int, S: int, A: int, gamma: float, *, learned: bool = False) 
 
 def tuned(rule: Any, model: EmpiricalModel, over: str = "initial", spent: float = 0.1) -> Tuning:
     """Return what a plan would tell the rule."""
-    plan = rr.theory.plug_in_policy(
+    numbers = rr.theory.plug_in_policy(
         model.n_states, model.n_actions, model.gamma, spent / 0.9, 0.01, 0.2, rule=rule.id, samples=10, over=over
     )
-    return Tuning(spent, plan.parameter, over)
+    return Tuning(spent, numbers.parameter, over)
 
 
 def policy_of(rule: Any, model: EmpiricalModel, seed: int, tuning: Tuning | None = None) -> NDArray[np.int64]:

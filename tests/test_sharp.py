@@ -21,8 +21,8 @@ from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.theory import paper_approximate_mdp, paper_phased_vi
 from replicable_rl.theory.approximate_mdp import row_distance
+from replicable_rl.theory.phased_vi import Schedule, rising_schedule
 from replicable_rl.theory.rstat import few_bits, mean_distance, rstat, seed_margin
-from replicable_rl.theory.schedule import Schedule, rising_schedule
 from tests.statistics import ALPHA, SEED
 
 theory_rstat = importlib.import_module("replicable_rl.theory.rstat")  # the function hides the module
@@ -192,7 +192,7 @@ def test_what_it_takes_on_two_goals() -> None:
 
 def reference(mdp: rr.TabularMDP, shared_seed: int, sample_seed: int) -> tuple[list[float], int]:
     """The rising listing by scalar arithmetic, one query at a time; Q in normalised units, and the calls."""
-    plan = rr.ReplicablePhasedVI(*PROMISE).plan(mdp)
+    plan = rr.ReplicablePhasedVI(*PROMISE).plan(mdp).numbers
     gamma, one, (low, high), A = mdp.gamma, plan.schedule, mdp.reward_range, mdp.n_actions
     rng, sampler, known = sample_stream(sample_seed), Counts(mdp), mdp.known_rewards is not None
 
@@ -229,7 +229,7 @@ def reference(mdp: rr.TabularMDP, shared_seed: int, sample_seed: int) -> tuple[l
 
 def check_reference(problem: str = "two-goals-v1") -> None:
     mdp, algorithm = rr.make(problem), rr.ReplicablePhasedVI(*PROMISE)
-    plan, units = algorithm.plan(mdp), rr.theory.Units(mdp.gamma, *mdp.reward_range)
+    plan, units = algorithm.plan(mdp).numbers, rr.theory.Units(mdp.gamma, *mdp.reward_range)
     for seed in range(2):
         run = rr.solve(mdp, algorithm, shared_seed=seed, sample_seed=9 + seed)
         q, calls = reference(mdp, seed, 9 + seed)
@@ -268,7 +268,7 @@ def test_the_sharp_theorem_at_its_own_sample_size(problem: str, target: Any) -> 
     """Every run keeps epsilon, Q stays below Q*, and of 40 pairs too many differ with probability below ALPHA only."""
     mdp = rr.make(problem)
     algorithm = rr.ReplicablePhasedVI(0.2, 0.001, 0.1, target=target)
-    plan, best = algorithm.plan(mdp), rr.optimal_values(mdp)
+    plan, best = algorithm.plan(mdp).numbers, rr.optimal_values(mdp)
     span, differ = rr.theory.Units(mdp.gamma, *mdp.reward_range).span, 0
     for seed in range(40):
         runs = [rr.solve(mdp, algorithm, shared_seed=SEED + seed, sample_seed=SEED + 2 * seed + i) for i in (0, 1)]
@@ -493,25 +493,26 @@ def test_nothing_is_said_of_a_seed_with_an_estimate_that_no_proof_knows(algorith
 
 
 def test_what_is_said_of_a_seed_is_a_bound() -> None:
-    mdp = rr.make("machine-repair-v1")
-    plan = rr.ReplicablePhasedVI(*PROMISE).plan(mdp)
-    assert plan.seed_claim().bound == plan.delta == PROMISE[1]
+    claims = rr.ReplicablePhasedVI(*PROMISE).plan(rr.make("machine-repair-v1")).claims(good_seed=True)
+    assert claims.of_this_seed is not None
+    assert claims.of_this_seed.bound == PROMISE[1]
 
 
-@pytest.mark.parametrize("prove", ["accuracy_proved", "replicability_proved"])
-def test_the_calls_that_a_sentence_names_are_needed(prove: str) -> None:
-    plan = rr.theory.phased_vi(32, 0.9, *PROMISE, calls=10**3, tolerance=0.0004)
-    needed = int(plan._calls_that(prove)["calls"][1])
-    assert getattr(replace(plan, calls=needed), prove)
-    assert not getattr(replace(plan, calls=int(0.999 * needed)), prove)
+@pytest.mark.parametrize("about", ["accuracy", "replicability"])
+def test_the_calls_that_a_sentence_names_are_needed(about: str) -> None:
+    numbers = rr.theory.phased_vi(32, 0.9, *PROMISE, calls=10**3, tolerance=0.0004)
+    needed = numbers.calls_that_prove(about)
+    assert needed is not None
+    assert replace(numbers, calls=needed).proves(about)
+    assert not replace(numbers, calls=int(0.999 * needed)).proves(about)
     coarse = rr.theory.phased_vi(32, 0.9, *PROMISE, calls=10**3, tolerance=0.05)
-    assert "calls" not in coarse.claims().missing["accuracy"]  # no number of them would do
+    assert "calls" not in coarse.short("accuracy")  # no number of them would do
 
 
 def test_a_remedy_is_not_what_was_given() -> None:
     with pytest.raises(rr.InvalidInput, match=r"belong to the paper's listing, .* Leave them out"):
         rr.ReplicablePhasedVI(0.1, 0.6, 0.2, calls=1000)
-    vast = rr.theory.phased_vi(12, 0.99999, 1e-6, 0.001, 0.2, calls=1000)
+    vast = rr.plan(rr.make("riverswim-v1", gamma=0.99999), rr.ReplicablePhasedVI(1e-6, 0.001, 0.2, calls=1000))
     assert list(vast.table().columns) == ["this run"]  # what is not planned has no column
 
 

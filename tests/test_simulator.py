@@ -263,7 +263,7 @@ def test_rpvi_on_a_simulator_is_rpvi_on_the_table(shared_seed: int) -> None:
     by_table = rr.solve(mdp, algorithm, shared_seed=shared_seed, sample_seed=20)
     assert by_steps.policy.tolist() == by_table.policy.tolist()
     assert by_steps.fingerprints.policy == by_table.fingerprints.policy
-    width = algorithm.plan(mdp).width * (1.0 / (1.0 - mdp.gamma))
+    width = algorithm.plan(mdp).numbers.width * (1.0 / (1.0 - mdp.gamma))
     assert np.abs(by_steps.q - by_table.q).max() < 3 * width
 
 
@@ -272,8 +272,8 @@ def test_rpvi_on_a_simulator_learns_known_rewards_too() -> None:
     mdp = rr.make("garnet-v1", n_states=6, n_actions=3, gamma=0.7, seed=119)
     problem = simulate(mdp, many_steps(mdp), True)
     algorithm = rr.ReplicablePhasedVI(0.1, 0.001, 0.2, calls=5_000, iterations=20, tolerance=0.01)
-    assert rr.plan(mdp, algorithm).known_rewards
-    assert not rr.plan(problem, algorithm).known_rewards
+    assert rr.plan(mdp, algorithm).numbers.known_rewards
+    assert not rr.plan(problem, algorithm).numbers.known_rewards
     by_steps = rr.solve(problem, algorithm, shared_seed=1, sample_seed=10)
     by_table = rr.solve(mdp, algorithm, shared_seed=1, sample_seed=20)
     optimum = rr.optimal_values(mdp)

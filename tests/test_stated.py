@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl import theory
 from replicable_rl.algorithms import phased_vi
+from replicable_rl.algorithms.plan import Plan
 from replicable_rl.cli.plans import show_plans
 from replicable_rl.diagnose import sizes
 from replicable_rl.problem.gridworlds import two_goals
@@ -31,7 +31,7 @@ from replicable_rl.store import RunStore
 GRID = rr.make("two-goals-v1")
 PROMISE: dict[str, Any] = {"epsilon": 0.1, "delta": 0.001, "rho": 0.2}
 HONEST = rr.ReplicablePhasedVI(**PROMISE)
-PROVED = theory.phased_vi(32, 0.9, **PROMISE).claims()  # of this library, and good for 32 pairs and rPVI
+PROVED = rr.ReplicablePhasedVI(**PROMISE).plan(GRID).claims()  # of this library, and good for 32 pairs and rPVI
 
 
 def bad_run(claims: Claims) -> rr.Run:
@@ -204,7 +204,7 @@ def test_so_it_is_in_what_training_code_returns() -> None:
         says_nothing_proved(run)
 
 
-@pytest.mark.parametrize("where", ["plan", "_plan", "solve"])
+@pytest.mark.parametrize("where", ["plan", "_numbers", "solve"])
 def test_a_class_of_this_library_that_was_changed_claims_nothing(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = getattr(rr.ReplicablePhasedVI, where)
     monkeypatch.setattr(rr.ReplicablePhasedVI, where, lambda *given, **named: honest(*given, **named))
@@ -301,10 +301,10 @@ def test_rules_of_ones_own_are_never_sure() -> None:
     assert not list(rr.solve(GRID, own, shared_seed=1, sample_seed=1).claims)
 
 
-class Overclaims(theory.PhasedVIPlan):
+class Overclaims(Plan[Any]):
     """A plan that says of itself what it likes."""
 
-    def claims(self, good_seed: bool = False) -> Claims:
+    def claims(self, **_: Any) -> Claims:
         return PROVED
 
 
@@ -312,7 +312,7 @@ class PlansMore(rr.ReplicablePhasedVI):
     def plan(self, problem: Any) -> Any:
         plan = super().plan(problem)
         fields = {one.name: getattr(plan, one.name) for one in dataclasses.fields(plan)}
-        return Overclaims(**fields | {"epsilon": 1e-9})
+        return Overclaims(**fields)
 
 
 @pytest.mark.parametrize("algorithm", [Inherits(**PROMISE), OnlyNamed(**PROMISE), with_a_plan(HONEST)])
@@ -503,7 +503,8 @@ def test_what_this_library_proves_is_not_refuted() -> None:
 
 REGISTERS = """
 import dataclasses, numpy as np, replicable_rl as rr
-from replicable_rl import theory
+
+proved = rr.plan(rr.make("riverswim-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2))
 
 @rr.register_algorithm
 @dataclasses.dataclass(frozen=True)
@@ -513,7 +514,7 @@ class Mine:
 
     def solve(self, source, shared, rng):
         policy = np.zeros(source.n_states, dtype=int)  # ignores its data
-        return rr.Run.of({"policy": policy}, samples=10, claims=theory.phased_vi(12, 0.95, 0.1, 0.001, 0.2).claims())
+        return rr.Run.of({"policy": policy}, samples=10, claims=proved.claims())
 """
 
 

@@ -13,12 +13,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import replicable_rl as rr
+from replicable_rl.algorithms.plan import Plan
 from replicable_rl.errors import SampleSizeTooLarge, speaking_as
 from replicable_rl.experiments.cost.prediction import rstat_mismatch
 from replicable_rl.runs import OURS, Claims
 from replicable_rl.theory import (
-    Plan,
-    approximate_mdp,
     paper_approximate_mdp,
     paper_phased_vi,
     phased_vi,
@@ -32,28 +31,17 @@ forms: st.SearchStrategy[Form] = st.sampled_from(["midpoint", "zero-preserving"]
 
 
 @given(probabilities, st.floats(1e-3, 0.9), forms)
-def test_a_plan_of_a_query_claims_what_is_proved_and_no_more(
+def test_the_bounds_of_a_query_are_its_promises_and_no_more(
     rho_delta: tuple[float, float], tau: float, form: Form
 ) -> None:
     rho, delta = rho_delta
-    plan = rstat(rho, delta, tolerance=tau, form=form)
-    claims = plan.claims()
-    assert claims.accuracy is not None
-    assert claims.replicability is not None
-    assert (claims.accuracy.bound, claims.accuracy.failure, claims.replicability.bound) == (tau, delta, rho)
-    few = replace(plan, samples=max(1, plan.samples // 8))
-    error = math.sqrt(math.log(2 / delta) / (2 * few.samples)) + plan.width * (0.5 if form == "midpoint" else 1)
-    differ = 1 / (plan.width * math.sqrt(math.pi * few.samples))
-    assert (few.claims().accuracy is None) == (error > tau * (1 + 1e-12))
-    assert (few.claims().replicability is None) == (differ > rho * (1 + 1e-12))
-
-
-def test_a_query_with_too_few_samples_says_what_holds_instead() -> None:
-    plan = replace(rstat(0.2, 0.01, tolerance=0.1), samples=900)
-    assert plan.claims().missing == {
-        "accuracy": "the bound at these parameters is 0.101, above tolerance=0.1",
-        "replicability": "the bound at these parameters is 0.203, above rho=0.2",
-    }
+    query = rstat(rho, delta, tolerance=tau, form=form)
+    assert query.error_proved <= tau * (1 + 1e-12)
+    assert query.rho_proved <= rho * (1 + 1e-12)
+    few = replace(query, samples=max(1, query.samples // 8))
+    error = math.sqrt(math.log(2 / delta) / (2 * few.samples)) + query.width * (0.5 if form == "midpoint" else 1)
+    assert few.error_proved == pytest.approx(error)
+    assert few.rho_proved == pytest.approx(min(1.0, 1 / (query.width * math.sqrt(math.pi * few.samples))))
 
 
 @pytest.mark.parametrize("ratio", [0.01, 0.3, 1.0, 5.0])
@@ -205,26 +193,25 @@ def test_units_round_trip(gamma: float, low: float, width: float, share: float) 
 # --- plans for people and for programs ------------------------------------------------------------------------
 
 
-def plans() -> dict[str, Plan]:
-    S, A, gamma, promise = 8, 4, 0.9, (0.1, 0.001, 0.2)
-    return {
-        "rpvi": phased_vi(S * A, gamma, *promise),
-        "listing": phased_vi(S * A, gamma, *promise, **paper_phased_vi(S * A, gamma, *promise)),
-        "phased": phased_vi(S * A, gamma, 0.1, 0.001),
-        "value": phased_vi(S * A, gamma, *promise, target="value", known_rewards=False),
-        "model": approximate_mdp(S, A, *promise),
-        "plain model": approximate_mdp(S, A, 0.1, 0.001, norm="l1"),
-        "few": approximate_mdp(S, A, *promise, calls=100),
-        "rmax": rmax(S, A, gamma, *promise, 60, support=3),
-        "plain rmax": rmax(S, A, gamma, 0.1, 0.001, None, 60),
+def plans() -> dict[str, Plan[Any]]:
+    mdp, learned, promise = rr.make("two-goals-v1"), rr.make("chain-v1"), (0.1, 0.001, 0.2)
+    algorithms: dict[str, Any] = {
+        "rpvi": rr.ReplicablePhasedVI(*promise),
+        "listing": rr.ReplicablePhasedVI(*promise, **paper_phased_vi(32, 0.9, *promise)),
+        "phased": rr.PhasedVI(0.1, 0.001),
+        "model": rr.ReplicableApproximateMDP(*promise),
+        "plain model": rr.ApproximateMDP(0.1, 0.001, norm="l1"),
+        "few": rr.ReplicableApproximateMDP(*promise, calls=100),
+        "rmax": rr.ReplicableRMax(*promise, 60, support=3),
+        "plain rmax": rr.RMax(0.1, 0.001, 60),
     }
+    found = {name: algorithm.plan(mdp) for name, algorithm in algorithms.items()}
+    return found | {"value": rr.ReplicablePhasedVI(*promise, target="value").plan(learned)}
 
 
 @pytest.mark.parametrize("name", plans())
 def test_every_plan_can_be_shown(name: str) -> None:
-    plan = plans()[name]
-    assert isinstance(plan, Plan)
-    table = plan.table()
+    table = plans()[name].table()
     assert table.heading
     assert len(table.labels) == len(set(table.labels)) >= 8
     assert {len(column) for column in table.columns.values()} == {len(table.labels)}
@@ -248,7 +235,7 @@ def test_variants_stand_side_by_side() -> None:
 @pytest.mark.parametrize("name", plans())
 def test_claims_agree_with_the_bounds(name: str) -> None:
     """A claim is made exactly where its bound holds."""
-    plan, claims = plans()[name], plans()[name].claims()
+    plan, claims = plans()[name].numbers, plans()[name].claims()
     assert {claim.kind for claim in claims} <= {"proved"}
     assert set(claims.missing) == {"accuracy", "replicability"} - {claim.about for claim in claims}
     assert (claims.replicability is not None) == plan.replicability_proved
@@ -264,11 +251,11 @@ def test_json_of_a_plan(name: str) -> None:
     data = json.loads(json.dumps(plan.to_json(), allow_nan=False))
     assert data["samples"] == str(plan.samples)
     for key in ("epsilon", "delta", "rho", "known_rewards", "rho_proved", "accuracy_proved", "replicability_proved"):
-        assert data[key] == getattr(plan, key)
+        assert data[key] == getattr(plan.numbers, key)
     counts = "calls calls_needed calls_plain episodes episodes_needed rounds"
     for key in counts.split(" "):
-        if getattr(plan, key, None) is not None:
-            assert data[key] == str(getattr(plan, key))
+        if getattr(plan.numbers, key, None) is not None:
+            assert data[key] == str(getattr(plan.numbers, key))
     assert Claims.from_json(data["claims"], OURS) == plan.claims()
 
 

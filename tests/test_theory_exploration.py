@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import replicable_rl as rr
-from replicable_rl.theory import ApproximateMDPPlan, approximate_mdp, paper_approximate_mdp
+from replicable_rl.theory import ApproximateMDPNumbers, approximate_mdp, paper_approximate_mdp
 from replicable_rl.theory.rstat import Form
 
 probabilities = st.tuples(st.floats(1e-3, 0.99), st.floats(1e-4, 0.49)).map(lambda x: (x[0], x[0] * x[1]))  # rho, delta
@@ -34,7 +34,7 @@ def test_sample_size_grows_as_the_paper_says() -> None:
     assert calls(rho=0.4) / calls() == pytest.approx((0.1998 / 0.3998) ** 2, rel=1e-3)
 
 
-def disagreement(plan: ApproximateMDPPlan) -> float:
+def disagreement(plan: ApproximateMDPNumbers) -> float:
     """By the mean distance of two runs over a row."""
     S, A, n = plan.n_states, plan.n_actions, plan.calls
     row = 2 * math.sqrt((S - 1) / (math.pi * n)) + S * math.sqrt(2 / math.pi) / n if S > 1 else 0.0
@@ -42,7 +42,7 @@ def disagreement(plan: ApproximateMDPPlan) -> float:
     return S * A * (row + reward) / plan.width
 
 
-def check_approximate_mdp(plan: ApproximateMDPPlan) -> None:
+def check_approximate_mdp(plan: ApproximateMDPNumbers) -> None:
     """Hoeffding for every query and a union bound, from the numbers a run uses."""
     S, A = plan.n_states, plan.n_actions
     Q = S * A * (S + (not plan.known_rewards))
@@ -142,7 +142,7 @@ BAD_MODEL: dict[str, tuple[dict[str, Any], str]] = {
     "delta 1": ({"delta": 1.0}, "delta must lie strictly between 0 and 1, got 1.0."),
     "rho 1": ({"rho": 1.0}, "rho must lie strictly between 0 and 1, got 1.0."),
     "norm": ({"norm": "l2"}, "norm must be 'entry' or 'l1', got 'l2'."),
-    "form": ({"form": "middle"}, "form must be one of midpoint, zero-preserving, got 'middle'."),
+    "form": ({"form": "middle"}, "form must be 'midpoint' or 'zero-preserving', got 'middle'."),
     "no call": ({"calls": 0}, "calls must be an integer from 1"),
     "tolerance 1": ({"tolerance": 1.0}, "tolerance must lie strictly between 0 and 1, got 1.0."),
     "delta 0 without rho": ({"rho": None, "delta": 0.0}, "delta must lie strictly between 0 and 1, got 0.0."),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -19,8 +18,8 @@ from scipy import stats
 
 import replicable_rl as rr
 from replicable_rl.queries import RStat
-from replicable_rl.theory import MAX_CALLS, RMaxPlan, paper_rmax, rmax
-from replicable_rl.theory import rmax_bounds as module
+from replicable_rl.theory import MAX_CALLS, RMaxNumbers, paper_rmax, rmax
+from replicable_rl.theory.rmax import Task, rounded_row
 from replicable_rl.theory.rstat import Form
 from tests.statistics import ALPHA, SEED
 
@@ -84,19 +83,19 @@ def test_delta_need_not_be_small() -> None:
 # --- every bound recomputed ---------------------------------------------------------------------------
 
 
-def idle_rounds(plan: RMaxPlan) -> int:
+def idle_rounds(plan: RMaxNumbers) -> int:
     """Rounds that add eps/4 each and together less than N(k + w)."""
     most = 4 * plan.pairs * (plan.known + plan.window) / plan.epsilon / (1 + 1e-13)  # but for rounding
     return max(0, math.ceil(most) - 1)
 
 
-def check_rmax(plan: RMaxPlan) -> None:
-    """The bounds of theory/rmax_bounds.py, and the two verdicts, from the numbers a run uses."""
+def check_rmax(plan: RMaxNumbers) -> None:
+    """The bounds of theory/rmax.py, and the two verdicts, from the numbers a run uses."""
     exact_visits = Fraction(plan.known) * plan.episodes
-    assert abs(plan.visits - exact_visits) <= 1 + abs(exact_visits) * Fraction(1, 10**14)
+    assert abs(plan.choice.visits - exact_visits) <= 1 + abs(exact_visits) * Fraction(1, 10**14)
     entry, loss, parts = recomputed(plan)
-    assert plan.entry_error == pytest.approx(entry)
-    assert plan.loss == pytest.approx(loss, rel=1e-6)
+    assert plan.bounds.entry_error == pytest.approx(entry)
+    assert plan.bounds.loss == pytest.approx(loss, rel=1e-6)
     enough = plan.pairs + idle_rounds(plan)  # rounds that learn, or leave eps/4 in counts that stay below k + w
     accurate = loss <= plan.epsilon and enough <= plan.rounds
     assert (
@@ -105,20 +104,20 @@ def check_rmax(plan: RMaxPlan) -> None:
         or pytest.approx(enough, abs=1.5) == plan.rounds
     )
     if plan.rho is None:
-        assert (plan.rho_queries, plan.rho_known, plan.rho_stop, plan.rho_proved) == (None,) * 4
+        assert plan.rho_proved is None
         assert not plan.replicability_proved
         return
     parts = tuple(min(1.0, part) for part in parts)
-    assert (plan.rho_queries, plan.rho_known, plan.rho_stop) == pytest.approx(parts, rel=1e-6)
+    assert plan.bounds[2:] == pytest.approx(parts, rel=1e-6)
     total = sum(parts)
     assert plan.rho_proved == pytest.approx(min(1.0, total), rel=1e-6)
     assert plan.replicability_proved == (total <= plan.rho) or total == pytest.approx(plan.rho)
 
 
-def recomputed(plan: RMaxPlan) -> tuple[float, float, tuple[float, ...]]:
+def recomputed(plan: RMaxNumbers) -> tuple[float, float, tuple[float, ...]]:
     N, H, m, eps, K = plan.n_states * plan.n_actions, plan.horizon, plan.episodes, plan.epsilon, plan.support
     T = min(plan.rounds, N + 1 + idle_rounds(plan))
-    n0, learned = max(1, plan.visits), not plan.known_rewards
+    n0, learned = max(1, plan.choice.visits), not plan.known_rewards
     sets = N * (2**K - 2 + 2 * learned)  # one-sided events of a run: sets of successors, and rewards up and down
     radius = math.sqrt(math.log(2 * sets / plan.delta) / (2 * n0)) if sets else 0.0
     assert sets * math.exp(-2 * n0 * radius**2) == pytest.approx(plan.delta / 2 if sets else 0.0)
@@ -192,7 +191,7 @@ def test_every_bound_is_what_its_argument_gives(parameters: dict[str, Any]) -> N
     check_rmax(plan)
 
 
-def proves_everything(plan: RMaxPlan) -> bool:
+def proves_everything(plan: RMaxNumbers) -> bool:
     return plan.accuracy_proved and plan.replicability_proved == (plan.rho is not None)
 
 
@@ -259,8 +258,6 @@ def test_absurd_promises_are_planned_shown_and_not_made_lightly(parameters: dict
     for m in (1, 2**63, 2**200) if plan.episodes_needed is None else (plan.episodes_needed,):
         again = rmax(**parameters, episodes=m)
         assert proves_everything(again) == (plan.episodes_needed is not None)
-    assert plan.table().columns
-    json.dumps(plan.to_json(), allow_nan=False)
 
 
 def test_what_is_in_the_way_is_said() -> None:
@@ -268,14 +265,15 @@ def test_what_is_in_the_way_is_said() -> None:
     assert rmax(**EXAMPLE, tolerance=0.3).obstacles[0][0] == "tolerance"
     few = rmax(**EXAMPLE, rounds=5)
     assert few.obstacles == (("rounds", 17),)
-    accuracy = few.claims().accuracy
+    plan = rr.plan(rr.make("two-goals-v1"), rr.ReplicableRMax(0.1, 0.01, 0.2, 60, support=3, rounds=5))
+    accuracy = plan.claims().accuracy
     assert accuracy is not None
     assert "the run ends before its budget of rounds does" in accuracy.conditions
     with_little = rmax(**{**EXAMPLE, "epsilon": 1e-9})
     assert dict(with_little.obstacles).keys() == {"epsilon"}
     assert rmax(**{**EXAMPLE, **dict(with_little.obstacles)}).obstacles[0][0] == "horizon"
     narrow = rmax(**EXAMPLE, known=1e30, window=1e-30)
-    assert narrow.claims().missing["replicability"] == "there is no bound at these parameters"
+    assert narrow.rho_proved == 1.0
     assert narrow.obstacles == (("episodes", 2.0**200),)
 
 
@@ -326,9 +324,7 @@ def test_more_episodes_prove_more(parameters: dict[str, Any], m: int, factor: in
     """Bounds fall with m where everything else is fixed."""
     fixed = {"known": 0.3, "window": 0.2, "tolerance": 0.05, "rounds": 100, "budget": None}
     less, more = (rmax(**{**parameters, **fixed, "episodes": n}) for n in (m, factor * m))
-    for name in ("entry_error", "loss", "rho_queries", "rho_known", "rho_stop", "rho_proved"):
-        low, high = getattr(more, name), getattr(less, name)
-        assert (low is None and high is None) or low <= high * (1 + 1e-12)
+    assert all(low <= high * (1 + 1e-12) for low, high in zip(more.bounds, less.bounds, strict=True))
     assert more.accuracy_proved >= less.accuracy_proved
     assert more.replicability_proved >= less.replicability_proved
 
@@ -450,7 +446,7 @@ def test_a_rate_above_the_bound_is_not_seen_below_the_threshold(m: int, epsilon:
     plan = rmax(**TINY, epsilon=epsilon, episodes=m, known=0.1, rounds=50)
     T = min(50, plan.rounds_needed)
     L = math.log(2 * T / plan.delta)
-    rate = plan.loss - 2e-10
+    rate = plan.error_proved - 2e-10
     for u in (rate, 1.2 * rate, 3 * rate):
         if u < plan.horizon:
             seen_below = stats.binom.cdf(math.floor(m * epsilon / 2 / plan.horizon), m, u / plan.horizon)
@@ -487,9 +483,9 @@ def test_rounded_rows_are_close_in_total_variation(seed: int, E: int, e: float, 
     if E * e >= 1.0 or answer.sum() == 0.0:
         return
     off = np.abs(answer / answer.sum() - v).sum() / 2
-    task = module.Task(E, 1, 0.9, 0.1, 0.01, 0.2, 5, True, E, "zero-preserving")
-    assert off <= module.rounded_row(task, e) + 1e-12
-    assert module.rounded_row(task, e) == pytest.approx((E - 1) * e / (1 - E * e))
+    task = Task(E, 1, 0.9, 0.1, 0.01, 0.2, 5, True, E, "zero-preserving")
+    assert off <= rounded_row(task, e) + 1e-12
+    assert rounded_row(task, e) == pytest.approx((E - 1) * e / (1 - E * e))
     if E == 2:  # and it is nearly that much where one entry has everything
         answer = np.array([1.0 - e, e])
         assert np.abs(answer - [1.0, 0.0]).sum() / 2 == pytest.approx(e)
@@ -580,7 +576,7 @@ def test_midpoint_rows_are_wrong_in_every_entry() -> None:
         entries = S if form == "midpoint" else K
         rows = (entries - 1) * rounding / (1 - entries * rounding)
         assert l1[form] <= 2 * rows + 1e-12
-        assert plan.loss >= 2 * plan.gamma / (1 - plan.gamma) * rows + plan.epsilon / 2
+        assert plan.error_proved >= 2 * plan.gamma / (1 - plan.gamma) * rows + plan.epsilon / 2
     assert l1["midpoint"] > 0.1  # so the bound with K would be wrong
     assert l1["zero-preserving"] == 0.0
 

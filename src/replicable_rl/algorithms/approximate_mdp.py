@@ -55,7 +55,7 @@ class _ApproximateMDP(Promise[ApproximateMDPNumbers]):
             ingredient("estimate", self.estimate)
 
     def _numbers(self, shape: Shape) -> ApproximateMDPNumbers:
-        problem = {"known_rewards": shape.known_rewards, "allowed_pairs": shape.allowed_pairs}
+        problem: dict[str, Any] = {"known_rewards": shape.known_rewards, "allowed_pairs": shape.allowed_pairs}
         numbers = approximate_mdp(shape.n_states, shape.n_actions, **problem, **self._parameters())
         return replace(numbers, estimate=ingredient("estimate", self.estimate).id)
 

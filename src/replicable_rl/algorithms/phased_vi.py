@@ -24,7 +24,7 @@ takes is in :mod:`replicable_rl.theory.phased_vi`.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -267,7 +267,7 @@ def _variants(numbers: PhasedVINumbers) -> dict[str, PhasedVINumbers]:
     """Return what a plan is shown beside: our schedule, and where that is the run itself, Phased Q-learning."""
     if numbers.rho is None:
         return {"Phased Q-learning": numbers}
-    promise: tuple[Any, ...] = numbers.pairs, numbers.gamma, numbers.epsilon, numbers.delta
+    promise = numbers.pairs, numbers.gamma, numbers.epsilon, numbers.delta
     if numbers.rising:
         plain = phased_vi(*promise, target=numbers.target, known_rewards=numbers.known_rewards)
         return {"Q-learning": plain, "rPVI": numbers}

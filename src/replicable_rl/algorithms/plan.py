@@ -28,9 +28,10 @@ from replicable_rl.wording import apart, number
 
 SHARP_FORM = "the sharp form of "  # begins the theorem of a claim
 _NOT_PROMISED = "this algorithm promises nothing about a second run"
-_COUNTS = frozenset(  # may pass the integers of JSON, and are written as text
-    "samples calls calls_needed calls_plain rounds episodes episodes_needed per_pair per_pair_needed budget".split(" ")
-)
+_COUNTS = {  # may pass the integers of JSON, and are written as text
+    *("samples", "calls", "calls_needed", "calls_plain", "rounds", "episodes", "episodes_needed"),
+    *("per_pair", "per_pair_needed", "budget"),
+}
 
 N = TypeVar("N", bound=Numbers)
 Cell = float | str | None

@@ -26,11 +26,11 @@ from replicable_rl.problem.conditions import conditions
 from replicable_rl.problem.foreign import draw_from
 from replicable_rl.problem.source import EpisodicModel, kind_of
 from replicable_rl.problem.support import allowed_of, pairs_of
-from replicable_rl.runs import CERTIFICATE, EMPTY, FIXED_SEED, THIS_SEED, Claims, Run, Status, StatusCode
 from replicable_rl.rules.affordable import AffordableTolerance
 from replicable_rl.rules.model import EmpiricalModel
 from replicable_rl.rules.rule import Decision, Margin, Rule, Tuning, preferred_first
 from replicable_rl.rules.table import SHIPPED, as_rule, decided_by
+from replicable_rl.runs import CERTIFICATE, EMPTY, FIXED_SEED, THIS_SEED, Claims, Run, Status, StatusCode
 from replicable_rl.theory import PlugInNumbers, Units, decisions, plug_in_policy
 from replicable_rl.theory.decisions import EXACT, PROMISES, SPENT, check_plug_in
 from replicable_rl.theory.numbers import ACCURACY, MOST, REPLICABILITY
@@ -145,10 +145,10 @@ class PlugInPolicy(Promise[PlugInNumbers]):
     def _numbers(self, shape: Shape) -> PlugInNumbers:
         given = self._parameters()
         horizon, budget = given.pop("horizon"), self.budget
-        problem = {"known_rewards": shape.known_rewards, "allowed_pairs": shape.allowed_pairs}
-        sizes = shape.n_states, shape.n_actions, shape.gamma
+        given |= {"known_rewards": shape.known_rewards, "allowed_pairs": shape.allowed_pairs}
+        given |= {"n_states": shape.n_states, "n_actions": shape.n_actions, "gamma": shape.gamma}
         if shape.rows is None and not shape.played:
-            return plug_in_policy(*sizes, **given, **problem)
+            return plug_in_policy(**given)
         if shape.rows is not None:
             if self.samples is not None or budget is not None:
                 raise InvalidInput(
@@ -161,7 +161,7 @@ class PlugInPolicy(Promise[PlugInNumbers]):
             self._check_episodes(horizon)
         assert budget is not None
         given["budget"] = max(budget, shape.n_states * shape.n_actions)  # it need not try every pair
-        numbers = plug_in_policy(*sizes, **given, **problem)
+        numbers = plug_in_policy(**given)
         kind: dict[str, Any] = {"horizon": horizon, "recorded": shape.rows is not None}
         return replace(numbers, budget=budget, spent=SPENT * self.epsilon, **kind)
 
@@ -367,10 +367,9 @@ def _where(plan: Plan[PlugInNumbers]) -> str:
 
 def _with_rule(numbers: PlugInNumbers, rule: str) -> PlugInNumbers:
     """Return the numbers of another rule with the same promise."""
-    sizes = numbers.n_states, numbers.n_actions, numbers.gamma
-    promise: dict[str, Any] = {"epsilon": numbers.epsilon, "delta": numbers.delta, "rho": numbers.rho}
-    kind: dict[str, Any] = {"known_rewards": numbers.known_rewards, "over": numbers.over}
-    return plug_in_policy(*sizes, **promise, **kind, allowed_pairs=numbers.allowed_pairs, rule=rule)
+    sizes: dict[str, Any] = vars(numbers.sizes) | {"rule": rule, "over": numbers.over}
+    del sizes["weighed"]
+    return plug_in_policy(**sizes, epsilon=numbers.epsilon, delta=numbers.delta, rho=numbers.rho or 0.5)
 
 
 def _row(numbers: PlugInNumbers) -> dict[str, float | str | None]:

@@ -128,10 +128,10 @@ def approximate_mdp(
     queries = pairs * (n_states if known_rewards else n_states + 1)
     tau = epsilon if norm == "entry" else epsilon / n_states
     plain = query_parameters(_OWNER, queries, tau, delta, None, calls=calls, tolerance=tolerance)
-    promise = {"epsilon": epsilon, "norm": norm, "form": form}
+    promise: dict[str, Any] = {"epsilon": epsilon, "norm": norm, "form": form}
     if rho is None:
         return ApproximateMDPNumbers(**problem, **promise, **plain)
-    tau, delta_sq, pieces = plain["tolerance"], plain["delta_sq"], pieces_of(form)
+    tau, delta_sq, pieces = float(plain["tolerance"]), float(plain["delta_sq"]), pieces_of(form)
 
     def room(n: int) -> float:
         """The widest bins that are accurate with n successors."""

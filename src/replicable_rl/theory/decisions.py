@@ -396,7 +396,12 @@ def plug_in_policy(
         else:
             spent = 0.0 if rule == GREEDY else spent
             tuned = _tuned(sizes, rule, spent, delta, parameter)
-    sized = {"per_pair": samples or needed, "per_pair_needed": needed, "spent": spent, "parameter": tuned}
+    sized: dict[str, Any] = {
+        "per_pair": samples or needed,
+        "per_pair_needed": needed,
+        "spent": spent,
+        "parameter": tuned,
+    }
     return PlugInNumbers(**problem, **promise, **sized)
 
 

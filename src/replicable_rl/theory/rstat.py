@@ -30,16 +30,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-<<<<<<< HEAD
-from replicable_rl.errors import InvalidInput, check_integer, check_share, shown
-from replicable_rl.runs import FIXED_SEED, Claim, Claims, LibraryClaim
-from replicable_rl.theory.plan import SHARP_FORM, SLACK, claims_of
-from replicable_rl.wording import apart
-=======
 from replicable_rl.errors import InvalidInput, check_choice, check_integer, check_share
 from replicable_rl.paper import cited
 from replicable_rl.theory.numbers import ACCURACY, PLAIN, RSTAT, Numbers
->>>>>>> 5122501 (Keep numbers in theory, and say what they prove in one type of plan)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -266,7 +259,7 @@ class QueryNumbers(Numbers):
             low, high = high, 2 * high
             if low >= _MOST_DOUBLINGS:
                 return None
-        below, above = 2**low if low else 0, 2**high
+        below, above = int(2**low) if low else 0, int(2**high)
         while above - below > max(1, below >> 20):
             middle = (below + above) // 2
             below, above = (below, middle) if enough(middle) else (middle, above)
