@@ -223,7 +223,7 @@ def test_too_many_calls() -> None:
     ("change", "message"),
     [
         ({"norm": "l2"}, "norm must be 'entry' or 'l1'"),
-        ({"form": "middle"}, "form must be one of"),
+        ({"form": "middle"}, "form must be 'midpoint' or"),
         ({"epsilon": 0.0}, "epsilon must lie strictly between"),
         ({"calls": 0}, "calls must be an integer from 1"),
         ({"tolerance": 1.0}, "tolerance must lie strictly between"),
