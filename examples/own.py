@@ -24,7 +24,7 @@ from replicable_rl.problem.sampler import Table
 from replicable_rl.problem.source import GenerativeModel
 from replicable_rl.sampling import OutcomeCounts
 
-rr.register_level(rr.Level("good-actions", implies=("policy",)))  # an (S, A) table of zeros and ones
+rr.register(rr.Level("good-actions", implies=("policy",)))  # an (S, A) table of zeros and ones
 
 
 def two_doors(p: float = 0.5) -> rr.TabularMDP:
@@ -33,7 +33,7 @@ def two_doors(p: float = 0.5) -> rr.TabularMDP:
     return rr.TabularMDP.from_outcomes([[door, door], [[(1.0, 0, 0.0)], [(1.0, 0, 0.0)]]], gamma=0.9)
 
 
-rr.register_problem("two-doors-v1", two_doors)
+rr.register("two-doors-v1", two_doors)
 
 
 class NumpyCounts(Table):
@@ -55,7 +55,7 @@ class NumpyCounts(Table):
         return OutcomeCounts(rows.indptr, rows.next_state, rows.reward, np.concatenate(counts), calls)
 
 
-@rr.register_algorithm
+@rr.register
 @dataclass(frozen=True)
 class GoodEnough:
     """Plan on one estimate of the model, and take the first action that is good enough."""

@@ -158,8 +158,8 @@ def test_a_simulator_is_learned_like_its_table() -> None:
 
 def test_the_model_can_be_saved_and_solved_again(tmp_path: Path) -> None:
     run = rr.solve(rr.make("two-goals-v1"), THEOREM, shared_seed=1, sample_seed=1)
-    model_of(run).save(tmp_path / "model.npz")
-    loaded = rr.load_mdp(tmp_path / "model.npz")
+    rr.save(model_of(run), tmp_path / "model.npz")
+    loaded = rr.load(tmp_path / "model.npz")
     assert loaded.digest == run.fingerprints.model
     assert rr.optimal_values(loaded).q.tobytes() == run.q.tobytes()
     again = rr.solve(loaded, rr.ReplicablePhasedVI(0.1, 0.001, 0.2), shared_seed=1, sample_seed=1)
@@ -167,8 +167,8 @@ def test_the_model_can_be_saved_and_solved_again(tmp_path: Path) -> None:
     assert {claim.kind for claim in again.claims} == {"proved"}
     assert all("not about the process behind it" in claim.statement for claim in again.claims)
     assert not any("not about the process behind it" in claim.statement for claim in run.claims)
-    rr.save_run(run, tmp_path / "run")
-    back = rr.load_run(tmp_path / "run")
+    rr.save(run, tmp_path / "run")
+    back = rr.load(tmp_path / "run")
     assert back.model == run.model
     assert back.fingerprints == run.fingerprints
 

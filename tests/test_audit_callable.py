@@ -79,7 +79,7 @@ def test_a_run_has_its_own_levels_samples_status_and_claims() -> None:
 def weights() -> Iterator[str]:
     """A level of one's own: what a policy follows from."""
     level = rr.Level("weights-of-a-test", implies=("policy",))
-    rr.register_level(level)
+    rr.register(level)
     yield level.name
     del LEVELS[level.name]
 

@@ -332,7 +332,7 @@ def test_ingredients_without_settings_are_known_by_their_ids(tmp_path: Path) -> 
 
 @pytest.fixture
 def registered() -> Iterator[type[Nameless]]:
-    @rr.register_algorithm
+    @rr.register
     @dataclass(frozen=True)
     class Registered(Nameless):
         id: ClassVar[str] = "registered-in-a-test-v1"

@@ -293,7 +293,7 @@ def test_saved_samples_are_audited_like_logs(run: Run, tmp_path: Path) -> None:
     saved = []
     for name, data in logs_of(1, 2).items():
         saved.append(str(tmp_path / f"{name}.npz"))
-        data.save(saved[-1])
+        rr.save(data, saved[-1])
     data = json.loads(run.good("audit", *saved, *PLUG_IN, "--shared-seeds", "3", "--json"))
     assert data["logs"]["names"] == ["log 1.npz", "log 2.npz"]
     assert data["levels"]["policy"]["independent"] == 1

@@ -92,8 +92,8 @@ def test_other_edges_are_another_problem() -> None:
 
 def test_bins_are_saved(tmp_path: Path) -> None:
     data = rr.from_transitions(LOG, **NAMES, bins={"warm": BINS})
-    data.save(tmp_path / "log.npz")
-    read = rr.load_dataset(tmp_path / "log.npz")
+    rr.save(data, tmp_path / "log.npz")
+    read = rr.load(tmp_path / "log.npz")
     assert read == data
     assert read.process == data.process
     assert isinstance(read.process, Process)

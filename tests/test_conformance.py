@@ -566,7 +566,7 @@ def test_a_certain_draw_after_fresh_ones_is_no_fraud() -> None:
 
 
 def test_the_other_process_is_told_of_levels_that_are_registered_here() -> None:
-    rr.register_level(rr.Level("visits", freeze=lambda name, output: freeze_array(name, output)))
+    rr.register(rr.Level("visits", freeze=lambda name, output: freeze_array(name, output)))
 
     class Visits(Honest):
         def solve(self, source: Any, shared: Any, rng: Any) -> rr.Run:

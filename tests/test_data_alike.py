@@ -161,8 +161,8 @@ def test_episodes_of_several_files_are_named(kind: str, tmp_path: Path) -> None:
     assert both.starts is not None
     assert both.starts.sum() == 1
     assert "1 episode has rows in several files and is read as one: if the files" in str(both.summary())
-    both.save(tmp_path / "both.npz")
-    assert rr.load_dataset(tmp_path / "both.npz").joined == 1
+    rr.save(both, tmp_path / "both.npz")
+    assert rr.load(tmp_path / "both.npz").joined == 1
     going_on = SOURCES[kind]({**walk, "over": [False, False], "next_state": ["b", "a"]}, tmp_path / "one")
     assert going_on.exists()
     assert "several files" not in str(from_transitions(tmp_path, **ends).summary())

@@ -141,8 +141,8 @@ def test_large_numbers_are_kept_exactly_everywhere(first: int, tmp_path: Path) -
     read = [from_transitions(source, gamma=0.9) for source in sources]
     assert [data.process.states for data in read] == [(first, first + 1)] * 4
     assert len({data.sample.digest for data in read}) == 1
-    read[0].save(tmp_path / "log.npz")
-    assert rr.load_dataset(tmp_path / "log.npz").process == read[0].process
+    rr.save(read[0], tmp_path / "log.npz")
+    assert rr.load(tmp_path / "log.npz").process == read[0].process
 
 
 def test_other_columns_of_objects() -> None:

@@ -293,8 +293,8 @@ def test_episodes_that_break_off_are_counted(tmp_path: Path) -> None:
     data = read(tmp_path, rows, header=header, done="done", episode="episode")
     assert data.cut == 1
     assert "1 of 3 episodes breaks off: the last row is not done" in data.summary().warnings
-    data.save(tmp_path / "log.npz")
-    assert rr.load_dataset(tmp_path / "log.npz").cut == 1
+    rr.save(data, tmp_path / "log.npz")
+    assert rr.load(tmp_path / "log.npz").cut == 1
     assert read(tmp_path, rows, header=header, episode="episode").cut == 0  # nobody says what an end is
     once = str(read(tmp_path, "a,go,1,a\n").summary())
     assert once.startswith("1 row; 1 state, 1 action\n1 of 1 pair was tried: 1 time at least, 1 time in the middle")

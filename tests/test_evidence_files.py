@@ -12,26 +12,18 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.canonical import canonical_json, parse_json, read_npz
+from replicable_rl.canonical import canonical_json, parse_json, read_npy
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.experiments.dataset import Dataset
 from replicable_rl.report.audits import store_page
 from replicable_rl.report.page import render
 from replicable_rl.runs import Run
-from replicable_rl.solve import load_run, save_run
 from replicable_rl.store import RunStore
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "runs.sqlite"
-
-
-@pytest.fixture
-def saved(tmp_path: Path) -> Path:
-    algorithm = rr.ReplicableRMax(0.2, 0.05, 0.3, horizon=5)
-    save_run(rr.solve(rr.make("chain-v1"), algorithm, shared_seed=1, sample_seed=1), tmp_path / "run")
-    return tmp_path / "run"
 
 
 def test_words_that_no_text_can_hold_are_recorded(path: Path) -> None:
@@ -48,15 +40,11 @@ def test_words_that_no_text_can_hold_are_recorded(path: Path) -> None:
 # --- time and memory ---------------------------------------------------------------------------------
 
 
-def test_pipes_and_devices_are_refused_before_they_are_opened(saved: Path, tmp_path: Path) -> None:
+def test_pipes_and_devices_are_refused_before_they_are_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.npz")
     for name in (tmp_path / "pipe.npz", "/dev/zero"):
         with pytest.raises(InvalidFile, match=r"is not a regular file"):
-            rr.load_mdp(name)
-    (saved / "policy.npy").unlink()
-    os.mkfifo(saved / "policy.npy")
-    with pytest.raises(InvalidFile, match=r"policy\.npy"):
-        load_run(saved)
+            rr.load(name)
 
 
 # --- one sentence ------------------------------------------------------------------------------------
@@ -64,7 +52,7 @@ def test_pipes_and_devices_are_refused_before_they_are_opened(saved: Path, tmp_p
 
 @pytest.mark.parametrize("number", [0, None, 1.5])
 def test_numbers_are_no_files(number: Any) -> None:
-    for read in (rr.load_mdp, rr.load_run, Dataset.load):
+    for read in (rr.load, Dataset.load):
         with pytest.raises(InvalidInput, match=f"got {number}"):
             read(number)
 
@@ -92,31 +80,29 @@ HEADERS = {
 
 
 @pytest.mark.parametrize("name", HEADERS)
-def test_headers_of_arrays_are_read_without_evaluation(saved: Path, name: str) -> None:
-    (saved / "policy.npy").write_bytes(npy(HEADERS[name], bytes(8)))
-    with pytest.raises(InvalidFile, match="array: "):
-        load_run(saved)
+def test_headers_of_arrays_are_read_without_evaluation(name: str) -> None:
+    with pytest.raises(InvalidInput, match="array: "):
+        read_npy(npy(HEADERS[name], bytes(8)))
 
 
 @pytest.mark.parametrize("dtype", ["<f8", "<i8", "<i4", "|u1", ">f4"])
 @pytest.mark.parametrize("shape", [(3,), (2, 3), (1, 2, 2), (0,), (0, 4)])
 def test_arrays_are_read_as_numpy_wrote_them(dtype: str, shape: tuple[int, ...]) -> None:
     array = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
-    stream = io.BytesIO()
-    np.savez_compressed(stream, one=array, two=np.asfortranarray(array))
-    stream.seek(0)
-    for name, read in read_npz(stream).items():
-        assert (name in ("one", "two"), read.dtype, read.tolist()) == (True, array.dtype, array.tolist())
+    for one in (array, np.asfortranarray(array)):
+        stream = io.BytesIO()
+        np.save(stream, one)
+        read = read_npy(stream.getvalue())
+        assert (read.dtype, read.tolist()) == (array.dtype, array.tolist())
 
 
-@pytest.mark.parametrize("read", [rr.load_mdp, rr.load_dataset])
 @pytest.mark.parametrize("members", [1, 4])
-def test_bombs_are_refused_before_they_are_unpacked(read: Any, members: int, tmp_path: Path) -> None:
+def test_bombs_are_refused_before_they_are_unpacked(members: int, tmp_path: Path) -> None:
     path = tmp_path / "bomb.npz"
     np.savez_compressed(path, *(np.zeros(10**7 // members, np.uint8) for _ in range(members)))
     tracemalloc.start()
-    with pytest.raises(InvalidFile, match="a hundred times"):
-        read(path)
+    with pytest.raises(InvalidFile, match="larger unpacked"):
+        rr.load(path)
     assert tracemalloc.get_traced_memory()[1] < 10**6
     tracemalloc.stop()
 

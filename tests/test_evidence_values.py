@@ -120,7 +120,7 @@ def test_no_text_commands_the_terminal(capfd: pytest.CaptureFixture[str], tmp_pa
     labels = rr.Labels(states=(COMMANDS, "b"), actions=(f"go{COMMANDS}",))
     mdp = rr.TabularMDP.from_dense(P, R, gamma=0.5, labels=labels)
     path = tmp_path / f"a{COMMANDS}.npz"
-    mdp.save(path)
+    rr.save(mdp, path)
     promise = ["phased-vi-v1", "--epsilon", "0.25", "--delta", "0.01", "--calls", "5", "--iterations", "2"]
     seeds = ["--shared-seed", "1", "--sample-seed", "2"]
     assert main(["solve", str(path), *promise, *seeds]) == 0
@@ -174,14 +174,14 @@ def test_a_file_that_is_no_archive_gets_a_sentence_of_our_own(tmp_path: Path) ->
     for content in (b"", b"text", b"\x80\x04K\x01.", b"PK\x03\x04 and more", b"\x93NUMPY\x01\x00"):
         path.write_bytes(content)
         with pytest.raises(rr.InvalidInput) as caught:
-            rr.load_mdp(path)
+            rr.load(path)
         assert "pickle" not in str(caught.value)
-        assert "not a replicable-rl mdp file" in str(caught.value)
+        assert "is no file of this library" in str(caught.value)
 
 
 def test_refusals_are_short_and_printable() -> None:
     for text in ("x" * 10**6, COMMANDS * 10**4):
-        for call in (lambda t: rr.make(t), lambda t: rr.PhasedVI(t, 0.1), lambda t: rr.load_mdp(t), errors.InvalidFile):
+        for call in (lambda t: rr.make(t), lambda t: rr.PhasedVI(t, 0.1), lambda t: rr.load(t), errors.InvalidFile):
             try:
                 refusal: Any = call(text)
             except rr.InvalidInput as error:

@@ -96,8 +96,8 @@ def test_the_digest_does_not_know_the_time(tmp_path: Path) -> None:
     assert one.early is not None
     assert two.early is not None
     assert one.early.tolist() != two.early.tolist()
-    one.save(tmp_path / "log.npz")
-    assert rr.load_dataset(tmp_path / "log.npz").summary().change == one.summary().change
+    rr.save(one, tmp_path / "log.npz")
+    assert rr.load(tmp_path / "log.npz").summary().change == one.summary().change
 
 
 # --- false alarms ---------------------------------------------------------------------------------------------------

@@ -83,8 +83,8 @@ def test_rows_after_the_end_are_counted(kind: str, tmp_path: Path) -> None:
     data = rr.from_transitions(source, **options)
     assert (data.after, data.broken, data.cut) == (1, 0, 0)  # that it goes on elsewhere than it ended is no news then
     assert "1 row of episodes comes after the end: the row before is done" in data.summary().warnings
-    data.save(tmp_path / "log.npz")
-    assert rr.load_dataset(tmp_path / "log.npz").after == 1
+    rr.save(data, tmp_path / "log.npz")
+    assert rr.load(tmp_path / "log.npz").after == 1
 
 
 @pytest.mark.parametrize("kind", ["frame", "text"])
@@ -102,8 +102,8 @@ def test_states_that_end_and_are_left_are_counted(kind: str, tmp_path: Path) -> 
     assert data.ended.tolist() == [0, 2, 0]
     said = "1 state both ends episodes (2 rows) and is left in other rows, such as b"
     assert any(warning.startswith(said) for warning in data.summary().warnings)
-    data.save(tmp_path / "log.npz")
-    assert rr.load_dataset(tmp_path / "log.npz").summary().warnings == data.summary().warnings
+    rr.save(data, tmp_path / "log.npz")
+    assert rr.load(tmp_path / "log.npz").summary().warnings == data.summary().warnings
     unnamed = log | {"next_state": ["b", None, None, None, "b"]}
     assert "ends episodes" not in warned(unnamed, done="done")  # what comes after the end need not be named
 

@@ -103,9 +103,8 @@ def test_a_source_that_does_not_play_is_refused_to_who_needs_episodes(own: Modul
 
 def test_save_and_load(doors: rr.TabularMDP, algorithm: Any, tmp_path: Path) -> None:
     run = rr.solve(doors, algorithm, shared_seed=2023, sample_seed=1)
-    rr.save_run(run, tmp_path / "run")
-    assert {path.name for path in (tmp_path / "run").iterdir()} == {"run.json", "policy.npy", "good-actions.npy"}
-    back = rr.load_run(tmp_path / "run")
+    rr.save(run, tmp_path / "run.npz")
+    back = rr.load(tmp_path / "run.npz")
     assert back == run
     assert back.output("good-actions").tolist() == run.output("good-actions").tolist()
 
@@ -231,11 +230,11 @@ def test_the_command_line_lists_and_solves(doors: rr.TabularMDP, algorithm: Any,
     assert (unknown.code, unknown.out) == (2, "")
     assert "No problem is called 'two-doors-v1'" in unknown.err or "No algorithm is called" in unknown.err
     seeds = ("--shared-seed", 2023, "--sample-seed", 1)
-    solved = call("solve", "two-doors-v1", "good-enough-v1", "--epsilon", 0.05, *seeds, "--save", tmp_path / "run")
+    solved = call("solve", "two-doors-v1", "good-enough-v1", "--epsilon", 0.05, *seeds, "--save", tmp_path / "run.npz")
     assert (solved.code, solved.err) == (0, "")
-    assert rr.load_run(tmp_path / "run") == rr.solve(doors, algorithm, shared_seed=2023, sample_seed=1)
+    assert rr.load(tmp_path / "run.npz") == rr.solve(doors, algorithm, shared_seed=2023, sample_seed=1)
     as_json = call("solve", "two-doors-v1", "good-enough-v1:epsilon=0.05", *seeds, "--json")
-    assert json.loads(as_json.out)["run"] == rr.load_run(tmp_path / "run").key
+    assert json.loads(as_json.out)["run"] == rr.load(tmp_path / "run.npz").key
 
 
 def test_the_command_line_audits_and_reports(doors: rr.TabularMDP, algorithm: Any, tmp_path: Path) -> None:
@@ -270,9 +269,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 import replicable_rl as rr
 
-rr.register_level(rr.Level("first-reward"))
+rr.register(rr.Level("first-reward"))
 
-@rr.register_algorithm
+@rr.register
 @dataclass(frozen=True)
 class FirstReward:
     calls: int = 3
@@ -335,9 +334,9 @@ IN_MAIN = """
 import dataclasses
 import replicable_rl as rr
 
-rr.register_level(rr.Level("weights", implies=("policy",)))
+rr.register(rr.Level("weights", implies=("policy",)))
 
-@rr.register_algorithm
+@rr.register
 @dataclasses.dataclass(frozen=True)
 class Weighing:
     m: int = 10

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.canonical import record_digest
 from replicable_rl.cli.main import main
 from replicable_rl.errors import InvalidFile, InvalidInput, SampleSizeTooLarge
+from replicable_rl.files import Parts
 from replicable_rl.planning.exact import optimal_values
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.report.audits import store_page
@@ -174,8 +174,8 @@ def test_a_run_whose_numbers_are_clear_says_so() -> None:
 @pytest.mark.parametrize("rule", [*RULES, rr.rules.PublishedCuts(CUTS)], ids=str)
 def test_a_run_is_saved_and_loaded(rule: Any, tmp_path: Path) -> None:
     run = rr.solve(GRID, plug_in(rule=rule, samples=50), shared_seed=1, sample_seed=1)
-    rr.save_run(run, tmp_path / "run")
-    again = rr.load_run(tmp_path / "run")
+    rr.save(run, tmp_path / "run")
+    again = rr.load(tmp_path / "run")
     assert again.to_json() == run.to_json()
     assert again.fingerprints == run.fingerprints
 
@@ -236,7 +236,7 @@ def test_identities_differ_with_everything_that_decides() -> None:
     ]
     digests = {rr.solve(GRID, one, shared_seed=1, sample_seed=1).spec.digest for one in algorithms}  # type: ignore[union-attr]
     assert len(digests) == len(algorithms)
-    same = plug_in(samples=100, rule=rr.rules.PublishedCuts(rr.rules.Cuts.from_json(CUTS.to_json())))
+    same = plug_in(samples=100, rule=rr.rules.PublishedCuts(rr.rules.Cuts.from_parts(CUTS.parts())))
     assert algorithm_spec(same) == algorithm_spec(algorithms[6])
 
 
@@ -452,21 +452,20 @@ def test_margins_from_few_samples_are_said_to_say_little() -> None:
 
 
 def test_cuts_go_from_one_lab_to_another(tmp_path: Path) -> None:
-    CUTS.save(tmp_path / "cuts.json")
-    theirs = plug_in(samples=1000, rule=str(tmp_path / "cuts.json"))
+    rr.save(CUTS, tmp_path / "cuts.npz")
+    theirs = plug_in(samples=1000, rule=str(tmp_path / "cuts.npz"))
     for seed in range(20):
         run = rr.solve(GRID, theirs, shared_seed=seed, sample_seed=100 + seed)
         assert run.policy.tolist() == CUTS.policy.tolist()
-    assert len((tmp_path / "cuts.json").read_text().splitlines()) == 12
-    assert rr.rules.load_cuts(tmp_path / "cuts.json") == CUTS
-    assert hash(rr.rules.load_cuts(tmp_path / "cuts.json")) == hash(CUTS)
+    assert rr.load(tmp_path / "cuts.npz") == CUTS
+    assert hash(rr.load(tmp_path / "cuts.npz")) == hash(CUTS)
     assert repr(CUTS).startswith("Cuts(two-goals-v1: 8 states, least margin ")
 
 
 def test_cuts_may_grant_no_doubt(tmp_path: Path) -> None:
     strict = dataclasses.replace(CUTS, doubt=0.0)
-    strict.save(tmp_path / "cuts.json")
-    assert rr.rules.load_cuts(tmp_path / "cuts.json") == strict != CUTS
+    rr.save(strict, tmp_path / "cuts.npz")
+    assert rr.load(tmp_path / "cuts.npz") == strict != CUTS
     plans = [plug_in(rule=rr.rules.PublishedCuts(cuts)).plan(GRID) for cuts in (strict, CUTS)]
     assert [plan.numbers.parameter for plan in plans] == [0.0, 2.0]
     assert plans[0].numbers.per_pair < plans[1].numbers.per_pair  # what is granted must be paid for
@@ -478,8 +477,8 @@ def test_cuts_may_grant_no_doubt(tmp_path: Path) -> None:
 def test_cuts_of_what_is_no_table(problem: Callable[[], Any], tmp_path: Path) -> None:
     size = {"budget": 5000} if isinstance(problem(), rr.EpisodicEnv) else {"samples": 200}
     cuts = rr.publish(problem(), plug_in(**size), sample_seed=1)
-    cuts.save(tmp_path / "cuts.json")
-    again = rr.rules.load_cuts(tmp_path / "cuts.json")
+    rr.save(cuts, tmp_path / "cuts.npz")
+    again = rr.load(tmp_path / "cuts.npz")
     run = rr.solve(problem(), plug_in(**size, rule=rr.rules.PublishedCuts(again)), shared_seed=1, sample_seed=2)
     assert "published cuts" in str(run.status)
 
@@ -563,49 +562,48 @@ def test_a_run_that_would_not_end_names_what_fits() -> None:
     assert "budget=1e+30 is asked for" in refused(solved(budget=10**30, horizon=9), SampleSizeTooLarge)
 
 
-def changed(**changes: Any) -> str:
-    """Return a cuts file with other content and a digest that fits it, as a stranger would write it."""
-    content = {key: value for key, value in (CUTS.to_json() | changes).items() if key != "digest"}
-    return json.dumps({**content, "digest": record_digest(content)})
+def changed(path: Path, **changes: Any) -> None:
+    """Write a file of cuts with other content and a digest that fits it, as a stranger would write it."""
+    values, arrays = CUTS.parts()
+    parts = Parts(
+        {name: changes.get(name, value) for name, value in values.items()},
+        {name: np.asarray(changes.get(name, array)) for name, array in arrays.items()},
+    )
+    stranger = object.__new__(rr.rules.Cuts)
+    stranger.__dict__["parts"] = lambda: parts
+    rr.save(stranger, path)
 
 
-FILES: dict[str, tuple[str, str]] = {
-    "empty": ("", "JSON"),
-    "another format": ('{"format": "mine"}', "format"),
-    "no digest": (json.dumps(CUTS.to_json() | {"digest": None}), "digest"),
-    "more than cuts": (json.dumps(CUTS.to_json() | {"more": 1}), "digest"),
-    "deep": ("[" * 10**5, "nested"),
-    "NaN": (changed(tolerances=[math.nan] * 8), "tolerances"),
-    "negative margin": (changed(margins=[-1.0] * 8), "margins"),
-    "another size": (changed(policy=[0]), "one tolerance, action and margin"),
-    "no such action": (changed(policy=[4] * 8), "policy"),
-    "an order with a gap": (changed(order=[0, 1, 2, 10**6]), "order"),
-    "no problem": (changed(problem=3), "ObjectSpec"),
-    "epsilon": (changed(epsilon=2.0), "epsilon"),
-    "samples": (changed(samples=-1.0), "samples"),
-    "too much doubt": (changed(doubt=3.0), "doubt"),
-    "nothing": (json.dumps({"format": "replicable-rl cuts v1"}), "tolerances"),
+FILES: dict[str, tuple[dict[str, Any], str]] = {
+    "NaN": ({"tolerances": [math.nan] * 8}, "tolerances"),
+    "negative margin": ({"margins": [-1.0] * 8}, "margins"),
+    "another size": ({"policy": [0]}, "one tolerance, action and margin"),
+    "no such action": ({"policy": [4] * 8}, "policy"),
+    "an order with a gap": ({"order": [0, 1, 2, 10**6]}, "order"),
+    "no problem": ({"problem": 3}, "ObjectSpec"),
+    "epsilon": ({"epsilon": 2.0}, "epsilon"),
+    "samples": ({"samples": -1.0}, "samples"),
+    "too much doubt": ({"doubt": 3.0}, "doubt"),
 }
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_that_holds_no_cuts(name: str, tmp_path: Path) -> None:
-    content, said = FILES[name]
-    path = tmp_path / "cuts.json"
-    path.write_text(content)
-    for call in (lambda: rr.rules.load_cuts(path), lambda: plug_in(rule=str(path))):
-        with pytest.raises(InvalidFile, match=rf"cuts\.json: .*{said}"):
+    changes, said = FILES[name]
+    path = tmp_path / "cuts.npz"
+    changed(path, **changes)
+    for call in (lambda: rr.load(path), lambda: plug_in(rule=str(path))):
+        with pytest.raises(InvalidFile, match=rf"cuts\.npz: .*{said}"):
             call()
 
 
-def test_files_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    os.mkfifo(tmp_path / "fifo.json")
-    assert "is not a regular file" in refused(lambda: plug_in(rule=str(tmp_path / "fifo.json")), InvalidFile)
-    assert "no such file" in refused(lambda: plug_in(rule=str(tmp_path / "gone.json")), InvalidFile)
-    assert "is a directory" in refused(lambda: rr.rules.load_cuts(tmp_path), InvalidFile)
-    with (tmp_path / "huge.json").open("wb") as stream:
-        stream.truncate(1 << 40)
-    assert "bytes, and at most" in refused(lambda: rr.rules.load_cuts(tmp_path / "huge.json"), InvalidFile)
+def test_files_that_are_none(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo.npz")
+    assert "is not a regular file" in refused(lambda: plug_in(rule=str(tmp_path / "fifo.npz")), InvalidFile)
+    assert "no such file" in refused(lambda: plug_in(rule=str(tmp_path / "gone.npz")), InvalidFile)
+    assert "is a directory" in refused(lambda: rr.load(tmp_path), InvalidFile)
+    rr.save(GRID, tmp_path / "table.npz")
+    assert "holds a table" in refused(lambda: plug_in(rule=str(tmp_path / "table.npz")), InvalidFile)
 
 
 # --- the command line ------------------------------------------------------------------------------
@@ -616,18 +614,18 @@ OPTIONS = ["--epsilon", "0.02", "--delta", "0.01", "--rho", "0.2", "--samples", 
 def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     problem = ["two-goals-v1", "plug-in-policy-v1", *OPTIONS]
-    assert main(["publish", *problem, "--sample-seed", "1", "--output", "cuts.json"]) == 0
-    assert rr.rules.load_cuts("cuts.json") == CUTS
+    assert main(["publish", *problem, "--sample-seed", "1", "--output", "cuts.npz"]) == 0
+    assert rr.load("cuts.npz") == CUTS
     capsys.readouterr()
     assert main(["publish", *problem, "--sample-seed", "1", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == json.loads(Path("cuts.json").read_text())
+    assert json.loads(capsys.readouterr().out) == CUTS.to_json()
     assert main(["publish", *problem, "--sample-seed", "1"]) == 0
     assert "Nothing was written" in capsys.readouterr().out
-    assert main(["solve", *problem, "--shared-seed", "0", "--rule", "cuts.json", "--json"]) == 0
+    assert main(["solve", *problem, "--shared-seed", "0", "--rule", "cuts.npz", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["outputs"] == {"policy": CUTS.policy.tolist()}
-    assert main(["audit", *problem, "--rule", "cuts.json", "--shared-seeds", "30", "--require", "0.8"]) == 0
+    assert main(["audit", *problem, "--rule", "cuts.npz", "--shared-seeds", "30", "--require", "0.8"]) == 0
     assert "Same policy in 30 of 30 pairs" in capsys.readouterr().out
-    for name in ("/nowhere/cuts.json", "mycuts", "cuts.csv"):  # `--rule` takes .json alone
+    for name in ("/nowhere/cuts.npz", "mycuts", "cuts.csv"):  # `--rule` takes .json alone
         assert main(["publish", *problem, "--output", name]) == 2
         assert not Path(name).exists()
     explored = ["chain-v1", "plug-in-policy-v1", *OPTIONS[:6], "--budget", "1e5", "--horizon", "50"]

@@ -47,7 +47,6 @@ from replicable_rl.runs import (
     in_order,
     level_of,
     load_plugins,
-    register_level,
 )
 
 if TYPE_CHECKING:
@@ -716,7 +715,7 @@ def test_each_level_comes_before_what_it_implies(graph: list[set[int]], rng: Any
     """For every order of registration that is possible, and every order of the question."""
     with levels_as_before():
         for i, below in enumerate(graph):
-            register_level(Level(f"level-{i}", implies=tuple(f"level-{k}" for k in sorted(below) if k < i)))
+            rr.register(Level(f"level-{i}", implies=tuple(f"level-{k}" for k in sorted(below) if k < i)))
         above = {name: {*LEVELS[name].implies} for name in LEVELS}
         for name in LEVELS:  # the closure, by brute force
             for _ in LEVELS:
@@ -734,20 +733,18 @@ def test_each_level_comes_before_what_it_implies(graph: list[set[int]], rng: Any
 
 def test_a_level_is_registered_for_good() -> None:
     mine = Level("weights", implies=["policy"])  # type: ignore[arg-type]  # a list is as good
-    assert register_level(mine) is mine
-    assert register_level(Level("weights", implies=("policy",))).implies == ("policy",)
+    assert rr.register(mine) is mine
+    assert rr.register(Level("weights", implies=("policy",))).implies == ("policy",)
     assert level_of("weights").name == check_level("owner", "weights") == "weights"
-    for other in (Level("weights"), Level("weights", implies=("value",)), Level("weights", ("policy",), suffix=".bin")):
-        with pytest.raises(
-            rr.InvalidInput, match=r"^register_level: 'weights' is another level already\. Choose anoth"
-        ):
-            register_level(other)
-    with pytest.raises(rr.InvalidInput, match=r"^register_level: 'policy' is another level already"):
-        register_level(Level("policy", implies=("weights",)))
+    for other in (Level("weights"), Level("weights", implies=("value",))):
+        with pytest.raises(rr.InvalidInput, match=r"^register: 'weights' is another level already\. Choose anoth"):
+            rr.register(other)
+    with pytest.raises(rr.InvalidInput, match=r"^register: 'policy' is another level already"):
+        rr.register(Level("policy", implies=("weights",)))
     with pytest.raises(rr.InvalidInput, match=r"^level must be one of .*, got 'nothing'"):
-        register_level(Level("more", implies=("nothing",)))
+        rr.register(Level("more", implies=("nothing",)))
     with pytest.raises(rr.InvalidInput, match=r"^level must be one of .*, got 'itself'"):
-        register_level(Level("itself", implies=("itself",)))
+        rr.register(Level("itself", implies=("itself",)))
     assert "more" not in LEVELS
     with pytest.raises(
         rr.InvalidInput, match=r"^owner: level must be one of .*, got 'weight'\. Did you mean 'weights'\?"
@@ -758,12 +755,13 @@ def test_a_level_is_registered_for_good() -> None:
 def test_a_cell_of_a_notebook_may_be_run_again() -> None:
     cell = """
 import replicable_rl as rr
-def packed(output): return bytes([output])
-rr.register_level(rr.Level("letters", encode=packed, decode=lambda data: data[0], freeze=lambda name, one: one))
+import numpy as np
+def packed(output): return np.array([output])
+rr.register(rr.Level("letters", encode=packed, decode=lambda data: data[0], freeze=lambda name, one: one))
 """
     for _ in range(2):
         exec(cell, {"__name__": "notebook"})
-    with pytest.raises(rr.InvalidInput, match=r"^register_level: 'letters' is another level already"):
+    with pytest.raises(rr.InvalidInput, match=r"^register: 'letters' is another level already"):
         exec(cell, {"__name__": "another"})
 
 
@@ -773,21 +771,20 @@ def test_names_that_no_level_has(name: Any) -> None:
         Level(name)
 
 
-@pytest.mark.parametrize("suffix", ["npy", "/../../evil.npy", ".a.b", None], ids=repr)
-def test_suffixes_that_no_level_has(suffix: Any) -> None:
-    with pytest.raises(rr.InvalidInput, match=r"^Level: suffix must be a dot and lower-case letters or digits"):
-        Level("weights", suffix=suffix)
-
-
 def test_a_level_of_ones_own_keeps_outputs_of_its_own_kind() -> None:
     def freeze(name: str, output: Any) -> str:
         if not isinstance(output, str):
             raise rr.InvalidInput(f"Run: {name} must be a text.")
         return output
 
-    register_level(
+    rr.register(
         Level(
-            "rule", ("policy",), freeze, lambda name, text: json_digest([name, text]), str.encode, bytes.decode, ".txt"
+            "rule",
+            ("policy",),
+            freeze,
+            lambda name, text: json_digest([name, text]),
+            lambda text: np.frombuffer(text.encode(), dtype=np.uint8),
+            lambda array: array.tobytes().decode(),
         )
     )
     run = Run.of({"policy": [0], "rule": "stay"})
@@ -825,10 +822,10 @@ OWN = """
 import dataclasses
 import replicable_rl as rr
 
-rr.register_level(rr.Level("plugged"))
-rr.register_problem("plugged-problem-v1", lambda n=3: rr.make("chain-v1", n_states=n))
+rr.register(rr.Level("plugged"))
+rr.register("plugged-problem-v1", lambda n=3: rr.make("chain-v1", n_states=n))
 
-@rr.register_algorithm
+@rr.register
 @dataclasses.dataclass(frozen=True)
 class Plugged:
     m: int = 1

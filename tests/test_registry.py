@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -260,8 +259,8 @@ def test_resolving_problems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert resolve_problem(text) == lake
         assert resolve_problem(text).spec == lake.spec
     assert resolve_problem(lake.spec.text).spec == lake.spec
-    make("chain-v1").save(tmp_path / "my.npz")
-    make("riverswim-v1").save(tmp_path / "chain-v1")  # a file goes before an id, by any name
+    rr.save(make("chain-v1"), tmp_path / "my.npz")
+    rr.save(make("riverswim-v1"), tmp_path / "chain-v1")  # a file goes before an id, by any name
     monkeypatch.chdir(tmp_path)
     assert resolve_problem("my.npz") == make("chain-v1")
     assert resolve_problem(str(tmp_path / "my.npz")).spec.id == "mdp"
@@ -307,8 +306,8 @@ class Mine:
 
 
 def test_an_id_of_your_own_builds_runs_and_reads_back() -> None:
-    rr.register_problem("tiny-v1", tiny)
-    assert rr.register_algorithm(Mine) is Mine
+    rr.register("tiny-v1", tiny)
+    assert rr.register(Mine) is Mine
     mdp = make("tiny-v1", p=0.25)
     assert mdp.spec == ObjectSpec("tiny-v1", {"p": 0.25})
     assert make("tiny-v1", p=0.5).spec.text == "tiny-v1"
@@ -328,10 +327,10 @@ import replicable_rl as rr
 def problem(n=3):
     return rr.make("chain-v1", n_states=n)
 
-rr.register_problem("noted-v1", problem)
-rr.register_problem("nameless-v1", lambda n=3: rr.make("chain-v1", n_states=n))
+rr.register("noted-v1", problem)
+rr.register("nameless-v1", lambda n=3: rr.make("chain-v1", n_states=n))
 
-@rr.register_algorithm
+@rr.register
 @dataclasses.dataclass(frozen=True)
 class Noted:
     id = "noted-algorithm-v1"
@@ -343,7 +342,7 @@ def test_a_cell_of_a_notebook_may_be_run_again() -> None:
         exec(CELL, {"__name__": "notebook"})
     exec(CELL.replace("def problem(n=3)", "def problem(n=4)"), {"__name__": "notebook"})  # it was mended
     assert make("noted-v1").n_states == 4
-    with pytest.raises(InvalidInput, match=r"^register_problem: 'noted-v1' is taken, and an id never changes its mean"):
+    with pytest.raises(InvalidInput, match=r"^register: 'noted-v1' is taken, and an id never changes its mean"):
         exec(CELL, {"__name__": "another"})
 
 
@@ -351,44 +350,44 @@ def test_an_id_never_changes_its_meaning() -> None:
     class Impostor(Mine):
         id: ClassVar[str] = "mine-v1"
 
-    rr.register_problem("tiny-v1", tiny)
-    rr.register_algorithm(Mine)
-    rr.register_problem("partial-v1", functools.partial(tiny, p=0.1))
-    taken: list[tuple[Callable[..., object], tuple[Any, ...]]] = [
-        (rr.register_problem, ("tiny-v1", lambda: tiny())),
-        (rr.register_problem, ("chain-v1", tiny)),
-        (rr.register_problem, ("rpvi-v1", tiny)),
-        (rr.register_problem, ("mine-v1", Mine)),
-        (rr.register_problem, ("partial-v1", functools.partial(tiny, p=0.9))),
-        (rr.register_algorithm, (Impostor,)),
-        (rr.register_algorithm, (type("Copy", (), {"id": "phased-vi-v1"}),)),
+    rr.register("tiny-v1", tiny)
+    rr.register(Mine)
+    rr.register("partial-v1", functools.partial(tiny, p=0.1))
+    taken: list[tuple[Any, ...]] = [
+        ("tiny-v1", lambda: tiny()),
+        ("chain-v1", tiny),
+        ("rpvi-v1", tiny),
+        ("mine-v1", Mine),
+        ("partial-v1", functools.partial(tiny, p=0.9)),
+        (Impostor,),
+        (type("Copy", (), {"id": "phased-vi-v1"}),),
     ]
-    for register, arguments in taken:
-        with pytest.raises(InvalidInput, match=rf"^{register.__name__}: '.*' is taken, and an id never changes its"):
-            register(*arguments)
+    for arguments in taken:
+        with pytest.raises(InvalidInput, match=r"^register: '.*' is taken, and an id never changes its"):
+            rr.register(*arguments)
     assert make("partial-v1") == tiny(0.1)
 
 
 @pytest.mark.parametrize("id", ["", "mine", "Mine-v1", "mine v1", "m/i-v1", None], ids=repr)
 def test_ids_end_in_their_version(id: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"^register_algorithm: an id is lower-case and ends in its version, such"):
-        rr.register_algorithm(type("Nameless", (), {"id": id}))
-    with pytest.raises(InvalidInput, match=r"^register_problem: an id is lower-case .*such as 'my-problem-v1'; got "):
-        rr.register_problem(id, tiny)
+    with pytest.raises(InvalidInput, match=r"^register: the id of an algorithm is lower-case and ends in"):
+        rr.register(type("Nameless", (), {"id": id}))
+    with pytest.raises(InvalidInput, match=r"^register: the id of a problem is lower-case .*such as 'my-problem-v1'; "):
+        rr.register(id, tiny)
 
 
 def test_an_id_that_is_inherited_is_the_id_of_another() -> None:
     class Heir(Mine):
         pass
 
-    for thing in (Heir, type("Bare", (), {}), 5):
-        with pytest.raises(InvalidInput, match=r"^register_algorithm: an id is lower-case .*got None\.$"):
-            rr.register_algorithm(thing)  # type: ignore[arg-type]  # the refusal is the point
-    with pytest.raises(InvalidInput, match=r"^register_problem: x-v1 must be made by something callable, got 5\.$"):
-        rr.register_problem("x-v1", 5)  # type: ignore[arg-type]  # the refusal is the point
+    for thing in (Heir, type("Bare", (), {})):
+        with pytest.raises(InvalidInput, match=r"^register: the id of an algorithm is lower-case .*got None\.$"):
+            rr.register(thing)
+    with pytest.raises(InvalidInput, match=r"^register: x-v1 must be made by something callable, got 5\.$"):
+        rr.register("x-v1", 5)  # type: ignore[call-overload]  # the refusal is the point
 
 
 def test_another_process_is_told_of_levels_that_do_not_ship() -> None:
     assert unshipped_levels() == {}
-    level = rr.register_level(rr.Level("weights"))
+    level = rr.register(rr.Level("weights"))
     assert unshipped_levels() == {"weights": level}

@@ -19,7 +19,7 @@ from replicable_rl.report.audits import store_page
 from replicable_rl.report.commands import audit_command
 from replicable_rl.report.page import render
 from replicable_rl.report.policy import PolicyPicture
-from replicable_rl.runs import LEVELS, AuditSpec, Claims, Level, ObjectSpec, Run, RunSpec, register_level
+from replicable_rl.runs import LEVELS, AuditSpec, Claims, Level, ObjectSpec, Run, RunSpec
 from replicable_rl.store import RunStore, packed
 
 GRID = rr.make("two-goals-v1")
@@ -157,7 +157,7 @@ def test_what_is_required_decides_on_the_page(tmp_path: Path) -> None:
 def weights() -> Iterator[str]:
     """A level of somebody's own."""
     name = "weights-of-a-network"
-    register_level(Level(name, implies=("policy",)))
+    rr.register(Level(name, implies=("policy",)))
     yield name
     del LEVELS[name]
 

@@ -411,8 +411,8 @@ def test_seed_claims_survive_files(tmp_path: Any) -> None:
     algorithm = rr.ReplicablePhasedVI(*PROMISE, **paper_phased_vi(32, 0.9, *PROMISE))
     run = rr.solve(rr.make("two-goals-v1"), algorithm, shared_seed=2023, sample_seed=1)
     assert run.claims.of_this_seed is not None
-    rr.save_run(run, tmp_path / "run")
-    assert rr.load_run(tmp_path / "run").claims == run.claims
+    rr.save(run, tmp_path / "run")
+    assert rr.load(tmp_path / "run").claims == run.claims
 
 
 # --- rows of a model -----------------------------------------------------------------------------------------------

@@ -24,8 +24,8 @@ from replicable_rl.diagnose import sizes
 from replicable_rl.problem.gridworlds import two_goals
 from replicable_rl.problem.sampler import Counts
 from replicable_rl.queries import Rounded
-from replicable_rl.runs import OURS, Claim, Claims, LibraryClaim, RunSpec, provider
-from replicable_rl.solve import SHIPPED, solve_as
+from replicable_rl.runs import OURS, SHIPPED, Claim, Claims, LibraryClaim, RunSpec, provider
+from replicable_rl.solve import solve_as
 from replicable_rl.store import RunStore
 
 GRID = rr.make("two-goals-v1")
@@ -181,8 +181,8 @@ def says_nothing_proved(run: rr.Run) -> None:
 def test_what_others_claim_is_stated(stranger: Any, tmp_path: Path) -> None:
     run = rr.solve(GRID, stranger, shared_seed=1, sample_seed=1)
     says_nothing_proved(run)
-    rr.save_run(run, tmp_path / "run")
-    says_nothing_proved(rr.load_run(tmp_path / "run"))
+    rr.save(run, tmp_path / "run")
+    says_nothing_proved(rr.load(tmp_path / "run"))
 
 
 def test_so_it_is_in_audits_and_what_they_keep(stranger: Any, tmp_path: Path) -> None:
@@ -245,12 +245,12 @@ def test_the_public_claim_is_stated(kind: Any) -> None:
 
 def test_a_file_is_believed_about_this_librarys_algorithms_alone(tmp_path: Path) -> None:
     run = rr.solve(GRID, HONEST, shared_seed=1, sample_seed=1)
-    rr.save_run(run, tmp_path / "ours")
-    assert rr.load_run(tmp_path / "ours").claims == run.claims
+    rr.save(run, tmp_path / "ours")
+    assert rr.load(tmp_path / "ours").claims == run.claims
     assert {claim.kind for claim in run.claims} == {"proved"}
     spec = dataclasses.replace(run.spec, algorithm=rr.ObjectSpec("mine-v1"))  # type: ignore[type-var]  # it has one
-    rr.save_run(dataclasses.replace(run, spec=spec), tmp_path / "mine")
-    says_nothing_proved(rr.load_run(tmp_path / "mine"))
+    rr.save(dataclasses.replace(run, spec=spec), tmp_path / "mine")
+    says_nothing_proved(rr.load(tmp_path / "mine"))
     assert {claim.kind for claim in Claims.from_json(run.claims.to_json())} == {"stated"}
     with RunStore(None) as store:
         for one in (run, dataclasses.replace(run, spec=spec)):
@@ -506,7 +506,7 @@ import dataclasses, numpy as np, replicable_rl as rr
 
 proved = rr.plan(rr.make("riverswim-v1"), rr.ReplicablePhasedVI(0.1, 0.001, 0.2))
 
-@rr.register_algorithm
+@rr.register
 @dataclasses.dataclass(frozen=True)
 class Mine:
     epsilon: float = 0.1

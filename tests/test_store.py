@@ -39,7 +39,7 @@ from replicable_rl.runs import (
     RunSpec,
     Status,
     StatusCode,
-    register_level,
+    add_level,
 )
 from replicable_rl.store import RunStore, decode, packed
 
@@ -135,7 +135,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def weights() -> Iterator[str]:
     """A level that somebody registered, and does not register later."""
-    register_level(Level("weights", implies=("policy",)))
+    add_level(Level("weights", implies=("policy",)))
     yield "weights"
     LEVELS.pop("weights", None)
 

@@ -100,7 +100,7 @@ def test_quiet_leaves_errors_and_the_result(run: Run, folder: Path) -> None:  # 
     assert run.refused("-q", "solve", "nowhere.npz", "x", "--shared-seed", "1")
     publishing = ("publish", *SMALL, "--sample-seed", "1")
     loud, quiet = run.good(*publishing), run.good("-q", *publishing)
-    assert loud == f"{quiet}Nothing was written; --output cuts.json keeps them.\n"
+    assert loud == f"{quiet}Nothing was written; --output cuts.npz keeps them.\n"
     run.good("-q", *AUDIT, "--store", "runs.sqlite")
     assert run.good("-q", "report", "runs.sqlite") == ""
     assert Path("runs.html").exists()
@@ -111,7 +111,7 @@ def test_quiet_is_quiet_about_warnings(run: Run) -> None:  # noqa: F811
         warnings.warn("old", stacklevel=1)
         return rr.make("chain-v1")
 
-    rr.register_problem("warning-v1", warning)
+    rr.register("warning-v1", warning)
     plan = ("plan", "warning-v1", "rpvi-v1", "--epsilon", "0.1", "--delta", "0.001", "--rho", "0.2")
     with pytest.warns(UserWarning, match="old"):
         run(*plan)
@@ -124,7 +124,7 @@ def test_quiet_is_quiet_about_warnings(run: Run) -> None:  # noqa: F811
 
 
 def test_list_json(run: Run) -> None:  # noqa: F811
-    rr.register_problem("mine-v1", lambda size: rr.make("chain-v1", n_states=size))
+    rr.register("mine-v1", lambda size: rr.make("chain-v1", n_states=size))
     lists = json.loads(run.good("list", "--json"))
     tables: dict[str, Any] = {
         "problems": PROBLEMS,

@@ -23,7 +23,6 @@ from replicable_rl.runs import (
     Status,
     StatusCode,
 )
-from replicable_rl.solve import load_run, save_run
 from replicable_rl.store import RunStore
 
 
@@ -41,20 +40,20 @@ class Kind:
 
 
 def _write_problem(path: Path) -> None:
-    rr.make("two-goals-v1").save(path)
+    rr.save(rr.make("two-goals-v1"), path)
 
 
 def _read_problem(path: Path) -> str:
-    return rr.load_mdp(path).digest
+    return str(rr.load(path).digest)
 
 
 def _write_run(path: Path) -> None:
     algorithm = rr.ReplicableRMax(0.2, 0.05, 0.3, horizon=5)
-    save_run(rr.solve(rr.make("chain-v1"), algorithm, shared_seed=1, sample_seed=1), path)
+    rr.save(rr.solve(rr.make("chain-v1"), algorithm, shared_seed=1, sample_seed=1), path)
 
 
 def _read_run(path: Path) -> str:
-    run = load_run(path)
+    run = rr.load(path)
     return json.dumps([run.to_json(), run.history_digest], sort_keys=True, default=str)
 
 
@@ -116,11 +115,11 @@ def _read_plan(path: Path) -> str:
 
 
 def _write_cuts(path: Path) -> None:
-    rr.publish(rr.make("two-goals-v1"), rr.PlugInPolicy(0.02, 0.01, 0.2, samples=1000), sample_seed=1).save(path)
+    rr.save(rr.publish(rr.make("two-goals-v1"), rr.PlugInPolicy(0.02, 0.01, 0.2, samples=1000), sample_seed=1), path)
 
 
 def _read_cuts(path: Path) -> str:
-    return json.dumps(rr.rules.load_cuts(path).to_json(), sort_keys=True)
+    return json.dumps(rr.load(path).to_json(), sort_keys=True)
 
 
 _ROWS = "home,go,0.5,road,false\nroad,wait,1.0,home,false\nroad,go,0.25,road,true\n"
@@ -139,11 +138,11 @@ def _read_log(path: Path) -> str:
 def _write_counts(path: Path) -> None:
     columns = list(zip(*(line.split(",") for line in _LOG.splitlines()), strict=True))
     log: dict[str, Any] = {name: list(column) for name, *column in columns}
-    rr.from_transitions(log | {"reward": [float(one) for one in log["reward"]]}, gamma=0.9, done="done").save(path)
+    rr.save(rr.from_transitions(log | {"reward": [float(one) for one in log["reward"]]}, gamma=0.9, done="done"), path)
 
 
 def _read_counts(path: Path) -> str:
-    data = rr.load_dataset(path)
+    data = rr.load(path)
     return json.dumps([data.sample.digest, data.summary().to_json()])
 
 

@@ -45,14 +45,12 @@ from replicable_rl.data import (
     compare_logs,
     from_logs,
     from_transitions,
-    load_dataset,
     same_process,
 )
 from replicable_rl.diagnose import Calibration, Comparison, Diagnosis, calibrate, compare, diagnose
 from replicable_rl.errors import InvalidInput
 from replicable_rl.planning.exact import evaluate_policy, optimal_values
 from replicable_rl.problem.episodes import EpisodicEnv
-from replicable_rl.problem.files import load_mdp
 from replicable_rl.problem.from_gym import from_gymnasium
 from replicable_rl.problem.gridworlds import gridworld
 from replicable_rl.problem.labels import Labels
@@ -63,10 +61,11 @@ from replicable_rl.progress import quiet
 from replicable_rl.randomness import SharedRandomness
 from replicable_rl.registry import (
     build,
+    load,
     make,
     make_algorithm,
-    register_algorithm,
-    register_problem,
+    register,
+    save,
 )
 from replicable_rl.report.drawing import draw
 from replicable_rl.runs import (
@@ -82,15 +81,15 @@ from replicable_rl.runs import (
     RunSpec,
     Status,
     StatusCode,
-    register_level,
 )
-from replicable_rl.solve import load_run, plan, publish, save_run, solve
+from replicable_rl.solve import Algorithm, plan, publish, solve
 from replicable_rl.store import RunStore
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Agreement",
+    "Algorithm",
     "ApproximateMDP",
     "AuditResult",
     "AuditSpec",
@@ -142,9 +141,7 @@ __all__ = [
     "from_transitions",
     "greedy",
     "gridworld",
-    "load_dataset",
-    "load_mdp",
-    "load_run",
+    "load",
     "make",
     "make_algorithm",
     "optimal_values",
@@ -154,13 +151,11 @@ __all__ = [
     "queries",
     "quiet",
     "read_audits",
-    "register_algorithm",
-    "register_level",
-    "register_problem",
+    "register",
     "rules",
     "run_audits",
     "same_process",
-    "save_run",
+    "save",
     "solve",
     "testing",
     "theory",

@@ -10,10 +10,8 @@ import io
 import json
 import math
 import re
-import zipfile
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,8 +141,12 @@ def record_digest(record: Json) -> str:
     >>> record_digest({"b": 0.0, "a": 1}) == record_digest({"a": 1, "b": 0.0}) != record_digest({"a": 1, "b": -0.0})
     True
     """
-    text = json.dumps(_finite(record), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
+    return hashlib.sha256(record_text(record)).hexdigest()
+
+
+def record_text(record: Json) -> bytes:
+    """Return the text that `record_digest` hashes."""
+    return json.dumps(_finite(record), sort_keys=True, separators=(",", ":")).encode("ascii")
 
 
 def array_digest(label: str, *arrays: NDArray[Any]) -> str:
@@ -189,21 +191,13 @@ def _description(is_float: bool, shape: tuple[int, ...]) -> bytes:
 
 
 def array_to_bytes(array: NDArray[Any]) -> bytes:
-    """Return the bytes of a ``.npy`` file; integers and floats of 64 bits only.
+    """Return the bytes of a ``.npy`` file: of floats and integers of 64 bits, or of bytes.
 
-    >>> bytes_to_array(array_to_bytes(np.array([[1, 2], [3, 4]]))).tolist()
+    >>> read_npy(array_to_bytes(np.array([[1, 2], [3, 4]]))).tolist()
     [[1, 2], [3, 4]]
     """
-    dtype = "<f8" if array.dtype.kind == "f" else "<i8"
+    dtype = "<f8" if array.dtype.kind == "f" else "|u1" if array.dtype == np.uint8 else "<i8"
     return _npy_header(dtype, array.shape) + array.astype(dtype, copy=False).tobytes()
-
-
-def bytes_to_array(data: bytes) -> NDArray[Any]:
-    """Read the bytes of a ``.npy`` file of 64-bit integers or floats; the array is read-only."""
-    array = read_npy(data)
-    if array.dtype.str not in ("<f8", "<i8"):
-        raise InvalidInput(f"array: expected integers or floats of 64 bits, got {array.dtype}.")
-    return array
 
 
 def read_npy(data: bytes) -> NDArray[Any]:
@@ -239,37 +233,6 @@ def _read_npy_header(header: bytes) -> tuple[np.dtype[Any], bool, tuple[int, ...
 
 
 _MOST_AXES = 8
-
-
-def read_npz(stream: IO[bytes]) -> dict[str, NDArray[Any]]:
-    """Read the arrays of a ``.npz`` archive by name, in order; nothing is evaluated."""
-    try:
-        with zipfile.ZipFile(stream) as archive:
-            members, packed = archive.infolist(), stream.seek(0, io.SEEK_END)
-            if sum(member.file_size for member in members) > 100 * packed:
-                raise InvalidInput("archive: is a hundred times as large unpacked, and more.")
-            return dict(_member(archive, member) for member in members)
-    except InvalidInput:
-        raise
-    except Exception as error:  # whatever zipfile and zlib make of bytes that they cannot read
-        raise InvalidInput(f"archive: cannot be read ({error!s:.120}).") from None
-
-
-def write_npz(stream: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write arrays of numbers as `read_npz` reads them, and nothing else.
-
-    NumPy before 2.2 would take ``allow_pickle=False`` for one more array.
-    """
-    save: Any = np.savez
-    save(stream, **arrays)
-
-
-def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[str, NDArray[Any]]:
-    name = member.filename.removesuffix(".npy")
-    try:
-        return name, read_npy(archive.read(member))
-    except InvalidInput as error:
-        raise InvalidInput(f"{name!r:.60}: {error}") from None
 
 
 @lru_cache(maxsize=256)

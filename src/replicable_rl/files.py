@@ -1,20 +1,35 @@
-"""Files appear whole or not at all: written under a temporary name, then renamed."""
+"""Files appear whole or not at all, and hold every kind of thing in one form.
+
+That form is an archive without compression, which NumPy reads too: ``header.json`` says the kind, the schema and the
+plain values of a thing, and has the digest of all of it; beside it are arrays of numbers, each a ``.npy`` file.
+"""
 
 import contextlib
 import csv
+import hashlib
 import io
+import json
 import os
-import shutil
 import stat
 import tempfile
+import zipfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, Any, BinaryIO, ClassVar, NamedTuple, Self, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from replicable_rl.canonical import from_json, read_npy, record_text, to_json
+from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidFile, InvalidInput, shown
 from replicable_rl.wording import visible
 
 Name = str | os.PathLike[str]
+SCHEMA = 1
+_HEADER = "header.json"
+_ALWAYS = (1980, 1, 1, 0, 0, 0)  # the time of every member
 
 
 @contextlib.contextmanager
@@ -83,28 +98,107 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         stream.write(text.encode())
 
 
-@contextlib.contextmanager
-def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a directory to fill; at the end of the block it appears under ``path``.
+class Parts(NamedTuple):
+    """What a file holds: plain values, and arrays of numbers by name."""
 
-    A ``path`` that exists and is not an empty directory is refused, before and after.
-    """
-    target = Path(path)
-    with _as_invalid_file(target):
-        taken = target.exists() and not (target.is_dir() and not any(target.iterdir()))
-    if taken:
-        raise InvalidFile(f"{target}: exists and is not an empty directory. Save elsewhere or remove it first.")
-    with _as_invalid_file(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    values: dict[str, Any]
+    arrays: Mapping[str, NDArray[Any]]
+
+
+class Artifact(Displayed, ABC):
+    """Something that a file can hold: `replicable_rl.save` writes it, `replicable_rl.load` reads it back."""
+
+    saved_as: ClassVar[str]
+
+    @abstractmethod
+    def parts(self) -> Parts:
+        """Return what is written."""
+
+    @classmethod
+    @abstractmethod
+    def from_parts(cls, parts: Parts) -> Self:
+        """Make it again; what cannot be made is refused."""
+
+
+Kind = TypeVar("Kind", bound=Artifact)
+
+
+def write_artifact(thing: Artifact, stream: IO[bytes]) -> None:
+    """Write an archive of ``header.json`` and arrays: the same bytes for the same thing, whatever the time is."""
+    values, given = thing.parts()
+    arrays = {name: np.asarray(array, array.dtype.newbyteorder("<"), order="C") for name, array in given.items()}
+    header = {"kind": thing.saved_as, "schema": SCHEMA, "values": to_json(values)}
+    header["digest"] = _digest(header, arrays)
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr(zipfile.ZipInfo(_HEADER, _ALWAYS), record_text(header))
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy", _ALWAYS), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, (1, 0), allow_pickle=False)
+
+
+def read_artifact(stream: IO[bytes], *kinds: type[Kind]) -> Kind:
+    """Read a thing of one of these kinds, and check the digest of all that it is made of. Nothing is unpickled."""
     try:
-        with _as_invalid_file(target):
-            yield temporary
-            temporary.chmod(0o777 & ~_umask())
-            os.rename(temporary, target)  # noqa: PTH104  # succeeds on an empty directory only
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        with zipfile.ZipFile(stream) as archive:
+            header = _header(archive)
+            kind = next((one for one in kinds if one.saved_as == header["kind"]), None)
+            if kind is None:
+                raise InvalidInput(f"holds a {header['kind']}, where a {' or a '.join(k.saved_as for k in kinds)} is.")
+            names = [name for name in archive.namelist() if name != _HEADER]
+            arrays = {name.removesuffix(".npy"): read_npy(archive.read(name)) for name in names}
+        digest = header.pop("digest", None)
+        if digest != _digest(header, arrays):
+            raise InvalidInput("the content does not match its digest; it was changed after it was saved.")
+        return kind.from_parts(Parts(from_json(header["values"]), arrays))
+    except InvalidInput:
         raise
+    except Exception as error:  # whatever zipfile makes of other bytes, and a level of others of other arrays
+        raise InvalidInput(f"is no file of this library ({type(error).__name__}: {error!s:.120}).") from None
+
+
+def load_artifact(path: Name, *kinds: type[Kind]) -> Kind:
+    """Read a file that holds a thing of one of these kinds."""
+    file = check_regular(path)
+    try:
+        with file.open("rb") as stream:
+            return read_artifact(stream, *kinds)
+    except InvalidInput as error:
+        raise InvalidFile(f"{path}: {error}") from None
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def kind_in_file(path: Name) -> str | None:
+    """Return the kind of thing that a file says it holds; None where it is no file of ours."""
+    try:
+        with zipfile.ZipFile(check_regular(path)) as archive:
+            return str(_header(archive)["kind"])
+    except Exception:  # who reads the file says why
+        return None
+
+
+def _header(archive: zipfile.ZipFile) -> dict[str, Any]:
+    """Return the header, and large integers in it as they are written."""
+    members = archive.infolist()
+    if archive.fp is None or sum(member.file_size for member in members) > archive.fp.seek(0, io.SEEK_END):
+        raise InvalidInput("it is larger unpacked, which no file of this library is.")  # and perhaps without end
+    if members[0].header_offset != 0:
+        raise InvalidInput("it does not begin with its header.")  # half a run may end with the whole of a model
+    header: Any = json.loads(archive.read(_HEADER))
+    if not isinstance(header, dict) or set(header) != {"kind", "schema", "values", "digest"}:
+        raise InvalidInput("its header must have kind, schema, values and digest.")
+    if header["schema"] != SCHEMA:
+        raise InvalidInput(f"its schema is {header['schema']!r:.20}, and this release reads {SCHEMA}. Upgrade it.")
+    return header
+
+
+def _digest(header: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Return the SHA-256 of the header without a digest, and of the bits of the arrays."""
+    described = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
+    digest = hashlib.sha256(record_text([header, described]))
+    for array in arrays.values():
+        digest.update(np.ascontiguousarray(array).reshape(-1).data)
+    return digest.hexdigest()
 
 
 def check_regular(path: Name) -> Path:

@@ -1,8 +1,9 @@
 """Readable, versioned ids for problems and algorithms, and the objects they stand for.
 
 An id is for ever: what ``two-goals-v1`` means never changes; a better one is ``-v2``. Ids of your own are added with
-:func:`register_problem` and :func:`register_algorithm`, from your program or from a package that names its module under
-the entry points ``replicable_rl.plugins``. They then work in `make`, in stored specs and on the command line.
+:func:`register`, from your program or from a package that names its module under the entry points
+``replicable_rl.plugins``. They then work in `make`, in stored specs and on the command line. A file, too, stands for an
+object: :func:`save` and :func:`load`.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from replicable_rl import problem as problems
 from replicable_rl.canonical import Json
+from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput, UnknownId, did_you_mean, shown
-from replicable_rl.problem.files import load_mdp
+from replicable_rl.files import Artifact, Name, load_artifact, replacing, write_artifact
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.runs import LEVELS, Level, ObjectSpec, is_reloaded
+from replicable_rl.rules.cuts import Cuts
+from replicable_rl.runs import ALGORITHMS as ALGORITHMS
+from replicable_rl.runs import LEVELS, Level, ObjectSpec, Run, add_level, is_reloaded
 from replicable_rl.runs import load_plugins as load_plugins
-from replicable_rl.solve import SHIPPED, Algorithm
+from replicable_rl.solve import Algorithm
 
 _GYMNASIUM = "gymnasium/"
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]*-v[0-9]+")
@@ -39,55 +43,92 @@ PROBLEMS: dict[str, Callable[..., TabularMDP]] = {
     "admission-v1": problems.admission,
 }
 
-ALGORITHMS: dict[str, Callable[..., Algorithm]] = dict(SHIPPED)
-
 _SHIPPED_LEVELS = frozenset(LEVELS)
 
 
-def register_problem(id: str, constructor: Callable[..., TabularMDP]) -> None:
-    """Give a problem an id of its own.
+@overload
+def register(thing: Level) -> Level: ...
+@overload
+def register(thing: type[Kind]) -> type[Kind]: ...
+@overload
+def register(thing: str, constructor: Callable[..., TabularMDP]) -> None: ...
+def register(thing: Any, constructor: Any = None) -> Any:
+    """Give a problem, an algorithm or a level a name of its own, for good.
 
     Parameters
     ----------
-    id : str
-        Readable, and with a version: ``"my-queue-v1"``. What it means must never change.
-    constructor : callable
+    thing : str, type or Level
+        The id of a problem: readable, and with a version, ``"my-queue-v1"``. Or the class of an algorithm, a frozen
+        dataclass with ``solve(source, shared, rng)`` and a class attribute such as ``id = "mine-v1"``: this makes a
+        decorator of it. Or a level; what it implies must be registered before it.
+    constructor : callable, of problems only
         Returns a `TabularMDP` from keywords that JSON can say.
 
     Examples
     --------
     >>> import replicable_rl as rr
-    >>> rr.register_problem("two-states-v1", lambda p=0.5: rr.TabularMDP.from_dense(
+    >>> rr.register("two-states-v1", lambda p=0.5: rr.TabularMDP.from_dense(
     ...     [[[1 - p, p]], [[0.0, 1.0]]], [[0.0], [1.0]], gamma=0.9))
     >>> rr.make("two-states-v1", p=0.25).spec.text
     'two-states-v1:p=0.25'
     """
-    _register(PROBLEMS, "problem", id, constructor)
-
-
-def register_algorithm(algorithm: type[Kind]) -> type[Kind]:
-    """Give an algorithm its id, the class attribute ``id``; usable as a decorator.
-
-    Parameters
-    ----------
-    algorithm : type
-        A frozen dataclass with ``solve(source, shared, rng)`` and a class attribute such as ``id = "mine-v1"``.
-    """
-    _register(ALGORITHMS, "algorithm", getattr(algorithm, "__dict__", {}).get("id"), algorithm)
-    return algorithm
+    if isinstance(thing, Level):
+        return add_level(thing)
+    if isinstance(thing, type):
+        _register(ALGORITHMS, "algorithm", vars(thing).get("id"), thing)
+        return thing
+    _register(PROBLEMS, "problem", thing, constructor)
+    return None
 
 
 def _register(table: dict[str, Any], kind: str, id: object, made_by: object) -> None:
     if not isinstance(id, str) or not _ID.fullmatch(id):
         raise InvalidInput(
-            f"register_{kind}: an id is lower-case and ends in its version, such as 'my-{kind}-v1'; got {shown(id)}."
+            f"register: the id of {'an' if kind == 'algorithm' else 'a'} {kind} is lower-case and ends in its version, "
+            f"such as 'my-{kind}-v1'; got {shown(id)}."
         )
     if not callable(made_by):
-        raise InvalidInput(f"register_{kind}: {id} must be made by something callable, got {shown(made_by)}.")
+        raise InvalidInput(f"register: {id} must be made by something callable, got {shown(made_by)}.")
     for taken in (PROBLEMS, ALGORITHMS):
         if id in taken and not (taken is table and is_reloaded(taken[id], made_by)):
-            raise InvalidInput(f"register_{kind}: {id!r} is taken, and an id never changes its meaning. Use '-v2'.")
+            raise InvalidInput(f"register: {id!r} is taken, and an id never changes its meaning. Use '-v2'.")
     table[id] = made_by
+
+
+def save(thing: Artifact, path: Name) -> None:
+    """Write a table, a data set, a run or published cuts to a file, whole or not at all.
+
+    Parameters
+    ----------
+    thing : TabularMDP, Dataset, Run or Cuts
+        The same thing is always the same bytes.
+    path : path
+        Of an ``.npz`` file: NumPy reads its arrays, and ``header.json`` in it has the rest.
+
+    Examples
+    --------
+    >>> import tempfile, replicable_rl as rr
+    >>> run = rr.solve(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seed=1, sample_seed=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rr.save(run, folder + "/run.npz")
+    ...     rr.load(folder + "/run.npz") == run
+    True
+    """
+    if not isinstance(thing, Artifact):
+        raise InvalidInput(f"save: thing must be a table, a data set, a run or cuts, got {shown(thing)}.")
+    with replacing(path) as stream:
+        write_artifact(thing, stream)
+
+
+def load(path: Name) -> Any:
+    """Read what `save` wrote, and check its digest: a file that was changed is refused, and nothing is unpickled.
+
+    Parameters
+    ----------
+    path : path
+        Of the file.
+    """
+    return load_artifact(path, TabularMDP, Dataset, Run, Cuts)
 
 
 def unshipped_levels() -> dict[str, Level]:
@@ -213,7 +254,7 @@ def resolve_problem(text: str) -> TabularMDP:
     saved file.
     """
     if text.endswith(".npz") or os.path.isfile(text):  # noqa: PTH113  # Path's raises where a long map is no file name
-        return load_mdp(text)
+        return load_artifact(text, TabularMDP)
     spec = parse_object(text)
     if spec.id in ALGORITHMS:
         raise UnknownId(f"{spec.id} is an algorithm. Name a problem first; `replicable-rl list` shows both.")

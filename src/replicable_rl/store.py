@@ -19,7 +19,6 @@ not found out.
 
 import contextlib
 import hashlib
-import io
 import os
 import sqlite3
 import threading
@@ -32,7 +31,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from replicable_rl.canonical import Json, canonical_json, json_text, parse_json, read_npz
+from replicable_rl.canonical import Json, array_to_bytes, canonical_json, json_text, parse_json, read_npy
 from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidFile, InvalidInput
 from replicable_rl.runs import (
@@ -49,9 +48,9 @@ from replicable_rl.runs import (
     history_digest,
     in_order,
     level_of,
+    speaker,
 )
 from replicable_rl.runs.run import KeptHistory, KeptOutputs
-from replicable_rl.solve import speaker
 
 APPLICATION_ID = 0x7252_4C31  # "rRL1": what `file` and this module know a store by
 SCHEMA = 1
@@ -284,7 +283,7 @@ def packed(run: Run, contents: dict[str, bytes], **changes: Any) -> Run:
     """
     for name, digest in run.fingerprints.items():
         if digest not in contents:
-            contents[digest] = level_of(name).encode(run.outputs[name])
+            contents[digest] = array_to_bytes(level_of(name).encode(run.outputs[name]))
     history = run.history_digest
     if history is not None and history not in contents:
         contents[history] = _encode_history(run.history)
@@ -299,7 +298,7 @@ def decode(owner: str, name: str, data: bytes, digest: str) -> Any:
         )
     reason = "its content does not have this fingerprint"
     try:
-        output = _decode_history(data) if name == HISTORY else LEVELS[name].decode(data)
+        output = _decode_history(data) if name == HISTORY else LEVELS[name].decode(read_npy(data))
         if (history_digest(output) if name == HISTORY else LEVELS[name].digest(name, output)) == digest:
             return output
     except Exception as error:  # whatever numpy, zipfile or json say of bytes that they cannot read
@@ -308,18 +307,16 @@ def decode(owner: str, name: str, data: bytes, digest: str) -> Any:
 
 
 def _encode_history(history: Mapping[str, NDArray[np.float64]]) -> bytes:
-    """Write a history: the names, which may be any text, as JSON, and the columns in their order."""
-    stream = io.BytesIO()
-    names = np.frombuffer(json_text(list(history)).encode(), dtype=np.uint8)
-    np.savez(stream, names, *(np.asarray(column, dtype=np.float64) for column in history.values()))
-    return stream.getvalue()
+    """Write a history: the names of its columns, which may be any text, and their lengths as JSON, then the numbers."""
+    heading = json_text([[name, column.size] for name, column in history.items()])
+    return b"".join([heading.encode(), b"\n", *(column.astype("<f8").tobytes() for column in history.values())])
 
 
 def _decode_history(data: bytes) -> dict[str, NDArray[np.float64]]:
-    names, *columns = read_npz(io.BytesIO(data)).values()
-    for column in columns:
-        column.setflags(write=False)
-    return dict(zip(parse_json(names.tobytes()), columns, strict=True))
+    heading, _, numbers = data.partition(b"\n")
+    names, sizes = zip(*parse_json(heading), strict=True)
+    columns = np.split(np.frombuffer(numbers, dtype="<f8"), np.cumsum(sizes)[:-1])
+    return dict(zip(names, columns, strict=True))
 
 
 Row = tuple[Any, ...]

@@ -4,6 +4,19 @@ from replicable_rl.algorithms.approximate_mdp import ApproximateMDP, ReplicableA
 from replicable_rl.algorithms.phased_vi import PhasedVI, ReplicablePhasedVI
 from replicable_rl.algorithms.plug_in_policy import PlugInPolicy
 from replicable_rl.algorithms.rmax import ReplicableRMax, RMax
+from replicable_rl.runs import ALGORITHMS, SHIPPED
+
+_SHIPPED = (
+    PhasedVI,
+    ReplicablePhasedVI,
+    ApproximateMDP,
+    ReplicableApproximateMDP,
+    RMax,
+    ReplicableRMax,
+    PlugInPolicy,
+)
+SHIPPED.update({algorithm.id: algorithm for algorithm in _SHIPPED})
+ALGORITHMS.update(SHIPPED)
 
 __all__ = [
     "ApproximateMDP",

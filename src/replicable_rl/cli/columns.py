@@ -11,11 +11,12 @@ from typer import Option
 
 from replicable_rl.cli.names import typed_list, typed_probabilities
 from replicable_rl.cli.options import given_options, with_options
-from replicable_rl.data import Bins, Dataset, align, from_logs, from_transitions, load_dataset
+from replicable_rl.data import Bins, Dataset, align, from_logs, from_transitions
 from replicable_rl.data.alignment import named_logs
 from replicable_rl.data.columns import Columns, named_columns
 from replicable_rl.data.declaring import typed_names
 from replicable_rl.errors import InvalidInput, called_as, shown
+from replicable_rl.files import load_artifact
 
 _option = functools.partial(Option, rich_help_panel="Columns of a log")
 
@@ -78,7 +79,7 @@ def read_logs(owner: str, paths: Sequence[str], columns: dict[str, Any]) -> dict
             return from_logs(paths, **_settings(owner, paths[0], columns))
     if len(saved) < len(paths):
         raise InvalidInput(
-            f"{owner}: give logs or saved samples, not both: {saved[0]} is saved. Save the others with Dataset.save."
+            f"{owner}: give logs or saved samples, not both: {saved[0]} is saved. Save the others with rr.save."
         )
     return align({name: _saved(Path(path), columns) for name, path in named_logs(owner, paths).items()})
 
@@ -122,7 +123,7 @@ def _saved(path: Path, columns: dict[str, Any]) -> Dataset:
         raise InvalidInput(
             f"{path}: a saved file has its own discount, names and reward range. Leave out {', '.join(also)}."
         )
-    return load_dataset(path)
+    return load_artifact(path, Dataset)
 
 
 def _settings(owner: str, log: str | Path, columns: dict[str, Any]) -> dict[str, Any]:

@@ -34,8 +34,9 @@ from replicable_rl.cli.publish import publish_command
 from replicable_rl.cli.report import report_command
 from replicable_rl.cli.reproduce import reproduce_command
 from replicable_rl.errors import InvalidInput
-from replicable_rl.files import new_directory
-from replicable_rl.solve import plan, save_run, solve
+from replicable_rl.files import replacing
+from replicable_rl.registry import save as save_thing
+from replicable_rl.solve import plan, solve
 from replicable_rl.wording import sentence
 
 _BUG = 70  # as the system's own programs say it; Python's 1 would read as "refuted"
@@ -149,7 +150,7 @@ def solve_command(
         str | None, typer.Option(metavar="SEED", help="The fresh samples.  [default: new entropy]")
     ] = None,
     as_json: AsJson = False,
-    save: Annotated[Path | None, typer.Option(metavar="DIR", help="Save the run in a new directory.")] = None,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the run, such as run.npz.")] = None,
     *,
     given: dict[str, Any],
     columns: dict[str, Any],
@@ -165,14 +166,14 @@ def solve_command(
     shared = whole("--shared-seed", shared_seed)
     sample = None if sample_seed is None else whole("--sample-seed", sample_seed)
     if save is not None:
-        refuse_early(new_directory(save))
+        refuse_early(replacing(save))
     started = time.perf_counter()
     with progress_bar(), naming_options():
         solved = found()
         run = solve(solved, chosen, shared_seed=shared, sample_seed=sample)
     seconds = time.perf_counter() - started
     if save is not None:
-        save_run(run, save, solved)
+        save_thing(run, save)
     if as_json:
         print_json(run_to_json(solved, run))
     else:

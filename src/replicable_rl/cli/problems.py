@@ -11,9 +11,9 @@ import typer
 from replicable_rl.cli.columns import SAVED, read_log
 from replicable_rl.cli.options import given_options
 from replicable_rl.data import Dataset
-from replicable_rl.data.files import is_dataset
 from replicable_rl.data.source import ENDINGS
 from replicable_rl.errors import InvalidInput, shown
+from replicable_rl.files import kind_in_file
 from replicable_rl.problem.table import TabularMDP
 from replicable_rl.registry import PROBLEMS, load_plugins, resolve_problem
 
@@ -78,7 +78,7 @@ def is_log(text: str) -> bool:
     (True, True, False, False)
     """
     if text.endswith(SAVED):
-        return is_dataset(text)
+        return kind_in_file(text) == Dataset.saved_as
     id = text.partition(":")[0]
     if text.lower().endswith(ENDINGS) or any(letter in id for letter in "*?["):
         return True

@@ -21,6 +21,7 @@ from replicable_rl.cli.progress import progress_bar
 from replicable_rl.data import Dataset
 from replicable_rl.errors import InvalidInput
 from replicable_rl.files import replacing
+from replicable_rl.registry import save
 from replicable_rl.solve import publish
 
 
@@ -30,7 +31,7 @@ def publish_command(
     problem: ProblemOrLog,
     algorithm: AlgorithmId,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where the cuts go, such as cuts.json.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where the cuts go, such as cuts.npz.")
     ] = None,
     sample_seed: Annotated[
         str | None, typer.Option(metavar="SEED", help="The fresh samples.  [default: new entropy]")
@@ -42,7 +43,7 @@ def publish_command(
 ) -> int:
     """Choose one tolerance for each state on fresh samples, or on a log, for others to use on theirs.
 
-    They give the file as the rule: `replicable-rl solve PROBLEM ALGORITHM --rule cuts.json`.
+    They give the file as the rule: `replicable-rl solve PROBLEM ALGORITHM --rule cuts.npz`.
     """
     from replicable_rl.cli.show import show_cuts
 
@@ -50,20 +51,20 @@ def publish_command(
     chosen = build_algorithm(algorithm, given)
     seed = None if sample_seed is None else whole("--sample-seed", sample_seed)
     if output is not None and (output.is_file() or not output.exists()):  # a pipe is opened once only
-        if not str(output).endswith(".json"):
-            raise InvalidInput(f"publish: --output must end in .json, by which --rule knows cuts, got {output}.")
+        if not str(output).endswith(".npz"):
+            raise InvalidInput(f"publish: --output must end in .npz, by which --rule knows cuts, got {output}.")
         refuse_early(replacing(output))
     with progress_bar(), naming_options():
         solved = found()
         cuts = publish(solved, chosen, sample_seed=seed)
     if output is not None:
-        cuts.save(output)
+        save(cuts, output)
     if as_json:
         print_json(cuts.to_json())
         return 0
     show_cuts(solved, cuts, chosen.plan(solved).numbers, problem)
     if output is None:
-        print_note("Nothing was written; --output cuts.json keeps them.")
+        print_note("Nothing was written; --output cuts.npz keeps them.")
     else:
         own = "logs" if isinstance(solved, Dataset) else "samples"
         print_note(f"{output}: others use it by --rule {shlex.quote(str(output))} on their own {own}.")

@@ -3,7 +3,7 @@
 from replicable_rl.data.alignment import align
 from replicable_rl.data.bins import Bins
 from replicable_rl.data.comparing import Homogeneity, same_process
-from replicable_rl.data.dataset import Dataset, load_dataset
+from replicable_rl.data.dataset import Dataset
 from replicable_rl.data.logs import compare_logs, from_logs
 from replicable_rl.data.process import Process
 from replicable_rl.data.reading import from_transitions
@@ -19,6 +19,5 @@ __all__ = [
     "compare_logs",
     "from_logs",
     "from_transitions",
-    "load_dataset",
     "same_process",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +10,8 @@ import numpy as np
 
 from replicable_rl.canonical import array_digest, json_digest
 from replicable_rl.data.process import Process
-from replicable_rl.display import Displayed
 from replicable_rl.errors import InvalidInput, check_integer, check_numbers, check_real, shown
+from replicable_rl.files import Artifact, Parts
 from replicable_rl.runs import Recorded
 from replicable_rl.sampling.counts import EpisodeCounts, width_of
 from replicable_rl.sampling.counts import sums as summed
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from replicable_rl.runs import ObjectSpec
 
 
-class Dataset(Displayed):
+class Dataset(Artifact):
     """A log of transitions, counted: what `solve` takes in place of a problem that can be sampled.
 
     Build one with :func:`from_transitions`. It says what a problem says (sizes, discount, reward range), and has
@@ -58,6 +57,7 @@ class Dataset(Displayed):
         Where rewards take very many values, how long the stretches are of which ``reward`` holds the means; else 0.
     """
 
+    saved_as = "data set"
     known_rewards: None = None
     estimated: bool = False
 
@@ -245,11 +245,26 @@ class Dataset(Displayed):
         pair = self.key // self.n_states
         return pair // self.n_actions, pair % self.n_actions, self.key % self.n_states, self.reward, self.count
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the counts to a file, whole or not at all; :func:`load_dataset` reads them back."""
-        from replicable_rl.data.files import write_dataset
+    def parts(self) -> Parts:
+        """Return what a file holds of it: the counts, and the process with its names."""
+        flaws = {"broken": self.broken, "cut": self.cut, "after": self.after, "joined": self.joined}
+        values = {"process": self.process.to_json(), "width": self.width.hex(), **flaws}
+        some = {"early": self.early, "starts": self.starts, "ended": self.ended}
+        counted = {"key": self.key, "reward": self.reward, "count": self.count}
+        return Parts(values, counted | {name: array for name, array in some.items() if array is not None})
 
-        write_dataset(self, path)
+    @classmethod
+    def from_parts(cls, parts: Parts) -> Dataset:
+        """Make a data set of what a file holds."""
+        values: dict[str, Any] = {**parts.values, **parts.arrays}
+        process, width = Process.from_json(values.pop("process")), float.fromhex(values.pop("width"))
+        n_states, n_actions = len(process.states), len(process.actions)
+        key, reward = values.pop("key").astype(np.int64), values.pop("reward").astype(np.float64)
+        if key.size and (key.min() < 0 or key.max() >= n_states * n_actions * n_states):
+            raise InvalidInput("Dataset: what is counted must be of states and actions that are named.")
+        pair = key // n_states
+        columns = pair // n_actions, pair % n_actions, key % n_states, reward
+        return Dataset(process, *columns, **values, width=width)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Dataset) and other.sample == self.sample
@@ -263,13 +278,6 @@ class Dataset(Displayed):
 
 def _stream(owner: str, seed: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64DXSM(check_integer(owner, "seed", seed, low=0, high=2**64 - 1)))
-
-
-def load_dataset(path: str | os.PathLike[str]) -> Dataset:
-    """Read a data set that `Dataset.save` wrote."""
-    from replicable_rl.data.files import read_dataset
-
-    return read_dataset(path)
 
 
 def _whole(name: str, values: ArrayLike, size: int, below: int | None = None) -> NDArray[np.int64]:

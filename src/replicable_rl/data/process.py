@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replicable_rl.canonical import Json, json_digest
-from replicable_rl.data.bins import Binned, bins_to_json
-from replicable_rl.data.labels import Label, plain, spoken, written
+from replicable_rl.data.bins import Binned, bins_to_json, check_binned
+from replicable_rl.data.labels import Label, plain, read_back, spoken, written
 from replicable_rl.display import short_repr
-from replicable_rl.errors import InvalidInput, check_numbers, did_you_mean, is_masked, shown
+from replicable_rl.errors import InvalidInput, check_numbers, check_real, did_you_mean, is_masked, shown
 from replicable_rl.problem.labels import Labels
+from replicable_rl.problem.source import check_range
 from replicable_rl.problem.support import check_allowed
 from replicable_rl.runs import ObjectSpec
 
@@ -71,6 +72,35 @@ class Process:
     def labels(self) -> Labels:
         """The names of states and actions, as tables have them."""
         return Labels(self.state_names, self.action_names)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON form."""
+        return {
+            "states": [written(label) for label in self.states],
+            "actions": [written(label) for label in self.actions],
+            "gamma": self.gamma,
+            "reward_range": list(self.reward_range),
+            "initial": None if self.initial is None else list(self.initial),
+            "ends": self.ends,
+            "bins": bins_to_json(self.bins),
+            "allowed": None if self.allowed is None else [list(row) for row in self.allowed],
+        }
+
+    @classmethod
+    def from_json(cls, data: Json) -> Process:
+        """Read the JSON form back."""
+        states = check_names("states", [read_back(label) for label in data["states"]])
+        actions = check_names("actions", [read_back(label) for label in data["actions"]])
+        if states is None or actions is None:
+            raise InvalidInput("Process: states and actions must have names.")
+        high = float(np.nextafter(1.0, 0.0))
+        gamma = check_real("Process", "gamma", data["gamma"], low=0.0, high=high, rule="a discount in [0, 1)")
+        bounds = check_range("Process", tuple(map(float, data["reward_range"])))  # JSON writes a whole float as integer
+        initial, allowed = (
+            check_initial(data["initial"], len(states)),
+            check_mask(data["allowed"], states, len(actions)),
+        )
+        return cls(states, actions, gamma, bounds, initial, data["ends"] is True, check_binned(data["bins"]), allowed)
 
 
 def _told_apart(labels: tuple[Label, ...]) -> tuple[str, ...]:

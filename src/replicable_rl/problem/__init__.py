@@ -6,7 +6,6 @@ The registry knows most shipped problems by a versioned id (``two-goals-v1``); w
 from replicable_rl.problem.classics import chain, garnet, riverswim
 from replicable_rl.problem.conditions import conditions
 from replicable_rl.problem.episodes import EpisodicEnv
-from replicable_rl.problem.files import load_mdp
 from replicable_rl.problem.foreign import draw_from, play_from
 from replicable_rl.problem.from_gym import from_gymnasium
 from replicable_rl.problem.gridworlds import gridworld, two_goals, two_goals_wide
@@ -47,7 +46,6 @@ __all__ = [
     "gridworld",
     "inventory",
     "kind_of",
-    "load_mdp",
     "machine_repair",
     "pairs_of",
     "play_from",

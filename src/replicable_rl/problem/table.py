@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import io
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,20 +10,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from replicable_rl.canonical import array_digest
-from replicable_rl.display import Displayed
-from replicable_rl.errors import InvalidMDP, check_flag, check_integer, is_masked, shown, whole_number
+from replicable_rl.errors import InvalidInput, InvalidMDP, check_flag, check_integer, is_masked, shown, whole_number
+from replicable_rl.files import Artifact, Parts, read_artifact, write_artifact
 from replicable_rl.problem._checks import check_gamma, check_initial, check_mask, check_reward_range
 from replicable_rl.problem.arrays import Layout, dense_rows, sparse_rows
 from replicable_rl.problem.labels import Labels, check_labels
 from replicable_rl.problem.listed import Listed, rows_from_transitions
 from replicable_rl.problem.rows import Outcomes, Rows, canonical_rows, check_size, rows_from_outcomes
-from replicable_rl.runs import ObjectSpec
+from replicable_rl.problem.support import allowed_of
+from replicable_rl.runs import Level, ObjectSpec, add_level
 
 if TYPE_CHECKING:
     from replicable_rl.problem.exports import Dense
 
+_KINDS = {"indptr": "i", "next_state": "i", "probability": "f", "reward": "f", "initial": "f", "allowed": "u"}
 
-class TabularMDP(Displayed):
+
+class TabularMDP(Artifact):
     """A finite MDP in outcome form; immutable, checked, with a content digest.
 
     Build one with :meth:`from_dense`, :meth:`from_sparse`, :meth:`from_outcomes`, :meth:`from_transitions`,
@@ -63,6 +66,7 @@ class TabularMDP(Displayed):
            [ True,  True]])
     """
 
+    saved_as = "table"
     n_states: int
     n_actions: int
     gamma: float
@@ -280,11 +284,42 @@ class TabularMDP(Displayed):
         other.__dict__.update(self.__dict__, **changes)
         return other
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the process to a ``.npz`` file; ``replicable_rl.load_mdp`` reads it back."""
-        from replicable_rl.problem.files import save_mdp
+    def parts(self) -> Parts:
+        """Return what a file holds of it."""
+        values = {
+            "n_actions": self.n_actions,
+            "gamma": self.gamma,
+            "reward_range": list(self.reward_range),
+            "states": self.labels.states,
+            "actions": self.labels.actions,
+            "layout": self.labels.layout,
+            "estimated": self.estimated,
+        }
+        allowed = allowed_of(self)
+        mask = {} if allowed is None else {"allowed": allowed.reshape(-1).astype(np.uint8)}
+        return Parts(values, {**self.rows._asdict(), "initial": self.initial, **mask})
 
-        save_mdp(self, path)
+    @classmethod
+    def from_parts(cls, parts: Parts) -> TabularMDP:
+        """Make a table of what a file holds."""
+        values, arrays = parts.values, dict(parts.arrays)
+        for name, kind in _KINDS.items():
+            if name in arrays and (arrays[name].dtype.kind != kind or arrays[name].ndim != 1):
+                found = f"{arrays[name].dtype} of shape {arrays[name].shape}"
+                raise InvalidInput(f"TabularMDP: array {name!r} must be a vector of kind {kind!r}, got {found}.")
+        names = {key: None if values[key] is None else tuple(values[key]) for key in ("states", "actions", "layout")}
+        n_actions, (low, high) = int(values["n_actions"]), values["reward_range"]
+        allowed, initial = arrays.pop("allowed", None), arrays.pop("initial")
+        return TabularMDP(
+            Rows(**arrays),
+            n_actions=n_actions,
+            gamma=values["gamma"],
+            initial=initial,
+            reward_range=(low, high),
+            labels=Labels(**names),
+            estimated=values["estimated"] is True,
+            allowed=None if allowed is None else allowed.reshape(-1, max(n_actions, 1)),
+        )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Arrive in another process, read-only again."""
@@ -313,3 +348,27 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     """Return a view that nobody can make writeable again: its base is read-only, and nobody else has it."""
     array.setflags(write=False)
     return array.view()
+
+
+def _freeze_model(name: str, output: Any) -> TabularMDP:
+    if not isinstance(output, TabularMDP):
+        raise InvalidInput(f"Run: a {name} must be a TabularMDP, got {type(output).__name__}.")
+    return output if output.estimated else output._with(estimated=True, _source=None)
+
+
+def _encode_model(model: TabularMDP) -> NDArray[np.uint8]:
+    stream = io.BytesIO()
+    write_artifact(model, stream)
+    return np.frombuffer(stream.getvalue(), dtype=np.uint8)
+
+
+add_level(
+    Level(
+        "model",
+        implies=("value",),
+        freeze=_freeze_model,
+        digest=lambda name, model: model.digest,
+        encode=_encode_model,
+        decode=lambda array: read_artifact(io.BytesIO(array.tobytes()), TabularMDP),
+    )
+)

@@ -13,7 +13,7 @@ A rule is a small object with an id, and a pure function of (empirical model, sh
 
 from replicable_rl.rules.affordable import AffordableTolerance
 from replicable_rl.rules.choosing import choose_cuts
-from replicable_rl.rules.cuts import Cuts, load_cuts
+from replicable_rl.rules.cuts import Cuts
 from replicable_rl.rules.published import PublishedCuts
 from replicable_rl.rules.rule import Decision, Margin, Rule, Tuning
 from replicable_rl.rules.simple import Greedy, RandomTolerance, RoundedQ, SharedGumbel
@@ -34,5 +34,4 @@ __all__ = [
     "Tuning",
     "as_rule",
     "choose_cuts",
-    "load_cuts",
 ]

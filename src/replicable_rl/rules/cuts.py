@@ -7,16 +7,13 @@ distance from the cuts (`choosing.py`).
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from replicable_rl.canonical import Json, json_text, parse_json, record_digest
-from replicable_rl.display import Displayed
+from replicable_rl.canonical import Json, record_digest
 from replicable_rl.errors import (
-    InvalidFile,
     InvalidInput,
     check_numbers,
     check_real,
@@ -24,7 +21,7 @@ from replicable_rl.errors import (
     shown,
     speaking_as,
 )
-from replicable_rl.files import read_file, write_text
+from replicable_rl.files import Artifact, Parts
 from replicable_rl.problem.labels import Labels
 from replicable_rl.rules.rule import action_order, check_order
 from replicable_rl.runs import ObjectSpec
@@ -38,13 +35,12 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 _FORMAT = "replicable-rl cuts v1"
-_MOST_BYTES = 1 << 28
 _SHOWN = 10  # states that a text lists
 _FEW = 50  # samples: a deviation that n of them tell is off by one part in sqrt(2(n - 1)), a tenth
 
 
 @dataclass(frozen=True, eq=False)
-class Cuts(Displayed):
+class Cuts(Artifact):
     """What the first lab publishes: a tolerance for every state, and what it decided itself.
 
     Attributes
@@ -69,6 +65,7 @@ class Cuts(Displayed):
         What states and actions are called: those of a log, which no id stands for. People read the cuts by them.
     """
 
+    saved_as: ClassVar[str] = "cuts"
     tolerances: Floats
     policy: Integers
     margins: Floats
@@ -163,39 +160,20 @@ class Cuts(Displayed):
         """Return the JSON form, with a digest of all of it."""
         return {**self._content(), "digest": self.digest}
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the cuts to a file of a few lines, whole or not at all."""
-        lines = (f"{json_text(name)}: {json_text(value)}" for name, value in self.to_json().items())
-        write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
+    def parts(self) -> Parts:
+        """Return what a file holds of it."""
+        arrays = {"tolerances": self.tolerances, "policy": self.policy, "margins": self.margins}
+        names = None if self.names is None else [self.names.states, self.names.actions]
+        scalars = {"epsilon": self.epsilon, "doubt": self.doubt, "samples": self.samples}
+        return Parts({"problem": self.problem.to_json(), "order": list(self.order), "names": names, **scalars}, arrays)
 
     @classmethod
-    def from_json(cls, data: Json) -> Cuts:
-        """Read the JSON form back; what does not fit its digest is refused."""
-        named = data.get("format") if isinstance(data, dict) else None
-        if not isinstance(named, str) or named != _FORMAT:
-            raise InvalidInput(f"Cuts: expected an object of the format {_FORMAT!r}, got {shown(data)}.")
-        tolerances, policy, margins = (_numbers(data, name) for name in ("tolerances", "policy", "margins"))
-        cuts = cls(
-            np.array(tolerances),
-            np.array(policy),
-            np.array([math.inf if margin is None else margin for margin in margins]),
-            tuple(_numbers(data, "order")),
-            ObjectSpec.from_json(data.get("problem")),
-            data.get("epsilon", math.nan),
-            data.get("samples", math.nan),
-            data.get("doubt", math.nan),
-            _names(data["names"]) if "names" in data else None,
-        )
-        digest = data.get("digest")
-        if not isinstance(digest, str) or digest != cuts.digest or set(data) != set(cuts.to_json()):
-            raise InvalidInput("Cuts: the digest does not fit the content: the cuts were changed, or are damaged.")
-        return cuts
-
-
-def _names(data: Json) -> Labels:
-    if not isinstance(data, dict) or set(data) != {"states", "actions"}:
-        raise InvalidInput(f"Cuts: names must hold states and actions, got {shown(data)}.")
-    return Labels(data["states"], data["actions"])  # lists, perhaps: they are checked with everything else
+    def from_parts(cls, parts: Parts) -> Cuts:
+        """Make cuts of what a file holds."""
+        values: dict[str, Any] = {**parts.values, **parts.arrays}
+        names = values.pop("names")
+        problem, order = ObjectSpec.from_json(values.pop("problem")), tuple(values.pop("order"))
+        return cls(**values, problem=problem, order=order, names=None if names is None else Labels(*names))
 
 
 def _checked_names(names: Any, n_states: int, n_actions: int) -> Labels:
@@ -209,25 +187,7 @@ def _checked_names(names: Any, n_states: int, n_actions: int) -> Labels:
     return Labels(tuple(names.states or ()), tuple(names.actions or ()))
 
 
-def _numbers(data: dict[str, Json], name: str) -> list[Any]:
-    """Return a list of numbers; only margins may be null. One long text among them would make numpy widen them all."""
-    values = data.get(name)
-    kinds = (int, float, type(None)) if name == "margins" else (int, float)
-    if not isinstance(values, list) or not all(type(value) in kinds for value in values):
-        raise InvalidInput(f"Cuts: {name} must be a list of numbers, got {shown(values)}.")
-    return values
-
-
 def _check_all(name: str, values: Floats, right: NDArray[np.bool_], rule: str) -> None:
     if not right.all():
         state = int(np.argmin(right))
         raise InvalidInput(f"Cuts: {name} must be {rule}, got {values[state]:g} for state {state}.")
-
-
-def load_cuts(path: str | os.PathLike[str]) -> Cuts:
-    """Read cuts from a file that `Cuts.save` wrote."""
-    content = read_file(path, _MOST_BYTES)
-    try:
-        return Cuts.from_json(parse_json(content))
-    except InvalidInput as error:
-        raise InvalidFile(f"{path}: {error}") from None

@@ -46,7 +46,7 @@ class PublishedCuts:
     Parameters
     ----------
     cuts : Cuts
-        From :func:`replicable_rl.publish`, or read with :func:`replicable_rl.rules.load_cuts`.
+        From :func:`replicable_rl.publish`, or read with :func:`replicable_rl.load`.
     """
 
     cuts: Cuts
@@ -57,8 +57,7 @@ class PublishedCuts:
     def __post_init__(self) -> None:
         if not isinstance(self.cuts, Cuts):
             raise InvalidInput(
-                "PublishedCuts: cuts must be Cuts, as `publish` and `rules.load_cuts` return them, "
-                f"got {shown(self.cuts)}."
+                f"PublishedCuts: cuts must be Cuts, as `publish` and `load` return them, got {shown(self.cuts)}."
             )
 
     @property

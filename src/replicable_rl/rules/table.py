@@ -7,9 +7,10 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
+from replicable_rl.files import load_artifact
 from replicable_rl.problem.policies import chosen_actions
 from replicable_rl.rules.affordable import AffordableTolerance
-from replicable_rl.rules.cuts import Cuts, load_cuts
+from replicable_rl.rules.cuts import Cuts
 from replicable_rl.rules.published import PublishedCuts
 from replicable_rl.rules.rule import Decision
 from replicable_rl.rules.simple import Greedy, RandomTolerance, RoundedQ, SharedGumbel
@@ -55,7 +56,7 @@ def decided_by(
 def as_rule(value: Any) -> Any:
     """Return a rule by its id, by an id with settings as identities say it, or one of your own as it is.
 
-    A text that ends in ``.json`` is a file of published cuts.
+    A text that ends in ``.npz`` is a file of published cuts.
 
     >>> as_rule("affordable"), as_rule({"id": "tolerance", "tolerance": 0.01})
     (AffordableTolerance(order=None), RandomTolerance(tolerance=0.01, order=None))
@@ -64,8 +65,8 @@ def as_rule(value: Any) -> Any:
     ...
     replicable_rl.errors.InvalidInput: rule: no rule is called 'affordabel'. Did you mean 'affordable'?
     """
-    if isinstance(value, str) and value.endswith(".json"):
-        return PublishedCuts(load_cuts(value))
+    if isinstance(value, str) and value.endswith(".npz"):
+        return PublishedCuts(load_artifact(value, Cuts))
     name, settings = value, {}
     if isinstance(value, Mapping) and "id" in value:
         settings = {str(key): one for key, one in value.items() if key != "id"}
@@ -78,7 +79,7 @@ def as_rule(value: Any) -> Any:
             known = settings.get("cuts")
             why = f"only their digest is known, {shown(known)}" if isinstance(known, str) else "none are named"
             raise InvalidInput(
-                f"rule: published cuts must be given, and {why}. Give rule=rules.PublishedCuts(cuts), or the .json "
+                f"rule: published cuts must be given, and {why}. Give rule=rules.PublishedCuts(cuts), or the .npz "
                 "file that holds them."
             )
         try:

@@ -1,5 +1,6 @@
 """The nouns: what is run (:class:`RunSpec`, :class:`AuditSpec`), what it yields (:class:`Run`), and what is claimed."""
 
+from replicable_rl.runs.algorithm import ALGORITHMS, SHIPPED, speaker
 from replicable_rl.runs.audits import AuditSpec, LogPair, Logs, Repeat, Training, derived_seed
 from replicable_rl.runs.claims import (
     CERTIFICATE,
@@ -15,11 +16,11 @@ from replicable_rl.runs.claims import (
 from replicable_rl.runs.levels import (
     LEVELS,
     Level,
+    add_level,
     check_level,
     implied,
     in_order,
     level_of,
-    register_level,
     usual_level,
 )
 from replicable_rl.runs.provenance import OURS, is_our_file, is_reloaded, load_plugins, provider
@@ -37,6 +38,7 @@ from replicable_rl.runs.specs import (
 )
 
 __all__ = [
+    "ALGORITHMS",
     "CERTIFICATE",
     "COUNTS",
     "EMPTY",
@@ -44,6 +46,7 @@ __all__ = [
     "LEVELS",
     "OURS",
     "OWN",
+    "SHIPPED",
     "THIS_SEED",
     "UNSAID",
     "AuditSpec",
@@ -66,6 +69,7 @@ __all__ = [
     "Status",
     "StatusCode",
     "Training",
+    "add_level",
     "check_level",
     "derived_seed",
     "history_digest",
@@ -78,7 +82,7 @@ __all__ = [
     "made_with",
     "parameter_text",
     "provider",
-    "register_level",
     "shortfall",
+    "speaker",
     "usual_level",
 ]

@@ -2,7 +2,7 @@
 
     model  =>  value  =>  policy
 
-Two runs with the same model have the same value, and so the same policy. The list is open: :func:`register_level`
+Two runs with the same model have the same value, and so the same policy. The list is open: `replicable_rl.register`
 adds one, and an audit compares it, a store keeps it, and a report shows it like the others. A run has the levels that
 its algorithm stands for and no others: a rule that decides publishes a policy and no values.
 """
@@ -16,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from replicable_rl.canonical import array_digest, array_to_bytes, bytes_to_array, json_text
+from replicable_rl.canonical import array_digest, json_text
 from replicable_rl.errors import InvalidInput, did_you_mean, shown
 from replicable_rl.runs.provenance import is_reloaded, load_plugins
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
-_SUFFIX = re.compile(r"\.[a-z0-9]{1,40}")
-# What runs have beside their levels: the columns of their table, their record run.json, their history.
+# What runs have beside their levels: the columns of their table, their history.
 _TAKEN = {
     *("problem", "algorithm", "sampler", "shared_seed", "sample_seed", "log", "samples", "status", "return"),
     *("loss", "measured_return", "measured_low", "measured_high", "error", "run", "seconds", "history"),
@@ -68,7 +67,7 @@ class Level:
     digest : callable
         (name, output) -> fingerprint: equal exactly where the outputs are.
     encode, decode : callable
-        Output -> bytes, and back. ``suffix`` is that of the file with these bytes.
+        Output -> an array of numbers, which files and stores keep, and back.
 
     Examples
     --------
@@ -80,18 +79,14 @@ class Level:
     implies: tuple[str, ...] = ()
     freeze: Callable[[str, Any], Any] = field(default=freeze_array, repr=False)
     digest: Callable[[str, Any], str] = field(default=array_digest, repr=False)
-    encode: Callable[[Any], bytes] = field(default=array_to_bytes, repr=False)
-    decode: Callable[[bytes], Any] = field(default=bytes_to_array, repr=False)
-    suffix: str = field(default=".npy", repr=False)
+    encode: Callable[[Any], Any] = field(default=np.asarray, repr=False)
+    decode: Callable[[Any], Any] = field(default=np.asarray, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise InvalidInput(f"Level: name must be lower-case letters, digits, '-' and '_'; got {shown(self.name)}.")
         if self.name in _TAKEN:
             raise InvalidInput(f"Level: every run has {self.name!r} beside its levels. Choose another name.")
-        if not isinstance(self.suffix, str) or not _SUFFIX.fullmatch(self.suffix):
-            rule = "a dot and lower-case letters or digits, such as '.npy'"
-            raise InvalidInput(f"Level: suffix must be {rule}; got {shown(self.suffix)}.")
         if not isinstance(self.implies, (tuple, list)) or not all(isinstance(one, str) for one in self.implies):
             raise InvalidInput(f"Level: implies must be a tuple of names of levels, got {shown(self.implies)}.")
         object.__setattr__(self, "implies", tuple(self.implies))
@@ -101,7 +96,7 @@ class Level:
 LEVELS: dict[str, Level] = {}  # by name, in the order of registration
 
 
-def register_level(level: Level) -> Level:
+def add_level(level: Level) -> Level:
     """Add a level for good; the same one again changes nothing.
 
     Parameters
@@ -110,10 +105,10 @@ def register_level(level: Level) -> Level:
         What it implies must be registered before it.
     """
     if not isinstance(level, Level):
-        raise InvalidInput(f"register_level: level must be a Level, got {shown(level)}.")
+        raise InvalidInput(f"register: level must be a Level, got {shown(level)}.")
     known = LEVELS.get(level.name)
     if known is not None and not _is_same(known, level):
-        raise InvalidInput(f"register_level: {level.name!r} is another level already. Choose another name.")
+        raise InvalidInput(f"register: {level.name!r} is another level already. Choose another name.")
     for name in level.implies:
         level_of(name)
     LEVELS[level.name] = level
@@ -230,8 +225,12 @@ def _bytes_digest(name: str, output: bytes) -> str:
     return hashlib.sha256(f"replicable-rl {name} {len(output)}\n".encode() + output).hexdigest()
 
 
-register_level(
-    Level("bytes", freeze=_freeze_bytes, digest=_bytes_digest, encode=bytes, decode=bytes, suffix=".bin")
+def _as_array(output: bytes) -> Any:
+    return np.frombuffer(output, dtype=np.uint8)
+
+
+add_level(
+    Level("bytes", freeze=_freeze_bytes, digest=_bytes_digest, encode=_as_array, decode=lambda array: array.tobytes())
 )  # weights, or whatever else training code returns
-register_level(Level("policy"))  # actions of states, or of observations of a probe set
-register_level(Level("value", implies=("policy",), freeze=_freeze_value))
+add_level(Level("policy"))  # actions of states, or of observations of a probe set
+add_level(Level("value", implies=("policy",), freeze=_freeze_value))

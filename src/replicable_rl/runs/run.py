@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from replicable_rl.canonical import Json, array_digest, decimal
+from replicable_rl.canonical import Json, array_digest, decimal, from_decimal
 from replicable_rl.display import Displayed, described
 from replicable_rl.errors import InvalidInput, did_you_mean
+from replicable_rl.files import Artifact, Parts
+from replicable_rl.runs.algorithm import speaker
 from replicable_rl.runs.claims import Claims
 from replicable_rl.runs.levels import LEVELS, in_order, level_of
 from replicable_rl.runs.specs import RunSpec
@@ -98,6 +100,7 @@ def made_with() -> Mapping[str, str]:
 
 
 _NO_CLAIMS = Claims()
+_HISTORY = "history/"  # the folder of its columns in a file
 Fetch = Callable[[str, str], Any]  # (level, or "history", and digest) -> what is kept
 
 
@@ -144,7 +147,7 @@ class KeptHistory(Mapping[str, "NDArray[np.float64]"]):
 
 
 @dataclass(frozen=True, eq=False)
-class Run(Displayed):
+class Run(Artifact):
     """What one run yields; immutable.
 
     Algorithms build one with :meth:`of`; :func:`replicable_rl.solve` adds the identity and the versions.
@@ -173,6 +176,7 @@ class Run(Displayed):
         Where it failed, as Python prints it; of runs that were just made, for a store keeps the error alone.
     """
 
+    saved_as: ClassVar[str] = "run"
     fingerprints: Fingerprints
     outputs: Mapping[str, Any] = field(repr=False)
     status: Status | None = None
@@ -218,6 +222,8 @@ class Run(Displayed):
             columns = {str(name): np.array(column, dtype=np.float64) for name, column in (history or {}).items()}
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidInput(f"Run: history must hold columns of numbers ({error!s:.120}).") from None
+        if any(column.ndim != 1 for column in columns.values()):
+            raise InvalidInput("Run: history must hold columns of numbers, one for every round.")
         for column in columns.values():
             column.setflags(write=False)
         prints = Fingerprints({name: level_of(name).digest(name, output) for name, output in frozen.items()})
@@ -259,6 +265,32 @@ class Run(Displayed):
         if type(self.history) is KeptHistory:  # `isinstance` asks more, and there are many
             return self.history.digest
         return history_digest(self.history) if self.history else None
+
+    # --- files ---------------------------------------------------------------------------------------
+
+    def parts(self) -> Parts:
+        """Return what a file holds of it: an array for every level, and for every column of its history."""
+        if self.error is not None:
+            raise InvalidInput(f"save: this run failed, and has nothing to save ({self.error.rstrip('.')}).")
+        arrays = {level: level_of(level).encode(self.output(level)) for level in self.fingerprints}
+        columns = {f"{_HISTORY}{i}": column for i, column in enumerate(self.history.values())}
+        return Parts({**self.to_json(), "history": list(self.history)}, arrays | columns)
+
+    @classmethod
+    def from_parts(cls, parts: Parts) -> Run:
+        """Make a run of what a file holds."""
+        said, arrays = parts.values, parts.arrays
+        spec = None if said["spec"] is None else RunSpec.from_json(said["spec"])
+        run = Run.of(
+            {name: level_of(name).decode(arrays[name]) for name in said["fingerprints"]},
+            status=None if said["status"] is None else Status.from_json(said["status"]),
+            claims=Claims.from_json(said["claims"], speaker(None if spec is None else spec.algorithm)),
+            samples=None if said["samples"] is None else from_decimal("samples", said["samples"]),
+            history={name: arrays[f"{_HISTORY}{i}"] for i, name in enumerate(said["history"])},
+        )
+        if run.fingerprints != said["fingerprints"]:
+            raise InvalidInput("Run: the outputs do not have the fingerprints recorded.")
+        return run.but(spec=spec, made_with=dict(said["made_with"]))
 
     # --- the usual levels by name ------------------------------------------------------------------
 
