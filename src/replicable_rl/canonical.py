@@ -6,7 +6,6 @@ little-endian, C order, with -0.0 written as 0.0 and NaN refused.
 """
 
 import hashlib
-import io
 import json
 import math
 import re
