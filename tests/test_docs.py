@@ -232,7 +232,7 @@ $ replicable-rl solve nowhere.npz phased-vi-v1 --shared-seed 1   # a comment
 replicable-rl: nowhere.npz: no such file.
 $ replicable-rl audit \\
     notes.npz phased-vi-v1 --epsilon 0.1 --delta 0.1
-replicable-rl: notes.npz: not a replicable-rl mdp file (archive: cannot be read (File is not a zip file)).
+replicable-rl: notes.npz: is no file of this library (BadZipFile: File is not a zip file).
 $ replicable-rl list
 ...
  value   policy
