@@ -37,8 +37,7 @@ from replicable_rl.runs import Repeat, Run, RunSpec, is_our_file, made_with
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-_FEWEST, _MOST = 3, 12  # runs that are made again
-_SECOND, _SHARES = 1.0, (0.5, 0.1)  # they may last so long, or this share of the audit: the fewest, and the others
+_FEWEST, _MOST = 3, 12  # runs that are made again; every tenth between them
 _PATIENCE = 30.0  # seconds, and three times as long as the run itself took
 _DIED, _ENDLESS = "the process ended", "it did not end"
 _DONE = 17  # how a fork ends that did its work; somebody's own code may end it otherwise
@@ -55,7 +54,7 @@ class Pristine:
     """
 
     def __init__(self, jobs: Mapping[int, Job]) -> None:
-        self._process, self._state, self._since = 0, "", time.monotonic()
+        self._process, self._state = 0, ""
         if not jobs or not hasattr(os, "fork"):
             return
         self._folder = tempfile.TemporaryDirectory(prefix="replicable-rl-", ignore_cleanup_errors=True)
@@ -84,15 +83,12 @@ class Pristine:
     def repeats(self, number: int, runs: Sequence[Run], each: int) -> list[Repeat]:
         """Make a few runs of a job again, ``each`` under one shared seed, until one is not the same."""
         found: list[Repeat] = []
-        lasted = time.monotonic() - self._since
         if self._process and not self._state:  # asked once for all audits
             self._state = self._answer(_PATIENCE)
-        begun = time.monotonic()
         for run in _chosen(runs, each):
-            most = max(_SECOND, _SHARES[len(found) >= _FEWEST] * lasted)
-            if found and (not found[-1].same or time.monotonic() - begun > most):
-                break
             found.append(self._repeat(number, run))
+            if not found[-1].same:
+                break
         return found or [Repeat(run.key, None, "they failed, or other versions made them") for run in runs[:1]]
 
     def _repeat(self, number: int, run: Run) -> Repeat:
@@ -123,8 +119,8 @@ def _chosen(runs: Sequence[Run], each: int) -> list[Run]:
     """Return some runs, the last one first, that another one with the same shared seed came before."""
     here = made_with()
     some = [run for i, run in enumerate(runs) if i % each and run.error is None and dict(run.made_with) == dict(here)]
-    few = some[::-1][:: max(1, len(some) // _MOST)][:_MOST]
-    return [run for i in range(4) for run in few[i::4]]  # there may be time for the fewest only: some of all ages
+    most = min(max(len(runs) // 10, _FEWEST), _MOST)
+    return some[::-1][:: max(1, -(-len(some) // most))]
 
 
 def _and_end(work: Callable[[], object]) -> None:
