@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 import replicable_rl as rr
 from replicable_rl.algorithms.approximate_mdp import _keeps_its_distance
-from replicable_rl.algorithms.phased_vi import phased_value_iteration
+from replicable_rl.algorithms.phased_vi import iterate
 from replicable_rl.errors import InvalidMDP
 from replicable_rl.problem.sampler import Counts
 from replicable_rl.problem.support import pairs_of, random_actions, uniform_policy
-from replicable_rl.queries.rounding import RStat
+from replicable_rl.queries import Query, RStat
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.registry import ALGORITHMS
 from replicable_rl.rules.model import EmpiricalModel
@@ -434,19 +434,22 @@ def test_forbidden_pairs_have_no_edges_to_keep_away_from() -> None:
     """Whose means would be 0, and near an edge wherever the offset is small."""
     mdp, schedule = masked(1), Schedule.constant(2, 300, 1.0)
 
-    class Near(RStat):
+    class Near(Query):
         """Says that forbidden pairs are at an edge, and all others far from one."""
 
         def room(self, means: Any, *address: int, **index: Any) -> Any:
             return np.where(mdp.allowed.reshape(-1), 1.0, 0.0)
 
+        def answer(self, means: Any, *address: int, index: Any = None) -> Any:
+            return means
+
     in_python: Any = counting(mdp)[0]
     far = 0
     for seed in range(200):  # in some of them, only forbidden pairs are near
-        query, near = (kind(SharedRandomness(seed), "rpvi/offset", schedule.widths) for kind in (RStat, Near))
+        query = RStat(SharedRandomness(seed), "rpvi/offset", schedule.widths)
         found, listed, told = (
-            phased_value_iteration(source, schedule, asked, sample_stream(1), 3.0).far
-            for source, asked in ((Counts(mdp), query), (in_python, query), (in_python, near))
+            iterate(source, schedule, asked, sample_stream(1), 3.0).good_seed
+            for source, asked in ((Counts(mdp), query), (in_python, query), (in_python, Near()))
         )
         assert found == listed
         assert told
@@ -464,15 +467,18 @@ def test_forbidden_pairs_have_no_edges_to_keep_away_from() -> None:
 def test_a_model_is_not_asked_about_forbidden_pairs() -> None:
     mdp = masked(1)
 
-    class Near(RStat):
+    class Near(Query):
         """Says that everything about forbidden pairs is at an edge, and everything else far from one."""
 
         def room(self, means: Any, *address: int, index: Any = None) -> Any:
             return np.where(mdp.allowed.reshape(-1)[index // S], np.inf, 0.0)
 
+        def answer(self, means: Any, *address: int, index: Any = None) -> Any:
+            return means
+
     algorithm = rr.ReplicableApproximateMDP(0.1, 0.01, 0.3)
     seen = Counts(mdp).draw(algorithm.plan(mdp).numbers.calls, sample_stream(1)).transitions(S, A)
-    assert _keeps_its_distance(Near(SharedRandomness(1), "model", 0.1), seen, algorithm.plan(mdp).numbers)
+    assert _keeps_its_distance(Near(), seen, algorithm.plan(mdp).numbers)
 
 
 def test_the_first_policy_of_rmax_is_uniform_over_what_is_allowed() -> None:

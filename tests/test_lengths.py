@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import replicable_rl as rr
-from replicable_rl.algorithms.phased_vi import phased_value_iteration
 from replicable_rl.errors import InvalidInput
 from replicable_rl.problem.sampler import Counts
 from replicable_rl.queries import RStat
-from replicable_rl.queries.rounding import Grid
 from replicable_rl.randomness import SharedRandomness, sample_stream
 from replicable_rl.rules.model import EmpiricalModel
 from replicable_rl.rules.rule import Margin, Tuning
 from replicable_rl.rules.simple import RandomTolerance
 from replicable_rl.sampling import OutcomeCounts
-from replicable_rl.theory import Schedule
 
 GRID = rr.make("two-goals-v1")
 S, A = GRID.n_states, GRID.n_actions
@@ -157,28 +154,6 @@ def test_a_margin_of_another_model_makes_nothing_sure() -> None:
     for margin in (Margin.of(small, 0.1), Margin.without_values(model(), 0.1)):
         with pytest.raises(InvalidInput, match="margin must be that of a model of this size"):
             rule.decide(model(), SharedRandomness(1), Tuning(0.1, 0.1), margin)
-
-
-@dataclass(frozen=True)
-class FewKeys:
-    """A query of somebody's own that says a grid."""
-
-    keys: np.ndarray
-    keeps_zero: bool = False
-
-    @property
-    def grid(self) -> Grid:
-        return Grid(lambda addresses: self.keys)
-
-    def answer(self, means: Any, *address: int, index: Any = None) -> Any:
-        return means
-
-
-@pytest.mark.parametrize("shape", [(1, 2), (7, 2), (8, 1), (8,), (9, 2)])
-def test_a_grid_has_keys_for_every_iteration(shape: tuple[int, ...]) -> None:
-    query = FewKeys(np.ones(shape, dtype=np.uint64))
-    with pytest.raises(InvalidInput, match="keys must have two words for each of 8 addresses"):
-        phased_value_iteration(Counts(GRID), Schedule.constant(8, 10, 0.1), query, sample_stream(1))
 
 
 def test_other_rewards_and_policies_of_tables() -> None:

@@ -49,24 +49,22 @@ def new_model(
 ) -> LearnedModel:
     sizes = {"n_states": S, "n_actions": A, "gamma": 0.9, "reward_range": (0.0, 1.0), **changes}
     problem: Any = SimpleNamespace(known_rewards=known_rewards, initial=initial, **sizes)
-    return LearnedModel(problem, top)
+    return LearnedModel.nothing(problem, top)
 
 
 def learn(query: RowQueries, seen: TransitionCounts, pairs: Any, **options: Any) -> LearnedModel:
-    model = new_model(**options)
-    model.learn(np.asarray(pairs, dtype=np.int64), seen, query)
-    return model
+    return new_model(**options).learned(np.asarray(pairs, dtype=np.int64), seen, query)
 
 
 def row_of(model: LearnedModel, pair: int) -> dict[int, float]:
     """A row of the model as it is handed on."""
-    rows = model.to_mdp().rows
+    rows = model.table.rows
     of = rows.of_row(pair)
     return dict(zip(rows.next_state[of].tolist(), rows.probability[of].tolist(), strict=True))
 
 
 def rewards_of(model: LearnedModel) -> list[float]:
-    rows = model.to_mdp().rows
+    rows = model.table.rows
     return [float(rows.reward[rows.indptr[pair]]) for pair in range(S * A)]
 
 
@@ -106,7 +104,7 @@ queries = st.one_of(
 @given(rows_seen, queries)
 def test_rows_are_distributions(seen: dict[int, dict[int, float]], query: RowQueries) -> None:
     model = learn(query, counts(seen), sorted(seen))
-    mdp = model.to_mdp()
+    mdp = model.table
     assert (mdp.n_states, mdp.n_actions) == (S, A)
     assert np.add.reduceat(mdp.rows.probability, mdp.rows.indptr[:-1]) == pytest.approx(np.ones(S * A), abs=1e-12)
     assert (mdp.rows.probability > 0).all()
@@ -164,9 +162,9 @@ def test_never_seen_successors_stay_absent() -> None:
 def test_rows_of_a_large_problem_stay_sparse() -> None:
     mdp = rr.make("riverswim-v1", n_states=2000)
     seen = Counts(mdp).draw(10**12, sample_stream(SEED)).transitions(2000, 2)
-    model = LearnedModel(mdp, 1.0)
-    model.learn(np.arange(4000), seen, rounded(1e-3))
-    learned = model.to_mdp().rows
+    model = LearnedModel.nothing(mdp, 1.0)
+    model = model.learned(np.arange(4000), seen, rounded(1e-3))
+    learned = model.table.rows
     assert learned.next_state.tolist() == mdp.rows.next_state.tolist()
     assert np.abs(learned.probability - mdp.rows.probability).max() <= 3e-3
 
@@ -177,7 +175,7 @@ def test_most_successors_are_those_seen(query: RowQueries) -> None:
     seen = counts({0: {0: 5}, 3: {0: 5, 2: 1, 3: 0}, 4: {0: 1, 1: 1, 2: 1, 3: 1}})
     model = new_model()
     for pairs, most in (([], 0), ([0], 1), ([3], 2), ([0], 2), ([4, 0], 4)):
-        model.learn(np.array(pairs, dtype=np.int64), seen, query)
+        model = model.learned(np.array(pairs, dtype=np.int64), seen, query)
         assert model.most_successors == most
 
 
@@ -227,8 +225,8 @@ def digests(query: RowQueries, known_rewards: Floats | None, data: TransitionCou
     for order in orders:
         model = new_model(known_rewards)
         for group in order:
-            model.learn(np.array(group), data, query)
-        found.add(model.to_mdp().digest)
+            model = model.learned(np.array(group), data, query)
+        found.add(model.table.digest)
     return found
 
 
@@ -259,25 +257,25 @@ def test_different_rounds_and_different_data_give_the_same_bits(form: Form) -> N
     found = set()
     for first, then in ((early, late), (late, early), (late, late)):
         model = new_model(reward_range=mdp.reward_range, initial=mdp.initial)
-        model.learn(np.array([1, 6]), first, query)
-        model.learn(np.array([7, 0, 2]), then, query)
-        model.learn(np.array([5, 3, 4]), late, query)
-        found.add(model.to_mdp().digest)
+        model = model.learned(np.array([1, 6]), first, query)
+        model = model.learned(np.array([7, 0, 2]), then, query)
+        model = model.learned(np.array([5, 3, 4]), late, query)
+        found.add(model.table.digest)
     assert len(found) == 1
 
 
 def test_learning_a_pair_again_replaces_its_row() -> None:
     model = learn(PLAIN, counts({3: {0: 1}, 5: {1: 1}}), [3, 5])
-    model.learn(np.array([3]), counts({3: {1: 1, 2: 1}}), PLAIN)
+    model = model.learned(np.array([3]), counts({3: {1: 1, 2: 1}}), PLAIN)
     assert row_of(model, 3) == {1: 0.5, 2: 0.5}
     assert row_of(model, 5) == {1: 1.0}
 
 
 def test_learning_nothing_changes_nothing() -> None:
     model = new_model()
-    before = model.to_mdp().digest
-    model.learn(np.array([], dtype=np.int64), counts({3: {0: 1}}), PLAIN)
-    assert model.to_mdp().digest == before
+    before = model.table.digest
+    model = model.learned(np.array([], dtype=np.int64), counts({3: {0: 1}}), PLAIN)
+    assert model.table.digest == before
     assert not model.known.any()
 
 
@@ -319,8 +317,8 @@ def test_learned_rewards_stay_within_their_range(
     seen = counts({5: {1: visits}}, {5: visits * (low + where * span)})
     for query in (PLAIN, rounded(width, seed=seed)):
         model = new_model(top=high, reward_range=(low, high))
-        model.learn(np.array([5]), seen, query)
-        mdp = model.to_mdp()
+        model = model.learned(np.array([5]), seen, query)
+        mdp = model.table
         learned = float(mdp.rows.reward[mdp.rows.indptr[5]])
         assert low <= learned <= high
         assert mdp.reward_range == (low, high)
@@ -348,14 +346,14 @@ def test_rewards_have_offsets_of_their_own() -> None:
 
 def test_what_is_unknown_is_a_self_loop_with_the_highest_reward() -> None:
     model = new_model(top=3.0, initial=np.array([0.0, 1.0, 0.0, 0.0]))
-    mdp = model.to_mdp()
+    mdp = model.table
     assert mdp.estimated
     assert mdp.rows.next_state.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
     assert mdp.rows.probability.tolist() == [1.0] * 8
     assert mdp.rows.reward.tolist() == [3.0] * 8
     assert mdp.reward_range == (0.0, 3.0)
     assert (mdp.gamma, mdp.initial.tolist()) == (0.9, [0.0, 1.0, 0.0, 0.0])
-    model.learn(np.array([2]), counts({2: {3: 1}}), PLAIN)
+    model = model.learned(np.array([2]), counts({2: {3: 1}}), PLAIN)
     assert rewards_of(model) == [3.0, 3.0, 0.0, *[3.0] * 5]
 
 

@@ -18,7 +18,7 @@ import replicable_rl as rr
 from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
 from replicable_rl.planning.exact import evaluate_policy, optimal_values
 from replicable_rl.problem.sampler import Counts
-from replicable_rl.queries import Means
+from replicable_rl.queries import Means, Query
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import EpisodeCounts, TransitionCounts
 from replicable_rl.testing import PerSample
@@ -143,9 +143,9 @@ def test_r_max_claims_nothing_where_its_planning_was_not_accurate_enough(name: s
 
 
 def test_a_planner_that_stops_too_soon_takes_the_claim_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    from replicable_rl.algorithms import rmax
+    from replicable_rl.algorithms import model_rows
 
-    monkeypatch.setattr(rmax, "optimal_values", lambda model: optimal_values(model, tolerance=1e-3))
+    monkeypatch.setattr(model_rows, "optimal_values", lambda model: optimal_values(model, tolerance=1e-3))
     run = rr.solve(detour(0.0), algorithms(0.9)["ReplicableRMax"], shared_seed=1, sample_seed=1)
     assert run.claims.accuracy is None
     assert "1e-10" in run.claims.missing["accuracy"]
@@ -176,10 +176,14 @@ def test_an_offset_separates_no_two_runs(name: str) -> None:
 
 
 @dataclass(frozen=True)
-class Asked(Means):
+class Asked(Query):
     """Plain means that remember what they were asked."""
 
     means: list[float] = field(default_factory=list)
+
+    @property
+    def keeps_zero(self) -> bool:
+        return True
 
     def answer(self, means: np.ndarray, *address: int, index: np.ndarray | None = None) -> np.ndarray:
         self.means.extend(means.tolist())
@@ -195,7 +199,7 @@ def test_means_of_rewards_keep_their_digits() -> None:
             Counts(mdp).play(np.full((3, 2), 0.5), 10**12, 20, sample_stream(SEED)),
             Counts(mdp).draw(10**12, sample_stream(SEED)).transitions(3, 2, b),
         ):
-            LearnedModel(mdp, b + 1.0).learn(np.arange(6), seen, RowQueries(Means(), query))
+            LearnedModel.nothing(mdp, b + 1.0).learned(np.arange(6), seen, RowQueries(Means(), query))
         asked.append(query.means)
     assert asked[0] == asked[1] == asked[2]
     assert asked[0][:2] == pytest.approx([0.3, 0.1], abs=1e-5)  # ten standard deviations are 5e-6

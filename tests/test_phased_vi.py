@@ -11,13 +11,13 @@ import pytest
 
 import replicable_rl as rr
 from replicable_rl.algorithms import phased_vi as module
-from replicable_rl.algorithms.compiled import fused as fused_module
-from replicable_rl.algorithms.compiled.fused import Iterations, fused_iterations
+from replicable_rl.algorithms.compiled import phased as compiled_module
+from replicable_rl.algorithms.compiled.phased import Iterated
 from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.experiments.cost.prediction import predicted_disagreement
 from replicable_rl.problem.sampler import Counts
 from replicable_rl.problem.support import pairs_of
-from replicable_rl.queries import Means, Plain, RStat
+from replicable_rl.queries import Estimate, Means, Plain, Query, RStat
 from replicable_rl.randomness import sample_stream
 from replicable_rl.runs import Claims
 from replicable_rl.testing import PerSample
@@ -279,7 +279,7 @@ def test_a_claim_is_never_a_mixture(change: dict[str, Any], about: str, why: str
 
 
 @dataclass(frozen=True)
-class Halves:
+class Halves(Estimate):
     """An estimate of somebody's own, of which no proof knows anything."""
 
     id: str = "halves"
@@ -410,7 +410,7 @@ def test_offsets_are_addressed_by_iteration_state_and_action(monkeypatch: pytest
         asked.append((label, address, shape))
         return original(self, label, *address, shape=shape)
 
-    monkeypatch.setattr(module, "fused_iterations", lambda source, query: None)
+    monkeypatch.setattr(module, "Counts", PerSample)
     monkeypatch.setattr(rr.SharedRandomness, "uniform", spy)
     rr.solve(rr.make("two-goals-v1"), COARSE, shared_seed=1, sample_seed=1)
     answers = [("rpvi/offset", (t,), (8, 4)) for t in range(12)]
@@ -428,10 +428,8 @@ def alike(iterations: int, calls: int, width: float = 0.02) -> Schedule:
 
 
 @dataclass(frozen=True)
-class Coarse:
+class Coarse(Query):
     """A query of somebody's own: to the nearest eighth, on a grid that everybody knows."""
-
-    keeps_zero: bool = True
 
     def answer(self, means: np.ndarray, *address: int, index: np.ndarray | None = None) -> np.ndarray:
         assert len(address) == 1
@@ -441,8 +439,7 @@ class Coarse:
 def test_a_query_of_somebodys_own_runs_in_the_loop() -> None:
     """By hand: draw, average, answer. The compiled loop does not know the query, and leaves it to the listing."""
     mdp = rr.make("two-goals-v1")
-    assert fused_iterations(Counts(mdp), Coarse()) is None
-    found = module.phased_value_iteration(Counts(mdp), alike(9, 1000), Coarse(), sample_stream(4)).q
+    found = module.iterate(Counts(mdp), alike(9, 1000), Coarse(), sample_stream(4)).q
     q, sampler, rng = np.zeros((8, 4)), Counts(mdp), sample_stream(4)
     rewards = np.asarray(mdp.known_rewards) * (1.0 - 0.9)
     for _ in range(9):
@@ -450,39 +447,46 @@ def test_a_query_of_somebodys_own_runs_in_the_loop() -> None:
         means = counts.mean(q.max(axis=1)[counts.next_state]).reshape(8, 4)
         q = rewards + 0.9 * np.round(means * 8.0) / 8.0
     assert np.abs(found - q).max() < 1e-15
-    plain = module.phased_value_iteration(Counts(mdp), alike(9, 1000), Means(), sample_stream(4)).q
+    plain = module.iterate(Counts(mdp), alike(9, 1000), Means(), sample_stream(4)).q
     assert (found != plain).any()
 
 
-class Halved(RStat):
-    """One that is nearly rSTAT, and must not be taken for it."""
+class Halved(Query):
+    """One that is nearly rSTAT."""
+
+    def __init__(self, *given: Any) -> None:
+        self.inner = RStat(*given)
 
     def answer(self, means: np.ndarray, *address: int, index: np.ndarray | None = None) -> np.ndarray:
-        return super().answer(means, *address, index=index) / 2.0
+        return self.inner.answer(means, *address, index=index) / 2.0
 
 
-def test_what_the_compiled_loop_takes_and_what_not() -> None:
+def test_what_the_compiled_loop_takes_and_what_not(monkeypatch: pytest.MonkeyPatch) -> None:
     shared, sampler = rr.SharedRandomness(1), Counts(rr.make("two-goals-v1"))
 
     class Own(Counts):
         """May draw otherwise."""
 
-    class Sum(Means):
-        """May answer otherwise."""
+    def is_compiled(source: Any, query: Query) -> bool:
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "compiled_iterations", lambda *given: None)
+            done: object = module.iterate(source, alike(5, 10**9, 0.01), query, sample_stream(1))
+            return done is None
 
-    for query in (Means(), RStat(shared, "rpvi/offset", 0.1)):
-        assert fused_iterations(sampler, query) is not None
-        assert fused_iterations(Own(rr.make("two-goals-v1")), query) is None
-        assert fused_iterations(object(), query) is None
-    for unknown in (Halved(shared, "x", 0.1), RStat(shared, "x", 0.1, "zero-preserving"), Sum(), Coarse(), object()):
-        assert fused_iterations(sampler, unknown) is None
-    halved = module.phased_value_iteration(
-        sampler, alike(5, 10**9, 0.01), Halved(shared, "rpvi/offset", 0.01), sample_stream(1)
-    ).q
-    whole = module.phased_value_iteration(
-        sampler, alike(5, 10**9, 0.01), RStat(shared, "rpvi/offset", 0.01), sample_stream(1)
-    ).q
-    assert halved.max() < whole.max()
+    for query in (Means(), RStat(shared, "rpvi/offset", 0.01)):
+        assert is_compiled(sampler, query)
+        assert not is_compiled(Own(sampler.mdp), query)
+    halved = Halved(shared, "rpvi/offset", 0.01)
+    for other in (halved, RStat(shared, "x", 0.1, "zero-preserving"), Coarse()):
+        assert not is_compiled(sampler, other)
+    half, whole = (
+        module.iterate(sampler, alike(5, 10**9, 0.01), query, sample_stream(1)).q
+        for query in (halved, RStat(shared, "rpvi/offset", 0.01))
+    )
+    assert half.max() < whole.max()
+    for known in (Means, RStat):
+        with pytest.raises(rr.InvalidInput, match="Mine: a compiled loop knows"):
+            type("Mine", (known,), {})
 
 
 # --- the compiled loop -----------------------------------------------------------------------------------
@@ -492,7 +496,7 @@ class Unfused(Counts):
     """The same sampler without the compiled loop."""
 
 
-def same_bits(one: Iterations, two: Iterations) -> bool:
+def same_bits(one: Iterated, two: Iterated) -> bool:
     return np.array_equal(one.q, two.q) and one[1:] == two[1:]
 
 
@@ -504,14 +508,14 @@ def check_compiled(id: str, calls: int, monkeypatch: pytest.MonkeyPatch) -> None
     for schedule in (alike(23, calls), rising) if calls > 1 else (alike(23, calls),):
         for query in (RStat(rr.SharedRandomness(5), "rpvi/offset", schedule.widths), Means()):
             given = schedule, query, sample_stream(SEED % 2**64), 12.0
-            listing = module.phased_value_iteration(Unfused(mdp), *given)
+            listing = module.iterate(Unfused(mdp), *given)
             for rows_at_once in (2**20, 5 * pairs, 1):
-                monkeypatch.setattr(fused_module, "_ROWS_AT_ONCE", rows_at_once)
+                monkeypatch.setattr(compiled_module, "_ROWS_AT_ONCE", rows_at_once)
                 given = schedule, query, sample_stream(SEED % 2**64), 12.0
-                compiled = module.phased_value_iteration(Counts(mdp), *given)
+                compiled = module.iterate(Counts(mdp), *given)
                 if not known:  # nobody knows how far the rewards of somebody's own source spread
-                    assert not listing.far
-                    compiled = compiled._replace(far=False)
+                    assert not listing.good_seed
+                    compiled = compiled._replace(good_seed=False)
                 assert same_bits(listing, compiled)
 
 
@@ -527,9 +531,9 @@ def test_large_problems_have_the_bits_of_the_listing(threads: int, monkeypatch: 
     mdp = rr.make("garnet-v1", n_states=700, n_actions=3, branching=4, seed=1)
     for schedule in (alike(5, 10**6), rising_schedule(2100, 0.9, 0.5, 0.1, 0.5)):
         query = RStat(rr.SharedRandomness(5), "rpvi/offset", schedule.widths)
-        listing = module.phased_value_iteration(Unfused(mdp), schedule, query, sample_stream(3), 9.0)
+        listing = module.iterate(Unfused(mdp), schedule, query, sample_stream(3), 9.0)
         monkeypatch.setattr("replicable_rl.compiled.THREADS", threads)
         for many in (1, 100):
-            monkeypatch.setattr(fused_module, "MANY_BLOCKS", many)
-            compiled = module.phased_value_iteration(Counts(mdp), schedule, query, sample_stream(3), 9.0)
+            monkeypatch.setattr(compiled_module, "MANY_BLOCKS", many)
+            compiled = module.iterate(Counts(mdp), schedule, query, sample_stream(3), 9.0)
             assert same_bits(listing, compiled)

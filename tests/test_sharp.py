@@ -16,9 +16,10 @@ from scipy.stats import binom
 import replicable_rl as rr
 from replicable_rl.algorithms import phased_vi as module
 from replicable_rl.problem.sampler import Counts
-from replicable_rl.queries import RStat
+from replicable_rl.queries import Estimate, Query, RStat
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import OutcomeCounts
+from replicable_rl.testing import PerSample
 from replicable_rl.theory import paper_approximate_mdp, paper_phased_vi
 from replicable_rl.theory.approximate_mdp import row_distance
 from replicable_rl.theory.phased_vi import Schedule, rising_schedule
@@ -292,7 +293,7 @@ def test_disagreement_is_seen_where_samples_are_few(monkeypatch: pytest.MonkeyPa
     mdp, algorithm = rr.make("two-goals-v1"), rr.ReplicablePhasedVI(*PROMISE)
     original = Schedule.calls_at
     monkeypatch.setattr(Schedule, "calls_at", lambda self, t, spread: max(2, original(self, t, spread) // 10**6))
-    monkeypatch.setattr(module, "fused_iterations", lambda source, query: None)
+    monkeypatch.setattr(module, "Counts", PerSample)
     same = sum(
         len({rr.solve(mdp, algorithm, shared_seed=s, sample_seed=2 * s + i).fingerprints.value for i in (0, 1)}) == 1
         for s in range(20)
@@ -356,7 +357,7 @@ def test_a_run_claims_the_same_with_the_compiled_loop_and_without(monkeypatch: p
             algorithm = rr.ReplicablePhasedVI(0.2, 0.01, 0.3, **more)
             one = rr.solve(mdp, algorithm, shared_seed=1, sample_seed=3)
             with monkeypatch.context() as patch:
-                patch.setattr("replicable_rl.algorithms.phased_vi.fused_iterations", lambda *_: None)
+                patch.setattr("replicable_rl.algorithms.phased_vi.Counts", PerSample)
                 two = rr.solve(mdp, algorithm, shared_seed=1, sample_seed=3)
             assert one.fingerprints == two.fingerprints
             assert (one.claims, one.status, one.samples) == (two.claims, two.status, two.samples)
@@ -467,15 +468,18 @@ def test_constants_of_the_margin_are_those_of_the_theorem() -> None:
 # --- what may not be claimed -----------------------------------------------------------------------------------------
 
 
-class Finer(RStat):
-    """Answers otherwise than rSTAT, with the room that it inherits."""
+class Finer(Query):
+    """Answers otherwise than rSTAT, with the room that rSTAT would have."""
+
+    def __init__(self, *given: Any) -> None:
+        self.room = RStat(*given).room  # type: ignore[method-assign]
 
     def answer(self, means: np.ndarray, *address: int, index: np.ndarray | None = None) -> np.ndarray:
         return np.round(means, 12)
 
 
 @dataclass(frozen=True)
-class Mine:
+class Mine(Estimate):
     """An estimate that no proof knows."""
 
     id: ClassVar[str] = "mine"

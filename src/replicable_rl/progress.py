@@ -8,14 +8,10 @@ import contextlib
 import contextvars
 import os
 from collections.abc import Callable, Iterable, Iterator, Sized
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-T = TypeVar("T", covariant=True)
+T = TypeVar("T")
 Listener = Callable[[str, int, int], None]  # (what, done, total)
-
-
-class SizedIterable(Sized, Iterable[T], Protocol[T]):
-    """Something to loop over that knows its length."""
 
 
 _listener: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("replicable_rl_progress", default=None)
@@ -23,8 +19,8 @@ _listener: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("rep
 _hear: contextvars.ContextVar[Callable[[str], None] | None] = contextvars.ContextVar("replicable_rl_hear", default=None)
 
 
-def track(items: SizedIterable[T], what: str) -> Iterator[T]:
-    """Yield the items and report (what, done, total) at the start and after each.
+def track(items: Iterable[T], what: str, total: int = 0) -> Iterator[T]:
+    """Yield the items and report (what, done, total) at the start and after each; a generator has no length to ask.
 
     >>> seen = []
     >>> with listening(lambda what, done, total: seen.append((what, done, total))):
@@ -33,7 +29,7 @@ def track(items: SizedIterable[T], what: str) -> Iterator[T]:
     >>> seen
     [('iterations', 0, 2), ('iterations', 1, 2), ('iterations', 2, 2)]
     """
-    total = len(items)
+    total = len(items) if isinstance(items, Sized) else total
     if total:
         report(what, 0, total)
     for done, item in enumerate(items, start=1):

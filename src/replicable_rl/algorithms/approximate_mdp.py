@@ -22,10 +22,9 @@ import numpy as np
 from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
 from replicable_rl.algorithms.plan import SHARP_FORM, Columns, Plan, Promise, Shape, Statement, Statements, same_answers
 from replicable_rl.errors import speaking_as
-from replicable_rl.planning.exact import optimal_values
 from replicable_rl.problem.foreign import draw_from
 from replicable_rl.problem.source import GenerativeModel
-from replicable_rl.queries import Estimate, Plain, Query, Rounded, ingredient
+from replicable_rl.queries import Estimate, Plain, Query, Rounded
 from replicable_rl.runs import Run, Status, StatusCode
 from replicable_rl.sampling import TransitionCounts
 from replicable_rl.theory import MAX_CALLS, ApproximateMDPNumbers, approximate_mdp
@@ -52,12 +51,12 @@ class _ApproximateMDP(Promise[ApproximateMDPNumbers]):
     def __post_init__(self) -> None:
         super().__post_init__()
         with speaking_as(type(self).__name__):
-            ingredient("estimate", self.estimate)
+            Estimate.of(self.estimate)
 
     def _numbers(self, shape: Shape) -> ApproximateMDPNumbers:
         problem: dict[str, Any] = {"known_rewards": shape.known_rewards, "allowed_pairs": shape.allowed_pairs}
         numbers = approximate_mdp(shape.n_states, shape.n_actions, **problem, **self._parameters())
-        return replace(numbers, estimate=ingredient("estimate", self.estimate).id)
+        return replace(numbers, estimate=Estimate.of(self.estimate).id)
 
     def _statements(self, plan: Plan[ApproximateMDPNumbers]) -> Statements:
         numbers, theorem = plan.numbers, "obs:rep-mdp"
@@ -84,12 +83,11 @@ class _ApproximateMDP(Promise[ApproximateMDPNumbers]):
         self._refuse_beyond_64_bits("calls", numbers.calls)
         queries = RowQueries.of(self.estimate, shared, "approximate-mdp", numbers.width, numbers.form)
         counts = draw_from(source, numbers.calls, rng)
-        learned = LearnedModel(source, unknown_reward=source.reward_range[0])
         seen = counts.transitions(source.n_states, source.n_actions, source.reward_range[0])
-        learned.learn(np.flatnonzero(learned.unknown), seen, queries)
-        model = learned.to_mdp()
-        best = optimal_values(model)
-        outputs = {"model": model, "value": best.q, "policy": best.policy}
+        nothing = LearnedModel.nothing(source, source.reward_range[0])
+        learned = nothing.learned(np.flatnonzero(nothing.unknown), seen, queries)
+        best = learned.planned
+        outputs = {"model": learned.table, "value": best.q, "policy": best.policy}
         claims = plan.claims(good_seed=_keeps_its_distance(queries.transitions, seen, numbers))
         return Run.of(outputs, status=_status(learned), claims=claims, samples=plan.samples)
 
@@ -167,7 +165,7 @@ def _keeps_its_distance(query: Query, seen: TransitionCounts, numbers: Approxima
     """
     entries = seen.n_states * seen.n_actions * seen.n_states
     log_term = numbers.seed_log_term  # 0 where nothing may be said
-    if not (log_term and hasattr(query, "room") and numbers.known_rewards and numbers.calls > 1):
+    if not (log_term and numbers.known_rewards and numbers.calls > 1):
         return False
     if entries > _MOST_ENTRIES:
         return False

@@ -10,11 +10,14 @@ pair in different rounds still round it on the same grid.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from replicable_rl.errors import InvalidInput
+from replicable_rl.planning.exact import Optimum, optimal_values
 from replicable_rl.problem.rows import Rows
 from replicable_rl.problem.support import allowed_of
 from replicable_rl.problem.table import TabularMDP
@@ -45,83 +48,100 @@ class RowQueries(NamedTuple):
         return cls(estimate.bind(shared, f"{label}/offset", width, form), rewards)
 
 
+@dataclass(frozen=True, eq=False)
 class LearnedModel:
-    """A model of a problem that grows pair by pair; what is not known is a self-loop with reward ``unknown_reward``.
+    """A model of a problem that grows pair by pair; what is not known is a self-loop with reward R_max.
 
     Pairs that are not allowed are no part of it: they are neither known nor unknown.
     """
 
-    def __init__(self, problem: Problem, unknown_reward: float) -> None:
-        self._problem = problem
-        self._n_states, self._n_actions = problem.n_states, problem.n_actions
-        pairs = self._n_states * self._n_actions
-        self.known = np.zeros(pairs, dtype=bool)
-        self.self_loops = 0  # rows that rounding left without any probability
-        self.most_successors = 0  # that any learned pair was seen to have
-        self._reward = np.full(pairs, unknown_reward)
-        self._allowed = allowed_of(problem)
-        every = np.arange(pairs) if self._allowed is None else np.flatnonzero(self._allowed)
-        self._key = every * self._n_states + every // self._n_actions
-        self._probability = np.ones(every.size)
+    problem: Problem
+    known: NDArray[np.bool_]
+    key: NDArray[np.int64]  # of its transitions, sorted
+    probability: NDArray[np.float64]
+    reward: NDArray[np.float64]  # of its pairs
+    self_loops: int = 0  # rows that rounding left without any probability
+    most_successors: int = 0  # that any learned pair was seen to have
+
+    @classmethod
+    def nothing(cls, problem: Problem, r_max: float) -> LearnedModel:
+        """Return the model of which no pair is known."""
+        S, A, allowed = problem.n_states, problem.n_actions, allowed_of(problem)
+        every = np.arange(S * A) if allowed is None else np.flatnonzero(allowed)
+        key, reward = every * S + every // A, np.full(S * A, r_max)
+        return cls(problem, np.zeros(S * A, dtype=bool), key, np.ones(every.size), reward)
 
     @property
     def unknown(self) -> NDArray[np.bool_]:
         """Which pairs there still are to learn."""
-        return ~self.known if self._allowed is None else self._allowed.reshape(-1) & ~self.known
+        allowed = allowed_of(self.problem)
+        return ~self.known if allowed is None else allowed.reshape(-1) & ~self.known
 
-    def learn(self, pairs: NDArray[np.int64], seen: TransitionCounts, queries: RowQueries) -> None:
-        """Replace the rows of ``pairs`` by what was seen of them."""
-        S = self._n_states
-        is_new = np.zeros(self.known.size, dtype=bool)
-        is_new[pairs] = True
-        visits = seen.visits
+    def learned(self, pairs: NDArray[np.int64], seen: TransitionCounts, queries: RowQueries) -> LearnedModel:
+        """Return the model with the rows of ``pairs`` replaced by what was seen of them."""
+        S, A, visits = self.problem.n_states, self.problem.n_actions, seen.visits
+        known, reward = self.known.copy(), self.reward.copy()
+        is_new = np.zeros(known.size, dtype=bool)
+        known[pairs] = is_new[pairs] = True
         key, count = self._asked(pairs, is_new, seen, dense=not queries.transitions.keeps_zero)
-        self.most_successors = max(self.most_successors, int(np.bincount(key[count > 0.0] // S, minlength=1).max()))
+        successors = int(np.bincount(key[count > 0.0] // S, minlength=1).max())
         answer = queries.transitions.answer(count / visits[key // S], index=key)
         key, answer = key[answer > 0.0], answer[answer > 0.0]
-        total = sums(key // S, answer, self.known.size)
+        total = sums(key // S, answer, known.size)
         lost = pairs[total[pairs] == 0.0]
-        self.self_loops += lost.size
-        old = ~is_new[self._key // S]
-        key, answer = (
-            np.concatenate([self._key[old], key, lost * S + lost // self._n_actions]),
-            np.concatenate([self._probability[old], answer / total[key // S], np.ones(lost.size)]),
+        old = ~is_new[self.key // S]
+        key, probability = (
+            np.concatenate([self.key[old], key, lost * S + lost // A]),
+            np.concatenate([self.probability[old], answer / total[key // S], np.ones(lost.size)]),
         )
         order = np.argsort(key)
-        self._key, self._probability = key[order], answer[order]
-        self._reward[pairs] = self._rewards(pairs, visits, seen, queries.rewards)
-        self.known[pairs] = True
+        reward[pairs] = self._rewards(pairs, visits, seen, queries.rewards)
+        return replace(
+            self,
+            known=known,
+            key=key[order],
+            probability=probability[order],
+            reward=reward,
+            self_loops=self.self_loops + lost.size,
+            most_successors=max(self.most_successors, successors),
+        )
 
-    def to_mdp(self) -> TabularMDP:
-        """Return the model as it stands: a table that was estimated, and says so."""
-        row = self._key // self._n_states
+    @cached_property
+    def table(self) -> TabularMDP:
+        """The model as it stands: a table that was estimated, and says so."""
+        problem, row = self.problem, self.key // self.problem.n_states
         indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=self.known.size))])
-        successor = (self._key % self._n_states).astype(np.int32)
-        (low, high), reward = self._problem.reward_range, self._reward[row]
+        successor = (self.key % problem.n_states).astype(np.int32)
+        (low, high), reward = problem.reward_range, self.reward[row]
         return TabularMDP(
-            Rows(indptr, successor, self._probability, reward),
-            n_actions=self._n_actions,
-            gamma=self._problem.gamma,
-            initial=self._problem.initial,
+            Rows(indptr, successor, self.probability, reward),
+            n_actions=problem.n_actions,
+            gamma=problem.gamma,
+            initial=problem.initial,
             reward_range=(min(low, float(reward.min())), max(high, float(reward.max()))),
             estimated=True,
-            allowed=self._allowed,
+            allowed=allowed_of(problem),
         )
+
+    @cached_property
+    def planned(self) -> Optimum:
+        """The exact plan on it: a function of the model alone, without a warm start."""
+        return optimal_values(self.table)
 
     def _asked(
         self, pairs: NDArray[np.int64], is_new: NDArray[np.bool_], seen: TransitionCounts, *, dense: bool
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the transitions to ask about, and their counts."""
         chosen = is_new[seen.row] & (seen.count > 0.0)
-        key, count = seen.key[chosen], seen.count[chosen]
+        key, count, S = seen.key[chosen], seen.count[chosen], self.problem.n_states
         if not dense:
             return key, count
-        if pairs.size * self._n_states > _MAX_DENSE:
+        if pairs.size * S > _MAX_DENSE:
             raise InvalidInput(
-                f"model: the midpoint form makes {pairs.size * self._n_states:.3g} entries of dense rows, more than "
+                f"model: the midpoint form makes {pairs.size * S:.3g} entries of dense rows, more than "
                 f"{_MAX_DENSE:.0e}. Use form='zero-preserving'."
             )
-        every = (np.sort(pairs)[:, None] * self._n_states + np.arange(self._n_states)).reshape(-1)
+        every = (np.sort(pairs)[:, None] * S + np.arange(S)).reshape(-1)
         counts = np.zeros(every.size)
         counts[np.searchsorted(every, key)] = count
         return every, counts
@@ -129,9 +149,8 @@ class LearnedModel:
     def _rewards(
         self, pairs: NDArray[np.int64], visits: NDArray[np.float64], seen: TransitionCounts, query: Query
     ) -> NDArray[np.float64]:
-        if self._problem.known_rewards is not None:
-            return self._problem.known_rewards.reshape(-1)[pairs]
-        low, high = self._problem.reward_range
-        scale = (high - low) or 1.0
-        mean = seen.rewards_above(low)[pairs] / visits[pairs] / scale
+        (low, high), known = self.problem.reward_range, self.problem.known_rewards
+        if known is not None:
+            return known.reshape(-1)[pairs]
+        mean = seen.rewards_above(low)[pairs] / visits[pairs] / ((high - low) or 1.0)
         return np.clip(low + (high - low) * query.answer(np.clip(mean, 0.0, 1.0), index=pairs), low, high)

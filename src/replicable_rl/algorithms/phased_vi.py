@@ -23,24 +23,26 @@ takes is in :mod:`replicable_rl.theory.phased_vi`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from replicable_rl.algorithms.compiled.fused import Iterations, fused_iterations
+from replicable_rl.algorithms.compiled.phased import Iterated, compiled_iterations
 from replicable_rl.algorithms.plan import SHARP_FORM, Columns, Plan, Promise, Shape, Statement, Statements, same_answers
 from replicable_rl.errors import InvalidInput, speaking_as
 from replicable_rl.problem.foreign import draw_from
 from replicable_rl.problem.policies import greedy
+from replicable_rl.problem.sampler import Counts
 from replicable_rl.problem.source import GenerativeModel, Problem
 from replicable_rl.problem.support import allowed_of, forbid
 from replicable_rl.progress import track
-from replicable_rl.queries import Estimate, Plain, Query, Rounded, ingredient
+from replicable_rl.queries import Estimate, Plain, Query, Rounded
 from replicable_rl.runs import FIXED_SEED, OURS, Run, Status, StatusCode, provider
 from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.theory import MAX_CALLS, PhasedVINumbers, Units, phased_vi
-from replicable_rl.theory.phased_vi import check_phased_vi
+from replicable_rl.theory.phased_vi import Schedule, check_phased_vi
 from replicable_rl.theory.rstat import ARITHMETIC, seed_margin
 from replicable_rl.wording import bound, number
 
@@ -48,67 +50,109 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from replicable_rl.randomness import SharedRandomness
-    from replicable_rl.theory.phased_vi import Schedule, Target
+    from replicable_rl.theory.phased_vi import Target
+
+    Floats = NDArray[np.float64]
 
 OFFSET = "rpvi/offset"  # address (t), element s*A + a
 
 
+class Step(NamedTuple):
+    """Iteration t: Q_{t+1}, the counts, what was averaged over them, its means, and V_t."""
+
+    t: int
+    q: Floats
+    counts: OutcomeCounts
+    targets: Floats
+    means: Floats
+    value: Floats
+
+
 def phased_value_iteration(
-    source: GenerativeModel, schedule: Schedule, query: Query, rng: np.random.Generator, log_term: float = 0.0
-) -> Iterations:
-    """Return Q_T in normalised units: the loop of Algorithm 1 with any schedule and any query.
+    source: GenerativeModel, schedule: Schedule, query: Query, rng: np.random.Generator
+) -> Iterator[Step]:
+    """Algorithm 1 with any schedule and any query, in normalised units: ``Step.q`` of the last step is Q_T."""
+    backup = Backup.of(source)
+    q = backup.first(rising=schedule.rising)
+    for t in range(schedule.iterations):
+        value = q.max(axis=1)
+        counts = draw_from(source, schedule.calls_at(t, backup.spread(value)), rng)  # fresh: Q_t depends on the others
+        targets = backup.targets(counts, value)
+        means = counts.mean(targets)
+        new = backup.update(query.answer(means.reshape(q.shape), t) - schedule.lowered[t])
+        q = forbid(np.maximum(q, new) if schedule.rising else new, backup.allowed)
+        yield Step(t, q, counts, targets, means, value)
 
-    Parameters
-    ----------
-    source : GenerativeModel
-        Where the samples come from. If it has this loop compiled for the query, that runs: the same bits, sooner.
-    schedule : Schedule
-        For every iteration the fresh successors of every pair, and what becomes of the answers.
-    query : Query
-        How the means of iteration t are answered, at the address t.
-    rng : numpy.random.Generator
-        The fresh samples.
-    log_term : float
-        What the margins of :func:`~replicable_rl.theory.rstat.seed_margin` are made of; 0: they are not looked at.
-    """
-    compiled = fused_iterations(source, query)
-    if compiled is not None:
-        return compiled(schedule, log_term, rng)
-    gamma, units, known = source.gamma, Units.of(source), source.known_rewards
-    rewards, allowed = None if known is None else units.reward(known), allowed_of(source)
-    q = rewards if schedule.rising and rewards is not None else np.zeros((source.n_states, source.n_actions))
-    q, made, far, is_ours = forbid(q, allowed), 0, log_term > 0.0, provider(source) == OURS
-    for t in track(range(schedule.iterations), "iterations"):
-        best = q.max(axis=1)
-        spread = schedule.spread(float(best.max() - best.min()), gamma, known is not None)
-        counts = draw_from(source, schedule.calls_at(t, spread), rng)  # fresh: Q_t depends on the earlier ones
-        asked = best[counts.next_state]
-        asked = asked if known is not None else units.reward(counts.reward) + gamma * asked
-        means = counts.mean(asked)
-        answer = query.answer(means.reshape(q.shape), t) - schedule.lowered[t]
-        new = answer if rewards is None else rewards + gamma * answer
+
+class Backup(NamedTuple):
+    """The Bellman backup r + gamma V in normalised units, with r known or a part of what is asked about."""
+
+    gamma: float
+    units: Units
+    rewards: Floats | None
+    allowed: NDArray[np.bool_] | None
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, source: Problem) -> Backup:
+        """Return the backup of a problem."""
+        units, known = Units.of(source), source.known_rewards
+        rewards = None if known is None else units.reward(known)
+        return cls(source.gamma, units, rewards, allowed_of(source), (source.n_states, source.n_actions))
+
+    def first(self, *, rising: bool) -> Floats:
+        """Q_0: the known rewards where Q only rises, else 0."""
+        return forbid(self.rewards if rising and self.rewards is not None else np.zeros(self.shape), self.allowed)
+
+    def spread(self, value: Floats) -> float:
+        """Return how far the targets may spread."""
+        return Schedule.spread(float(value.max() - value.min()), self.gamma, self.rewards is not None)
+
+    def targets(self, counts: OutcomeCounts, value: Floats) -> Floats:
+        """Return V(s') of every outcome, or r + gamma V(s') where r is learned."""
+        after = value[counts.next_state]
+        return after if self.rewards is not None else self.units.reward(counts.reward) + self.gamma * after
+
+    def update(self, answer: Floats) -> Floats:
+        """Return r + gamma times the answer, or the answer itself, which then includes r."""
+        return answer if self.rewards is None else self.rewards + self.gamma * answer
+
+
+class GoodSeed:
+    """Whether every mean so far was further from the edges of its bin than another run's can be from it."""
+
+    def __init__(self, source: Problem, query: Query, log_term: float) -> None:
+        self._backup, self._query, self._log_term = Backup.of(source), query, log_term
+        self._is_ours, self.holds = provider(source) == OURS, log_term > 0.0
+
+    def look(self, step: Step) -> None:
+        """Look at one more step, unless an earlier one was too near."""
+        counts, backup = step.counts, self._backup
         # Rewards that were merged hide how far they spread, and others' may be.
-        far = far and (known is not None or (is_ours and counts.squares is None))
-        far = far and _are_far(query, counts, asked, means, t, spread, log_term)
-        q, made = forbid(np.maximum(q, new) if schedule.rising else new, allowed), made + counts.calls
-    return Iterations(q, made, far)
+        shows_spread = backup.rewards is not None or (self._is_ours and counts.squares is None)
+        self.holds = self.holds and shows_spread and counts.calls > 1
+        if self.holds:
+            variance = counts.variance(step.targets, step.means)
+            needed = seed_margin(variance, float(counts.calls), backup.spread(step.value), self._log_term)
+            far = self._query.room(step.means, step.t) - needed > ARITHMETIC
+            self.holds = bool(far[np.diff(counts.indptr) > 0].all())  # other rows are of actions that are not allowed
 
 
-def _are_far(
-    query: Query,
-    counts: OutcomeCounts,
-    asked: NDArray[np.float64],
-    means: NDArray[np.float64],
-    t: int,
-    spread: float,
-    log_term: float,
-) -> bool:
-    """Whether every mean is further from the edges of its bin than another run's can be from it."""
-    if counts.calls < 2 or not hasattr(query, "room"):
-        return False
-    needed = seed_margin(counts.variance(asked, means), float(counts.calls), spread, log_term)
-    far = query.room(means, t) - needed > ARITHMETIC
-    return bool(far[np.diff(counts.indptr) > 0].all())  # rows without outcomes are of actions that are not allowed
+def iterate(
+    source: GenerativeModel, schedule: Schedule, query: Query, rng: np.random.Generator, log_term: float = 0.0
+) -> Iterated:
+    """Run the listing to its end, or its compiled form: the same bits, sooner.
+
+    ``log_term`` is what the margins of :func:`~replicable_rl.theory.rstat.seed_margin` are made of; 0: they are not
+    looked at. Samplers and queries of somebody's own may do otherwise than ours, and have the listing alone.
+    """
+    if isinstance(source, Counts) and query.keys is not None and provider(source) == OURS:
+        return compiled_iterations(source, schedule, query.keys, rng, log_term)
+    seed, calls = GoodSeed(source, query, log_term), 0
+    for step in track(phased_value_iteration(source, schedule, query, rng), "iterations", schedule.iterations):
+        seed.look(step)
+        calls += step.counts.calls
+    return Iterated(step.q, calls, seed.holds)
 
 
 class _Phased(Promise[PhasedVINumbers]):
@@ -122,7 +166,7 @@ class _Phased(Promise[PhasedVINumbers]):
     def __post_init__(self) -> None:
         super().__post_init__()
         with speaking_as(type(self).__name__):
-            ingredient("estimate", self.estimate)
+            Estimate.of(self.estimate)
 
     @property
     def loss_over(self) -> str | None:
@@ -132,7 +176,7 @@ class _Phased(Promise[PhasedVINumbers]):
     def _numbers(self, shape: Shape) -> PhasedVINumbers:
         pairs = shape.n_states * shape.n_actions if shape.allowed_pairs is None else shape.allowed_pairs
         numbers = phased_vi(pairs, shape.gamma, known_rewards=shape.known_rewards, **self._parameters())
-        return replace(numbers, estimate=ingredient("estimate", self.estimate).id)
+        return replace(numbers, estimate=Estimate.of(self.estimate).id)
 
     def _statements(self, plan: Plan[PhasedVINumbers]) -> Statements:
         numbers, theorem = plan.numbers, "lem:phasedvi-convergence"
@@ -164,11 +208,11 @@ class _Phased(Promise[PhasedVINumbers]):
         numbers = plan.numbers
         self._refuse_beyond_64_bits("calls", numbers.calls)
         query = self.estimate.bind(shared, OFFSET, numbers.schedule.widths, "midpoint")
-        done = phased_value_iteration(source, numbers.schedule, query, rng, numbers.seed_log_term)
+        done = iterate(source, numbers.schedule, query, rng, numbers.seed_log_term)
         q = _middle(done.q, numbers.value_error) if numbers.rising else done.q
         q = Units.of(source).value_to_user(q)
         policy = greedy(q)  # of what is reported, so that the same value implies the same policy
-        claims, samples = plan.claims(good_seed=done.far), numbers.pairs * done.calls
+        claims, samples = plan.claims(good_seed=done.good_seed), numbers.pairs * done.calls
         return Run.of({"value": q, "policy": policy}, status=_status(numbers), claims=claims, samples=samples)
 
 

@@ -20,21 +20,21 @@ Why two runs agree, and with what probability, is in :mod:`replicable_rl.theory.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from replicable_rl.algorithms.model_rows import LearnedModel, RowQueries
 from replicable_rl.algorithms.plan import Columns, Plan, Promise, Shape, Statement, Statements
 from replicable_rl.errors import InvalidInput, check_real, speaking_as
-from replicable_rl.planning.exact import Optimum, gain, optimal_values
+from replicable_rl.planning.exact import gain_of
 from replicable_rl.problem.foreign import play_from
 from replicable_rl.problem.source import EpisodicModel
 from replicable_rl.problem.support import random_actions
-from replicable_rl.problem.table import TabularMDP
 from replicable_rl.progress import track
-from replicable_rl.queries import Estimate, Fixed, Plain, Randomised, Rounded, Threshold, ingredient
+from replicable_rl.queries import Estimate, Fixed, Plain, Randomised, Rounded, Threshold
 from replicable_rl.runs import FIXED_SEED, Run, Status, StatusCode
 from replicable_rl.sampling import EpisodeCounts
 from replicable_rl.theory import MAX_CALLS, RMaxNumbers, Units, rmax
@@ -58,78 +58,60 @@ _IN_THE_WAY = {
 }
 
 
-@dataclass
-class Exploration:
-    """What a run of the loop finds: the last policy with its model, how it ended, and the story so far."""
+class Round(NamedTuple):
+    """A round: the policy and the model after it, what was seen so far, and what decided.
+
+    ``visits`` are those of this round per episode, and ``unknown`` the pairs that were unknown when it was played.
+    """
 
     policy: NDArray[np.int64]
-    learned: LearnedModel
-    planned: tuple[TabularMDP, Optimum] | None = None  # the last model and the plan on it; None if nothing was learned
-    seen: EpisodeCounts | None = None
-    ended: StatusCode = StatusCode.BUDGET_SPENT
-    cut_short: bool = False  # whether some episode was observed for less than H steps
-    history: dict[str, list[float]] = field(default_factory=dict)
+    model: LearnedModel
+    seen: EpisodeCounts
+    visits: NDArray[np.float64]
+    unknown: NDArray[np.bool_]
+    threshold: float
+    theta: float
 
-    def replan(self) -> tuple[TabularMDP, Optimum]:
-        """Plan on the model as it stands: a function of it alone, without a warm start."""
-        model = self.learned.to_mdp()
-        return model, optimal_values(model)
+    @property
+    def unknown_rate(self) -> float:
+        """Visits to unknown pairs per episode."""
+        return float(self.visits[self.unknown].sum())
 
-    def note(self, **row: float) -> None:
-        """Add a line to the story."""
-        for name, cell in row.items():
-            self.history.setdefault(name, []).append(float(cell))
+    @property
+    def ended(self) -> StatusCode:
+        """How the run has ended, if this round is the last."""
+        if self.unknown_rate < self.theta:
+            return StatusCode.STOPPED_BY_RULE
+        return StatusCode.BUDGET_SPENT if self.model.unknown.any() else StatusCode.ALL_KNOWN
 
 
 def explore(
     source: EpisodicModel,
     plan: RMaxNumbers,
-    r_max: float,
+    model: LearnedModel,
     threshold: Threshold,
     queries: RowQueries,
     shared: SharedRandomness,
     rng: np.random.Generator,
-) -> Exploration:
-    """Grow the model round by round: the loop of Algorithm 2 with any threshold and any queries."""
-    S, A = source.n_states, source.n_actions
-    first = random_actions(source, shared.uniform("rmax/first-policy", shape=S))
-    learned = LearnedModel(source, unknown_reward=r_max)
-    run = Exploration(first, learned)
+) -> Iterator[Round]:
+    """Algorithm 2, and 3 within it, with any threshold and any queries, one round at a time."""
+    policy = random_actions(source, shared.uniform("rmax/first-policy", shape=source.n_states))
     theta = plan.epsilon / 4.0 * (1.0 + threshold.share(shared, "rmax/stop", fixed=0.5))
-    count = np.zeros(S * A)
-    for i in track(range(plan.rounds), "rounds"):
-        played = play_from(source, run.policy, plan.episodes, plan.horizon, rng)
-        run.seen = played if run.seen is None else run.seen + played
-        rate = played.visits / plan.episodes
-        run.cut_short |= float(rate.sum()) < plan.horizon * (1.0 - 1e-9)
-        unknown = learned.unknown
-        unknown_rate = float(rate[unknown].sum())
-        known_from = plan.known + plan.window * threshold.share(shared, "rmax/threshold", i, fixed=0.0)
-        count[unknown] += rate[unknown]
-        new = np.flatnonzero(unknown & (count >= known_from))
-        stops = unknown_rate < theta
-        known = learned.known.copy()
-        known[new] = not stops
-        run.note(
-            known=known.sum(),
-            known_set=_digest(known),
-            threshold=known_from,
-            unknown_rate=unknown_rate,
-            stop_below=theta,
-            samples=run.seen.steps,
-        )
-        if stops:
-            run.ended = StatusCode.STOPPED_BY_RULE
-            break
-        if new.size:
-            learned.learn(new, run.seen, queries)
-            _check_support(plan, learned)
-            run.planned = run.replan()
-            run.policy = run.planned[1].policy
-        if not learned.unknown.any():
-            run.ended = StatusCode.ALL_KNOWN
-            break
-    return run
+    n, seen = np.zeros(model.known.size), None
+    for i in range(plan.rounds):
+        played = play_from(source, policy, plan.episodes, plan.horizon, rng)
+        seen = played if seen is None else seen + played
+        visits, unknown = played.visits / plan.episodes, model.unknown
+        k = plan.known + plan.window * threshold.share(shared, "rmax/threshold", i, fixed=0.0)
+        n[unknown] += visits[unknown]
+        new = np.flatnonzero(unknown & (n >= k))
+        stop = visits[unknown].sum() < theta
+        if new.size and not stop:
+            model = model.learned(new, seen, queries)
+            policy = model.planned.policy
+        yield Round(policy, model, seen, visits, unknown, k, theta)
+        if stop or not model.unknown.any():
+            return
 
 
 def _digest(known: NDArray[np.bool_]) -> int:
@@ -161,8 +143,7 @@ class _RMax(Promise[RMaxNumbers]):
             parameters["support"] = min(parameters["support"], shape.n_states)
         sizes = shape.n_states, shape.n_actions, shape.gamma
         numbers = rmax(*sizes, known_rewards=shape.known_rewards, **parameters)
-        threshold, estimate = ingredient("threshold", self.threshold), ingredient("estimate", self.estimate)
-        return replace(numbers, threshold=threshold.id, estimate=estimate.id)
+        return replace(numbers, threshold=self.threshold.id, estimate=self.estimate.id)
 
     def _statements(self, plan: Plan[RMaxNumbers]) -> Statements:
         numbers = plan.numbers
@@ -204,12 +185,17 @@ class _RMax(Promise[RMaxNumbers]):
         self._refuse_beyond_64_bits("episodes", numbers.episodes)
         queries = RowQueries.of(self.estimate, shared, "rmax", numbers.width, numbers.form)
         top, r_max = source.reward_range[1], _check_r_max(type(self).__name__, self.r_max, source.reward_range)
-        run = explore(source, numbers, r_max, self.threshold, queries, shared, rng)
-        model, best = run.planned or run.replan()
+        nothing, story, cut_short = LearnedModel.nothing(source, r_max), [], False
+        rounds = explore(source, numbers, nothing, self.threshold, queries, shared, rng)
+        for last in track(rounds, "rounds", numbers.rounds):
+            _check_support(numbers, last.model)
+            story.append(_told(last))
+            cut_short |= float(last.visits.sum()) < numbers.horizon * (1.0 - 1e-9)
+        best = last.model.planned
         error = Units.of(source).share(best.error)  # of the values that the policy maximises
         broken = {
-            "the run spent its budget of rounds": run.ended is StatusCode.BUDGET_SPENT,
-            "some episodes were cut short": run.cut_short,
+            "the run spent its budget of rounds": last.ended is StatusCode.BUDGET_SPENT,
+            "some episodes were cut short": cut_short,
             f"r_max={r_max:g} is not the top of the reward range, {top:g}": r_max != top,
             f"planning is certified to {error:.2g} (values in [0, 1]), and the proof needs {PLANNING:g}": (
                 error > PLANNING or not best.converged
@@ -217,13 +203,13 @@ class _RMax(Promise[RMaxNumbers]):
         }
         claims = plan.claims(broken=[what for what, happened in broken.items() if happened])
         if plan.conditions and claims.accuracy is not None:  # of other sources no table is known
-            claims = claims.beside(gain(model))
+            claims = claims.beside(gain_of(last.model.table, best))
         return Run.of(
-            {"model": model, "value": best.q, "policy": run.policy},
-            status=_status(run, numbers.pairs),
+            {"model": last.model.table, "value": best.q, "policy": last.policy},
+            status=_status(last, len(story), numbers.pairs, cut_short),
             claims=claims,
-            samples=0 if run.seen is None else run.seen.steps,
-            history={name: np.array(column) for name, column in run.history.items()},
+            samples=last.seen.steps,
+            history={name: np.array([row[name] for row in story]) for name in story[0]},
         )
 
 
@@ -324,23 +310,30 @@ class ReplicableRMax(_RMax):
 
     def __post_init__(self) -> None:
         with speaking_as(type(self).__name__):
-            for kind in ("threshold", "estimate"):
-                object.__setattr__(self, kind, ingredient(kind, getattr(self, kind)))
+            object.__setattr__(self, "threshold", Threshold.of(self.threshold))
+            object.__setattr__(self, "estimate", Estimate.of(self.estimate))
         super().__post_init__()
 
 
-def _status(run: Exploration, pairs: int) -> Status:
+def _told(last: Round) -> dict[str, float]:
+    """Return a line of the history."""
+    known, rate = last.model.known, last.unknown_rate
+    row = {"known": known.sum(), "known_set": _digest(known), "threshold": last.threshold, "unknown_rate": rate}
+    row |= {"stop_below": last.theta, "samples": last.seen.steps}
+    return {name: float(cell) for name, cell in row.items()}
+
+
+def _status(last: Round, rounds: int, pairs: int, cut_short: bool) -> Status:
     """Say how a run ended."""
-    history, known, loops = run.history, int(run.learned.known.sum()), run.learned.self_loops
-    rounds = len(history["known"])
+    known, loops = int(last.model.known.sum()), last.model.self_loops
     sentence = {
         StatusCode.STOPPED_BY_RULE: f"after {rounds} rounds, with {known} of {pairs} pairs known, the policy visits "
-        f"unknown pairs {history['unknown_rate'][-1]:.2g} times an episode, below {history['stop_below'][-1]:.2g}",
+        f"unknown pairs {last.unknown_rate:.2g} times an episode, below {last.theta:.2g}",
         StatusCode.ALL_KNOWN: f"all {pairs} pairs after {rounds} rounds",
         StatusCode.BUDGET_SPENT: f"{rounds} rounds, {known} of {pairs} pairs known; the last policy may still explore",
-    }[run.ended]
+    }[last.ended]
     sentence += f"; {loops} rows were rounded to nothing and became self-loops" if loops else ""
-    return Status(run.ended, sentence + ("; some episodes were cut short" if run.cut_short else ""))
+    return Status(last.ended, sentence + ("; some episodes were cut short" if cut_short else ""))
 
 
 def _column(numbers: RMaxNumbers) -> dict[str, float | str | None]:

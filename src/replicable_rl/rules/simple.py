@@ -13,7 +13,7 @@ import numpy as np
 from replicable_rl.errors import InvalidInput
 from replicable_rl.problem.policies import greedy
 from replicable_rl.problem.support import forbid
-from replicable_rl.queries.rounding import rstat
+from replicable_rl.queries import rstat
 from replicable_rl.rules.rule import Decision, Ordered, action_order, check_parameter, first_within, nearest_gap
 from replicable_rl.theory import decisions
 from replicable_rl.theory.rstat import few_bits

@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replicable_rl.compiled import compiled, compiled_loop, inlined
 from replicable_rl.randomness._kernels import fill_uniform
 from replicable_rl.sampling._binomial import workspace
 from replicable_rl.sampling._kernels import ROWS_PER_BLOCK, draw_block
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Index = int | np.int64
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
-    Words = NDArray[np.uint64]
+Index = int | np.int64
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Words = NDArray[np.uint64]
 
 WIDTH, LOWERED, REACH, RISING, LOG_TERM, ARITHMETIC, SPREAD = range(7)  # the columns of ``steps``
 
 
+class Table(NamedTuple):
+    """The rows of a table, ready to be drawn from, with normalised rewards.
+
+    Rewards are known, and those of pairs, or learned with the samples, and those of outcomes; the other is empty.
+    """
+
+    indptr: Integers
+    next_state: NDArray[np.int32]
+    conditional: Floats
+    outcome_reward: Floats
+    pair_reward: Floats
+    gamma: float
+
+
 @compiled_loop("words")
 def phased_iterations(
-    indptr: Integers,
-    next_state: NDArray[np.int32],
-    conditional: Floats,
-    outcome_reward: Floats,
-    pair_reward: Floats,
-    gamma: float,
-    calls: Integers,
-    steps: Floats,
-    words: Words,
-    keys: Words,
-    n_actions: int,
-    q: Floats,
-    drawn: Integers,
+    table: Table, calls: Integers, steps: Floats, words: Words, keys: Words, n_actions: int, q: Floats, drawn: Integers
 ) -> bool:
     """Run one iteration for every row of ``words``, with all the blocks of rows one after another.
 
@@ -47,15 +47,12 @@ def phased_iterations(
     for t in range(words.shape[0]):
         best_values(q, n_actions, value, np.int64(0), value.size)
         spread = value.max() - value.min()
-        steps[t, SPREAD] = spread if pair_reward.size > 0 else (1.0 - gamma) + gamma * spread
+        steps[t, SPREAD] = spread if table.pair_reward.size > 0 else (1.0 - table.gamma) + table.gamma * spread
         drawn[t] = calls_of(calls[t], steps[t, SPREAD], steps[t, REACH])
         key = keys[t if keys.shape[0] > 0 else 0 :]
         if not all_far:
             steps[t, LOG_TERM] = 0.0
-        phased_blocks(
-            indptr, next_state, conditional, outcome_reward, pair_reward, gamma, drawn[t], steps[t], words[t], key,
-            value, q, far, np.int64(0), n_blocks,
-        )  # fmt: skip
+        phased_blocks(table, drawn[t], steps[t], words[t], key, value, q, far, np.int64(0), n_blocks)
         all_far = all_far and bool(far.all())
     return all_far
 
@@ -81,12 +78,7 @@ def best_values(q: Floats, n_actions: int, value: Floats, first: Index, last: In
 
 @compiled
 def phased_blocks(
-    indptr: Integers,
-    next_state: NDArray[np.int32],
-    conditional: Floats,
-    outcome_reward: Floats,
-    pair_reward: Floats,
-    gamma: float,
+    table: Table,
     calls: int,
     step: Floats,
     words: Words,
@@ -99,12 +91,12 @@ def phased_blocks(
 ) -> None:
     """One iteration for the blocks of rows from ``first`` to ``last``: draw, take the mean, round it, update q.
 
-    Rewards are known, and in ``pair_reward``, or learned with the samples, and in ``outcome_reward``; the other
-    is empty. ``keys[0]`` is that of the shared offsets; without keys the means are not rounded. ``step`` says what
+    ``keys[0]`` is that of the shared offsets; without keys the means are not rounded. ``step`` says what
     `theory.phased_vi` says of this iteration. Counts and offsets are made and used block by block, and never stored as
     a whole. ``far`` says whether all the means of a block are as far from the edges as they must be, which is looked at
     where the log term is positive. A row without outcomes is an action that is not allowed: its value is -inf.
     """
+    indptr, next_state, conditional, outcome_reward, pair_reward, gamma = table
     known, rounded, width, rising = pair_reward.size > 0, keys.shape[0] > 0, step[WIDTH], step[RISING] > 0.0
     lowered, log_term, arithmetic, spread = step[LOWERED], step[LOG_TERM], step[ARITHMETIC], step[SPREAD]
     integers, floats = workspace(q.size)
@@ -177,7 +169,7 @@ def room_of(mean: float, shift: float, width: float) -> float:
 
 @inlined
 def round_to_bin(mean: float, shift: float, width: float) -> float:
-    """rSTAT: the middle of the bin that contains the mean; see ``queries.rounding``."""
+    """rSTAT: the middle of the bin that contains the mean; see ``queries.rstat``."""
     k = np.floor((min(max(mean, 0.0), 1.0) - shift) / width)
     low = min(max(shift + k * width, 0.0), 1.0)
     high = min(max(shift + (k + 1.0) * width, 0.0), 1.0)

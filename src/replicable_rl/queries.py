@@ -1,4 +1,4 @@
-r"""Queries: how an empirical mean becomes an answer; one protocol, the plain means, and rSTAT (Theorem 2.1).
+r"""Queries: how an empirical mean becomes an answer (Definition 2.4); plain means, and rSTAT (Theorem 2.1).
 
 A query is a pure function of the means and of the shared randomness at an address. rSTAT rounds means to bins whose
 grid is shifted by a shared offset:
@@ -6,20 +6,27 @@ grid is shifted by a shared offset:
     k = floor((v - off)/beta)          answer = middle of [off + k beta, off + (k+1) beta] within [0, 1]
 
 The answer is computed from the integer k alone, so two means in one bin get the same bits.
+
+A replicable algorithm differs from its baseline in two ingredients, small objects with an id. An *estimate* makes
+queries: :class:`Plain` means or :class:`Rounded` ones. A *threshold* says where in its window it lies: :class:`Fixed`,
+or :class:`Randomised` by shared numbers. A subclass of your own works where one of these does: give it an ``id`` of its
+own, for the id is what the identity of a run says.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_numbers, shown
 from replicable_rl.randomness import SharedRandomness
+from replicable_rl.runs import OURS, provider
 from replicable_rl.theory.rstat import pieces_of
 
 if TYPE_CHECKING:
@@ -27,47 +34,62 @@ if TYPE_CHECKING:
 
     from replicable_rl.theory.rstat import Form
 
+__all__ = ["Estimate", "Fixed", "Means", "Plain", "Query", "RStat", "Randomised", "Rounded", "Threshold", "rstat"]
+
 Floats = NDArray[np.float64]
 Index = NDArray[np.int64] | None
+Width = float | Floats  # of all bins, or one for each value of the first address
+Keys = Callable[[range], NDArray[np.uint64]]  # addresses t -> keys of the generators of their offsets, (n, 2)
 
 
-class Grid(NamedTuple):
-    """What a compiled loop must know of a query: it rounds to the middle of bins, or with no keys not at all."""
-
-    keys: Callable[[range], NDArray[np.uint64]]  # addresses t -> keys of the generators of their offsets, (n, 2)
-
-
-class Query(Protocol):
-    """Answers means in [0, 1].
-
-    A query that rounds to bins may also say how far means are from the next edge, with ``room(means, *address,
-    index=...)``: from it a run knows whether another run would have got the same answers.
-    """
+class Query(ABC):
+    """Answers means in [0, 1]. Subclass it for a query of your own."""
 
     @property
     def keeps_zero(self) -> bool:
         """Whether a mean of 0 is answered 0: then what was never seen need not be asked about."""
-        ...
+        return False
 
+    @property
+    def keys(self) -> Keys | None:
+        """What a compiled loop must know: the offsets of bins whose middle is the answer; None: it answers otherwise.
+
+        Where nothing is rounded, there are no keys for any address.
+        """
+        return None
+
+    @abstractmethod
     def answer(self, means: Floats, *address: int, index: Index = None) -> Floats:
         """Answer the means at an address: what they are about, such as the iteration.
 
         They are the elements ``index`` of that address, or all of them, in order. Equal addresses and elements share
         their randomness in all runs.
         """
-        ...
+
+    def room(self, means: Floats, *address: int, index: Index = None) -> Floats:
+        """Return how far the means are at least from the next edge between two answers.
+
+        From it a run knows whether another run would have got the same answers. 0: that is not known.
+        """
+        return np.zeros(means.shape)
 
 
 @dataclass(frozen=True)
-class Means:
+class Means(Query):
     """The means themselves: accurate, but never the same twice."""
 
-    keeps_zero: ClassVar[bool] = True
+    def __init_subclass__(cls) -> None:
+        raise InvalidInput(f"{cls.__name__}: a compiled loop knows Means as it is. Make a Query that has one.")
 
     @property
-    def grid(self) -> Grid | None:
-        """What a compiled loop is told: nothing is rounded."""
-        return Grid(_no_keys) if type(self) is Means else None
+    def keeps_zero(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def keys(self) -> Keys | None:
+        """Return no keys for any address."""
+        return _no_keys
 
     def answer(self, means: Floats, *address: int, index: Index = None) -> Floats:
         """Return the means."""
@@ -75,7 +97,7 @@ class Means:
 
 
 @dataclass(frozen=True)
-class RStat:
+class RStat(Query):
     """rSTAT with offsets from shared randomness.
 
     Parameters
@@ -101,22 +123,19 @@ class RStat:
 
     shared: SharedRandomness
     label: str
-    width: float | Floats
+    width: Width
     form: Form = "midpoint"
+
+    def __init_subclass__(cls) -> None:
+        raise InvalidInput(f"{cls.__name__}: a compiled loop knows RStat as it is. Make a Query that has one.")
 
     def __post_init__(self) -> None:
         if not isinstance(self.shared, SharedRandomness):
             raise InvalidInput(f"rstat: shared must be SharedRandomness, got {shown(self.shared)}.")
-        if not isinstance(self.label, str):
-            raise InvalidInput(f"rstat: label must be a text such as 'my/offset', got {shown(self.label)}.")
-        if isinstance(self.width, (np.ndarray, list, tuple)) and np.ndim(self.width) == 1:
-            width: Any = check_numbers("rstat", "width", self.width)
-            narrowest = float(width.min()) if width.size else 0.0
-            check_in_open_interval("rstat", "width", narrowest, 0.0, np.inf)
-        else:
-            width = check_in_open_interval("rstat", "width", self.width, 0.0, np.inf)
-        for name, plain in (("label", str(self.label)), ("width", width)):
-            object.__setattr__(self, name, plain)
+        width = check_numbers("rstat", "width", self.width)
+        if width.ndim > 1 or not (np.isfinite(width) & (width > 0.0)).all():
+            raise InvalidInput(f"rstat: width must be above 0 and finite, got {shown(self.width)}.")
+        object.__setattr__(self, "width", width if width.ndim else float(width))
         pieces_of(self.form)
 
     @property
@@ -125,10 +144,9 @@ class RStat:
         return self.form == "zero-preserving"
 
     @property
-    def grid(self) -> Grid | None:
-        """What a compiled loop is told: the offsets; nothing where 0 is a case of its own."""
-        midpoint = type(self) is RStat and not self.keeps_zero
-        return Grid(partial(self.shared.keys, self.label)) if midpoint else None
+    def keys(self) -> Keys | None:
+        """Return the keys of the offsets; None where 0 is a case of its own."""
+        return None if self.keeps_zero else partial(self.shared.keys, self.label)
 
     def answer(self, means: Floats, *address: int, index: Index = None) -> Floats:
         """Round the means on the grids of their address."""
@@ -153,7 +171,7 @@ class RStat:
         return self.shared.uniform_at(self.label, *address, index=index)
 
     def _width(self, address: tuple[int, ...]) -> float:
-        return float(self.width if np.ndim(self.width) == 0 else np.asarray(self.width)[address[0]])
+        return float(self.width[address[0]] if isinstance(self.width, np.ndarray) else self.width)
 
 
 class RoundedMeans(NamedTuple):
@@ -200,3 +218,92 @@ def rstat(means: ArrayLike, offset: ArrayLike, width: float, *, form: Form = "mi
 
 def _no_keys(addresses: range) -> NDArray[np.uint64]:
     return np.empty((0, 2), dtype=np.uint64)
+
+
+class Ingredient(ABC):
+    """What estimates and thresholds share: an id."""
+
+    @property
+    @abstractmethod
+    def id(self) -> str:
+        """What identities say of it."""
+
+    @classmethod
+    def of(cls, value: object) -> Self:
+        """Return the ingredient with a short id, or one of your own as it is.
+
+        >>> Estimate.of("plain"), Threshold.of(Fixed())
+        (Plain(), Fixed())
+        """
+        shipped = {kind().id: kind for kind in cls.__subclasses__() if kind.__module__ == __name__}
+        name = cls.__name__.lower()
+        if isinstance(value, str) and value in shipped:
+            return shipped[value]()
+        if not isinstance(value, cls) or not value.id:
+            ids = " or ".join(map(repr, shipped))
+            raise InvalidInput(f"{name}: {name} must be {ids}, or a {cls.__name__} with an id, got {shown(value)}.")
+        if value.id in shipped and provider(value) != OURS:
+            raise InvalidInput(
+                f"{name}: {name} must have an id of its own, got {shown(value)} with the id {value.id!r}."
+            )
+        return value
+
+
+class Estimate(Ingredient):
+    """Makes the queries of an algorithm."""
+
+    @abstractmethod
+    def bind(self, shared: SharedRandomness, label: str, width: Width, form: Form) -> Query:
+        """Return the query with this label, for means that rSTAT would round to bins of this width and form."""
+
+
+class Threshold(Ingredient):
+    """Chooses a threshold in its window."""
+
+    @abstractmethod
+    def share(self, shared: SharedRandomness, label: str, *address: int, fixed: float) -> float:
+        """Return where it lies, from 0 for the lower end to 1 for the upper; ``fixed`` is where without chance."""
+
+
+@dataclass(frozen=True)
+class Rounded(Estimate):
+    """rSTAT: the same answers twice."""
+
+    id: ClassVar[str] = "rstat"
+
+    def bind(self, shared: SharedRandomness, label: str, width: Width, form: Form) -> Query:
+        """Return rSTAT with these parameters."""
+        return RStat(shared, label, width, form)
+
+
+@dataclass(frozen=True)
+class Plain(Estimate):
+    """The plain means: the baseline."""
+
+    id: ClassVar[str] = "plain"
+
+    def bind(self, shared: SharedRandomness, label: str, width: Width, form: Form) -> Query:
+        """Return the means themselves."""
+        return Means()
+
+
+@dataclass(frozen=True)
+class Randomised(Threshold):
+    """A threshold drawn from the shared randomness: two runs hardly ever lie on different sides of it."""
+
+    id: ClassVar[str] = "randomised"
+
+    def share(self, shared: SharedRandomness, label: str, *address: int, fixed: float) -> float:
+        """Return a shared uniform number."""
+        return float(shared.uniform(label, *address, shape=1)[0])
+
+
+@dataclass(frozen=True)
+class Fixed(Threshold):
+    """A threshold that everybody knows beforehand: the baseline."""
+
+    id: ClassVar[str] = "fixed"
+
+    def share(self, shared: SharedRandomness, label: str, *address: int, fixed: float) -> float:
+        """Return the fixed place."""
+        return fixed

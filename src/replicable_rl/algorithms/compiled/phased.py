@@ -1,0 +1,83 @@
+"""Phased value iteration over a table, compiled: the bits of the listing in ``algorithms.phased_vi``, sooner."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from replicable_rl.problem.sampler import MANY_BLOCKS, Counts, n_blocks, stream_words
+from replicable_rl.problem.support import allowed_of
+from replicable_rl.progress import report
+from replicable_rl.theory import Units
+from replicable_rl.theory.rstat import ARITHMETIC
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from replicable_rl.queries import Keys
+    from replicable_rl.theory.phased_vi import Schedule
+
+    Floats = NDArray[np.float64]
+
+_MANY_STATES = 50_000  # states that are worth several threads
+_ROWS_AT_ONCE = 1 << 20  # rows between two looks at the clock and at Ctrl-C: a fraction of a second
+
+
+class Iterated(NamedTuple):
+    """What all iterations came to: Q_T in normalised units, the calls of every pair, and whether the seed was good.
+
+    It was, if every mean was so far from the edges of its bin that another run's cannot be beyond, see
+    `theory.rstat.seed_margin`.
+    """
+
+    q: Floats
+    calls: int
+    good_seed: bool
+
+
+def compiled_iterations(
+    source: Counts, schedule: Schedule, keys: Keys, rng: np.random.Generator, log_term: float
+) -> Iterated:
+    """Run all iterations with plain means, or with rSTAT in its midpoint form with the offsets of ``keys``."""
+    from replicable_rl.algorithms.compiled import _phased
+    from replicable_rl.compiled import Team
+
+    units, known, rows, n_actions = Units.of(source), source.known_rewards, source.mdp.rows, source.n_actions
+    outcome_reward = units.reward(rows.reward) if known is None else np.empty(0)
+    pair_reward = np.empty(0) if known is None else units.reward(known).reshape(-1)
+    parts = rows.indptr, rows.next_state, source.conditional, outcome_reward, pair_reward, source.gamma
+    table = _phased.Table(*parts)
+    pairs, blocks = rows.indptr.size - 1, n_blocks(rows.indptr)
+    q = pair_reward.copy() if schedule.rising and known is not None else np.zeros(pairs)
+    if allowed_of(source) is not None:
+        q[np.diff(rows.indptr) == 0] = -np.inf
+    value, total, good_seed, many = np.empty(source.n_states), 0, True, blocks >= MANY_BLOCKS
+    at_once = 1 if many else max(1, _ROWS_AT_ONCE // pairs)
+    with Team(blocks, whole_below=MANY_BLOCKS) as each_block, Team(value.size, whole_below=_MANY_STATES) as each:
+        for t in range(0, schedule.iterations, at_once):
+            some = range(t, min(t + at_once, schedule.iterations))
+            words, offsets = stream_words(rng, len(some)), keys(some)
+            steps = _steps(schedule, some, log_term if good_seed else 0.0)
+            drawn, calls = np.empty(len(some), dtype=np.int64), np.ascontiguousarray(schedule.calls[t : some.stop])
+            if not many:
+                good_seed &= _phased.phased_iterations(table, calls, steps, words, offsets, n_actions, q, drawn)
+            else:  # one iteration on all the cores: the blocks of rows have streams of their own
+                each(_phased.best_values, q, n_actions, value)
+                spread = schedule.spread(float(value.max() - value.min()), source.gamma, known is not None)
+                steps[0, _phased.SPREAD], drawn[0] = spread, schedule.calls_at(t, spread)
+                far = np.empty(blocks, dtype=np.bool_)
+                each_block(_phased.phased_blocks, table, drawn[0], steps[0], words[0], offsets, value, q, far)
+                good_seed &= bool(far.all())
+            total += sum(drawn.tolist())
+            report("iterations", some.stop, schedule.iterations)
+    return Iterated(q.reshape(source.n_states, n_actions), total, good_seed)
+
+
+def _steps(schedule: Schedule, some: range, log_term: float) -> Floats:
+    """Return what compiled iterations must know of the schedule; the last column is theirs to fill."""
+    steps, part = np.empty((len(some), 7)), slice(some.start, some.stop)
+    for i, column in enumerate((schedule.widths, schedule.lowered, schedule.reach)):
+        steps[:, i] = column[part]
+    steps[:, 3:] = schedule.rising, log_term, ARITHMETIC, 0.0
+    return steps
