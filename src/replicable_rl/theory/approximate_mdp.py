@@ -42,21 +42,13 @@ Norm = Literal["entry", "l1"]
 
 @dataclass(frozen=True, kw_only=True)
 class ApproximateMDPNumbers(QueryNumbers):
-    """What a run of (replicable) ApproximateMDP takes, and what is proved of it.
-
-    Attributes
-    ----------
-    calls, calls_needed, calls_plain : int
-        Successors n per pair that a run draws, that the theorem needs, and that accuracy alone needs.
-    allowed_pairs : int or None
-        How many pairs there are where some actions are not allowed in every state; None: S*A.
-    """
+    """What a run of (replicable) ApproximateMDP takes, and what is proved of it."""
 
     norm: Norm
     form: Form
     n_states: int
     n_actions: int
-    allowed_pairs: int | None = None
+    allowed_pairs: int | None = None  # where some actions are not allowed in every state
 
     @property
     def entry_error(self) -> float:

@@ -267,43 +267,21 @@ PROMISES: dict[str, Promises] = {
 
 @dataclass(frozen=True, kw_only=True)
 class PlugInNumbers(Numbers):
-    """What a run of a plug-in policy takes, and what is proved of it.
-
-    Attributes
-    ----------
-    rule : str
-        The id of the rule; of one of your own nothing is proved.
-    per_pair, per_pair_needed : int
-        Samples n of every pair that a run draws, and that the proof needs.
-    spent : float
-        eps', the loss that the rule may spend.
-    parameter : float
-        Of the rule: its width, rate, tolerance or scale; 0 for rules without.
-    over : {"initial", "worst"}
-        Whether losses are those from the first state on or of the worst state.
-    horizon : int or None
-        Steps of an episode, where the problem is explored in episodes; None where pairs are drawn.
-    budget : int or None
-        Transitions in all, where the problem is explored, or recorded.
-    recorded : bool
-        Whether the samples are those of a log.
-    allowed_pairs : int or None
-        How many pairs there are where some actions are not allowed in every state; None: S*A.
-    """
+    """What a run of a plug-in policy takes, and what is proved of it."""
 
     n_states: int
     n_actions: int
     gamma: float
-    rule: str
-    per_pair: int
-    per_pair_needed: int
-    spent: float
-    parameter: float
-    over: str
-    horizon: int | None = None
-    budget: int | None = None
-    recorded: bool = False
-    allowed_pairs: int | None = None
+    rule: str  # its id; of a rule of your own nothing is proved
+    per_pair: int  # n
+    per_pair_needed: int  # the n that the proof needs
+    spent: float  # eps', the loss that the rule may spend
+    parameter: float  # of the rule: its width, rate, tolerance or scale; 0 for rules without
+    over: str  # whether losses are those from the "initial" distribution or of the "worst" state
+    horizon: int | None = None  # steps of an episode, where the problem is explored in episodes
+    budget: int | None = None  # transitions in all, where the problem is explored, or recorded
+    recorded: bool = False  # whether the samples are those of a log
+    allowed_pairs: int | None = None  # where some actions are not allowed in every state
 
     @property
     def sizes(self) -> Sizes:

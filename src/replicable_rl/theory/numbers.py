@@ -20,20 +20,12 @@ RSTAT, PLAIN = "rstat", "plain"  # the ids of the estimates that the proofs know
 
 @dataclass(frozen=True, kw_only=True)
 class Numbers(ABC):
-    """What a run takes, and the bounds that are proved of it.
-
-    Attributes
-    ----------
-    epsilon, delta, rho : float
-        The promise; ``rho`` is None for a baseline, which promises nothing about a second run.
-    known_rewards : bool
-        Whether the reward is a known function of (s, a), or learned from the samples.
-    """
+    """What a run takes, and the bounds that are proved of it."""
 
     epsilon: float
     delta: float
-    rho: float | None
-    known_rewards: bool
+    rho: float | None  # None for a baseline, which promises nothing about a second run
+    known_rewards: bool  # whether the reward is a known function of (s, a), or learned from the samples
 
     @property
     @abstractmethod
@@ -125,6 +117,20 @@ def check_parameters(owner: str, **given: Any) -> dict[str, Any]:
         name: None if value is None and name in _OPTIONAL else _RULES[name](owner, name, value)
         for name, value in given.items()
     }
+
+
+def fewest_that(enough: Callable[[int], bool], *, first: int, last: int, bits: int) -> int | None:
+    """Return the fewest that are enough, or hardly more, from 2**first by doubling; None if even 2**last are not."""
+    low, high = 0, first
+    while not enough(2**high):
+        if high == last:
+            return None
+        low, high = high, min(2 * high, last)
+    below, above = int(2**low) if low else 0, int(2**high)
+    while above - below > max(1, below >> bits):
+        middle = (below + above) // 2
+        below, above = (below, middle) if enough(middle) else (middle, above)
+    return above
 
 
 def check_pairs(owner: str, allowed_pairs: int | None, n_states: int, n_actions: int) -> int | None:

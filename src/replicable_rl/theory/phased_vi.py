@@ -65,28 +65,14 @@ _MOST_ITERATIONS = 10**6
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """The iterations of a run, one element each.
+    """The iterations of a run, one element each."""
 
-    Attributes
-    ----------
-    calls, widths : (T,) integers and floats
-        m_t and beta_t; widths are 0 where nothing is rounded.
-    lowered : (T,) floats
-        c_t, which is taken off the answers.
-    reach : (T,) floats
-        X_t: what is averaged lies in [0, X_t]. 0: the calls do not depend on how far the values spread.
-    rising : bool
-        Whether Q keeps the larger of old and new, and begins with the rewards where these are known.
-    total : int
-        The calls of all iterations, at most.
-    """
-
-    calls: NDArray[Any]
-    widths: Floats
-    lowered: Floats
-    reach: Floats
-    rising: bool
-    total: int
+    calls: NDArray[Any]  # m_t
+    widths: Floats  # beta_t; 0 where nothing is rounded
+    lowered: Floats  # c_t, which is taken off the answers
+    reach: Floats  # X_t: what is averaged lies in [0, X_t]; 0: the calls do not depend on how far the values spread
+    rising: bool  # whether Q keeps the larger of old and new, and begins with the rewards where these are known
+    total: int  # the calls of all iterations, at most
 
     __repr__ = short_repr
 
@@ -213,34 +199,23 @@ def _smallest(cost: Callable[[int], float], least: int) -> int:
 class PhasedVINumbers(QueryNumbers):
     """What a run of (replicable) phased value iteration takes, and what is proved of it.
 
-    Attributes
-    ----------
-    pairs, iterations, calls : int
-        N, T and the calls m per iteration that a run makes, of our schedule in its last iteration, where they are
-        most; ``iterations_needed`` is the theorem's T.
-    width, tolerance : float
-        Of a query, of our schedule in the last iteration.
-    rising : bool
-        Whether our schedule runs, or the paper's listing.
-    calls_needed, calls_plain : int
-        m of the listing by its formula, or of our schedule; and Phased Q-learning's, which promises accuracy alone.
+    Of our schedule, width, tolerance and calls are those of the last iteration, where calls are most.
     """
 
     target: Target
     gamma: float
-    pairs: int
-    iterations: int
-    iterations_needed: int
-    rising: bool
+    pairs: int  # N
+    iterations: int  # T
+    iterations_needed: int  # the theorem's T
+    rising: bool  # whether our schedule runs, or the paper's listing
 
     @cached_property
     def schedule(self) -> Schedule:
         """What a run does in each iteration."""
-        if self.rising and self.rho is not None:
-            return rising_schedule(
-                self.pairs, self.gamma, self.epsilon, self.delta, self.rho, known_rewards=self.known_rewards
-            )
-        return Schedule.constant(self.iterations, self.calls, self.width)
+        if not self.rising or self.rho is None:
+            return Schedule.constant(self.iterations, self.calls, self.width)
+        promise = self.epsilon, self.delta, self.rho
+        return rising_schedule(self.pairs, self.gamma, *promise, known_rewards=self.known_rewards)
 
     @property
     def value_error(self) -> float:

@@ -1,8 +1,7 @@
-r"""R-max and RepRMAX: parameters, and what they guarantee, part by part.
+r"""R-max and RepRMAX: what parameters guarantee, and a search for them.
 
 The paper (Lemma 4.2, ``lem:repmax-convergence``, and Theorem 4.2, ``thm:repmax-replicable``) gives orders of growth
-without constants; see `theory.paper`. :func:`rmax` chooses parameters by explicit bounds. The proofs, step by step, are
-in ``docs/proofs-rmax.md``.
+without constants, see `theory.paper`. :func:`rmax` has explicit bounds, which are proved in ``docs/proofs-rmax.md``.
 
 N = S*A pairs, at most K successors each, M = k + w, b = H/m, n0 = k*m the fewest visits of a known pair, values in
 [0, 1]. At most D decisions about the known set are made, in at most T rounds.
@@ -47,6 +46,7 @@ from replicable_rl.theory.numbers import (
     Numbers,
     check_pairs,
     check_parameters,
+    fewest_that,
 )
 from replicable_rl.theory.rstat import ROUNDING, Form, few_bits, pieces_of
 
@@ -83,11 +83,6 @@ class Task:
     def pairs(self) -> int:
         """N = S*A, or as many as are allowed."""
         return self.n_states * self.n_actions if self.allowed_pairs is None else self.allowed_pairs
-
-    @property
-    def queries(self) -> int:
-        """Queries that can come out different: the successors of every pair, and its reward if learned."""
-        return self.pairs * (self.support + self.rewards)
 
     @property
     def rewards(self) -> int:
@@ -231,31 +226,17 @@ def decisions(task: Task, choice: Choice) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class RMaxNumbers(Task, Numbers):
-    """What a run of R-max takes, and what is proved of it.
+    """What a run of R-max takes, and what is proved of it."""
 
-    Attributes
-    ----------
-    rounds, episodes, known, window : T, m, k, w
-        Of a run.
-    tolerance, width : float
-        Of one query.
-    episodes_needed : int or None
-        An m with which, all else given alike, every promise is proved; None where no m does.
-    obstacles : tuple of (parameter, value)
-        Then it says which parameters are in the way, and a value of each that would do.
-    threshold, estimate : str
-        The ids of the two ingredients; without the theorem's, two runs part ways with no bound.
-    """
-
-    rounds: int
-    episodes: int
-    known: float
-    window: float
-    width: float
-    tolerance: float
-    episodes_needed: int | None
-    obstacles: tuple[tuple[str, float], ...]
-    threshold: str
+    rounds: int  # T
+    episodes: int  # m
+    known: float  # k
+    window: float  # w
+    width: float  # beta of a query
+    tolerance: float  # tau of a query
+    episodes_needed: int | None  # an m with which, all else given alike, every promise is proved; None where no m does
+    obstacles: tuple[tuple[str, float], ...]  # parameters that are then in the way, and a value of each that would do
+    threshold: str  # the ids of the ingredients: without the theorem's, two runs part ways with no bound
     estimate: str
 
     @property
@@ -306,7 +287,7 @@ class RMaxNumbers(Task, Numbers):
         return self.error_proved <= self.epsilon * SLACK if about == ACCURACY else self.replicability_proved
 
     def outside(self, about: str) -> dict[str, tuple[str, str]]:
-        """Return the ingredients that the proof does not know: what is used, and what it needs."""
+        """Return the threshold and the estimate where the proof does not know them."""
         threshold, estimate = (FIXED, PLAIN) if self.rho is None else (RANDOMISED, RSTAT)
         thresholds: tuple[str, ...] = (threshold,)
         estimates: tuple[str, ...] = (estimate,)
@@ -419,12 +400,19 @@ def search(task: Task, given: Given) -> Search:
     goal = Goal(given.tolerance, 0.0 if "horizon" in barred else task.tail, "tolerance" in barred)
     tried: dict[tuple[float, float], Choice | None] = {}
 
+    def fewest(rounds: int, k: float, w: float) -> Choice | None:
+        def enough(episodes: int) -> bool:
+            return is_enough(task, Choice(rounds, episodes, k, w), goal)
+
+        episodes = fewest_that(enough, first=8, last=200, bits=24)  # every bound falls with m
+        return None if episodes is None else Choice(rounds, episodes, k, w)
+
     def cost(pair: tuple[float, float]) -> tuple[bool, float]:
         """Whether the rounds that are given may end before the run does, and the transitions over H."""
         needed = rounds_needed(task, sum(pair))
         rounds = needed if given.rounds is None else given.rounds
         if pair not in tried:
-            tried[pair] = _fewest(task, Choice(rounds, 1, *pair), goal)
+            tried[pair] = fewest(rounds, *pair)
         choice = tried[pair]
         return rounds < needed, math.inf if choice is None else float(choice.rounds) * choice.episodes
 
@@ -460,22 +448,6 @@ def thresholds(task: Task, given: Given, idle: int, share: float) -> tuple[float
     if w is not None:
         return edge - w if edge > w else w * (1.0 - share) / share, w
     return edge * (1.0 - share), edge * share
-
-
-def _fewest(task: Task, choice: Choice, goal: Goal) -> Choice | None:
-    """Return the choice with hardly more episodes than the fewest that reach the goal; every bound falls with m."""
-    low, high = 0, 8
-    while not is_enough(task, choice._replace(episodes=2**high), goal):
-        low, high = high, 2 * high
-        if low >= 200:
-            return None
-        high = min(high, 200)
-    below, above = (2**low if low else 0), 2**high
-    while above - below > max(1, below >> 24):
-        middle = (below + above) // 2
-        enough = is_enough(task, choice._replace(episodes=middle), goal)
-        below, above = (below, middle) if enough else (middle, above)
-    return choice._replace(episodes=above)
 
 
 def _obstacles(task: Task, given: Given) -> tuple[tuple[str, float], ...]:

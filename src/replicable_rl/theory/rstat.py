@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from replicable_rl.errors import InvalidInput, check_choice, check_integer, check_share
 from replicable_rl.paper import cited
-from replicable_rl.theory.numbers import ACCURACY, PLAIN, RSTAT, Numbers
+from replicable_rl.theory.numbers import ACCURACY, PLAIN, RSTAT, Numbers, fewest_that
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -43,30 +43,19 @@ Form = Literal["midpoint", "zero-preserving"]
 ROUNDING = 1.0 + 2.0**-20  # what `few_bits` may take, and more
 _BITS = 24
 ARITHMETIC = 2.0**-40  # more than what 64-bit numbers lose in two means of a million outcomes
-_MOST_DOUBLINGS = 256  # of calls: more are never asked for
 
 
 @dataclass(frozen=True)
 class RStatNumbers:
-    """Parameters of one replicable query, and what is proved of it.
-
-    Attributes
-    ----------
-    tolerance : float
-        tau: |answer - E| <= tau with probability 1 - delta.
-    sampling_tolerance, width : float
-        tau' and beta.
-    samples : int
-        n that makes both promises true.
-    """
+    """Parameters of one replicable query, and what is proved of it."""
 
     rho: float
     delta: float
     form: Form
-    tolerance: float
-    sampling_tolerance: float
-    width: float
-    samples: int
+    tolerance: float  # tau: |answer - E| <= tau with probability 1 - delta
+    sampling_tolerance: float  # tau'
+    width: float  # beta
+    samples: int  # n
 
     @property
     def rho_proved(self) -> float:
@@ -182,30 +171,18 @@ def pieces_of(form: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class QueryNumbers(Numbers):
-    """Numbers of so many queries, each about means of ``calls`` samples.
+    """Numbers of so many queries, each about means of ``calls`` samples."""
 
-    Attributes
-    ----------
-    queries, calls : int
-        Queries in all, and the samples that a run draws for each: m, or n.
-    tolerance, rho_sq, delta_sq, width : float
-        Of one query; ``width`` is its beta, and 0 for a baseline, which does not round.
-    tolerance_needed, calls_needed, calls_plain : float and int
-        What the theorem needs; ``calls_plain`` is what accuracy alone needs.
-    estimate : str
-        The id of what answers the queries; of others than the theorem's nothing is proved.
-    """
-
-    queries: int
-    tolerance: float
-    tolerance_needed: float
+    queries: int  # in all
+    tolerance: float  # of one query, as are delta_sq, rho_sq and width
+    tolerance_needed: float  # by the theorem
     delta_sq: float
     rho_sq: float | None
-    width: float
-    calls: int
-    calls_needed: int
-    calls_plain: int
-    estimate: str
+    width: float  # beta; 0 for a baseline, which does not round
+    calls: int  # m, or n: the samples that a run draws for a query
+    calls_needed: int  # by the theorem
+    calls_plain: int  # for accuracy alone
+    estimate: str  # the id of what answers the queries; of others than the theorem's nothing is proved
 
     @property
     @abstractmethod
@@ -254,16 +231,7 @@ class QueryNumbers(Numbers):
         def enough(calls: int) -> bool:
             return replace(self, calls=calls).proves(about)
 
-        low, high = 0, 4
-        while not enough(2**high):
-            low, high = high, 2 * high
-            if low >= _MOST_DOUBLINGS:
-                return None
-        below, above = int(2**low) if low else 0, int(2**high)
-        while above - below > max(1, below >> 20):
-            middle = (below + above) // 2
-            below, above = (below, middle) if enough(middle) else (middle, above)
-        return above
+        return fewest_that(enough, first=4, last=256, bits=20)
 
 
 def query_parameters(
