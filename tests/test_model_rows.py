@@ -49,7 +49,7 @@ def new_model(
 ) -> LearnedModel:
     sizes = {"n_states": S, "n_actions": A, "gamma": 0.9, "reward_range": (0.0, 1.0), **changes}
     problem: Any = SimpleNamespace(known_rewards=known_rewards, initial=initial, **sizes)
-    return LearnedModel.nothing(problem, top)
+    return LearnedModel.empty(problem, top)
 
 
 def learn(query: RowQueries, seen: TransitionCounts, pairs: Any, **options: Any) -> LearnedModel:
@@ -162,7 +162,7 @@ def test_never_seen_successors_stay_absent() -> None:
 def test_rows_of_a_large_problem_stay_sparse() -> None:
     mdp = rr.make("riverswim-v1", n_states=2000)
     seen = Counts(mdp).draw(10**12, sample_stream(SEED)).transitions(2000, 2)
-    model = LearnedModel.nothing(mdp, 1.0)
+    model = LearnedModel.empty(mdp, 1.0)
     model = model.learned(np.arange(4000), seen, rounded(1e-3))
     learned = model.table.rows
     assert learned.next_state.tolist() == mdp.rows.next_state.tolist()

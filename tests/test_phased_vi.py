@@ -17,7 +17,7 @@ from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.experiments.cost.prediction import predicted_disagreement
 from replicable_rl.problem.sampler import Counts
 from replicable_rl.problem.support import pairs_of
-from replicable_rl.queries import Estimate, Means, Plain, Query, RStat
+from replicable_rl.queries import Means, Mechanism, Plain, Query, RStat
 from replicable_rl.randomness import sample_stream
 from replicable_rl.runs import Claims
 from replicable_rl.testing import PerSample
@@ -279,7 +279,7 @@ def test_a_claim_is_never_a_mixture(change: dict[str, Any], about: str, why: str
 
 
 @dataclass(frozen=True)
-class Halves(Estimate):
+class Halves(Mechanism):
     """An estimate of somebody's own, of which no proof knows anything."""
 
     id: str = "halves"

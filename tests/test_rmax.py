@@ -12,7 +12,7 @@ import pytest
 import replicable_rl as rr
 from replicable_rl.errors import SampleSizeTooLarge
 from replicable_rl.problem.sampler import Counts
-from replicable_rl.queries import Estimate, Fixed, Means, Plain, Query, Randomised, Rounded, RStat, Threshold
+from replicable_rl.queries import Fixed, Means, Mechanism, Plain, Query, Randomised, Rounded, RStat, Threshold
 from replicable_rl.runs import FIXED_SEED
 from replicable_rl.sampling import EpisodeCounts
 from replicable_rl.solve import algorithm_spec
@@ -420,7 +420,7 @@ class Lowest(Threshold):
 
 
 @dataclass(frozen=True)
-class Twice(Estimate):
+class Twice(Mechanism):
     """An estimate of somebody's own: the mean of two grids; an id tells which width."""
 
     factor: float = 1.0
@@ -468,7 +468,7 @@ def test_ingredients_of_somebodys_own_run_and_nothing_is_proved_of_them() -> Non
 
 def test_a_borrowed_id_is_refused() -> None:
     @dataclass(frozen=True)
-    class Borrowed(Estimate):
+    class Borrowed(Mechanism):
         id: ClassVar[str] = "plain"
 
         def bind(self, *parameters: Any) -> Query:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import replicable_rl as rr
-from replicable_rl.queries import Estimate, Fixed, Means, Plain, Randomised, Rounded, RStat, Threshold, rstat
+from replicable_rl.queries import Fixed, Means, Mechanism, Plain, Randomised, Rounded, RStat, Threshold, rstat
 from replicable_rl.randomness import SharedRandomness
 from tests.statistics import ALPHA, SEED, binomial_p
 
@@ -147,4 +147,4 @@ def test_thresholds_that_ship() -> None:
     assert len(set(shares)) == 200
     assert {Fixed().share(shared, "rmax/threshold", i, fixed=0.5) for i in range(5)} == {0.5}
     assert [Threshold.of(one.id) for one in (Fixed(), Randomised())] == [Fixed(), Randomised()]
-    assert [Estimate.of(one) for one in (Plain(), Rounded())] == [Plain(), Rounded()]
+    assert [Mechanism.of(one) for one in (Plain(), Rounded())] == [Plain(), Rounded()]

@@ -16,7 +16,7 @@ from scipy.stats import binom
 import replicable_rl as rr
 from replicable_rl.algorithms import phased_vi as module
 from replicable_rl.problem.sampler import Counts
-from replicable_rl.queries import Estimate, Query, RStat
+from replicable_rl.queries import Mechanism, Query, RStat
 from replicable_rl.randomness import sample_stream
 from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.testing import PerSample
@@ -479,7 +479,7 @@ class Finer(Query):
 
 
 @dataclass(frozen=True)
-class Mine(Estimate):
+class Mine(Mechanism):
     """An estimate that no proof knows."""
 
     id: ClassVar[str] = "mine"

@@ -153,9 +153,14 @@ class _CompiledOnce(FunctionCache):
 
     def holds_something(self) -> bool:
         """Whether the kernel was compiled before, as it is now."""
-        return bool(self._cache_file._load_index())  # type: ignore[no-untyped-call]  # numba has no types
+        try:
+            return bool(self._cache_file._load_index())  # type: ignore[no-untyped-call]  # numba has no types
+        except (AttributeError, ImportError):  # of an older version, whose types have gone
+            self._cache_file.flush()  # type: ignore[no-untyped-call]
+            return False
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        self.holds_something()
         found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]  # numba has no types
         if found is None and self._lock is None and self._wait():
             found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]

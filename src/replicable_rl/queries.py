@@ -7,7 +7,7 @@ grid is shifted by a shared offset:
 
 The answer is computed from the integer k alone, so two means in one bin get the same bits.
 
-A replicable algorithm differs from its baseline in two ingredients, small objects with an id. An *estimate* makes
+A replicable algorithm differs from its baseline in two ingredients, small objects with an id. A *mechanism* makes
 queries: :class:`Plain` means or :class:`Rounded` ones. A *threshold* says where in its window it lies: :class:`Fixed`,
 or :class:`Randomised` by shared numbers. A subclass of your own works where one of these does: give it an ``id`` of its
 own, for the id is what the identity of a run says.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from replicable_rl.theory.rstat import Form
 
-__all__ = ["Estimate", "Fixed", "Means", "Plain", "Query", "RStat", "Randomised", "Rounded", "Threshold", "rstat"]
+__all__ = ["Fixed", "Means", "Mechanism", "Plain", "Query", "RStat", "Randomised", "Rounded", "Threshold", "rstat"]
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.int64] | None
@@ -150,28 +150,27 @@ class RStat(Query):
 
     def answer(self, means: Floats, *address: int, index: Index = None) -> Floats:
         """Round the means on the grids of their address."""
-        return rstat(means, self._offset(means, address, index), self._width(address), form=self.form).answer
+        return rstat(means, *self._grid(means, address, index), form=self.form).answer
 
     def room(self, means: Floats, *address: int, index: Index = None) -> Floats:
         """Return how far the means are from the next edge between two answers."""
-        width, v = self._width(address), np.clip(means, 0.0, 1.0)
-        shift = width * self._offset(means, address, index)
+        (offset, width), v = self._grid(means, address, index), np.clip(means, 0.0, 1.0)
+        shift = width * offset
         below = shift + np.floor((v - shift) / width) * width
         # No mean is below 0 or above 1, so that edges out there separate nothing.
         room_below = np.where(below > 0.0, v - below, np.inf)
         return np.minimum(room_below, np.where(below + width <= 1.0, below + width - v, np.inf))
 
-    def _offset(self, means: Floats, address: tuple[int, ...], index: Index) -> Floats:
+    def _grid(self, means: Floats, address: tuple[int, ...], index: Index) -> tuple[Floats, float]:
+        """Return offsets, and the width of the bins."""
+        width = float(self.width[address[0]] if isinstance(self.width, np.ndarray) else self.width)
         if index is None:
-            return self.shared.uniform(self.label, *address, shape=means.shape)
-        if np.shape(index) != np.shape(means):
+            return self.shared.uniform(self.label, *address, shape=means.shape), width
+        if index.shape != means.shape:
             raise InvalidInput(
-                f"rstat: index must have one element for each mean, got {np.shape(index)} for {np.shape(means)}."
+                f"rstat: index must have one element for each mean, got {index.shape} for {means.shape}."
             )
-        return self.shared.uniform_at(self.label, *address, index=index)
-
-    def _width(self, address: tuple[int, ...]) -> float:
-        return float(self.width[address[0]] if isinstance(self.width, np.ndarray) else self.width)
+        return self.shared.uniform_at(self.label, *address, index=index), width
 
 
 class RoundedMeans(NamedTuple):
@@ -221,7 +220,9 @@ def _no_keys(addresses: range) -> NDArray[np.uint64]:
 
 
 class Ingredient(ABC):
-    """What estimates and thresholds share: an id."""
+    """What mechanisms and thresholds share: an id, and the parameter of algorithms that takes them."""
+
+    parameter: ClassVar[str]
 
     @property
     @abstractmethod
@@ -232,11 +233,11 @@ class Ingredient(ABC):
     def of(cls, value: object) -> Self:
         """Return the ingredient with a short id, or one of your own as it is.
 
-        >>> Estimate.of("plain"), Threshold.of(Fixed())
+        >>> Mechanism.of("plain"), Threshold.of(Fixed())
         (Plain(), Fixed())
         """
         shipped = {kind().id: kind for kind in cls.__subclasses__() if kind.__module__ == __name__}
-        name = cls.__name__.lower()
+        name = cls.parameter
         if isinstance(value, str) and value in shipped:
             return shipped[value]()
         if not isinstance(value, cls) or not value.id:
@@ -249,8 +250,10 @@ class Ingredient(ABC):
         return value
 
 
-class Estimate(Ingredient):
+class Mechanism(Ingredient):
     """Makes the queries of an algorithm."""
+
+    parameter: ClassVar[str] = "estimate"
 
     @abstractmethod
     def bind(self, shared: SharedRandomness, label: str, width: Width, form: Form) -> Query:
@@ -260,13 +263,15 @@ class Estimate(Ingredient):
 class Threshold(Ingredient):
     """Chooses a threshold in its window."""
 
+    parameter: ClassVar[str] = "threshold"
+
     @abstractmethod
     def share(self, shared: SharedRandomness, label: str, *address: int, fixed: float) -> float:
         """Return where it lies, from 0 for the lower end to 1 for the upper; ``fixed`` is where without chance."""
 
 
 @dataclass(frozen=True)
-class Rounded(Estimate):
+class Rounded(Mechanism):
     """rSTAT: the same answers twice."""
 
     id: ClassVar[str] = "rstat"
@@ -277,7 +282,7 @@ class Rounded(Estimate):
 
 
 @dataclass(frozen=True)
-class Plain(Estimate):
+class Plain(Mechanism):
     """The plain means: the baseline."""
 
     id: ClassVar[str] = "plain"

@@ -24,7 +24,7 @@ from replicable_rl.algorithms.plan import SHARP_FORM, Columns, Plan, Promise, Sh
 from replicable_rl.errors import speaking_as
 from replicable_rl.problem.foreign import draw_from
 from replicable_rl.problem.source import GenerativeModel
-from replicable_rl.queries import Estimate, Plain, Query, Rounded
+from replicable_rl.queries import Mechanism, Plain, Query, Rounded
 from replicable_rl.runs import Run, Status, StatusCode
 from replicable_rl.sampling import TransitionCounts
 from replicable_rl.theory import MAX_CALLS, ApproximateMDPNumbers, approximate_mdp
@@ -45,18 +45,18 @@ class _ApproximateMDP(Promise[ApproximateMDPNumbers]):
     """What the two algorithms share: everything but the queries."""
 
     needs: ClassVar[type] = GenerativeModel
-    estimate: ClassVar[Estimate]  # how means are answered
+    estimate: ClassVar[Mechanism]  # how means are answered
     _check = staticmethod(check_approximate_mdp)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         with speaking_as(type(self).__name__):
-            Estimate.of(self.estimate)
+            Mechanism.of(self.estimate)
 
     def _numbers(self, shape: Shape) -> ApproximateMDPNumbers:
         problem: dict[str, Any] = {"known_rewards": shape.known_rewards, "allowed_pairs": shape.allowed_pairs}
         numbers = approximate_mdp(shape.n_states, shape.n_actions, **problem, **self._parameters())
-        return replace(numbers, estimate=Estimate.of(self.estimate).id)
+        return replace(numbers, estimate=Mechanism.of(self.estimate).id)
 
     def _statements(self, plan: Plan[ApproximateMDPNumbers]) -> Statements:
         numbers, theorem = plan.numbers, "obs:rep-mdp"
@@ -84,8 +84,8 @@ class _ApproximateMDP(Promise[ApproximateMDPNumbers]):
         queries = RowQueries.of(self.estimate, shared, "approximate-mdp", numbers.width, numbers.form)
         counts = draw_from(source, numbers.calls, rng)
         seen = counts.transitions(source.n_states, source.n_actions, source.reward_range[0])
-        nothing = LearnedModel.nothing(source, source.reward_range[0])
-        learned = nothing.learned(np.flatnonzero(nothing.unknown), seen, queries)
+        empty = LearnedModel.empty(source, source.reward_range[0])
+        learned = empty.learned(np.flatnonzero(empty.unknown), seen, queries)
         best = learned.planned
         outputs = {"model": learned.table, "value": best.q, "policy": best.policy}
         claims = plan.claims(good_seed=_keeps_its_distance(queries.transitions, seen, numbers))
@@ -113,7 +113,7 @@ class ApproximateMDP(_ApproximateMDP):
     calls: int | None = None
 
     id: ClassVar[str] = "approximate-mdp-v1"
-    estimate: ClassVar[Estimate] = Plain()
+    estimate: ClassVar[Mechanism] = Plain()
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class ReplicableApproximateMDP(_ApproximateMDP):
     tolerance: float | None = None
 
     id: ClassVar[str] = "replicable-approximate-mdp-v1"
-    estimate: ClassVar[Estimate] = Rounded()
+    estimate: ClassVar[Mechanism] = Rounded()
 
 
 def _keeps_its_distance(query: Query, seen: TransitionCounts, numbers: ApproximateMDPNumbers) -> bool:

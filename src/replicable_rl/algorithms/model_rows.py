@@ -21,7 +21,7 @@ from replicable_rl.planning.exact import Optimum, optimal_values
 from replicable_rl.problem.rows import Rows
 from replicable_rl.problem.support import allowed_of
 from replicable_rl.problem.table import TabularMDP
-from replicable_rl.queries import Estimate, Query
+from replicable_rl.queries import Mechanism, Query
 from replicable_rl.sampling.counts import sums
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class RowQueries(NamedTuple):
     rewards: Query
 
     @classmethod
-    def of(cls, estimate: Estimate, shared: SharedRandomness, label: str, width: float, form: Form) -> RowQueries:
+    def of(cls, estimate: Mechanism, shared: SharedRandomness, label: str, width: float, form: Form) -> RowQueries:
         """Return the queries with offsets at ``label``/offset and ``label``/reward."""
         rewards = estimate.bind(shared, f"{label}/reward", width, "midpoint")
         return cls(estimate.bind(shared, f"{label}/offset", width, form), rewards)
@@ -64,7 +64,7 @@ class LearnedModel:
     most_successors: int = 0  # that any learned pair was seen to have
 
     @classmethod
-    def nothing(cls, problem: Problem, r_max: float) -> LearnedModel:
+    def empty(cls, problem: Problem, r_max: float) -> LearnedModel:
         """Return the model of which no pair is known."""
         S, A, allowed = problem.n_states, problem.n_actions, allowed_of(problem)
         every = np.arange(S * A) if allowed is None else np.flatnonzero(allowed)
@@ -83,7 +83,7 @@ class LearnedModel:
         known, reward = self.known.copy(), self.reward.copy()
         is_new = np.zeros(known.size, dtype=bool)
         known[pairs] = is_new[pairs] = True
-        key, count = self._asked(pairs, is_new, seen, dense=not queries.transitions.keeps_zero)
+        key, count = self._transitions(pairs, is_new, seen, dense=not queries.transitions.keeps_zero)
         successors = int(np.bincount(key[count > 0.0] // S, minlength=1).max())
         answer = queries.transitions.answer(count / visits[key // S], index=key)
         key, answer = key[answer > 0.0], answer[answer > 0.0]
@@ -128,10 +128,10 @@ class LearnedModel:
         """The exact plan on it: a function of the model alone, without a warm start."""
         return optimal_values(self.table)
 
-    def _asked(
+    def _transitions(
         self, pairs: NDArray[np.int64], is_new: NDArray[np.bool_], seen: TransitionCounts, *, dense: bool
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the transitions to ask about, and their counts."""
+        """Return the keys of the transitions that are queried, and their counts."""
         chosen = is_new[seen.row] & (seen.count > 0.0)
         key, count, S = seen.key[chosen], seen.count[chosen], self.problem.n_states
         if not dense:

@@ -38,7 +38,7 @@ from replicable_rl.problem.sampler import Counts
 from replicable_rl.problem.source import GenerativeModel, Problem
 from replicable_rl.problem.support import allowed_of, forbid
 from replicable_rl.progress import track
-from replicable_rl.queries import Estimate, Plain, Query, Rounded
+from replicable_rl.queries import Mechanism, Plain, Query, Rounded
 from replicable_rl.runs import FIXED_SEED, OURS, Run, Status, StatusCode, provider
 from replicable_rl.sampling import OutcomeCounts
 from replicable_rl.theory import MAX_CALLS, PhasedVINumbers, Units, phased_vi
@@ -134,8 +134,8 @@ class GoodSeed:
         if self.holds:
             variance = counts.variance(step.targets, step.means)
             needed = seed_margin(variance, float(counts.calls), backup.spread(step.value), self._log_term)
-            far = self._query.room(step.means, step.t) - needed > ARITHMETIC
-            self.holds = bool(far[np.diff(counts.indptr) > 0].all())  # other rows are of actions that are not allowed
+            clear = self._query.room(step.means, step.t) - needed > ARITHMETIC
+            self.holds = bool(clear[np.diff(counts.indptr) > 0].all())  # other rows are of actions that are not allowed
 
 
 def iterate(
@@ -159,14 +159,14 @@ class _Phased(Promise[PhasedVINumbers]):
     """What the two algorithms share: everything but the query."""
 
     needs: ClassVar[type] = GenerativeModel
-    estimate: ClassVar[Estimate]  # how means are answered
+    estimate: ClassVar[Mechanism]  # how means are answered
     target: Target
     _check = staticmethod(check_phased_vi)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         with speaking_as(type(self).__name__):
-            Estimate.of(self.estimate)
+            Mechanism.of(self.estimate)
 
     @property
     def loss_over(self) -> str | None:
@@ -176,7 +176,7 @@ class _Phased(Promise[PhasedVINumbers]):
     def _numbers(self, shape: Shape) -> PhasedVINumbers:
         pairs = shape.n_states * shape.n_actions if shape.allowed_pairs is None else shape.allowed_pairs
         numbers = phased_vi(pairs, shape.gamma, known_rewards=shape.known_rewards, **self._parameters())
-        return replace(numbers, estimate=Estimate.of(self.estimate).id)
+        return replace(numbers, estimate=Mechanism.of(self.estimate).id)
 
     def _statements(self, plan: Plan[PhasedVINumbers]) -> Statements:
         numbers, theorem = plan.numbers, "lem:phasedvi-convergence"
@@ -247,7 +247,7 @@ class PhasedVI(_Phased):
     iterations: int | None = None
 
     id: ClassVar[str] = "phased-vi-v1"
-    estimate: ClassVar[Estimate] = Plain()
+    estimate: ClassVar[Mechanism] = Plain()
 
 
 @dataclass(frozen=True)
@@ -292,7 +292,7 @@ class ReplicablePhasedVI(_Phased):
     rho_sq: float | None = None
 
     id: ClassVar[str] = "rpvi-v1"
-    estimate: ClassVar[Estimate] = Rounded()
+    estimate: ClassVar[Mechanism] = Rounded()
 
 
 def _middle(q: NDArray[np.float64], error: float) -> NDArray[np.float64]:

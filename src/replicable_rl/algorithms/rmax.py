@@ -34,7 +34,7 @@ from replicable_rl.problem.foreign import play_from
 from replicable_rl.problem.source import EpisodicModel
 from replicable_rl.problem.support import random_actions
 from replicable_rl.progress import track
-from replicable_rl.queries import Estimate, Fixed, Plain, Randomised, Rounded, Threshold
+from replicable_rl.queries import Fixed, Mechanism, Plain, Randomised, Rounded, Threshold
 from replicable_rl.runs import FIXED_SEED, Run, Status, StatusCode
 from replicable_rl.sampling import EpisodeCounts
 from replicable_rl.theory import MAX_CALLS, RMaxNumbers, Units, rmax
@@ -125,7 +125,7 @@ class _RMax(Promise[RMaxNumbers]):
     needs: ClassVar[type] = EpisodicModel
     _check = staticmethod(check_rmax)
     r_max: float | None
-    threshold: Any = Fixed()  # a Threshold and an Estimate, in which the two algorithms differ
+    threshold: Any = Fixed()  # a Threshold and an Mechanism, in which the two algorithms differ
     estimate: Any = Plain()
 
     def __post_init__(self) -> None:
@@ -185,11 +185,11 @@ class _RMax(Promise[RMaxNumbers]):
         self._refuse_beyond_64_bits("episodes", numbers.episodes)
         queries = RowQueries.of(self.estimate, shared, "rmax", numbers.width, numbers.form)
         top, r_max = source.reward_range[1], _check_r_max(type(self).__name__, self.r_max, source.reward_range)
-        nothing, story, cut_short = LearnedModel.nothing(source, r_max), [], False
-        rounds = explore(source, numbers, nothing, self.threshold, queries, shared, rng)
+        empty, story, cut_short = LearnedModel.empty(source, r_max), [], False
+        rounds = explore(source, numbers, empty, self.threshold, queries, shared, rng)
         for last in track(rounds, "rounds", numbers.rounds):
             _check_support(numbers, last.model)
-            story.append(_told(last))
+            story.append(_history_row(last))
             cut_short |= float(last.visits.sum()) < numbers.horizon * (1.0 - 1e-9)
         best = last.model.planned
         error = Units.of(source).share(best.error)  # of the values that the policy maximises
@@ -302,7 +302,7 @@ class ReplicableRMax(_RMax):
     tolerance: float | None = None
     support: int | None = None
     threshold: Threshold | str = _RANDOMISED
-    estimate: Estimate | str = _ROUNDED
+    estimate: Mechanism | str = _ROUNDED
     form: Form = "zero-preserving"
     r_max: float | None = None
 
@@ -311,11 +311,11 @@ class ReplicableRMax(_RMax):
     def __post_init__(self) -> None:
         with speaking_as(type(self).__name__):
             object.__setattr__(self, "threshold", Threshold.of(self.threshold))
-            object.__setattr__(self, "estimate", Estimate.of(self.estimate))
+            object.__setattr__(self, "estimate", Mechanism.of(self.estimate))
         super().__post_init__()
 
 
-def _told(last: Round) -> dict[str, float]:
+def _history_row(last: Round) -> dict[str, float]:
     """Return a line of the history."""
     known, rate = last.model.known, last.unknown_rate
     row = {"known": known.sum(), "known_set": _digest(known), "threshold": last.threshold, "unknown_rate": rate}

@@ -49,7 +49,7 @@ from replicable_rl.problem.support import allowed_of, uniform_policy
 from replicable_rl.theory.units import Units
 
 if TYPE_CHECKING:
-    from replicable_rl.planning._kernels import Table
+    from replicable_rl.planning._kernels import Process
     from replicable_rl.problem.table import TabularMDP
 
 _RELATIVE_TOLERANCE = 1e-10
@@ -111,7 +111,7 @@ def optimal_values(mdp: TabularMDP, *, tolerance: float | None = None, rewards: 
     >>> best.value.round(4).tolist(), best.policy.tolist()
     ([0.4, 0.4, 0.5, 1.0, 2.0], [1, 1, 0, 0, 0])
     """
-    from replicable_rl.planning._kernels import Table
+    from replicable_rl.planning._kernels import Process
 
     own = _check_tolerance("optimal_values", mdp, tolerance)
     rows, reward_range = mdp.rows, mdp.reward_range
@@ -123,7 +123,7 @@ def optimal_values(mdp: TabularMDP, *, tolerance: float | None = None, rewards: 
     tolerance, allowed = own, allowed_of(mdp)
     if allowed is not None:
         reward = np.where(allowed.reshape(-1), reward, -np.inf)  # which no maximum takes
-    table = Table(rows.indptr, rows.next_state, rows.probability, reward, mdp.gamma, mdp.n_actions)
+    table = Process(rows.indptr, rows.next_state, rows.probability, reward, mdp.gamma, mdp.n_actions)
     q, policy, error, sweeps = _solve(table, reward_range, tolerance)
     return Optimum(q.reshape(mdp.n_states, mdp.n_actions), policy, error, sweeps, converged=error <= tolerance)
 
@@ -158,9 +158,9 @@ def gain_of(mdp: TabularMDP, best: Optimum) -> float:
     return max(0.0, Units.of(mdp).share(gained))
 
 
-def _followed(mdp: TabularMDP, policy: ArrayLike) -> Table:
+def _followed(mdp: TabularMDP, policy: ArrayLike) -> Process:
     """Return the process under a policy: a table with one action."""
-    from replicable_rl.planning._kernels import Table
+    from replicable_rl.planning._kernels import Process
     from replicable_rl.sampling._kernels import row_means
 
     rows, reward, n_states, n_actions = mdp.rows, _expected_rewards(mdp), mdp.n_states, mdp.n_actions
@@ -175,15 +175,15 @@ def _followed(mdp: TabularMDP, policy: ArrayLike) -> Table:
         length = np.diff(rows.indptr)[row_of]
         indptr = np.concatenate(([0], np.cumsum(length)))
         outcome = np.arange(indptr[-1]) + np.repeat(rows.indptr[row_of] - indptr[:-1], length)
-        return Table(indptr, rows.next_state[outcome], rows.probability[outcome], reward[row_of], mdp.gamma, 1)
+        return Process(indptr, rows.next_state[outcome], rows.probability[outcome], reward[row_of], mdp.gamma, 1)
     mean = np.empty(n_states)
     row_means(first, weight.reshape(-1), reward, 0.0, mean, 0, n_states)
     probability = rows.probability * np.repeat(weight.reshape(-1), np.diff(rows.indptr))
-    return Table(rows.indptr[first], rows.next_state, probability, mean, mdp.gamma, 1)
+    return Process(rows.indptr[first], rows.next_state, probability, mean, mdp.gamma, 1)
 
 
 def _solve(
-    table: Table, reward_range: tuple[float, float], tolerance: float
+    table: Process, reward_range: tuple[float, float], tolerance: float
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], float, int]:
     """Return the optimal values of all rows, their greedy policy, the certified error, and the number of sweeps.
 
@@ -216,7 +216,7 @@ def _solve(
 
 
 def _macqueen(
-    table: Table, longest: int, width: float, largest: float, low: float, high: float
+    table: Process, longest: int, width: float, largest: float, low: float, high: float
 ) -> tuple[float, float, float]:
     """Return midpoint and half length of MacQueen's interval, and the allowance for rounding."""
     # One backup of a row with k outcomes errs by less than (k + 6) units of 2**-53 of the

@@ -269,7 +269,7 @@ def _invert(size: np.uint64, integers: Integers, floats: Floats) -> None:
         floats[_TRIAL_P, j] = floats[P, which] if j < size else 0.0
     for j in range(whole):
         r = abs(floats[_TRIAL_P, j])
-        floats[_CHANCE, j], floats[_ODDS, j] = power(r, float(integers[_TRIAL_N, j])), r / (1.0 - r)
+        floats[_CHANCE, j], floats[_ODDS, j] = chance_of_none(r, float(integers[_TRIAL_N, j])), r / (1.0 - r)
         integers[_TRIAL, j] = 0
     active, step = whole, 0
     while active > 0:
@@ -288,7 +288,7 @@ def _invert(size: np.uint64, integers: Integers, floats: Floats) -> None:
 
 
 @inlined
-def power(r: float, n: float) -> float:
+def chance_of_none(r: float, n: float) -> float:
     """(1 - r)**n up to a factor 1 ± 1e-14, for r <= 1/2 and n r <= 10; a vector instruction has no logarithm."""
     z = r / (2.0 - r)  # ln(1 - r) = -2 artanh z
     zz = z * z

@@ -9,8 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
+from replicable_rl.adapters.lending import lent_generators, seed_generators
 from replicable_rl.randomness import SharedRandomness, sample_stream
-from replicable_rl.randomness.lending import lent_generators, seed_generators
 from replicable_rl.runs import Run
 from replicable_rl.solve import Algorithm, source_of
 from replicable_rl.testing.counting import AnyProblem

@@ -20,7 +20,7 @@ Words = NDArray[np.uint64]
 WIDTH, LOWERED, REACH, RISING, LOG_TERM, ARITHMETIC, SPREAD = range(7)  # the columns of ``steps``
 
 
-class Table(NamedTuple):
+class DrawnRows(NamedTuple):
     """The rows of a table, ready to be drawn from, with normalised rewards.
 
     Rewards are known, and those of pairs, or learned with the samples, and those of outcomes; the other is empty.
@@ -36,25 +36,32 @@ class Table(NamedTuple):
 
 @compiled_loop("words")
 def phased_iterations(
-    table: Table, calls: Integers, steps: Floats, words: Words, keys: Words, n_actions: int, q: Floats, drawn: Integers
+    table: DrawnRows,
+    calls: Integers,
+    steps: Floats,
+    words: Words,
+    keys: Words,
+    n_actions: int,
+    q: Floats,
+    drawn: Integers,
 ) -> bool:
     """Run one iteration for every row of ``words``, with all the blocks of rows one after another.
 
     Return whether all means were far from the edges.
     """
     n_blocks = -(-q.size // ROWS_PER_BLOCK)
-    value, far, all_far = np.empty(q.size // n_actions), np.empty(n_blocks, dtype=np.bool_), True
+    value, clear, all_clear = np.empty(q.size // n_actions), np.empty(n_blocks, dtype=np.bool_), True
     for t in range(words.shape[0]):
         best_values(q, n_actions, value, np.int64(0), value.size)
         spread = value.max() - value.min()
         steps[t, SPREAD] = spread if table.pair_reward.size > 0 else (1.0 - table.gamma) + table.gamma * spread
         drawn[t] = calls_of(calls[t], steps[t, SPREAD], steps[t, REACH])
         key = keys[t if keys.shape[0] > 0 else 0 :]
-        if not all_far:
+        if not all_clear:
             steps[t, LOG_TERM] = 0.0
-        phased_blocks(table, drawn[t], steps[t], words[t], key, value, q, far, np.int64(0), n_blocks)
-        all_far = all_far and bool(far.all())
-    return all_far
+        phased_blocks(table, drawn[t], steps[t], words[t], key, value, q, clear, np.int64(0), n_blocks)
+        all_clear = all_clear and bool(clear.all())
+    return all_clear
 
 
 @inlined
@@ -78,14 +85,14 @@ def best_values(q: Floats, n_actions: int, value: Floats, first: Index, last: In
 
 @compiled
 def phased_blocks(
-    table: Table,
+    table: DrawnRows,
     calls: int,
     step: Floats,
     words: Words,
     keys: Words,
     value: Floats,
     q: Floats,
-    far: NDArray[np.bool_],
+    clear: NDArray[np.bool_],
     first: Index,
     last: Index,
 ) -> None:
@@ -93,8 +100,8 @@ def phased_blocks(
 
     ``keys[0]`` is that of the shared offsets; without keys the means are not rounded. ``step`` says what
     `theory.phased_vi` says of this iteration. Counts and offsets are made and used block by block, and never stored as
-    a whole. ``far`` says whether all the means of a block are as far from the edges as they must be, which is looked at
-    where the log term is positive. A row without outcomes is an action that is not allowed: its value is -inf.
+    a whole. ``clear`` says whether all the means of a block are as far from the edges as they must be; where the log
+    term is 0, nobody looks. A row without outcomes is an action that is not allowed: its value is -inf.
     """
     indptr, next_state, conditional, outcome_reward, pair_reward, gamma = table
     known, rounded, width, rising = pair_reward.size > 0, keys.shape[0] > 0, step[WIDTH], step[RISING] > 0.0
@@ -122,10 +129,10 @@ def phased_blocks(
             answer[i] = total
         for i in range(size):  # loops of their own, which become vector instructions
             answer[i] /= float(calls)
-        far[block] = rounded and log_term > 0.0 and calls > 1
-        if far[block]:
+        clear[block] = rounded and log_term > 0.0 and calls > 1
+        if clear[block]:
             largest = 0.2501 * (float(calls) / float(calls - 1)) * (spread * spread)  # of all variances
-            enough = seed_margin(largest, float(calls), spread, log_term) + arithmetic
+            enough = margin_needed(largest, float(calls), spread, log_term) + arithmetic
             for i in range(size):
                 room = room_of(answer[i], width * offset[i], width)
                 if room > enough or bounds[0, i] == bounds[1, i]:
@@ -135,9 +142,9 @@ def phased_blocks(
                     x = value[np.uint32(next_state[of_block + k])]
                     off = (x if known else outcome_reward[of_block + k] + gamma * x) - answer[i]
                     total += count[k] * (off * off)
-                needed = seed_margin(total / float(calls - 1), float(calls), spread, log_term)
+                needed = margin_needed(total / float(calls - 1), float(calls), spread, log_term)
                 if room - needed <= arithmetic:
-                    far[block] = False
+                    clear[block] = False
                     break
         if rounded:
             for i in range(size):
@@ -152,7 +159,7 @@ def phased_blocks(
 
 
 @inlined
-def seed_margin(variance: float, samples: float, spread: float, log_term: float) -> float:
+def margin_needed(variance: float, samples: float, spread: float, log_term: float) -> float:
     """How far from an edge a mean must be; see ``theory.rstat.seed_margin``."""
     sigma = np.sqrt(variance) + spread * np.sqrt(2.0 * log_term / (samples - 1.0))
     return float(np.sqrt(4.0 * log_term / samples) * sigma + spread * log_term / (3.0 * samples))

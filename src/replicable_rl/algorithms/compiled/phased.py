@@ -47,36 +47,36 @@ def compiled_iterations(
     outcome_reward = units.reward(rows.reward) if known is None else np.empty(0)
     pair_reward = np.empty(0) if known is None else units.reward(known).reshape(-1)
     parts = rows.indptr, rows.next_state, source.conditional, outcome_reward, pair_reward, source.gamma
-    table = _phased.Table(*parts)
+    table = _phased.DrawnRows(*parts)
     pairs, blocks = rows.indptr.size - 1, n_blocks(rows.indptr)
     q = pair_reward.copy() if schedule.rising and known is not None else np.zeros(pairs)
     if allowed_of(source) is not None:
         q[np.diff(rows.indptr) == 0] = -np.inf
-    value, total, good_seed, many = np.empty(source.n_states), 0, True, blocks >= MANY_BLOCKS
-    at_once = 1 if many else max(1, _ROWS_AT_ONCE // pairs)
+    value, total, good_seed, threaded = np.empty(source.n_states), 0, True, blocks >= MANY_BLOCKS
+    at_once = 1 if threaded else max(1, _ROWS_AT_ONCE // pairs)
     with Team(blocks, whole_below=MANY_BLOCKS) as each_block, Team(value.size, whole_below=_MANY_STATES) as each:
         for t in range(0, schedule.iterations, at_once):
-            some = range(t, min(t + at_once, schedule.iterations))
-            words, offsets = stream_words(rng, len(some)), keys(some)
-            steps = _steps(schedule, some, log_term if good_seed else 0.0)
-            drawn, calls = np.empty(len(some), dtype=np.int64), np.ascontiguousarray(schedule.calls[t : some.stop])
-            if not many:
+            chunk = range(t, min(t + at_once, schedule.iterations))
+            words, offsets = stream_words(rng, len(chunk)), keys(chunk)
+            steps = _steps(schedule, chunk, log_term if good_seed else 0.0)
+            drawn, calls = np.empty(len(chunk), dtype=np.int64), np.ascontiguousarray(schedule.calls[t : chunk.stop])
+            if not threaded:
                 good_seed &= _phased.phased_iterations(table, calls, steps, words, offsets, n_actions, q, drawn)
             else:  # one iteration on all the cores: the blocks of rows have streams of their own
                 each(_phased.best_values, q, n_actions, value)
                 spread = schedule.spread(float(value.max() - value.min()), source.gamma, known is not None)
                 steps[0, _phased.SPREAD], drawn[0] = spread, schedule.calls_at(t, spread)
-                far = np.empty(blocks, dtype=np.bool_)
-                each_block(_phased.phased_blocks, table, drawn[0], steps[0], words[0], offsets, value, q, far)
-                good_seed &= bool(far.all())
+                clear = np.empty(blocks, dtype=np.bool_)
+                each_block(_phased.phased_blocks, table, drawn[0], steps[0], words[0], offsets, value, q, clear)
+                good_seed &= bool(clear.all())
             total += sum(drawn.tolist())
-            report("iterations", some.stop, schedule.iterations)
+            report("iterations", chunk.stop, schedule.iterations)
     return Iterated(q.reshape(source.n_states, n_actions), total, good_seed)
 
 
-def _steps(schedule: Schedule, some: range, log_term: float) -> Floats:
+def _steps(schedule: Schedule, chunk: range, log_term: float) -> Floats:
     """Return what compiled iterations must know of the schedule; the last column is theirs to fill."""
-    steps, part = np.empty((len(some), 7)), slice(some.start, some.stop)
+    steps, part = np.empty((len(chunk), 7)), slice(chunk.start, chunk.stop)
     for i, column in enumerate((schedule.widths, schedule.lowered, schedule.reach)):
         steps[:, i] = column[part]
     steps[:, 3:] = schedule.rising, log_term, ARITHMETIC, 0.0
