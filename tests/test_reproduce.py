@@ -109,7 +109,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def stored_runs(store: Path) -> int:
     with RunStore(store) as opened:
-        return sum(one.runs for one in opened.summary())
+        return sum(count for _, count in opened.families())
 
 
 # --- files and words -----------------------------------------------------------------------------

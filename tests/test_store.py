@@ -323,7 +323,6 @@ def test_levels_of_ones_own_are_kept_compared_and_read(path: Path, weights: str)
 
     audit(spec, path, make)
     with RunStore(path) as store:
-        assert store.summary()[0].same == {weights: 0, "policy": 3}
         (first, *_) = store.runs(spec.family).values()
         assert first.outputs[weights].tolist() == [0.5, float(first.sample_seed or 0)]
         assert list(first.fingerprints) == [weights, "policy"]
@@ -331,23 +330,9 @@ def test_levels_of_ones_own_are_kept_compared_and_read(path: Path, weights: str)
         (again, *others) = store.runs(spec.family).values()
         assert again == first
         assert again.fingerprints[weights] != others[0].fingerprints[weights]
-        assert set(store.summary()[0].same) == {weights, "policy"}
         assert again.policy.tolist() == first.policy.tolist()
         with pytest.raises(InvalidInput, match=r"no level is called 'weights'; load the module that registers it"):
             again.outputs[weights]
-
-
-def test_runs_of_one_family_with_different_levels_are_compared_at_those_they_share() -> None:
-    policies: list[dict[str, Any]] = [
-        {"policy": [0, 1]},
-        {"policy": [0, 1], "value": [[1.0, 0.0], [0.0, 1.0]]},
-        {"policy": [1, 1]},
-    ]
-    runs = [Run.of(one).completed(FAMILY.spec(7, i)) for i, one in enumerate(policies * 2)]
-    with RunStore() as store:
-        store.add(runs, {})
-        (summary,) = store.summary()
-        assert summary[1:] == (6, 1, 15, {"value": 1, "policy": 6 + 1})  # 4 and 2 equal policies
 
 
 def test_recorded_samples_round_trip(path: Path) -> None:
@@ -368,7 +353,6 @@ def test_recorded_samples_round_trip(path: Path) -> None:
         recorded = RunFamily(CHAIN, MODEL, None)
         assert store.families() == [(recorded, 2), (FAMILY, 4)]
         assert store.runs(recorded) == {run.key: run for run in (*runs, failed)}
-        assert [summary.pairs for summary in store.summary()] == [0, 2]
         assert len(store.runs(FAMILY)) == 4
 
 
@@ -410,7 +394,6 @@ def test_closed_stores_open_for_as_long_as_they_are_used(path: Path) -> None:
         lambda: closed.runs(spec.family),
         lambda: closed.run(runs[0].key).policy,
         lambda: closed.audits(),
-        lambda: closed.summary(),
         lambda: closed.add(runs, {}),
         lambda: found(runs),
     ):
@@ -724,7 +707,6 @@ def everything(path: Path) -> None:
     """Read all that a store holds."""
     with RunStore(path) as store:
         store.audits()
-        store.summary()
         for family, _ in store.families():
             for run in store.runs(family).values():
                 store.run(run.key)
@@ -746,25 +728,3 @@ def test_bytes_changed_anywhere_are_one_sentence_at_most(path: Path) -> None:
         Path(f"{path}-journal").unlink(missing_ok=True)
     assert any("the file is damaged" in sentence for sentence in said)
     assert not [sentence for sentence in said if "Finished runs are kept" in sentence or "gone" in sentence]
-
-
-# --- what pairs have in common ------------------------------------------------------------------------
-
-
-def test_summary_counts_what_pairs_have_in_common(path: Path) -> None:
-    """Several families in one file, unequal numbers of runs under a seed, levels that are absent."""
-    specs = [audit_of(VALUES, 6, runs_per_seed=3), AuditSpec(RIVER, HISTORY, shared_seeds=6, runs_per_seed=3)]
-    results = [audit(spec, path) for spec in specs]
-    summaries = RunStore(path).summary()
-    for spec, runs, summary in zip(specs, results, summaries, strict=True):
-        assert summary[:4] == (spec.family, 18, 6, 18)
-        pairs = [(one, two) for i, one in enumerate(runs) for two in runs[:i] if one.shared_seed == two.shared_seed]
-        levels = ["value", "policy"] if spec is specs[0] else ["model", "value", "policy"]
-        assert summary.same == {
-            level: sum(one.fingerprints[level] == two.fingerprints[level] for one, two in pairs) for level in levels
-        }
-        assert list(summary.same) == levels
-        assert 0 < summary.same["policy"] < 18
-    audit(audit_of(VALUES, 1, runs_per_seed=5), path)
-    assert RunStore(path).summary()[0][1:4] == (20, 6, 5 * 3 + 10)
-    assert RunStore().summary() == []

@@ -80,16 +80,17 @@ def _many(
             result.agreement(level)
         return result
 
-    def summary() -> None:
+    def read() -> None:
         with rr.RunStore(store) as opened:
-            opened.summary()
+            for family, _ in opened.families():
+                opened.runs(family)
 
     at: At = {"runs": 2 * seeds, "of": name, "cores": jobs}
     result: list[rr.AuditResult] = []
     steps: dict[str, Callable[[], object]] = {
         "all runs": audit,
         "again, from the file": lambda: result.append(audit()),
-        "summary query": summary,
+        "read all runs": read,
         "table": lambda: result.pop().table(),  # of a result that knows nothing of it yet
     }
     seconds: dict[str, list[float]] = {step: [] for step in steps}

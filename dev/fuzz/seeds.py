@@ -67,7 +67,7 @@ def _read_store(path: Path) -> set[str]:
     with RunStore(path) as store:
         specs: list[AuditSpec] = store.audits()
         found |= {json.dumps(spec.to_json(), sort_keys=True) for spec in specs}
-        families: list[RunFamily] = [summary.family for summary in store.summary()]
+        families: list[RunFamily] = [family for family, _ in store.families()]
         for family in families:
             for run in store.runs(family).values():
                 found.add(json.dumps([run.to_json(), run.seconds, run.error], sort_keys=True, default=str))

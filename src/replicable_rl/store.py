@@ -22,11 +22,10 @@ import hashlib
 import os
 import sqlite3
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +45,6 @@ from replicable_rl.runs import (
     RunFamily,
     Status,
     history_digest,
-    in_order,
     level_of,
     speaker,
 )
@@ -89,10 +87,40 @@ _TABLES = (
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {SCHEMA}",
 )
+Row = tuple[Any, ...]
+_OWN = ("key", "sampler", "shared_seed", "sample", "digests", "history", "samples", "seconds", "error")
+_NAMED = ("problem", "algorithm", "levels", "status", "claims", "made_with")  # by the numbers of documents
+_COLUMNS = ", ".join((*_OWN, *_NAMED, "seal"))
+_ADD = f"""INSERT INTO runs ({_COLUMNS}) VALUES ({", ".join("?" * (_COLUMNS.count(",") + 1))})
+    ON CONFLICT (key) DO UPDATE SET ({_COLUMNS}) = (excluded.{_COLUMNS.replace(", ", ", excluded.")})
+    WHERE runs.error IS NOT NULL"""  # what has finished never changes
+_OF_FAMILY = """problem = (SELECT id FROM documents WHERE json = ?)
+    AND algorithm = (SELECT id FROM documents WHERE json = ?) AND sampler IS ?"""
+HISTORY = "history"  # what a history is called beside the levels
 
 
-class Database(Displayed):
-    """The connection of a run store: opened, closed, opened again, shared by threads, and copied."""
+class RunStore(Displayed):
+    """Finished runs, in a file or in memory.
+
+    Parameters
+    ----------
+    path : path or None
+        The SQLite file; it is made where there is none. None keeps the runs in memory.
+
+    Notes
+    -----
+    After :meth:`close` a store in a file can still be used: it is opened for the length of each call, and
+    never made again. A copy (``copy.deepcopy``, ``pickle``) of a store in a file names the same file; a copy
+    of one in memory has its content. A file that cannot be written can be read.
+
+    Examples
+    --------
+    >>> import replicable_rl as rr
+    >>> store = RunStore()
+    >>> result = rr.audit(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seeds=3, store=store)
+    >>> [(family.problem.id, family.algorithm.id, runs) for family, runs in store.families()]
+    [('chain-v1', 'phased-vi-v1', 6)]
+    """
 
     _opened: sqlite3.Connection | None = None
 
@@ -134,9 +162,9 @@ class Database(Displayed):
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         if self.path is not None:
-            return _copy, (type(self), self.path, None)
+            return _copy, (self.path, None)
         with self._session() as connection:
-            return _copy, (type(self), None, connection.serialize())
+            return _copy, (None, connection.serialize())
 
     def __repr__(self) -> str:
         return f"RunStore({self.path!r})" if self.path is not None else "RunStore(in memory)"
@@ -221,148 +249,6 @@ class Database(Displayed):
                 f"{path}: {error}. Finished runs are kept; mend this, and the same call resumes."
             ) from None
 
-
-@contextlib.contextmanager
-def _transaction(connection: sqlite3.Connection, kind: Literal["DEFERRED", "IMMEDIATE"]) -> Iterator[None]:
-    """Make the block one transaction, which is taken back when the block raises."""
-    try:
-        connection.execute(f"BEGIN {kind}")
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _check_path(path: Path, create: bool) -> None:
-    """Refuse what cannot be a store.
-
-    The file is not opened: to close it again would drop the locks that this process has on it through SQLite.
-    """
-    try:
-        if path.is_dir():
-            raise InvalidFile(f"{path}: is a directory. Name a file for the store.")
-        if path.exists():
-            if not path.is_file():  # SQLite would write to a device
-                raise InvalidFile(f"{path}: is not a regular file. Name another file.")
-        elif not create:
-            raise InvalidFile(
-                f"{path}: the store is gone; it was moved or deleted. Put it back, or make its runs again."
-            )
-        elif not path.parent.is_dir():
-            raise InvalidFile(f"{path}: there is no directory {path.parent}. Make it first.")
-    except OSError as error:
-        raise InvalidFile(f"{path}: cannot be opened ({error.strerror or error}). Name another file.") from None
-
-
-def _copy(kind: type[Database], path: str | None, content: bytes | None) -> Database:
-    """Return a store in the same file, which is opened when it is used, or one in memory with the same content."""
-    store = kind.__new__(kind)
-    store._setup(path)
-    if content is not None:
-        with store._explained(), contextlib.closing(sqlite3.connect(":memory:")) as source:
-            opened = store._open(create=True)
-            source.deserialize(content)
-            source.backup(opened)  # one that is deserialised itself could not grow beyond 1 GiB
-    return store
-
-
-HISTORY = "history"  # what a history is called beside the levels
-
-
-def packed(run: Run, contents: dict[str, bytes], **changes: Any) -> Run:
-    """Return a run without its outputs and with ``changes``, to travel; what ``contents`` lacks of them is added to it.
-
-    Equal outputs have one fingerprint and are encoded once.
-
-    >>> contents = {}
-    >>> run = packed(Run.of({"policy": [0, 1]}), contents)
-    >>> list(contents) == [run.fingerprints.policy], run.outputs
-    (True, {})
-    """
-    for name, digest in run.fingerprints.items():
-        if digest not in contents:
-            contents[digest] = array_to_bytes(level_of(name).encode(run.outputs[name]))
-    history = run.history_digest
-    if history is not None and history not in contents:
-        contents[history] = _encode_history(run.history)
-    return run.kept(None, history, **changes)
-
-
-def decode(owner: str, name: str, data: bytes, digest: str) -> Any:
-    """Read an output of a level, or a history, and check its fingerprint."""
-    if name != HISTORY and name not in LEVELS:
-        raise InvalidInput(
-            f"{owner}: no level is called {name!r}; load the module that registers it (--plugin MODULE)."
-        )
-    reason = "its content does not have this fingerprint"
-    try:
-        output = _decode_history(data) if name == HISTORY else LEVELS[name].decode(read_npy(data))
-        if (history_digest(output) if name == HISTORY else LEVELS[name].digest(name, output)) == digest:
-            return output
-    except Exception as error:  # whatever numpy, zipfile or json say of bytes that they cannot read
-        reason = str(error).rstrip(".")
-    raise InvalidFile(f"{owner}: {name} {digest[:16]}: is damaged ({reason}). Restore the file from a copy.")
-
-
-def _encode_history(history: Mapping[str, NDArray[np.float64]]) -> bytes:
-    """Write a history: the names of its columns, which may be any text, and their lengths as JSON, then the numbers."""
-    heading = json_text([[name, column.size] for name, column in history.items()])
-    return b"".join([heading.encode(), b"\n", *(column.astype("<f8").tobytes() for column in history.values())])
-
-
-def _decode_history(data: bytes) -> dict[str, NDArray[np.float64]]:
-    heading, _, numbers = data.partition(b"\n")
-    names, sizes = zip(*parse_json(heading), strict=True)
-    columns = np.split(np.frombuffer(numbers, dtype="<f8"), np.cumsum(sizes)[:-1])
-    return dict(zip(names, columns, strict=True))
-
-
-Row = tuple[Any, ...]
-_OWN = ("key", "sampler", "shared_seed", "sample", "digests", "history", "samples", "seconds", "error")
-_NAMED = ("problem", "algorithm", "levels", "status", "claims", "made_with")  # by the numbers of documents
-_COLUMNS = ", ".join((*_OWN, *_NAMED, "seal"))
-_ADD = f"""INSERT INTO runs ({_COLUMNS}) VALUES ({", ".join("?" * (_COLUMNS.count(",") + 1))})
-    ON CONFLICT (key) DO UPDATE SET ({_COLUMNS}) = (excluded.{_COLUMNS.replace(", ", ", excluded.")})
-    WHERE runs.error IS NOT NULL"""  # what has finished never changes
-_OF_FAMILY = """problem = (SELECT id FROM documents WHERE json = ?)
-    AND algorithm = (SELECT id FROM documents WHERE json = ?) AND sampler IS ?"""
-
-
-class FamilySummary(NamedTuple):
-    """The finished runs of a family: pairs have one shared seed; ``same`` counts, by level, those that agree."""
-
-    family: RunFamily
-    runs: int
-    shared_seeds: int
-    pairs: int
-    same: dict[str, int]
-
-
-class RunStore(Database):
-    """Finished runs, in a file or in memory.
-
-    Parameters
-    ----------
-    path : path or None
-        The SQLite file; it is made where there is none. None keeps the runs in memory.
-
-    Notes
-    -----
-    After :meth:`close` a store in a file can still be used: it is opened for the length of each call, and
-    never made again. A copy (``copy.deepcopy``, ``pickle``) of a store in a file names the same file; a copy
-    of one in memory has its content. A file that cannot be written can be read.
-
-    Examples
-    --------
-    >>> import replicable_rl as rr
-    >>> store = RunStore()
-    >>> result = rr.audit(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seeds=3, store=store)
-    >>> [(family.problem.id, family.algorithm.id, runs) for family, runs in store.families()]
-    [('chain-v1', 'phased-vi-v1', 6)]
-    """
-
     # --- adding ----------------------------------------------------------------------------------
 
     def add(self, runs: Sequence[Run], contents: Mapping[str, bytes]) -> int:
@@ -441,18 +327,6 @@ class RunStore(Database):
                 (RunFamily(_object(problem), _object(algorithm), sampler), count)
                 for problem, algorithm, sampler, count in connection.execute(query).fetchall()
             ]
-
-    def summary(self) -> list[FamilySummary]:
-        """Return, for every family, how many runs there are and how many pairs of them agree.
-
-        >>> import replicable_rl as rr
-        >>> store = RunStore()
-        >>> result = rr.audit(rr.make("chain-v1"), rr.PhasedVI(0.1, 0.01), shared_seeds=3, store=store)
-        >>> (one,) = store.summary()
-        >>> one.runs, one.shared_seeds, one.pairs, one.same["policy"] == result.agreement("policy").same
-        (6, 3, 3, True)
-        """
-        return [_summary(family, self.runs(family)) for family, _ in self.families()]
 
     def audits(self) -> list[AuditSpec]:
         """Return what the audits in this store run and ask, in the order in which they came."""
@@ -548,21 +422,112 @@ class RunStore(Database):
             raise InvalidInput(f"{self}: keys and fingerprints are hexadecimal digits, got {digest!r}.") from None
 
 
+@contextlib.contextmanager
+def _transaction(connection: sqlite3.Connection, kind: Literal["DEFERRED", "IMMEDIATE"]) -> Iterator[None]:
+    """Make the block one transaction, which is taken back when the block raises."""
+    try:
+        connection.execute(f"BEGIN {kind}")
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _check_path(path: Path, create: bool) -> None:
+    """Refuse what cannot be a store.
+
+    The file is not opened: to close it again would drop the locks that this process has on it through SQLite.
+    """
+    try:
+        if path.is_dir():
+            raise InvalidFile(f"{path}: is a directory. Name a file for the store.")
+        if path.exists():
+            if not path.is_file():  # SQLite would write to a device
+                raise InvalidFile(f"{path}: is not a regular file. Name another file.")
+        elif not create:
+            raise InvalidFile(
+                f"{path}: the store is gone; it was moved or deleted. Put it back, or make its runs again."
+            )
+        elif not path.parent.is_dir():
+            raise InvalidFile(f"{path}: there is no directory {path.parent}. Make it first.")
+    except OSError as error:
+        raise InvalidFile(f"{path}: cannot be opened ({error.strerror or error}). Name another file.") from None
+
+
+def _copy(path: str | None, content: bytes | None) -> RunStore:
+    """Return a store in the same file, which is opened when it is used, or one in memory with the same content."""
+    store = object.__new__(RunStore)
+    store._setup(path)
+    if content is not None:
+        with store._explained(), contextlib.closing(sqlite3.connect(":memory:")) as source:
+            opened = store._open(create=True)
+            source.deserialize(content)
+            source.backup(opened)  # one that is deserialised itself could not grow beyond 1 GiB
+    return store
+
+
+def packed(run: Run, contents: dict[str, bytes], **changes: Any) -> Run:
+    """Return a run without its outputs and with ``changes``, to travel; what ``contents`` lacks of them is added to it.
+
+    Equal outputs have one fingerprint and are encoded once.
+
+    >>> contents = {}
+    >>> run = packed(Run.of({"policy": [0, 1]}), contents)
+    >>> list(contents) == [run.fingerprints.policy], run.outputs
+    (True, {})
+    """
+    for name, digest in run.fingerprints.items():
+        if digest not in contents:
+            contents[digest] = array_to_bytes(level_of(name).encode(run.outputs[name]))
+    history = run.history_digest
+    if history is not None and history not in contents:
+        contents[history] = _encode_history(run.history)
+    return run.kept(None, history, **changes)
+
+
+def decode(owner: str, name: str, data: bytes, digest: str) -> Any:
+    """Read an output of a level, or a history, and check its fingerprint."""
+    if name != HISTORY and name not in LEVELS:
+        raise InvalidInput(
+            f"{owner}: no level is called {name!r}; load the module that registers it (--plugin MODULE)."
+        )
+    reason = "its content does not have this fingerprint"
+    try:
+        output = _decode_history(data) if name == HISTORY else LEVELS[name].decode(read_npy(data))
+        if (history_digest(output) if name == HISTORY else LEVELS[name].digest(name, output)) == digest:
+            return output
+    except Exception as error:  # whatever numpy, zipfile or json say of bytes that they cannot read
+        reason = str(error).rstrip(".")
+    raise InvalidFile(f"{owner}: {name} {digest[:16]}: is damaged ({reason}). Restore the file from a copy.")
+
+
+def _encode_history(history: Mapping[str, NDArray[np.float64]]) -> bytes:
+    """Write a history: the names of its columns, which may be any text, and their lengths as JSON, then the numbers."""
+    heading = json_text([[name, column.size] for name, column in history.items()])
+    return b"".join([heading.encode(), b"\n", *(column.astype("<f8").tobytes() for column in history.values())])
+
+
+def _decode_history(data: bytes) -> dict[str, NDArray[np.float64]]:
+    heading, _, numbers = data.partition(b"\n")
+    names, sizes = zip(*parse_json(heading), strict=True)
+    columns = np.split(np.frombuffer(numbers, dtype="<f8"), np.cumsum(sizes)[:-1])
+    return dict(zip(names, columns, strict=True))
+
+
 def _row(run: Run, numbered: Callable[[Any], tuple[int | None, str | None]]) -> Row:
     """Return the row of a run."""
     key, spec, history = run.key, run.spec, run.history_digest
     assert spec is not None, "it has a key"
-    drawn = (
-        (spec.sample.sampler, str(spec.sample.seed)) if isinstance(spec.sample, Drawn) else (None, spec.sample.digest)
-    )
+    sample = spec.sample
     if any(len(digest) != 64 for digest in run.fingerprints.values()):
         raise InvalidInput(f"RunStore: fingerprints have 64 hexadecimal digits, got {dict(run.fingerprints)!r:.200}.")
-    sampler, sample = drawn
     own = (
         bytes.fromhex(key),
-        sampler,
+        sample.sampler if isinstance(sample, Drawn) else None,
         str(spec.shared_seed),
-        sample,
+        str(sample.seed) if isinstance(sample, Drawn) else sample.digest,
         bytes.fromhex("".join(run.fingerprints.values())),
         None if history is None else bytes.fromhex(history),
         None if run.samples is None else str(run.samples),
@@ -582,8 +547,7 @@ def _numbering(connection: sqlite3.Connection) -> Callable[[Any], tuple[int | No
         # The others are shared by many runs, which keep them; equal ones need not have equal JSON: 1 and True.
         key = value if isinstance(value, (Status, Claims, tuple)) else id(value)
         if key not in known:
-            said = value.to_json() if hasattr(value, "to_json") else value
-            text = _text(dict(said) if isinstance(said, Mapping) else list(said))
+            text = _text(value.to_json() if isinstance(value, (ObjectSpec, Status, Claims)) else value)
             connection.execute("INSERT OR IGNORE INTO documents (json) VALUES (?)", (text,))
             ((number,),) = connection.execute("SELECT id FROM documents WHERE json = ?", (text,))
             known[key] = number, _text_digest(text)
@@ -607,21 +571,3 @@ def _text_digest(text: str) -> str:
 def _seal(parts: Sequence[object]) -> bytes:
     """Return the digest of a row: of its texts, bytes, numbers and None, as Python has always written them."""
     return hashlib.sha256(ascii(parts).encode()).digest()
-
-
-def _summary(family: RunFamily, runs: Mapping[str, Run]) -> FamilySummary:
-    """Count the pairs that agree."""
-    finished = [run for run in runs.values() if run.error is None]
-    seeds = Counter(run.shared_seed for run in finished)
-    levels = in_order(level for run in finished for level in run.fingerprints)
-    same = {
-        level: _pairs(
-            Counter((run.shared_seed, run.fingerprints[level]) for run in finished if level in run.fingerprints)
-        )
-        for level in levels
-    }
-    return FamilySummary(family, len(finished), len(seeds), _pairs(seeds), same)
-
-
-def _pairs(groups: Mapping[Any, int]) -> int:
-    return sum(n * (n - 1) // 2 for n in groups.values())

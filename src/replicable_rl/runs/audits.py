@@ -21,13 +21,21 @@ from replicable_rl.canonical import Json, from_decimal
 from replicable_rl.display import Displayed, described, short_repr
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real, plain_number, shown
 from replicable_rl.randomness import MAX_SEED
-from replicable_rl.runs.specs import COUNTS, OWN, ObjectSpec, RunFamily, RunSpec
+from replicable_rl.runs.specs import (
+    COUNTS,
+    OWN,
+    ObjectSpec,
+    Recorded,
+    RunFamily,
+    RunSpec,
+    check_objects,
+    put,
+    record_of,
+)
 from replicable_rl.wording import brief, listed, p_value, percent, plural
 
 if TYPE_CHECKING:
     from replicable_rl.runs.run import Run
-
-_NUMBERS = ("uniform", "uniform_error", "tolerance")
 
 
 @dataclass(frozen=True)
@@ -62,33 +70,32 @@ class Training:
     def __post_init__(self) -> None:
         if not isinstance(self.evaluate, str | None):
             raise InvalidInput(f"Training: evaluate must be a text or None, got {shown(self.evaluate)}.")
-        for name in _NUMBERS:
-            if getattr(self, name) is not None:
+        for name, number in (
+            ("uniform", self.uniform),
+            ("uniform_error", self.uniform_error),
+            ("tolerance", self.tolerance),
+        ):
+            if number is not None:
                 low, rule = (-1e300, "a number") if name == "uniform" else (0.0, "a number that is not negative")
-                number = check_real("Training", name, getattr(self, name), low=low, high=1e300, rule=rule)
-                object.__setattr__(self, name, number)
-        for name in ("epsilon", "delta"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, check_in_open_interval("Training", name, getattr(self, name)))
+                put(self, **{name: check_real("Training", name, number, low=low, high=1e300, rule=rule)})
+        for name, share in (("epsilon", self.epsilon), ("delta", self.delta)):
+            if share is not None:
+                put(self, **{name: check_in_open_interval("Training", name, share)})
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON form: what is asked, and nothing else."""
-        named = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {name: value for name, value in named.items() if value is not None}
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     @classmethod
     def from_json(cls, data: Json) -> Training:
         """Read the JSON form back."""
-        names = [one.name for one in fields(cls)]
-        if not isinstance(data, dict) or not set(data) <= set(names):
-            raise InvalidInput(f"Training: expected some of {', '.join(names)}; got {shown(data)}.")
-        return cls(**data)
+        nothing = dict.fromkeys((one.name for one in fields(cls)), None)
+        return cls(**record_of(cls, nothing | data if isinstance(data, dict) else data))
 
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 _FEWEST_LOGS, _MOST_LOGS = 2, 200
 _PAIRS = _MOST_LOGS * (_MOST_LOGS - 1) // 2
-_COUNTS = ("compared", "differing")
 _NAMED = 3  # pairs of logs that a sentence names
 _LONGEST = 60  # letters of a name in a sentence
 
@@ -104,6 +111,15 @@ class LogPair(NamedTuple):
     p_value: float
     state: str
     action: str
+
+    @classmethod
+    def from_json(cls, data: Json, logs: int) -> LogPair:
+        """Read the JSON form back."""
+        if not isinstance(data, dict) or set(data) != set(cls._fields):
+            raise InvalidInput(f"Logs: a pair has {', '.join(cls._fields)}; got {shown(data)}.")
+        one, two = (check_integer("Logs", name, data[name], low=0, high=logs - 1) for name in ("one", "two"))
+        p_value = check_real("Logs", "p_value", data["p_value"], low=0.0, high=1.0, rule="a probability")
+        return cls(one, two, p_value, str(data["state"]), str(data["action"]))
 
 
 @dataclass(frozen=True)
@@ -144,6 +160,9 @@ class Logs:
 
     def __post_init__(self) -> None:
         K = len(self.digests)
+        for name, count in (("compared", self.compared), ("differing", self.differing)):
+            check_integer("Logs", name, count, low=0, high=_PAIRS)
+        check_in_open_interval("Logs", "alarm", self.alarm)
         if not _FEWEST_LOGS <= K <= _MOST_LOGS:
             raise InvalidInput(f"audit: takes {_FEWEST_LOGS} to {_MOST_LOGS} logs, got {K}.")
         if not len(self.names) == len(self.rows) == K:
@@ -159,8 +178,10 @@ class Logs:
 
     def name_of(self, run: Run) -> str:
         """Return the name of the log that a run decided on."""
-        digest = getattr(None if run.spec is None else run.spec.sample, "digest", None)
-        return self.names[self.digests.index(digest)] if digest in self.digests else "a log"
+        sample = None if run.spec is None else run.spec.sample
+        if not isinstance(sample, Recorded) or sample.digest not in self.digests:
+            return "a log"
+        return self.names[self.digests.index(sample.digest)]
 
     @property
     def differ(self) -> bool:
@@ -199,46 +220,20 @@ class Logs:
     @classmethod
     def from_json(cls, data: Json) -> Logs:
         """Read the JSON form back."""
-        if not isinstance(data, dict) or set(data) != set(cls.__dataclass_fields__):
-            raise InvalidInput(f"Logs: expected {', '.join(cls.__dataclass_fields__)}; got {shown(data)}.")
-        names, digests = (_texts(data, name) for name in ("names", "digests"))
-        K = len(digests)
-        read: dict[str, Any] = {name: check_integer("Logs", name, data[name], low=0, high=_PAIRS) for name in _COUNTS}
-        return cls(
-            names,
-            digests,
-            tuple(check_integer("Logs", "rows", one, low=0, high=2**63) for one in _list(data, "rows")),
-            **read,
-            pairs=tuple(_pair(one, K) for one in _list(data, "pairs")),
-            alarm=check_in_open_interval("Logs", "alarm", data["alarm"]),
-            states=None if data["states"] is None else _texts(data, "states"),
-            actions=None if data["actions"] is None else _texts(data, "actions"),
-        )
-
-
-def _list(data: dict[str, Json], name: str) -> list[Any]:
-    found: Any = data[name]
-    if not isinstance(found, list):
-        raise InvalidInput(f"Logs: {name} must be a list, got {shown(found)}.")
-    return found
-
-
-def _texts(data: dict[str, Json], name: str) -> tuple[str, ...]:
-    texts = _list(data, name)
-    if not all(isinstance(text, str) for text in texts):
-        raise InvalidInput(f"Logs: {name} must be texts, got {shown(texts)}.")
-    return tuple(texts)
-
-
-def _pair(data: Any, K: int) -> LogPair:
-    if not isinstance(data, dict) or set(data) != set(LogPair._fields):
-        raise InvalidInput(f"Logs: a pair has {', '.join(LogPair._fields)}; got {shown(data)}.")
-    one, two = (check_integer("Logs", name, data[name], low=0, high=K - 1) for name in ("one", "two"))
-    p_value = check_real("Logs", "p_value", data["p_value"], low=0.0, high=1.0, rule="a probability")
-    for name in ("state", "action"):
-        if not isinstance(data[name], str):
-            raise InvalidInput(f"Logs: {name} must be a text, got {shown(data[name])}.")
-    return LogPair(one, two, p_value, data["state"], data["action"])
+        read = record_of(cls, data)
+        for name in ("names", "digests", "states", "actions"):
+            texts = read[name]
+            if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
+                read[name] = tuple(texts)
+            elif texts is not None or name in ("names", "digests"):
+                raise InvalidInput(f"Logs: {name} must be texts, got {shown(texts)}.")
+        if not isinstance(read["rows"], list) or not isinstance(read["pairs"], list):
+            raise InvalidInput(
+                f"Logs: rows and pairs must be lists, got {shown(read['rows'])}, {shown(read['pairs'])}."
+            )
+        read["rows"] = tuple(check_integer("Logs", "rows", rows, low=0, high=2**63) for rows in read["rows"])
+        read["pairs"] = tuple(LogPair.from_json(pair, len(read["digests"])) for pair in read["pairs"])
+        return cls(**read)
 
 
 _MOST = 10**7
@@ -336,30 +331,24 @@ class AuditSpec(Displayed):
     job: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name in ("problem", "algorithm"):
-            if not isinstance(getattr(self, name), ObjectSpec):
-                raise InvalidInput(f"AuditSpec: {name} must be an ObjectSpec, got {shown(getattr(self, name))}.")
-        for name in ("sampler", "level", "shared", "fresh", "code"):
-            text = getattr(self, name)
-            if not isinstance(text, str) and (name, text) != ("code", None):
+        check_objects("AuditSpec", problem=self.problem, algorithm=self.algorithm)
+        texts = {"sampler": self.sampler, "level": self.level, "shared": self.shared, "fresh": self.fresh}
+        for name, text in (texts if self.code is None else texts | {"code": self.code}).items():
+            if not isinstance(text, str):
                 raise InvalidInput(f"AuditSpec: {name} must be a text, got {shown(text)}.")
-        normal: dict[str, Any] = {
-            "level": str(self.level),
-            "seed": check_integer("audit", "seed", self.seed, low=0, high=MAX_SEED),
-            "confidence": check_in_open_interval("audit", "confidence", self.confidence),
-            "runs_per_seed": _check_runs(self.runs_per_seed),
-            "seed_bits": _check_bits(self.seed_bits),
-            "shared_seeds": _check_seeds(self.shared_seeds, self.seed_bits),
-        }
         if not isinstance(self.training, Training | None):
             raise InvalidInput(f"AuditSpec: training must be a Training or None, got {shown(self.training)}.")
-        for name in ("rho", "require"):
-            if getattr(self, name) is not None:
-                normal[name] = check_in_open_interval("audit", name, getattr(self, name))
-        if self.logs is not None:
-            normal["runs_per_seed"] = len(self.logs.digests)
-        for name, value in normal.items():
-            object.__setattr__(self, name, value)
+        put(
+            self,
+            level=str(self.level),
+            seed=check_integer("audit", "seed", self.seed, low=0, high=MAX_SEED),
+            confidence=check_in_open_interval("audit", "confidence", self.confidence),
+            runs_per_seed=_check_runs(self.runs_per_seed) if self.logs is None else len(self.logs.digests),
+            seed_bits=_check_bits(self.seed_bits),
+            shared_seeds=_check_seeds(self.shared_seeds, self.seed_bits),
+            rho=None if self.rho is None else check_in_open_interval("audit", "rho", self.rho),
+            require=None if self.require is None else check_in_open_interval("audit", "require", self.require),
+        )
         if self.size > _MOST:
             seeds = self.size // self.runs_per_seed
             raise InvalidInput(f"audit: {seeds} shared seeds x {self.runs_per_seed} runs are more than {_MOST} runs.")
@@ -482,9 +471,8 @@ class AuditSpec(Displayed):
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON form."""
-        data: dict[str, Json] = {name: getattr(self, name) for name in _SAID}
-        seeds = self.shared_seeds
-        return data | {
+        seeds, own = self.shared_seeds, vars(self)
+        return {one.name: own[one.name] for one in fields(self) if one.name != "job"} | {
             "problem": self.problem.to_json(),
             "algorithm": self.algorithm.to_json(),
             "shared_seeds": seeds if isinstance(seeds, int) else [str(seed) for seed in seeds],
@@ -496,18 +484,13 @@ class AuditSpec(Displayed):
     @classmethod
     def from_json(cls, data: Json) -> AuditSpec:
         """Read the JSON form back."""
-        if not isinstance(data, dict) or set(data) != set(_SAID):
-            raise InvalidInput(f"AuditSpec: expected {', '.join(sorted(_SAID))}; got {shown(data)}.")
-        read: dict[str, Any] = dict(data)
+        read = record_of(cls, data, "job")
         read |= {name: ObjectSpec.from_json(data[name]) for name in ("problem", "algorithm")}
         if isinstance(data["shared_seeds"], list):
             read["shared_seeds"] = [from_decimal("AuditSpec: shared_seeds", one, 20) for one in data["shared_seeds"]]
         read["logs"] = None if data["logs"] is None else Logs.from_json(data["logs"])
         read["training"] = None if data["training"] is None else Training.from_json(data["training"])
         return cls(**read | {"seed": from_decimal("AuditSpec: seed", data["seed"], 20)})
-
-
-_SAID = tuple(one.name for one in fields(AuditSpec) if one.name != "job")  # in the JSON form
 
 
 def _check_runs(runs_per_seed: object) -> int:

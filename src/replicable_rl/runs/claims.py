@@ -23,6 +23,7 @@ from replicable_rl.display import Displayed, described, short_repr
 from replicable_rl.errors import InvalidInput, check_in_open_interval, check_integer, check_real, shown
 from replicable_rl.paper import cited
 from replicable_rl.runs.provenance import OURS
+from replicable_rl.runs.specs import put, record_of
 from replicable_rl.wording import apart, listed
 from replicable_rl.wording import number as short
 
@@ -48,8 +49,8 @@ class Measurement:
     pairs: int
 
     def __post_init__(self) -> None:
-        for name in ("low", "estimate", "high"):
-            check_real("Measurement", name, getattr(self, name), low=0.0, high=1.0, rule="a share from 0 to 1")
+        for name, share in (("low", self.low), ("estimate", self.estimate), ("high", self.high)):
+            check_real("Measurement", name, share, low=0.0, high=1.0, rule="a share from 0 to 1")
         check_in_open_interval("Measurement", "confidence", self.confidence)
         check_integer("Measurement", "pairs", self.pairs, low=1, high=2**62)
         if not self.low <= self.estimate <= self.high:
@@ -61,10 +62,7 @@ class Measurement:
     @classmethod
     def from_json(cls, data: Json) -> Measurement:
         """Read the JSON form back."""
-        names = [one.name for one in fields(cls)]
-        if not isinstance(data, dict) or sorted(data) != sorted(names) or not all(map(_is_number, data.values())):
-            raise InvalidInput(f"Measurement: expected numbers {', '.join(names)}; got {shown(data)}.")
-        return cls(**data)
+        return cls(**record_of(cls, data))
 
 
 @dataclass(frozen=True)
@@ -132,21 +130,21 @@ class Claim:
             )
         if not _is_text(self.source) or not _is_text(self.statement):
             raise InvalidInput("Claim: a claim says what holds and names its source; one of the two is empty.")
-        for name in ("level", "definition", "by"):
-            text = getattr(self, name)
+        for name, text in (("level", self.level), ("definition", self.definition), ("by", self.by)):
             if not isinstance(text, str | None):
                 raise InvalidInput(f"Claim: {name} must be a text or None, got {shown(text)}.")
-        for name, high in (("bound", 1.0 if self.about == "replicability" else math.inf), ("failure", 1.0)):
-            rule = f"a number from 0 to {high:g}"
-            number = check_real("Claim", name, getattr(self, name), low=0.0, high=high, rule=rule)
-            object.__setattr__(self, name, number)
-        for name in ("statement", "source"):
-            object.__setattr__(self, name, str(getattr(self, name)))
         if isinstance(self.conditions, str) or not all(map(_is_text, self.conditions)):
             raise InvalidInput(f"Claim: conditions must be a tuple of texts, got {shown(self.conditions)}.")
-        object.__setattr__(self, "conditions", tuple(self.conditions))
-        if self.about == "replicability" and self.definition is None:
-            object.__setattr__(self, "definition", _DEFINITION)
+        high, usual = (1.0, _DEFINITION) if self.about == "replicability" else (math.inf, None)
+        put(
+            self,
+            bound=check_real("Claim", "bound", self.bound, low=0.0, high=high, rule=f"a number from 0 to {high:g}"),
+            failure=check_real("Claim", "failure", self.failure, low=0.0, high=1.0, rule="a number from 0 to 1"),
+            statement=str(self.statement),
+            source=str(self.source),
+            conditions=tuple(self.conditions),
+            definition=usual if self.definition is None else self.definition,
+        )
 
     def __str__(self) -> str:
         ground = f"{self.ground} ({self.source})"
@@ -174,7 +172,7 @@ class Claim:
 
     def stated_by(self, name: str) -> Claim:
         """Return the claim as one that somebody else's code states."""
-        said = {one.name: getattr(self, one.name) for one in fields(Claim)}
+        said = {one.name: vars(self)[one.name] for one in fields(Claim)}
         return Claim(**said | {"kind": "stated", "measurement": None, "by": name})
 
     def to_json(self) -> dict[str, Json]:
@@ -184,13 +182,11 @@ class Claim:
     @classmethod
     def from_json(cls, data: Json) -> Claim:
         """Read the JSON form back."""
-        names = [one.name for one in fields(cls)]
-        if not isinstance(data, dict) or sorted(data) != sorted(names):
-            raise InvalidInput(f"Claim: expected {', '.join(names)}; got {shown(data)}.")
-        seen, conditions = data["measurement"], data["conditions"]
+        read = record_of(Claim, data)
+        seen, conditions = read["measurement"], read["conditions"]
         if not isinstance(conditions, list):
             raise InvalidInput(f"Claim: conditions must be a list of texts, got {shown(conditions)}.")
-        return cls(**{**data, "measurement": None if seen is None else Measurement.from_json(seen)})
+        return cls(**{**read, "measurement": None if seen is None else Measurement.from_json(seen)})
 
 
 class LibraryClaim(Claim):
@@ -316,7 +312,3 @@ def _capital(text: str) -> str:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

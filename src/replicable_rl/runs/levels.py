@@ -11,7 +11,7 @@ import functools
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -118,7 +118,7 @@ def add_level(level: Level) -> Level:
 
 def _is_same(known: Level, level: Level) -> bool:
     """Whether a level is registered again: with the same functions, or with the same ones run again."""
-    pairs = [(getattr(known, one.name), getattr(level, one.name)) for one in fields(Level)]
+    pairs = zip(vars(known).values(), vars(level).values(), strict=True)
     return all(is_reloaded(old, new) if callable(old) else old == new for old, new in pairs)
 
 

@@ -50,7 +50,7 @@ class Status(Displayed):
     sentence: str
 
     def __repr__(self) -> str:
-        return described(self, f"{getattr(self.code, 'value', self.code)}: {self.sentence}")
+        return described(self, str(self))
 
     def __str__(self) -> str:
         return f"{self.code.value}: {self.sentence}"

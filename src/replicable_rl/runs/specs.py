@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -26,6 +26,20 @@ from replicable_rl.wording import brief
 COUNTS = "counts-v1"  # the sampler of tables: counts, at a cost that does not depend on their number
 OWN = "own"  # the problem samples itself: a simulator, an environment
 _DIGEST = re.compile("[0-9a-f]{64}")
+
+
+def put(record: object, **values: Any) -> None:
+    """Give a frozen record its checked values while it is made."""
+    for name, value in values.items():
+        object.__setattr__(record, name, value)
+
+
+def record_of(kind: Any, data: Json, *without: str) -> dict[str, Any]:
+    """Return a JSON object that has exactly the fields of a dataclass, but for some; refuse anything else."""
+    names = [one.name for one in fields(kind) if one.name not in without]
+    if not isinstance(data, dict) or set(data) != set(names):
+        raise InvalidInput(f"{kind.__name__}: expected {', '.join(names)}; got {shown(data)}.")
+    return dict(data)
 
 
 @dataclass(frozen=True)
@@ -45,8 +59,7 @@ class ObjectSpec:
                 f"ObjectSpec: needs a text and a mapping, got {shown(self.id)} and {shown(self.params)}."
             )
         params = {str(key): _plain(self.id, str(key), value) for key, value in self.params.items()}
-        object.__setattr__(self, "params", MappingProxyType(params))
-        object.__setattr__(self, "id", str(self.id))
+        put(self, params=MappingProxyType(params), id=str(self.id))
 
     def __repr__(self) -> str:
         return described(self, f"{self.id!r}, {short(self.params)}" if self.params else repr(self.id))
@@ -73,6 +86,13 @@ class ObjectSpec:
         if not (isinstance(data, dict) and isinstance(data.get("id"), str) and isinstance(data.get("params"), dict)):
             raise InvalidInput(f"ObjectSpec: expected an object with 'id' and 'params', got {shown(data)}.")
         return cls(data["id"], {key: from_json(value) for key, value in data["params"].items()})
+
+
+def check_objects(owner: str, **specs: object) -> None:
+    """Refuse what is no `ObjectSpec`."""
+    for name, spec in specs.items():
+        if not isinstance(spec, ObjectSpec):
+            raise InvalidInput(f"{owner}: {name} must be an ObjectSpec, got {shown(spec)}.")
 
 
 def parameter_text(value: Json) -> str:
@@ -144,11 +164,8 @@ class RunSpec:
         return described(self, f"{of}, shared_seed={self.shared_seed}, {self.sample!r}")
 
     def __post_init__(self) -> None:
-        for name in ("problem", "algorithm"):
-            if not isinstance(getattr(self, name), ObjectSpec):
-                raise InvalidInput(f"RunSpec: {name} must be an ObjectSpec, got {shown(getattr(self, name))}.")
-        seed = check_integer("RunSpec", "shared_seed", self.shared_seed, low=0, high=MAX_SEED)
-        object.__setattr__(self, "shared_seed", seed)
+        check_objects("RunSpec", problem=self.problem, algorithm=self.algorithm)
+        put(self, shared_seed=check_integer("RunSpec", "shared_seed", self.shared_seed, low=0, high=MAX_SEED))
         if isinstance(self.sample, Drawn):
             check_integer("RunSpec", "sample_seed", self.sample.seed, low=0, high=MAX_SEED)
         elif not isinstance(self.sample, Recorded):
